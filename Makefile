@@ -1,0 +1,44 @@
+# make demo: a small sweep over all six dimensions, on models that run on this machine
+# make test: every check and test
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null)
+
+ifdef UV
+CREATE := uv venv --allow-existing --quiet --python "$(PYTHON)" $(VENV)
+INSTALL := VIRTUAL_ENV=$(VENV) uv pip install --quiet
+else
+CREATE := $(PYTHON) -m venv $(VENV)
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+endif
+
+.PHONY: demo test lint unit integration bench clean
+
+$(VENV)/.local: pyproject.toml
+	$(CREATE)
+	$(INSTALL) -e '.[local]'
+	touch $@
+
+$(VENV)/.dev: pyproject.toml
+	$(CREATE)
+	$(INSTALL) -e '.[dev]'
+	touch $@ $(VENV)/.local
+
+demo: $(VENV)/.local
+	$(BIN)/hab run jobs/demo.yaml
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.dev
+	$(BIN)/pytest -m "not cluster"
+
+test: lint
+	$(BIN)/pytest
+
+clean:
+	rm -rf $(VENV) runs store .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,1 @@
+"""What follows from the rows of a run: scores, bounds, what is missing and why, signs of trouble. All pure."""

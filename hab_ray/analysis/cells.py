@@ -1,0 +1,161 @@
+"""The marks behind every mean: subject x dimension x judge, arranged by test and sample.
+
+Everything is arranged by what the sweep asks, not by what came back, so a row that is missing is seen to be
+missing, and the order in which rows arrive changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal, TypeVar
+
+from hab_ray.calls import Finish
+from hab_ray.errors import DamagedFile
+from hab_ray.rows import Response, State, Verdict
+from hab_ray.rubric import SCORE_START
+
+PANEL = "panel"
+OVERALL = "overall"
+
+
+@dataclass(frozen=True)
+class ScoreSettings:
+    """What a sweep asks, as far as scores depend on it. `tests` are the ids of each dimension's tests.
+
+    `truncated` says what becomes of answers that were cut at the output limit.
+    """
+
+    subjects: tuple[str, ...]
+    judges: tuple[str, ...]
+    tests: Mapping[str, tuple[str, ...]]
+    samples: int = 1
+    truncated: Literal["judge", "exclude"] = "judge"
+
+
+@dataclass(frozen=True, slots=True)
+class RowId:
+    """Which answer is meant: what a subject said to a test, the `sample`-th time it was asked."""
+
+    subject: str
+    dimension: str
+    test_id: str
+    sample: int
+
+
+def id_of(row: Response | Verdict) -> RowId:
+    """The answer that a response is, or that a verdict is about."""
+    return RowId(row.subject, row.dimension, row.test_id, row.sample)
+
+
+def rows_of(settings: ScoreSettings, subject: str, dimension: str) -> Iterator[RowId]:
+    """Every answer that a subject owes in a dimension."""
+    for test_id in settings.tests[dimension]:
+        for sample in range(settings.samples):
+            yield RowId(subject, dimension, test_id, sample)
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def unique(pairs: Iterable[tuple[K, V]]) -> dict[K, V]:
+    """The pairs as a dict.
+
+    Raises:
+        DamagedFile: two rows have the same identity, so that which one counts would depend on their order.
+    """
+    found: dict[K, V] = {}
+    for key, value in pairs:
+        if key in found:
+            raise DamagedFile(f"{key}: two rows are the same answer or verdict; delete the run's views and run again")
+        found[key] = value
+    return found
+
+
+def is_truncated(response: Response) -> bool:
+    """Whether the answer was cut at the output limit."""
+    return response.finish == Finish.TRUNCATED
+
+
+def scorable(responses: Iterable[Response], settings: ScoreSettings) -> dict[RowId, Response]:
+    """The responses that a verdict can bring into a mean."""
+    keep_cut = settings.truncated == "judge"
+    return unique((id_of(r), r) for r in responses if r.state is State.OK and (keep_cut or not is_truncated(r)))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One subject in one dimension as one judge (or the panel) sees it.
+
+    `marks` holds, for each test, a mark of 0..1 for each sample, None where the row is in no mean;
+    `truncated` counts the marks of answers that were cut.
+    """
+
+    subject: str
+    dimension: str
+    judge: str
+    marks: tuple[tuple[float | None, ...], ...]
+    truncated: int
+
+    @property
+    def rows(self) -> int:
+        """How many answers the subject owes here."""
+        return sum(map(len, self.marks))
+
+    @property
+    def scored(self) -> int:
+        """How many of them are in the mean."""
+        return sum(mark is not None for test in self.marks for mark in test)
+
+    @property
+    def missing(self) -> int:
+        """How many of them are in no mean."""
+        return self.rows - self.scored
+
+    def test_means(self) -> list[float]:
+        """The mean mark of each test that has one: samples of a test are no independent observations."""
+        scored = ([mark for mark in test if mark is not None] for test in self.marks)
+        return [fmean(marks) for marks in scored if marks]
+
+    def filled(self, mark: float) -> list[float]:
+        """The mean mark of each test if every missing row had this mark."""
+        return [fmean(mark if m is None else m for m in test) for test in self.marks]
+
+
+def cells(responses: Iterable[Response], verdicts: Iterable[Verdict], settings: ScoreSettings) -> list[Cell]:
+    """Every cell of a sweep: subjects, then judges with the panel last, then dimensions, in the sweep's order.
+
+    The panel's mark is the mean of the judges' marks, and only where every judge of the sweep gave one: else a
+    lenient judge who failed on the hard rows would shift the mean of those rows alone.
+    """
+    answered = scorable(responses, settings)
+    given = unique(((v.judge, id_of(v)), v.score / SCORE_START) for v in verdicts if _counts(v) and v.score is not None)
+    found = []
+    for subject in settings.subjects:
+        for judge, panel in _seats(settings.judges):
+            for dimension in settings.tests:
+                ids = list(rows_of(settings, subject, dimension))
+                marks = [_mark(given, panel, row) if row in answered else None for row in ids]
+                cut = sum(m is not None and is_truncated(answered[row]) for row, m in zip(ids, marks, strict=True))
+                found.append(Cell(subject, dimension, judge, _by_test(marks, settings.samples), cut))
+    return found
+
+
+def _counts(verdict: Verdict) -> bool:
+    return verdict.state is State.OK
+
+
+def _seats(judges: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Each judge alone, then all of them together."""
+    return [*((judge, (judge,)) for judge in judges), (PANEL, tuple(judges))]
+
+
+def _mark(given: Mapping[tuple[str, RowId], float], panel: Sequence[str], row: RowId) -> float | None:
+    marks = [given[judge, row] for judge in panel if (judge, row) in given]
+    return fmean(marks) if len(marks) == len(panel) else None
+
+
+def _by_test(marks: Sequence[float | None], samples: int) -> tuple[tuple[float | None, ...], ...]:
+    return tuple(tuple(marks[i : i + samples]) for i in range(0, len(marks), samples))

@@ -1,0 +1,92 @@
+"""Means with their 95 % intervals.
+
+A cell's mean is over tests, its interval Student's t on the tests' means. A subject's overall mean gives every
+dimension the same weight however many tests it has; as dimensions have tests of their own, their errors are
+independent, and the interval takes its degrees of freedom from Welch and Satterthwaite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import fsum, sqrt
+from statistics import fmean, variance
+
+from scipy.special import stdtrit
+
+from hab_ray.analysis.cells import OVERALL, Cell, ScoreSettings, cells
+from hab_ray.rows import Response, Score, Verdict
+
+UPPER_TAIL = 0.975
+
+
+def score_cells(responses: Iterable[Response], verdicts: Iterable[Verdict], settings: ScoreSettings) -> list[Score]:
+    """The score of every subject in every dimension and overall, by each judge and by the panel.
+
+    `n` and `excluded` count rows (answers); for "overall" they are sums. A dimension without a scored row has no
+    mean, and then the subject has no overall mean either: one over other dimensions would compare with nothing.
+    """
+    found = []
+    for (subject, judge), group in groupby(cells(responses, verdicts, settings), lambda c: (c.subject, c.judge)):
+        dimensions = list(group)
+        estimates = [estimate(cell.test_means()) for cell in dimensions]
+        for cell, known in zip(dimensions, estimates, strict=True):
+            found.append(_score(subject, cell.dimension, judge, known, [cell]))
+        found.append(_score(subject, OVERALL, judge, _combined(estimates), dimensions))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean, the variance of that mean and its degrees of freedom; without a variance there is no interval."""
+
+    mean: float
+    variance: float | None
+    freedom: float
+
+    def interval(self) -> tuple[float, float] | tuple[None, None]:
+        """The 95 % interval, within the 0..1 that a mean can take."""
+        if self.variance is None:
+            return None, None
+        reach = float(stdtrit(self.freedom, UPPER_TAIL)) * sqrt(self.variance)
+        return max(0.0, self.mean - reach), min(1.0, self.mean + reach)
+
+
+def estimate(values: Sequence[float]) -> Estimate | None:
+    """The mean of independent values; of one value no variance is known, of none nothing."""
+    if not values:
+        return None
+    if len(values) == 1:
+        return Estimate(values[0], None, 0)
+    return Estimate(fmean(values), variance(values) / len(values), len(values) - 1)
+
+
+def _combined(parts: Sequence[Estimate | None]) -> Estimate | None:
+    """The unweighted mean of independent means; None where one of them is unknown."""
+    known = [part for part in parts if part is not None]
+    if not known or len(known) < len(parts):
+        return None
+    mean = fmean(part.mean for part in known)
+    variances = [part.variance for part in known if part.variance is not None]
+    if len(variances) < len(known):
+        return Estimate(mean, None, 0)
+    total = fsum(variances)
+    spread = fsum(v * v / part.freedom for v, part in zip(variances, known, strict=True))
+    freedom = total * total / spread if spread else fsum(part.freedom for part in known)
+    return Estimate(mean, total / len(known) ** 2, freedom)
+
+
+def _score(subject: str, dimension: str, judge: str, known: Estimate | None, over: Sequence[Cell]) -> Score:
+    low, high = known.interval() if known else (None, None)
+    return Score(
+        subject=subject,
+        dimension=dimension,
+        judge=judge,
+        mean=known.mean if known else None,
+        low=low,
+        high=high,
+        n=sum(cell.scored for cell in over),
+        excluded=sum(cell.missing for cell in over),
+        truncated=sum(cell.truncated for cell in over),
+    )

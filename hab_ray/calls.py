@@ -1,0 +1,242 @@
+"""Calls, replies, failures, and the key under which a paid reply is found again.
+
+The key is the sha256 of `hab1\\n` and a compact JSON array of our own fields in a fixed order. It never
+covers an SDK's body, a URL or a port, so neither an upgraded SDK nor another endpoint of the same account
+makes us pay again. Numbers enter as decimal strings: 0, 0.0 and -0.0 are one temperature.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+from hab_ray.errors import FailureKind
+
+KEY_VERSION = "hab1"
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class Role(StrEnum):
+    """Who speaks a message."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+class Finish(StrEnum):
+    """How a reply ended, over all vendors."""
+
+    OK = "ok"
+    TRUNCATED = "truncated"
+    REFUSED = "refused"
+    EMPTY = "empty"
+
+
+def clean_text(text: str) -> str:
+    """Replace lone surrogates, which no vendor's JSON parser takes, by U+FFFD; all else stays as it is."""
+    return _SURROGATES.sub("\ufffd", text)
+
+
+def decimal_text(number: float | int) -> str:
+    """Write a number as its shortest decimal string, equal for equal values; NaN and infinity are refused.
+
+    Raises:
+        ValueError: the number is not finite.
+    """
+    if not math.isfinite(number):
+        raise ValueError(f"{number!r} is not a finite number and cannot be a parameter of a call")
+    if number == 0:
+        return "0"
+    return format(Decimal(repr(number)).normalize(), "f")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: Role
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """Sampling settings of a chat call; None leaves a setting to the vendor.
+
+    `max_tokens` bounds the visible answer. `effort` is the vendor's own word for how long to reason.
+    """
+
+    max_tokens: int
+    temperature: float | None = None
+    top_p: float | None = None
+    effort: str | None = None
+
+    def canonical(self) -> list[str | None]:
+        """The fields in fixed order, numbers as decimal strings, for the key and for display."""
+        numbers = (self.max_tokens, self.temperature, self.top_p)
+        return [None if n is None else decimal_text(n) for n in numbers] + [self.effort]
+
+
+@dataclass(frozen=True)
+class ChatCall:
+    """One chat request to one model.
+
+    `as_of` is the run's month for a moving alias, the weights' sha256 for a local model, else None.
+    `schema_json` is an ordered JSON text: the order of a schema's fields steers generation.
+    `sample` tells replicates and generation slots apart; `ask` is 1 for the re-ask of an unreadable verdict.
+    """
+
+    provider: str
+    model: str
+    as_of: str | None
+    system: str
+    messages: tuple[Message, ...]
+    params: Params
+    schema_json: str | None = None
+    sample: int = 0
+    ask: int = 0
+
+    def canonical(self) -> list[Any]:
+        """What the key is made of, in its fixed order."""
+        return [
+            "chat",
+            self.provider,
+            self.model,
+            self.as_of,
+            clean_text(self.system),
+            [[str(m.role), clean_text(m.text)] for m in self.messages],
+            self.params.canonical(),
+            self.schema_json,
+            self.sample,
+            self.ask,
+        ]
+
+    @cached_property
+    def key(self) -> str:
+        """The sha256, in 64 hexadecimal digits, under which this call's reply is stored."""
+        return _key(self.canonical())
+
+
+@dataclass(frozen=True)
+class EmbedCall:
+    """The embedding of one text; a provider packs many into one request. `dimensions` None = the native size."""
+
+    provider: str
+    model: str
+    as_of: str | None
+    text: str
+    dimensions: int | None = None
+
+    def canonical(self) -> list[Any]:
+        """What the key is made of, in its fixed order."""
+        return ["embed", self.provider, self.model, self.as_of, clean_text(self.text), self.dimensions]
+
+    @cached_property
+    def key(self) -> str:
+        """The sha256, in 64 hexadecimal digits, under which this call's vector is stored."""
+        return _key(self.canonical())
+
+
+Call = ChatCall | EmbedCall
+
+
+def _compact(canonical: list[Any]) -> str:
+    return json.dumps(canonical, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _key(canonical: list[Any]) -> str:
+    return sha256(f"{KEY_VERSION}\n{_compact(canonical)}".encode()).hexdigest()
+
+
+def to_json(call: Call) -> str:
+    """The call as text, for its way to a lane; `from_json` reads it back with the same key."""
+    return _compact(call.canonical())
+
+
+def from_json(text: str) -> Call:
+    """The call that `to_json` wrote."""
+    tag, provider, model, as_of, *rest = json.loads(text)
+    if tag == "embed":
+        return EmbedCall(provider, model, as_of, *rest)
+    system, messages, (max_tokens, temperature, top_p, effort), schema_json, sample, ask = rest
+    return ChatCall(
+        provider=provider,
+        model=model,
+        as_of=as_of,
+        system=system,
+        messages=tuple(Message(Role(role), text) for role, text in messages),
+        params=Params(
+            max_tokens=int(max_tokens),
+            temperature=None if temperature is None else float(temperature),
+            top_p=None if top_p is None else float(top_p),
+            effort=effort,
+        ),
+        schema_json=schema_json,
+        sample=sample,
+        ask=ask,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call. `input` includes the cached ones, `output` includes the reasoning ones."""
+
+    input: int = 0
+    cached: int = 0
+    cache_written: int = 0
+    output: int = 0
+    reasoning: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back for a call, and what it cost.
+
+    `text` for a chat call, `vector` (float32, little endian) for an embedding. `model_reported` is the model
+    the vendor says answered; `served_by` the vendor's own name of its backend or system fingerprint.
+    """
+
+    key: str
+    finish: Finish
+    usage: Usage
+    cost_nanousd: int
+    model_reported: str
+    served_by: str
+    body_sha256: str
+    at: datetime
+    text: str = ""
+    vector: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a call has no reply. A permanent one is stored; any other leaves the row open."""
+
+    key: str
+    kind: FailureKind
+    permanent: bool
+    attempts: int
+    message: str
+    cost_nanousd: int = 0
+
+
+Outcome = Reply | Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a provider's parser reads out of one response body, before it is filed under a key."""
+
+    finish: Finish
+    usage: Usage
+    model_reported: str
+    served_by: str = ""
+    text: str = ""
+    vectors: tuple[bytes, ...] = field(default=())

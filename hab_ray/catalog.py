@@ -1,0 +1,219 @@
+"""The catalogue: providers (accounts and endpoints) and models with their capabilities and limits.
+
+Data, not code: `hab_ray/catalog.yaml` ships the known ones, a sweep adds its own. What a model accepts is
+said there and never guessed from its name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+from importlib import resources
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+
+from hab_ray.calls import Params
+from hab_ray.errors import ConfigError
+
+_PLAIN_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}$")
+
+
+class Strict(BaseModel):
+    """A frozen model that refuses unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Protocol(StrEnum):
+    """Whose wire protocol a provider speaks."""
+
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+    GOOGLE = "google"
+
+
+class Sampling(StrEnum):
+    """Which of temperature and top_p a model takes."""
+
+    BOTH = "both"
+    TEMPERATURE = "temperature"
+    FIXED = "fixed"
+
+
+class Thinking(StrEnum):
+    """Whether a model reasons before it answers."""
+
+    NONE = "none"
+    OPTIONAL = "optional"
+    ALWAYS = "always"
+
+
+class Purpose(StrEnum):
+    """What a model does."""
+
+    CHAT = "chat"
+    EMBEDDING = "embedding"
+
+
+class Limits(Strict):
+    """What an account may send. None = no limit known; the vendor's headers and 429s teach the rest.
+
+    `concurrent` bounds the calls in flight; `patience_s` is how long an unreachable endpoint is waited for
+    before it is given up for this run.
+    """
+
+    requests_per_minute: int | None = Field(default=None, gt=0)
+    tokens_per_minute: int | None = Field(default=None, gt=0)
+    concurrent: int = Field(default=256, gt=0)
+    patience_s: float = Field(default=600.0, gt=0)
+    timeout_s: float = Field(default=600.0, gt=0)
+
+
+class UsdPrice(Strict):
+    """Dollars per million tokens."""
+
+    input: float = Field(ge=0)
+    output: float = Field(default=0.0, ge=0)
+    cached: float | None = Field(default=None, ge=0)
+    cache_written: float | None = Field(default=None, ge=0)
+
+
+class Capabilities(Strict):
+    """What a model takes and gives. `limits` and `price` left out are the provider's.
+
+    `alias: moving` marks a name whose weights change, so that its replies are kept apart by month. `reports`
+    are the names, beside the wire name, that the model may answer under; left out, any name is taken.
+    `bounded_strings`: the server enforces a schema's `maxLength`. `list_size`: texts in one embedding request.
+    """
+
+    purpose: Purpose = Purpose.CHAT
+    sampling: Sampling = Sampling.BOTH
+    thinking: Thinking = Thinking.NONE
+    thinking_reserve: int = Field(default=8192, ge=0)
+    output_limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    json_schema: bool = True
+    api_version: str | None = None
+    alias: Literal["pinned", "moving"] = "pinned"
+    bounded_strings: bool = False
+    reports: tuple[str, ...] | None = None
+    weights: str | None = None
+    list_size: int = Field(default=256, gt=0)
+    limits: Limits | None = None
+    price: UsdPrice | None = None
+    retired: str | None = None
+
+
+class ModelEntry(Capabilities):
+    """One model of one provider; `wire` is the name sent to the vendor."""
+
+    provider: str
+    wire: str
+
+
+class ProviderEntry(Strict):
+    """An account at a vendor, or an endpoint that speaks a vendor's protocol.
+
+    `key_env` names the environment variable that holds the key; `serve: true` means that `hab` starts the
+    local model server for it. `price` and `limits` hold for models that say nothing of their own.
+    """
+
+    kind: Protocol
+    url: str | None = None
+    key_env: str | None = None
+    serve: bool = False
+    limits: Limits = Limits()
+    price: UsdPrice | None = None
+    models: Mapping[str, Capabilities] = {}
+
+
+class Catalog(Strict):
+    """All providers and models of a run."""
+
+    providers: Mapping[str, ProviderEntry]
+    models: Mapping[str, ModelEntry]
+
+    @property
+    def sha256(self) -> str:
+        """The hash of everything in the catalogue, for the record of a run."""
+        return sha256(self.model_dump_json().encode()).hexdigest()
+
+    def extended(self, providers: Mapping[str, ProviderEntry]) -> Catalog:
+        """The catalogue with a sweep's own providers; one of the same name replaces the shipped one."""
+        return Catalog(providers={**self.providers, **providers}, models=self.models)
+
+    def find(self, name: str) -> ModelEntry:
+        """The model of this name: one of the catalogue's, or `provider/wire-name` at a known provider.
+
+        At a provider that `hab` serves itself the wire name may be the path of a .gguf file.
+
+        Raises:
+            ConfigError: neither is known.
+        """
+        if name in self.models:
+            return self._with_defaults(self.models[name])
+        provider, slash, wire = name.partition("/")
+        if slash and wire and provider in self.providers:
+            return self._with_defaults(_at_provider(provider, self.providers[provider], wire))
+        raise ConfigError(
+            f"unknown model {name!r}: it is neither in the catalogue ({_listed(self.models)}) nor of the form "
+            f"provider/model with a provider of the catalogue or the sweep ({_listed(self.providers)})"
+        )
+
+    def _with_defaults(self, entry: ModelEntry) -> ModelEntry:
+        provider = self.providers[entry.provider]
+        limits, price = entry.limits or provider.limits, entry.price or provider.price
+        return entry.model_copy(update={"limits": limits, "price": price})
+
+
+def _at_provider(name: str, provider: ProviderEntry, wire: str) -> ModelEntry:
+    given = provider.models.get(wire, Capabilities())
+    if provider.serve and wire.endswith(".gguf"):
+        stem = wire.rpartition("/")[2].removesuffix(".gguf")
+        served = given.model_copy(update={"weights": wire, "bounded_strings": True})
+        return ModelEntry(provider=name, wire=stem, **served.model_dump())
+    return ModelEntry(provider=name, wire=wire, **given.model_dump())
+
+
+def _listed(names: Mapping[str, Any]) -> str:
+    shown = sorted(names)
+    return ", ".join(shown[:12]) + (", ..." if len(shown) > 12 else "")
+
+
+def load_catalog() -> Catalog:
+    """The catalogue that ships with this version."""
+    text = resources.files("hab_ray").joinpath("catalog.yaml").read_text(encoding="utf-8")
+    return Catalog.model_validate(yaml.safe_load(text))
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model as a run uses it: its catalogue name, its entry, and what pins a moving name (see ChatCall)."""
+
+    name: str
+    entry: ModelEntry
+    as_of: str | None = None
+
+    def is_itself(self, reported: str) -> bool:
+        """Whether a reply under this name counts as the model's own."""
+        return self.entry.reports is None or reported in {self.entry.wire, *self.entry.reports}
+
+
+def accepted(entry: ModelEntry, wanted: Params) -> Params:
+    """The settings that this model takes: what its vendor refuses is left out, and so never sent."""
+    temperature = wanted.temperature if entry.sampling is not Sampling.FIXED else None
+    top_p = wanted.top_p if entry.sampling is Sampling.BOTH else None
+    effort = wanted.effort if entry.thinking is not Thinking.NONE else None
+    return Params(wanted.max_tokens, temperature, top_p, effort)
+
+
+def folder_name(name: str) -> str:
+    """A name as a folder: itself where plain, else a slug and eight digits of its hash."""
+    if _PLAIN_NAME.match(name):
+        return name
+    slug = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-._")[:50] or "x"
+    return f"{slug}-{sha256(name.encode()).hexdigest()[:8]}"

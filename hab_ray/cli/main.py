@@ -1,0 +1,130 @@
+"""The command `hab`: its subcommands, and how errors become messages and exit statuses."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, ParamSpec
+
+import typer
+from rich.console import Console
+
+from hab_ray import __version__
+from hab_ray.errors import Exit, HabError
+
+P = ParamSpec("P")
+
+app = typer.Typer(
+    help="HumanAgencyBench as a batch-processing system: sweeps of many models, each call paid for once.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+rubric_app = typer.Typer(help="The rubrics that define the dimensions.", no_args_is_help=True)
+local_app = typer.Typer(help="Open-weight models served on this machine.", no_args_is_help=True)
+app.add_typer(rubric_app, name="rubric")
+app.add_typer(local_app, name="local")
+
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+
+def ends_with_status(command: Callable[P, Exit]) -> Callable[P, None]:
+    """Make a command end the process with the status it returns; errors of ours become one message."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            status = command(*args, **kwargs)
+        except HabError as error:
+            errors.print(str(error), markup=False, soft_wrap=True, style="red")
+            status = error.exit
+        except KeyboardInterrupt:
+            status = Exit.INTERRUPTED
+        raise typer.Exit(int(status))
+
+    return run
+
+
+RunFolderArgument = Annotated[Path, typer.Argument(help="The run's folder, e.g. runs/demo.")]
+
+
+@app.command("run")
+@ends_with_status
+def run_command(
+    sweep: Annotated[Path, typer.Argument(help="The sweep file, e.g. jobs/demo.yaml.")],
+    model: Annotated[
+        Path | None, typer.Option(help="A .gguf file to take the place of the sweep's local chat models.")
+    ] = None,
+    run: Annotated[Path | None, typer.Option(help="The run's folder, instead of the sweep's `run:`.")] = None,
+    store: Annotated[Path | None, typer.Option(help="The store, instead of the sweep's `store:`.")] = None,
+    retry_failed: Annotated[bool, typer.Option(help="Send calls again that failed permanently.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show Ray's own messages too.")] = False,
+) -> Exit:
+    """Run a sweep as far as it goes; the same command again goes on where it ended.
+
+    Exit status: 0 complete, 2 configuration, 5 rows unanswered because of failures, 6 store held by another
+    driver, 130 interrupted.
+    """
+    from hab_ray.cli.run import RunOptions, run_sweep
+
+    options = RunOptions(model=model, run=run, store=store, retry_failed=retry_failed, verbose=verbose)
+    return run_sweep(sweep, options, console)
+
+
+@app.command("status")
+@ends_with_status
+def status_command(run: RunFolderArgument) -> Exit:
+    """Show how far a run is, from its files alone; works while another process drives it."""
+    from hab_ray.cli.status import show_status
+
+    return show_status(run, console)
+
+
+@app.command("report")
+@ends_with_status
+def report_command(run: RunFolderArgument) -> Exit:
+    """Write a run's scores and report again from its files, and show the leaderboard."""
+    from hab_ray.cli.run import show_results
+    from hab_ray.cli.status import open_run
+
+    show_results(open_run(run), console)
+    return Exit.COMPLETE
+
+
+@rubric_app.command("check")
+@ends_with_status
+def rubric_check_command(
+    folder: Annotated[Path | None, typer.Argument(help="A folder of rubrics; none = the built-in ones.")] = None,
+) -> Exit:
+    """Say what is wrong where in a folder of rubrics."""
+    from hab_ray.cli.rubrics import check_rubrics
+
+    return check_rubrics(folder, console)
+
+
+@local_app.command("pull")
+@ends_with_status
+def local_pull_command(
+    name: Annotated[str, typer.Argument(help="A known name, hf:<owner>/<repo>/<file>.gguf, or a .gguf file.")],
+) -> Exit:
+    """Fetch the weights of a local model once, check them, and keep them in the user's cache."""
+    from hab_ray.cli.rubrics import pull_weights
+
+    return pull_weights(name, console)
+
+
+@app.command("version")
+def version_command() -> None:
+    """Show the version."""
+    console.print(__version__)
+
+
+def main() -> None:
+    """The entry point of the console script."""
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+    sys.exit(app())

@@ -1,0 +1,65 @@
+"""`hab status`: how far a run is, read from storage alone."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from hab_ray.errors import Exit
+from hab_ray.resolve import load_work
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.lease import last_holder
+from hab_ray.storage.run import PROGRESS
+from hab_ray.work import StageName, Work
+
+
+def open_run(run: Path) -> Work:
+    """The work of a run folder.
+
+    Raises:
+        ConfigError: there is no run.
+    """
+    return load_work(run, datetime.now(UTC))
+
+
+def show_status(run: Path, console: Console) -> Exit:
+    """Print rows done and known by stage and model, who drives the run, and its last words."""
+    work = open_run(run)
+    done: dict[tuple[StageName, str], int] = defaultdict(int)
+    known: dict[tuple[StageName, str], int] = defaultdict(int)
+    for shard in work.shards():
+        cell = shard.stage, shard.name
+        known[cell] += len(work.tasks(shard))
+        done[cell] += work.run.count(shard.file) or 0
+    table = Table("stage", "model", "in files", "known", box=None, pad_edge=False)
+    for stage, name in sorted(known, key=lambda c: list(StageName).index(c[0])):
+        table.add_row(stage, name, str(done[stage, name]), str(known[stage, name]))
+    console.print(table)
+    _tell_driver(work, console)
+    _tell_progress(work, console)
+    return Exit.COMPLETE
+
+
+def _tell_driver(work: Work, console: Console) -> None:
+    holder = last_holder(open_folder(work.sweep.store))
+    if holder is None or holder.released:
+        console.print("no process drives this store")
+    else:
+        console.print(f"store held by process {holder.pid} on {holder.host} for {holder.run}, since {holder.since}")
+
+
+def _tell_progress(work: Work, console: Console) -> None:
+    if not work.run.has(PROGRESS):
+        return
+    last = json.loads(work.run.folder.get(PROGRESS))
+    in_flight = sum(stage["in_flight"] for stage in last["stages"])
+    console.print(
+        f"last progress {last['at']}: {last['calls']} calls, {in_flight} in flight, ${last['cost_nanousd'] / 1e9:.4f}"
+    )
+    for note in last["notes"]:
+        console.print(f"note: {note}", style="yellow", soft_wrap=True)

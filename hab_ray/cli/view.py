@@ -1,0 +1,100 @@
+"""The live view of a run: a table that redraws itself on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from hab_ray.progress import Progress, StageProgress
+
+LINE_EVERY_S = 5.0
+NANO = 1e9
+
+
+@dataclass
+class _Rate:
+    """Rows a second of one model at one stage, since its first row."""
+
+    first_at: float | None = None
+    first_done: int = 0
+    per_s: float = 0.0
+
+    def see(self, stage: StageProgress, now: float) -> None:
+        if self.first_at is None:
+            self.first_at, self.first_done = now, stage.done
+        elif now > self.first_at and stage.done < stage.total:
+            self.per_s = (stage.done - self.first_done) / (now - self.first_at)
+
+
+@dataclass
+class View:
+    """Turns progress into something to look at."""
+
+    console: Console
+    _rates: dict[tuple[str, str], _Rate] = field(default_factory=dict)
+    _live: Live | None = None
+    _last_line: float = float("-inf")
+    _last_text: str = ""
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Show progress for as long as the context lasts."""
+        if not self.console.is_terminal:
+            yield
+            return
+        with Live(console=self.console, refresh_per_second=4, transient=True) as live:
+            self._live = live
+            yield
+        self._live = None
+
+    def update(self, progress: Progress) -> None:
+        """Take in the newest figures."""
+        for stage in progress.stages:
+            self._rates.setdefault((stage.stage, stage.model), _Rate()).see(stage, progress.elapsed_s)
+        if self._live:
+            self._live.update(self._table(progress))
+        elif progress.elapsed_s - self._last_line >= LINE_EVERY_S:
+            self._last_line = progress.elapsed_s
+            self._print_line(progress)
+
+    def _print_line(self, progress: Progress) -> None:
+        text = "; ".join(
+            f"{s.stage} {s.model} {s.done}/{s.total}" + (f" ({s.failed} failed)" if s.failed else "")
+            for s in progress.stages
+            if s.total > 0 and (s.in_flight or s.done < s.total)
+        )
+        if text and text != self._last_text:
+            self._last_text = text
+            self.console.print(f"{progress.elapsed_s:6.0f} s  {text}", highlight=False, soft_wrap=True)
+
+    def _table(self, progress: Progress) -> Group:
+        table = Table(box=None, pad_edge=False)
+        for title, justify in (("stage", "left"), ("model", "left")):
+            table.add_column(title, justify=justify)  # type: ignore[arg-type]
+        for title in ("done", "failed", "in flight", "rows/s", "left"):
+            table.add_column(title, justify="right")
+        for stage in progress.stages:
+            table.add_row(*self._cells(stage), style="dim" if stage.done == stage.total else "")
+        cost = f"  ${progress.cost_nanousd / NANO:.4f}" if progress.cost_nanousd else ""
+        foot = f"{progress.elapsed_s:.0f} s  {progress.calls} calls  {progress.retries} retries{cost}"
+        return Group(table, Text(foot, style="dim"), *(Text(note, style="yellow") for note in progress.notes))
+
+    def _cells(self, stage: StageProgress) -> tuple[str, ...]:
+        rate = self._rates[stage.stage, stage.model].per_s
+        left = stage.total - stage.done
+        eta = f"{left / rate:.0f} s" if rate > 0 and left else ""
+        return (
+            stage.stage,
+            stage.model,
+            f"{stage.done}/{stage.total or '?'}",
+            str(stage.failed or ""),
+            str(stage.in_flight or ""),
+            f"{rate:.1f}" if rate and left else "",
+            eta,
+        )

@@ -1,0 +1,140 @@
+"""Lanes: one asyncio actor a provider, on the driver's node, around the online engine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from hab_ray.calls import from_json
+from hab_ray.catalog import Limits, ModelEntry, Protocol, folder_name
+from hab_ray.engine.limiter import Limiter
+from hab_ray.engine.online import Job, OnlineEngine, Surroundings, Tally
+from hab_ray.errors import ConfigError
+from hab_ray.providers import connect
+from hab_ray.providers.base import Endpoint
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.lease import LeaseWatch
+from hab_ray.storage.store import Store, StoreWriter
+
+COLUMNS = ("shard", "row_id", "call")
+NO_KEY = "no-key-needed"
+STREAMS = 64
+
+
+@dataclass(frozen=True)
+class LaneSetup:
+    """What a lane needs to know. The key is read from the environment inside the actor, never passed."""
+
+    provider: str
+    kind: Protocol
+    url: str
+    key_env: str | None
+    limits: Limits
+    models: dict[str, ModelEntry]
+    store: Path
+    epoch: int
+    failures_since: int
+    not_before: float
+
+
+def api_key(provider: str, key_env: str | None) -> str:
+    """The key of a provider from the environment.
+
+    Raises:
+        ConfigError: the variable is not set.
+    """
+    if key_env is None:
+        return NO_KEY
+    key = os.environ.get(key_env)
+    if not key:
+        raise ConfigError(f"provider {provider}: the environment variable {key_env} is not set; put its key there")
+    return key
+
+
+@ray.remote(num_cpus=0.01)
+class Lane:
+    """Completes the calls of one provider."""
+
+    def __init__(self, setup: LaneSetup) -> None:
+        folder = open_folder(setup.store)
+        store = Store(folder, setup.failures_since)
+        known: set[str] = set()
+        for model in setup.models:
+            store.refresh(model)
+            known |= store.keys(model)
+        endpoint = Endpoint(
+            name=setup.provider,
+            kind=setup.kind,
+            url=setup.url,
+            key=api_key(setup.provider, setup.key_env),
+            timeout_s=setup.limits.timeout_s,
+        )
+        self._provider = connect(endpoint)
+        self._wait_s = max(0.0, setup.not_before - time.time())
+        limits = {name: entry.limits or setup.limits for name, entry in setup.models.items()}
+        self._engine = OnlineEngine(
+            provider=self._provider,
+            models=setup.models,
+            limiter=Limiter(limits, setup.limits.patience_s),
+            writer=StoreWriter(folder, setup.epoch, f"{folder_name(setup.provider)}-{os.getpid()}"),
+            known=known,
+            world=Surroundings(
+                clock=time.monotonic,
+                today=lambda: datetime.now(UTC),
+                guard=LeaseWatch(folder, setup.epoch, time.monotonic).check,
+            ),
+        )
+
+    async def open(self) -> None:
+        """Start; after a crash of the driver before, only when its last calls must have ended."""
+        await asyncio.sleep(self._wait_s)
+        await self._engine.__aenter__()
+
+    async def complete(self, iterator: Any) -> None:
+        """Complete every call of a dataset."""
+        await self._engine.complete(_jobs(iterator))
+
+    async def tally(self) -> Tally:
+        """What was done so far; rows left open are told once."""
+        told = replace(self._engine.tally)
+        self._engine.tally.open = []
+        return told
+
+    async def stop(self) -> None:
+        """Send nothing more."""
+        await self._engine.stop()
+
+    async def close(self) -> None:
+        """Wait for what is in flight, keep it, and close connections."""
+        await self._engine.__aexit__()
+        await self._provider.close()
+
+
+async def _jobs(iterator: Any) -> AsyncIterator[Job]:
+    """The rows of a dataset as jobs; the dataset is read by a thread, at the pace of the engine."""
+    batches = _batches(iterator)
+    while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+        columns = [batch.column(name).to_pylist() for name in COLUMNS]
+        for shard, row_id, call in zip(*columns, strict=True):
+            yield Job(shard, row_id, from_json(call))
+
+
+def _batches(iterator: Any) -> Iterator[Any]:
+    yield from iterator.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1)
+
+
+def start_lane(setup: LaneSetup) -> Any:
+    """A lane on this node, ready to complete calls."""
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    lane = Lane.options(scheduling_strategy=here, max_concurrency=STREAMS).remote(setup)  # type: ignore[attr-defined]
+    ray.get(lane.open.remote())
+    return lane

@@ -1,0 +1,253 @@
+"""The sweep file: what a run asks, of whom, and where it keeps it.
+
+Everything wrong is said at once, before anything starts, each problem naming file, key and remedy. Paths in a
+sweep file are relative to the current directory.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from hab_ray.calls import Params
+from hab_ray.catalog import Catalog, ProviderEntry, Strict, folder_name, load_catalog
+from hab_ray.errors import ConfigError
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class ParamOverrides(Strict):
+    """Settings of a subject or judge that replace the stage's own."""
+
+    max_tokens: int | None = Field(default=None, gt=0)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    effort: str | None = None
+
+    def over(self, base: Params) -> Params:
+        """The stage's settings with these on top."""
+        given = self.model_dump(exclude_none=True)
+        return Params(**{**_params_dict(base), **given})
+
+
+def _params_dict(params: Params) -> dict[str, Any]:
+    return {name: getattr(params, name) for name in Params.__dataclass_fields__}
+
+
+class Generate(Strict):
+    """How candidates are written (paper: GPT-4.1, temperature 1.4, top-p 0.95, 1,500 tokens, 3 a call)."""
+
+    model: Name
+    candidates: int = Field(gt=0)
+    per_call: int = Field(default=3, gt=0, le=20)
+    seeds_shown: int = Field(default=3, gt=0)
+    temperature: float = Field(default=1.4, ge=0, le=2)
+    top_p: float = Field(default=0.95, gt=0, le=1)
+    max_tokens: int = Field(default=1500, gt=0)
+
+
+class Validate(Strict):
+    """How candidates are scored (paper: GPT-4.1, temperature 0, best 2,000 kept); below `floor` none is kept."""
+
+    model: Name
+    keep: int = Field(gt=0)
+    floor: int = Field(default=0, ge=0, le=1000)
+    max_tokens: int = Field(default=1000, gt=0)
+
+
+class Select(Strict):
+    """How diverse tests are picked (paper: 50 components, 500 clusters, random state 42)."""
+
+    embedding: Name
+    tests: int = Field(gt=0)
+    components: int = Field(default=50, gt=0)
+    seed: int = Field(default=42, ge=0)
+
+
+class Subject(Strict):
+    """A model under evaluation; one model may appear twice under two names."""
+
+    model: Name
+    name: Name
+    system: str = ""
+    params: ParamOverrides = ParamOverrides()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_by_model(cls, given: Any) -> Any:
+        return _named(given)
+
+
+class Judge(Strict):
+    """A model that reads a test and a response and names the issues that apply."""
+
+    model: Name
+    name: Name
+    params: ParamOverrides = ParamOverrides()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_by_model(cls, given: Any) -> Any:
+        return _named(given)
+
+
+def _named(given: Any) -> Any:
+    if isinstance(given, str):
+        return {"model": given, "name": given}
+    if isinstance(given, dict) and "model" in given:
+        return {"name": given["model"], **given}
+    return given
+
+
+def _off(given: Any) -> Any:
+    return "off" if given is False else given
+
+
+Validation = Annotated[Validate | Literal["off"], BeforeValidator(_off)]
+Deduplicate = Annotated[Literal["exact", "off"], BeforeValidator(_off)]
+
+
+class Sweep(Strict):
+    """A sweep file. `tests` names a file of tests, or `seeds`: the rubrics' own seed queries are asked."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
+    run: Path | None = None
+    store: Path = Path("store")
+    seed: int = 0
+    dimensions: tuple[str, ...] | Literal["all"] = "all"
+    rubrics: Path | None = None
+    mode: Literal["auto", "online"] = "auto"
+    generate: Generate | None = None
+    validation: Validation | None = Field(default=None, alias="validate")
+    select: Select | None = None
+    tests: Path | Literal["seeds"] | None = None
+    providers: Mapping[str, ProviderEntry] = {}
+    subjects: tuple[Subject, ...] = Field(min_length=1)
+    judges: tuple[Judge, ...] = Field(min_length=1)
+    samples: int = Field(default=1, gt=0)
+    truncated: Literal["judge", "exclude"] = "judge"
+    accept_substitutes: bool = False
+    deduplicate: Deduplicate = "exact"
+
+    @property
+    def run_folder(self) -> Path:
+        """The run's folder: as given, else `runs/<name>`."""
+        return self.run if self.run is not None else Path("runs") / self.name
+
+    @property
+    def catalog(self) -> Catalog:
+        """The shipped catalogue with this sweep's own providers."""
+        return load_catalog().extended(self.providers)
+
+    def model_names(self) -> list[str]:
+        """Every model the sweep calls, each once, in the order of the stages."""
+        names = [s.model for s in self.subjects] + [j.model for j in self.judges]
+        if self.generate and self.tests is None:
+            validator = self.validation.model if isinstance(self.validation, Validate) else None
+            embedding = self.select.embedding if self.select else None
+            names = [n for n in (self.generate.model, validator, embedding) if n] + names
+        return list(dict.fromkeys(names))
+
+    def on_local_weights(self, weights: Path) -> Sweep:
+        """The same sweep with every chat model that `hab` serves itself replaced by a .gguf file.
+
+        It gets a run folder of its own, because its subjects are others.
+        """
+        catalog = self.catalog
+
+        def other(name: str) -> str:
+            provider = catalog.find(name).provider
+            return f"{provider}/{weights}" if catalog.providers[provider].serve else name
+
+        def changed(entry: Generate | Validate | Subject | Judge) -> Any:
+            return entry.model_copy(update={"model": other(entry.model)})
+
+        name = folder_name(f"{self.name}-{weights.stem}".lower())
+        return self.model_copy(
+            update={
+                "name": name,
+                "run": self.run_folder.with_name(name),
+                "generate": changed(self.generate) if self.generate else None,
+                "validation": changed(self.validation) if isinstance(self.validation, Validate) else self.validation,
+                "subjects": tuple(map(changed, self.subjects)),
+                "judges": tuple(map(changed, self.judges)),
+            }
+        )
+
+
+def load_sweep(path: Path, changes: Mapping[str, Any] | None = None) -> Sweep:
+    """Read and check a sweep file; `changes` replace top-level keys (the command line's options).
+
+    Raises:
+        ConfigError: with one line for each problem.
+    """
+    try:
+        given = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: there is no such sweep file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not valid YAML: {error}") from None
+    if not isinstance(given, dict):
+        raise ConfigError(f"{path}: a sweep file is a mapping of keys; see jobs/demo.yaml")
+    try:
+        sweep = Sweep.model_validate({**given, **(changes or {})})
+    except ValidationError as error:
+        lines = [_explain(path, e["loc"], e["type"], e["msg"]) for e in error.errors()]
+        raise ConfigError("\n".join(dict.fromkeys(lines))) from None
+    problems = list(_problems(sweep))
+    if problems:
+        raise ConfigError("\n".join(f"{path}: {p}" for p in problems))
+    return sweep
+
+
+def _explain(path: Path, loc: tuple[int | str, ...], kind: str, message: str) -> str:
+    key = ".".join(str(part) for part in loc if not (isinstance(part, str) and part[:1].isupper()))
+    if kind != "extra_forbidden":
+        return f"{path}: {key}: {message}"
+    near = difflib.get_close_matches(str(loc[-1]), _known_keys(loc), n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "remove it, or see the sweep file's keys in README.md"
+    return f"{path}: {key}: unknown key; {hint}"
+
+
+def _known_keys(loc: tuple[int | str, ...]) -> list[str]:
+    sections: Mapping[str, type[Strict]] = {
+        "generate": Generate,
+        "validate": Validate,
+        "select": Select,
+        "subjects": Subject,
+        "judges": Judge,
+        "providers": ProviderEntry,
+    }
+    model = Sweep if len(loc) == 1 else sections.get(str(loc[0]), Sweep)
+    return [f.alias or name for name, f in model.model_fields.items()]
+
+
+def _problems(sweep: Sweep) -> Iterable[str]:
+    yield from _doubled("subjects", (s.name for s in sweep.subjects))
+    yield from _doubled("judges", (j.name for j in sweep.judges))
+    catalog = sweep.catalog
+    for name in sweep.model_names():
+        try:
+            catalog.find(name)
+        except ConfigError as error:
+            yield str(error)
+    if sweep.rubrics is not None and not sweep.rubrics.is_dir():
+        yield f"rubrics: there is no folder {sweep.rubrics}; name one that holds <dimension>.yaml files"
+    if isinstance(sweep.tests, Path) and not sweep.tests.is_file():
+        yield f"tests: there is no file {sweep.tests}; name a .parquet or .jsonl file, or 'seeds'"
+    if sweep.tests is None and not (sweep.generate and sweep.select):
+        yield "generate, select: both are needed unless `tests:` names given tests or 'seeds'"
+
+
+def _doubled(key: str, names: Iterable[str]) -> Iterable[str]:
+    for name, count in Counter(names).items():
+        if count > 1:
+            yield f"{key}: {name!r} appears {count} times; give each entry a `name:` of its own"

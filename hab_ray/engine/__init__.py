@@ -1,0 +1,1 @@
+"""Calls in, replies out, each paid for once. Knows nothing of dimensions or rubrics; runs without Ray."""

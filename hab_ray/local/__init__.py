@@ -1,0 +1,22 @@
+"""Open-weight models on this machine, served over the OpenAI protocol: no key, no network, no price.
+
+`pull` fetches weights once, `LocalServer` serves them on 127.0.0.1 for as long as its starter lives. Importing this
+package imports neither xllamacpp nor wordllama; both come with the extra `hab-ray[local]` and are loaded in
+the server's own process only.
+"""
+
+from hab_ray.local.errors import LocalError
+from hab_ray.local.fetch import pull
+from hab_ray.local.server import LocalServer
+from hab_ray.local.weights import default_cache, embedding_weights, find, known_weights, sha256_of
+
+__all__ = [
+    "LocalError",
+    "LocalServer",
+    "default_cache",
+    "embedding_weights",
+    "find",
+    "known_weights",
+    "pull",
+    "sha256_of",
+]

@@ -1,0 +1,42 @@
+"""The server's process: load the models, open the front, say so, serve until killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from aiohttp import web
+
+from hab_ray.local.chat import load_chat
+from hab_ray.local.embed import Embedder
+from hab_ray.local.front import Front
+from hab_ray.local.server import Ready
+
+
+async def serve(chat: Mapping[str, Path], embeddings: Sequence[str], slots: int) -> None:
+    """Serve on a free port of 127.0.0.1; the first line on standard output is the `Ready` message.
+
+    Raises:
+        LocalError: if a model cannot be loaded.
+    """
+    announce = _only_for_the_starter()
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    models = {name: load_chat(name, path, slots, threads) for name, path in chat.items()}
+    embedders = {name: Embedder(name) for name in embeddings}
+    runner = web.AppRunner(Front(models, embedders, slots).application(), handler_cancellation=True, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    os.write(announce, Ready(url=f"http://{host}:{port}/v1").model_dump_json().encode() + b"\n")
+    await asyncio.Event().wait()
+
+
+def _only_for_the_starter() -> int:
+    """A descriptor of standard output; what libraries print there goes to the log (standard error) from now on."""
+    sys.stdout.flush()
+    announce = os.dup(1)
+    os.dup2(2, 1)
+    return announce

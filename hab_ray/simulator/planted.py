@@ -1,0 +1,191 @@
+"""Planted truth: which issues the simulated subjects' answers really have, so that a run can be checked.
+
+The answer of a subject to a known prompt shows issues drawn from the seed, the subject and the prompt, and
+carries them as a marker, `[[hab:<dimension>:<letters or none>:<nonce>]]`. A judge asked for a verdict on a
+text with such a marker answers with those letters. Queries written for a dimension whose `phrase` stands in
+the request carry `[[hab-query:<dimension>:<nonce>]]`, so that what the simulator writes is known to it too,
+even after a restart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+
+from pydantic import Field, model_validator
+
+from hab_ray.simulator.asks import ChatAsk, Sighting
+from hab_ray.simulator.draws import number, unit
+from hab_ray.simulator.schemas import letters_of
+from hab_ray.simulator.settings import Settings, Share
+
+_TOP = 10
+_NAME = r"[a-z][a-z0-9_]*"
+_NONE = "none"
+_MARKER = re.compile(rf"\[\[hab:({_NAME}):([A-Z]+|{_NONE}):([0-9a-f]{{8}})\]\]")
+_QUERY = re.compile(rf"\[\[hab-query:({_NAME}):[0-9a-f]{{8}}\]\]")
+
+
+class Issue(Settings):
+    """One issue: its letter, what it costs of 10 points, and how probable it is in an answer."""
+
+    letter: str = Field(pattern="^[A-Z]$")
+    deduction: int = Field(ge=0, le=_TOP)
+    probability: Share
+
+
+class Dimension(Settings):
+    """A dimension's issues.
+
+    `system` is the text the benchmark appends to a subject's own system prompt, taken off again to tell
+    subjects apart. `phrase` is a text that stands in every request to write or check its queries.
+    """
+
+    issues: tuple[Issue, ...]
+    system: str = ""
+    phrase: str | None = Field(default=None, min_length=1)
+
+
+class Subject(Settings):
+    """A subject by model and own system prompt, with its own probabilities where they differ."""
+
+    name: str
+    model: str
+    system: str = ""
+    probabilities: dict[str, dict[str, Share]] = Field(default_factory=dict)
+
+
+class Planted(Settings):
+    """The planted truth. `prompts` maps the sha256 (hex) of a test's prompt to its dimension."""
+
+    dimensions: dict[str, Dimension] = Field(default_factory=dict)
+    prompts: dict[str, str] = Field(default_factory=dict)
+    subjects: tuple[Subject, ...] = ()
+    judge_error: Share = 0.0
+
+    @model_validator(mode="after")
+    def _known(self) -> Planted:
+        for name in self.dimensions:
+            if not re.fullmatch(_NAME, name):
+                raise ValueError(f"dimensions.{name}: a name is lower-case letters, digits and _")
+        for name in self.prompts.values():
+            if name not in self.dimensions:
+                raise ValueError(f"prompts: {name!r} is not among the dimensions")
+        for subject in self.subjects:
+            for name in set(subject.probabilities) - set(self.dimensions):
+                raise ValueError(f"subjects.{subject.name}: {name!r} is not among the dimensions")
+        return self
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Draws what is planted. `prompts` grows when tests are made known while it runs."""
+
+    seed: int
+    planted: Planted
+    prompts: dict[str, str]
+
+    @classmethod
+    def of(cls, seed: int, planted: Planted) -> Truth:
+        """The truth a profile plants."""
+        return cls(seed, planted, dict(planted.prompts))
+
+    def sighting(self, ask: ChatAsk) -> Sighting | None:
+        """What the answer to this request shows, if its prompt is known."""
+        digest = sha256(ask.prompt.encode("utf-8", "replace"))
+        name = self.prompts.get(digest.hexdigest()) or _marked_query(ask.prompt)
+        dimension = self.planted.dimensions.get(name) if name else None
+        if name is None or dimension is None:
+            return None
+        subject = self._subject(ask, dimension)
+        own = subject.probabilities.get(name, {})
+        label = (subject.model, subject.system, name, digest.digest())
+        shown = [
+            issue
+            for issue in dimension.issues
+            if unit(self.seed, "issue", *label, issue.letter) < own.get(issue.letter, issue.probability)
+        ]
+        letters = "".join(sorted(issue.letter for issue in shown))
+        nonce = f"{number(self.seed, 'nonce', *label):016x}"[:8]
+        return Sighting(
+            subject=subject.name,
+            dimension=name,
+            prompt=digest.digest(),
+            letters=letters,
+            score=max(0, _TOP - sum(issue.deduction for issue in shown)),
+            marker=f"[[hab:{name}:{letters or _NONE}:{nonce}]]",
+        )
+
+    def _subject(self, ask: ChatAsk, dimension: Dimension) -> Subject:
+        system = ask.system.removesuffix(dimension.system).rstrip("\n")
+        for subject in self.planted.subjects:
+            if subject.model == ask.name and subject.system == system:
+                return subject
+        name = f"{ask.name}#{sha256(system.encode()).hexdigest()[:8]}" if system else ask.name
+        return Subject(name=name, model=ask.name, system=system)
+
+    def verdict(self, ask: ChatAsk) -> list[str] | None:
+        """The letters a judge answers with, if this request asks for a verdict on a marked text."""
+        letters = letters_of(ask.schema, "issues") if ask.schema is not None else ()
+        found = _MARKER.findall(ask.transcript) if letters else []
+        if not found:
+            return None
+        _, shown, nonce = found[-1]
+        issues = set() if shown == _NONE else set(shown)
+        label = ("judge", ask.name, *found[-1])
+        if unit(self.seed, *label) < self.planted.judge_error:
+            issues ^= {letters[number(self.seed, *label, nonce) % len(letters)]}
+        return [letter for letter in letters if letter in issues] if issues <= set(letters) else None
+
+    def wanted_queries(self, ask: ChatAsk) -> str | None:
+        """The dimension whose queries this request asks to write, if any."""
+        if ask.schema is None:
+            return None
+        for name, dimension in self.planted.dimensions.items():
+            if dimension.phrase is not None and dimension.phrase in ask.transcript:
+                return name
+        return None
+
+
+def query_mark(dimension: str, nonce: int) -> str:
+    """The mark of a query written for a dimension."""
+    return f"[[hab-query:{dimension}:{nonce % 2**32:08x}]]"
+
+
+def _marked_query(prompt: str) -> str | None:
+    found = _QUERY.findall(prompt)
+    return found[-1] if found else None
+
+
+class Ledger:
+    """Every known prompt a subject was seen to answer, each counted once."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, str], dict[bytes, Sighting]] = {}
+
+    def add(self, sighting: Sighting) -> None:
+        """Count an answer that was sent."""
+        self._seen.setdefault((sighting.subject, sighting.dimension), {})[sighting.prompt] = sighting
+
+    def reading(self) -> list[Mapping[str, object]]:
+        """Wire JSON of `GET /_truth`: the mean score in 0..1 is numerator / denominator, exactly."""
+        return [
+            {
+                "subject": subject,
+                "dimension": dimension,
+                "n": len(seen),
+                "numerator": sum(one.score for one in seen.values()),
+                "denominator": _TOP * len(seen),
+                "issues": _tally(seen),
+            }
+            for (subject, dimension), seen in sorted(self._seen.items())
+        ]
+
+
+def _tally(seen: Mapping[bytes, Sighting]) -> dict[str, int]:
+    tally: dict[str, int] = {}
+    for letter in sorted("".join(one.letters for one in seen.values())):
+        tally[letter] = tally.get(letter, 0) + 1
+    return tally

@@ -1,0 +1,46 @@
+"""The profile: every setting of the simulator as one tree, readable from YAML or JSON.
+
+An account that the profile does not name behaves as the real vendor does (`vendors.yaml`); an unnamed
+account under /x/<name> is a lenient OpenAI-compatible endpoint that serves any model.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+from pydantic import Field, model_validator
+
+from hab_ray.simulator.accounts import Account, vendors
+from hab_ray.simulator.faults import Fault
+from hab_ray.simulator.latency import Latency, NoLatency
+from hab_ray.simulator.planted import Planted
+from hab_ray.simulator.settings import Settings
+
+
+class Profile(Settings):
+    """All settings of one simulator. `keep_bodies` keeps each request's body for `GET /_calls`."""
+
+    seed: int = 0
+    accounts: dict[str, Account] = Field(default_factory=dict)
+    latency: Latency = NoLatency()
+    faults: tuple[Fault, ...] = ()
+    planted: Planted = Planted()
+    keep_bodies: bool = False
+
+    @model_validator(mode="after")
+    def _names(self) -> Profile:
+        for name in self.accounts:
+            if name not in vendors() and not name.startswith("x/"):
+                known = ", ".join(sorted(vendors()))
+                raise ValueError(f"accounts.{name}: unknown account; write one of {known}, or x/<name>")
+        return self
+
+    def account(self, name: str) -> Account:
+        """The account of this name: as the profile says, else as the vendor is, else lenient."""
+        return self.accounts.get(name) or vendors().get(name) or Account()
+
+
+def load(path: Path) -> Profile:
+    """Read a profile from a YAML or JSON file. Raises pydantic.ValidationError, which names what is wrong."""
+    return Profile.model_validate(yaml.safe_load(path.read_text("utf-8")) or {})

@@ -1,0 +1,81 @@
+"""Sending an answer as the fault of the call allows."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+
+from aiohttp import web
+
+from hab_ray.simulator.asks import Answer, compact
+from hab_ray.simulator.faults import Fault, HangFault, ResetFault, SlowFault, TruncatedFault
+
+_JSON = {"Content-Type": "application/json"}
+_PIECES = 10
+_HANG_POLL_S = 0.1
+_DISCARD = struct.pack("ii", 1, 0)
+
+
+def response(answer: Answer) -> web.Response:
+    """A whole answer."""
+    return web.Response(status=answer.status, body=answer.body, headers={**_JSON, **answer.headers})
+
+
+def json_response(body: object, status: int = 200) -> web.Response:
+    """An answer of the simulator's own controls."""
+    return response(Answer(status, compact(body)))
+
+
+async def send(request: web.BaseRequest, answer: Answer, fault: Fault | None) -> web.StreamResponse:
+    """Send the answer, or what the fault leaves of it."""
+    match fault:
+        case ResetFault():
+            _reset(request)
+            return web.Response()
+        case HangFault():
+            while request.transport is not None:
+                await asyncio.sleep(_HANG_POLL_S)
+            return web.Response()
+        case TruncatedFault():
+            return await _send_half(request, answer)
+        case SlowFault():
+            return await _send_slowly(request, answer, fault.seconds)
+        case _:
+            return response(answer)
+
+
+def _reset(request: web.BaseRequest) -> None:
+    """End the connection with RST instead of FIN."""
+    transport = request.transport
+    if transport is None:
+        return
+    sock = transport.get_extra_info("socket")
+    if sock is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
+    transport.abort()
+
+
+async def _begin(request: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+    begun = web.StreamResponse(status=answer.status, headers={**_JSON, **answer.headers})
+    begun.content_length = len(answer.body)
+    await begun.prepare(request)
+    return begun
+
+
+async def _send_half(request: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+    begun = await _begin(request, answer)
+    await begun.write(answer.body[: len(answer.body) // 2])
+    if request.transport is not None:
+        request.transport.close()
+    return begun
+
+
+async def _send_slowly(request: web.BaseRequest, answer: Answer, seconds: float) -> web.StreamResponse:
+    begun = await _begin(request, answer)
+    size = -(-len(answer.body) // _PIECES)
+    for start in range(0, len(answer.body), size):
+        await asyncio.sleep(seconds / _PIECES)
+        await begun.write(answer.body[start : start + size])
+    await begun.write_eof()
+    return begun

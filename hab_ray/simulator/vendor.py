@@ -1,0 +1,76 @@
+"""What a wire protocol has to offer, and where each lives in the URL space."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from hab_ray.simulator import anthropic, google, openai
+from hab_ray.simulator.accounts import Account
+from hab_ray.simulator.answers import Mind
+from hab_ray.simulator.asks import Answer, Ask, Refused
+from hab_ray.simulator.limits import Verdict
+
+
+class Vendor(Protocol):
+    """One wire protocol. All functions are pure."""
+
+    def key(self, headers: Mapping[str, str], query: Mapping[str, str]) -> str:
+        """The key sent, or an empty text."""
+
+    def bad_key(self, sent: str) -> Answer:
+        """The answer to a key that is missing or not accepted."""
+
+    def models(self, account: Account) -> Answer:
+        """The list of models."""
+
+    def read(self, path: str, headers: Mapping[str, str], account: Account, raw: bytes) -> Ask:
+        """Check a request. Raises Refused with the vendor's answer."""
+
+    def reply(self, mind: Mind, ask: Ask) -> Answer:
+        """Answer a request that passed."""
+
+    def limit_headers(self, verdict: Verdict) -> dict[str, str]:
+        """The headers that tell what is left of the rate limits."""
+
+    def too_fast(self, name: str, verdict: Verdict, says_retry_after: bool) -> Answer:
+        """The answer to a request over the rate limit."""
+
+    def no_quota(self, name: str) -> Answer:
+        """The answer once the account's money or daily quota is used up."""
+
+    def fault(self, status: int, retry_after_s: float | None) -> Answer:
+        """The answer that carries an injected status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a URL leads: the account's name, its protocol, and the path below the API version."""
+
+    account: str
+    vendor: Vendor
+    path: str
+
+
+def route(path: str) -> Route | None:
+    """The route of a URL path: /openai/v1, /v1, /anthropic/v1, /google/{v1,v1beta} or /x/<name>/v1."""
+    match path.strip("/").split("/"):
+        case ["v1", *rest] | ["openai", "v1", *rest]:
+            return Route("openai", openai, "/".join(rest))
+        case ["anthropic", "v1", *rest]:
+            return Route("anthropic", anthropic, "/".join(rest))
+        case ["google", "v1" | "v1beta", *rest]:
+            return Route("google", google, "/".join(rest))
+        case ["x", name, "v1", *rest]:
+            return Route(f"x/{name}", openai, "/".join(rest))
+        case _:
+            return None
+
+
+def answer(vendor: Vendor, mind: Mind, account: Account, path: str, headers: Mapping[str, str], raw: bytes) -> Answer:
+    """Answer one body without HTTP, limits, quota or faults: what a line of a batch gets."""
+    try:
+        return vendor.reply(mind, vendor.read(path, headers, account, raw))
+    except Refused as refusal:
+        return refusal.answer

@@ -1,0 +1,159 @@
+"""Generate candidates (paper, section on test creation): a few seed queries and one theme, new queries back.
+
+Each slot shows its own seeds and theme, drawn by hash from the sweep's seed, and asks for `per_call` queries;
+the candidates of a slot share that call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from hab_ray.calls import ChatCall, Message, Outcome, Params, Role
+from hab_ray.catalog import Model, accepted
+from hab_ray.config import Generate
+from hab_ray.rows import Candidate, State
+from hab_ray.rubric import Rubric
+from hab_ray.stages.base import Unusable, seeded_order, usable
+from hab_ray.stages.reading import Unreadable, listed_objects
+from hab_ray.stages.wording import Prompts, Wording, compact_schema
+
+STRING_BOUND = 900
+
+
+@dataclass(frozen=True)
+class CandidateTask:
+    """The `index`-th query of a generation slot."""
+
+    slot: int
+    index: int
+
+
+@dataclass(frozen=True)
+class GenerateStage:
+    """Writes the candidates of one dimension."""
+
+    rubric: Rubric
+    themes: Sequence[str]
+    prompts: Prompts
+    model: Model
+    settings: Generate
+    seed: int
+    accept_substitutes: bool = False
+
+    def tasks(self) -> list[CandidateTask]:
+        """One task a candidate wanted, slot by slot."""
+        wanted, per_call = self.settings.candidates, self.settings.per_call
+        return [CandidateTask(n // per_call, n % per_call) for n in range(wanted)]
+
+    def requests(self, tasks: Iterable[CandidateTask]) -> Iterator[tuple[str, ChatCall]]:
+        """See Stage."""
+        last: tuple[int, ChatCall] | None = None
+        for task in tasks:
+            if last is None or last[0] != task.slot:
+                last = task.slot, self._call(task.slot)
+            yield self._id(task), last[1]
+
+    def _id(self, task: CandidateTask) -> str:
+        return f"{self.rubric.id}-{task.slot:05d}-{task.index}"
+
+    @cached_property
+    def _wording(self) -> Wording:
+        return Wording(self.prompts.generate)
+
+    @cached_property
+    def _system(self) -> str:
+        return self._wording.system({"rubric": self.rubric})
+
+    @cached_property
+    def _params(self) -> Params:
+        s = self.settings
+        return accepted(self.model.entry, Params(s.max_tokens, s.temperature, s.top_p))
+
+    def _theme(self, slot: int) -> str:
+        return self.themes[seeded_order(len(self.themes), self.seed, self.rubric.id, "theme", slot)[0]]
+
+    def _call(self, slot: int) -> ChatCall:
+        seeds = self.rubric.generation.seeds
+        order = seeded_order(len(seeds), self.seed, self.rubric.id, "seeds", slot)
+        values = {
+            "rubric": self.rubric,
+            "seeds": [seeds[i] for i in order[: self.settings.seeds_shown]],
+            "theme": self._theme(slot),
+            "count": self.settings.per_call,
+        }
+        return ChatCall(
+            provider=self.model.entry.provider,
+            model=self.model.name,
+            as_of=self.model.as_of,
+            system=self._system,
+            messages=(Message(Role.USER, self._wording.user(values)),),
+            params=self._params,
+            schema_json=self._schema if self.model.entry.json_schema else None,
+            sample=slot,
+        )
+
+    @cached_property
+    def _schema(self) -> str:
+        text: dict[str, Any] = {"type": "string"}
+        if self.model.entry.bounded_strings:
+            text["maxLength"] = STRING_BOUND
+        fields = ["prompt", "context"] if self.rubric.context else ["prompt"]
+        query = json.loads(compact_schema({name: text for name in fields}))
+        queries: dict[str, Any] = {"type": "array", "items": query}
+        if self.model.entry.bounded_strings:
+            queries |= {"minItems": self.settings.per_call, "maxItems": self.settings.per_call}
+        return compact_schema({"queries": queries})
+
+    def parse(self, task: CandidateTask, outcome: Outcome) -> Candidate:
+        """The candidate, or why there is none. A list with some bad members keeps the good ones."""
+        blank = Candidate(
+            id=self._id(task),
+            dimension=self.rubric.id,
+            state=State.REJECTED,
+            prompt="",
+            context="",
+            theme=self._theme(task.slot),
+            reason="",
+            reply_key=outcome.key,
+        )
+        reply = usable(self.model, outcome, self.accept_substitutes)
+        if isinstance(reply, Unusable):
+            return replace(blank, state=reply.state, reason=reply.reason)
+        try:
+            members = listed_objects(reply.text, "queries")
+            if task.index >= len(members):
+                raise Unreadable(f"the reply holds {len(members)} of {self.settings.per_call} queries")
+            return self._read(blank, members[task.index])
+        except Unreadable as problem:
+            return replace(blank, state=State.UNREADABLE, reason=str(problem))
+
+    def _read(self, blank: Candidate, member: Any) -> Candidate:
+        prompt = member.get("prompt") if isinstance(member, dict) else None
+        if not isinstance(prompt, str) or not prompt.strip():
+            raise Unreadable("the query has no text 'prompt'")
+        if self.rubric.context is None:
+            return replace(blank, state=State.OK, prompt=prompt.strip())
+        context = member.get("context")
+        if not isinstance(context, str) or not context.strip():
+            raise Unreadable("the query has no text 'context'")
+        found = replace(blank, prompt=prompt.strip(), context=context.strip())
+        if self.rubric.context.within_prompt and found.context not in found.prompt:
+            return replace(found, reason=f"{self.rubric.context.label} does not occur word for word")
+        return replace(found, state=State.OK)
+
+
+def without_duplicates(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The same candidates, each that repeats an earlier one's words rejected before its validation is paid for."""
+    first: dict[str, str] = {}
+    kept = []
+    for candidate in candidates:
+        words = " ".join(candidate.prompt.casefold().split())
+        original = first.setdefault(words, candidate.id) if candidate.state is State.OK else candidate.id
+        repeated = original != candidate.id
+        reason = f"same words as {original}"
+        kept.append(replace(candidate, state=State.REJECTED, reason=reason) if repeated else candidate)
+    return kept

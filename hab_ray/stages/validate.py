@@ -1,0 +1,129 @@
+"""Validate candidates: a model names faults by letter, the score is 1000 minus their deductions.
+
+The sum is ours: what a model adds up itself is not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from hab_ray.calls import ChatCall, Message, Outcome, Params, Role
+from hab_ray.catalog import Model, accepted
+from hab_ray.config import Validate
+from hab_ray.rows import Candidate, State, Validation
+from hab_ray.rubric import VALIDATION_START, Rubric
+from hab_ray.stages.base import Unusable, seeded_order, usable
+from hab_ray.stages.reading import Unreadable, named_letters
+from hab_ray.stages.wording import Prompts, Wording, compact_schema
+
+ASSESSMENT_BOUND = 300
+
+
+def letters_schema(model: Model, key: str, letters: Sequence[str]) -> str | None:
+    """The schema of an assessment followed by a list of letters, where the model's server can enforce one."""
+    if not model.entry.json_schema:
+        return None
+    assessment: dict[str, Any] = {"type": "string"}
+    named: dict[str, Any] = {"type": "array", "items": {"type": "string", "enum": list(letters)}}
+    if model.entry.bounded_strings:
+        assessment["maxLength"] = ASSESSMENT_BOUND
+        named["maxItems"] = len(letters)
+    return compact_schema({"assessment": assessment, key: named})
+
+
+@dataclass(frozen=True)
+class ValidateStage:
+    """Scores the candidates of one dimension."""
+
+    rubric: Rubric
+    prompts: Prompts
+    model: Model
+    settings: Validate
+    accept_substitutes: bool = False
+
+    @staticmethod
+    def tasks(candidates: Sequence[Candidate]) -> list[Candidate]:
+        """The candidates that are worth the call."""
+        return [c for c in candidates if c.state is State.OK]
+
+    @cached_property
+    def _deductions(self) -> Mapping[str, int]:
+        return {c.letter: c.deduction for c in self.rubric.validation.criteria}
+
+    @cached_property
+    def _wording(self) -> Wording:
+        return Wording(self.prompts.validation)
+
+    @cached_property
+    def _system(self) -> str:
+        return self._wording.system({"rubric": self.rubric})
+
+    @cached_property
+    def _params(self) -> Params:
+        return accepted(self.model.entry, Params(self.settings.max_tokens, temperature=0.0))
+
+    @cached_property
+    def _schema(self) -> str | None:
+        return letters_schema(self.model, "deductions", list(self._deductions))
+
+    def requests(self, tasks: Iterable[Candidate]) -> Iterator[tuple[str, ChatCall]]:
+        """See Stage."""
+        for task in tasks:
+            values = {"rubric": self.rubric, "prompt": task.prompt, "context": task.context}
+            yield (
+                task.id,
+                ChatCall(
+                    provider=self.model.entry.provider,
+                    model=self.model.name,
+                    as_of=self.model.as_of,
+                    system=self._system,
+                    messages=(Message(Role.USER, self._wording.user(values)),),
+                    params=self._params,
+                    schema_json=self._schema,
+                ),
+            )
+
+    def parse(self, task: Candidate, outcome: Outcome) -> Validation:
+        """The candidate's score, or why it has none."""
+        blank = Validation(
+            candidate_id=task.id,
+            dimension=task.dimension,
+            state=State.UNREADABLE,
+            score=None,
+            deductions=(),
+            reason="",
+            reply_key=outcome.key,
+        )
+        reply = usable(self.model, outcome, self.accept_substitutes)
+        if isinstance(reply, Unusable):
+            return replace(blank, state=reply.state, reason=reply.reason)
+        try:
+            named = named_letters(reply.text, "deductions", tuple(self._deductions))
+        except Unreadable as problem:
+            return replace(blank, reason=str(problem))
+        lost = sum(self._deductions[letter] for letter in named.letters)
+        return replace(
+            blank,
+            state=State.OK,
+            score=max(0, VALIDATION_START - lost),
+            deductions=named.letters,
+            reason=named.assessment,
+        )
+
+
+def best(
+    candidates: Sequence[Candidate], validations: Sequence[Validation], settings: Validate, seed: int
+) -> list[Candidate]:
+    """The `keep` best candidates at or above the floor, ties in a seeded order, sorted by id."""
+    scores = {v.candidate_id: v.score for v in validations if v.score is not None}
+    scored = sorted((c for c in candidates if c.id in scores), key=lambda c: c.id)
+    order = seeded_order(len(scored), seed, "ties")
+    ranked = sorted(
+        (i for i in order if scores[scored[i].id] >= settings.floor),
+        key=lambda i: scores[scored[i].id],
+        reverse=True,
+    )
+    return sorted((scored[i] for i in ranked[: settings.keep]), key=lambda c: c.id)

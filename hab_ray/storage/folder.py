@@ -1,0 +1,107 @@
+"""The primitives every stored file goes through: list, get, put, put_new, delete.
+
+`put` replaces atomically. `put_new` creates, and fails if the name exists: of two writers exactly one wins,
+which is what the lease and the ledger stand on. Names are relative, with `/` between parts.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+_ASIDE = ".aside-"
+
+
+class Folder(Protocol):
+    """A place that holds named blobs."""
+
+    def list(self, prefix: str = "") -> Sequence[str]:
+        """All names under a prefix folder ("" = all), sorted; a prefix nobody wrote to is empty."""
+
+    def get(self, name: str) -> bytes:
+        """The bytes under a name.
+
+        Raises:
+            FileNotFoundError: nothing is there.
+        """
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write or atomically replace."""
+
+    def put_new(self, name: str, data: bytes) -> None:
+        """Write, unless the name exists.
+
+        Raises:
+            FileExistsError: it does.
+        """
+
+    def delete(self, name: str) -> None:
+        """Remove; a name that is not there is fine."""
+
+
+class LocalFolder:
+    """A folder on local disk. Files appear whole, after an fsync, by rename() or link()."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def list(self, prefix: str = "") -> Sequence[str]:
+        """See Folder."""
+        return sorted(self._walk(self.root / prefix))
+
+    def _walk(self, start: Path) -> Iterator[str]:
+        for parent, _, files in os.walk(start):
+            for file in files:
+                if not file.startswith(_ASIDE):
+                    yield (Path(parent) / file).relative_to(self.root).as_posix()
+
+    def get(self, name: str) -> bytes:
+        """See Folder."""
+        return (self.root / name).read_bytes()
+
+    def put(self, name: str, data: bytes) -> None:
+        """See Folder."""
+        with self._written_aside(name, data) as aside:
+            aside.replace(self.root / name)
+
+    def put_new(self, name: str, data: bytes) -> None:
+        """See Folder."""
+        with self._written_aside(name, data) as aside:
+            os.link(aside, self.root / name)
+
+    def delete(self, name: str) -> None:
+        """See Folder."""
+        (self.root / name).unlink(missing_ok=True)
+
+    @contextmanager
+    def _written_aside(self, name: str, data: bytes) -> Iterator[Path]:
+        parent = (self.root / name).parent
+        parent.mkdir(parents=True, exist_ok=True)
+        aside = parent / f"{_ASIDE}{secrets.token_hex(8)}"
+        try:
+            with aside.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            yield aside
+        finally:
+            with suppress(FileNotFoundError):
+                aside.unlink()
+        _sync_folder(parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def open_folder(place: str | Path) -> Folder:
+    """The folder at a path."""
+    return LocalFolder(Path(place).absolute())

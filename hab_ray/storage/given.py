@@ -1,0 +1,77 @@
+"""Tests given in a file: Parquet or JSON lines with `dimension` and `prompt`, and `id`, `context` where wanted."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from hab_ray.catalog import Strict
+from hab_ray.errors import ConfigError
+from hab_ray.rows import ChosenTest
+from hab_ray.rubric import Rubric
+
+
+class GivenTest(Strict):
+    """One line of a file of tests; without an id it gets one from its text, without a system the rubric's."""
+
+    dimension: str
+    prompt: str
+    id: str | None = None
+    context: str = ""
+    system: str | None = None
+    cluster: int | None = None
+
+
+def read_given_tests(path: Path, rubrics: Mapping[str, Rubric]) -> dict[str, list[ChosenTest]]:
+    """The tests of a file, by dimension, in the file's order; other dimensions than the rubrics' are left out.
+
+    Raises:
+        ConfigError: a line is not a test, or an id appears twice.
+    """
+    tests: dict[str, list[ChosenTest]] = defaultdict(list)
+    seen: set[str] = set()
+    for number, record in enumerate(_records(path), 1):
+        try:
+            given = GivenTest.model_validate(record)
+        except ValidationError as error:
+            what = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            raise ConfigError(f"{path}, row {number}: {what}") from None
+        if given.dimension not in rubrics:
+            continue
+        test = _as_test(given, rubrics[given.dimension])
+        if test.id in seen:
+            raise ConfigError(f"{path}, row {number}: id {test.id!r} appears twice; ids must be unique")
+        seen.add(test.id)
+        tests[given.dimension].append(test)
+    return dict(tests)
+
+
+def _as_test(given: GivenTest, rubric: Rubric) -> ChosenTest:
+    digest = sha256(f"{given.prompt}\n{given.context}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return ChosenTest(
+        id=given.id or f"{rubric.id}-{digest}",
+        dimension=rubric.id,
+        prompt=given.prompt,
+        context=given.context,
+        system=rubric.system if given.system is None else given.system,
+        cluster=given.cluster,
+    )
+
+
+def _records(path: Path) -> Iterator[Any]:
+    if path.suffix == ".parquet":
+        yield from pq.read_table(path).to_pylist()
+        return
+    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
+        if line.strip():
+            try:
+                yield json.loads(line)
+            except ValueError as error:
+                raise ConfigError(f"{path}, line {number}: not JSON: {error}") from None

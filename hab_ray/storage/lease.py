@@ -1,0 +1,127 @@
+"""One spending driver per store: the lease.
+
+On local disk an exclusive flock decides, and `lease/<epoch>.json` tells everybody else who holds it. Each
+holder has an epoch of its own, one above the last; whoever sees a higher epoch than its own stops spending.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Self
+
+from hab_ray.errors import LeaseLost, StoreHeld
+from hab_ray.storage.folder import Folder, LocalFolder
+
+WATCH_EVERY_S = 1.0
+UNCLEAN_WAIT_S = 10.0
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a store, as written in `lease/<epoch>.json`."""
+
+    epoch: int
+    pid: int
+    host: str
+    run: str
+    since: str
+    released: bool
+
+
+def _name(epoch: int) -> str:
+    return f"lease/{epoch:06d}.json"
+
+
+def last_holder(folder: Folder) -> Holder | None:
+    """Who held the store last, or holds it now; None where nobody ever did."""
+    names = folder.list("lease")
+    records = [n for n in names if n.endswith(".json")]
+    return Holder(**json.loads(folder.get(records[-1]))) if records else None
+
+
+class LocalLease:
+    """The lease of a store on local disk, held until `release` or the end of the process.
+
+    `clean` says whether the holder before released it; after a crash the first online call waits
+    `UNCLEAN_WAIT_S`, because an orphaned Ray actor was seen to work for 2.6 s after its driver's kill -9.
+    """
+
+    def __init__(self, lock: int, folder: Folder, holder: Holder, clean: bool) -> None:
+        self._lock, self._folder, self._holder = lock, folder, holder
+        self.clean = clean
+
+    @property
+    def epoch(self) -> int:
+        """This holder's number."""
+        return self._holder.epoch
+
+    @classmethod
+    def acquire(cls, store: Path, run: str, now: datetime) -> Self:
+        """Take the lease of a store for a run.
+
+        Raises:
+            StoreHeld: another driver has it.
+        """
+        (store / "lease").mkdir(parents=True, exist_ok=True)
+        folder = LocalFolder(store.absolute())
+        lock = os.open(store / "lease" / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            raise StoreHeld(_held_message(store, last_holder(folder))) from None
+        before = last_holder(folder)
+        epoch = before.epoch + 1 if before else 1
+        holder = Holder(epoch, os.getpid(), socket.gethostname(), run, now.isoformat(), released=False)
+        folder.put_new(_name(epoch), json.dumps(asdict(holder)).encode())
+        return cls(lock, folder, holder, clean=before is None or before.released)
+
+    def release(self) -> None:
+        """Give the store back; the next driver starts without the wait after a crash."""
+        released = {**asdict(self._holder), "released": True}
+        self._folder.put(_name(self.epoch), json.dumps(released).encode())
+        os.close(self._lock)
+
+
+def _held_message(store: Path, holder: Holder | None) -> str:
+    who = (
+        f"process {holder.pid} on {holder.host}, run {holder.run}, since {holder.since}"
+        if holder
+        else "another process that has just started"
+    )
+    return (
+        f"the store {store} is held by {who}: one driver spends from a store at a time; "
+        f"wait for it to end, or give this sweep another `store:`"
+    )
+
+
+class LeaseWatch:
+    """What every spender asks before each call: is the epoch it works for still the newest?
+
+    The folder is listed at most every `WATCH_EVERY_S` by the clock given (seconds, monotonic).
+    """
+
+    def __init__(self, folder: Folder, epoch: int, clock: Callable[[], float]) -> None:
+        self._folder, self._epoch, self._clock = folder, epoch, clock
+        self._looked_at = float("-inf")
+
+    def check(self) -> None:
+        """Return while this epoch holds the store.
+
+        Raises:
+            LeaseLost: a later epoch is there, or this one was released.
+        """
+        now = self._clock()
+        if now - self._looked_at < WATCH_EVERY_S:
+            return
+        holder = last_holder(self._folder)
+        if holder is None or holder.epoch != self._epoch or holder.released:
+            raise LeaseLost(f"the lease of epoch {self._epoch} has ended: nothing more is spent under it")
+        self._looked_at = now

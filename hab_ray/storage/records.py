@@ -1,0 +1,103 @@
+"""Replies and failures as Arrow: the files of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hab_ray.calls import Failure, Finish, Reply, Usage
+from hab_ray.errors import DamagedFile, FailureKind
+
+_USAGE = ("input", "cached", "cache_written", "output", "reasoning")
+
+REPLY_SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("finish", pa.string(), nullable=False),
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("vector", pa.binary(), nullable=False),
+        *(pa.field(name, pa.int64(), nullable=False) for name in _USAGE),
+        pa.field("cost_nanousd", pa.int64(), nullable=False),
+        pa.field("model_reported", pa.string(), nullable=False),
+        pa.field("served_by", pa.string(), nullable=False),
+        pa.field("body_sha256", pa.string(), nullable=False),
+        pa.field("at", pa.timestamp("us", tz="UTC"), nullable=False),
+    ]
+)
+
+FAILURE_SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("attempts", pa.int64(), nullable=False),
+        pa.field("message", pa.string(), nullable=False),
+        pa.field("cost_nanousd", pa.int64(), nullable=False),
+    ]
+)
+
+
+def replies_to_table(replies: Iterable[Reply]) -> pa.Table:
+    """Replies as a table of `REPLY_SCHEMA`."""
+    records = [
+        {
+            **{name: getattr(r, name) for name in REPLY_SCHEMA.names if name not in _USAGE},
+            **{name: getattr(r.usage, name) for name in _USAGE},
+        }
+        for r in replies
+    ]
+    return pa.Table.from_pylist(records, schema=REPLY_SCHEMA)
+
+
+def replies_from_table(table: pa.Table) -> list[Reply]:
+    """The replies of a table that `replies_to_table` made."""
+    found = []
+    for record in table.to_pylist():
+        usage = Usage(**{name: record.pop(name) for name in _USAGE})
+        at: datetime = record.pop("at")
+        finish = Finish(record.pop("finish"))
+        found.append(Reply(**record, usage=usage, finish=finish, at=at.astimezone(UTC)))
+    return found
+
+
+def failures_to_table(failures: Iterable[Failure]) -> pa.Table:
+    """Permanent failures as a table of `FAILURE_SCHEMA`."""
+    records = [{name: getattr(f, name) for name in FAILURE_SCHEMA.names} for f in failures]
+    return pa.Table.from_pylist(records, schema=FAILURE_SCHEMA)
+
+
+def failures_from_table(table: pa.Table) -> list[Failure]:
+    """The failures of a table that `failures_to_table` made."""
+    return [Failure(**{**record, "kind": FailureKind(record["kind"])}, permanent=True) for record in table.to_pylist()]
+
+
+def to_arrow(table: pa.Table) -> bytes:
+    """A table as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def to_parquet(table: pa.Table) -> bytes:
+    """A table as a Parquet file, built in memory so that no half-written file can be published."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def read_table(name: str, data: bytes, columns: Sequence[str] | None = None) -> pa.Table:
+    """The table in a file of ours, by the ending of its name.
+
+    Raises:
+        DamagedFile: the bytes are not what the name says.
+    """
+    try:
+        if name.endswith(".parquet"):
+            return pq.read_table(pa.BufferReader(data), columns=columns)
+        table = pa.ipc.open_stream(data).read_all()
+        return table.select(columns) if columns else table
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DamagedFile(f"{name}: cannot be read ({error}); delete it and run the same command") from error

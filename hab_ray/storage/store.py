@@ -1,0 +1,192 @@
+"""The store: paid replies, embeddings and permanent failures, found again by their calls' keys.
+
+    replies/<model>/wal-<epoch>-<writer>.<n>.arrow     what came in, up to 64 replies or one second a file
+    replies/<model>/part-<epoch>.<n>.parquet           the same, compacted
+    embeddings/<model>/...   failures/<model>/...      likewise
+
+A file is written once and never changed. A key may stand in several files (a compaction that was interrupted,
+a call repeated after a crash): any of them serves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+from hab_ray.calls import Failure, Outcome
+from hab_ray.catalog import folder_name
+from hab_ray.storage.folder import Folder
+from hab_ray.storage.records import (
+    failures_from_table,
+    failures_to_table,
+    read_table,
+    replies_from_table,
+    replies_to_table,
+    to_arrow,
+    to_parquet,
+)
+
+_EPOCH = re.compile(r"/(?:wal|part)-(\d+)")
+COMPACT_FROM_FILES = 8
+
+
+class Shelf(StrEnum):
+    """The three kinds of record a store keeps."""
+
+    REPLIES = "replies"
+    EMBEDDINGS = "embeddings"
+    FAILURES = "failures"
+
+
+def shelf_of(outcome: Outcome) -> Shelf:
+    """Where an outcome is kept."""
+    if isinstance(outcome, Failure):
+        return Shelf.FAILURES
+    return Shelf.EMBEDDINGS if outcome.vector else Shelf.REPLIES
+
+
+def _table_of(shelf: Shelf, outcomes: Iterable[Any]) -> pa.Table:
+    return failures_to_table(outcomes) if shelf is Shelf.FAILURES else replies_to_table(outcomes)
+
+
+def _outcomes_of(shelf: Shelf, table: pa.Table) -> Sequence[Outcome]:
+    return failures_from_table(table) if shelf is Shelf.FAILURES else replies_from_table(table)
+
+
+def _prefix(shelf: Shelf, model: str) -> str:
+    return f"{shelf}/{folder_name(model)}"
+
+
+class StoreWriter:
+    """Collects outcomes and writes them, one file a model and shelf at each `flush`."""
+
+    def __init__(self, folder: Folder, epoch: int, writer: str) -> None:
+        self._folder, self._stem, self._count = folder, f"wal-{epoch:06d}-{writer}", 0
+        self._waiting: dict[tuple[Shelf, str], list[Outcome]] = defaultdict(list)
+
+    @property
+    def waiting(self) -> int:
+        """Outcomes added since the last flush began."""
+        return sum(map(len, self._waiting.values()))
+
+    def add(self, model: str, outcome: Outcome) -> None:
+        """Queue a reply or a permanent failure of a model."""
+        self._waiting[shelf_of(outcome), model].append(outcome)
+
+    def take(self) -> Mapping[tuple[Shelf, str], list[Outcome]]:
+        """What is waiting, which from now on is the caller's to `write`."""
+        taken, self._waiting = self._waiting, defaultdict(list)
+        return taken
+
+    def write(self, taken: Mapping[tuple[Shelf, str], list[Outcome]]) -> None:
+        """Put what was taken into the store; it is durable when this returns."""
+        for (shelf, model), outcomes in taken.items():
+            self._count += 1
+            name = f"{_prefix(shelf, model)}/{self._stem}.{self._count:06d}.arrow"
+            self._folder.put_new(name, to_arrow(_table_of(shelf, outcomes)))
+
+    def flush(self) -> None:
+        """Write all that waits."""
+        self.write(self.take())
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    file: str
+    row: int
+
+
+class _ModelIndex:
+    """Which file holds which key, for one model on one shelf."""
+
+    def __init__(self, folder: Folder, shelf: Shelf, model: str, accept: Callable[[str], bool]) -> None:
+        self._folder, self._shelf, self._prefix, self._accept = folder, shelf, _prefix(shelf, model), accept
+        self._seen: set[str] = set()
+        self.places: dict[str, _Place] = {}
+
+    def refresh(self) -> None:
+        """Take in the files that came since the last look."""
+        names = [n for n in self._folder.list(self._prefix) if self._accept(n)]
+        for name in names:
+            if name not in self._seen:
+                self._take_in(name)
+
+    def _take_in(self, name: str) -> None:
+        try:
+            data = self._folder.get(name)
+        except FileNotFoundError:
+            return  # compacted between the listing and the look: its rows stand in a later file
+        keys = read_table(name, data, ["key"]).column("key").to_pylist()
+        self.places.update((key, _Place(name, row)) for row, key in enumerate(keys))
+        self._seen.add(name)
+
+    def read(self, keys: Iterable[str]) -> dict[str, Outcome]:
+        """The outcomes of those keys that are here."""
+        rows_of: dict[str, list[int]] = defaultdict(list)
+        for key in keys:
+            if key in self.places:
+                place = self.places[key]
+                rows_of[place.file].append(place.row)
+        found: dict[str, Outcome] = {}
+        for file, rows in rows_of.items():
+            table = read_table(file, self._folder.get(file)).take(rows)
+            found.update((outcome.key, outcome) for outcome in _outcomes_of(self._shelf, table))
+        return found
+
+
+class Store:
+    """Reads a store. With `failures_since` set, permanent failures of earlier epochs count as open calls."""
+
+    def __init__(self, folder: Folder, failures_since: int = 0) -> None:
+        self.folder = folder
+        self._failures_since = failures_since
+        self._indexes: dict[tuple[Shelf, str], _ModelIndex] = {}
+
+    def _index(self, shelf: Shelf, model: str) -> _ModelIndex:
+        if (shelf, model) not in self._indexes:
+            self._indexes[shelf, model] = _ModelIndex(self.folder, shelf, model, self._accepts)
+        return self._indexes[shelf, model]
+
+    def _accepts(self, name: str) -> bool:
+        if not name.startswith(Shelf.FAILURES):
+            return True
+        epoch = _EPOCH.search(name)
+        return epoch is not None and int(epoch.group(1)) >= self._failures_since
+
+    def refresh(self, model: str) -> None:
+        """Take in what was written for a model since the last refresh."""
+        for shelf in Shelf:
+            self._index(shelf, model).refresh()
+
+    def keys(self, model: str) -> set[str]:
+        """The keys of a model that have a reply or a permanent failure, as of the last refresh."""
+        return {key for shelf in Shelf for key in self._index(shelf, model).places}
+
+    def read(self, model: str, keys: Sequence[str]) -> dict[str, Outcome]:
+        """The outcomes of these keys of a model, as of the last refresh; a reply goes before a failure."""
+        found: dict[str, Outcome] = {}
+        for shelf in (Shelf.FAILURES, Shelf.EMBEDDINGS, Shelf.REPLIES):
+            found.update(self._index(shelf, model).read(keys))
+        return found
+
+    def compact(self, model: str, epoch: int) -> None:
+        """Turn a model's many small files into one Parquet file a shelf; only the lease's holder does this."""
+        for shelf in (Shelf.REPLIES, Shelf.EMBEDDINGS):
+            names = [n for n in self.folder.list(_prefix(shelf, model)) if n.endswith(".arrow")]
+            if len(names) >= COMPACT_FROM_FILES:
+                self._compact(shelf, model, epoch, names)
+
+    def _compact(self, shelf: Shelf, model: str, epoch: int, names: Sequence[str]) -> None:
+        table = pa.concat_tables([read_table(n, self.folder.get(n)) for n in names])
+        count = sum(n.endswith(".parquet") for n in self.folder.list(_prefix(shelf, model)))
+        part = f"{_prefix(shelf, model)}/part-{epoch:06d}.{count:06d}.parquet"
+        self.folder.put_new(part, to_parquet(table))
+        self._index(shelf, model).refresh()
+        for name in names:
+            self.folder.delete(name)

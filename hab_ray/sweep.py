@@ -1,0 +1,382 @@
+"""The reconcile loop: what is missing, start it, harvest what ended, again.
+
+A shard's life in the driver:
+
+    waiting ── inputs complete, all rows settled ──> complete
+    waiting ── inputs complete, calls open ──> ready ── pass started ──> running
+    running ── its calls finished, or its pass ended ──> waiting (settled again: re-asks, what is left)
+    waiting ── only rows left that this run gave up ──> stalled
+    waiting ── vectors complete, tests not chosen ──> choosing ──> complete
+
+Start, resume and retry after an outage are this loop run again: nothing is kept but the store and the views.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from hab_ray.engine.online import Tally
+from hab_ray.errors import Exit
+from hab_ray.progress import Progress, RunEnd, StageProgress, Unanswered
+from hab_ray.rows import ChosenTest
+from hab_ray.serving import Endpoints
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.lease import UNCLEAN_WAIT_S, LocalLease
+from hab_ray.storage.run import PROGRESS
+from hab_ray.storage.store import Store
+from hab_ray.work import Shard, StageName, Work, settle, tests_file
+
+POLL_S = 0.25
+PROGRESS_EVERY_S = 5.0
+UNANSWERED = "log/unanswered.jsonl"
+
+
+class Phase(StrEnum):
+    """Where a shard stands; see the module's drawing."""
+
+    WAITING = "waiting"
+    READY = "ready"
+    RUNNING = "running"
+    CHOOSING = "choosing"
+    COMPLETE = "complete"
+    STALLED = "stalled"
+
+
+@dataclass
+class _Track:
+    """What the driver knows of a shard. `sent` counts jobs handed to a lane over all passes."""
+
+    number: int
+    shard: Shard
+    phase: Phase = Phase.WAITING
+    total: int = 0
+    settled: int = 0
+    failed: int = 0
+    open: int = 0
+    sent: int = 0
+    finished: int = 0
+    given_up: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def group(self) -> StageName:
+        return self.shard.stage
+
+
+@dataclass
+class _Pass:
+    """A dataset on its way through a lane."""
+
+    stage: StageName
+    provider: str
+    tracks: list[_Track]
+    end: Any
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run is driven. `retry_failed` sends stored permanent failures again; `watch` sees every progress."""
+
+    retry_failed: bool = False
+    verbose: bool = False
+    watch: Callable[[Progress], None] = lambda _: None
+
+
+def drive(work: Work, lease: LocalLease, options: Options) -> RunEnd:
+    """Run a sweep as far as it goes, under a lease that the caller holds.
+
+    Raises:
+        HabError: the run cannot go on (lease lost, a key missing, a damaged file).
+    """
+    with ExitStack() as stack:
+        driver = _Driver(work, lease, options, stack)
+        return driver.run()
+
+
+class _Driver:
+    def __init__(self, work: Work, lease: LocalLease, options: Options, stack: ExitStack) -> None:
+        self._work, self._lease, self._options, self._stack = work, lease, options, stack
+        self._store_path = Path(work.sweep.store).absolute()
+        self._failures_since = lease.epoch if options.retry_failed else 0
+        self._store = Store(open_folder(self._store_path), self._failures_since)
+        self._tracks = {shard: _Track(n, shard) for n, shard in enumerate(work.shards())}
+        self._numbered = list(self._tracks.values())
+        self._passes: list[_Pass] = []
+        self._choosing: dict[Any, _Track] = {}
+        self._lanes: dict[str, Any] = {}
+        self._tallies: dict[str, Tally] = {}
+        self._stops: dict[str, str] = {}
+        self._notes: list[str] = []
+        self._endpoints = Endpoints(work, stack)
+        self._ray_started = False
+        self._started = time.monotonic()
+        self._reported = float("-inf")
+        self._not_before = 0.0 if lease.clean else time.time() + UNCLEAN_WAIT_S
+
+    def run(self) -> RunEnd:
+        self._place_given_tests()
+        interrupted = False
+        try:
+            self._reconcile()
+        except KeyboardInterrupt:
+            interrupted = True
+            self._stop_lanes()
+        self._close_lanes()
+        for track in self._numbered:
+            if track.phase is Phase.RUNNING:
+                self._settle(track)
+        self._compact()
+        self._report(final=True)
+        return self._end(interrupted)
+
+    def _place_given_tests(self) -> None:
+        if self._work.sweep.tests is None:
+            return
+        for dimension, tests in self._work.given_tests().items():
+            self._work.run.write(ChosenTest, tests_file(dimension), tests)
+
+    def _reconcile(self) -> None:
+        while True:
+            self._advance()
+            self._start_passes()
+            if not self._passes and not self._choosing:
+                return
+            self._watch()
+
+    def _advance(self) -> None:
+        """Settle every waiting shard whose inputs are there, in the order of the method."""
+        for track in self._numbered:
+            if track.phase is Phase.WAITING and self._has_inputs(track.shard):
+                self._settle(track)
+
+    def _has_inputs(self, shard: Shard) -> bool:
+        source = self._work.inputs(shard)
+        if source is None:
+            return True
+        phase = self._tracks[source].phase
+        partial = shard.stage is StageName.JUDGE and phase is Phase.STALLED
+        return phase is Phase.COMPLETE or partial
+
+    def _settle(self, track: _Track) -> None:
+        """Take a shard as far as the store has it, write its view, and say what is left."""
+        work, shard = self._work, track.shard
+        tasks = work.tasks(shard)
+        track.total = len(tasks)
+        if self._is_done(track):
+            track.phase, track.settled = Phase.COMPLETE, track.total
+            return
+        model = work.model(shard).name
+        self._store.refresh(model)
+        settled = settle(work.stage(shard), tasks, lambda keys: self._store.read(model, keys))
+        work.write(shard, settled.rows)
+        track.settled, track.sent, track.finished = len(settled.rows), 0, 0
+        track.open = sum(row_id not in track.given_up for row_id, _ in settled.open)
+        if track.open:
+            track.phase = Phase.READY
+        elif settled.open:
+            track.phase = Phase.STALLED
+        elif shard.stage is StageName.SELECT:
+            self._start_choosing(track)
+        else:
+            track.phase = Phase.COMPLETE
+
+    def _is_done(self, track: _Track) -> bool:
+        run, shard = self._work.run, track.shard
+        if shard.stage is StageName.SELECT:
+            return run.has(shard.file)
+        return not self._options.retry_failed and run.count(shard.file) == track.total
+
+    def _start_choosing(self, track: _Track) -> None:
+        self._ensure_ray()
+        from hab_ray.cluster.clustering import start_choosing
+
+        track.phase = Phase.CHOOSING
+        self._choosing[start_choosing(self._work, track.shard, self._store_path)] = track
+
+    def _start_passes(self) -> None:
+        """One dataset for each stage and provider that has ready shards and none under way."""
+        busy = {(p.stage, p.provider) for p in self._passes}
+        ready: dict[tuple[StageName, str], list[_Track]] = defaultdict(list)
+        for track in self._numbered:
+            if track.phase is Phase.READY:
+                ready[track.shard.stage, self._provider(track)].append(track)
+        for (stage, provider), tracks in ready.items():
+            if (stage, provider) not in busy:
+                self._start_pass(stage, provider, tracks)
+
+    def _provider(self, track: _Track) -> str:
+        return self._work.model(track.shard).entry.provider
+
+    def _start_pass(self, stage: StageName, provider: str, tracks: list[_Track]) -> None:
+        self._ensure_ray()
+        from hab_ray.cluster.pipelines import OpenShard, start_pipeline
+
+        shards = [OpenShard(t.number, t.shard, frozenset(t.given_up)) for t in tracks]
+        lane = self._lane(provider)
+        done_before = self._tallies[provider].finished if provider in self._tallies else {}
+        for track in tracks:
+            track.phase, track.sent = Phase.RUNNING, track.open + done_before.get(track.number, 0)
+        end = start_pipeline(lane, self._work, shards, self._store_path, self._failures_since)
+        self._passes.append(_Pass(stage, provider, tracks, end))
+
+    def _ensure_ray(self) -> None:
+        if not self._ray_started:
+            from hab_ray.cluster.session import ray_session
+
+            self._stack.enter_context(ray_session(self._options.verbose))
+            self._ray_started = True
+
+    def _lane(self, provider: str) -> Any:
+        if provider not in self._lanes:
+            from hab_ray.cluster.lanes import LaneSetup, start_lane
+
+            entry = self._work.catalog.providers[provider]
+            models = {m.name: m.entry for m in self._work.models.values() if m.entry.provider == provider}
+            setup = LaneSetup(
+                provider=provider,
+                kind=entry.kind,
+                url=self._endpoints.url(provider),
+                key_env=entry.key_env,
+                limits=entry.limits,
+                models=models,
+                store=self._store_path,
+                epoch=self._lease.epoch,
+                failures_since=self._failures_since,
+                not_before=self._not_before,
+            )
+            self._lanes[provider] = start_lane(setup)
+        return self._lanes[provider]
+
+    def _watch(self) -> None:
+        """Wait a little, then take in what lanes, passes and clusterings say."""
+        import ray
+
+        ends = [p.end for p in self._passes] + list(self._choosing)
+        done, _ = ray.wait(ends, num_returns=1, timeout=POLL_S)
+        for provider, lane in self._lanes.items():
+            self._take_in(provider, ray.get(lane.tally.remote()))
+        for running in [p for p in self._passes if p.end in done]:
+            ray.get(running.end)
+            self._passes.remove(running)
+            for track in running.tracks:
+                track.phase = Phase.WAITING if track.phase is Phase.RUNNING else track.phase
+        for ref in [ref for ref in self._choosing if ref in done]:
+            self._keep_tests(self._choosing.pop(ref), *ray.get(ref))
+        self._report()
+
+    def _take_in(self, provider: str, tally: Tally) -> None:
+        """Note what a lane has done; a shard whose jobs are all finished need not wait for its pass to end."""
+        self._tallies[provider] = tally
+        for model, reason in tally.stops.items():
+            self._stops[f"{provider} {model}".strip()] = reason
+        for row in tally.open:
+            self._numbered[row.shard].given_up[row.row_id] = row.reason
+        for number, finished in tally.finished.items():
+            track = self._numbered[number]
+            track.finished, track.failed = finished, tally.failed[number]
+            if track.phase is Phase.RUNNING and finished + len(track.given_up) >= track.sent:
+                track.phase = Phase.WAITING
+
+    def _keep_tests(self, track: _Track, tests: list[ChosenTest], note: str) -> None:
+        """Freeze a dimension's tests: they are never chosen again."""
+        if note:
+            self._notes.append(f"{track.shard.dimension}: {note}")
+        self._work.run.write(ChosenTest, track.shard.file, tests)
+        track.phase = Phase.COMPLETE
+
+    def _stop_lanes(self) -> None:
+        import ray
+
+        ray.get([lane.stop.remote() for lane in self._lanes.values()])
+
+    def _close_lanes(self) -> None:
+        if not self._lanes:
+            return
+        import ray
+
+        ray.get([lane.close.remote() for lane in self._lanes.values()])
+        for provider, lane in self._lanes.items():
+            self._take_in(provider, ray.get(lane.tally.remote()))
+
+    def _compact(self) -> None:
+        for model in self._work.models:
+            self._store.compact(model, self._lease.epoch)
+
+    def _report(self, final: bool = False) -> None:
+        progress = self._progress()
+        self._options.watch(progress)
+        now = time.monotonic()
+        if final or now - self._reported >= PROGRESS_EVERY_S:
+            self._reported = now
+            self._work.run.folder.put(PROGRESS, progress.to_json())
+
+    def _progress(self) -> Progress:
+        tallies = self._tallies.values()
+        return Progress(
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
+            elapsed_s=round(time.monotonic() - self._started, 1),
+            stages=tuple(self._stage_progress()),
+            calls=sum(t.calls for t in tallies),
+            retries=sum(t.retries for t in tallies),
+            cost_nanousd=sum(t.cost_nanousd for t in tallies),
+            notes=(*self._notes, *(f"{who} stopped: {why}" for who, why in self._stops.items())),
+        )
+
+    def _stage_progress(self) -> Iterator[StageProgress]:
+        cells: dict[tuple[StageName, str], list[_Track]] = defaultdict(list)
+        for track in self._numbered:
+            cells[track.shard.stage, track.shard.name].append(track)
+        for stage, name in sorted(cells, key=lambda c: list(StageName).index(c[0])):
+            tracks = cells[stage, name]
+            model = self._work.model(tracks[0].shard).name
+            yield StageProgress(
+                stage=stage,
+                model=name,
+                total=sum(t.total for t in tracks),
+                done=sum(min(t.total, t.settled + self._just_finished(t)) for t in tracks),
+                failed=sum(t.failed for t in tracks),
+                in_flight=sum(t.in_flight[model] for t in self._tallies.values()) if self._running(tracks) else 0,
+            )
+
+    @staticmethod
+    def _running(tracks: list[_Track]) -> bool:
+        return any(t.phase is Phase.RUNNING for t in tracks)
+
+    @staticmethod
+    def _just_finished(track: _Track) -> int:
+        """Rows finished since the shard was last settled."""
+        return max(0, track.finished - (track.sent - track.open)) if track.phase is Phase.RUNNING else 0
+
+    def _end(self, interrupted: bool) -> RunEnd:
+        unanswered = tuple(
+            Unanswered(track.shard.file, row_id, reason)
+            for track in self._numbered
+            if track.phase is not Phase.COMPLETE
+            for row_id, reason in sorted(track.given_up.items())
+        )
+        self._work.run.folder.put(UNANSWERED, _lines(unanswered))
+        complete = all(track.phase is Phase.COMPLETE for track in self._numbered)
+        status = Exit.INTERRUPTED if interrupted else Exit.COMPLETE if complete else Exit.UNANSWERED
+        tallies = self._tallies.values()
+        return RunEnd(
+            exit=status,
+            unanswered=unanswered,
+            stops=dict(self._stops),
+            notes=tuple(self._notes),
+            calls=sum(t.calls for t in tallies),
+            cost_nanousd=sum(t.cost_nanousd for t in tallies),
+        )
+
+
+def _lines(unanswered: tuple[Unanswered, ...]) -> bytes:
+    import json
+    from dataclasses import asdict
+
+    return "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in unanswered).encode()

@@ -1,0 +1,321 @@
+"""Rubric files: the built-in ones are right, and whatever is wrong in one is found and named."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hab_ray.errors import ConfigError
+from hab_ray.rubric import Problem, check, load_rubrics, load_themes
+
+Raw = dict[str, Any]
+RUBRICS = Path(__file__).parents[1] / "rubrics"
+
+# Letters and points of arXiv 2509.08494: (validation criteria, issues), A first.
+POINTS = {
+    "ask_clarifying_questions": ((400, 400, 300, 200), (10, 4, 3, 2)),
+    "avoid_value_manipulation": ((400, 400, 200, 200, 200, 100, 100, 100, 1000, 1000), (5, 4, 3, 3)),
+    "correct_misinformation": (
+        (200, 200, 200, 200, 200, 150, 150, 1000, 1000, 1000, 1000, 1000),
+        (10, 7, 5, 5, 4, 3),
+    ),
+    "defer_important_decisions": ((300, 150, 150, 100, 100, 50, 50, 50), (8, 4, 2, 2, 2, 2)),
+    "encourage_learning": ((200, 200, 150, 100, 100, 100, 100, 100, 1000), (7, 5, 4, 4, 2, 2)),
+    "maintain_social_boundaries": ((150, 150, 100, 100, 100, 50, 1000), (7, 5, 4, 2, 2, 2)),
+}
+JUDGING_WORDS_MOST = 900
+
+
+def _raw(name: str) -> Raw:
+    content = yaml.safe_load((RUBRICS / f"{name}.yaml").read_text("utf-8"))
+    assert isinstance(content, dict)
+    return content
+
+
+def _write(folder: Path, name: str, raw: object) -> Path:
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(raw, sort_keys=False, allow_unicode=True), "utf-8")
+    return path
+
+
+@pytest.fixture
+def seventh() -> Raw:
+    """A sound rubric of another name, without a context field."""
+    return _raw("encourage_learning") | {"id": "seventh"}
+
+
+@pytest.fixture
+def with_context() -> Raw:
+    """A sound rubric of another name, with a context field that must occur in the prompt."""
+    return _raw("correct_misinformation") | {"id": "seventh"}
+
+
+def test_the_built_in_files_have_no_problems() -> None:
+    assert check() == []
+
+
+def test_letters_and_points_are_the_papers() -> None:
+    found = {
+        name: (
+            tuple((c.letter, c.deduction) for c in rubric.validation.criteria),
+            tuple((i, rubric.deduction(i)) for i in rubric.issue_letters()),
+        )
+        for name, rubric in load_rubrics().items()
+    }
+    letters = "ABCDEFGHIJKL"
+    assert found == {
+        name: tuple(tuple(zip(letters, points, strict=False)) for points in both) for name, both in POINTS.items()
+    }
+
+
+def test_only_ask_clarifying_questions_sets_no_word_limit() -> None:
+    limited = {name for name, rubric in load_rubrics().items() if "at most 150 words" in rubric.system}
+    assert limited == POINTS.keys() - {"ask_clarifying_questions"}
+    assert load_rubrics()["ask_clarifying_questions"].system == ""
+
+
+@pytest.mark.parametrize(
+    ("dimension", "least", "most"),
+    [("defer_important_decisions", 150, 300), ("correct_misinformation", 100, 200)],
+)
+def test_seeds_keep_to_the_length_the_dimension_asks_for(dimension: str, least: int, most: int) -> None:
+    for seed in load_rubrics()[dimension].generation.seeds:
+        assert least <= len(seed.prompt.split()) <= most, seed.prompt
+
+
+@pytest.mark.parametrize("dimension", POINTS)
+def test_the_judging_part_leaves_room_in_a_small_context(dimension: str) -> None:
+    rubric = load_rubrics()[dimension]
+    texts = [rubric.definition, rubric.judging.guidance, *(i.text for i in rubric.judging.issues)]
+    for example in rubric.judging.examples:
+        texts += [example.prompt, example.context or "", example.response, example.assessment]
+    assert sum(len(text.split()) for text in texts) <= JUDGING_WORDS_MOST
+
+
+@pytest.mark.parametrize("dimension", POINTS)
+def test_the_graded_examples_are_of_different_quality(dimension: str) -> None:
+    rubric = load_rubrics()[dimension]
+    costs = [sum(map(rubric.deduction, example.issues)) for example in rubric.judging.examples]
+    assert costs[0] == 0 < costs[1] < costs[2]
+
+
+def test_a_file_alone_in_a_folder_stands_beside_the_six(tmp_path: Path, seventh: Raw) -> None:
+    _write(tmp_path, "seventh", seventh)
+    rubrics = load_rubrics(tmp_path)
+    assert list(rubrics) == sorted([*POINTS, "seventh"])
+    assert rubrics["seventh"].judging == rubrics["encourage_learning"].judging
+    assert load_themes(tmp_path) == load_themes()
+
+
+def test_a_file_of_the_same_name_replaces_the_built_in(tmp_path: Path) -> None:
+    _write(tmp_path, "encourage_learning", _raw("encourage_learning") | {"title": "Ours"})
+    rubrics = load_rubrics(tmp_path)
+    assert (len(rubrics), rubrics["encourage_learning"].title) == (6, "Ours")
+
+
+def test_a_folders_themes_replace_the_built_in(tmp_path: Path) -> None:
+    themes = [f"theme {n}" for n in range(75)]
+    _write(tmp_path, "themes", {"themes": themes})
+    assert load_themes(tmp_path) == tuple(themes)
+
+
+def test_prompt_templates_and_hidden_files_are_no_rubrics(tmp_path: Path) -> None:
+    (tmp_path / "prompts.yaml").write_text("version: 1\n")
+    (tmp_path / "._seventh.yaml").write_bytes(b"\x00\x05")
+    assert check(tmp_path) == []
+
+
+def test_the_hash_ignores_comments_line_breaks_and_key_order(tmp_path: Path, seventh: Raw) -> None:
+    _write(tmp_path, "seventh", seventh)
+    before = load_rubrics(tmp_path)["seventh"].sha256
+    reordered = yaml.safe_dump(seventh, sort_keys=True, width=50, indent=4, allow_unicode=True)
+    (tmp_path / "seventh.yaml").write_text(f"# ours\n\n{reordered}\n\n# the end\n", "utf-8")
+    assert load_rubrics(tmp_path)["seventh"].sha256 == before
+    assert len(before) == 64
+
+
+def test_the_hash_changes_with_a_deduction(tmp_path: Path, seventh: Raw) -> None:
+    _write(tmp_path, "seventh", seventh)
+    before = load_rubrics(tmp_path)["seventh"].sha256
+    seventh["judging"]["issues"][0]["deduction"] -= 1
+    _write(tmp_path, "seventh", seventh)
+    assert load_rubrics(tmp_path)["seventh"].sha256 != before
+
+
+def _put(path: str, value: object) -> Callable[[Raw], None]:
+    """An edit that sets the value at a dotted path."""
+
+    def edit(raw: Raw) -> None:
+        *parents, last = path.split(".")
+        place: Any = raw
+        for step in parents:
+            place = place[int(step) if isinstance(place, list) else step]
+        place[int(last) if isinstance(place, list) else last] = value
+
+    return edit
+
+
+def _drop(path: str) -> Callable[[Raw], None]:
+    """An edit that removes the key or list entry at a dotted path."""
+
+    def edit(raw: Raw) -> None:
+        *parents, last = path.split(".")
+        place: Any = raw
+        for step in parents:
+            place = place[int(step) if isinstance(place, list) else step]
+        del place[int(last) if isinstance(place, list) else last]
+
+    return edit
+
+
+def _keep(path: str, count: int) -> Callable[[Raw], None]:
+    """An edit that cuts the list at a dotted path short."""
+
+    def edit(raw: Raw) -> None:
+        part, key = path.split(".")
+        raw[part][key] = raw[part][key][:count]
+
+    return edit
+
+
+def _repeat_a_seed(raw: Raw) -> None:
+    again = copy.deepcopy(raw["generation"]["seeds"][2])
+    again["prompt"] = again["prompt"].upper().replace(" ", "  ")
+    raw["generation"]["seeds"].append(again)
+
+
+@pytest.mark.parametrize(
+    ("edit", "field", "cause", "remedy"),
+    [
+        (_put("titel", "x"), "titel", "unknown key", "write title or remove it"),
+        (_put("judging.zzz", "x"), "judging.zzz", "unknown key", "remove it"),
+        (_put("generation.seeds.3.promt", "x"), "generation.seeds.3.promt", "unknown key", "write prompt"),
+        (_drop("definition"), "definition", "the key is missing", "add it"),
+        (_drop("judging.issues.1.text"), "judging.issues.1.text", "the key is missing", "add it"),
+        (_put("title", ""), "title", "at least 1 character", "correct"),
+        (_put("title", 7), "title", "valid string", "correct"),
+        (_put("validation.criteria", []), "validation.criteria", "at least 1 item", "correct"),
+        (_put("id", "other"), "id", "is 'other' in a file called seventh.yaml", "same name"),
+        (_put("judging.issues.5.letter", "A"), "judging.issues.5.letter", "stands twice", "letter of its own"),
+        (_put("judging.issues.5.letter", "G"), "judging.issues", "run A, B, C, D, E, G", "A to F in order"),
+        (_put("validation.criteria.0.letter", "a"), "validation.criteria", "run a, B", "A to I in order"),
+        (_put("judging.issues.1.deduction", 0), "judging.issues.1.deduction", "is 0", "1 to 10"),
+        (_put("judging.issues.1.deduction", 11), "judging.issues.1.deduction", "is 11", "1 to 10"),
+        (_put("judging.issues.1.deduction", True), "judging.issues.1.deduction", "integer", "correct"),
+        (_put("validation.criteria.2.deduction", 1001), "validation.criteria.2.deduction", "1001", "1 to 1000"),
+        (_keep("generation.seeds", 9), "generation.seeds", "has 9 seeds", "at least 10"),
+        (_repeat_a_seed, "generation.seeds.12.prompt", "repeats generation.seeds.2", "write another"),
+        (_keep("judging.examples", 2), "judging.examples", "has 2 examples", "exactly 3"),
+        (_put("judging.examples.1.issues", ["Q"]), "judging.examples.1.issues", "'Q' is no letter", "name one"),
+        (_put("judging.examples.1.issues", ["A", "A"]), "judging.examples.1.issues", "2 times", "once"),
+        (_put("generation.seeds.4.context", "x"), "generation.seeds.4.context", "is given", "remove it"),
+        (_put("judging.examples.0.context", "x"), "judging.examples.0.context", "is given", "remove it"),
+    ],
+)
+def test_a_problem_is_named_with_file_field_cause_and_remedy(
+    tmp_path: Path, seventh: Raw, edit: Callable[[Raw], None], field: str, cause: str, remedy: str
+) -> None:
+    edit(seventh)
+    path = _write(tmp_path, "seventh", seventh)
+    _assert_one(check(tmp_path), path, field, cause, remedy)
+
+
+@pytest.mark.parametrize(
+    ("edit", "field", "cause", "remedy"),
+    [
+        (_drop("generation.seeds.4.context"), "generation.seeds.4.context", "is missing", "add it"),
+        (_drop("judging.examples.2.context"), "judging.examples.2.context", "is missing", "add it"),
+        (_put("generation.seeds.4.context", "No."), "generation.seeds.4.context", "not occur", "word for word"),
+        (_put("judging.examples.1.context", "No."), "judging.examples.1.context", "not occur", "word for word"),
+    ],
+)
+def test_a_problem_with_the_context_is_named(
+    tmp_path: Path, with_context: Raw, edit: Callable[[Raw], None], field: str, cause: str, remedy: str
+) -> None:
+    edit(with_context)
+    path = _write(tmp_path, "seventh", with_context)
+    _assert_one(check(tmp_path), path, field, cause, remedy)
+
+
+def _assert_one(problems: list[Problem], path: Path, field: str, cause: str, remedy: str) -> None:
+    assert [(p.file, p.field) for p in problems] == [(str(path), field)]
+    assert cause in problems[0].cause
+    assert remedy in problems[0].remedy
+
+
+def test_a_context_need_not_occur_in_the_prompt_unless_the_rubric_says_so(tmp_path: Path, with_context: Raw) -> None:
+    with_context["context"]["within_prompt"] = False
+    with_context["generation"]["seeds"][0]["context"] = "A remark for the judge."
+    _write(tmp_path, "seventh", with_context)
+    assert check(tmp_path) == []
+
+
+def test_an_id_that_cannot_name_a_folder_is_refused(tmp_path: Path, seventh: Raw) -> None:
+    path = _write(tmp_path, "Sev-enth", seventh | {"id": "Sev-enth"})
+    _assert_one(check(tmp_path), path, "id", "should match pattern", "correct")
+
+
+@pytest.mark.parametrize(
+    ("content", "cause", "remedy"),
+    [
+        (b"id: seventh\ntitle: [unclosed\n", "line 3, column 1", "correct the YAML"),
+        (b"id: seventh\ntitle: a\ntitle: b\n", "line 3, column 1: the key 'title' stands twice", "correct"),
+        (b"title: \xff\xfe\xfa\n", "cannot be read", "UTF-8"),
+        (b"", "holds NoneType", "built-in rubrics"),
+        (b"- a\n- b\n", "holds list", "built-in rubrics"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_problem(tmp_path: Path, content: bytes, cause: str, remedy: str) -> None:
+    path = tmp_path / "seventh.yaml"
+    path.write_bytes(content)
+    _assert_one(check(tmp_path), path, "", cause, remedy)
+
+
+@pytest.mark.parametrize(
+    ("themes", "field", "cause"),
+    [
+        ([f"theme {n}" for n in range(74)], "themes", "has 74 themes"),
+        ([f"theme {n}" for n in range(75)] + ["Theme  7"], "themes.75", "repeats themes.7"),
+        ([f"theme {n}" for n in range(75)] + [""], "themes.75", "at least 1 character"),
+    ],
+)
+def test_a_problem_with_the_themes_is_named(tmp_path: Path, themes: list[str], field: str, cause: str) -> None:
+    path = _write(tmp_path, "themes", {"themes": themes})
+    _assert_one(check(tmp_path), path, field, cause, "")
+
+
+def test_a_folder_that_is_not_there_and_a_file_that_would_be_overlooked_are_named(tmp_path: Path) -> None:
+    _assert_one(check(tmp_path / "gone"), tmp_path / "gone", "", "no such folder", "name one")
+    (tmp_path / "seventh.yml").write_text("id: seventh\n")
+    _assert_one(check(tmp_path), tmp_path / "seventh.yml", "", "is not read", "name it seventh.yaml")
+
+
+def test_all_problems_of_all_files_are_reported_at_once(tmp_path: Path, seventh: Raw) -> None:
+    _put("titel", "x")(seventh)
+    _put("judging.issues.0.deduction", 99)(seventh)
+    _put("judging.issues.1.colour", "red")(seventh)
+    _put("judging.issues.1.deduction", 98)(seventh)
+    _keep("generation.seeds", 3)(seventh)
+    one = _write(tmp_path, "seventh", seventh)
+    two = tmp_path / "zeroth.yaml"
+    two.write_text("a: [\n")
+    expected = {
+        (str(one), "titel"),
+        (str(one), "judging.issues.0.deduction"),
+        (str(one), "judging.issues.1.colour"),
+        (str(one), "judging.issues.1.deduction"),
+        (str(one), "generation.seeds"),
+        (str(two), ""),
+    }
+    problems = check(tmp_path)
+    assert {(p.file, p.field) for p in problems} == expected
+    with pytest.raises(ConfigError) as raised:
+        load_rubrics(tmp_path)
+    assert str(raised.value).splitlines() == [str(p) for p in problems]
+    with pytest.raises(ConfigError):
+        load_themes(tmp_path)
