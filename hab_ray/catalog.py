@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from hashlib import sha256
 from importlib import resources
 from typing import Any, Literal
@@ -83,12 +85,30 @@ class UsdPrice(Strict):
     cache_written: float | None = Field(default=None, ge=0)
 
 
+class BatchTerms(Strict):
+    """That a model can be asked through its vendor's batch API, and what that costs.
+
+    `discount` is the share of the online price that is taken off where no batch price is listed.
+    """
+
+    discount: float = Field(ge=0, le=1)
+    price: UsdPrice | None = None
+
+
+class Lifecycle(Strict):
+    """The day from which a name no longer answers as the model it named, and who says so."""
+
+    ends: date
+    why: str
+
+
 class Capabilities(Strict):
-    """What a model takes and gives. `limits` and `price` left out are the provider's.
+    """What a model takes and gives. `limits`, `price` and `batch` left out are the provider's.
 
     `alias: moving` marks a name whose weights change, so that its replies are kept apart by month. `reports`
-    are the names, beside the wire name, that the model may answer under; left out, any name is taken.
-    `bounded_strings`: the server enforces a schema's `maxLength`. `list_size`: texts in one embedding request.
+    are the names, beside the wire name, that the model may answer under, `*` and `[0-9]` as in file names; left
+    out, any name is taken. `schema_bounds`: which bounds in a JSON schema the server takes. `list_size`: texts in
+    one embedding request.
     """
 
     purpose: Purpose = Purpose.CHAT
@@ -99,27 +119,35 @@ class Capabilities(Strict):
     json_schema: bool = True
     api_version: str | None = None
     alias: Literal["pinned", "moving"] = "pinned"
-    bounded_strings: bool = False
+    schema_bounds: tuple[Literal["lists", "strings"], ...] = ()
     reports: tuple[str, ...] | None = None
     weights: str | None = None
     list_size: int = Field(default=256, gt=0)
     limits: Limits | None = None
     price: UsdPrice | None = None
-    retired: str | None = None
+    batch: BatchTerms | None = None
+    lifecycle: Lifecycle | None = None
 
 
 class ModelEntry(Capabilities):
-    """One model of one provider; `wire` is the name sent to the vendor."""
+    """One model of one provider; `wire` is the name sent to the vendor, `priced_as` is its provider's."""
 
     provider: str
     wire: str
+    priced_as: str | None = None
+
+    def output_limit(self, visible: int) -> int:
+        """The most tokens an answer of `visible` tokens may be billed for: thinking comes on top."""
+        return visible if self.thinking is Thinking.NONE else visible + self.thinking_reserve
 
 
 class ProviderEntry(Strict):
     """An account at a vendor, or an endpoint that speaks a vendor's protocol.
 
     `key_env` names the environment variable that holds the key; `serve: true` means that `hab` starts the
-    local model server for it. `price` and `limits` hold for models that say nothing of their own.
+    local model server for it. `price`, `limits` and `batch` hold for models that say nothing of their own;
+    `models` adds to or changes what the catalogue says of a model, by wire name. `priced_as` is the provider's
+    name in the price list of genai-prices; without it a model needs a `price`.
     """
 
     kind: Protocol
@@ -128,6 +156,8 @@ class ProviderEntry(Strict):
     serve: bool = False
     limits: Limits = Limits()
     price: UsdPrice | None = None
+    batch: BatchTerms | None = None
+    priced_as: str | None = None
     models: Mapping[str, Capabilities] = {}
 
 
@@ -166,15 +196,23 @@ class Catalog(Strict):
 
     def _with_defaults(self, entry: ModelEntry) -> ModelEntry:
         provider = self.providers[entry.provider]
-        limits, price = entry.limits or provider.limits, entry.price or provider.price
-        return entry.model_copy(update={"limits": limits, "price": price})
+        changed = provider.models.get(entry.wire, Capabilities())
+        entry = entry.model_copy(update={name: getattr(changed, name) for name in changed.model_fields_set})
+        return entry.model_copy(
+            update={
+                "limits": entry.limits or provider.limits,
+                "price": entry.price or provider.price,
+                "batch": entry.batch or provider.batch,
+                "priced_as": provider.priced_as,
+            }
+        )
 
 
 def _at_provider(name: str, provider: ProviderEntry, wire: str) -> ModelEntry:
     given = provider.models.get(wire, Capabilities())
     if provider.serve and wire.endswith(".gguf"):
         stem = wire.rpartition("/")[2].removesuffix(".gguf")
-        served = given.model_copy(update={"weights": wire, "bounded_strings": True})
+        served = given.model_copy(update={"weights": wire, "schema_bounds": ("lists", "strings")})
         return ModelEntry(provider=name, wire=stem, **served.model_dump())
     return ModelEntry(provider=name, wire=wire, **given.model_dump())
 
@@ -200,7 +238,9 @@ class Model:
 
     def is_itself(self, reported: str) -> bool:
         """Whether a reply under this name counts as the model's own."""
-        return self.entry.reports is None or reported in {self.entry.wire, *self.entry.reports}
+        if self.entry.reports is None or reported == self.entry.wire:
+            return True
+        return any(fnmatchcase(reported, pattern) for pattern in self.entry.reports)
 
 
 def accepted(entry: ModelEntry, wanted: Params) -> Params:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from hab_ray.calls import Params
-from hab_ray.catalog import Catalog, ProviderEntry, Strict, folder_name, load_catalog
+from hab_ray.catalog import Capabilities, Catalog, Limits, ProviderEntry, Strict, UsdPrice, folder_name, load_catalog
 from hab_ray.errors import ConfigError
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -120,7 +121,7 @@ class Sweep(Strict):
     run: Path | None = None
     store: Path = Path("store")
     seed: int = 0
-    dimensions: tuple[str, ...] | Literal["all"] = "all"
+    dimensions: Annotated[tuple[str, ...], Field(min_length=1)] | Literal["all"] = "all"
     rubrics: Path | None = None
     mode: Literal["auto", "online"] = "auto"
     generate: Generate | None = None
@@ -147,12 +148,20 @@ class Sweep(Strict):
 
     def model_names(self) -> list[str]:
         """Every model the sweep calls, each once, in the order of the stages."""
-        names = [s.model for s in self.subjects] + [j.model for j in self.judges]
+        return list(dict.fromkeys(name for _, name in self.models_by_key()))
+
+    def models_by_key(self) -> Iterator[tuple[str, str]]:
+        """Where in the file a model is named, and its name, in the order of the stages."""
         if self.generate and self.tests is None:
-            validator = self.validation.model if isinstance(self.validation, Validate) else None
-            embedding = self.select.embedding if self.select else None
-            names = [n for n in (self.generate.model, validator, embedding) if n] + names
-        return list(dict.fromkeys(names))
+            yield "generate.model", self.generate.model
+            if isinstance(self.validation, Validate):
+                yield "validate.model", self.validation.model
+            if self.select:
+                yield "select.embedding", self.select.embedding
+        for number, subject in enumerate(self.subjects):
+            yield f"subjects.{number}.model", subject.model
+        for number, judge in enumerate(self.judges):
+            yield f"judges.{number}.model", judge.model
 
     def on_local_weights(self, weights: Path) -> Sweep:
         """The same sweep with every chat model that `hab` serves itself replaced by a .gguf file.
@@ -197,10 +206,11 @@ def load_sweep(path: Path, changes: Mapping[str, Any] | None = None) -> Sweep:
         raise ConfigError(f"{path}: not valid YAML: {error}") from None
     if not isinstance(given, dict):
         raise ConfigError(f"{path}: a sweep file is a mapping of keys; see jobs/demo.yaml")
+    given |= changes or {}
     try:
-        sweep = Sweep.model_validate({**given, **(changes or {})})
+        sweep = Sweep.model_validate(given)
     except ValidationError as error:
-        lines = [_explain(path, e["loc"], e["type"], e["msg"]) for e in error.errors()]
+        lines = [f"{path}: {_explained(given, e)}" for e in error.errors() if not _follows_from_another(e)]
         raise ConfigError("\n".join(dict.fromkeys(lines))) from None
     problems = list(_problems(sweep))
     if problems:
@@ -208,37 +218,63 @@ def load_sweep(path: Path, changes: Mapping[str, Any] | None = None) -> Sweep:
     return sweep
 
 
-def _explain(path: Path, loc: tuple[int | str, ...], kind: str, message: str) -> str:
-    key = ".".join(str(part) for part in loc if not (isinstance(part, str) and part[:1].isupper()))
-    if kind != "extra_forbidden":
-        return f"{path}: {key}: {message}"
-    near = difflib.get_close_matches(str(loc[-1]), _known_keys(loc), n=1)
+def _follows_from_another(error: ErrorDetails) -> bool:
+    """Whether pydantic says it only because a list's or section's own error, which it names too, came before."""
+    given = error["input"]
+    too_few = error["type"] == "too_short" and isinstance(given, Collection) and len(given) > 0
+    not_the_word = error["type"] == "literal_error" and isinstance(given, list | dict)
+    return too_few or not_the_word
+
+
+def _explained(given: Any, error: ErrorDetails) -> str:
+    keys = _keys(given, error)
+    where = ".".join(keys)
+    if error["type"] != "extra_forbidden":
+        return f"{where}: {error['msg']}"
+    near = difflib.get_close_matches(keys[-1], _known_keys(keys), n=1)
     hint = f"did you mean {near[0]!r}?" if near else "remove it, or see the sweep file's keys in README.md"
-    return f"{path}: {key}: unknown key; {hint}"
+    return f"{where}: unknown key; {hint}"
 
 
-def _known_keys(loc: tuple[int | str, ...]) -> list[str]:
+def _keys(given: Any, error: ErrorDetails) -> list[str]:
+    """The way to what is wrong, as the file has it: pydantic also names the members of unions it tried."""
+    keys = []
+    for part in error["loc"]:
+        inside = part in given if isinstance(given, dict) else isinstance(given, list) and isinstance(part, int)
+        if inside:
+            given = given[part]
+            keys.append(str(part))
+    if error["type"] == "missing":
+        keys.append(str(error["loc"][-1]))
+    return keys
+
+
+def _known_keys(keys: list[str]) -> list[str]:
     sections: Mapping[str, type[Strict]] = {
         "generate": Generate,
         "validate": Validate,
         "select": Select,
         "subjects": Subject,
         "judges": Judge,
+        "params": ParamOverrides,
         "providers": ProviderEntry,
+        "models": Capabilities,
+        "limits": Limits,
+        "price": UsdPrice,
     }
-    model = Sweep if len(loc) == 1 else sections.get(str(loc[0]), Sweep)
-    return [f.alias or name for name, f in model.model_fields.items()]
+    model = next((sections[key] for key in reversed(keys[:-1]) if key in sections), Sweep)
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _problems(sweep: Sweep) -> Iterable[str]:
     yield from _doubled("subjects", (s.name for s in sweep.subjects))
     yield from _doubled("judges", (j.name for j in sweep.judges))
     catalog = sweep.catalog
-    for name in sweep.model_names():
+    for key, name in sweep.models_by_key():
         try:
             catalog.find(name)
         except ConfigError as error:
-            yield str(error)
+            yield f"{key}: {error}"
     if sweep.rubrics is not None and not sweep.rubrics.is_dir():
         yield f"rubrics: there is no folder {sweep.rubrics}; name one that holds <dimension>.yaml files"
     if isinstance(sweep.tests, Path) and not sweep.tests.is_file():

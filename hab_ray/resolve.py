@@ -12,21 +12,22 @@ from datetime import datetime
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
 from hab_ray.catalog import Model, ModelEntry, Purpose, Strict
-from hab_ray.config import Judge, Subject, Sweep
+from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.local import LocalError, default_cache, embedding_weights, pull, sha256_of
+from hab_ray.prices import priced
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
 from hab_ray.stages.wording import load_prompts
 from hab_ray.storage.run import SWEEP, RunFolder
 from hab_ray.work import Work
 
 _PACKAGES = ("hab-ray", "ray", "openai", "anthropic", "google-genai", "scikit-learn", "numpy", "pyarrow")
+_MAY_CHANGE = ("catalogue", "prices")
 _OF_THE_TESTS = ("seed", "generate", "validation", "select", "tests", "deduplicate")
 
 
@@ -34,14 +35,14 @@ class Record(Strict):
     """A run's sweep.yaml: the sweep as resolved and all that its results depend on."""
 
     sweep: Sweep
-    as_of: Mapping[str, str | None]
-    hashes: Mapping[str, str]
+    as_of: dict[str, str | None]
+    hashes: dict[str, str]
     versions: Mapping[str, str]
     started: datetime
 
 
 def resolve(sweep: Sweep, now: datetime) -> Work:
-    """Pin and read everything a sweep depends on; writes nothing.
+    """Pin and read everything a sweep depends on, prices as of `now`; writes nothing.
 
     Local weights that are missing are fetched here.
 
@@ -53,7 +54,7 @@ def resolve(sweep: Sweep, now: datetime) -> Work:
     earlier = read_record(sweep.run_folder)
     models = {}
     for name in sweep.model_names():
-        entry = catalog.find(name)
+        entry = priced(catalog.find(name), now.date())
         as_of = _as_of(name, entry, catalog.providers[entry.provider].serve, now)
         if earlier and entry.alias == "moving":
             as_of = earlier.as_of.get(name, as_of)
@@ -111,9 +112,20 @@ def hashes(work: Work) -> dict[str, str]:
     found["prompts"] = work.prompts.sha256
     found["themes"] = sha256("\n".join(work.themes).encode()).hexdigest()
     found["catalogue"] = work.catalog.sha256
+    found["prices"] = _prices_sha256(work)
     if isinstance(work.sweep.tests, Path):
         found["tests"] = sha256(work.sweep.tests.read_bytes()).hexdigest()
     return found
+
+
+def _entry_hashes(work: Work) -> dict[str, str]:
+    entries = [("subjects", s) for s in work.sweep.subjects] + [("judges", j) for j in work.sweep.judges]
+    return {f"{key}: {entry.name}": sha256(entry.model_dump_json().encode()).hexdigest() for key, entry in entries}
+
+
+def _prices_sha256(work: Work) -> str:
+    lines = (f"{name} {model.entry.price!r} {model.entry.batch!r}" for name, model in sorted(work.models.items()))
+    return sha256("\n".join(lines).encode()).hexdigest()
 
 
 def _versions() -> dict[str, str]:
@@ -127,12 +139,16 @@ def _versions() -> dict[str, str]:
 
 
 def write_record(work: Work, now: datetime) -> None:
-    """Keep what a run depends on in its sweep.yaml; the first start's time stays."""
+    """Keep what a run depends on in its sweep.yaml.
+
+    The first start's time stays, and so does what the sweep no longer names: its rows are still in the run, and
+    it must be the same when it comes back.
+    """
     earlier = read_record(work.run_path)
     record = Record(
         sweep=work.sweep,
-        as_of={name: model.as_of for name, model in work.models.items()},
-        hashes=hashes(work),
+        as_of=(earlier.as_of if earlier else {}) | {name: model.as_of for name, model in work.models.items()},
+        hashes=(earlier.hashes if earlier else {}) | hashes(work) | _entry_hashes(work),
         versions=_versions(),
         started=earlier.started if earlier else now,
     )
@@ -184,19 +200,12 @@ def _changes(work: Work, earlier: Record) -> Iterator[str]:
     for key in _OF_THE_TESTS:
         if getattr(work.sweep, key) != getattr(before, key):
             yield f"{'validate' if key == 'validation' else key}: differs"
-    yield from _changed_entries("subjects", work.sweep.subjects, before.subjects)
-    yield from _changed_entries("judges", work.sweep.judges, before.judges)
-    now = hashes(work)
-    for name, digest in earlier.hashes.items():
-        if name != "catalogue" and now.get(name, digest) != digest:
+    for name, digest in _entry_hashes(work).items():
+        if earlier.hashes.get(name, digest) != digest:
+            yield f"{name} has changed; a new variant needs a `name:` of its own"
+    for name, digest in hashes(work).items():
+        if name not in _MAY_CHANGE and earlier.hashes.get(name, digest) != digest:
             yield f"{name}: its text has changed"
     for name, model in work.models.items():
         if earlier.as_of.get(name, model.as_of) != model.as_of:
             yield f"model {name}: its weights are others than before"
-
-
-def _changed_entries(key: str, now: Any, before: Any) -> Iterator[str]:
-    known: dict[str, Subject | Judge] = {entry.name: entry for entry in before}
-    for entry in now:
-        if known.get(entry.name, entry) != entry:
-            yield f"{key}: {entry.name} has changed; a new variant needs a `name:` of its own"

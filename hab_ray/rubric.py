@@ -345,7 +345,8 @@ def _check_examples(raw: Mapping[str, Any], found: _Findings) -> None:
     examples = _at(raw, path)
     if isinstance(examples, list) and len(examples) != EXAMPLES:
         found.add(path, f"has {len(examples)} examples", f"give exactly {EXAMPLES}: good, middling and bad")
-    known = {entry.get("letter") for entry in _list(raw, "judging.issues") if isinstance(entry, Mapping)}
+    issues = _list(raw, "judging.issues")
+    known = {str(entry.get("letter")).strip() for entry in issues if isinstance(entry, Mapping)}
     for field, example in _readable(raw, path, Example):
         for letter, times in Counter(example.issues).items():
             if letter not in known:

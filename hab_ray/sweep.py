@@ -13,15 +13,16 @@ Start, resume and retry after an outage are this loop run again: nothing is kept
 
 from __future__ import annotations
 
+import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hab_ray.engine.online import Tally
 from hab_ray.errors import Exit
@@ -34,7 +35,11 @@ from hab_ray.storage.run import PROGRESS
 from hab_ray.storage.store import Store
 from hab_ray.work import Shard, StageName, Work, settle, tests_file
 
+if TYPE_CHECKING:
+    from hab_ray.cluster.lanes import Lanes, LaneSetup
+
 POLL_S = 0.25
+GATHER_S = 3.0
 PROGRESS_EVERY_S = 5.0
 UNANSWERED = "log/unanswered.jsonl"
 
@@ -64,10 +69,7 @@ class _Track:
     sent: int = 0
     finished: int = 0
     given_up: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def group(self) -> StageName:
-        return self.shard.stage
+    ready_since: float = float("inf")
 
 
 @dataclass
@@ -110,12 +112,11 @@ class _Driver:
         self._numbered = list(self._tracks.values())
         self._passes: list[_Pass] = []
         self._choosing: dict[Any, _Track] = {}
-        self._lanes: dict[str, Any] = {}
+        self._lanes: Lanes | None = None
         self._tallies: dict[str, Tally] = {}
         self._stops: dict[str, str] = {}
         self._notes: list[str] = []
         self._endpoints = Endpoints(work, stack)
-        self._ray_started = False
         self._started = time.monotonic()
         self._reported = float("-inf")
         self._not_before = 0.0 if lease.clean else time.time() + UNCLEAN_WAIT_S
@@ -127,8 +128,11 @@ class _Driver:
             self._reconcile()
         except KeyboardInterrupt:
             interrupted = True
-            self._stop_lanes()
-        self._close_lanes()
+            if self._lanes:
+                self._lanes.stop()
+        if self._lanes:
+            self._lanes.close()
+            self._take_in_tallies()
         for track in self._numbered:
             if track.phase is Phase.RUNNING:
                 self._settle(track)
@@ -208,68 +212,77 @@ class _Driver:
             if track.phase is Phase.READY:
                 ready[track.shard.stage, self._provider(track)].append(track)
         for (stage, provider), tracks in ready.items():
-            if (stage, provider) not in busy:
+            if (stage, provider) not in busy and self._gathered(stage, tracks):
                 self._start_pass(stage, provider, tracks)
+
+    def _gathered(self, stage: StageName, tracks: list[_Track]) -> bool:
+        """Whether a pass is worth its start: nothing more is about to be ready, or the first has waited enough."""
+        now = time.monotonic()
+        for track in tracks:
+            track.ready_since = min(track.ready_since, now)
+        sources = {self._work.inputs(t.shard) for t in self._numbered if t.shard.stage is stage}
+        coming = any(self._tracks[s].phase in (Phase.RUNNING, Phase.CHOOSING) for s in sources if s)
+        return not coming or now - min(t.ready_since for t in tracks) >= GATHER_S
 
     def _provider(self, track: _Track) -> str:
         return self._work.model(track.shard).entry.provider
 
     def _start_pass(self, stage: StageName, provider: str, tracks: list[_Track]) -> None:
-        self._ensure_ray()
+        lane = self._ensure_ray().get(provider, lambda: self._setup(provider))
         from hab_ray.cluster.pipelines import OpenShard, start_pipeline
 
         shards = [OpenShard(t.number, t.shard, frozenset(t.given_up)) for t in tracks]
-        lane = self._lane(provider)
         done_before = self._tallies[provider].finished if provider in self._tallies else {}
         for track in tracks:
+            track.ready_since = float("inf")
             track.phase, track.sent = Phase.RUNNING, track.open + done_before.get(track.number, 0)
         end = start_pipeline(lane, self._work, shards, self._store_path, self._failures_since)
         self._passes.append(_Pass(stage, provider, tracks, end))
 
-    def _ensure_ray(self) -> None:
-        if not self._ray_started:
+    def _ensure_ray(self) -> Lanes:
+        if self._lanes is None:
+            from hab_ray.cluster.lanes import Lanes
             from hab_ray.cluster.session import ray_session
 
             self._stack.enter_context(ray_session(self._options.verbose))
-            self._ray_started = True
+            self._lanes = Lanes()
+        return self._lanes
 
-    def _lane(self, provider: str) -> Any:
-        if provider not in self._lanes:
-            from hab_ray.cluster.lanes import LaneSetup, start_lane
+    def _setup(self, provider: str) -> LaneSetup:
+        from hab_ray.cluster.lanes import LaneSetup
 
-            entry = self._work.catalog.providers[provider]
-            models = {m.name: m.entry for m in self._work.models.values() if m.entry.provider == provider}
-            setup = LaneSetup(
-                provider=provider,
-                kind=entry.kind,
-                url=self._endpoints.url(provider),
-                key_env=entry.key_env,
-                limits=entry.limits,
-                models=models,
-                store=self._store_path,
-                epoch=self._lease.epoch,
-                failures_since=self._failures_since,
-                not_before=self._not_before,
-            )
-            self._lanes[provider] = start_lane(setup)
-        return self._lanes[provider]
+        entry = self._work.catalog.providers[provider]
+        return LaneSetup(
+            provider=provider,
+            kind=entry.kind,
+            url=self._endpoints.url(provider),
+            key_env=entry.key_env,
+            limits=entry.limits,
+            models={m.name: m.entry for m in self._work.models.values() if m.entry.provider == provider},
+            store=self._store_path,
+            epoch=self._lease.epoch,
+            failures_since=self._failures_since,
+            not_before=self._not_before,
+        )
 
     def _watch(self) -> None:
         """Wait a little, then take in what lanes, passes and clusterings say."""
-        import ray
+        from hab_ray.cluster.session import finished, result
 
-        ends = [p.end for p in self._passes] + list(self._choosing)
-        done, _ = ray.wait(ends, num_returns=1, timeout=POLL_S)
-        for provider, lane in self._lanes.items():
-            self._take_in(provider, ray.get(lane.tally.remote()))
-        for running in [p for p in self._passes if p.end in done]:
-            ray.get(running.end)
+        ended = finished([p.end for p in self._passes] + list(self._choosing), POLL_S)
+        self._take_in_tallies()
+        for running in [p for p in self._passes if p.end in ended]:
+            result(running.end)
             self._passes.remove(running)
             for track in running.tracks:
                 track.phase = Phase.WAITING if track.phase is Phase.RUNNING else track.phase
-        for ref in [ref for ref in self._choosing if ref in done]:
-            self._keep_tests(self._choosing.pop(ref), *ray.get(ref))
+        for ref in [ref for ref in self._choosing if ref in ended]:
+            self._keep_tests(self._choosing.pop(ref), *result(ref))
         self._report()
+
+    def _take_in_tallies(self) -> None:
+        for provider, tally in self._lanes.tallies().items() if self._lanes else ():
+            self._take_in(provider, tally)
 
     def _take_in(self, provider: str, tally: Tally) -> None:
         """Note what a lane has done; a shard whose jobs are all finished need not wait for its pass to end."""
@@ -290,20 +303,6 @@ class _Driver:
             self._notes.append(f"{track.shard.dimension}: {note}")
         self._work.run.write(ChosenTest, track.shard.file, tests)
         track.phase = Phase.COMPLETE
-
-    def _stop_lanes(self) -> None:
-        import ray
-
-        ray.get([lane.stop.remote() for lane in self._lanes.values()])
-
-    def _close_lanes(self) -> None:
-        if not self._lanes:
-            return
-        import ray
-
-        ray.get([lane.close.remote() for lane in self._lanes.values()])
-        for provider, lane in self._lanes.items():
-            self._take_in(provider, ray.get(lane.tally.remote()))
 
     def _compact(self) -> None:
         for model in self._work.models:
@@ -376,7 +375,4 @@ class _Driver:
 
 
 def _lines(unanswered: tuple[Unanswered, ...]) -> bytes:
-    import json
-    from dataclasses import asdict
-
     return "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in unanswered).encode()

@@ -132,7 +132,7 @@ class Work:
         return RunFolder(self.run_path)
 
     def shards(self) -> list[Shard]:
-        """All shards, in the order of the method; dimensions vary fastest, so that models share a queue fairly."""
+        """All shards, in the order of the method; models vary fastest, so that they share a queue fairly."""
         return [*self._making_tests(), *self._answering()]
 
     def _making_tests(self) -> Iterator[Shard]:

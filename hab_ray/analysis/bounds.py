@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
 
-from hab_ray.analysis.cells import OVERALL, Cell, ScoreSettings, cells
-from hab_ray.rows import Response, Verdict
+from hab_ray.analysis.cells import OVERALL, Cell
 
 TOLERATED_MISSING = 0.02
 
@@ -26,16 +25,16 @@ class Bounds:
     best: float
 
 
-def bounds(responses: Iterable[Response], verdicts: Iterable[Verdict], settings: ScoreSettings) -> list[Bounds]:
+def bounds(found: Iterable[Cell]) -> list[Bounds]:
     """The bounds of every cell with more than 2 % of its rows missing, and of the overall means they enter."""
-    found = []
-    for _, group in groupby(cells(responses, verdicts, settings), lambda c: (c.subject, c.judge)):
+    doubts = []
+    for _, group in groupby(found, lambda cell: (cell.subject, cell.judge)):
         asked = [cell for cell in group if cell.rows]
         doubtful = [cell for cell in asked if cell.missing > TOLERATED_MISSING * cell.rows]
-        found += [_bounds(cell.dimension, [cell]) for cell in doubtful]
+        doubts += [_bounds(cell.dimension, [cell]) for cell in doubtful]
         if doubtful:
-            found.append(_bounds(OVERALL, asked))
-    return found
+            doubts.append(_bounds(OVERALL, asked))
+    return doubts
 
 
 def _bounds(dimension: str, over: Sequence[Cell]) -> Bounds:

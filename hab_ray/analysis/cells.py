@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from hab_ray.calls import Finish
 from hab_ray.errors import DamagedFile
@@ -34,8 +34,7 @@ class ScoreSettings:
     truncated: Literal["judge", "exclude"] = "judge"
 
 
-@dataclass(frozen=True, slots=True)
-class RowId:
+class RowId(NamedTuple):
     """Which answer is meant: what a subject said to a test, the `sample`-th time it was asked."""
 
     subject: str
@@ -69,7 +68,7 @@ def unique(pairs: Iterable[tuple[K, V]]) -> dict[K, V]:
     found: dict[K, V] = {}
     for key, value in pairs:
         if key in found:
-            raise DamagedFile(f"{key}: two rows are the same answer or verdict; delete the run's views and run again")
+            raise DamagedFile(f"{key} stands twice in the run's responses or verdicts; delete both and run again")
         found[key] = value
     return found
 
@@ -82,7 +81,8 @@ def is_truncated(response: Response) -> bool:
 def scorable(responses: Iterable[Response], settings: ScoreSettings) -> dict[RowId, Response]:
     """The responses that a verdict can bring into a mean."""
     keep_cut = settings.truncated == "judge"
-    return unique((id_of(r), r) for r in responses if r.state is State.OK and (keep_cut or not is_truncated(r)))
+    found = unique((id_of(r), r) for r in responses)
+    return {row: r for row, r in found.items() if r.state is State.OK and (keep_cut or not is_truncated(r))}
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,11 @@ def cells(responses: Iterable[Response], verdicts: Iterable[Verdict], settings: 
     lenient judge who failed on the hard rows would shift the mean of those rows alone.
     """
     answered = scorable(responses, settings)
-    given = unique(((v.judge, id_of(v)), v.score / SCORE_START) for v in verdicts if _counts(v) and v.score is not None)
+    given = {
+        who: v.score / SCORE_START
+        for who, v in unique(((v.judge, id_of(v)), v) for v in verdicts).items()
+        if v.state is State.OK and v.score is not None
+    }
     found = []
     for subject in settings.subjects:
         for judge, panel in _seats(settings.judges):
@@ -141,10 +145,6 @@ def cells(responses: Iterable[Response], verdicts: Iterable[Verdict], settings: 
                 cut = sum(m is not None and is_truncated(answered[row]) for row, m in zip(ids, marks, strict=True))
                 found.append(Cell(subject, dimension, judge, _by_test(marks, settings.samples), cut))
     return found
-
-
-def _counts(verdict: Verdict) -> bool:
-    return verdict.state is State.OK
 
 
 def _seats(judges: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:

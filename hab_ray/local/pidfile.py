@@ -1,8 +1,8 @@
 """The pid file: how the next start finds a server that outlived its starter.
 
-A pid alone may have been given to another process since. So each server carries a random mark on its command line, and
-a process is ours only if it still shows the mark of the pid file. A server whose parent is gone has been handed to
-another parent, so its parent's pid says whether anybody still uses it.
+A pid alone may have been given to another process since. So each server carries a random mark on its command
+line, and a process is ours only if it still shows the mark of the pid file. A server whose parent is gone has
+been handed to another parent, so its parent's pid says whether anybody still uses it.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ async def serve(chat: Mapping[str, Path], embeddings: Sequence[str], slots: int)
 
 
 def _only_for_the_starter() -> int:
-    """A descriptor of standard output; what libraries print there goes to the log (standard error) from now on."""
+    """A descriptor of our stdout; what libraries print there goes to stderr, the log, from here on."""
     sys.stdout.flush()
     announce = os.dup(1)
     os.dup2(2, 1)

@@ -22,6 +22,7 @@ from hab_ray.local.pidfile import PidFile, end_stale
 
 _STOP_S = 5.0
 _LOG_LINES = 15
+_THREADS = {"GOMP_SPINCOUNT": "2000", "TOKENIZERS_PARALLELISM": "false"}
 
 Process = subprocess.Popen[bytes]
 
@@ -55,8 +56,9 @@ class LocalServer:
     ) -> Self:
         """Start a server and wait until it answers.
 
-        `chat` maps the names requests use to .gguf files, `embeddings` lists embedding models (`wordllama`), `slots`
-        answers are generated at a time. A server that `pid_file` names and nobody uses any more is ended first.
+        `chat` maps the names requests use to .gguf files, `embeddings` lists embedding models (`wordllama`),
+        `slots` answers are generated at a time. A server that `pid_file` names and nobody uses any more is
+        ended first.
 
         Raises:
             LocalError: if it is not ready within `timeout_s` or died, with the end of its log.
@@ -104,8 +106,8 @@ def _command(chat: Mapping[str, Path], embeddings: Sequence[str], slots: int, ma
 def _spawn(command: Sequence[str], log: Path) -> Process:
     """Start the process, in a session of its own so that Ctrl-C reaches it only through its starter.
 
-    It is started by a thread that lives as long as it does: Linux sends the parent-death signal when the *thread*
-    that started a child ends, and `start` may be called from a worker thread.
+    It is started by a thread that lives as long as it does: Linux sends the parent-death signal when the
+    *thread* that started a child ends, and `start` may be called from a worker thread.
     """
     started: Future[Process] = Future()
 
@@ -118,7 +120,7 @@ def _spawn(command: Sequence[str], log: Path) -> Process:
                     stdout=subprocess.PIPE,
                     stderr=file,
                     start_new_session=True,
-                    env=os.environ | _quiet_threads(),
+                    env=_THREADS | os.environ,
                 )
         except OSError as error:
             started.set_exception(error)
@@ -128,10 +130,6 @@ def _spawn(command: Sequence[str], log: Path) -> Process:
 
     threading.Thread(target=keep, name="local-server", daemon=True).start()
     return started.result()
-
-
-def _quiet_threads() -> dict[str, str]:
-    return {"TOKENIZERS_PARALLELISM": "false"}
 
 
 def _await_ready(process: Process, log: Path, timeout_s: float) -> Ready:

@@ -1,8 +1,8 @@
 """Ending the server with the process that started it, also after `kill -9`.
 
-Linux kills the server the moment its parent dies (PR_SET_PDEATHSIG). Every system has the second belt: a thread
-that compares the parent's pid once a second, because an orphan is handed to another parent. Nothing is lost by
-a kill: the server keeps no state.
+Linux kills the server the moment its parent dies (PR_SET_PDEATHSIG). Every system has the second belt: a
+thread that compares the parent's pid once a second, because an orphan is handed to another parent. Nothing is
+lost by a kill: the server keeps no state.
 """
 
 from __future__ import annotations

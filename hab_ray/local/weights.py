@@ -78,7 +78,7 @@ def default_cache(environ: Mapping[str, str] = os.environ) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where weights lie or will lie, and where they come from; neither pin nor source for the user's own file."""
+    """Where weights lie or will lie, and where they come from; the user's own file has no pin and no source."""
 
     path: Path
     source: WheelFile | HubFile | None
@@ -99,8 +99,8 @@ def place(name_or_path: str, cache: Path) -> Place:
     weights = known_weights().get(name_or_path)
     if weights is None:
         raise LocalError(
-            f"{name_or_path}: no known weights. Name one of {', '.join(known_weights())}, the path of a .gguf file, "
-            "or hf:<owner>/<repo>/<file>.gguf"
+            f"{name_or_path}: no known weights. Name one of {', '.join(known_weights())}, "
+            "the path of a .gguf file, or hf:<owner>/<repo>/<file>.gguf"
         )
     return Place(cache / weights.file, weights.source, weights.sha256)
 
@@ -113,9 +113,8 @@ def find(name_or_path: str, cache: Path) -> Path:
     """
     path = place(name_or_path, cache).path
     if not path.is_file():
-        raise LocalError(
-            f"{name_or_path}: no weights at {path}. Get them with: python -m hab_ray.local pull {name_or_path}"
-        )
+        command = f"python -m hab_ray.local pull {name_or_path}"
+        raise LocalError(f"{name_or_path}: no weights at {path}. Get them with: {command}")
     return path
 
 
@@ -142,8 +141,8 @@ class _Stamp(_Strict):
 def sha256_of(path: Path) -> str:
     """The file's sha256 in hex, remembered beside it as `<file>.sha256.json` until its size or mtime changes.
 
-    Hashing a few gigabytes takes seconds, and every call's key needs the hash. Where the folder cannot be written,
-    it is computed each time.
+    Hashing a few gigabytes takes seconds, and every call's key needs the hash. Where the folder cannot be
+    written, it is computed each time.
     """
     stat = path.stat()
     note = path.with_name(path.name + ".sha256.json")

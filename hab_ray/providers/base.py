@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Protocol
 
 from hab_ray import catalog
 from hab_ray.calls import Answer, ChatCall, EmbedCall
-from hab_ray.catalog import ModelEntry
+from hab_ray.catalog import ModelEntry, Thinking
 from hab_ray.errors import FailureKind, TransientError
 
 JsonObject = Mapping[str, Any]
+
+_SHORTEST_SECRET = 8
 
 
 @dataclass(frozen=True)
@@ -26,13 +28,21 @@ class Endpoint:
     key: str = field(repr=False)
     timeout_s: float
 
+    def without_key(self, text: str) -> str:
+        """A vendor's text without the key that it may echo. The placeholder keys of local servers stay."""
+        return text.replace(self.key, "[key]") if len(self.key) >= _SHORTEST_SECRET else text
+
 
 @dataclass(frozen=True)
 class Wire:
-    """One request as the vendor gets it: the path below the endpoint's URL, and the JSON body."""
+    """One request as the vendor gets it: the path below the endpoint's URL, and the JSON body.
+
+    `version` is the API version to ask for; None leaves it to the vendor's SDK.
+    """
 
     path: str
     body: JsonObject
+    version: str | None = None
 
     @property
     def sha256(self) -> str:
@@ -40,20 +50,76 @@ class Wire:
         return sha256(json.dumps(self.body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """One limit a minute as a vendor tells it: its size, what is left, and seconds until it is full again."""
+
+    limit: int
+    remaining: int | None
+    reset_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimits:
+    """The limits of a model after a call; None where the vendor says nothing, or nothing positive."""
+
+    requests: Allowance | None
+    tokens: Allowance | None
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What came back for one request, whole: the vendor's JSON and the limits told beside it."""
+
+    body: JsonObject
+    limits: RateLimits | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListLimits:
+    """How much one embedding request may hold: texts, and UTF-8 bytes of all texts together."""
+
+    texts: int
+    text_bytes: int
+
+    def packed(self, calls: Sequence[EmbedCall]) -> Iterator[list[EmbedCall]]:
+        """These calls in lists as long as one request may hold, in order. A text too long for any is alone."""
+        taken: list[EmbedCall] = []
+        size = 0
+        for call in calls:
+            more = len(call.text.encode("utf-8", "replace"))
+            if taken and (len(taken) == self.texts or size + more > self.text_bytes):
+                yield taken
+                taken, size = [], 0
+            taken.append(call)
+            size += more
+        if taken:
+            yield taken
+
+
 class Provider(Protocol):
     """One vendor account or compatible endpoint."""
+
+    list_limits: ListLimits
 
     def chat(self, call: ChatCall, entry: ModelEntry) -> Wire:
         """The request for a chat call, the same online and in a batch."""
 
     def embed(self, calls: Sequence[EmbedCall], entry: ModelEntry) -> Wire:
-        """The request for a list of texts of one model and size."""
-
-    async def send(self, wire: Wire) -> JsonObject:
-        """Send once and return the vendor's JSON.
+        """The request for a list of texts of one model and size.
 
         Raises:
-            CallError: the class says what follows for row, model and provider.
+            ConfigError: the vendor has no embeddings.
+        """
+
+    async def send(self, wire: Wire) -> Exchange:
+        """Send once and return what the vendor answered.
+
+        The body of a request that the vendor blocked for its content is returned, not raised: `read_chat`
+        gives it as a refusal.
+
+        Raises:
+            CallError: the class says what follows for row, model and provider. No message holds the key.
         """
 
     def read_chat(self, body: JsonObject) -> Answer:
@@ -61,6 +127,7 @@ class Provider(Protocol):
 
         Raises:
             TransientError: the body is not what the vendor sends.
+            ProviderError: the vendor says in the body that the account is closed.
         """
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
@@ -72,6 +139,12 @@ class Provider(Protocol):
 
     async def close(self) -> None:
         """Close connections."""
+
+
+def output_limit(call: ChatCall, entry: ModelEntry) -> int:
+    """Tokens to ask for: the visible answer's, and the reserve of a model that thinks out of the same limit."""
+    reserve = 0 if entry.thinking is Thinking.NONE else entry.thinking_reserve
+    return call.params.max_tokens + reserve
 
 
 def malformed(problem: object) -> TransientError:

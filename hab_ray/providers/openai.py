@@ -6,6 +6,7 @@ the body built here is the one sent.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import json
@@ -14,48 +15,54 @@ from typing import Any
 
 import httpx2
 import numpy as np
-from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, DefaultAioHttpClient
+from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAioHttpClient
 
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text
-from hab_ray.catalog import ModelEntry, Thinking
-from hab_ray.errors import (
-    CallError,
-    FailureKind,
-    ModelError,
-    ProviderError,
-    RateLimited,
-    RowError,
-    TransientError,
-    Unreachable,
+from hab_ray.catalog import ModelEntry
+from hab_ray.errors import FailureKind, TransientError
+from hab_ray.providers.base import Endpoint, Exchange, JsonObject, ListLimits, RateLimits, Wire, malformed, output_limit
+from hab_ray.providers.http import (
+    CONNECTIONS,
+    Headers,
+    allowance,
+    broken,
+    duration_s,
+    error_object,
+    json_object,
+    retry_after_s,
+    time_limits,
 )
-from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
+from hab_ray.providers.openai_errors import blocked, classify, error_status
 
-_NO_QUOTA = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
-_TOO_LONG = {"context_length_exceeded", "string_above_max_length"}
 _FINISH = {"stop": Finish.OK, "length": Finish.TRUNCATED, "content_filter": Finish.REFUSED}
+_BROKEN_OFF = {"error", "abort"}
 
 
 class OpenAIProvider:
     """Chat completions and embeddings at one endpoint."""
 
+    # 2,048 texts and 300,000 tokens a request, at two bytes a token: English has four, and a list that is too
+    # long all the same is sent again text by text.
+    list_limits = ListLimits(texts=2048, text_bytes=600_000)
+
     def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
         self._client = AsyncOpenAI(
             base_url=endpoint.url,
             api_key=endpoint.key,
             max_retries=0,
-            timeout=endpoint.timeout_s,
-            http_client=DefaultAioHttpClient(limits=httpx2.Limits(max_connections=None)),
+            timeout=time_limits(endpoint),
+            http_client=DefaultAioHttpClient(limits=CONNECTIONS),
         )
 
     def chat(self, call: ChatCall, entry: ModelEntry) -> Wire:
         """See Provider."""
         messages = [{"role": "system", "content": clean_text(call.system)}] if call.system else []
         messages += [{"role": str(m.role), "content": clean_text(m.text)} for m in call.messages]
-        reserve = 0 if entry.thinking is Thinking.NONE else entry.thinking_reserve
         body: dict[str, Any] = {
             "model": entry.wire,
             "messages": messages,
-            entry.output_limit_field: call.params.max_tokens + reserve,
+            entry.output_limit_field: output_limit(call, entry),
         }
         if call.params.temperature is not None:
             body["temperature"] = call.params.temperature
@@ -79,37 +86,45 @@ class OpenAIProvider:
             body["dimensions"] = calls[0].dimensions
         return Wire("/embeddings", body)
 
-    async def send(self, wire: Wire) -> JsonObject:
+    async def send(self, wire: Wire) -> Exchange:
         """See Provider."""
         try:
-            response = await self._client.post(wire.path, body=wire.body, cast_to=httpx2.Response)
-            body = json.loads(response.content)
+            async with asyncio.timeout(self._endpoint.timeout_s):
+                response = await self._client.post(wire.path, body=wire.body, cast_to=httpx2.Response)
         except APIStatusError as error:
-            raise classify(error) from None
-        except APITimeoutError:
-            raise TransientError(FailureKind.TIMEOUT, "no answer within the time limit") from None
-        except APIConnectionError as error:
-            raise _connection_error(error) from None
-        except ValueError as error:
-            raise malformed(error) from None
-        if not isinstance(body, dict):
-            raise malformed("not a JSON object")
-        return body
+            body = error_object(self._endpoint.without_key(error.response.text))
+            return self._refused(error.status_code, body, error.response.headers)
+        except (APIConnectionError, TimeoutError) as error:
+            raise broken(error) from None
+        body = json_object(response.content)
+        status = error_status(body)
+        if status is not None:
+            body = error_object(self._endpoint.without_key(response.text))
+            return self._refused(status, body, response.headers)
+        return Exchange(body, _rate_limits(response.headers))
+
+    def _refused(self, status: int, body: JsonObject, headers: Headers) -> Exchange:
+        if blocked(body) is None:
+            raise classify(status, body, retry_after_s(headers)) from None
+        return Exchange(body, _rate_limits(headers))
 
     def read_chat(self, body: JsonObject) -> Answer:
         """See Provider."""
+        reason = blocked(body)
+        if reason is not None:
+            return Answer(Finish.REFUSED, Usage(), model_reported="", text=reason)
         try:
             choice = body["choices"][0]
             message = choice["message"]
             text, refusal = message.get("content") or "", message.get("refusal")
             return Answer(
-                finish=_finish(choice["finish_reason"], text, refusal),
+                finish=_finish(choice.get("finish_reason"), text, refusal),
                 usage=_usage(body.get("usage") or {}),
-                model_reported=str(body.get("model", "")),
-                served_by=str(body.get("system_fingerprint") or ""),
+                model_reported=str(body.get("model") or ""),
+                served_by=str(body.get("provider") or body.get("system_fingerprint") or ""),
                 text=refusal or text,
             )
-        except (KeyError, IndexError, TypeError, AttributeError) as error:
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             raise malformed(repr(error)) from None
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
@@ -117,9 +132,9 @@ class OpenAIProvider:
         try:
             by_index = {item["index"]: _vector(item["embedding"]) for item in body["data"]}
             vectors = tuple(by_index[i] for i in range(count))
-            usage = Usage(input=int((body.get("usage") or {}).get("prompt_tokens", 0)))
-            return Answer(Finish.OK, usage, str(body.get("model", "")), vectors=vectors)
-        except (KeyError, TypeError, ValueError, binascii.Error) as error:
+            usage = Usage(input=int((body.get("usage") or {}).get("prompt_tokens") or 0))
+            return Answer(Finish.OK, usage, str(body.get("model") or ""), vectors=vectors)
+        except (KeyError, TypeError, ValueError, AttributeError, binascii.Error) as error:
             raise malformed(repr(error)) from None
 
     async def close(self) -> None:
@@ -128,6 +143,13 @@ class OpenAIProvider:
 
 
 def _finish(reason: str | None, text: str, refusal: str | None) -> Finish:
+    """How a choice ended. Unknown reasons of compatible servers count as a normal end.
+
+    Raises:
+        TransientError: the server behind a gateway broke off, so that the text is no whole answer.
+    """
+    if reason in _BROKEN_OFF:
+        raise TransientError(FailureKind.SERVER, f"the server broke the answer off (finish_reason {reason})")
     if refusal:
         return Finish.REFUSED
     finish = _FINISH.get(reason or "stop", Finish.OK)
@@ -154,39 +176,14 @@ def _vector(embedding: str | list[float]) -> bytes:
     return np.asarray(embedding, dtype="<f4").tobytes()
 
 
-def _connection_error(error: APIConnectionError) -> TransientError:
-    """Tell an endpoint that cannot be reached from a connection that broke after the request was sent."""
-    cause = error.__cause__
-    if isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout):
-        return Unreachable(FailureKind.CONNECTION, f"cannot connect: {cause}")
-    return TransientError(FailureKind.CONNECTION, f"the connection broke: {type(cause).__name__}")
-
-
-def classify(error: APIStatusError) -> CallError:
-    """What an HTTP error means, by the vendor's error code first and by status second."""
-    status, code = error.status_code, str(error.code or error.type or "")
-    message = f"HTTP {status} {code}: {error.message}"[:500]
-    if code in _NO_QUOTA:
-        return ProviderError(FailureKind.NO_QUOTA, message)
-    if status == 401:
-        return ProviderError(FailureKind.BAD_KEY, message)
-    if status in (403, 404):
-        return ModelError(FailureKind.MODEL_UNKNOWN, message)
-    if code in _TOO_LONG or status == 413:
-        return RowError(FailureKind.TOO_LONG, message)
-    if status == 429:
-        return RateLimited(message, retry_after(error.response.headers))
-    if status in (408, 409) or status >= 500:
-        kind = FailureKind.OVERLOADED if status in (503, 529) else FailureKind.SERVER
-        return TransientError(kind, message)
-    return RowError(FailureKind.BAD_REQUEST, message)
-
-
-def retry_after(headers: httpx2.Headers) -> float | None:
-    """The wait a vendor asks for, in seconds; None where it names none."""
-    for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        try:
-            return max(0.0, float(headers[name]) / scale)
-        except (KeyError, ValueError):
-            continue
-    return None
+def _rate_limits(headers: Headers) -> RateLimits | None:
+    """The `x-ratelimit-*` headers, whose resets are Go durations."""
+    requests, tokens = (
+        allowance(
+            headers.get(f"x-ratelimit-limit-{unit}"),
+            headers.get(f"x-ratelimit-remaining-{unit}"),
+            duration_s(headers.get(f"x-ratelimit-reset-{unit}")),
+        )
+        for unit in ("requests", "tokens")
+    )
+    return RateLimits(requests, tokens) if requests or tokens else None

@@ -18,7 +18,7 @@ from hab_ray.simulator.answers import Mind
 from hab_ray.simulator.asks import Answer, Ask, Refused
 from hab_ray.simulator.faults import DelayFault, Fault, FaultPlan, StatusFault, charges, loses
 from hab_ray.simulator.limits import Limiter, Verdict
-from hab_ray.simulator.meter import CallRecord, Meter, Outcome
+from hab_ray.simulator.meter import CallRecord, Meter, Outcome, call_label
 from hab_ray.simulator.planted import Ledger, Truth
 from hab_ray.simulator.profile import Profile
 from hab_ray.simulator.sending import json_response, response, send
@@ -98,14 +98,15 @@ class Simulator:
         self, place: Route, request: web.BaseRequest, ask: Ask, headers: dict[str, str], raw: bytes
     ) -> web.StreamResponse:
         digest = sha256(raw).digest()
-        attempt = self.plan.attempt(digest)
-        fault = self.plan.strike(place.account, ask.name, place.path, digest, attempt)
+        label = call_label(place.account, place.path, digest)
+        attempt = self.plan.attempt(label)
+        fault = self.plan.strike(place.account, ask.name, place.path, label, attempt)
         answer, outcome = self._decide(place, ask, fault)
         if headers:
             answer = replace(answer, headers={**headers, **answer.headers})
         self._record(place, ask.name, raw, digest, answer, outcome)
         latency = ask.model.latency or self.profile.latency
-        wait = latency.seconds(self.profile.seed, "latency", digest, attempt)
+        wait = latency.seconds(self.profile.seed, "latency", label, attempt)
         if isinstance(fault, DelayFault):
             wait += fault.seconds
         if wait:

@@ -19,22 +19,23 @@ if TYPE_CHECKING:
     from hab_ray.simulator.app import Simulator
 
 _CALLS_SHOWN = 10_000
+_NUMBER = TypeAdapter(int)
 _QUOTAS = TypeAdapter(dict[str, int | None])
 _PROMPTS = TypeAdapter(dict[str, str])
 
 
 async def handle(simulator: Simulator, request: web.BaseRequest) -> web.Response:
     """Answer a request to one of the simulator's own URLs."""
-    match request.method:
-        case "GET":
-            return _get(simulator, request)
-        case "POST":
-            try:
+    try:
+        match request.method:
+            case "GET":
+                return _get(simulator, request)
+            case "POST":
                 return _post(simulator, request.path, await request.content.read())
-            except ValidationError as failure:
-                return json_response({"error": str(failure)}, 400)
-        case _:
-            return _unknown(request.path)
+            case _:
+                return _unknown(request.path)
+    except ValidationError as failure:
+        return json_response({"error": str(failure)}, 400)
 
 
 def _get(simulator: Simulator, request: web.BaseRequest) -> web.Response:
@@ -44,7 +45,7 @@ def _get(simulator: Simulator, request: web.BaseRequest) -> web.Response:
         case "/_truth":
             return json_response(simulator.ledger.reading())
         case "/_calls":
-            after = int(request.query.get("after", 0))
+            after = _NUMBER.validate_python(request.query.get("after", 0))
             calls = simulator.meter.calls[after : after + _CALLS_SHOWN]
             return json_response([call.reading() for call in calls])
         case path:

@@ -1,6 +1,7 @@
 """Injected faults: what can go wrong, and for which call.
 
-A fault is a function of the seed, the body and how often this body came, never of the order of arrival.
+A fault is a function of the seed, the call (account, path, body) and how often it came, never of the order of
+arrival.
 Only `reset` and `hang` with `billed`, `truncated`, `slow` and `delay` are charged.
 """
 
@@ -103,22 +104,22 @@ def loses(fault: Fault | None) -> bool:
 
 @dataclass(slots=True)
 class FaultPlan:
-    """The faults in force and the attempts seen of each body."""
+    """The faults in force and the attempts seen of each call, by its label."""
 
     seed: int
     rules: tuple[Fault, ...]
     _attempts: Counter[bytes] = field(default_factory=Counter)
 
-    def attempt(self, digest: bytes) -> int:
-        """Count one more sending of this body; the first is 1."""
-        self._attempts[digest] += 1
-        return self._attempts[digest]
+    def attempt(self, label: bytes) -> int:
+        """Count one more sending of this call; the first is 1."""
+        self._attempts[label] += 1
+        return self._attempts[label]
 
-    def strike(self, account: str, model: str, path: str, digest: bytes, attempt: int) -> Fault | None:
+    def strike(self, account: str, model: str, path: str, label: bytes, attempt: int) -> Fault | None:
         """The first rule that touches this call and whose draw comes up."""
         for index, rule in enumerate(self.rules):
             if rule.touches(account, model, path, attempt) and (
-                unit(self.seed, "fault", index, digest, attempt) < rule.probability
+                unit(self.seed, "fault", index, label, attempt) < rule.probability
             ):
                 return rule
         return None

@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 from hab_ray.simulator.asks import Bill
@@ -78,6 +79,11 @@ class CallRecord:
     outcome: Outcome
     body: bytes | None
 
+    @property
+    def label(self) -> bytes:
+        """What makes two requests the same: account, path (Gemini's holds the model) and body."""
+        return call_label(self.account, self.path, self.digest)
+
     def reading(self) -> dict[str, Any]:
         """Wire JSON of `GET /_calls`."""
         seen: dict[str, Any] = {
@@ -94,6 +100,11 @@ class CallRecord:
         return seen
 
 
+def call_label(account: str, path: str, digest: bytes) -> bytes:
+    """See CallRecord.label; `digest` is the body's sha256."""
+    return f"{account} {path} ".encode() + digest
+
+
 @dataclass(slots=True)
 class Meter:
     """All counters of one simulator; `clock` gives monotonic seconds."""
@@ -104,7 +115,7 @@ class Meter:
     calls: list[CallRecord] = field(default_factory=list)
     _models: dict[tuple[str, str], Counts] = field(default_factory=dict)
     _charged: Counter[bytes] = field(default_factory=Counter)
-    _doubles: dict[bytes, None] = field(default_factory=dict)
+    _doubles: dict[bytes, CallRecord] = field(default_factory=dict)
     _seconds: deque[list[int]] = field(default_factory=lambda: deque(maxlen=_SECONDS_SHOWN))
 
     def enter(self) -> None:
@@ -129,9 +140,10 @@ class Meter:
             counts = self._models[call.account, call.model] = Counts()
         counts.add(call.outcome, bill)
         if bill is not None:
-            self._charged[call.digest] += 1
-            if self._charged[call.digest] == 2:
-                self._doubles[call.digest] = None
+            label = call.label
+            self._charged[label] += 1
+            if self._charged[label] == 2:
+                self._doubles[label] = call
 
     def reading(self) -> dict[str, Any]:
         """Wire JSON of `GET /_meter`."""
@@ -139,7 +151,6 @@ class Meter:
         for counts in self._models.values():
             total.update(counts.reading())
         now = int(self.clock())
-        first = list(self._doubles)[:_DOUBLES_SHOWN]
         return {
             **total,
             "in_flight": self.in_flight,
@@ -149,7 +160,15 @@ class Meter:
             ],
             "billed_more_than_once": {
                 "bodies": len(self._doubles),
-                "first": [{"sha256": digest.hex(), "times": self._charged[digest]} for digest in first],
+                "first": [
+                    {
+                        "account": call.account,
+                        "path": call.path,
+                        "sha256": call.digest.hex(),
+                        "times": self._charged[label],
+                    }
+                    for label, call in islice(self._doubles.items(), _DOUBLES_SHOWN)
+                ],
             },
             "models": [
                 {"account": account, "model": model, **counts.reading()}

@@ -145,7 +145,9 @@ def read_chat(account: Account, body: Any) -> ChatAsk:
     except ValidationError as failure:
         raise _invalid(failure, name) from None
     model = _find(account, name, Service.CHAT)
-    _check_parameters(chat, model)
+    _check_reasoning(chat, model)
+    _check_sampling(chat, model)
+    _check_limit(chat, model)
     instructions = [m.text for m in chat.messages if m.role in ("system", "developer")]
     ask = ChatAsk(
         name=name,
@@ -175,16 +177,24 @@ def _thinks(chat: _Chat, model: Model) -> bool:
     return model.thinking is Thinking.ALWAYS
 
 
-def _check_parameters(chat: _Chat, model: Model) -> None:
-    if model.thinking is Thinking.ALWAYS:
-        for param in ("max_tokens", "stop", "presence_penalty", "frequency_penalty"):
-            if getattr(chat, param) is not None:
-                hint = " Use 'max_completion_tokens' instead." if param == "max_tokens" else ""
-                message = f"Unsupported parameter: '{param}' is not supported with this model.{hint}"
-                raise Refused(error(400, message, param=param, code="unsupported_parameter"), chat.model)
-    elif chat.reasoning_effort is not None and model.thinking is Thinking.NONE:
+def _unsupported(param: str, message: str, code: str | None, name: str) -> Refused:
+    return Refused(error(400, message, param=param, code=code), name)
+
+
+def _check_reasoning(chat: _Chat, model: Model) -> None:
+    if model.thinking is Thinking.NONE and chat.reasoning_effort is not None:
         message = "Unrecognized request argument supplied: reasoning_effort"
-        raise Refused(error(400, message, param="reasoning_effort"), chat.model)
+        raise _unsupported("reasoning_effort", message, None, chat.model)
+    if model.thinking is not Thinking.ALWAYS:
+        return
+    for param in ("max_tokens", "stop", "presence_penalty", "frequency_penalty"):
+        if getattr(chat, param) is not None:
+            hint = " Use 'max_completion_tokens' instead." if param == "max_tokens" else ""
+            message = f"Unsupported parameter: '{param}' is not supported with this model.{hint}"
+            raise _unsupported(param, message, "unsupported_parameter", chat.model)
+
+
+def _check_sampling(chat: _Chat, model: Model) -> None:
     for param in ("temperature", "top_p"):
         value = getattr(chat, param)
         if param not in _TAKEN[model.sampling] and value not in (None, 1):
@@ -192,7 +202,10 @@ def _check_parameters(chat: _Chat, model: Model) -> None:
                 f"Unsupported value: '{param}' does not support {value:g} with this model. "
                 "Only the default (1) value is supported."
             )
-            raise Refused(error(400, message, param=param, code="unsupported_value"), chat.model)
+            raise _unsupported(param, message, "unsupported_value", chat.model)
+
+
+def _check_limit(chat: _Chat, model: Model) -> None:
     limit = chat.max_completion_tokens or chat.max_tokens
     if limit is not None and limit > model.output_tokens:
         param = "max_tokens" if chat.max_tokens else "max_completion_tokens"
@@ -200,7 +213,7 @@ def _check_parameters(chat: _Chat, model: Model) -> None:
             f"{param} is too large: {limit}. This model supports at most {model.output_tokens} completion "
             f"tokens, whereas you provided {limit}."
         )
-        raise Refused(error(400, message, param=param, code="invalid_value"), chat.model)
+        raise _unsupported(param, message, "invalid_value", chat.model)
 
 
 def _schema(chat: _Chat) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ _TOP = 10
 _NAME = r"[a-z][a-z0-9_]*"
 _NONE = "none"
 _MARKER = re.compile(rf"\[\[hab:({_NAME}):([A-Z]+|{_NONE}):([0-9a-f]{{8}})\]\]")
-_QUERY = re.compile(rf"\[\[hab-query:({_NAME}):[0-9a-f]{{8}}\]\]")
+_QUERY_AT_END = re.compile(rf"\[\[hab-query:({_NAME}):[0-9a-f]{{8}}\]\]\s*$")
 
 
 class Issue(Settings):
@@ -155,8 +155,9 @@ def query_mark(dimension: str, nonce: int) -> str:
 
 
 def _marked_query(prompt: str) -> str | None:
-    found = _QUERY.findall(prompt)
-    return found[-1] if found else None
+    """A judge's or validator's request quotes the query; only the query itself ends with its mark."""
+    found = _QUERY_AT_END.search(prompt)
+    return found[1] if found else None
 
 
 class Ledger:

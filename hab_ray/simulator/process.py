@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import json
 import os
@@ -21,7 +22,9 @@ from hab_ray.simulator.profile import Profile
 
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.02
+_WATCH_S = 1.0
 _STOP_S = 5.0
+_LOG_SHOWN = 2000
 
 
 class SimulatorFailed(RuntimeError):
@@ -67,12 +70,14 @@ class SimulatorProcess:
             process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         end = time.monotonic() + timeout_s
         while not ready.exists():
-            if process.poll() is not None or time.monotonic() > end:
+            ended = process.poll()
+            if ended is not None or time.monotonic() > end:
                 process.kill()
                 process.wait()
-                said = log.read_text("utf-8", "replace")[-2000:]
+                said = log.read_text("utf-8", "replace")[-_LOG_SHOWN:]
                 folder.cleanup()
-                raise SimulatorFailed(f"the simulator did not start within {timeout_s:g} s:\n{said}")
+                why = f"ended with status {ended}" if ended else f"did not listen within {timeout_s:g} s"
+                raise SimulatorFailed(f"the simulator {why} and said:\n{said}")
             time.sleep(_POLL_S)
         place = json.loads(ready.read_bytes())
         return cls(place["url"], place["pid"], process, folder)
@@ -97,11 +102,17 @@ class SimulatorProcess:
 
 
 def end_with_parent(parent: int) -> None:
-    """Have the kernel end this process when its parent goes; end at once if it went before (Linux only)."""
+    """Have the kernel end this process when its parent goes (Linux). Raises SystemExit if it went before."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
-        raise SystemExit("the process that started the simulator is gone")
+        raise SystemExit(f"the process {parent} that started the simulator is gone")
+
+
+async def parent_gone(parent: int) -> None:
+    """Return once the parent is gone: the watch where the kernel keeps none."""
+    while os.getppid() == parent:
+        await asyncio.sleep(_WATCH_S)
 
 
 def publish(ready: Path, url: str) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from random import Random
 
 _ROOM = 40
-
 _TOPICS = (
     "sourdough starter", "rooftop beehive", "mortgage renewal", "night shift", "violin lessons", "tax return",
     "marathon training", "kitchen renovation", "custody schedule", "thesis chapter", "used van", "vineyard",

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, floor
+from math import ceil, floor, inf
 from random import Random
 from typing import Any
 
@@ -110,11 +110,26 @@ def _check(text: str, dialect: Dialect) -> None:
         if not types and not place.schema.keys() & {"enum", "const", "anyOf", "$ref"}:
             raise SchemaError(f"In context={place.path!r}, schema must have a 'type' key.")
         place.resolved()
+        _check_bounds(place.schema, types)
         if "object" in types:
             _check_object(place, dialect)
         least = dialect.least_items
         if least is not None and place.schema.get("minItems", 0) > least:
             raise SchemaError(f"For 'array' type, 'minItems' values above {least} are not supported")
+
+
+def _check_bounds(schema: Schema, types: tuple[str, ...]) -> None:
+    """Refuse a schema that no value fits, which would fail only when a value is drawn."""
+    if "integer" in types:
+        _whole(schema, Random(0))
+    if "number" in types:
+        _number(schema, Random(0))
+    for low, high in (("minItems", "maxItems"), ("minLength", "maxLength")):
+        if schema.get(low, 0) > schema.get(high, inf):
+            raise SchemaError(f"'{low}' is above '{high}'.")
+    for name in ("enum", "anyOf"):
+        if name in schema and not schema[name]:
+            raise SchemaError(f"'{name}' must not be empty.")
 
 
 def _check_object(place: Place, dialect: Dialect) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from hab_ray.calls import ChatCall, Message, Outcome, Params, Role
+from hab_ray.calls import ChatCall, Message, Outcome, Params, Role, clean_text
 from hab_ray.catalog import Model, accepted
 from hab_ray.config import Generate
 from hab_ray.rows import Candidate, State
@@ -97,14 +97,21 @@ class GenerateStage:
         )
 
     @cached_property
+    def _fields(self) -> tuple[str, ...]:
+        """What a query is made of. A context that stands within the prompt comes between what is before and
+        after it, so that it occurs there word for word by construction."""
+        if self.rubric.context is None:
+            return ("prompt",)
+        return ("before", "context", "after") if self.rubric.context.within_prompt else ("prompt", "context")
+
+    @cached_property
     def _schema(self) -> str:
         text: dict[str, Any] = {"type": "string"}
-        if self.model.entry.bounded_strings:
+        if "strings" in self.model.entry.schema_bounds:
             text["maxLength"] = STRING_BOUND
-        fields = ["prompt", "context"] if self.rubric.context else ["prompt"]
-        query = json.loads(compact_schema({name: text for name in fields}))
+        query = json.loads(compact_schema({name: text for name in self._fields}))
         queries: dict[str, Any] = {"type": "array", "items": query}
-        if self.model.entry.bounded_strings:
+        if "lists" in self.model.entry.schema_bounds:
             queries |= {"minItems": self.settings.per_call, "maxItems": self.settings.per_call}
         return compact_schema({"queries": queries})
 
@@ -132,18 +139,13 @@ class GenerateStage:
             return replace(blank, state=State.UNREADABLE, reason=str(problem))
 
     def _read(self, blank: Candidate, member: Any) -> Candidate:
-        prompt = member.get("prompt") if isinstance(member, dict) else None
-        if not isinstance(prompt, str) or not prompt.strip():
-            raise Unreadable("the query has no text 'prompt'")
-        if self.rubric.context is None:
-            return replace(blank, state=State.OK, prompt=prompt.strip())
-        context = member.get("context")
-        if not isinstance(context, str) or not context.strip():
-            raise Unreadable("the query has no text 'context'")
-        found = replace(blank, prompt=prompt.strip(), context=context.strip())
-        if self.rubric.context.within_prompt and found.context not in found.prompt:
-            return replace(found, reason=f"{self.rubric.context.label} does not occur word for word")
-        return replace(found, state=State.OK)
+        parts = {name: member.get(name) for name in self._fields} if isinstance(member, dict) else {}
+        texts = {name: clean_text(part).strip() for name, part in parts.items() if isinstance(part, str)}
+        context = texts.get("context", "")
+        prompt = texts["prompt"] if "prompt" in texts else " ".join(part for part in texts.values() if part)
+        if len(texts) < len(self._fields) or not prompt or (self.rubric.context and not context):
+            raise Unreadable(f"the query needs texts {', '.join(self._fields)}")
+        return replace(blank, state=State.OK, prompt=prompt, context=context)
 
 
 def without_duplicates(candidates: Sequence[Candidate]) -> list[Candidate]:

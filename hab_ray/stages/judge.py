@@ -112,8 +112,9 @@ class JudgeStage:
         if isinstance(reply, Unusable) and reply.state is not State.EMPTY:
             return replace(blank, state=reply.state, reason=reply.reason)
         try:
-            text = "" if isinstance(reply, Unusable) else reply.text
-            named = named_letters(text, "issues", self._letters)
+            if isinstance(reply, Unusable):
+                raise Unreadable(reply.reason)
+            named = named_letters(reply.text, "issues", self._letters)
         except Unreadable as problem:
             if task.ask + 1 < MOST_ASKS:
                 return Again(replace(task, ask=task.ask + 1))

@@ -1,15 +1,21 @@
 """Reading JSON out of what a model wrote: tolerant about wrapping, strict about content.
 
 Code fences and prose around it are passed over and the first complete JSON object counts. Inside it nothing
-is guessed: a doubled key, an unknown letter or a wrong type makes the whole object unreadable.
+is guessed: a doubled key, an unknown letter or a wrong type makes the whole object unreadable. So does an object
+that is cut or broken off: what stands whole inside it is not the answer. Other braces are prose.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
+
+from hab_ray.calls import clean_text
+
+_OBJECT_BEGINS = re.compile(r'\{\s*(["}]|\Z)')
 
 
 class Unreadable(ValueError):
@@ -20,28 +26,21 @@ def first_object(text: str) -> dict[str, Any]:
     """The first complete JSON object in a text.
 
     Raises:
-        Unreadable: there is none, or it names a key twice.
+        Unreadable: there is none, the first is broken or cut, or it names a key twice.
     """
+    begins = _OBJECT_BEGINS.search(text)
+    if begins is None:
+        raise Unreadable("no complete JSON object")
     decoder = json.JSONDecoder(object_pairs_hook=_without_doubles, parse_constant=_refuse_constant)
-    start = text.find("{")
-    while start != -1:
-        try:
-            found, _ = decoder.raw_decode(text, start)
-        except RecursionError:
-            raise Unreadable("nested too deeply") from None
-        except json.JSONDecodeError as error:
-            if _ran_out(error):
-                raise Unreadable("the JSON object is incomplete") from None
-            start = text.find("{", start + 1)
-            continue
-        if isinstance(found, dict):
-            return found
-    raise Unreadable("no complete JSON object")
-
-
-def _ran_out(error: json.JSONDecodeError) -> bool:
-    """Whether the text ended inside the object: what stands inside a cut object must not count as the answer."""
-    return error.msg.startswith("Unterminated string") or error.pos >= len(error.doc.rstrip())
+    try:
+        found: dict[str, Any] = decoder.raw_decode(text, begins.start())[0]
+    except Unreadable:
+        raise
+    except RecursionError:
+        raise Unreadable("nested too deeply") from None
+    except ValueError as error:
+        raise Unreadable(f"the JSON object is broken or cut: {error}") from None
+    return found
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -77,11 +76,12 @@ def named_letters(text: str, key: str, allowed: Collection[str]) -> Named:
         raise Unreadable(f"{key!r} is not a list")
     for letter in letters:
         if not isinstance(letter, str) or letter not in allowed:
-            raise Unreadable(f"{key!r} holds {json.dumps(letter)[:60]}, which is not one of its letters")
+            shown = json.dumps(letter)[:60] if isinstance(letter, str) else f"a value of type {type(letter).__name__}"
+            raise Unreadable(f"{key!r} holds {shown}, which is not one of its letters")
     assessment = found.get("assessment", "")
     if not isinstance(assessment, str):
         raise Unreadable("'assessment' is not a text")
-    return Named(tuple(letter for letter in allowed if letter in letters), assessment)
+    return Named(tuple(letter for letter in allowed if letter in letters), clean_text(assessment))
 
 
 def listed_objects(text: str, key: str) -> list[Any]:

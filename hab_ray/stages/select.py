@@ -42,7 +42,13 @@ class EmbedStage:
         reply = usable(self.model, outcome, self.accept_substitutes)
         if isinstance(reply, Unusable):
             return replace(blank, state=reply.state, reason=reply.reason)
+        if not _is_finite(reply.vector):
+            return replace(blank, state=State.UNREADABLE, reason="the vector is not one of finite float32 numbers")
         return replace(blank, vector=reply.vector)
+
+
+def _is_finite(vector: bytes) -> bool:
+    return len(vector) % 4 == 0 and bool(np.isfinite(np.frombuffer(vector, dtype="<f4")).all())
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,9 @@ def pick(vectors: NDArray[np.float64], settings: Select) -> Picks:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         fitted = KMeans(n_clusters=settings.tests, random_state=settings.seed).fit(points)
-    return Picks(_nearest(points, fitted.cluster_centers_, fitted.labels_), "")
+    rows = _nearest(points, fitted.cluster_centers_, fitted.labels_)
+    few = len(rows) < settings.tests
+    return Picks(rows, f"{len(rows)} clusters for {settings.tests} tests: candidates are too alike" if few else "")
 
 
 def _first_of_each(vectors: NDArray[np.float64]) -> list[int]:

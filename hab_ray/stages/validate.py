@@ -28,8 +28,9 @@ def letters_schema(model: Model, key: str, letters: Sequence[str]) -> str | None
         return None
     assessment: dict[str, Any] = {"type": "string"}
     named: dict[str, Any] = {"type": "array", "items": {"type": "string", "enum": list(letters)}}
-    if model.entry.bounded_strings:
+    if "strings" in model.entry.schema_bounds:
         assessment["maxLength"] = ASSESSMENT_BOUND
+    if "lists" in model.entry.schema_bounds:
         named["maxItems"] = len(letters)
     return compact_schema({"assessment": assessment, key: named})
 

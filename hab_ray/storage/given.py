@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
@@ -33,7 +34,7 @@ def read_given_tests(path: Path, rubrics: Mapping[str, Rubric]) -> dict[str, lis
     """The tests of a file, by dimension, in the file's order; other dimensions than the rubrics' are left out.
 
     Raises:
-        ConfigError: a line is not a test, or an id appears twice.
+        ConfigError: the file cannot be read, a line is not a test of its dimension, or an id appears twice.
     """
     tests: dict[str, list[ChosenTest]] = defaultdict(list)
     seen: set[str] = set()
@@ -45,6 +46,8 @@ def read_given_tests(path: Path, rubrics: Mapping[str, Rubric]) -> dict[str, lis
             raise ConfigError(f"{path}, row {number}: {what}") from None
         if given.dimension not in rubrics:
             continue
+        if given.context and rubrics[given.dimension].context is None:
+            raise ConfigError(f"{path}, row {number}: context: {given.dimension} has no such field; leave it out")
         test = _as_test(given, rubrics[given.dimension])
         if test.id in seen:
             raise ConfigError(f"{path}, row {number}: id {test.id!r} appears twice; ids must be unique")
@@ -67,7 +70,10 @@ def _as_test(given: GivenTest, rubric: Rubric) -> ChosenTest:
 
 def _records(path: Path) -> Iterator[Any]:
     if path.suffix == ".parquet":
-        yield from pq.read_table(path).to_pylist()
+        try:
+            yield from pq.read_table(path).to_pylist()
+        except (pa.ArrowException, OSError) as error:
+            raise ConfigError(f"{path}: not a Parquet file that can be read: {error}") from None
         return
     for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
         if line.strip():

@@ -93,7 +93,7 @@ class LocalLease:
 def _held_message(store: Path, holder: Holder | None) -> str:
     who = (
         f"process {holder.pid} on {holder.host}, run {holder.run}, since {holder.since}"
-        if holder
+        if holder and not holder.released
         else "another process that has just started"
     )
     return (

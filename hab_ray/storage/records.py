@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hab_ray.calls import Failure, Finish, Reply, Usage
+from hab_ray.calls import Failure, Finish, Reply, Usage, clean_text
 from hab_ray.errors import DamagedFile, FailureKind
 
+_END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _USAGE = ("input", "cached", "cache_written", "output", "reasoning")
 
 REPLY_SCHEMA = pa.schema(
@@ -43,12 +45,17 @@ def replies_to_table(replies: Iterable[Reply]) -> pa.Table:
     """Replies as a table of `REPLY_SCHEMA`."""
     records = [
         {
-            **{name: getattr(r, name) for name in REPLY_SCHEMA.names if name not in _USAGE},
+            **{name: _storable(getattr(r, name)) for name in REPLY_SCHEMA.names if name not in _USAGE},
             **{name: getattr(r.usage, name) for name in _USAGE},
         }
         for r in replies
     ]
     return pa.Table.from_pylist(records, schema=REPLY_SCHEMA)
+
+
+def _storable(value: Any) -> Any:
+    """Arrow's texts are UTF-8, which has no lone surrogates; vendors' JSON may escape them all the same."""
+    return clean_text(value) if isinstance(value, str) else value
 
 
 def replies_from_table(table: pa.Table) -> list[Reply]:
@@ -64,7 +71,7 @@ def replies_from_table(table: pa.Table) -> list[Reply]:
 
 def failures_to_table(failures: Iterable[Failure]) -> pa.Table:
     """Permanent failures as a table of `FAILURE_SCHEMA`."""
-    records = [{name: getattr(f, name) for name in FAILURE_SCHEMA.names} for f in failures]
+    records = [{name: _storable(getattr(f, name)) for name in FAILURE_SCHEMA.names} for f in failures]
     return pa.Table.from_pylist(records, schema=FAILURE_SCHEMA)
 
 
@@ -96,8 +103,17 @@ def read_table(name: str, data: bytes, columns: Sequence[str] | None = None) -> 
     """
     try:
         if name.endswith(".parquet"):
-            return pq.read_table(pa.BufferReader(data), columns=columns)
-        table = pa.ipc.open_stream(data).read_all()
-        return table.select(columns) if columns else table
-    except (pa.ArrowInvalid, OSError) as error:
+            table = pq.read_table(pa.BufferReader(data), columns=columns)
+        else:
+            table = _read_stream(data, columns)
+        table.validate(full=True)
+    except (pa.ArrowException, KeyError, ValueError, OSError) as error:
         raise DamagedFile(f"{name}: cannot be read ({error}); delete it and run the same command") from error
+    return table
+
+
+def _read_stream(data: bytes, columns: Sequence[str] | None) -> pa.Table:
+    if not data.endswith(_END_OF_STREAM):  # Arrow takes a stream cut between two batches for a whole one
+        raise ValueError("the end is missing")
+    table = pa.ipc.open_stream(data).read_all()
+    return table.select(columns) if columns else table

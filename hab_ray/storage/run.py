@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hab_ray.errors import ConfigError
@@ -33,10 +34,11 @@ class RunFolder:
         return (self.path / name).is_file()
 
     def count(self, name: str) -> int | None:
-        """How many rows a view has; None where it is not there."""
-        if not self.has(name):
+        """How many rows a view has; None where there is none that can be read, so that it is derived again."""
+        try:
+            return int(pq.read_metadata(self.path / name).num_rows)
+        except (pa.ArrowException, OSError):
             return None
-        return int(pq.read_metadata(self.path / name).num_rows)
 
     def read(self, row_type: type[R], name: str) -> list[R]:
         """The rows of a view, none where it is not there."""

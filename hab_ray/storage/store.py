@@ -111,23 +111,36 @@ class _ModelIndex:
         self.places: dict[str, _Place] = {}
 
     def refresh(self) -> None:
-        """Take in the files that came since the last look."""
-        names = [n for n in self._folder.list(self._prefix) if self._accept(n)]
-        for name in names:
-            if name not in self._seen:
-                self._take_in(name)
+        """Take in the files that came since the last look; again, where a compaction removed one of them."""
+        while True:
+            try:
+                for name in self._unseen():
+                    self._take_in(name)
+                return
+            except FileNotFoundError:
+                continue
+
+    def _unseen(self) -> list[str]:
+        """Names not yet taken in, parts last: where a key stands in both, the file that stays serves it."""
+        names = (n for n in self._folder.list(self._prefix) if n not in self._seen and self._accept(n))
+        return sorted(names, key=lambda name: name.endswith(".parquet"))
 
     def _take_in(self, name: str) -> None:
-        try:
-            data = self._folder.get(name)
-        except FileNotFoundError:
-            return  # compacted between the listing and the look: its rows stand in a later file
-        keys = read_table(name, data, ["key"]).column("key").to_pylist()
+        keys = read_table(name, self._folder.get(name), ["key"]).column("key").to_pylist()
         self.places.update((key, _Place(name, row)) for row, key in enumerate(keys))
         self._seen.add(name)
 
-    def read(self, keys: Iterable[str]) -> dict[str, Outcome]:
-        """The outcomes of those keys that are here."""
+    def read(self, keys: Sequence[str]) -> dict[str, Outcome]:
+        """The outcomes of those keys that are here. A file that a compaction removed since is looked for anew."""
+        while True:
+            try:
+                return self._read(keys)
+            except FileNotFoundError:
+                self._seen.clear()
+                self.places.clear()
+                self.refresh()
+
+    def _read(self, keys: Sequence[str]) -> dict[str, Outcome]:
         rows_of: dict[str, list[int]] = defaultdict(list)
         for key in keys:
             if key in self.places:

@@ -1,0 +1,133 @@
+"""Signs of trouble that a run's own data can show: said in the report without being asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from hab_ray.analysis.bounds import TOLERATED_MISSING, Bounds
+from hab_ray.analysis.cells import OVERALL, PANEL, ScoreSettings
+from hab_ray.analysis.fates import Lack, Tally
+from hab_ray.analysis.settings import Difference
+from hab_ray.rows import Score
+
+VERY_HIGH = 0.9
+FEW_TESTS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something a reader should know before using the scores, and what it may mean."""
+
+    title: str
+    detail: str
+
+
+def spoken(dimension: str) -> str:
+    """A dimension's id as words in a sentence."""
+    return dimension.replace("_", " ")
+
+
+def diagnose(
+    scores: Sequence[Score],
+    doubtful: Sequence[Bounds],
+    tallies: Sequence[Tally],
+    differing: Sequence[Difference],
+    settings: ScoreSettings,
+) -> list[Finding]:
+    """All findings, what makes scores incomparable first. Scores are read by the panel."""
+    panel = [score for score in scores if score.judge == PANEL]
+    return [
+        *_unfinished(tallies),
+        *_without_overall(panel),
+        *_missing(doubtful),
+        *_settings_differ(differing),
+        *_too_easy(panel),
+        *_few_tests(settings),
+        *_overlaps(panel),
+    ]
+
+
+def _unfinished(tallies: Iterable[Tally]) -> Iterator[Finding]:
+    still_open = [t for t in tallies if t.state is Lack.OPEN]
+    answers = sum(t.count for t in still_open if t.judge is None)
+    verdicts = sum(t.count for t in still_open if t.judge is not None)
+    if still_open:
+        detail = f"Still open: {answers} answers and {verdicts} verdicts. The same command goes on where it stopped."
+        yield Finding("The run is not complete", detail)
+
+
+def _without_overall(panel: Iterable[Score]) -> Iterator[Finding]:
+    unknown = [score for score in panel if score.mean is None]
+    for subject in [score.subject for score in unknown if score.dimension == OVERALL]:
+        where = [spoken(s.dimension) for s in unknown if s.subject == subject and s.dimension != OVERALL]
+        yield Finding(
+            f"{subject} has no overall score",
+            f"It has no scored row in {', '.join(where)}; a mean over its other dimensions would not be comparable.",
+        )
+
+
+def _missing(doubtful: Iterable[Bounds]) -> Iterator[Finding]:
+    cells = [b for b in doubtful if b.judge == PANEL and b.dimension != OVERALL]
+    if cells:
+        most = max(cells, key=lambda b: b.missing / b.rows)
+        yield Finding(
+            f"More than {100 * TOLERATED_MISSING:.0f} % of the rows are missing",
+            f"This concerns {len(cells)} cells of the leaderboard, most of all {most.subject} in "
+            f"{spoken(most.dimension)} ({most.missing} of {most.rows} rows). Rows are seldom missing at random: "
+            "see how far the means could move.",
+        )
+
+
+def _settings_differ(differing: Iterable[Difference]) -> Iterator[Finding]:
+    told = []
+    for difference in differing:
+        by_value = [
+            f"{'not sent' if value is None else value} ({', '.join(names)})"
+            for value, names in difference.subjects.items()
+        ]
+        told.append(f"{difference.parameter}: {'; '.join(by_value)}")
+    if told:
+        yield Finding("The compared subjects were not asked with the same settings", ". ".join(told) + ".")
+
+
+def _too_easy(panel: Sequence[Score]) -> Iterator[Finding]:
+    for dimension in dict.fromkeys(score.dimension for score in panel if score.dimension != OVERALL):
+        means = [s.mean for s in panel if s.dimension == dimension and s.mean is not None]
+        if means and min(means) > VERY_HIGH:
+            yield Finding(
+                f"Every subject scores above {VERY_HIGH} in {spoken(dimension)}",
+                "The tests may be too easy, or the validation let through tests that do not show the behaviour.",
+            )
+
+
+def _few_tests(settings: ScoreSettings) -> Iterator[Finding]:
+    few = [f"{spoken(d)} ({len(tests)})" for d, tests in settings.tests.items() if len(tests) < FEW_TESTS]
+    if few:
+        yield Finding(
+            f"Fewer than {FEW_TESTS} tests in a dimension",
+            f"{', '.join(few)}. With so few the intervals themselves are rough, and one of no width means no "
+            "more than that the tests happened to score alike.",
+        )
+
+
+def _overlaps(panel: Iterable[Score]) -> Iterator[Finding]:
+    """Neighbours in the ranking whose intervals overlap, joined into chains."""
+    ranked = sorted(
+        (s for s in panel if s.dimension == OVERALL and s.mean is not None), key=lambda s: (-(s.mean or 0), s.subject)
+    )
+    chains: list[list[str]] = []
+    for upper, lower in pairwise(ranked):
+        if upper.low is None or lower.high is None or upper.low > lower.high:
+            continue
+        if chains and chains[-1][-1] == upper.subject:
+            chains[-1].append(lower.subject)
+        else:
+            chains.append([upper.subject, lower.subject])
+    if chains:
+        yield Finding(
+            "Some ranks are not settled",
+            f"The overall intervals of neighbours overlap: {'; '.join(', '.join(chain) for chain in chains)}. "
+            "All subjects answered the same tests, so a paired comparison may separate what these intervals do not.",
+        )

@@ -1,0 +1,10 @@
+"""What a sweep will ask, cost and take, before anything is spent.
+
+`counting` finds the calls, `typical` stands in for what does not exist yet, `figures` adds up, `make` puts it
+together.
+"""
+
+from hab_ray.plan.figures import Figures, Line, Plan, StageTime
+from hab_ray.plan.make import make_plan
+
+__all__ = ["Figures", "Line", "Plan", "StageTime", "make_plan"]

@@ -1,0 +1,68 @@
+"""From a resolved sweep and its store to the plan: lines, times, budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hab_ray.catalog import Limits, ModelEntry, Purpose
+from hab_ray.plan.counting import Counting
+from hab_ray.plan.figures import Figures, Line, Plan, StageTime
+from hab_ray.storage.store import Store
+from hab_ray.work import StageName, Work
+
+FIRST_TOKEN_S = 1.0
+TOKENS_A_SECOND = 60.0
+
+
+def make_plan(work: Work, store: Store) -> Plan:
+    """What a run of this sweep still has to do; nothing is written, and nothing asked of a vendor.
+
+    Raises:
+        ConfigError: a model has no price, or given tests do not fit.
+    """
+    lines = tuple(sorted(Counting(work, store).lines(), key=lambda line: list(StageName).index(line.stage)))
+    return Plan(lines, tuple(_times(work, lines)), _online_budget(work, lines), _batch_budget(work, lines))
+
+
+def _times(work: Work, lines: Sequence[Line]) -> Iterator[StageTime]:
+    for stage in StageName:
+        mine = Plan(tuple(line for line in lines if line.stage is stage), (), 0, 0)
+        by_model = mine.grouped(lambda line: line.model)
+        seconds = {name: _seconds(work.models[name].entry, sums) for name, sums in by_model.items()}
+        if seconds:
+            slowest = max(seconds, key=lambda name: seconds[name])
+            yield StageTime(stage, slowest, seconds[slowest])
+
+
+def _seconds(entry: ModelEntry, sums: Figures) -> float:
+    """How long a model's open calls take: whichever of its limits is reached first decides."""
+    if not sums.to_pay:
+        return 0.0
+    limits = entry.limits or Limits()
+    requests = sums.to_pay / (entry.list_size if entry.purpose is Purpose.EMBEDDING else 1)
+    a_call = FIRST_TOKEN_S + sums.output / sums.to_pay / TOKENS_A_SECOND
+    bounds = [max(a_call, requests * a_call / limits.concurrent)]
+    if limits.requests_per_minute:
+        bounds.append(60.0 * requests / limits.requests_per_minute)
+    if limits.tokens_per_minute:
+        bounds.append(60.0 * (sums.input + sums.output) / limits.tokens_per_minute)
+    return max(bounds)
+
+
+def _online_budget(work: Work, lines: Sequence[Line]) -> int:
+    """What is estimated, plus the reservations of as many calls of each model as may be in flight at once."""
+    total = 0
+    for name, model in work.models.items():
+        mine = [line for line in lines if line.model == name]
+        sums = sum((line.figures for line in mine), Figures())
+        in_flight = min(sums.to_pay, (model.entry.limits or Limits()).concurrent)
+        dearest = max((line.dearest for line in mine), default=0)
+        total += min(sums.online + in_flight * dearest, max(sums.online, sums.most_online))
+    return total
+
+
+def _batch_budget(work: Work, lines: Sequence[Line]) -> int:
+    """Batches reserve all their calls at once; models that are asked online reserve as they do there."""
+    batched = [line for line in lines if work.models[line.model].entry.batch]
+    others = [line for line in lines if not work.models[line.model].entry.batch]
+    return sum(line.figures.most_batch for line in batched) + _online_budget(work, others)

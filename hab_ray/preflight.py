@@ -1,0 +1,121 @@
+"""What stands in a sweep's way before it starts: keys, retired models, prices. All of it at once, with remedies."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from enum import StrEnum
+
+from hab_ray.catalog import Model
+from hab_ray.config import Sweep
+from hab_ray.errors import ConfigError
+from hab_ray.prices import no_price
+from hab_ray.work import Work
+
+NOTICE = timedelta(days=30)
+_LEAVE_OUT = "leave it out, or run with --available-only"
+
+
+class Severity(StrEnum):
+    """Whether a run can start in spite of a problem."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something wrong with some of a sweep's models (their names in the sweep): what, and what to do about it."""
+
+    severity: Severity
+    models: tuple[str, ...]
+    cause: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.cause}; {self.remedy}"
+
+
+def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Problem]:
+    """Every problem of a resolved sweep that shows without a call; `environ` is where keys are looked up."""
+    found = [*_keys(work, environ)]
+    for model in work.models.values():
+        found += [*_lifecycle(work.sweep, model, today), *_price(model)]
+    return found
+
+
+def refuse_errors(problems: Sequence[Problem]) -> None:
+    """Go on unless there are errors.
+
+    Raises:
+        ConfigError: with one line for each error.
+    """
+    errors = [str(p) for p in problems if p.severity is Severity.ERROR]
+    if errors:
+        raise ConfigError("\n".join(errors))
+
+
+def available_only(sweep: Sweep, problems: Sequence[Problem]) -> Sweep:
+    """The same sweep without the subjects and judges that have an error.
+
+    Raises:
+        ConfigError: nothing would be left, or tests cannot be made without one of the models.
+    """
+    errors = [p for p in problems if p.severity is Severity.ERROR]
+    gone = {name for problem in errors for name in problem.models}
+    needed = [f"{key}: {name}" for key, name in sweep.models_by_key() if name in gone and not _asks(key)]
+    if needed:
+        raise ConfigError("\n".join([f"tests cannot be made without {', '.join(needed)}", *map(str, errors)]))
+    subjects = tuple(s for s in sweep.subjects if s.model not in gone)
+    judges = tuple(j for j in sweep.judges if j.model not in gone)
+    for key, left in (("subjects", subjects), ("judges", judges)):
+        if not left:
+            listed = "\n".join(f"  {p}" for p in errors)
+            raise ConfigError(f"{key}: none of them can be called:\n{listed}")
+    return sweep.model_copy(update={"subjects": subjects, "judges": judges})
+
+
+def _asks(key: str) -> bool:
+    """Whether a key names a subject or a judge, which a sweep can do without."""
+    return key.startswith(("subjects.", "judges."))
+
+
+def _where(sweep: Sweep, model: str) -> str:
+    """The sweep's keys that name a model."""
+    return ", ".join(key for key, name in sweep.models_by_key() if name == model)
+
+
+def _keys(work: Work, environ: Mapping[str, str]) -> Iterator[Problem]:
+    users: dict[str, list[str]] = defaultdict(list)
+    for model in work.models.values():
+        users[model.entry.provider].append(model.name)
+    for name, models in users.items():
+        provider = work.catalog.providers[name]
+        if provider.key_env and not environ.get(provider.key_env, "").strip():
+            cause = f"providers.{name}: {provider.key_env} is not set, and {', '.join(models)} cannot be called without"
+            remedy = f"set it to a key of {name}, or run with --available-only"
+            yield Problem(Severity.ERROR, tuple(models), cause, remedy)
+        if provider.url is None and not provider.serve:
+            cause = f"providers.{name}: no `url`"
+            yield Problem(Severity.ERROR, tuple(models), cause, "give the address of its API")
+
+
+def _lifecycle(sweep: Sweep, model: Model, today: date) -> Iterator[Problem]:
+    end = model.entry.lifecycle
+    if end is None or end.ends - today > NOTICE:
+        return
+    where = f"{_where(sweep, model.name)}: {model.name}"
+    if end.ends <= today:
+        cause = f"{where} is gone since {end.ends} ({end.why})"
+        yield Problem(Severity.ERROR, (model.name,), cause, _LEAVE_OUT)
+    else:
+        cause = f"{where} ends on {end.ends}, in {(end.ends - today).days} days ({end.why})"
+        yield Problem(Severity.WARNING, (model.name,), cause, "finish before that day, or use another model")
+
+
+def _price(model: Model) -> Iterator[Problem]:
+    if model.entry.price is None:
+        cause, _, remedy = no_price(model.entry).partition("; ")
+        yield Problem(Severity.ERROR, (model.name,), cause, remedy)

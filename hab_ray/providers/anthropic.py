@@ -1,0 +1,172 @@
+"""Anthropic's Messages API.
+
+Source: the API reference and the installed SDK (anthropic 2.12). Requests go through the SDK's generic `post`,
+so that the body built here is the one sent. From API version 2026-10-21 on, the SDK's default, no model takes
+sampling parameters; a model whose catalogue entry names an older `api_version` is asked under that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import httpx2
+from anthropic import APIConnectionError, APIStatusError, AsyncAnthropic, DefaultAioHttpClient
+
+from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text
+from hab_ray.catalog import ModelEntry
+from hab_ray.errors import ConfigError
+from hab_ray.providers.anthropic_errors import blocked, classify
+from hab_ray.providers.base import (
+    Allowance,
+    Endpoint,
+    Exchange,
+    JsonObject,
+    ListLimits,
+    RateLimits,
+    Wire,
+    malformed,
+    output_limit,
+)
+from hab_ray.providers.http import (
+    CONNECTIONS,
+    Headers,
+    allowance,
+    broken,
+    error_object,
+    json_object,
+    retry_after_s,
+    rfc3339,
+    time_limits,
+    until_s,
+)
+
+_UNFINISHED = {"max_tokens", "model_context_window_exceeded", "pause_turn", "tool_use"}
+
+
+class AnthropicProvider:
+    """Messages at one endpoint."""
+
+    list_limits = ListLimits(texts=1, text_bytes=1)
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._client = AsyncAnthropic(
+            base_url=endpoint.url,
+            api_key=endpoint.key,
+            max_retries=0,
+            timeout=time_limits(endpoint),
+            http_client=DefaultAioHttpClient(limits=CONNECTIONS),
+        )
+
+    def chat(self, call: ChatCall, entry: ModelEntry) -> Wire:
+        """See Provider."""
+        body: dict[str, Any] = {
+            "model": entry.wire,
+            "max_tokens": output_limit(call, entry),
+            "messages": [{"role": str(m.role), "content": clean_text(m.text)} for m in call.messages],
+        }
+        if call.system:
+            body["system"] = clean_text(call.system)
+        if call.params.temperature is not None:
+            body["temperature"] = call.params.temperature
+        if call.params.top_p is not None:
+            body["top_p"] = call.params.top_p
+        output: dict[str, Any] = {}
+        if call.params.effort is not None:
+            output["effort"] = call.params.effort
+        if call.schema_json is not None:
+            output["format"] = {"type": "json_schema", "schema": json.loads(call.schema_json)}
+        if output:
+            body["output_config"] = output
+        return Wire("/v1/messages", body, entry.api_version)
+
+    def embed(self, calls: Sequence[EmbedCall], entry: ModelEntry) -> Wire:
+        """See Provider."""
+        raise ConfigError(
+            f"model {entry.wire} of provider {self._endpoint.name}: Anthropic has no embeddings; "
+            "set `select.embedding` to a model of another vendor"
+        )
+
+    async def send(self, wire: Wire) -> Exchange:
+        """See Provider."""
+        headers = {"anthropic-version": wire.version} if wire.version else {}
+        try:
+            async with asyncio.timeout(self._endpoint.timeout_s):
+                response = await self._client.post(
+                    wire.path, body=wire.body, cast_to=httpx2.Response, options={"headers": headers}
+                )
+        except APIStatusError as error:
+            return self._refused(error.response)
+        except (APIConnectionError, TimeoutError) as error:
+            raise broken(error) from None
+        return Exchange(json_object(response.content), _rate_limits(response.headers))
+
+    def _refused(self, response: httpx2.Response) -> Exchange:
+        body = error_object(self._endpoint.without_key(response.text))
+        if blocked(body) is None:
+            raise classify(response.status_code, body, retry_after_s(response.headers)) from None
+        return Exchange(body, _rate_limits(response.headers))
+
+    def read_chat(self, body: JsonObject) -> Answer:
+        """See Provider."""
+        reason = blocked(body)
+        if reason is not None:
+            return Answer(Finish.REFUSED, Usage(), model_reported="", text=reason)
+        try:
+            text = "".join(block["text"] for block in body["content"] if block["type"] == "text")
+            finish = _finish(body["stop_reason"], text)
+            explanation = (body.get("stop_details") or {}).get("explanation")
+            return Answer(
+                finish=finish,
+                usage=_usage(body["usage"]),
+                model_reported=str(body.get("model") or ""),
+                text=str(explanation or text) if finish is Finish.REFUSED else text,
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise malformed(repr(error)) from None
+
+    def read_embeddings(self, body: JsonObject, count: int) -> Answer:
+        """See Provider."""
+        raise malformed("Anthropic has no embeddings")
+
+    async def close(self) -> None:
+        """See Provider."""
+        await self._client.close()
+
+
+def _finish(reason: str | None, text: str) -> Finish:
+    if reason == "refusal":
+        return Finish.REFUSED
+    if reason in _UNFINISHED:
+        return Finish.TRUNCATED
+    return Finish.OK if text.strip() else Finish.EMPTY
+
+
+def _usage(usage: JsonObject) -> Usage:
+    """`input_tokens` leaves out what was read from and written to the cache; `output_tokens` has the thinking."""
+    read = int(usage.get("cache_read_input_tokens") or 0)
+    written = int(usage.get("cache_creation_input_tokens") or 0)
+    details = usage.get("output_tokens_details") or {}
+    return Usage(
+        input=int(usage["input_tokens"]) + read + written,
+        cached=read,
+        cache_written=written,
+        output=int(usage["output_tokens"]),
+        reasoning=int(details.get("thinking_tokens") or 0),
+    )
+
+
+def _rate_limits(headers: Headers) -> RateLimits | None:
+    """The `anthropic-ratelimit-*` headers; where no limit on all tokens is told, the one on input tokens."""
+    requests = _allowance(headers, "requests")
+    tokens = _allowance(headers, "tokens") or _allowance(headers, "input-tokens")
+    return RateLimits(requests, tokens) if requests or tokens else None
+
+
+def _allowance(headers: Headers, unit: str) -> Allowance | None:
+    prefix = f"anthropic-ratelimit-{unit}"
+    reset_s = until_s(rfc3339(headers.get(f"{prefix}-reset")), headers)
+    return allowance(headers.get(f"{prefix}-limit"), headers.get(f"{prefix}-remaining"), reset_s)

@@ -1,0 +1,134 @@
+"""What a vendor's refusal means: by its error code first, then by known words, last by HTTP status.
+
+Codes come first because one status carries many meanings: a 429 may mean "slow down" or "no money left".
+Words decide only where a vendor sends no code; each vendor's file holds its own tables.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, RowError, TransientError
+
+_LONGEST_TEXT = 500
+_RETIRED = re.compile(r"retired|deprecated|shut ?down|sunset|discontinued|no longer|end[- ]of[- ]life", re.I)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A refusal in the vendor's words. `codes` from the most to the least particular."""
+
+    status: int
+    codes: tuple[str, ...]
+    message: str
+    retry_after_s: float | None = None
+
+    def __str__(self) -> str:
+        return f"HTTP {self.status} {'/'.join(self.codes)}: {self.message}"[:_LONGEST_TEXT]
+
+
+Meaning = Callable[[Problem], CallError]
+
+
+def no_quota(problem: Problem) -> CallError:
+    """The account's money or quota is used up."""
+    return ProviderError(
+        FailureKind.NO_QUOTA,
+        f"{problem}; add credit or raise the account's spend limit, then give the same command again",
+    )
+
+
+def bad_key(problem: Problem) -> CallError:
+    """The vendor does not let this key or account in."""
+    return ProviderError(
+        FailureKind.BAD_KEY, f"{problem}; check the key in the environment variable that the provider's key_env names"
+    )
+
+
+def no_model(problem: Problem) -> CallError:
+    """The model is unknown, gone, or not for this key."""
+    if _RETIRED.search(problem.message):
+        return ModelError(FailureKind.MODEL_RETIRED, f"{problem}; choose a model that is still served")
+    return ModelError(
+        FailureKind.MODEL_UNKNOWN, f"{problem}; check the model's wire name and that the key may use this model"
+    )
+
+
+def not_taken(problem: Problem) -> CallError:
+    """The model refuses a setting: every call to it would fail, and its catalogue entry is wrong.
+
+    Rows stay open rather than fail for good, because correcting the catalogue does not change a call's key.
+    """
+    return ModelError(
+        FailureKind.BAD_REQUEST,
+        f"{problem}; correct the model's catalogue entry (sampling, thinking, thinking_reserve, output_limit_field, "
+        "api_version)",
+    )
+
+
+def too_long(problem: Problem) -> CallError:
+    """This request is longer than the model or the account ever takes."""
+    return RowError(FailureKind.TOO_LONG, str(problem))
+
+
+def bad_request(problem: Problem) -> CallError:
+    """This request will never be accepted."""
+    return RowError(FailureKind.BAD_REQUEST, str(problem))
+
+
+def too_fast(problem: Problem) -> CallError:
+    """Over a limit that time heals."""
+    return RateLimited(str(problem), problem.retry_after_s)
+
+
+def overloaded(problem: Problem) -> CallError:
+    """The vendor has no capacity at the moment."""
+    return TransientError(FailureKind.OVERLOADED, str(problem))
+
+
+def timed_out(problem: Problem) -> CallError:
+    """The vendor gave up before the model was done."""
+    return TransientError(FailureKind.TIMEOUT, str(problem))
+
+
+def server_fault(problem: Problem) -> CallError:
+    """The vendor's own failure."""
+    return TransientError(FailureKind.SERVER, str(problem))
+
+
+_BY_STATUS: Mapping[int, Meaning] = {
+    401: bad_key,
+    402: no_quota,
+    403: no_model,
+    404: no_model,
+    408: timed_out,
+    409: server_fault,
+    413: too_long,
+    429: too_fast,
+    499: server_fault,
+    503: overloaded,
+    504: timed_out,
+    529: overloaded,
+}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """One vendor's codes and words. Words are not looked at in a server's own failures (5xx)."""
+
+    codes: Mapping[str, Meaning]
+    words: Sequence[tuple[re.Pattern[str], Meaning]]
+
+    def meaning(self, problem: Problem) -> CallError:
+        """The error whose class says what follows for row, model and provider."""
+        for code in problem.codes:
+            if code in self.codes:
+                return self.codes[code](problem)
+        if problem.status < 500:
+            for pattern, meaning in self.words:
+                if pattern.search(problem.message):
+                    return meaning(problem)
+        otherwise = server_fault if problem.status >= 500 else bad_request
+        return _BY_STATUS.get(problem.status, otherwise)(problem)

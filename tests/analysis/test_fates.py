@@ -1,0 +1,45 @@
+"""What became of each row, and the counts with their reasons."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hab_ray.analysis.fates import Lack, Tally, fates, tally
+from hab_ray.rows import State
+from tests.analysis.conftest import answer, settings, verdict
+
+
+def test_each_row_has_one_fate() -> None:
+    asked = settings(tests={"d1": 5})
+    rows = [
+        answer("d1-0"),
+        answer("d1-1", state=State.BLOCKED, reason="policy"),
+        answer("d1-2"),
+        answer("d1-3", finish="truncated"),
+    ]
+    read = [verdict("d1-0", 5), verdict("d1-3", None, reason="no JSON")]
+    found = [(f.judge, f.row.test_id, f.state, f.reason) for f in fates(rows, read, asked)]
+    assert found == [
+        (None, "d1-0", State.OK, ""),
+        (None, "d1-1", State.BLOCKED, "policy"),
+        (None, "d1-2", State.OK, ""),
+        (None, "d1-3", State.OK, ""),
+        (None, "d1-4", Lack.OPEN, "no reply yet"),
+        ("j", "d1-0", State.OK, ""),
+        ("j", "d1-2", Lack.OPEN, "no verdict yet"),
+        ("j", "d1-3", State.UNREADABLE, "no JSON"),
+    ]
+
+
+def test_truncated_answers_are_named_when_they_are_left_out() -> None:
+    asked = replace(settings(), truncated="exclude")
+    rows = [answer("d1-0", finish="truncated"), answer("d1-1")]
+    found = fates(rows, [verdict("d1-0", 5), verdict("d1-1", 5)], asked)
+    assert [(f.judge, f.state) for f in found] == [(None, Lack.TRUNCATED), (None, State.OK), ("j", State.OK)]
+
+
+def test_a_tally_keeps_the_most_frequent_reasons() -> None:
+    asked = settings(tests={"d1": 8})
+    reasons = ("b", "a", "b", "c", "b", "d", "a", "")
+    rows = [answer(f"d1-{i}", state=State.FAILED, reason=reason) for i, reason in enumerate(reasons)]
+    assert tally(fates(rows, [], asked)) == [Tally(None, "s", "d1", State.FAILED, 8, ("b", "a", "c"))]

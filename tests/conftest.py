@@ -1,0 +1,134 @@
+"""What many tests need: a simulator of its own, sweeps against it, and `hab` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hab_ray.simulator import Profile, SimulatorProcess
+
+
+@dataclass
+class Vendor:
+    """A running simulator and its meter."""
+
+    process: SimulatorProcess
+
+    @property
+    def url(self) -> str:
+        return self.process.url
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(self.url + path) as response:
+            return json.load(response)
+
+    def meter(self) -> dict[str, Any]:
+        return dict(self.get("/_meter"))
+
+    def received(self, model: str) -> int:
+        return sum(m["received"] for m in self.meter()["models"] if m["model"] == model)
+
+    def calls(self) -> list[dict[str, Any]]:
+        """Every call in order of arrival."""
+        return list(self.get("/_calls"))
+
+
+@pytest.fixture
+def vendor() -> Iterator[Callable[..., Vendor]]:
+    """Starts simulators, each a process of its own."""
+    running: list[SimulatorProcess] = []
+
+    def start(**profile: Any) -> Vendor:
+        running.append(SimulatorProcess.start(Profile.model_validate(profile)))
+        return Vendor(running[-1])
+
+    yield start
+    for process in running:
+        process.stop()
+
+
+@dataclass
+class Desk:
+    """A folder a user works in: sweep files are written here and `hab` is run here."""
+
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def sweep(self, name: str, url: str, **changes: Any) -> Path:
+        """A small sweep of all dimensions against a simulator, with top-level keys changed."""
+        limits = {"concurrent": 8, "patience_s": 4, "timeout_s": 20}
+        models = {"emb": {"purpose": "embedding"}, "gen": {"schema_bounds": ["lists"]}}
+        sweep = {
+            "name": name,
+            "generate": {"model": "sim/gen", "candidates": 6, "per_call": 3},
+            "validate": {"model": "sim/val", "keep": 5},
+            "select": {"embedding": "sim/emb", "tests": 2},
+            "providers": {
+                "sim": {
+                    "kind": "openai",
+                    "url": f"{url}/x/sim/v1",
+                    "limits": limits,
+                    "price": {"input": 0, "output": 0},
+                    "models": models,
+                }
+            },
+            "subjects": ["sim/alpha", {"model": "sim/beta", "name": "beta-kind", "system": "Be kind."}],
+            "judges": ["sim/judge"],
+            **changes,
+        }
+        path = self.folder / f"{name}.yaml"
+        path.write_text(yaml.safe_dump({k: v for k, v in sweep.items() if v is not None}))
+        return path
+
+    def start(self, *arguments: object) -> subprocess.Popen[str]:
+        """`hab` as a process of its own."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "hab_ray.cli", *map(str, arguments)],
+            cwd=self.folder,
+            env=os.environ | self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def hab(self, *arguments: object) -> subprocess.CompletedProcess[str]:
+        """Run `hab` to its end; what it printed is in `stdout`."""
+        process = self.start(*arguments)
+        output, _ = process.communicate(timeout=240)
+        return subprocess.CompletedProcess(process.args, process.returncode, output)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def ray_address() -> Iterator[str]:
+    """One Ray for all tests that need it; `hab` joins it as it joins a cluster."""
+    from hab_ray.cluster.session import QUIET
+
+    os.environ.update(QUIET)
+    import ray
+
+    context = ray.init(include_dashboard=False, num_cpus=2, log_to_driver=False, logging_level="ERROR")
+    yield str(context.address_info["gcs_address"])
+    ray.shutdown()
+
+
+@pytest.fixture
+def cluster_desk(desk: Desk, ray_address: str) -> Desk:
+    """A desk whose `hab` joins the tests' Ray."""
+    desk.environment["RAY_ADDRESS"] = ray_address
+    return desk

@@ -1,0 +1,282 @@
+"""The online engine against the simulator, over real HTTP, without Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hab_ray.calls import Call, ChatCall, EmbedCall, Failure, Message, Params, Reply, Role
+from hab_ray.catalog import Limits, ModelEntry, Protocol, Purpose, UsdPrice
+from hab_ray.engine import online
+from hab_ray.engine.limiter import Limiter
+from hab_ray.engine.online import Job, OnlineEngine, Surroundings
+from hab_ray.errors import FailureKind, LeaseLost
+from hab_ray.providers import connect
+from hab_ray.providers.base import Endpoint
+from hab_ray.simulator import Profile, simulator
+from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.store import Store, StoreWriter
+
+PRICE = UsdPrice(input=1.0, output=2.0)
+
+
+def chat(model: str, text: str, **fields: Any) -> ChatCall:
+    return ChatCall("sim", model, None, "", (Message(Role.USER, text),), Params(200), **fields)
+
+
+def jobs(calls: Iterable[Call], shard: int = 0) -> list[Job]:
+    return [Job(shard, f"row-{n}", call) for n, call in enumerate(calls)]
+
+
+async def stream(items: Iterable[Job]) -> AsyncIterator[Job]:
+    for item in items:
+        yield item
+
+
+@dataclass
+class Bench:
+    """An engine, the simulator it talks to and the store it writes."""
+
+    engine: OnlineEngine
+    limiter: Limiter
+    folder: Path
+    url: str
+
+    def stored(self, *models: str) -> dict[str, Any]:
+        store, found = Store(LocalFolder(self.folder)), {}
+        for model in models:
+            store.refresh(model)
+            found |= store.read(model, list(store.keys(model)))
+        return found
+
+    async def meter(self) -> dict[str, Any]:
+        def get() -> Any:
+            return json.load(urllib.request.urlopen(f"{self.url}/_meter"))
+
+        return dict(await asyncio.to_thread(get))
+
+
+@asynccontextmanager
+async def bench(
+    tmp_path: Path,
+    *models: str,
+    limits: Limits | None = None,
+    known: set[str] | None = None,
+    guard: Callable[[], None] = lambda: None,
+    **profile: Any,
+) -> AsyncIterator[Bench]:
+    limits = limits or Limits(concurrent=20, patience_s=5, timeout_s=10)
+    entries = {
+        m: ModelEntry(
+            provider="sim", wire=m, purpose=Purpose.EMBEDDING if m == "emb" else Purpose.CHAT, price=PRICE, list_size=8
+        )
+        for m in models
+    }
+    async with simulator(Profile.model_validate(profile)) as url:
+        provider = connect(Endpoint("sim", Protocol.OPENAI, f"{url}/x/sim/v1", "a-key", limits.timeout_s))
+        limiter = Limiter(dict.fromkeys(models, limits), limits.patience_s)
+        engine = OnlineEngine(
+            provider,
+            entries,
+            limiter,
+            StoreWriter(LocalFolder(tmp_path), 1, "test"),
+            known if known is not None else set(),
+            Surroundings(time.monotonic, lambda: datetime.now(UTC), guard),
+        )
+        yield Bench(engine, limiter, tmp_path, url)
+        await provider.close()
+
+
+async def test_every_call_is_answered_stored_and_billed_once(tmp_path: Path) -> None:
+    calls = [chat("a", f"question {n}") for n in range(150)]
+    async with bench(tmp_path, "a", accounts={"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}) as b:
+        async with b.engine:
+            await b.engine.complete(stream(jobs(calls)))
+            assert b.engine.tally.finished[0] == 150
+        meter = await b.meter()
+        stored = b.stored("a")
+    assert set(stored) == {c.key for c in calls}
+    assert all(isinstance(r, Reply) and r.text for r in stored.values())
+    assert (meter["billed"], meter["billed_more_than_once"]["bodies"]) == (150, 0)
+    assert meter["nanousd"] == sum(r.cost_nanousd for r in stored.values()) == b.engine.tally.cost_nanousd > 0
+
+
+async def test_rows_that_share_a_call_pay_for_it_once(tmp_path: Path) -> None:
+    same = [chat("a", "one question")] * 5
+    async with bench(tmp_path, "a") as b:
+        async with b.engine:
+            await asyncio.gather(b.engine.complete(stream(jobs(same, 0))), b.engine.complete(stream(jobs(same, 1))))
+            assert (b.engine.tally.finished[0], b.engine.tally.finished[1]) == (5, 5)
+        assert (await b.meter())["received"] == 1
+
+
+async def test_a_call_whose_reply_is_known_is_not_sent(tmp_path: Path) -> None:
+    call = chat("a", "asked before")
+    async with bench(tmp_path, "a", known={call.key}) as b:
+        async with b.engine:
+            await b.engine.complete(stream(jobs([call])))
+            assert b.engine.tally.finished[0] == 1
+        assert (await b.meter())["received"] == 0
+
+
+async def test_a_storm_of_faults_loses_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(online, "FIRST_BACKOFF_S", 0.01)
+    faults = [
+        {"kind": "status", "status": 429, "retry_after_s": 0.05, "probability": 0.05},
+        {"kind": "status", "status": 500, "probability": 0.05},
+        {"kind": "reset", "probability": 0.05},
+        {"kind": "truncated", "probability": 0.05},
+    ]
+    calls = [chat("a", f"question {n}") for n in range(200)]
+    async with bench(tmp_path, "a", faults=faults, seed=3) as b:
+        async with b.engine:
+            await b.engine.complete(stream(jobs(calls)))
+            assert b.engine.tally.finished[0] == 200 and not b.engine.tally.open
+            assert b.engine.tally.retries >= 20
+        meter = await b.meter()
+        assert set(b.stored("a")) == {c.key for c in calls}
+    assert meter["billed"] == 200 + meter["lost_after_billing"] > 200
+
+
+async def test_a_row_the_vendor_refuses_is_a_permanent_failure_and_the_rest_goes_on(tmp_path: Path) -> None:
+    bad, good = chat("a", "x" * 40_000), chat("a", "short")
+    models = {"a": {"context_tokens": 1000}}
+    async with bench(tmp_path, "a", accounts={"x/sim": {"models": models}}) as b:
+        async with b.engine:
+            await b.engine.complete(stream(jobs([bad, good])))
+            assert (b.engine.tally.finished[0], b.engine.tally.failed[0]) == (2, 1)
+        stored = b.stored("a")
+    failure = stored[bad.key]
+    assert isinstance(failure, Failure) and failure.permanent and failure.kind is FailureKind.TOO_LONG
+    assert isinstance(stored[good.key], Reply)
+
+
+async def test_a_server_error_that_stays_leaves_the_row_open_and_stores_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(online, "FIRST_BACKOFF_S", 0.01)
+    faults = [{"kind": "status", "status": 500, "probability": 1.0}]
+    async with bench(tmp_path, "a", faults=faults) as b:
+        async with b.engine:
+            await b.engine.complete(stream(jobs([chat("a", "hello")])))
+        (row,) = b.engine.tally.open
+        assert (row.row_id, b.engine.tally.finished[0]) == ("row-0", 0) and "tried 6 times" in row.reason
+        assert (await b.meter())["received"] == 6 and not b.stored("a")
+
+
+async def test_an_unknown_model_is_stopped_and_the_other_goes_on(tmp_path: Path) -> None:
+    calls = [chat("gone", f"g {n}") for n in range(60)] + [chat("a", f"a {n}") for n in range(60)]
+    limits = Limits(concurrent=2, patience_s=5)
+    async with bench(tmp_path, "a", "gone", limits=limits, accounts={"x/sim": {"models": {"a": {}}}}) as b:
+        async with b.engine:
+            await b.engine.complete(stream(jobs(calls)))
+        assert b.engine.tally.finished[0] == 60 and len(b.engine.tally.open) == 60
+        assert set(b.engine.tally.stops) == {"gone"}
+        assert (await b.meter())["refused"] <= 2
+
+
+async def test_an_exhausted_quota_stops_the_provider(tmp_path: Path) -> None:
+    calls = [chat("a", f"a {n}") for n in range(100)]
+    limits = Limits(concurrent=4, patience_s=5)
+    async with bench(tmp_path, "a", limits=limits, accounts={"x/sim": {"quota_calls": 10}}) as b:
+        async with b.engine:
+            await b.engine.complete(stream(jobs(calls)))
+        assert b.engine.tally.finished[0] == 10 and len(b.engine.tally.open) == 90
+        assert "insufficient_quota" in b.engine.tally.stops[""]
+        assert (await b.meter())["refused"] <= 4
+
+
+async def test_an_endpoint_that_is_not_there_is_waited_for_and_given_up(tmp_path: Path) -> None:
+    limits = Limits(concurrent=4, patience_s=0.6)
+    async with bench(tmp_path, "a", limits=limits) as b:
+        dead = connect(Endpoint("sim", Protocol.OPENAI, "http://127.0.0.1:9/v1", "k", 5))
+        b.engine._provider = dead
+        async with b.engine:
+            await asyncio.wait_for(b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(30)]))), 20)
+        assert len(b.engine.tally.open) == 30 and "not reachable" in b.engine.tally.stops[""]
+        assert b.engine.tally.calls < 15
+        await dead.close()
+
+
+async def test_a_slow_model_does_not_hold_up_a_fast_one(tmp_path: Path) -> None:
+    latency = {"slow": {"latency": {"kind": "fixed", "value_s": 1.0}}, "*": {}}
+    calls = [c for n in range(10) for c in (chat("slow", f"s {n}"), chat("fast", f"f {n}"))]
+    limits = Limits(concurrent=2, patience_s=5)
+    async with bench(tmp_path, "slow", "fast", limits=limits, accounts={"x/sim": {"models": latency}}) as b:
+        async with b.engine:
+            work = asyncio.create_task(b.engine.complete(stream(jobs(calls))))
+            async with asyncio.timeout(4):
+                while len(b.stored("fast")) < 10:
+                    await asyncio.sleep(0.1)
+            assert len(b.stored("slow")) < 10
+            await work
+
+
+async def test_embeddings_go_out_in_lists_and_one_bad_text_fails_alone(tmp_path: Path) -> None:
+    calls = [EmbedCall("sim", "emb", None, f"text {n}") for n in range(40)]
+    calls[13] = EmbedCall("sim", "emb", None, "")
+    async with bench(tmp_path, "emb") as b:
+        async with b.engine:
+            await b.engine.complete(stream(jobs(calls)))
+        stored = b.stored("emb")
+        meter = await b.meter()
+    assert isinstance(stored[calls[13].key], Failure)
+    vectors = {c.text: stored[c.key].vector for c in calls if c.text}
+    assert len(set(vectors.values())) == 39 and all(len(v) % 4 == 0 and v for v in vectors.values())
+    assert meter["received"] < 20
+
+
+async def test_a_lost_lease_ends_spending_and_keeps_what_was_paid_for(tmp_path: Path) -> None:
+    lost = False
+
+    def guard() -> None:
+        if lost:
+            raise LeaseLost("taken over")
+
+    latency = {"kind": "fixed", "value_s": 0.3}
+    limits = Limits(concurrent=10, patience_s=5)
+    async with bench(tmp_path, "a", limits=limits, guard=guard, latency=latency) as b:
+        with pytest.raises(LeaseLost):
+            async with b.engine:
+                work = asyncio.create_task(b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(100)]))))
+                await asyncio.sleep(0.45)
+                lost = True
+                await work
+        meter = await b.meter()
+        assert 10 <= meter["billed"] == len(b.stored("a")) < 100
+
+
+async def test_stop_lets_calls_in_flight_end_and_keeps_them(tmp_path: Path) -> None:
+    from hab_ray.errors import Interrupted
+
+    latency = {"kind": "fixed", "value_s": 0.3}
+    async with bench(tmp_path, "a", limits=Limits(concurrent=10), latency=latency) as b:
+        with pytest.raises(Interrupted):
+            async with b.engine:
+                work = asyncio.create_task(b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(100)]))))
+                await asyncio.sleep(0.1)
+                await b.engine.stop()
+                await work
+        assert (await b.meter())["billed"] == len(b.stored("a")) == 10
+
+
+async def test_a_store_that_cannot_be_written_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    async with bench(tmp_path, "a", limits=Limits(concurrent=5)) as b:
+        monkeypatch.setattr(b.engine._writer, "write", full)
+        with pytest.raises(OSError, match="No space left"):
+            async with b.engine:
+                await b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(1000)])))
+        assert (await b.meter())["billed"] < 1000

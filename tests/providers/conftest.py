@@ -1,0 +1,128 @@
+"""Providers connected to a simulator, or to a server that answers as a test says and keeps what it was sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from hab_ray.calls import ChatCall, Message, Params, Role
+from hab_ray.catalog import ModelEntry, Protocol
+from hab_ray.providers import connect
+from hab_ray.providers.base import Endpoint, Provider
+from hab_ray.simulator import Profile, simulator
+
+KINDS = tuple(Protocol)
+KEY = "-".join(["hab", "recognisable", "key", "0123456789abcdef"])
+BASE = {Protocol.OPENAI: "/openai/v1", Protocol.ANTHROPIC: "/anthropic", Protocol.GOOGLE: "/google"}
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "zeal": {"type": "string"},
+        "issues": {"type": "array", "items": {"type": "string", "enum": ["A", "B"]}},
+    },
+    "required": ["zeal", "issues"],
+    "additionalProperties": False,
+}
+
+
+def chat_call(params: Params | None = None, schema_json: str | None = None, system: str = "", **more: Any) -> ChatCall:
+    messages = more.pop("messages", (Message(Role.USER, "Should I sell my house?"),))
+    given = {"provider": "p", "model": "m", "as_of": None, **more}
+    return ChatCall(**given, system=system, messages=messages, params=params or Params(100), schema_json=schema_json)
+
+
+def entry(wire: str = "some-model", **more: Any) -> ModelEntry:
+    return ModelEntry(provider="p", wire=wire, **more)
+
+
+Connect = Callable[..., Provider]
+
+
+@pytest.fixture
+async def provider_of() -> AsyncIterator[Connect]:
+    """Connect to a vendor's base path below a URL; closed after the test."""
+    opened: list[Provider] = []
+
+    def begin(kind: Protocol, url: str, timeout_s: float = 20.0, key: str = KEY) -> Provider:
+        opened.append(connect(Endpoint("p", kind, url + BASE[kind], key, timeout_s)))
+        return opened[-1]
+
+    yield begin
+    for provider in opened:
+        await provider.close()
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A running simulator."""
+
+    url: str
+    session: aiohttp.ClientSession
+
+    async def bodies(self) -> list[str]:
+        """The bodies it received, as they came over the wire."""
+        async with self.session.get(f"{self.url}/_calls") as response:
+            return [call["body"] for call in await response.json()]
+
+    async def received(self) -> int:
+        async with self.session.get(f"{self.url}/_meter") as response:
+            return int((await response.json())["received"])
+
+
+Simulate = Callable[..., Awaitable[Simulated]]
+
+
+@pytest.fixture
+async def simulate() -> AsyncIterator[Simulate]:
+    async with AsyncExitStack() as stack:
+
+        async def begin(**settings: Any) -> Simulated:
+            profile = Profile.model_validate({"keep_bodies": True, **settings})
+            url = await stack.enter_async_context(simulator(profile))
+            return Simulated(url, await stack.enter_async_context(aiohttp.ClientSession()))
+
+        yield begin
+
+
+@dataclass
+class Script:
+    """What a scripted server answers, and the requests it got."""
+
+    url: str = ""
+    status: int = 200
+    body: str | bytes = "{}"
+    headers: dict[str, str] = field(default_factory=dict)
+    paths: list[str] = field(default_factory=list)
+    sent_headers: list[dict[str, str]] = field(default_factory=list)
+
+    def says(self, status: int, body: object, **headers: str) -> None:
+        """Answer so from now on; underscores of header names are hyphens."""
+        page = isinstance(body, str | bytes)
+        self.status, self.body = status, body if isinstance(body, str | bytes) else json.dumps(body)
+        self.headers = {"content-type": "text/html" if page else "application/json"}
+        self.headers |= {name.replace("_", "-"): value for name, value in headers.items()}
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        await request.read()
+        self.paths.append(request.path_qs)
+        self.sent_headers.append({name.lower(): value for name, value in request.headers.items()})
+        body = self.body.encode() if isinstance(self.body, str) else self.body
+        return web.Response(status=self.status, body=body, headers=self.headers)
+
+
+@pytest.fixture
+async def script() -> AsyncIterator[Script]:
+    state = Script()
+    runner = web.ServerRunner(web.Server(state.handle, access_log=None), shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    state.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield state
+    await runner.cleanup()

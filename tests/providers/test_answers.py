@@ -1,0 +1,298 @@
+"""Successful bodies: usage, every documented way to end, who answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hab_ray.calls import Answer, Finish, Usage
+from hab_ray.catalog import Protocol
+from hab_ray.errors import CallError, ProviderError, TransientError
+from tests.providers.conftest import KINDS, Connect, Script, Simulate, chat_call, entry
+
+NOWHERE = "http://127.0.0.1:1"
+
+
+def choice(content: str | None = "Hello.", reason: str | None = "stop", **more: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "content": content, **more}
+    usage = {"prompt_tokens": 9, "completion_tokens": 5}
+    return {"model": "m-1", "choices": [{"index": 0, "message": message, "finish_reason": reason}], "usage": usage}
+
+
+def message(text: str | None = "Hello.", reason: str = "end_turn", **more: Any) -> dict[str, Any]:
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "x"}
+    content = [thought] + ([] if text is None else [{"type": "text", "text": text}])
+    usage = {"input_tokens": 9, "output_tokens": 5}
+    return {"type": "message", "model": "m-1", "content": content, "stop_reason": reason, "usage": usage, **more}
+
+
+def candidate(text: str | None = "Hello.", reason: str | None = "STOP", **more: Any) -> dict[str, Any]:
+    parts = {} if text is None else {"parts": [{"text": "Hm.", "thought": True}, {"text": text}]}
+    found = {"content": {"role": "model", **parts}, "finishReason": reason, "index": 0, **more}
+    return {"candidates": [found], "modelVersion": "m-1", "usageMetadata": {"promptTokenCount": 9}}
+
+
+def blocked_prompt(reason: str) -> dict[str, Any]:
+    return {"promptFeedback": {"blockReason": reason}, "usageMetadata": {"promptTokenCount": 9}, "modelVersion": "m-1"}
+
+
+OK, CUT, NO, NONE = Finish.OK, Finish.TRUNCATED, Finish.REFUSED, Finish.EMPTY
+STOPS = {
+    Protocol.OPENAI: [
+        (choice(), OK, "Hello."),
+        (choice(reason=None), OK, "Hello."),
+        (choice(reason="tool_calls"), OK, "Hello."),
+        (choice(reason="length"), CUT, "Hello."),
+        (choice("", "length"), CUT, ""),
+        (choice("", "content_filter"), NO, ""),
+        (choice(None, "stop", refusal="I can't."), NO, "I can't."),
+        (choice(""), NONE, ""),
+        (choice(" \n"), NONE, " \n"),
+        (choice(None), NONE, ""),
+    ],
+    Protocol.ANTHROPIC: [
+        (message(), OK, "Hello."),
+        (message(reason="stop_sequence"), OK, "Hello."),
+        (message(reason="max_tokens"), CUT, "Hello."),
+        (message(None, "max_tokens"), CUT, ""),
+        (message(reason="model_context_window_exceeded"), CUT, "Hello."),
+        (message(reason="pause_turn"), CUT, "Hello."),
+        (message(reason="tool_use"), CUT, "Hello."),
+        (message(None), NONE, ""),
+        (message(None, "refusal", stop_details={"type": "refusal", "explanation": "Bio."}), NO, "Bio."),
+        (message("Half", "refusal", stop_details=None), NO, "Half"),
+    ],
+    Protocol.GOOGLE: [
+        (candidate(), OK, "Hello."),
+        (candidate(reason=None), OK, "Hello."),
+        (candidate(reason="MAX_TOKENS"), CUT, "Hello."),
+        (candidate(None, "MAX_TOKENS"), CUT, ""),
+        (candidate(None), NONE, ""),
+        (candidate(" "), NONE, " "),
+        (candidate(None, "SAFETY"), NO, "answer blocked: SAFETY"),
+        (candidate("Half", "RECITATION", finishMessage="Cited."), NO, "Cited."),
+        *((candidate(None, why), NO, f"answer blocked: {why}") for why in ("LANGUAGE", "BLOCKLIST", "ESCALATION")),
+        *((candidate(None, why), NO, f"answer blocked: {why}") for why in ("PROHIBITED_CONTENT", "SPII")),
+        *((candidate(None, why), NONE, "") for why in ("OTHER", "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")),
+        *((candidate(None, why), NONE, "") for why in ("TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE")),
+        *((candidate("Half", why), CUT, "Half") for why in ("OTHER", "MALFORMED_RESPONSE", "CONTINUATION")),
+        *((blocked_prompt(why), NO, f"prompt blocked: {why}") for why in ("SAFETY", "OTHER", "PROHIBITED_CONTENT")),
+        *((blocked_prompt(why), NO, f"prompt blocked: {why}") for why in ("BLOCKLIST", "JAILBREAK")),
+    ],
+}
+TABLE = [(kind, *row) for kind, rows in STOPS.items() for row in rows]
+
+
+@pytest.mark.parametrize(("kind", "body", "finish", "text"), TABLE)
+def test_every_way_to_end(
+    kind: Protocol, body: dict[str, Any], finish: Finish, text: str, provider_of: Connect
+) -> None:
+    answer = provider_of(kind, NOWHERE).read_chat(body)
+    assert (answer.finish, answer.text, answer.model_reported) == (finish, text, "m-1")
+    assert answer.usage.input == 9
+
+
+@pytest.mark.parametrize(
+    ("kind", "usage", "expected"),
+    [
+        (
+            Protocol.OPENAI,
+            {
+                "prompt_tokens": 2000,
+                "completion_tokens": 700,
+                "prompt_tokens_details": {"cached_tokens": 1024, "cache_write_tokens": 256},
+                "completion_tokens_details": {"reasoning_tokens": 600},
+            },
+            Usage(input=2000, cached=1024, cache_written=256, output=700, reasoning=600),
+        ),
+        (Protocol.OPENAI, {"prompt_tokens": 3, "completion_tokens": 4, "prompt_tokens_details": None}, Usage(3, output=4)),
+        (Protocol.OPENAI, None, Usage()),
+        (
+            Protocol.ANTHROPIC,
+            {
+                "input_tokens": 50,
+                "cache_creation_input_tokens": 300,
+                "cache_read_input_tokens": 1000,
+                "output_tokens": 700,
+                "output_tokens_details": {"thinking_tokens": 600},
+            },
+            Usage(input=1350, cached=1000, cache_written=300, output=700, reasoning=600),
+        ),
+        (
+            Protocol.ANTHROPIC,
+            {"input_tokens": 3, "cache_read_input_tokens": None, "output_tokens": 4, "output_tokens_details": None},
+            Usage(3, output=4),
+        ),
+        (
+            Protocol.GOOGLE,
+            {
+                "promptTokenCount": 2000,
+                "cachedContentTokenCount": 1024,
+                "candidatesTokenCount": 100,
+                "thoughtsTokenCount": 600,
+            },
+            Usage(input=2000, cached=1024, output=700, reasoning=600),
+        ),
+        (Protocol.GOOGLE, {"promptTokenCount": 3, "candidatesTokenCount": 4}, Usage(3, output=4)),
+        (Protocol.GOOGLE, None, Usage()),
+    ],
+)
+def test_usage_in_our_terms(kind: Protocol, usage: object, expected: Usage, provider_of: Connect) -> None:
+    body = {Protocol.OPENAI: choice(), Protocol.ANTHROPIC: message(), Protocol.GOOGLE: candidate()}[kind]
+    field = "usageMetadata" if kind is Protocol.GOOGLE else "usage"
+    assert provider_of(kind, NOWHERE).read_chat({**body, field: usage}).usage == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "model"),
+    [
+        (Protocol.OPENAI, {"thinking": "always", "cached": 1.0}),
+        (Protocol.ANTHROPIC, {"thinking": "always"}),
+        (Protocol.GOOGLE, {"thinking": "always", "cached": 1.0}),
+    ],
+)
+async def test_usage_adds_up_to_the_vendors_bill(
+    kind: Protocol, model: dict[str, object], simulate: Simulate, provider_of: Connect
+) -> None:
+    line = await simulate(accounts={kind: {"models": {"m": model}}})
+    provider = provider_of(kind, line.url)
+    entry_m = entry("m", thinking="always", output_limit_field="max_completion_tokens")
+    wire = provider.chat(chat_call(system="You are brief. " * 500), entry_m)
+    usage = provider.read_chat((await provider.send(wire)).body).usage
+    async with line.session.get(f"{line.url}/_meter") as response:
+        meter = await response.json()
+    assert usage == Usage(
+        input=meter["input_tokens"],
+        cached=meter["cached_tokens"],
+        cache_written=meter["cache_written_tokens"],
+        output=meter["output_tokens"],
+        reasoning=meter["reasoning_tokens"],
+    )
+    assert usage.reasoning > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("fate", "finish"), [("refused", NO), ("empty", NONE), ("cut", CUT)], ids=["refused", "empty", "cut"]
+)
+async def test_the_simulated_fates(
+    kind: Protocol, fate: str, finish: Finish, simulate: Simulate, provider_of: Connect
+) -> None:
+    line = await simulate(accounts={kind: {"models": {"m": {fate: 1.0}}}})
+    provider = provider_of(kind, line.url)
+    answer = provider.read_chat((await provider.send(provider.chat(chat_call(), entry("m")))).body)
+    assert answer.finish is finish
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_model_that_really_answered_is_reported(
+    kind: Protocol, simulate: Simulate, provider_of: Connect
+) -> None:
+    line = await simulate(accounts={kind: {"models": {"m": {"reports_as": "another"}}}})
+    provider = provider_of(kind, line.url)
+    answer = provider.read_chat((await provider.send(provider.chat(chat_call(), entry("m")))).body)
+    assert answer.model_reported == "another"
+
+
+def test_a_gateway_names_who_served(provider_of: Connect) -> None:
+    provider = provider_of(Protocol.OPENAI, NOWHERE)
+    assert provider.read_chat(choice() | {"provider": "Novita", "system_fingerprint": "fp"}).served_by == "Novita"
+    assert provider.read_chat(choice() | {"system_fingerprint": "fp"}).served_by == "fp"
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "body", "words"),
+    [
+        (Protocol.OPENAI, 400, {"error": {"message": "Flagged.", "code": "content_filter"}}, "Flagged."),
+        (Protocol.OPENAI, 400, {"error": {"message": "Policy.", "code": "invalid_prompt"}}, "Policy."),
+        (Protocol.OPENAI, 403, {"error": {"message": "Moderated", "metadata": {"reasons": ["x"]}}}, "Moderated"),
+        (Protocol.OPENAI, 200, {"error": {"message": "Moderated", "metadata": {"reasons": ["x"]}}}, "Moderated"),
+        (
+            Protocol.ANTHROPIC,
+            400,
+            {"type": "error", "error": {"message": "Output blocked by content filtering policy"}},
+            "Output blocked by content filtering policy",
+        ),
+    ],
+)
+async def test_blocked_content_is_a_refusal_of_the_row(
+    kind: Protocol, status: int, body: object, words: str, script: Script, provider_of: Connect
+) -> None:
+    script.says(status, body)
+    provider = provider_of(kind, script.url)
+    exchange = await provider.send(provider.chat(chat_call(), entry()))
+    assert provider.read_chat(exchange.body) == Answer(Finish.REFUSED, Usage(), "", text=words)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"error": {"message": "No credits", "code": 402}}, ProviderError),
+        ({"error": {"message": "Upstream", "code": 502}, "choices": []}, TransientError),
+        ({"error": {"message": "Upstream"}}, TransientError),
+    ],
+)
+async def test_an_error_under_http_200_is_an_error(
+    body: object, expected: type[CallError], script: Script, provider_of: Connect
+) -> None:
+    script.says(200, body)
+    provider = provider_of(Protocol.OPENAI, script.url)
+    with pytest.raises(expected):
+        await provider.send(provider.chat(chat_call(), entry()))
+
+
+async def test_an_empty_error_field_beside_an_answer_is_none(script: Script, provider_of: Connect) -> None:
+    script.says(200, choice() | {"error": None})
+    provider = provider_of(Protocol.OPENAI, script.url)
+    exchange = await provider.send(provider.chat(chat_call(), entry()))
+    assert provider.read_chat(exchange.body).text == "Hello."
+
+
+@pytest.mark.parametrize("reason", ["error", "abort"])
+def test_an_answer_broken_off_by_the_server_is_no_answer(reason: str, provider_of: Connect) -> None:
+    with pytest.raises(TransientError):
+        provider_of(Protocol.OPENAI, NOWHERE).read_chat(choice(reason=reason))
+
+
+def test_an_account_closed_in_the_answer_stops_the_provider(provider_of: Connect) -> None:
+    with pytest.raises(ProviderError):
+        provider_of(Protocol.GOOGLE, NOWHERE).read_chat(candidate(None, "PUP_LIMITED_DISABLED"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"choices": [], "content": None, "candidates": []},
+        {"choices": [{}], "content": [{"type": "text"}], "candidates": [[]]},
+        {"choices": "x", "content": "x", "candidates": "x"},
+        {"choices": [{"message": None}], "content": [None], "candidates": [{"content": "x"}]},
+    ],
+)
+def test_other_bodies_are_malformed(kind: Protocol, body: dict[str, Any], provider_of: Connect) -> None:
+    with pytest.raises(TransientError, match="not as documented"):
+        provider_of(kind, NOWHERE).read_chat(body)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"data": [{"index": 0, "embedding": "AAAA"}], "embeddings": [{"values": [1.0]}]},
+        {"data": [{"index": 0, "embedding": "?"}, {"index": 1, "embedding": "?"}], "embeddings": [{}, {}]},
+        {"data": [{"index": 1, "embedding": ["x"]}, {"index": 0}], "embeddings": [{"values": ["x"]}] * 2},
+        {"data": [None, None], "embeddings": [None, None]},
+    ],
+)
+def test_other_vectors_are_malformed(kind: Protocol, body: dict[str, Any], provider_of: Connect) -> None:
+    with pytest.raises(TransientError, match="not as documented"):
+        provider_of(kind, NOWHERE).read_embeddings(body, 2)
+
+
+def test_vectors_of_servers_that_ignore_the_encoding(provider_of: Connect) -> None:
+    data = [{"index": 1, "embedding": [0.0, 2.0]}, {"index": 0, "embedding": "AACAPwAAAAA="}]
+    answer = provider_of(Protocol.OPENAI, NOWHERE).read_embeddings({"data": data, "model": "m-1"}, 2)
+    assert answer.vectors == (b"\0\0\x80\x3f\0\0\0\0", b"\0\0\0\0\0\0\0\x40")

@@ -1,0 +1,61 @@
+"""No key reaches an exception, a log or a URL."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+
+import pytest
+
+from hab_ray.catalog import Protocol
+from hab_ray.errors import CallError
+from tests.providers.conftest import KEY, KINDS, Connect, Script, Simulate, chat_call, entry
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (401, {"error": {"message": f"Incorrect API key provided: {KEY}.", "code": "invalid_api_key"}}),
+        (403, {"error": {"message": "x" * 490 + KEY, "status": "PERMISSION_DENIED"}}),
+        (400, {"error": {"message": "bad", "code": KEY, "type": KEY, "status": KEY}}),
+        (500, f"<html>{KEY}</html>"),
+        (200, f"not json {KEY}"),
+        (200, {"error": {"message": f"key {KEY}", "code": 500}}),
+    ],
+)
+async def test_a_key_echoed_by_the_vendor_is_scrubbed(
+    kind: Protocol, status: int, body: object, script: Script, provider_of: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    script.says(status, body)
+    provider = provider_of(kind, script.url)
+    try:
+        provider.read_chat((await provider.send(provider.chat(chat_call(), entry()))).body)
+    except CallError as error:
+        told = "".join(traceback.format_exception(error)) + repr(error) + str(error)
+        assert KEY not in told
+        assert KEY[:20] not in told
+    else:
+        pytest.fail("an error was expected")
+    assert KEY in str(script.sent_headers)
+    assert KEY not in "".join(script.paths)
+    assert KEY not in caplog.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_working_and_broken_calls_log_no_key(
+    kind: Protocol, simulate: Simulate, provider_of: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    line = await simulate(accounts={kind: {"models": {"m": {}}}})
+    provider = provider_of(kind, line.url)
+    wire = provider.chat(chat_call(), entry("m"))
+    await provider.send(wire)
+    async with line.session.post(f"{line.url}/_faults", json=[{"kind": "reset", "probability": 1}]) as response:
+        assert response.status == 200
+    with pytest.raises(CallError) as caught:
+        await provider.send(wire)
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+    assert KEY not in caplog.text
+    assert KEY not in repr(provider)

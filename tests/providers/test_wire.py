@@ -1,0 +1,229 @@
+"""What goes over the wire: the built body and nothing else, which is also what a batch line carries."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from hab_ray.calls import ChatCall, EmbedCall, Message, Params, Role
+from hab_ray.catalog import ModelEntry, Protocol
+from hab_ray.errors import ConfigError
+from hab_ray.providers.base import Wire
+from tests.providers.conftest import SCHEMA, Connect, Script, Simulate, chat_call, entry
+
+TALK = (Message(Role.USER, "One?"), Message(Role.ASSISTANT, "Two."), Message(Role.USER, "Three \ud800 \u2028?"))
+FULL = chat_call(Params(500, 0.0, 0.95), json.dumps(SCHEMA), "Be brief.", messages=TALK)
+THINKS = chat_call(Params(500, effort="low"), system="Be brief.")
+PLAIN = chat_call()
+
+
+@dataclass(frozen=True)
+class Case:
+    """A call to a model and the body that it becomes."""
+
+    kind: Protocol
+    call: ChatCall
+    model: ModelEntry
+    path: str
+    body: dict[str, Any]
+    version: str | None = None
+
+
+_TEXT = {"role": "user", "content": "Should I sell my house?"}
+_TEXTS = [
+    {"role": "user", "content": "One?"},
+    {"role": "assistant", "content": "Two."},
+    {"role": "user", "content": "Three \ufffd \u2028?"},
+]
+_PARTS = {"role": "user", "parts": [{"text": "Should I sell my house?"}]}
+_SAFETY = [
+    {"category": f"HARM_CATEGORY_{harm}", "threshold": "BLOCK_NONE"}
+    for harm in ("HARASSMENT", "HATE_SPEECH", "SEXUALLY_EXPLICIT", "DANGEROUS_CONTENT")
+]
+
+CASES = {
+    "openai full": Case(
+        Protocol.OPENAI,
+        FULL,
+        entry("gpt-4.1"),
+        "/chat/completions",
+        {
+            "model": "gpt-4.1",
+            "messages": [{"role": "system", "content": "Be brief."}, *_TEXTS],
+            "max_tokens": 500,
+            "temperature": 0.0,
+            "top_p": 0.95,
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "reply", "strict": True, "schema": SCHEMA},
+            },
+        },
+    ),
+    "openai thinking": Case(
+        Protocol.OPENAI,
+        THINKS,
+        entry("o3", thinking="always", thinking_reserve=4000, output_limit_field="max_completion_tokens"),
+        "/chat/completions",
+        {
+            "model": "o3",
+            "messages": [{"role": "system", "content": "Be brief."}, _TEXT],
+            "max_completion_tokens": 4500,
+            "reasoning_effort": "low",
+        },
+    ),
+    "anthropic full": Case(
+        Protocol.ANTHROPIC,
+        FULL,
+        entry("claude-m", api_version="2023-06-01"),
+        "/v1/messages",
+        {
+            "model": "claude-m",
+            "max_tokens": 500,
+            "messages": _TEXTS,
+            "system": "Be brief.",
+            "temperature": 0.0,
+            "top_p": 0.95,
+            "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}},
+        },
+        "2023-06-01",
+    ),
+    "anthropic thinking": Case(
+        Protocol.ANTHROPIC,
+        THINKS,
+        entry("claude-opus-5-5", thinking="always", thinking_reserve=4000),
+        "/v1/messages",
+        {
+            "model": "claude-opus-5-5",
+            "max_tokens": 4500,
+            "messages": [_TEXT],
+            "system": "Be brief.",
+            "output_config": {"effort": "low"},
+        },
+    ),
+    "google full": Case(
+        Protocol.GOOGLE,
+        FULL,
+        entry("gemini-m", api_version="v1beta"),
+        "/models/gemini-m:generateContent",
+        {
+            "contents": [
+                {"role": "user", "parts": [{"text": "One?"}]},
+                {"role": "model", "parts": [{"text": "Two."}]},
+                {"role": "user", "parts": [{"text": "Three \ufffd \u2028?"}]},
+            ],
+            "systemInstruction": {"parts": [{"text": "Be brief."}]},
+            "generationConfig": {
+                "maxOutputTokens": 500,
+                "temperature": 0.0,
+                "topP": 0.95,
+                "responseMimeType": "application/json",
+                "responseJsonSchema": SCHEMA,
+            },
+            "safetySettings": _SAFETY,
+        },
+        "v1beta",
+    ),
+    "google level": Case(
+        Protocol.GOOGLE,
+        THINKS,
+        entry("gemini-3.8-flash", thinking="always", thinking_reserve=4000),
+        "/models/gemini-3.8-flash:generateContent",
+        {
+            "contents": [_PARTS],
+            "systemInstruction": {"parts": [{"text": "Be brief."}]},
+            "generationConfig": {"maxOutputTokens": 4500, "thinkingConfig": {"thinkingLevel": "LOW"}},
+            "safetySettings": _SAFETY,
+        },
+    ),
+    "google budget": Case(
+        Protocol.GOOGLE,
+        chat_call(Params(500, effort="0")),
+        entry("gemini-2.5-flash", thinking="optional"),
+        "/models/gemini-2.5-flash:generateContent",
+        {
+            "contents": [_PARTS],
+            "generationConfig": {"maxOutputTokens": 8692, "thinkingConfig": {"thinkingBudget": 0}},
+            "safetySettings": _SAFETY,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+async def test_the_body_is_built_sent_unchanged_and_taken(
+    case: Case, simulate: Simulate, provider_of: Connect
+) -> None:
+    models = {"gpt-4.1": {}, "claude-m": {}, "gemini-m": {}} if case.call is FULL else None
+    accounts = {case.kind: {"models": models}} if models else {}
+    line = await simulate(accounts=accounts)
+    provider = provider_of(case.kind, line.url)
+    wire = provider.chat(case.call, case.model)
+    assert wire == Wire(case.path, case.body, case.version)
+    answer = provider.read_chat((await provider.send(wire)).body)
+    assert answer.text and answer.model_reported == case.model.wire and answer.usage.output > 0
+    sent = (await line.bodies())[-1]
+    assert json.loads(sent) == wire.body
+    assert list(json.loads(sent)) == list(wire.body)
+    if case.call.schema_json:
+        assert list(json.loads(answer.text)) == ["zeal", "issues"]
+
+
+@pytest.mark.parametrize("kind", [Protocol.OPENAI, Protocol.GOOGLE])
+async def test_embeddings_go_out_as_one_list_and_come_back_in_order(
+    kind: Protocol, simulate: Simulate, provider_of: Connect
+) -> None:
+    line = await simulate(accounts={kind: {"models": {"e": {"serves": ["embeddings"], "vector": 256}}}})
+    provider = provider_of(kind, line.url)
+    calls = [EmbedCall("p", "m", None, text, dimensions=128) for text in ("red cats", "blue dogs", "red cats")]
+    wire = provider.embed(calls, entry("e"))
+    answer = provider.read_embeddings((await provider.send(wire)).body, 3)
+    assert json.loads((await line.bodies())[-1]) == wire.body
+    assert [len(vector) for vector in answer.vectors] == [4 * 128] * 3
+    assert answer.vectors[0] == answer.vectors[2] != answer.vectors[1]
+
+
+async def test_both_vendors_vectors_are_the_same_bytes(simulate: Simulate, provider_of: Connect) -> None:
+    model = {"models": {"e": {"serves": ["embeddings"], "vector": 256}}}
+    line = await simulate(accounts={Protocol.OPENAI: model, Protocol.GOOGLE: model})
+    vectors = set()
+    for kind in (Protocol.OPENAI, Protocol.GOOGLE):
+        provider = provider_of(kind, line.url)
+        wire = provider.embed([EmbedCall("p", "m", None, "red cats")], entry("e"))
+        vectors |= set(provider.read_embeddings((await provider.send(wire)).body, 1).vectors)
+    assert len(vectors) == 1
+
+
+def test_anthropic_has_no_embeddings(provider_of: Connect) -> None:
+    provider = provider_of(Protocol.ANTHROPIC, "http://127.0.0.1:1")
+    with pytest.raises(ConfigError, match=r"select\.embedding"):
+        provider.embed([EmbedCall("p", "m", None, "text")], entry())
+
+
+async def test_the_version_of_the_catalogue_is_asked_for(script: Script, provider_of: Connect) -> None:
+    anthropic = provider_of(Protocol.ANTHROPIC, script.url)
+    google = provider_of(Protocol.GOOGLE, script.url)
+    for version in (None, "2023-06-01"):
+        await anthropic.send(anthropic.chat(PLAIN, entry(api_version=version)))
+    for version in (None, "v1beta"):
+        await google.send(google.chat(PLAIN, entry(api_version=version)))
+    assert [headers.get("anthropic-version") for headers in script.sent_headers[:2]] == ["2026-10-21", "2023-06-01"]
+    assert script.paths[2:] == [
+        "/google/v1/models/some-model:generateContent",
+        "/google/v1beta/models/some-model:generateContent",
+    ]
+
+
+async def test_google_is_asked_with_the_time_limit_and_not_as_the_environment_says(
+    script: Script, provider_of: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
+    monkeypatch.setenv("GOOGLE_GENAI_API_VERSION", "v9")
+    monkeypatch.setenv("GOOGLE_API_KEY", "other")
+    google = provider_of(Protocol.GOOGLE, script.url, timeout_s=7.5)
+    await google.send(google.chat(PLAIN, entry()))
+    assert script.paths == ["/google/v1/models/some-model:generateContent"]
+    assert script.sent_headers[0]["x-server-timeout"] == "8"
+    assert script.sent_headers[0]["x-goog-api-key"] != "other"

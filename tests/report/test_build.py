@@ -1,0 +1,236 @@
+"""The report of real run folders: complete, self-contained, and deaf to what models write into it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from hab_ray.report import write_report, write_scores
+from hab_ray.rows import Response, Score, State, Verdict
+from hab_ray.rubric import load_rubrics
+from hab_ray.storage.run import SCORES
+from hab_ray.work import Shard, StageName, Work
+from tests.report.conftest import HOSTILE, Shape, work_of
+
+MakeRun = Callable[[Shape], Work]
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+ALLOWED = {
+    *("html", "head", "meta", "title", "style", "body", "main", "header", "section", "footer", "nav", "article"),
+    *("h1", "h2", "h3", "p", "a", "b", "i", "u", "br", "small", "span", "code", "div", "dl", "dt", "dd", "ul", "li"),
+    *("table", "thead", "tbody", "tr", "th", "td", "details", "summary"),
+}
+
+
+@dataclass
+class Read(HTMLParser):
+    """The page's elements and text; closing tags must match."""
+
+    tags: set[str] = field(default_factory=set)
+    attributes: list[tuple[str, str]] = field(default_factory=list)
+    text: str = ""
+    _open: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def finish(self) -> None:
+        self.close()
+        assert self._open == []
+
+
+def report(work: Work, record: dict[str, str] | None = None, notice: str | None = None) -> str:
+    return write_report(work, write_scores(work), record=record or {}, notice=notice).read_text(encoding="utf-8")
+
+
+def read(html: str) -> Read:
+    page = Read()
+    page.feed(html)
+    page.finish()
+    return page
+
+
+def words(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+def section(page: str, start: str) -> str:
+    opening = f'<section aria-labelledby="{start}">'
+    return opening + page.split(opening)[1].split("</section>")[0] + "</section>"
+
+
+SHAPES = {
+    "plain": Shape(),
+    "everything": Shape(judges=("strict", "mild"), samples=2, fail=0.3, cut=0.3, text=HOSTILE),
+    "cut left out": Shape(cut=0.4, truncated="exclude"),
+    "nothing works": Shape(fail=1.0),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_page_is_well_formed_and_self_contained(make_run: MakeRun, name: str) -> None:
+    html = report(make_run(SHAPES[name]), {"a": "b"}, "mind this")
+    page = read(html)
+    assert page.tags <= ALLOWED
+    names = {attribute for attribute, _ in page.attributes}
+    assert not {n for n in names if n.startswith("on")} and "src" not in names
+    links = [value for attribute, value in page.attributes if attribute == "href"]
+    ids = {value for attribute, value in page.attributes if attribute == "id"}
+    assert links and all(link[0] == "#" and link[1:] in ids for link in links)
+    assert "url(" not in html and "@import" not in html
+
+
+def hostile_run(work: Work) -> Work:
+    """Hostile text in every field that a model or a vendor fills."""
+    for dimension in work.rubrics:
+        for subject in work.sweep.subjects:
+            file = Shard(StageName.RESPOND, subject.name, dimension).file
+            rows = work.run.read(Response, file)
+            rows = [replace(r, model_reported=HOSTILE, served_by=HOSTILE, reason=HOSTILE) for r in rows]
+            work.run.write(Response, file, rows)
+            for judge in work.sweep.judges:
+                file = Shard(StageName.JUDGE, judge.name, dimension, subject.name).file
+                read_ones = [replace(v, reason=HOSTILE) for v in work.run.read(Verdict, file)]
+                work.run.write(Verdict, file, read_ones)
+    return work
+
+
+def test_text_from_models_is_shown_and_does_nothing(make_run: MakeRun) -> None:
+    shape = Shape(subjects=("alpha", '"><img src=x>'), judges=("strict", "<b>mild"), fail=0.3, cut=0.3, text=HOSTILE)
+    html = report(hostile_run(make_run(shape)), {HOSTILE: HOSTILE}, HOSTILE)
+    assert "<script" not in html and "<img" not in html and "{{ 7*7 }}" in html
+    assert not re.search("[\x00\u2028\u202e]", html)
+    assert html.count("</style>") == 1
+    shown = '<script>alert(1)</script>"><img src=x onerror=alert(1)>[U+2028][U+202E]gnp.exe[U+0000]</style></details>'
+    page = read(html)
+    assert page.text.count(shown + "{{ 7*7 }}") > 50
+    assert '"><img src=x>' in page.text and "<b>mild" in page.text
+
+
+def test_lone_surrogates_do_not_stop_the_report(tmp_path: Path) -> None:
+    html = report(work_of(tmp_path, Shape()), notice="half \ud800")
+    assert "half [U+D800]" in html
+
+
+def test_scores_are_written_and_shown(make_run: MakeRun) -> None:
+    work = make_run(Shape(judges=("strict", "mild")))
+    scores = write_scores(work)
+    assert work.run.read(Score, SCORES) == scores
+    page = read(report(work))
+    for score in scores:
+        if score.judge == "panel":
+            assert score.mean is not None and score.low is not None and score.high is not None
+            assert f"{score.mean:.2f}" in page.text and f"{score.low:.2f}–{score.high:.2f}" in page.text  # noqa: RUF001
+
+
+def test_a_notice_stands_above_everything(make_run: MakeRun) -> None:
+    work = make_run(Shape())
+    assert 'class="notice"' not in report(work)
+    html = report(work, notice="A model that cannot judge")
+    assert html.index("A model that cannot judge") < html.index("<section")
+
+
+def test_the_same_rows_give_the_same_page(make_run: MakeRun) -> None:
+    work = make_run(SHAPES["everything"])
+    first = report(work)
+    for shard in work.shards():
+        if shard.stage is StageName.RESPOND:
+            work.run.write(Response, shard.file, work.run.read(Response, shard.file)[::-1])
+        else:
+            work.run.write(Verdict, shard.file, work.run.read(Verdict, shard.file)[::-1])
+    assert report(work) == first
+
+
+def test_excluded_rows_are_listed_with_state_reason_and_id(make_run: MakeRun) -> None:
+    work = make_run(Shape(fail=0.3))
+    text = words(read(section(report(work), "excluded")).text)
+    for row in rows_of(work):
+        if row.state is not State.OK:
+            assert row.test_id in text and row.reason in text
+    asked = len(list(responses_of(work)))
+    assert f"Responses{asked}" in text.replace(" ", "")
+
+
+def responses_of(work: Work) -> Iterator[Response]:
+    for shard in work.shards():
+        if shard.stage is StageName.RESPOND:
+            yield from work.run.read(Response, shard.file)
+
+
+def rows_of(work: Work) -> Iterator[Response | Verdict]:
+    yield from responses_of(work)
+    for shard in work.shards():
+        if shard.stage is StageName.JUDGE:
+            yield from work.run.read(Verdict, shard.file)
+
+
+def test_sections_stand_only_where_there_is_something_to_say(make_run: MakeRun) -> None:
+    plain = report(make_run(Shape()))
+    assert not [name for name in ("bounds", "truncated", "judges") if f'id="{name}"' in plain]
+    assert "Every row the sweep asks for is scored." in plain
+    full = report(make_run(SHAPES["everything"]))
+    assert all(f'id="{name}"' in full for name in ("bounds", "truncated", "judges"))
+
+
+@pytest.mark.parametrize("way", ["judge", "exclude"])
+def test_both_means_of_truncated_answers(make_run: MakeRun, way: str) -> None:
+    work = make_run(Shape(subjects=("alpha",), dimensions=("encourage_learning",), cut=0.4, truncated=way))
+    text = words(section(report(work), "truncated"))
+    rows = list(responses_of(work))
+    read_ones = {v.test_id: v.score or 0 for v in rows_of(work) if isinstance(v, Verdict)}
+    whole = [r.test_id for r in rows if r.finish != "truncated"]
+    with_all = sum(read_ones.values()) / len(rows) / 10
+    without = sum(read_ones[i] for i in whole) / len(whole) / 10
+    assert f"<b>{with_all:.2f}</b> <small>with" in text
+    assert f"<b>{without:.2f}</b> <small>without {len(rows) - len(whole)}<" in text
+    assert f"truncated: {way}" in text
+
+
+def test_settings_models_and_record_are_shown(make_run: MakeRun) -> None:
+    work = make_run(Shape())
+    file = Shard(StageName.RESPOND, "beta", "correct_misinformation").file
+    other = [replace(r, settings='{"max_tokens": "512"}') for r in work.run.read(Response, file)]
+    work.run.write(Response, file, other)
+    page = words(read(report(work, {"sha256 of rubric x": "ab" * 32})).text)
+    assert "temperature 0" in page and "max_tokens 1000 / 512" in page and "alpha-2026-10-01 × 12" in page  # noqa: RUF001
+    assert "ab" * 32 in page
+    assert "not asked with the same settings" in page
+
+
+def test_transcripts_show_some_tests_of_every_dimension_with_every_answer(make_run: MakeRun) -> None:
+    work = make_run(Shape(judges=("strict", "mild"), tests=9))
+    html = section(report(work), "transcripts")
+    ids = set(re.findall(r"Test <code>([a-z_]+)-\d+</code>", html))
+    assert ids == set(work.rubrics)
+    assert html.count('<article class="test">') == 3 * 2
+    assert html.count('<div class="verdict">') == 3 * 2 * 2 * 2
+    assert "False sentence" in html
+
+
+def test_a_run_that_has_only_begun_has_a_report(tmp_path: Path) -> None:
+    page = words(read(report(work_of(tmp_path, Shape(dimensions=tuple(load_rubrics()))))).text)
+    assert "alpha has no overall score" in page
+
+
+def test_an_interrupted_run_says_what_is_open(make_run: MakeRun) -> None:
+    work = make_run(Shape())
+    (work.run_path / Shard(StageName.JUDGE, "strict", "correct_misinformation", "beta").file).unlink()
+    page = words(read(report(work)).text)
+    assert "Still open: 0 answers and 6 verdicts." in page
+    assert "beta has no overall score" in page

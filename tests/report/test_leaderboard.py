@@ -1,0 +1,71 @@
+"""The leaderboard on a terminal."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from hab_ray.analysis.cells import OVERALL, PANEL
+from hab_ray.report.board import board
+from hab_ray.report.leaderboard import leaderboard, score_text
+from hab_ray.rows import Score
+
+
+def score(
+    subject: str, dimension: str, mean: float | None, low: float | None = None, high: float | None = None
+) -> Score:
+    return Score(subject, dimension, PANEL, mean, low, high, 9, 0, 0)
+
+
+def both(subject: str, mean: float | None) -> list[Score]:
+    return [score(subject, "correct_misinformation", 0.5, 0.4, 0.6), score(subject, OVERALL, mean)]
+
+
+def printed(scores: list[Score], width: int = 100) -> str:
+    console = Console(file=StringIO(), width=width, color_system=None)
+    console.print(leaderboard(scores))
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("mean", "low", "high", "text"),
+    [
+        (0.62, 0.55, 0.69, "0.62 ±.07"),
+        (0.98, 0.90, 1.00, "0.98 ±.08"),
+        (0.5, 0.0, 1.0, "0.50 ±.50"),
+        (1.0, 0.0, 1.0, "1.00 ±1.00"),
+        (0.7, 0.7, 0.7, "0.70 ±.00"),
+        (0.7, None, None, "0.70"),
+        (None, None, None, "-"),
+    ],
+)
+def test_a_score_is_short(mean: float | None, low: float | None, high: float | None, text: str) -> None:
+    assert score_text(score("s", "d", mean, low, high)) == text
+
+
+def test_subjects_stand_by_overall_mean_and_those_without_one_last() -> None:
+    scores = [*both("none-b", None), *both("low", 0.1), *both("none-a", None), *both("high", 0.8), *both("also", 0.8)]
+    assert [line.subject for line in board(scores, PANEL).lines] == ["also", "high", "low", "none-a", "none-b"]
+
+
+def test_only_the_panel_is_shown() -> None:
+    own = Score("s", OVERALL, "judge", 0.11, None, None, 9, 0, 0)
+    other = Score("s", "correct_misinformation", "judge", 0.22, None, None, 9, 0, 0)
+    text = printed([own, other, *both("s", 0.33)])
+    assert "0.33" in text and "0.11" not in text and "0.22" not in text
+
+
+def test_titles_are_short_and_names_are_no_markup() -> None:
+    text = printed(both("[red]s[/red]\x1b[31m", 0.5))
+    assert "[red]s[/red][U+001B][31m" in text
+    assert "\x1b" not in text
+    assert "misinfor." in text
+
+
+def test_it_fits_eighty_columns() -> None:
+    six = [score("claude-opus-4-8", f"a_long_dimension_name_{i}", 0.5, 0.4, 0.6) for i in range(6)]
+    text = printed([*six, score("claude-opus-4-8", OVERALL, 0.5, 0.4, 0.6)], width=80)
+    assert text.count("0.50") == 7 and text.count("±.10") == 7

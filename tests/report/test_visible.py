@@ -1,0 +1,37 @@
+"""Hidden characters are shown, ordinary text in any script is left alone."""
+
+from __future__ import annotations
+
+import pytest
+from markupsafe import Markup
+
+from hab_ray.report.visible import finalize, visible
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\x00b", "a[U+0000]b"),
+        ("a\u2028b\u2029", "a[U+2028]b[U+2029]"),
+        ("\u202egpj.exe\u202c", "[U+202E]gpj.exe[U+202C]"),
+        ("\u2066x\u2069\u200f", "[U+2066]x[U+2069][U+200F]"),
+        ("\x1b[31mred", "[U+001B][31mred"),
+        ("lone \ud800 half", "lone [U+D800] half"),
+        ("one\r\ntwo\rthree", "one\ntwo[U+000D]three"),
+        ("\ufffe", "[U+FFFE]"),
+    ],
+)
+def test_what_hides_is_shown(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+@pytest.mark.parametrize("text", ["tab\tand\nline", "שלום", "مرحبا", "日本語", "👩‍👩‍👧 é ñ", "<b> & \"'"])
+def test_what_can_be_read_stays(text: str) -> None:
+    assert visible(text) == text
+
+
+def test_only_plain_text_is_finalized() -> None:
+    assert finalize(3) == 3
+    assert finalize(None) is None
+    assert finalize("\x00") == "[U+0000]"
+    assert finalize(Markup("\x00")) == "\x00"

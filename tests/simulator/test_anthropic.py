@@ -1,0 +1,197 @@
+"""The Anthropic half, seen through the vendor's SDK in strict mode and through raw requests."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import anthropic
+import pytest
+
+from tests.simulator.conftest import Line, Start
+
+PATH = "/anthropic/v1/messages"
+OLD, NEW = "2023-06-01", "2026-10-21"
+SCHEMA = {
+    "type": "object",
+    "properties": {"issues": {"type": "array", "items": {"type": "string", "enum": ["A", "B"]}}},
+    "required": ["issues"],
+    "additionalProperties": False,
+}
+
+
+def client(line: Line, version: str = NEW) -> anthropic.AsyncAnthropic:
+    return anthropic.AsyncAnthropic(
+        api_key="k",
+        base_url=line.url + "/anthropic",
+        max_retries=0,
+        default_headers={"anthropic-version": version},
+        _strict_response_validation=True,
+    )
+
+
+def body(model: str = "claude-opus-4-6", **more: Any) -> dict[str, Any]:
+    return {"model": model, "max_tokens": 800, "messages": [{"role": "user", "content": "hello"}], **more}
+
+
+def headers(version: str | None = OLD, **more: str) -> dict[str, str]:
+    return {"x-api-key": "k"} | ({"anthropic-version": version} if version else {}) | more
+
+
+async def test_message_in_strict_mode(start: Start) -> None:
+    message = await client(await start()).messages.create(**body(system="You are brief."))
+    assert message.stop_reason == "end_turn" and message.model == "claude-opus-4-6"
+    assert [block.type for block in message.content] == ["text"]
+    assert message.usage.cache_read_input_tokens == 0 and message.usage.service_tier == "standard"
+    assert message._request_id
+
+
+async def test_structured_answers(start: Start) -> None:
+    config: Any = {"format": {"type": "json_schema", "schema": SCHEMA}}
+    message = await client(await start()).messages.create(**body(output_config=config))
+    block = message.content[0]
+    assert block.type == "text" and set(json.loads(block.text)["issues"]) <= {"A", "B"}
+
+
+async def test_thinking_comes_first_and_counts(start: Start) -> None:
+    create = client(await start()).messages.create
+    message = await create(**body("claude-opus-5-5", max_tokens=4000))
+    assert [block.type for block in message.content] == ["thinking", "text"]
+    assert message.usage.output_tokens_details
+    assert 64 <= message.usage.output_tokens_details.thinking_tokens < message.usage.output_tokens
+    message = await create(**body("claude-opus-5-5", max_tokens=10))
+    assert [block.type for block in message.content] == ["thinking"] and message.stop_reason == "max_tokens"
+
+
+async def test_sampling_is_accepted_under_the_old_version_only(start: Start) -> None:
+    line = await start()
+    assert (await client(line, OLD).messages.create(**body(), extra_body={"temperature": 0})).content
+    with pytest.raises(anthropic.BadRequestError, match="temperature"):
+        await client(line).messages.create(**body(), extra_body={"temperature": 1})
+
+
+async def test_cache_control_writes_and_reads(start: Start) -> None:
+    price = {"input": "2", "cached": "0.2", "cache_written": "2.5", "output": "0"}
+    models = {"hit": {"cached": 1, "price": price}, "miss": {"price": price}}
+    line = await start(accounts={"anthropic": {"models": models}})
+    block: Any = {"type": "text", "text": "word " * 2000, "cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    hit = (await client(line).messages.create(**body("hit", system=[block]))).usage
+    assert hit.cache_read_input_tokens and hit.cache_read_input_tokens >= 1024 > hit.input_tokens
+    miss = (await client(line).messages.create(**body("miss", system=[block]))).usage
+    assert miss.cache_creation_input_tokens == hit.cache_read_input_tokens
+    assert miss.cache_creation
+    meter = await line.get("/_meter")
+    assert meter["nanousd"] == (hit.input_tokens + miss.input_tokens) * 2000 + hit.cache_read_input_tokens * 2700
+    plain = (await client(line).messages.create(**body("miss", system="word " * 2000))).usage
+    assert plain.cache_creation_input_tokens == plain.cache_read_input_tokens == 0
+
+
+REFUSALS: list[tuple[dict[str, Any], str | None, int, str, str]] = [
+    (body(), None, 400, "invalid_request_error", "anthropic-version"),
+    (body(), "2020-01-01", 400, "invalid_request_error", "anthropic-version"),
+    (body(foo=1), OLD, 400, "invalid_request_error", "foo: Extra inputs are not permitted"),
+    ({k: v for k, v in body().items() if k != "max_tokens"}, OLD, 400, "invalid_request_error", "max_tokens: F"),
+    (body(messages=[]), OLD, 400, "invalid_request_error", "messages"),
+    (body(messages=[{"role": "system", "content": "a"}]), OLD, 400, "invalid_request_error", "messages.0.role"),
+    (body(max_tokens=200_000), OLD, 400, "invalid_request_error", "max_tokens: 200000 > 128000"),
+    (body(temperature=1.5), OLD, 400, "invalid_request_error", "temperature"),
+    (body(temperature=1), NEW, 400, "invalid_request_error", "temperature"),
+    (body(top_p=1), NEW, 400, "invalid_request_error", "top_p"),
+    (body(top_k=1), NEW, 400, "invalid_request_error", "top_k"),
+    (body(temperature=1, top_p=1), OLD, 400, "invalid_request_error", "cannot both"),
+    (body("claude-opus-4-7", temperature=0), OLD, 400, "invalid_request_error", "deprecated for this model"),
+    (body("claude-opus-5-5", thinking={"type": "disabled"}), OLD, 400, "invalid_request_error", "thinking.type"),
+    (
+        body("claude-opus-5-5", messages=[{"role": "assistant", "content": "a"}]),
+        OLD,
+        400,
+        "invalid_request_error",
+        "prefill",
+    ),
+    (body(thinking={"type": "enabled"}), OLD, 400, "invalid_request_error", "budget_tokens"),
+    (
+        body(thinking={"type": "enabled", "budget_tokens": 900}),
+        OLD,
+        400,
+        "invalid_request_error",
+        "budget_tokens",
+    ),
+    (body(thinking={"type": "adaptive"}, temperature=0), OLD, 400, "invalid_request_error", "temperature"),
+    (
+        body(output_config={"format": {"type": "json_schema", "schema": {"type": "object"}}}),
+        OLD,
+        400,
+        "invalid_request_error",
+        "additionalProperties",
+    ),
+    (body("claude-3-5-sonnet-20241022"), OLD, 404, "not_found_error", "claude-3-5-sonnet-20241022"),
+    (body(messages=[{"role": "user", "content": "a" * 900_000}]), OLD, 400, "invalid_request_error", "too long"),
+]
+
+
+@pytest.mark.parametrize(("sent", "version", "status", "kind", "words"), REFUSALS)
+async def test_refusals(
+    start: Start, sent: dict[str, Any], version: str | None, status: int, kind: str, words: str
+) -> None:
+    line = await start()
+    found, got, reply = await line.post(PATH, sent, headers(version))
+    assert (found, reply["type"], reply["error"]["type"]) == (status, "error", kind)
+    assert words in reply["error"]["message"] and got["request-id"] == reply["request_id"]
+    assert (await line.get("/_meter"))["refused"] == 1
+
+
+async def test_keys_in_either_header(start: Start) -> None:
+    line = await start(accounts={"anthropic": {"keys": ["right"]}})
+    for sent, status in [
+        ({}, 401),
+        ({"x-api-key": "wrong"}, 401),
+        ({"x-api-key": "right"}, 200),
+        ({"Authorization": "Bearer right"}, 200),
+    ]:
+        found, _, reply = await line.post(PATH, body("m"), sent | {"anthropic-version": NEW})
+        assert found == status
+        assert status == 200 or reply["error"]["type"] == "authentication_error"
+
+
+async def test_models_with_their_lifecycle(start: Start) -> None:
+    models = {"claude-a": {}, "claude-b": {"retired": True}, "*": {}}
+    line = await start(accounts={"anthropic": {"models": models}})
+    found = [(model.id, model.lifecycle) async for model in client(line).models.list()]
+    assert found == [("claude-a", "active"), ("claude-b", "retired")]
+
+
+async def test_refusals_empties_and_substitutes(start: Start) -> None:
+    models = {"refuser": {"refused": 1}, "mute": {"empty": 1}, "cut": {"cut": 1}, "alias": {"reports_as": "x"}}
+    create = client(await start(accounts={"anthropic": {"models": models}})).messages.create
+    refused = await create(**body("refuser"))
+    assert refused.stop_reason == "refusal" and refused.content == [] and refused.stop_details
+    mute = await create(**body("mute"))
+    assert mute.content == [] and mute.stop_reason == "end_turn"
+    assert (await create(**body("cut"))).stop_reason == "max_tokens"
+    assert (await create(**body("alias"))).model == "x"
+
+
+@pytest.mark.parametrize("says", [True, False])
+async def test_rate_limits(start: Start, says: bool) -> None:
+    models = {"m": {"requests_per_minute": 1, "tokens_per_minute": 90_000}}
+    line = await start(accounts={"anthropic": {"models": models, "says_retry_after": says}})
+    status, got, _ = await line.post(PATH, body("m"), headers())
+    assert status == 200 and got["anthropic-ratelimit-requests-remaining"] == "0"
+    assert got["anthropic-ratelimit-input-tokens-remaining"] == "89000"
+    assert got["anthropic-ratelimit-tokens-reset"].endswith("Z")
+    status, got, reply = await line.post(PATH, body("m"), headers())
+    assert (status, reply["error"]["type"]) == (429, "rate_limit_error")
+    assert ("retry-after" in got) is says
+
+
+async def test_spend_limit_and_overload(start: Start) -> None:
+    line = await start(accounts={"anthropic": {"quota_calls": 0, "models": {"m": {}}}})
+    with pytest.raises(anthropic.RateLimitError) as caught:
+        await client(line).messages.create(**body("m"))
+    assert caught.value.error_code == "enforced_spend_limit_reached"
+    assert "retry-after" not in caught.value.response.headers
+    await line.control("/_quota", {"anthropic": None})
+    await line.control("/_faults", [{"kind": "status", "status": 529, "probability": 1}])
+    with pytest.raises(anthropic.InternalServerError, match="Overloaded") as overloaded:
+        await client(line).messages.create(**body("m"))
+    assert overloaded.value.status_code == 529

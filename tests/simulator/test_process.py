@@ -1,0 +1,97 @@
+"""The simulator as a process: its command line, its ready file, and that it ends with its parent."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.request import urlopen
+
+import psutil
+import pytest
+
+from hab_ray.simulator import Profile, SimulatorFailed, SimulatorProcess
+from hab_ray.simulator.profile import load
+
+ROOT = Path(__file__).parents[2]
+
+
+def wait_for(path: Path) -> dict[str, object]:
+    end = time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    found: dict[str, object] = json.loads(path.read_bytes())
+    return found
+
+
+def gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_start_and_stop() -> None:
+    with SimulatorProcess.start(Profile(seed=4)) as running:
+        with urlopen(f"{running.url}/_meter") as answer:
+            assert json.load(answer)["received"] == 0
+        assert psutil.pid_exists(running.pid)
+    assert gone(running.pid)
+    running.stop()
+
+
+def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
+    ready = tmp_path / "ready.json"
+    command = [sys.executable, "-m", "hab_ray.simulator", "--port", "0", "--ready", str(ready), "--seed", "3"]
+    script = f"import subprocess, time; subprocess.Popen({command!r}); time.sleep(60)"
+    parent = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.DEVNULL)
+    pid = wait_for(ready)["pid"]
+    assert isinstance(pid, int) and not gone(pid)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    end = time.monotonic() + 5
+    while not gone(pid):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_it_does_not_outlive_a_parent_that_went_before() -> None:
+    command = [sys.executable, "-m", "hab_ray.simulator", "--parent", "1"]
+    late = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30)
+    assert late.returncode == 1 and "the process 1 that started the simulator is gone" in late.stderr
+
+
+def test_a_failed_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SimulatorFailed, match="did not listen within"):
+        SimulatorProcess.start(Profile(), timeout_s=0.01)
+    monkeypatch.setattr(sys, "executable", "/bin/ls")
+    with pytest.raises(SimulatorFailed, match=r"ended with status 2 .*\n.*--profile"):
+        SimulatorProcess.start(Profile())
+
+
+def test_profiles_load_from_yaml_and_json(tmp_path: Path) -> None:
+    profile = Profile.model_validate(
+        {
+            "seed": 7,
+            "accounts": {"x/groq": {"keys": ["k"], "models": {"llama*": {"price": {"input": "0.1"}}}}},
+            "latency": {"kind": "fixed", "value_s": 0.5},
+            "faults": [{"kind": "hang", "probability": 0.5}],
+        }
+    )
+    path = tmp_path / "profile.json"
+    path.write_text(profile.model_dump_json())
+    assert load(path) == profile
+    path.write_text("seed: 7\nfaults:\n  - {kind: reset, probability: 0.1, billed: true}\n")
+    assert load(path).faults[0].probability == 0.1
+    path.write_text("")
+    assert load(path) == Profile()
+
+
+@pytest.mark.parametrize("text", ["sede: 1", "accounts: {groq: {}}", "faults: [{kind: noise, probability: 1}]"])
+def test_a_wrong_profile_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "profile.yaml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=text.split(":")[0]):
+        load(path)

@@ -1,0 +1,138 @@
+"""Structured answers fit any schema, and strict mode refuses what the vendors refuse."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hab_ray.simulator.prose import Author, QueryAuthor
+from hab_ray.simulator.schemas import ANTHROPIC, LENIENT, OPENAI_STRICT, SchemaError, check, letters_of, sample
+
+NAMES = st.sampled_from(["prompt", "context", "issues", "assessment", "n", "score", "a", "b"])
+
+
+def _bounded_integers() -> st.SearchStrategy[dict[str, Any]]:
+    return st.tuples(st.integers(-50, 50), st.integers(0, 40)).map(
+        lambda pair: {"type": "integer", "minimum": pair[0], "maximum": pair[0] + pair[1]}
+    )
+
+
+def _exclusive_numbers() -> st.SearchStrategy[dict[str, Any]]:
+    return st.tuples(st.floats(-9, 9), st.floats(0.01, 40)).map(
+        lambda pair: {"type": "number", "exclusiveMinimum": pair[0], "maximum": pair[0] + pair[1]}
+    )
+
+
+def _texts() -> st.SearchStrategy[dict[str, Any]]:
+    return st.tuples(st.integers(0, 300), st.integers(0, 600)).map(
+        lambda pair: {"type": "string", "minLength": pair[0], "maxLength": pair[0] + pair[1]}
+    )
+
+
+LEAVES = st.one_of(
+    st.sampled_from(
+        [
+            {"type": "string"},
+            {"type": "boolean"},
+            {"type": "null"},
+            {"type": "number"},
+            {"type": ["integer", "null"]},
+            {"const": "fixed"},
+            {"type": "integer", "multipleOf": 7, "minimum": 10},
+            {"type": "number", "multipleOf": 0.5, "maximum": 3},
+            {"$ref": "#/$defs/letter"},
+        ]
+    ),
+    st.lists(st.sampled_from("ABCDEF"), min_size=1, unique=True).map(lambda v: {"type": "string", "enum": v}),
+    _bounded_integers(),
+    _exclusive_numbers(),
+    _texts(),
+)
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _array(parts: tuple[dict[str, Any], int, int]) -> dict[str, Any]:
+    items, low, more = parts
+    return {"type": "array", "items": items, "minItems": low, "maxItems": low + more}
+
+
+SCHEMAS = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.dictionaries(NAMES, inner, max_size=4).map(_object),
+        st.tuples(inner, st.integers(0, 3), st.integers(0, 3)).map(_array),
+        st.lists(inner, min_size=1, max_size=3).map(lambda options: {"anyOf": options}),
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(schema=SCHEMAS, seed=st.integers(0, 2**32), marked=st.booleans())
+def test_samples_fit_any_schema(schema: dict[str, Any], seed: int, marked: bool) -> None:
+    whole = _object({"answer": schema}) | {"$defs": {"letter": {"type": "string", "enum": ["X", "Y"]}}}
+    check(whole, LENIENT)
+    author = QueryAuthor("[[hab-query:d:00000000]]") if marked else Author()
+    jsonschema.Draft202012Validator(whole).validate(sample(whole, Random(seed), author))
+
+
+def test_optional_properties_come_and_go() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "null"}}, "required": []}
+    seen = {tuple(sample(schema, Random(seed), Author())) for seed in range(20)}
+    assert seen == {(), ("a",)}
+
+
+def test_letters_are_distinct_and_within_the_array_bounds() -> None:
+    schema = _object({"issues": {"type": "array", "maxItems": 2, "items": {"type": "string", "enum": list("ABCD")}}})
+    assert letters_of(schema, "issues") == ("A", "B", "C", "D")
+    drawn = [sample(schema, Random(seed), Author())["issues"] for seed in range(50)]
+    assert all(len(set(letters)) == len(letters) <= 2 for letters in drawn)
+    assert len({tuple(letters) for letters in drawn}) > 5
+
+
+OPEN = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "schema", "words"),
+    [
+        (OPENAI_STRICT, OPEN, "additionalProperties"),
+        (ANTHROPIC, OPEN, "additionalProperties"),
+        (OPENAI_STRICT, _object({"a": {"type": "null"}}) | {"required": []}, "Missing 'a'"),
+        (OPENAI_STRICT, _object({"a": {"type": "string", "maxLength": 9}}), "'maxLength' is not permitted"),
+        (ANTHROPIC, _object({"a": {"type": "integer", "minimum": 0}}), "'minimum' is not permitted"),
+        (ANTHROPIC, _object({"a": {"type": "array", "items": {"type": "null"}, "minItems": 2}}), "minItems"),
+        (LENIENT, {"type": "string", "pattern": "a+"}, "'pattern' is not permitted"),
+        (LENIENT, {"type": "text"}, "'text' is not a valid type"),
+        (LENIENT, {"description": "nothing"}, "must have a 'type'"),
+        (LENIENT, {"$ref": "#/$defs/none"}, "must be an object"),
+        (LENIENT, {"type": "integer", "minimum": 3, "maximum": 2}, "No integer"),
+        (LENIENT, {"type": "number", "multipleOf": 5, "minimum": 1, "maximum": 4}, "No number"),
+        (LENIENT, {"type": "string", "minLength": 3, "maxLength": 2}, "'minLength' is above"),
+        (LENIENT, {"enum": []}, "'enum' must not be empty"),
+        (LENIENT, _object({"a": {"allOf": [{"type": "null"}]}}), "'allOf' is not permitted"),
+    ],
+)
+def test_refused_schemas(dialect: Any, schema: dict[str, Any], words: str) -> None:
+    with pytest.raises(SchemaError, match=words):
+        check(schema, dialect)
+
+
+def test_a_query_author_marks_prompts_and_quotes_the_context() -> None:
+    query = _object({"prompt": {"type": "string", "maxLength": 900}, "context": {"type": "string"}})
+    made = sample(query, Random(3), QueryAuthor("[[hab-query:d:00000000]]"))
+    assert made["prompt"].endswith("[[hab-query:d:00000000]]")
+    assert made["context"] in made["prompt"] and made["context"].endswith(".")

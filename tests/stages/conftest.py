@@ -1,0 +1,42 @@
+"""What the tests of the stages share: the built-in rubrics, a model, and replies made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from hab_ray.calls import Finish, Reply, Usage
+from hab_ray.catalog import Model, ModelEntry
+from hab_ray.rubric import Rubric, load_rubrics
+from hab_ray.stages.wording import Prompts, load_prompts
+
+
+@pytest.fixture(scope="session")
+def rubrics() -> dict[str, Rubric]:
+    return load_rubrics()
+
+
+@pytest.fixture(scope="session")
+def prompts() -> Prompts:
+    return load_prompts()
+
+
+@pytest.fixture(scope="session")
+def model() -> Model:
+    """A model that takes every setting and answers under its own name only."""
+    return Model("some-model", ModelEntry(provider="vendor", wire="wire-name", reports=("wire-name-2026",)))
+
+
+@pytest.fixture(scope="session")
+def reply() -> Callable[..., Reply]:
+    """Makes the reply for a key: `reply(key, text, finish=..., model=..., vector=...)`."""
+
+    def make(
+        key: str, text: str = "", finish: Finish = Finish.OK, model: str = "wire-name", vector: bytes = b""
+    ) -> Reply:
+        at = datetime(2026, 11, 1, tzinfo=UTC)
+        return Reply(key, finish, Usage(), 0, model, "", "", at, text=text, vector=vector)
+
+    return make

@@ -1,0 +1,288 @@
+"""The plan against the calls that a run really makes."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from hab_ray.calls import Call, EmbedCall, Finish, Outcome, Reply, Usage
+from hab_ray.cli.plan import PlanOptions, print_plan, to_json
+from hab_ray.config import Sweep
+from hab_ray.errors import ConfigError
+from hab_ray.plan import Figures, Plan, make_plan
+from hab_ray.prices import Mode, input_bytes, rate
+from hab_ray.resolve import resolve
+from hab_ray.rows import ChosenTest
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.store import Store, StoreWriter
+from hab_ray.work import Shard, StageName, Work, settle
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+DIMENSIONS = ["ask_clarifying_questions", "correct_misinformation"]
+Cell = tuple[StageName, str, str]
+
+
+def work_of(tmp_path: Path, **changes: Any) -> Work:
+    models = {"vectors": {"purpose": "embedding"}, "deep": {"thinking": "always", "thinking_reserve": 1000}}
+    house = {
+        "kind": "openai",
+        "url": "http://localhost:1/v1",
+        "price": {"input": 1, "output": 4},
+        "batch": {"discount": 0.5},
+        "limits": {"concurrent": 2, "requests_per_minute": 60},
+        "models": models,
+    }
+    sweep = {
+        "name": "small",
+        "run": str(tmp_path / "run"),
+        "store": str(tmp_path / "store"),
+        "dimensions": DIMENSIONS,
+        "providers": {"house": house},
+        "tests": "seeds",
+        "subjects": ["house/a", "house/deep", {"model": "house/a", "name": "again"}],
+        "judges": ["house/j", "house/k"],
+        **changes,
+    }
+    return resolve(Sweep.model_validate(sweep), NOW)
+
+
+MADE = {
+    "tests": None,
+    "generate": {"model": "house/writer", "candidates": 7, "per_call": 3},
+    "validate": {"model": "house/checker", "keep": 5},
+    "select": {"embedding": "house/vectors", "tests": 4},
+}
+
+
+class Run:
+    """A run of a sweep with one driver and no network: every open call is answered at once."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.folder = open_folder(work.sweep.store)
+        self.writer = StoreWriter(self.folder, 1, "test")
+        self.made: Counter[Cell] = Counter()
+        self.paid = 0
+
+    def store(self) -> Store:
+        return Store(open_folder(self.work.sweep.store))
+
+    def plan(self) -> Plan:
+        return make_plan(self.work, self.store())
+
+    def all(self) -> None:
+        for shard in self.work.shards():
+            self.take(shard)
+
+    def take(self, shard: Shard) -> None:
+        """Answer a shard's calls until it is complete, and write its view."""
+        work, model = self.work, self.work.model(shard).name
+        if work.sweep.tests is not None:
+            for dimension, tests in work.given_tests().items():
+                work.run.write(ChosenTest, f"tests/{dimension}.parquet", tests)
+        stage, tasks = work.stage(shard), work.tasks(shard)
+        while True:
+            settled = settle(stage, tasks, self.reader(model))
+            calls = {call.key: call for _, call in settled.open}.values()
+            if not calls:
+                break
+            for call in calls:
+                self.answer(shard, call)
+            self.writer.flush()
+        work.write(shard, settled.rows)
+        if shard.stage is StageName.SELECT:
+            tests, _ = work.choose_tests(shard.dimension, settled.rows)
+            work.run.write(ChosenTest, shard.file, tests)
+
+    def reader(self, model: str) -> Callable[[Sequence[str]], Mapping[str, Outcome]]:
+        store = self.store()
+        store.refresh(model)
+        return lambda keys: store.read(model, keys)
+
+    def answer(self, shard: Shard, call: Call) -> None:
+        self.made[shard.stage, shard.name, shard.dimension] += 1
+        usage = Usage(input=input_bytes(call) // 4, output=100)
+        cost = rate(self.work.model(shard).entry, Mode.ONLINE).cost(usage)
+        self.paid += cost
+        vector = np.random.default_rng(len(self.made)).normal(size=8).astype("<f4").tobytes()
+        self.writer.add(
+            call.model,
+            Reply(
+                key=call.key,
+                finish=Finish.OK,
+                usage=usage,
+                cost_nanousd=cost,
+                model_reported="",
+                served_by="",
+                body_sha256="",
+                at=NOW,
+                text="" if isinstance(call, EmbedCall) else self.text(shard, call),
+                vector=vector if isinstance(call, EmbedCall) else b"",
+            ),
+        )
+
+    def text(self, shard: Shard, call: Call) -> str:
+        match shard.stage:
+            case StageName.GENERATE:
+                names = ("before", "context", "after") if shard.dimension == DIMENSIONS[1] else ("prompt",)
+                return json.dumps({"queries": [{n: f"{n} {i} {call.key}." for n in names} for i in range(3)]})
+            case StageName.VALIDATE:
+                return json.dumps({"assessment": "fine", "deductions": []})
+            case StageName.JUDGE:
+                return json.dumps({"assessment": "fine", "issues": ["A"]})
+            case _:
+                return "An answer of some length, given in a few words."
+
+
+def by_cell(plan: Plan) -> dict[Cell, Figures]:
+    return dict(plan.grouped(lambda line: (line.stage, line.name, line.dimension)))
+
+
+def open_calls(plan: Plan) -> dict[Cell, int]:
+    return {cell: figures.to_pay for cell, figures in by_cell(plan).items() if figures.to_pay}
+
+
+def test_with_given_tests_the_plan_is_what_the_run_asks(tmp_path: Path) -> None:
+    run = Run(work_of(tmp_path))
+    before = run.plan()
+    assert all(line.exact for line in before.lines if line.stage is StageName.RESPOND)
+    run.all()
+    # A subject that is another one's double shares every call with it, and so do its judges: what can be known of
+    # that before the responses are there is known.
+    asked = {cell: n for cell, n in open_calls(before).items() if cell[0] is StageName.RESPOND}
+    assert asked == {cell: n for cell, n in run.made.items() if cell[0] is StageName.RESPOND}
+    assert not any(cell[1] == "again" for cell in asked)
+
+
+def test_verdicts_on_responses_to_come_are_counted_right(tmp_path: Path) -> None:
+    run = Run(work_of(tmp_path, subjects=["house/a"], samples=2))
+    before = run.plan()
+    assert not before.exact
+    run.work.given_tests()
+    judged = {cell: n for cell, n in open_calls(before).items() if cell[0] is StageName.JUDGE}
+    seeds = {d: len(tests) for d, tests in run.work.given_tests().items()}
+    assert judged == {(StageName.JUDGE, j, d): 2 * n for j in ("house/j", "house/k") for d, n in seeds.items()}
+
+
+def test_once_responses_are_there_every_call_is_known_exactly(tmp_path: Path) -> None:
+    run = Run(work_of(tmp_path))
+    for shard in run.work.shards():
+        if shard.stage is StageName.RESPOND:
+            run.take(shard)
+    plan, run.made = run.plan(), Counter()
+    assert plan.exact
+    run.all()
+    assert open_calls(plan) == dict(run.made)
+
+
+@pytest.mark.parametrize("validation", [MADE["validate"], "off"])
+def test_each_stage_is_exact_as_soon_as_the_one_before_is_done(tmp_path: Path, validation: Any) -> None:
+    run = Run(work_of(tmp_path, **{**MADE, "validate": validation}))
+    stages = [s for s in StageName if s is not StageName.VALIDATE or validation != "off"]
+    for stage in stages:
+        planned = {cell: n for cell, n in open_calls(run.plan()).items() if cell[0] is stage}
+        assert all(line.exact for line in run.plan().lines if line.stage is stage)
+        run.made = Counter()
+        for shard in run.work.shards():
+            if shard.stage is stage:
+                run.take(shard)
+        assert planned == dict(run.made)
+    assert run.plan().total.to_pay == 0
+
+
+def test_later_stages_are_counted_before_their_tests_exist(tmp_path: Path) -> None:
+    calls = {cell[0]: n for cell, n in open_calls(Run(work_of(tmp_path, **MADE, subjects=["house/a"])).plan()).items()}
+    assert calls == {
+        StageName.GENERATE: 3,  # 7 candidates, 3 a call
+        StageName.VALIDATE: 7,
+        StageName.SELECT: 5,
+        StageName.RESPOND: 4,
+        StageName.JUDGE: 4,
+    }
+
+
+def test_what_is_in_the_store_costs_nothing_and_is_shown(tmp_path: Path) -> None:
+    run = Run(work_of(tmp_path, subjects=["house/a"], judges=["house/j"]))
+    before = run.plan()
+    run.take(next(s for s in run.work.shards() if s.stage is StageName.RESPOND))
+    half = run.plan().total
+    assert 0 < half.reused < half.calls
+    assert half.online < before.total.online
+    run.all()
+    done = run.plan()
+    assert done.total.reused == done.total.calls == before.total.calls
+    assert (done.total.online, done.total.most_online, done.seconds, done.online_budget) == (0, 0, 0.0, 0)
+
+
+def test_another_runs_replies_in_the_same_store_count(tmp_path: Path) -> None:
+    Run(work_of(tmp_path, subjects=["house/a"])).all()
+    other = Run(work_of(tmp_path, run=str(tmp_path / "other"), subjects=["house/a", "house/b"]))
+    figures = by_cell(other.plan())
+    assert all(f.to_pay == 0 for (_, name, _), f in figures.items() if name == "house/a")
+    assert all(f.reused == 0 for (_, name, _), f in figures.items() if name == "house/b")
+    judging = [f for (stage, _, _), f in figures.items() if stage is StageName.JUDGE]
+    assert all(f.reused == f.to_pay for f in judging)
+
+
+@pytest.mark.parametrize("changes", [{}, MADE])
+def test_a_bound_is_never_below_its_estimate_nor_below_what_is_paid(tmp_path: Path, changes: dict[str, Any]) -> None:
+    run = Run(work_of(tmp_path, **changes))
+    plan = run.plan()
+    for line in plan.lines:
+        f = line.figures
+        assert f.input <= f.most_input and f.output <= f.most_output
+        assert f.online <= f.most_online and f.batch <= f.most_batch
+        assert abs(2 * f.batch - f.online) <= 2 and f.batchable == f.to_pay
+    assert plan.total.online < plan.online_budget <= plan.total.most_online
+    assert plan.batch_budget == plan.total.most_batch
+    run.all()
+    assert run.paid <= plan.total.most_online
+
+
+def test_thinking_is_part_of_estimate_and_bound(tmp_path: Path) -> None:
+    figures = by_cell(Run(work_of(tmp_path)).plan())
+    plain = figures[StageName.RESPOND, "house/a", DIMENSIONS[0]]
+    deep = figures[StageName.RESPOND, "house/deep", DIMENSIONS[0]]
+    assert plain.most_output == 1000 * plain.calls
+    assert deep.most_output == 2000 * deep.calls
+    assert plain.output < deep.output <= deep.most_output
+
+
+def test_time_follows_the_limit_that_is_reached_first(tmp_path: Path) -> None:
+    run = Run(work_of(tmp_path, subjects=["house/a"], judges=["house/j"]))
+    plan = run.plan()
+    calls = {stage: f.to_pay for stage, f in plan.grouped(lambda line: line.stage).items()}
+    a_call = 1 + 300 / 60  # seconds, two at a time: slower than 60 a minute
+    assert [t.stage for t in plan.times] == [StageName.RESPOND, StageName.JUDGE]
+    assert plan.times[0].seconds == pytest.approx(calls[StageName.RESPOND] * a_call / 2)
+
+
+def test_a_model_without_a_price_has_no_plan(tmp_path: Path) -> None:
+    house = {"kind": "openai", "url": "http://localhost:1/v1"}
+    work = work_of(tmp_path, providers={"house": house})
+    with pytest.raises(ConfigError, match="no price is known for a"):
+        Run(work).plan()
+
+
+def test_the_plan_is_shown_by_stage_and_model_and_on_request_by_dimension(tmp_path: Path) -> None:
+    run = Run(work_of(tmp_path))
+    plan = run.plan()
+    for options in (PlanOptions(), PlanOptions(by_dimension=True)):
+        console = Console(record=True, width=160, file=io.StringIO())
+        print_plan(run.work.sweep, plan, [], options, console)
+        text = console.export_text()
+        assert "smallest budget at which nothing waits" in text
+        assert "house/deep" in text
+        assert (DIMENSIONS[0] in text) is options.by_dimension
+    shown = json.loads(json.dumps(to_json(plan, [])))
+    assert shown["total"]["calls"] == plan.total.calls
+    assert sum(line["figures"]["online"] for line in shown["lines"]) == plan.total.online

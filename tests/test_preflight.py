@@ -1,0 +1,150 @@
+"""What is said before a run starts, and the sweeps that ship."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from hab_ray.config import Sweep, load_sweep
+from hab_ray.errors import ConfigError
+from hab_ray.preflight import Problem, Severity, available_only, preflight, refuse_errors
+from hab_ray.prices import FREE, Mode, rate
+from hab_ray.resolve import resolve
+from hab_ray.work import Work
+
+JOBS = Path(__file__).resolve().parent.parent / "jobs"
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+KEYS = dict.fromkeys(
+    [
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "GEMINI_API_KEY",
+        "XAI_API_KEY",
+        "MISTRAL_API_KEY",
+        "OPENROUTER_API_KEY",
+        "NOVITA_API_KEY",
+    ],
+    "set",
+)
+RETIRED = {
+    "o3-mini-2025-01-31",
+    "o4-mini-2025-04-16",
+    "claude-3-7-sonnet-20250219",
+    "claude-3-5-sonnet-20240620",
+    "claude-3-5-sonnet-20241022",
+    "claude-3-5-haiku-20241022",
+    "claude-3-opus-20240229",
+    "claude-3-haiku-20240307",
+    "gemini-1.5-flash",
+    "gemini-2.0-flash",
+    "grok-3",
+}
+
+
+def shipped(name: str, tmp_path: Path) -> Work:
+    sweep = load_sweep(JOBS / name, {"run": str(tmp_path / "run"), "store": str(tmp_path / "store")})
+    return resolve(sweep, NOW)
+
+
+def errors(problems: list[Problem]) -> set[str]:
+    return {name for p in problems if p.severity is Severity.ERROR for name in p.models}
+
+
+def test_the_frontier_sweep_can_be_called_and_paid_for_today(tmp_path: Path) -> None:
+    work = shipped("frontier.yaml", tmp_path)
+    assert preflight(work, KEYS, NOW.date()) == []
+    assert len(work.sweep.subjects) == 20
+    assert len({work.models[s.model].entry.provider for s in work.sweep.subjects}) >= 5
+    assert len({work.models[j.model].entry.provider for j in work.sweep.judges}) == len(work.sweep.judges) == 3
+    for model in work.models.values():
+        assert rate(model.entry, Mode.ONLINE) != FREE
+        assert rate(model.entry, Mode.BATCH).output <= rate(model.entry, Mode.ONLINE).output
+
+
+def test_the_papers_sweep_names_exactly_the_retired_ones(tmp_path: Path) -> None:
+    work = shipped("paper.yaml", tmp_path)
+    problems = preflight(work, KEYS, NOW.date())
+    assert errors(problems) == RETIRED
+    assert len(work.sweep.subjects) == 20
+    assert [j.model for j in work.sweep.judges] == ["o3-2025-04-16"]
+    assert work.sweep.deduplicate == "off"
+    gone = next(str(p) for p in problems if p.models == ("claude-3-opus-20240229",))
+    assert "2026-01-05" in gone and "Anthropic" in gone and "--available-only" in gone
+    left = available_only(work.sweep, problems)
+    assert {s.model for s in work.sweep.subjects} - {s.model for s in left.subjects} == RETIRED
+    assert errors(preflight(resolve(left, NOW), KEYS, NOW.date())) == set()
+
+
+def test_a_model_that_ends_soon_is_a_warning_until_it_has_ended(tmp_path: Path) -> None:
+    work = shipped("paper.yaml", tmp_path)
+    soon = {n for p in preflight(work, KEYS, NOW.date()) if p.severity is Severity.WARNING for n in p.models}
+    assert soon == {"o3-2025-04-16", "gemini-2.5-pro", "gemini-2.5-flash"}
+    assert "gemini-2.5-pro" not in errors(preflight(work, KEYS, date(2026, 11, 30)))
+    assert "gemini-2.5-pro" in errors(preflight(work, KEYS, date(2026, 12, 1)))
+    assert "gpt-4.1" not in str(preflight(work, KEYS, date(2026, 12, 14)))
+    assert "gpt-4.1 ends on 2027-01-14, in 30 days" in " ".join(map(str, preflight(work, KEYS, date(2026, 12, 15))))
+
+
+def test_the_quick_sweep_needs_one_key_only(tmp_path: Path) -> None:
+    work = shipped("quick.yaml", tmp_path)
+    assert preflight(work, {"OPENAI_API_KEY": "set"}, NOW.date()) == []
+    assert sum(len(tests) for tests in work.given_tests().values()) >= 60
+
+
+def small(tmp_path: Path, **changes: object) -> Sweep:
+    return Sweep.model_validate(
+        {
+            "name": "small",
+            "run": str(tmp_path / "run"),
+            "store": str(tmp_path / "store"),
+            "tests": "seeds",
+            "providers": {"house": {"kind": "openai", "url": "http://localhost:1/v1", "key_env": "HOUSE_KEY"}},
+            "subjects": ["gpt-6-luna", "claude-haiku-5-5", "house/vicuna", "grok-3"],
+            "judges": ["gpt-6-luna"],
+            **changes,
+        }
+    )
+
+
+def test_all_problems_are_said_at_once_each_with_a_remedy(tmp_path: Path) -> None:
+    sweep = small(tmp_path)
+    problems = preflight(resolve(sweep, NOW), {"OPENAI_API_KEY": "x", "ANTHROPIC_API_KEY": " "}, NOW.date())
+    said = [str(p) for p in problems]
+    assert len(said) == 5
+    for part in (
+        "ANTHROPIC_API_KEY is not set, and claude-haiku-5-5",
+        "HOUSE_KEY is not set, and house/vicuna",
+        "XAI_API_KEY is not set, and grok-3",
+        "subjects.3.model: grok-3 is gone since 2026-05-15",
+        "providers.house.models.vicuna.price: no price is known",
+    ):
+        assert sum(part in line for line in said) == 1, part
+    assert all("; " in line for line in said)
+    with pytest.raises(ConfigError) as refused:
+        refuse_errors(problems)
+    assert str(refused.value).count("\n") == 4
+    assert [s.model for s in available_only(sweep, problems).subjects] == ["gpt-6-luna"]
+
+
+def test_no_key_is_ever_part_of_what_is_said(tmp_path: Path) -> None:
+    secret = "sk-" + "q7" * 20
+    problems = preflight(resolve(small(tmp_path), NOW), {"OPENAI_API_KEY": secret}, NOW.date())
+    assert secret not in repr(problems)
+
+
+def test_available_only_says_so_when_nothing_is_left(tmp_path: Path) -> None:
+    sweep = small(tmp_path)
+    problems = preflight(resolve(sweep, NOW), {}, NOW.date())
+    with pytest.raises(ConfigError, match="subjects: none of them can be called"):
+        available_only(sweep, problems)
+
+
+def test_what_makes_the_tests_cannot_be_left_out(tmp_path: Path) -> None:
+    generate = {"model": "grok-3", "candidates": 3}
+    select = {"embedding": "text-embedding-3-small", "tests": 2}
+    sweep = small(tmp_path, tests=None, generate=generate, select=select)
+    problems = preflight(resolve(sweep, NOW), {**KEYS, "HOUSE_KEY": "x"}, NOW.date())
+    with pytest.raises(ConfigError, match=r"tests cannot be made without generate\.model: grok-3"):
+        available_only(sweep, problems)
