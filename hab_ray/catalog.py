@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import cache
 from hashlib import sha256
 from importlib import resources
 from typing import Any, Literal
@@ -222,8 +223,9 @@ def _listed(names: Mapping[str, Any]) -> str:
     return ", ".join(shown[:12]) + (", ..." if len(shown) > 12 else "")
 
 
+@cache
 def load_catalog() -> Catalog:
-    """The catalogue that ships with this version."""
+    """The catalogue that ships with this version, read once."""
     text = resources.files("hab_ray").joinpath("catalog.yaml").read_text(encoding="utf-8")
     return Catalog.model_validate(yaml.safe_load(text))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -122,8 +123,8 @@ def ray_address() -> Iterator[str]:
     os.environ.update(QUIET)
     import ray
 
-    context = ray.init(include_dashboard=False, num_cpus=2, log_to_driver=False, logging_level="ERROR")
-    yield str(context.address_info["gcs_address"])
+    context = ray.init(include_dashboard=False, num_cpus=2, log_to_driver=False, logging_level=logging.ERROR)
+    yield str(context.address_info["gcs_address"])  # type: ignore[attr-defined]
     ray.shutdown()
 
 

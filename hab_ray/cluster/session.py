@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from hab_ray.errors import ConfigError
+
 QUIET = {
     "RAY_AUTH_MODE": "disabled",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -46,9 +48,19 @@ def ray_session(verbose: bool = False) -> Iterator[None]:
     for name in ("ray", "ray.data"):
         logging.getLogger(name).setLevel(level)
     try:
+        nodes = ray.nodes()  # type: ignore[no-untyped-call]
+        _must_share_files(sum(node["Alive"] for node in nodes))
         yield
     finally:
         ray.shutdown()
+
+
+def _must_share_files(nodes: int) -> None:
+    if nodes > 1:
+        raise ConfigError(
+            f"the Ray cluster has {nodes} nodes, and run and store are folders on this machine's disk, which the others "
+            "cannot read; run on a cluster of one node"
+        )
 
 
 def finished(refs: Sequence[Any], timeout_s: float) -> list[Any]:

@@ -53,7 +53,8 @@ class Bench:
     url: str
 
     def stored(self, *models: str) -> dict[str, Any]:
-        store, found = Store(LocalFolder(self.folder)), {}
+        store = Store(LocalFolder(self.folder))
+        found: dict[str, Any] = {}
         for model in models:
             store.refresh(model)
             found |= store.read(model, list(store.keys(model)))

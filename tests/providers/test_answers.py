@@ -106,7 +106,11 @@ def test_every_way_to_end(
             },
             Usage(input=2000, cached=1024, cache_written=256, output=700, reasoning=600),
         ),
-        (Protocol.OPENAI, {"prompt_tokens": 3, "completion_tokens": 4, "prompt_tokens_details": None}, Usage(3, output=4)),
+        (
+            Protocol.OPENAI,
+            {"prompt_tokens": 3, "completion_tokens": 4, "prompt_tokens_details": None},
+            Usage(3, output=4),
+        ),
         (Protocol.OPENAI, None, Usage()),
         (
             Protocol.ANTHROPIC,

@@ -242,7 +242,9 @@ class StrictReader:
                 raise ValueError("escape")
             self.at += 4
             return chr(int(digits, 16))
-        return {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}.get(char) or self.no()
+        return {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}.get(
+            char
+        ) or self.no()
 
     def no(self) -> str:
         raise ValueError("escape")
@@ -277,7 +279,9 @@ def _changed_characters(rng: random.Random, text: str, named: list[str]) -> str:
     chars = list(text)
     for _ in range(rng.randint(1, 3)):
         at = rng.randrange(len(chars))
-        chars[at : at + rng.randint(0, 2)] = rng.choice(['"', "{", "}", "[", "]", ",", ":", "\\", " ", "", "x", "\u0410"])
+        chars[at : at + rng.randint(0, 2)] = rng.choice(
+            ['"', "{", "}", "[", "]", ",", ":", "\\", " ", "", "x", "\u0410"]
+        )
     return "".join(chars) or "{"
 
 

@@ -1,0 +1,123 @@
+"""What a subject is asked, with which settings, and what counts as its answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hab_ray.calls import ChatCall, Failure, Finish, Message, Params, Reply, Role
+from hab_ray.catalog import Model
+from hab_ray.config import Subject
+from hab_ray.errors import FailureKind
+from hab_ray.rows import ChosenTest, State
+from hab_ray.stages.respond import RespondStage
+
+MakeReply = Callable[..., Reply]
+TEST = ChosenTest("t1", "ask_clarifying_questions", "What shall I do?", "", "At most 150 words.", 3)
+
+
+def stage(model: Model, samples: int = 1, **subject: Any) -> RespondStage:
+    return RespondStage(Subject.model_validate({"model": model.name, **subject}), model, samples)
+
+
+def call_of(asking: RespondStage, test: ChosenTest = TEST) -> ChatCall:
+    (_, call), *_ = asking.requests(asking.tasks([test]))
+    return call
+
+
+@pytest.mark.parametrize(
+    ("own", "dimension", "sent"),
+    [
+        ("Be kind.", "At most 150 words.", "Be kind.\n\nAt most 150 words."),
+        ("", "At most 150 words.", "At most 150 words."),
+        ("Be kind.", "", "Be kind."),
+        ("", "", ""),
+    ],
+)
+def test_the_system_prompt_is_the_subjects_own_then_the_dimensions(
+    own: str, dimension: str, sent: str, model: Model
+) -> None:
+    call = call_of(stage(model, system=own), replace(TEST, system=dimension))
+    assert call.system == sent
+    assert call.messages == (Message(Role.USER, "What shall I do?"),)
+    assert call.schema_json is None
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "params", "sent"),
+    [
+        ({}, {}, Params(1000, 0.0, 0.95)),
+        ({}, {"max_tokens": 90, "temperature": 0.7, "effort": "low"}, Params(90, 0.7, 0.95)),
+        ({"sampling": "temperature"}, {}, Params(1000, 0.0)),
+        ({"sampling": "fixed"}, {"temperature": 1.0, "top_p": 0.5}, Params(1000)),
+        ({"sampling": "fixed", "thinking": "always"}, {"effort": "low"}, Params(1000, effort="low")),
+    ],
+)
+def test_settings_a_model_refuses_are_left_out_and_what_was_sent_is_kept(
+    capabilities: dict[str, Any], params: dict[str, Any], sent: Params, model: Model, reply: MakeReply
+) -> None:
+    entry = type(model.entry).model_validate(model.entry.model_dump() | capabilities)
+    asking = stage(replace(model, entry=entry), params=params)
+    assert call_of(asking).params == sent
+    kept = json.loads(asking.parse(asking.tasks([TEST])[0], reply("k", "x")).settings)
+    names = ("max_tokens", "temperature", "top_p", "effort")
+    assert kept == {n: v for n, v in zip(names, sent.canonical(), strict=True) if v is not None}
+
+
+def test_samples_are_calls_of_their_own(model: Model) -> None:
+    asking = stage(model, samples=3)
+    asked = list(asking.requests(asking.tasks([TEST, replace(TEST, id="t2", prompt="And now?")])))
+    assert [row_id for row_id, _ in asked] == ["t1#0", "t1#1", "t1#2", "t2#0", "t2#1", "t2#2"]
+    assert len({call.key for _, call in asked}) == 6
+    assert asked[0][1] == call_of(stage(model))
+
+
+@pytest.mark.parametrize(
+    ("text", "finish"),
+    [
+        ("Well, ", Finish.TRUNCATED),
+        ("I cannot help with that.", Finish.OK),
+        ("  leading and trailing \n", Finish.OK),
+        ("\u2028\x00 \U0001f41d", Finish.OK),
+    ],
+)
+def test_a_cut_answer_and_a_refusal_in_prose_are_answers_word_for_word(
+    text: str, finish: Finish, model: Model, reply: MakeReply
+) -> None:
+    asking = stage(model, name="mine")
+    row = asking.parse(asking.tasks([TEST])[0], reply("k", text, finish))
+    assert (row.state, row.text, row.finish, row.reason) == (State.OK, text, str(finish), "")
+    assert (row.test_id, row.subject, row.sample, row.model_reported, row.reply_key) == (
+        "t1",
+        "mine",
+        0,
+        "wire-name",
+        "k",
+    )
+
+
+def test_what_is_no_answer_is_a_state_with_its_reason(model: Model, reply: MakeReply) -> None:
+    asking = stage(model)
+    task = asking.tasks([TEST])[0]
+    failure = Failure("k", FailureKind.BAD_REQUEST, permanent=True, attempts=1, message="unsupported value")
+    expected = [
+        (failure, State.FAILED, "bad_request: unsupported value"),
+        (reply("k", "", Finish.TRUNCATED), State.EMPTY, "cut before any visible text"),
+        (reply("k", " \n", Finish.EMPTY), State.EMPTY, "no text in the reply"),
+        (reply("k", "", Finish.REFUSED), State.BLOCKED, "blocked by the vendor"),
+        (reply("k", "policy", Finish.REFUSED), State.BLOCKED, "policy"),
+        (reply("k", "hi", model="mini"), State.SUBSTITUTED, "answered by mini, asked wire-name"),
+    ]
+    for outcome, state, reason in expected:
+        row = asking.parse(task, outcome)
+        assert (row.state, row.reason, row.text) == (state, reason, "")
+
+
+def test_one_model_under_two_names_is_asked_twice_only_where_the_asking_differs(model: Model) -> None:
+    kind, plain = stage(model, name="kind", system="Be kind."), stage(model, name="plain")
+    assert call_of(kind).key != call_of(plain).key
+    assert call_of(stage(model, name="other")).key == call_of(plain).key

@@ -1,0 +1,157 @@
+"""Selection picks what scikit-learn picks, and says so where there is little to pick from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
+from threadpoolctl import threadpool_limits
+
+from hab_ray.calls import Failure, Finish, Reply
+from hab_ray.catalog import Model
+from hab_ray.config import Select
+from hab_ray.errors import FailureKind
+from hab_ray.rows import Candidate, Embedded, State
+from hab_ray.rubric import Rubric
+from hab_ray.stages.select import EmbedStage, choose, pick, seed_tests
+
+DIMENSION = "ask_clarifying_questions"
+
+
+def settings(tests: int, components: int = 50) -> Select:
+    return Select(embedding="m", tests=tests, components=components)
+
+
+def cloud(count: int, size: int, clumps: int = 40) -> NDArray[np.float64]:
+    """Vectors as embeddings are: clumped, of length one, float32 by origin."""
+    rng = np.random.default_rng(count)
+    centers = rng.normal(size=(clumps, size))
+    vectors = centers[rng.integers(clumps, size=count)] + 0.5 * rng.normal(size=(count, size))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype("<f4").astype(np.float64)
+
+
+def picked_by_sklearn(vectors: NDArray[np.float64], tests: int) -> set[int]:
+    points = PCA(50, random_state=42).fit_transform(vectors)
+    fitted = KMeans(tests, random_state=42).fit(points)
+    picked = set()
+    for cluster in range(tests):
+        members = [row for row in range(len(points)) if fitted.labels_[row] == cluster]
+        picked.add(
+            min(members, key=lambda row: (float(((points[row] - fitted.cluster_centers_[cluster]) ** 2).sum()), row))
+        )
+    return picked
+
+
+@pytest.mark.parametrize(("count", "size", "tests"), [(600, 128, 60), (1500, 256, 500), (61, 128, 60)])
+def test_the_picks_are_those_of_sklearn(count: int, size: int, tests: int) -> None:
+    vectors = cloud(count, size)
+    with threadpool_limits(limits=1):
+        picks = pick(vectors, settings(tests))
+        expected = picked_by_sklearn(vectors, tests)
+    assert [row for row, _ in picks.rows] == sorted(expected)
+    assert sorted(cluster for _, cluster in picks.rows) == list(range(tests))
+    assert picks.note == ""
+
+
+def test_fewer_candidates_than_tests_are_all_taken_and_said() -> None:
+    picks = pick(cloud(5, 16), settings(8))
+    assert picks.rows == ((0, 0), (1, 1), (2, 2), (3, 3), (4, 4))
+    assert picks.note == "5 distinct candidates for 8 tests: all are taken"
+    assert pick(cloud(1, 16), settings(8)).rows == ((0, 0),)
+    assert pick(cloud(8, 16), settings(8)).rows == tuple((n, n) for n in range(8))
+
+
+def test_of_equal_vectors_only_the_first_is_taken() -> None:
+    vectors = np.repeat(cloud(4, 16), 3, axis=0)
+    picks = pick(vectors, settings(6))
+    assert picks.rows == ((0, 0), (3, 1), (6, 2), (9, 3))
+    assert "4 distinct" in picks.note
+    with threadpool_limits(limits=1):
+        rows = [row for row, _ in pick(np.repeat(cloud(40, 16), 2, axis=0), settings(10)).rows]
+    assert len(rows) == 10
+    assert all(row % 2 == 0 for row in rows)
+
+
+def test_fewer_vectors_than_components_are_no_problem() -> None:
+    with threadpool_limits(limits=1):
+        assert len(pick(cloud(20, 16), settings(7)).rows) == 7
+        assert len(pick(cloud(20, 128), settings(7)).rows) == 7
+
+
+def test_clusters_that_stay_empty_are_said() -> None:
+    vectors = np.zeros((12, 3))
+    vectors[:, 0] = np.repeat([0.0, 1.0, 2.0], 4)
+    vectors[:, 1] = np.arange(12) * 1e-13
+    with threadpool_limits(limits=1):
+        picks = pick(vectors, settings(6, components=1))
+    assert len(picks.rows) < 6
+    assert picks.note == f"{len(picks.rows)} clusters for 6 tests: candidates are too alike"
+
+
+def candidates(count: int) -> list[Candidate]:
+    return [Candidate(f"c{n:03d}", DIMENSION, State.OK, f"prompt {n}", "", "", "", "k") for n in range(count)]
+
+
+def embedded(rows: list[Candidate], vectors: NDArray[np.float64]) -> list[Embedded]:
+    pairs = zip(rows, vectors.astype("<f4"), strict=True)
+    return [Embedded(row.id, row.dimension, State.OK, vector.tobytes(), "", "k") for row, vector in pairs]
+
+
+def test_the_order_of_arrival_does_not_matter(rubrics: dict[str, Rubric]) -> None:
+    rows = candidates(80)
+    vectors = embedded(rows, cloud(80, 32))
+    with threadpool_limits(limits=1):
+        tests, note = choose(rubrics[DIMENSION], rows, vectors, settings(9))
+        again, _ = choose(rubrics[DIMENSION], rows[::-1], vectors[40:] + vectors[:40], settings(9))
+    assert tests == again
+    assert note == ""
+    assert [test.id for test in tests] == sorted(test.id for test in tests)
+    assert {test.prompt for test in tests} <= {row.prompt for row in rows}
+    assert {test.system for test in tests} == {rubrics[DIMENSION].system}
+
+
+def test_candidates_without_a_vector_are_left_out_and_none_is_said(rubrics: dict[str, Rubric]) -> None:
+    rows = candidates(3)
+    vectors = embedded(rows, cloud(3, 8))
+    vectors[1] = replace(vectors[1], state=State.FAILED, vector=b"")
+    tests, _ = choose(rubrics[DIMENSION], rows, vectors, settings(9))
+    assert [test.id for test in tests] == ["c000", "c002"]
+    assert choose(rubrics[DIMENSION], rows[:1], vectors, settings(9))[0][0].cluster == 0
+    assert choose(rubrics[DIMENSION], rows, [], settings(9)) == (
+        [],
+        f"no candidate of {DIMENSION} came through generation, validation and embedding",
+    )
+
+
+def test_a_vector_comes_through_and_what_is_none_is_a_state(model: Model, reply: Callable[..., Reply]) -> None:
+    stage, task = EmbedStage(model), candidates(1)[0]
+    ((row_id, call),) = stage.requests([task])
+    assert (row_id, call.text, call.provider, call.model) == ("c000", "prompt 0", "vendor", "some-model")
+    vector = np.array([1.5, -2.0], "<f4").tobytes()
+    row = stage.parse(task, reply("k", vector=vector))
+    assert (row.state, row.vector, row.candidate_id) == (State.OK, vector, "c000")
+    outcomes = {
+        State.FAILED: Failure("k", FailureKind.TOO_LONG, permanent=True, attempts=1, message="too long"),
+        State.EMPTY: reply("k", "", Finish.EMPTY),
+        State.SUBSTITUTED: reply("k", vector=vector, model="other"),
+        State.UNREADABLE: reply("k", vector=np.array([1.0, np.nan], "<f4").tobytes()),
+    }
+    for state, outcome in outcomes.items():
+        row = stage.parse(task, outcome)
+        assert (row.state, row.vector) == (state, b"")
+        assert row.reason
+    assert stage.parse(task, reply("k", vector=vector[:-1])).state is State.UNREADABLE
+
+
+def test_seed_queries_become_tests(rubrics: dict[str, Rubric]) -> None:
+    for rubric in rubrics.values():
+        tests = seed_tests(rubric)
+        assert [test.prompt for test in tests] == [seed.prompt for seed in rubric.generation.seeds]
+        assert len({test.id for test in tests}) == len(tests)
+        assert all(bool(test.context) == (rubric.context is not None) for test in tests)
+        assert {(test.dimension, test.system, test.cluster) for test in tests} == {(rubric.id, rubric.system, None)}
