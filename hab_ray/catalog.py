@@ -85,6 +85,11 @@ class UsdPrice(Strict):
     cached: float | None = Field(default=None, ge=0)
     cache_written: float | None = Field(default=None, ge=0)
 
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing costs anything."""
+        return not any((self.input, self.output, self.cached, self.cache_written))
+
 
 class BatchTerms(Strict):
     """That a model can be asked through its vendor's batch API, and what that costs.

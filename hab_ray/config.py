@@ -269,6 +269,8 @@ def _known_keys(keys: list[str]) -> list[str]:
 def _problems(sweep: Sweep) -> Iterable[str]:
     yield from _doubled("subjects", (s.name for s in sweep.subjects))
     yield from _doubled("judges", (j.name for j in sweep.judges))
+    if "panel" in {j.name for j in sweep.judges}:
+        yield "judges: the name 'panel' stands for all judges together; give this judge another `name:`"
     catalog = sweep.catalog
     for key, name in sweep.models_by_key():
         try:

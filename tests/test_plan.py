@@ -167,7 +167,6 @@ def test_verdicts_on_responses_to_come_are_counted_right(tmp_path: Path) -> None
     run = Run(work_of(tmp_path, subjects=["house/a"], samples=2))
     before = run.plan()
     assert not before.exact
-    run.work.given_tests()
     judged = {cell: n for cell, n in open_calls(before).items() if cell[0] is StageName.JUDGE}
     seeds = {d: len(tests) for d, tests in run.work.given_tests().items()}
     assert judged == {(StageName.JUDGE, j, d): 2 * n for j in ("house/j", "house/k") for d, n in seeds.items()}

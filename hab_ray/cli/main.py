@@ -7,13 +7,16 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, ParamSpec
+from typing import TYPE_CHECKING, Annotated, ParamSpec
 
 import typer
 from rich.console import Console
 
 from hab_ray import __version__
 from hab_ray.errors import Exit, HabError
+
+if TYPE_CHECKING:
+    from hab_ray.cli.prepare import Choices
 
 P = ParamSpec("P")
 
@@ -53,27 +56,81 @@ def ends_with_status(command: Callable[P, Exit]) -> Callable[P, None]:
 RunFolderArgument = Annotated[Path, typer.Argument(help="The run's folder, e.g. runs/demo.")]
 
 
+SweepArgument = Annotated[Path, typer.Argument(help="The sweep file, e.g. jobs/demo.yaml.")]
+ModelOption = Annotated[
+    Path | None, typer.Option(help="A .gguf file to take the place of the sweep's local chat models.")
+]
+RunOption = Annotated[Path | None, typer.Option(help="The run's folder, instead of the sweep's `run:`.")]
+StoreOption = Annotated[Path | None, typer.Option(help="The store, instead of the sweep's `store:`.")]
+SubjectOption = Annotated[
+    list[str] | None, typer.Option(help="A subject, instead of the sweep's; may be given several times.")
+]
+JudgeOption = Annotated[
+    list[str] | None, typer.Option(help="A judge, instead of the sweep's; may be given several times.")
+]
+AvailableOption = Annotated[
+    bool, typer.Option("--available-only", help="Leave out subjects and judges that cannot be called.")
+]
+
+
+def _choices(
+    model: Path | None,
+    run: Path | None,
+    store: Path | None,
+    subject: list[str] | None,
+    judge: list[str] | None,
+    available_only: bool,
+) -> Choices:
+    from hab_ray.cli.prepare import Choices
+
+    return Choices(model, run, store, tuple(subject or ()), tuple(judge or ()), available_only)
+
+
 @app.command("run")
 @ends_with_status
 def run_command(
-    sweep: Annotated[Path, typer.Argument(help="The sweep file, e.g. jobs/demo.yaml.")],
-    model: Annotated[
-        Path | None, typer.Option(help="A .gguf file to take the place of the sweep's local chat models.")
-    ] = None,
-    run: Annotated[Path | None, typer.Option(help="The run's folder, instead of the sweep's `run:`.")] = None,
-    store: Annotated[Path | None, typer.Option(help="The store, instead of the sweep's `store:`.")] = None,
-    retry_failed: Annotated[bool, typer.Option(help="Send calls again that failed permanently.")] = False,
+    sweep: SweepArgument,
+    subject: SubjectOption = None,
+    judge: JudgeOption = None,
+    model: ModelOption = None,
+    run: RunOption = None,
+    store: StoreOption = None,
+    available_only: AvailableOption = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Spend what the plan says without asking.")] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Send calls again that failed permanently.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show Ray's own messages too.")] = False,
 ) -> Exit:
     """Run a sweep as far as it goes; the same command again goes on where it ended.
 
-    Exit status: 0 complete, 2 configuration, 5 rows unanswered because of failures, 6 store held by another
-    driver, 130 interrupted.
+    Exit status: 0 complete, 2 configuration, 4 budget reached, 5 rows unanswered because of failures, 6 store
+    held by another driver, 130 interrupted.
     """
     from hab_ray.cli.run import RunOptions, run_sweep
 
-    options = RunOptions(model=model, run=run, store=store, retry_failed=retry_failed, verbose=verbose)
-    return run_sweep(sweep, options, console)
+    choices = _choices(model, run, store, subject, judge, available_only)
+    return run_sweep(sweep, choices, RunOptions(yes, retry_failed, verbose), console)
+
+
+@app.command("plan")
+@ends_with_status
+def plan_command(
+    sweep: SweepArgument,
+    subject: SubjectOption = None,
+    judge: JudgeOption = None,
+    model: ModelOption = None,
+    run: RunOption = None,
+    store: StoreOption = None,
+    available_only: AvailableOption = False,
+    by_dimension: Annotated[bool, typer.Option("--by-dimension", help="A line for each dimension too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The whole plan as JSON.")] = False,
+) -> Exit:
+    """Show what a sweep asks, costs and takes, and what stands in its way; nothing is sent."""
+    from hab_ray.cli.plan import PlanOptions, show_plan
+
+    choices = _choices(model, run, store, subject, judge, available_only)
+    return show_plan(sweep, choices, PlanOptions(by_dimension=by_dimension, as_json=as_json), console)
 
 
 @app.command("status")

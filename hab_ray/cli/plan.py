@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,12 +12,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from hab_ray.config import Sweep, load_sweep
+from hab_ray.cli.prepare import Choices, prepare
+from hab_ray.config import Sweep
 from hab_ray.errors import Exit
-from hab_ray.plan import Figures, Plan, make_plan
-from hab_ray.preflight import Problem, Severity, available_only, preflight
+from hab_ray.plan import Figures, Line, Plan, make_plan
+from hab_ray.preflight import Problem, Severity
 from hab_ray.prices import NANO
-from hab_ray.resolve import resolve
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
 
@@ -28,28 +27,19 @@ _STYLE = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """The options of `hab plan`. `available_only` leaves out what cannot be called, as `hab run` does with it."""
+    """How `hab plan` shows a plan."""
 
-    run: Path | None = None
-    store: Path | None = None
-    available_only: bool = False
     by_dimension: bool = False
     as_json: bool = False
 
 
-def show_plan(path: Path, options: PlanOptions, console: Console) -> Exit:
+def show_plan(path: Path, choices: Choices, options: PlanOptions, console: Console) -> Exit:
     """Show a sweep file's plan and what stands in its way; the exit status.
 
     Problems that need no money to be found (a key that is not set, a retired model) do not keep the plan from
     being shown, a missing price does.
     """
-    changes = {key: str(value) for key, value in (("run", options.run), ("store", options.store)) if value}
-    sweep, now = load_sweep(path, changes), datetime.now(UTC)
-    work = resolve(sweep, now)
-    problems = preflight(work, os.environ, now.date())
-    if options.available_only:
-        work = resolve(available_only(sweep, problems), now)
-        problems = preflight(work, os.environ, now.date())
+    work, problems = prepare(path, choices, datetime.now(UTC))
     plan = make_plan(work, Store(open_folder(work.sweep.store)))
     if options.as_json:
         console.print_json(json.dumps(to_json(plan, problems)))
@@ -99,7 +89,7 @@ def print_plan(sweep: Sweep, plan: Plan, problems: list[Problem], options: PlanO
         console.print(str(problem), style=_STYLE[problem.severity], markup=False, soft_wrap=True)
 
 
-def _table(plan: Plan, titles: tuple[str, ...], by: Any) -> Table:
+def _table(plan: Plan, titles: tuple[str, ...], by: Callable[[Line], tuple[str, ...]]) -> Table:
     table = Table(box=None, pad_edge=False)
     for title in titles:
         table.add_column(title)

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import typer
 from rich.console import Console
 
+from hab_ray.cli.plan import PlanOptions, print_plan
+from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.view import View
-from hab_ray.config import Sweep, load_sweep
-from hab_ray.errors import ConfigError, Exit
+from hab_ray.errors import ConfigError, Exit, Interrupted
+from hab_ray.plan import make_plan
+from hab_ray.preflight import Problem, Severity, refuse_errors
 from hab_ray.progress import RunEnd
 from hab_ray.report import leaderboard, write_report, write_scores
-from hab_ray.resolve import hashes, read_record, resolve, write_record
+from hab_ray.resolve import hashes, read_record, write_record
+from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import LocalLease
+from hab_ray.storage.store import Store
 from hab_ray.sweep import UNANSWERED, Options, drive
 from hab_ray.work import Work
 
@@ -28,22 +35,24 @@ DEMO_NOTICE = (
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of `hab run`."""
+    """How `hab run` goes about it: `yes` spends without asking."""
 
-    model: Path | None
-    run: Path | None
-    store: Path | None
-    retry_failed: bool
-    verbose: bool
+    yes: bool = False
+    retry_failed: bool = False
+    verbose: bool = False
 
 
-def run_sweep(path: Path, options: RunOptions, console: Console) -> Exit:
+def run_sweep(path: Path, choices: Choices, options: RunOptions, console: Console) -> Exit:
     """Run a sweep file; the exit status."""
-    sweep = _sweep(path, options)
     now = datetime.now(UTC)
-    lease = LocalLease.acquire(sweep.store, str(sweep.run_folder), now)
+    work, problems = prepare(path, choices, now)
+    for problem in problems:
+        if problem.severity is Severity.WARNING:
+            console.print(str(problem), style="yellow", markup=False, soft_wrap=True)
+    refuse_errors(problems)
+    _agree_to_spend(work, problems, options, console)
+    lease = LocalLease.acquire(work.sweep.store, str(work.sweep.run_folder), now)
     try:
-        work = resolve(sweep, now)
         write_record(work, now)
         _announce(work, console)
         view = View(console)
@@ -56,14 +65,23 @@ def run_sweep(path: Path, options: RunOptions, console: Console) -> Exit:
     return end.exit
 
 
-def _sweep(path: Path, options: RunOptions) -> Sweep:
-    changes = {key: str(value) for key, value in (("run", options.run), ("store", options.store)) if value}
-    sweep = load_sweep(path, changes)
-    if options.model is None:
-        return sweep
-    if not options.model.is_file():
-        raise ConfigError(f"--model {options.model}: there is no such file; give the path of a .gguf file")
-    return sweep.on_local_weights(options.model.resolve())
+def _agree_to_spend(work: Work, problems: list[Problem], options: RunOptions, console: Console) -> None:
+    """Show the plan of a sweep that costs money and ask; `--yes` answers beforehand.
+
+    Raises:
+        ConfigError: nobody is there to answer.
+        Interrupted: the answer was no.
+    """
+    if options.yes or all(m.entry.price and m.entry.price.is_free for m in work.models.values()):
+        return
+    plan = make_plan(work, Store(open_folder(work.sweep.store)))
+    print_plan(work.sweep, plan, problems, PlanOptions(), console)
+    if plan.total.to_pay == 0:
+        return
+    if not console.is_terminal or not sys.stdin.isatty():
+        raise ConfigError("this sweep costs money: look at the plan above, then run it with --yes")
+    if not typer.confirm("Spend this?", default=False):
+        raise Interrupted("nothing was sent")
 
 
 def _announce(work: Work, console: Console) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from xllamacpp import Server
 
 CONTEXT_TOKENS = 4096
-_LOG_WARNINGS = 2
+_LOG_ERRORS = 1
 _PROMPT_CACHE_MIB = 1024
 
 
@@ -50,7 +50,7 @@ def load_chat(name: str, weights: Path, slots: int, threads: int) -> ChatModel:
     params.cpuparams.n_threads = threads
     params.cpuparams_batch.n_threads = threads
     params.n_threads_http = 2 * slots + 2
-    params.verbosity = _LOG_WARNINGS
+    params.verbosity = _LOG_ERRORS
     params.ui = False
     params.endpoint_slots = False
     params.cors_origins = ""

@@ -36,8 +36,8 @@ class WheelFile(_Strict):
 class HubFile(_Strict):
     """A file of a repository on the Hugging Face hub."""
 
-    repo: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
-    file: str = Field(min_length=1)
+    repo: str = Field(pattern=r"^\w[\w.-]*/\w[\w.-]*$")
+    file: str = Field(pattern=r"^(\w[\w.+-]*/)*\w[\w.+-]*\.gguf$")
 
     @classmethod
     def parse(cls, reference: str) -> Self:

@@ -21,7 +21,7 @@ from hab_ray.stages.base import Unusable, seeded_order, usable
 from hab_ray.stages.reading import Unreadable, listed_objects
 from hab_ray.stages.wording import Prompts, Wording, compact_schema
 
-STRING_BOUND = 900
+CHARACTERS_A_TOKEN = 3
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,8 @@ class GenerateStage:
     def _schema(self) -> str:
         text: dict[str, Any] = {"type": "string"}
         if "strings" in self.model.entry.schema_bounds:
-            text["maxLength"] = STRING_BOUND
+            texts = self.settings.per_call * len(self._fields)
+            text["maxLength"] = self.settings.max_tokens * CHARACTERS_A_TOKEN // texts
         query = json.loads(compact_schema({name: text for name in self._fields}))
         queries: dict[str, Any] = {"type": "array", "items": query}
         if "lists" in self.model.entry.schema_bounds:

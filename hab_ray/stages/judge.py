@@ -69,7 +69,7 @@ class JudgeStage:
 
     @cached_property
     def _schema(self) -> str | None:
-        return letters_schema(self.model, "issues", self._letters)
+        return letters_schema(self.model, "issues", self._letters, self._params.max_tokens)
 
     def requests(self, tasks: Iterable[VerdictTask]) -> Iterator[tuple[str, ChatCall]]:
         """See Stage. The rubric stands first, so that a provider's prefix cache can serve it."""

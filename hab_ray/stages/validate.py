@@ -19,17 +19,21 @@ from hab_ray.stages.base import Unusable, seeded_order, usable
 from hab_ray.stages.reading import Unreadable, named_letters
 from hab_ray.stages.wording import Prompts, Wording, compact_schema
 
-ASSESSMENT_BOUND = 300
+CHARACTERS_A_TOKEN = 2
+LONGEST_ASSESSMENT = 600
 
 
-def letters_schema(model: Model, key: str, letters: Sequence[str]) -> str | None:
-    """The schema of an assessment followed by a list of letters, where the model's server can enforce one."""
+def letters_schema(model: Model, key: str, letters: Sequence[str], max_tokens: int) -> str | None:
+    """The schema of an assessment followed by a list of letters, where the model's server can enforce one.
+
+    Where the server bounds strings too, the assessment is kept short enough for the list to fit into `max_tokens`.
+    """
     if not model.entry.json_schema:
         return None
     assessment: dict[str, Any] = {"type": "string"}
     named: dict[str, Any] = {"type": "array", "items": {"type": "string", "enum": list(letters)}}
     if "strings" in model.entry.schema_bounds:
-        assessment["maxLength"] = ASSESSMENT_BOUND
+        assessment["maxLength"] = min(LONGEST_ASSESSMENT, max_tokens * CHARACTERS_A_TOKEN)
     if "lists" in model.entry.schema_bounds:
         named["maxItems"] = len(letters)
     return compact_schema({"assessment": assessment, key: named})
@@ -68,7 +72,7 @@ class ValidateStage:
 
     @cached_property
     def _schema(self) -> str | None:
-        return letters_schema(self.model, "deductions", list(self._deductions))
+        return letters_schema(self.model, "deductions", list(self._deductions), self.settings.max_tokens)
 
     def requests(self, tasks: Iterable[Candidate]) -> Iterator[tuple[str, ChatCall]]:
         """See Stage."""

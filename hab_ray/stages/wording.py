@@ -12,7 +12,6 @@ from typing import Any
 
 import jinja2
 import yaml
-from pydantic import ValidationError
 
 from hab_ray.catalog import Strict
 from hab_ray.errors import ConfigError
@@ -51,9 +50,14 @@ def load_prompts(folder: Path | None = None) -> Prompts:
     source = own if own and own.is_file() else bundled("rubrics").joinpath("prompts.yaml")
     try:
         given = yaml.safe_load(source.read_text(encoding="utf-8"))
-        return Prompts.model_validate({"validation": given.pop("validate"), **given})
-    except (yaml.YAMLError, ValidationError, AttributeError, KeyError) as error:
+        if not isinstance(given, dict) or "validate" not in given:
+            raise ValueError("it needs the keys version, generate, validate and judge")
+        prompts = Prompts.model_validate({"validation": given.pop("validate"), **given})
+        for template in (prompts.generate, prompts.validation, prompts.judge):
+            _environment().parse(template.system + template.user)
+    except (yaml.YAMLError, ValueError, jinja2.TemplateSyntaxError) as error:
         raise ConfigError(f"{source}: not a prompts file: {error}; compare with the built-in one") from None
+    return prompts
 
 
 def fence(name: str, text: str) -> str:

@@ -7,26 +7,29 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import ValidationError
+from pydantic import AfterValidator, ValidationError
 
+from hab_ray.calls import clean_text
 from hab_ray.catalog import Strict
 from hab_ray.errors import ConfigError
 from hab_ray.rows import ChosenTest
 from hab_ray.rubric import Rubric
+
+Text = Annotated[str, AfterValidator(clean_text)]
 
 
 class GivenTest(Strict):
     """One line of a file of tests; without an id it gets one from its text, without a system the rubric's."""
 
     dimension: str
-    prompt: str
-    id: str | None = None
-    context: str = ""
-    system: str | None = None
+    prompt: Text
+    id: Text | None = None
+    context: Text = ""
+    system: Text | None = None
     cluster: int | None = None
 
 
@@ -57,7 +60,7 @@ def read_given_tests(path: Path, rubrics: Mapping[str, Rubric]) -> dict[str, lis
 
 
 def _as_test(given: GivenTest, rubric: Rubric) -> ChosenTest:
-    digest = sha256(f"{given.prompt}\n{given.context}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    digest = sha256(f"{given.prompt}\n{given.context}".encode()).hexdigest()[:12]
     return ChosenTest(
         id=given.id or f"{rubric.id}-{digest}",
         dimension=rubric.id,

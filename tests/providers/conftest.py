@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import aiohttp
@@ -40,6 +42,14 @@ def chat_call(params: Params | None = None, schema_json: str | None = None, syst
 
 def entry(wire: str = "some-model", **more: Any) -> ModelEntry:
     return ModelEntry(provider="p", wire=wire, **more)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_tls_context() -> Iterator[None]:
+    """Each client builds up to four TLS contexts of 40 ms, which no test here uses: build one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
+        yield
 
 
 Connect = Callable[..., Provider]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -9,9 +10,15 @@ import pytest
 from hab_ray.calls import Answer, Finish, Usage
 from hab_ray.catalog import Protocol
 from hab_ray.errors import CallError, ProviderError, TransientError
-from tests.providers.conftest import KINDS, Connect, Script, Simulate, chat_call, entry
+from hab_ray.providers import connect
+from hab_ray.providers.base import Endpoint, Provider
+from tests.providers.conftest import KEY, KINDS, Connect, Script, Simulate, chat_call, entry
 
-NOWHERE = "http://127.0.0.1:1"
+
+@cache
+def reader(kind: Protocol) -> Provider:
+    """A provider that only reads: it never connects, so that one a vendor is enough."""
+    return connect(Endpoint("p", kind, "http://127.0.0.1:1", KEY, 1.0))
 
 
 def choice(content: str | None = "Hello.", reason: str | None = "stop", **more: Any) -> dict[str, Any]:
@@ -85,10 +92,8 @@ TABLE = [(kind, *row) for kind, rows in STOPS.items() for row in rows]
 
 
 @pytest.mark.parametrize(("kind", "body", "finish", "text"), TABLE)
-def test_every_way_to_end(
-    kind: Protocol, body: dict[str, Any], finish: Finish, text: str, provider_of: Connect
-) -> None:
-    answer = provider_of(kind, NOWHERE).read_chat(body)
+def test_every_way_to_end(kind: Protocol, body: dict[str, Any], finish: Finish, text: str) -> None:
+    answer = reader(kind).read_chat(body)
     assert (answer.finish, answer.text, answer.model_reported) == (finish, text, "m-1")
     assert answer.usage.input == 9
 
@@ -142,10 +147,10 @@ def test_every_way_to_end(
         (Protocol.GOOGLE, None, Usage()),
     ],
 )
-def test_usage_in_our_terms(kind: Protocol, usage: object, expected: Usage, provider_of: Connect) -> None:
+def test_usage_in_our_terms(kind: Protocol, usage: object, expected: Usage) -> None:
     body = {Protocol.OPENAI: choice(), Protocol.ANTHROPIC: message(), Protocol.GOOGLE: candidate()}[kind]
     field = "usageMetadata" if kind is Protocol.GOOGLE else "usage"
-    assert provider_of(kind, NOWHERE).read_chat({**body, field: usage}).usage == expected
+    assert reader(kind).read_chat({**body, field: usage}).usage == expected
 
 
 @pytest.mark.parametrize(
@@ -199,8 +204,8 @@ async def test_the_model_that_really_answered_is_reported(
     assert answer.model_reported == "another"
 
 
-def test_a_gateway_names_who_served(provider_of: Connect) -> None:
-    provider = provider_of(Protocol.OPENAI, NOWHERE)
+def test_a_gateway_names_who_served() -> None:
+    provider = reader(Protocol.OPENAI)
     assert provider.read_chat(choice() | {"provider": "Novita", "system_fingerprint": "fp"}).served_by == "Novita"
     assert provider.read_chat(choice() | {"system_fingerprint": "fp"}).served_by == "fp"
 
@@ -254,14 +259,14 @@ async def test_an_empty_error_field_beside_an_answer_is_none(script: Script, pro
 
 
 @pytest.mark.parametrize("reason", ["error", "abort"])
-def test_an_answer_broken_off_by_the_server_is_no_answer(reason: str, provider_of: Connect) -> None:
+def test_an_answer_broken_off_by_the_server_is_no_answer(reason: str) -> None:
     with pytest.raises(TransientError):
-        provider_of(Protocol.OPENAI, NOWHERE).read_chat(choice(reason=reason))
+        reader(Protocol.OPENAI).read_chat(choice(reason=reason))
 
 
-def test_an_account_closed_in_the_answer_stops_the_provider(provider_of: Connect) -> None:
+def test_an_account_closed_in_the_answer_stops_the_provider() -> None:
     with pytest.raises(ProviderError):
-        provider_of(Protocol.GOOGLE, NOWHERE).read_chat(candidate(None, "PUP_LIMITED_DISABLED"))
+        reader(Protocol.GOOGLE).read_chat(candidate(None, "PUP_LIMITED_DISABLED"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -275,9 +280,9 @@ def test_an_account_closed_in_the_answer_stops_the_provider(provider_of: Connect
         {"choices": [{"message": None}], "content": [None], "candidates": [{"content": "x"}]},
     ],
 )
-def test_other_bodies_are_malformed(kind: Protocol, body: dict[str, Any], provider_of: Connect) -> None:
+def test_other_bodies_are_malformed(kind: Protocol, body: dict[str, Any]) -> None:
     with pytest.raises(TransientError, match="not as documented"):
-        provider_of(kind, NOWHERE).read_chat(body)
+        reader(kind).read_chat(body)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -291,12 +296,12 @@ def test_other_bodies_are_malformed(kind: Protocol, body: dict[str, Any], provid
         {"data": [None, None], "embeddings": [None, None]},
     ],
 )
-def test_other_vectors_are_malformed(kind: Protocol, body: dict[str, Any], provider_of: Connect) -> None:
+def test_other_vectors_are_malformed(kind: Protocol, body: dict[str, Any]) -> None:
     with pytest.raises(TransientError, match="not as documented"):
-        provider_of(kind, NOWHERE).read_embeddings(body, 2)
+        reader(kind).read_embeddings(body, 2)
 
 
-def test_vectors_of_servers_that_ignore_the_encoding(provider_of: Connect) -> None:
+def test_vectors_of_servers_that_ignore_the_encoding() -> None:
     data = [{"index": 1, "embedding": [0.0, 2.0]}, {"index": 0, "embedding": "AACAPwAAAAA="}]
-    answer = provider_of(Protocol.OPENAI, NOWHERE).read_embeddings({"data": data, "model": "m-1"}, 2)
+    answer = reader(Protocol.OPENAI).read_embeddings({"data": data, "model": "m-1"}, 2)
     assert answer.vectors == (b"\0\0\x80\x3f\0\0\0\0", b"\0\0\0\0\0\0\0\x40")

@@ -23,6 +23,7 @@ from tests.providers.conftest import KEY, KINDS, Connect, Script, Simulate, chat
         (200, f"not json {KEY}"),
         (200, {"error": {"message": f"key {KEY}", "code": 500}}),
     ],
+    ids=["in words", "at the cut", "as code", "in a page", "in a success", "under 200"],
 )
 async def test_a_key_echoed_by_the_vendor_is_scrubbed(
     kind: Protocol, status: int, body: object, script: Script, provider_of: Connect, caplog: pytest.LogCaptureFixture

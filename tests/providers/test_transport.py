@@ -12,15 +12,16 @@ from hab_ray.errors import CallError, FailureKind, TransientError, Unreachable
 from tests.providers.conftest import KINDS, Connect, Script, Simulate, chat_call, entry
 
 MORE_THAN_AIOHTTP_GIVES = 130
+LONGEST_S = 6.0
 
 
-async def failure(
-    kind: Protocol, url: str, provider_of: Connect, timeout_s: float = 20.0, wire: str = "m"
-) -> CallError:
+async def failure(kind: Protocol, url: str, provider_of: Connect, timeout_s: float = 20.0) -> CallError:
     """What one call ends with."""
     provider = provider_of(kind, url, timeout_s)
+    wire = provider.chat(chat_call(), entry("m"))
     with pytest.raises(CallError) as caught:
-        await provider.send(provider.chat(chat_call(), entry(wire)))
+        async with asyncio.timeout(LONGEST_S):
+            await provider.send(wire)
     return caught.value
 
 
@@ -29,8 +30,7 @@ async def test_a_closed_port_is_unreachable_at_once(kind: Protocol, provider_of:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-        async with asyncio.timeout(3):
-            error = await failure(kind, url, provider_of)
+        error = await failure(kind, url, provider_of)
     assert isinstance(error, Unreachable)
     assert "cannot connect" in str(error)
 
@@ -46,8 +46,7 @@ async def test_a_connection_that_breaks_is_transient_and_not_sent_again(
     kind: Protocol, fault: str, simulate: Simulate, provider_of: Connect
 ) -> None:
     line = await simulate(faults=[{"kind": fault, "probability": 1}], accounts={kind: {}})
-    async with asyncio.timeout(3):
-        error = await failure(kind, line.url, provider_of)
+    error = await failure(kind, line.url, provider_of)
     assert type(error) is TransientError
     assert error.kind is FailureKind.CONNECTION
     assert await line.received() == 1
@@ -62,8 +61,7 @@ async def test_no_whole_answer_in_time_is_a_timeout(
 ) -> None:
     """A body that keeps dribbling is bounded too, not each read by itself."""
     line = await simulate(faults=[fault], accounts={kind: {}})
-    async with asyncio.timeout(5):
-        error = await failure(kind, line.url, provider_of, timeout_s=1.2)
+    error = await failure(kind, line.url, provider_of, timeout_s=1.2)
     assert type(error) is TransientError
     assert error.kind is FailureKind.TIMEOUT
     assert await line.received() == 1

@@ -9,13 +9,18 @@ import pytest
 
 from hab_ray.calls import Finish, Reply, Usage
 from hab_ray.catalog import Model, ModelEntry
-from hab_ray.rubric import Rubric, load_rubrics
+from hab_ray.rubric import Rubric, load_rubrics, load_themes
 from hab_ray.stages.wording import Prompts, load_prompts
 
 
 @pytest.fixture(scope="session")
 def rubrics() -> dict[str, Rubric]:
     return load_rubrics()
+
+
+@pytest.fixture(scope="session")
+def themes() -> tuple[str, ...]:
+    return load_themes()
 
 
 @pytest.fixture(scope="session")

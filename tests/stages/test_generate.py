@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from hab_ray.calls import ChatCall, Failure, Finish, Reply
-from hab_ray.catalog import Model
+from hab_ray.calls import ChatCall, Failure, Finish, Outcome, Reply
+from hab_ray.catalog import Model, Sampling
 from hab_ray.config import Generate
 from hab_ray.errors import FailureKind
 from hab_ray.rows import Candidate, State
-from hab_ray.rubric import Rubric, load_themes
+from hab_ray.rubric import Rubric
 from hab_ray.stages.generate import CandidateTask, GenerateStage, without_duplicates
 from hab_ray.stages.wording import Prompts
 
@@ -23,10 +23,12 @@ PLAIN, IN_PROMPT = "ask_clarifying_questions", "correct_misinformation"
 
 
 @pytest.fixture
-def stage(rubrics: dict[str, Rubric], prompts: Prompts, model: Model) -> Callable[..., GenerateStage]:
+def stage(
+    rubrics: dict[str, Rubric], themes: tuple[str, ...], prompts: Prompts, model: Model
+) -> Callable[..., GenerateStage]:
     def make(dimension: str = PLAIN, seed: int = 0, **settings: Any) -> GenerateStage:
         given = Generate.model_validate({"model": model.name, "candidates": 30, **settings})
-        return GenerateStage(rubrics[dimension], load_themes(), prompts, model, given, seed)
+        return GenerateStage(rubrics[dimension], themes, prompts, model, given, seed)
 
     return make
 
@@ -49,8 +51,15 @@ def test_the_same_seed_asks_the_same_in_the_same_order_and_another_seed_otherwis
     assert not {key for _, key in once} & {key for _, key in other}
 
 
-def test_no_two_dimensions_draw_alike(stage: Callable[..., GenerateStage]) -> None:
-    drawn = [[stage(d)._theme(slot) for slot in range(10)] for d in (PLAIN, IN_PROMPT)]
+def test_dimensions_draw_apart_and_a_candidate_knows_the_theme_it_was_shown(
+    stage: Callable[..., GenerateStage], reply: MakeReply
+) -> None:
+    drawn = []
+    for made in (stage(PLAIN), stage(IN_PROMPT)):
+        themes = [made.parse(task, reply("k")).theme for task in made.tasks()]
+        for theme, (_, call) in zip(themes, calls(made), strict=True):
+            assert f"starting point: {theme}." in call.messages[0].text
+        drawn.append(themes)
     assert drawn[0] != drawn[1]
 
 
@@ -75,15 +84,16 @@ def test_two_slots_of_one_draw_would_not_share_a_reply(stage: Callable[..., Gene
 def test_a_request_shows_as_many_seeds_as_asked_for_and_one_theme(
     stage: Callable[..., GenerateStage], rubrics: dict[str, Rubric]
 ) -> None:
-    seeds, shown, themes = rubrics[PLAIN].generation.seeds, set(), set()
-    for _, call in calls(stage(candidates=90, seeds_shown=2)):
+    seeds, shown, drawn = rubrics[PLAIN].generation.seeds, set(), set()
+    made = stage(candidates=90, seeds_shown=2)
+    for _, call in calls(made):
         text = call.messages[0].text
         here = {seed.prompt for seed in seeds if seed.prompt in text}
         assert len(here) == 2
         shown |= here
-        themes |= {theme for theme in load_themes() if f"starting point: {theme}." in text}
+        drawn |= {theme for theme in made.themes if f"starting point: {theme}." in text}
     assert len(shown) == len(seeds)
-    assert len(themes) > 15
+    assert len(drawn) > 15
 
 
 def test_the_papers_settings_go_out_and_those_a_model_refuses_do_not(
@@ -91,7 +101,7 @@ def test_the_papers_settings_go_out_and_those_a_model_refuses_do_not(
 ) -> None:
     _, call = calls(stage())[0]
     assert (call.params.temperature, call.params.top_p, call.params.max_tokens) == (1.4, 0.95, 1500)
-    fixed = replace(model, entry=model.entry.model_copy(update={"sampling": "fixed", "json_schema": False}))
+    fixed = replace(model, entry=model.entry.model_copy(update={"sampling": Sampling.FIXED, "json_schema": False}))
     _, call = calls(replace(stage(), model=fixed))[0]
     assert (call.params.temperature, call.params.top_p, call.schema_json) == (None, None, None)
 
@@ -132,10 +142,16 @@ def test_an_unusable_reply_makes_every_candidate_of_its_slot_a_state(
     failure = Failure("k", FailureKind.BAD_REQUEST, permanent=True, attempts=1, message="no such field")
     refused, empty = reply("k", "No.", Finish.REFUSED), reply("k", " ", Finish.EMPTY)
     cut = reply("k", '{"queries": [{"prompt": "a"}, {"prompt"', Finish.TRUNCATED)
-    states = {State.FAILED: failure, State.BLOCKED: refused, State.EMPTY: empty, State.UNREADABLE: cut}
+    states: dict[State, Outcome] = {
+        State.FAILED: failure,
+        State.BLOCKED: refused,
+        State.EMPTY: empty,
+        State.UNREADABLE: cut,
+    }
+    made = stage()
     for state, outcome in states.items():
-        for task in stage().tasks()[:3]:
-            row = stage().parse(task, outcome)
+        for task in made.tasks()[:3]:
+            row = made.parse(task, outcome)
             assert (row.state, row.prompt, row.reply_key) == (state, "", "k")
             assert row.reason
 

@@ -10,7 +10,7 @@ from itertools import combinations
 
 import pytest
 
-from hab_ray.calls import ChatCall, Failure, Finish, Reply
+from hab_ray.calls import ChatCall, Failure, Finish, Outcome, Reply
 from hab_ray.catalog import Model
 from hab_ray.config import Judge
 from hab_ray.errors import FailureKind
@@ -53,7 +53,7 @@ def call_of(stage: JudgeStage, task: VerdictTask) -> ChatCall:
     return call
 
 
-def verdict(stage: JudgeStage, task: VerdictTask, outcome: Reply | Failure) -> Verdict:
+def verdict(stage: JudgeStage, task: VerdictTask, outcome: Outcome) -> Verdict:
     found = stage.parse(task, outcome)
     assert isinstance(found, Verdict)
     return found
@@ -106,7 +106,7 @@ def test_what_is_no_verdict_is_a_state_and_no_score(judging: Callable[..., Judge
     stage, task = judging(), asked(DIMENSION, "x")
     good = '{"issues": []}'
     failure = Failure("k", FailureKind.TOO_LONG, permanent=True, attempts=1, message="too many tokens")
-    outcomes = {
+    outcomes: dict[State, Outcome] = {
         State.FAILED: failure,
         State.BLOCKED: reply("k", "I cannot judge this.", Finish.REFUSED),
         State.SUBSTITUTED: reply("k", good, model="a-cheaper-model"),

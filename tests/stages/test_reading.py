@@ -304,7 +304,23 @@ def _look_alikes(rng: random.Random, text: str, named: list[str]) -> str:
 
 
 def _other_members(rng: random.Random, text: str, named: list[str]) -> str:
-    odd: list[Any] = [" A", "A.", "a", "", "A, B", "AB", 1, 0.5, True, None, ["A"], [["B"]], {"letter": "A"}, "Ａ", "Z"]
+    odd: list[Any] = [
+        " A",
+        "A.",
+        "a",
+        "",
+        "A, B",
+        "AB",
+        1,
+        0.5,
+        True,
+        None,
+        ["A"],
+        [["B"]],
+        {"letter": "A"},
+        "\uff21",
+        "Z",
+    ]
     members: list[Any] = [*named, *rng.choices(odd, k=rng.randint(0, 2))]
     rng.shuffle(members)
     return json.dumps({"issues": members, "assessment": rng.choice(["ok", "ok", 3, None, ["x"]])})

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hab_ray.calls import ChatCall, Failure, Finish, Message, Params, Reply, Role
+from hab_ray.calls import ChatCall, Failure, Finish, Message, Outcome, Params, Reply, Role
 from hab_ray.catalog import Model
 from hab_ray.config import Subject
 from hab_ray.errors import FailureKind
@@ -104,7 +104,7 @@ def test_what_is_no_answer_is_a_state_with_its_reason(model: Model, reply: MakeR
     asking = stage(model)
     task = asking.tasks([TEST])[0]
     failure = Failure("k", FailureKind.BAD_REQUEST, permanent=True, attempts=1, message="unsupported value")
-    expected = [
+    expected: list[tuple[Outcome, State, str]] = [
         (failure, State.FAILED, "bad_request: unsupported value"),
         (reply("k", "", Finish.TRUNCATED), State.EMPTY, "cut before any visible text"),
         (reply("k", " \n", Finish.EMPTY), State.EMPTY, "no text in the reply"),

@@ -1,0 +1,70 @@
+"""From a sweep file and the command line's options to work that is ready to be planned or run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from hab_ray.config import Sweep, load_sweep
+from hab_ray.errors import ConfigError
+from hab_ray.preflight import Problem, available_only, preflight
+from hab_ray.resolve import resolve
+from hab_ray.resources import bundled
+from hab_ray.work import Work
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the command line says about a sweep; empty leaves the sweep file's word."""
+
+    model: Path | None = None
+    run: Path | None = None
+    store: Path | None = None
+    subjects: tuple[str, ...] = ()
+    judges: tuple[str, ...] = ()
+    available_only: bool = False
+
+    def changes(self) -> Mapping[str, Any]:
+        """The top-level keys of the sweep file that are replaced."""
+        given = {
+            "run": self.run and str(self.run),
+            "store": self.store and str(self.store),
+            "subjects": list(self.subjects),
+            "judges": list(self.judges),
+        }
+        return {key: value for key, value in given.items() if value}
+
+
+def prepare(path: Path, choices: Choices, now: datetime) -> tuple[Work, list[Problem]]:
+    """The work of a sweep file, and what stands in its way.
+
+    Raises:
+        ConfigError: the sweep cannot be resolved at all.
+    """
+    work = resolve(_sweep(path, choices), now)
+    problems = preflight(work, os.environ, now.date())
+    if not choices.available_only:
+        return work, problems
+    work = resolve(available_only(work.sweep, problems), now)
+    return work, preflight(work, os.environ, now.date())
+
+
+def _sweep(path: Path, choices: Choices) -> Sweep:
+    sweep = load_sweep(_found(path), choices.changes())
+    if choices.model is None:
+        return sweep
+    if not choices.model.is_file():
+        raise ConfigError(f"--model {choices.model}: there is no such file; give the path of a .gguf file")
+    return sweep.on_local_weights(choices.model.resolve())
+
+
+def _found(path: Path) -> Path:
+    """The file itself, else the sweep of this name that ships with the package."""
+    if path.exists() or path.parent != Path("jobs"):
+        return path
+    shipped = Path(str(bundled("jobs").joinpath(path.name)))
+    return shipped if shipped.is_file() else path

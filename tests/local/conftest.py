@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hab_ray.local import LocalServer, default_cache, pull
+
+CHAT = "smollm2-135m-instruct"
+
+
+@pytest.fixture(scope="session")
+def weights() -> Path:
+    return pull(CHAT, cache=default_cache())
+
+
+@pytest.fixture(scope="session")
+def server(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
+    folder = tmp_path_factory.mktemp("local-server")
+    with LocalServer.start(
+        {CHAT: weights}, ["wordllama"], log=folder / "log", pid_file=folder / "pid", slots=2
+    ) as running:
+        yield running

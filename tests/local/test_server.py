@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hab_ray.local import LocalError, LocalServer
+from hab_ray.local.chat import import_remedy
+from hab_ray.local.pidfile import PidFile, end_stale
+
+_PARENT = """
+import sys, time
+from pathlib import Path
+from hab_ray.local import LocalServer
+folder = Path(sys.argv[1])
+server = LocalServer.start({}, ["wordllama"], log=folder / "log", pid_file=folder / "pid")
+print(server.pid, flush=True)
+time.sleep(60)
+"""
+_WATCHED = """
+import sys, time
+sys.platform = "another"
+from hab_ray.local.tether import die_with
+die_with(int(sys.argv[1]))
+print(flush=True)
+time.sleep(60)
+"""
+_WATCHER = """
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1], str(os.getpid())], stdout=subprocess.PIPE)
+child.stdout.readline()
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def _start(folder: Path) -> LocalServer:
+    return LocalServer.start({}, ["wordllama"], log=folder / "log", pid_file=folder / "pid")
+
+
+def _gone(pid: int, within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def _kill_parent_of(code: str, *arguments: str) -> int:
+    """Run `code`, which prints the pid of a child, kill it without warning, and say the child's pid."""
+    parent = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    with parent.stdout:
+        child = int(parent.stdout.readline())
+        assert psutil.pid_exists(child)
+        parent.kill()
+        parent.wait()
+    return child
+
+
+def test_stop_ends_the_process_and_removes_the_pid_file(tmp_path: Path) -> None:
+    with _start(tmp_path) as server:
+        assert PidFile.model_validate_json((tmp_path / "pid").read_bytes()).pid == server.pid
+        assert urllib.request.urlopen(f"{server.url}/models").status == 200
+    assert not psutil.pid_exists(server.pid)
+    assert not (tmp_path / "pid").exists()
+    server.stop()
+
+
+def test_server_dies_with_a_killed_parent_and_the_next_start_works(tmp_path: Path) -> None:
+    child = _kill_parent_of(_PARENT, str(tmp_path))
+    assert _gone(child, within_s=5)
+    assert (tmp_path / "pid").exists()
+    with _start(tmp_path) as server:
+        assert server.pid != child
+
+
+def test_without_the_kernels_help_the_watch_ends_it() -> None:
+    assert _gone(_kill_parent_of(_WATCHER, _WATCHED), within_s=5)
+
+
+def test_a_parent_dead_before_the_tie_is_noticed() -> None:
+    command = [sys.executable, "-m", "hab_ray.local", "serve", "--embeddings=wordllama", "--parent=999999999"]
+    assert subprocess.run(command, timeout=20, check=False).returncode == 0
+
+
+def test_server_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
+    started: list[LocalServer] = []
+    thread = threading.Thread(target=lambda: started.append(_start(tmp_path)))
+    thread.start()
+    thread.join()
+    with started[0] as server:
+        time.sleep(0.3)
+        assert urllib.request.urlopen(f"{server.url}/models").status == 200
+
+
+def _sleeper(mark: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", mark])
+
+
+def test_stale_server_is_ended(tmp_path: Path) -> None:
+    stale = _sleeper("--mark=of-ours")
+    PidFile(pid=stale.pid, parent=999999999, mark="of-ours").write(tmp_path / "pid")
+    end_stale(tmp_path / "pid")
+    assert stale.wait(5) == -signal.SIGKILL
+    assert not (tmp_path / "pid").exists()
+
+
+def test_stranger_with_a_reused_pid_is_left_alone(tmp_path: Path) -> None:
+    stranger = _sleeper("--mark=of-theirs")
+    try:
+        PidFile(pid=stranger.pid, parent=999999999, mark="of-ours").write(tmp_path / "pid")
+        end_stale(tmp_path / "pid")
+        assert stranger.poll() is None
+        assert not (tmp_path / "pid").exists()
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_server_in_use_is_left_alone(tmp_path: Path) -> None:
+    with _start(tmp_path) as server:
+        with pytest.raises(LocalError, match=f"process {os.getpid()} is using .* {server.pid}"):
+            _start(tmp_path)
+        assert urllib.request.urlopen(f"{server.url}/models").status == 200
+
+
+@pytest.mark.parametrize("content", ["", "{}", "4711"])
+def test_damaged_pid_file_is_dropped(tmp_path: Path, content: str) -> None:
+    (tmp_path / "pid").write_text(content)
+    end_stale(tmp_path / "pid")
+    assert not (tmp_path / "pid").exists()
+
+
+def test_a_failed_start_shows_the_end_of_the_log(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF, but not really")
+    with pytest.raises(LocalError, match=r"died at its start(?s:.*)llama\.cpp cannot load .*broken\.gguf"):
+        LocalServer.start({"m": broken}, [], log=tmp_path / "log", pid_file=tmp_path / "pid")
+    assert not (tmp_path / "pid").exists()
+
+
+def test_a_slow_start_is_given_up(tmp_path: Path) -> None:
+    with pytest.raises(LocalError, match=r"not ready after 0\.01 s"):
+        LocalServer.start({}, ["wordllama"], log=tmp_path / "log", pid_file=tmp_path / "pid", timeout_s=0.01)
+    assert not (tmp_path / "pid").exists()
+
+
+def test_missing_libraries_name_their_packages() -> None:
+    libgomp = ImportError("libgomp.so.1: cannot open shared object file: No such file or directory")
+    assert "apt-get install libgomp1" in import_remedy(libgomp)
+    assert "pip install 'hab-ray[local]'" in import_remedy(ModuleNotFoundError("No module named 'xllamacpp'"))

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hab_ray.local import LocalError, default_cache, embedding_weights, find, known_weights, sha256_of
+from hab_ray.local.weights import place
+
+
+def test_importing_the_package_loads_no_engine() -> None:
+    code = "import hab_ray.local, sys; print({'xllamacpp', 'wordllama', 'numpy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_every_known_weight_has_its_own_file() -> None:
+    files = [weights.file for weights in known_weights().values()]
+    assert len(set(files)) == len(files) > 0
+
+
+def test_cache_folder_is_named_by_the_environment() -> None:
+    assert default_cache({"HAB_CACHE": "/somewhere"}) == Path("/somewhere/weights")
+    assert default_cache({}).parts[-2:] == ("hab_ray", "weights")
+
+
+def test_weights_not_pulled_name_the_command(tmp_path: Path) -> None:
+    with pytest.raises(LocalError, match=r"python -m hab_ray\.local pull smollm2-135m-instruct"):
+        find("smollm2-135m-instruct", tmp_path)
+
+
+def test_find_takes_a_file_where_it_lies(tmp_path: Path) -> None:
+    own = tmp_path / "own.gguf"
+    own.write_bytes(b"GGUF")
+    assert find(str(own), tmp_path / "cache") == own
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nope", "no known weights. Name one of smollm2-135m-instruct"),
+        ("hf:owner/file.gguf", "write hf:<owner>/<repo>/<file>.gguf"),
+        ("hf:owner/repo/../../outside.gguf", "write hf:"),
+        ("hf:../../outside.gguf", "write hf:"),
+    ],
+)
+def test_bad_names_are_explained(name: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(LocalError, match=message):
+        place(name, tmp_path)
+
+
+def test_only_wordllama_embeds() -> None:
+    assert embedding_weights("wordllama").is_file()
+    with pytest.raises(LocalError, match="only local embedding model is wordllama"):
+        embedding_weights("nope")
+
+
+def test_hash_follows_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.gguf"
+    path.write_bytes(b"one")
+    assert sha256_of(path) == hashlib.sha256(b"one").hexdigest()
+    path.write_bytes(b"three")
+    assert sha256_of(path) == hashlib.sha256(b"three").hexdigest()
+
+
+def test_hash_is_remembered_beside_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.gguf"
+    path.write_bytes(b"one")
+    before = sha256_of(path)
+    stat = path.stat()
+    path.write_bytes(b"two")
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert sha256_of(path) == before, "same size and time: the note is believed"
+
+
+def test_damaged_note_is_computed_again(tmp_path: Path) -> None:
+    path = tmp_path / "a.gguf"
+    path.write_bytes(b"one")
+    (tmp_path / "a.gguf.sha256.json").write_text("{")
+    assert sha256_of(path) == hashlib.sha256(b"one").hexdigest()

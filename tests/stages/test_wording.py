@@ -1,0 +1,41 @@
+"""The prompts' templates, and those a sweep brings with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hab_ray.errors import ConfigError
+from hab_ray.resources import bundled
+from hab_ray.stages.wording import Prompts, fence, load_prompts
+
+
+def test_a_folder_without_prompts_has_the_built_in_ones(tmp_path: Path, prompts: Prompts) -> None:
+    assert load_prompts(tmp_path).sha256 == load_prompts(None).sha256 == prompts.sha256
+
+
+def test_a_folders_own_prompts_go_before_and_have_another_hash(tmp_path: Path, prompts: Prompts) -> None:
+    own = yaml.safe_load(bundled("rubrics").joinpath("prompts.yaml").read_text(encoding="utf-8"))
+    own["judge"]["user"] += " Be strict."
+    (tmp_path / "prompts.yaml").write_text(yaml.safe_dump(own), encoding="utf-8")
+    found = load_prompts(tmp_path)
+    assert found.judge.user.endswith(" Be strict.")
+    assert found.sha256 != prompts.sha256
+
+
+BAD = ["", "[]", "version: 1", "version: [", "version: 1\nvalidate: {system: a, usr: b}"]
+HALVES = "{system: a, user: '{{ fence(x'}"
+
+
+@pytest.mark.parametrize("text", [*BAD, f"version: 1\ngenerate: {HALVES}\nvalidate: {HALVES}\njudge: {HALVES}"])
+def test_what_is_no_prompts_file_is_named(text: str, tmp_path: Path) -> None:
+    (tmp_path / "prompts.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"prompts\.yaml: not a prompts file"):
+        load_prompts(tmp_path)
+
+
+def test_a_fence_depends_on_its_text_alone() -> None:
+    assert fence("A", "text") == fence("A", "text")
+    assert fence("A", "text").splitlines()[0] != fence("A", "other").splitlines()[0]

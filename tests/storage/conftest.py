@@ -1,0 +1,42 @@
+"""What the tests of storage share: replies and failures made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from hab_ray.calls import Failure, Finish, Reply, Usage
+from hab_ray.errors import FailureKind
+
+
+@pytest.fixture(scope="session")
+def reply() -> Callable[..., Reply]:
+    """Makes the reply for a key, with any other field changed."""
+
+    def make(key: str, **changes: Any) -> Reply:
+        fields: dict[str, Any] = {
+            "finish": Finish.OK,
+            "usage": Usage(10, 4, 2, 20, 5),
+            "cost_nanousd": 1_250,
+            "model_reported": "m-2026",
+            "served_by": "fp_1",
+            "body_sha256": "ab" * 32,
+            "at": datetime(2026, 11, 21, 9, 30, 0, 123456, UTC),
+            "text": f"answer to {key}",
+        }
+        return Reply(key, **fields | changes)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def failure() -> Callable[..., Failure]:
+    """Makes a permanent failure for a key."""
+
+    def make(key: str, message: str = "too long") -> Failure:
+        return Failure(key, FailureKind.TOO_LONG, permanent=True, attempts=3, message=message, cost_nanousd=7)
+
+    return make

@@ -1,0 +1,168 @@
+"""The primitives: whole files or none, and exactly one winner, whoever crashes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+from threading import Barrier, Event, Thread
+
+import pytest
+
+from hab_ray.storage.folder import LocalFolder, open_folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> LocalFolder:
+    return LocalFolder(tmp_path / "store")
+
+
+def test_what_is_put_is_listed_got_and_deleted(folder: LocalFolder) -> None:
+    assert folder.list() == []
+    folder.put("b/2.json", b"two")
+    folder.put("b/1.json", b"one")
+    folder.put("bb/c/3.json", b"")
+    assert folder.list() == ["b/1.json", "b/2.json", "bb/c/3.json"]
+    assert folder.list("b") == ["b/1.json", "b/2.json"]
+    assert folder.list("nothing/here") == []
+    assert (folder.get("b/2.json"), folder.get("bb/c/3.json")) == (b"two", b"")
+    folder.put("b/2.json", b"other")
+    assert folder.get("b/2.json") == b"other"
+    folder.delete("b/2.json")
+    folder.delete("b/2.json")
+    assert folder.list("b") == ["b/1.json"]
+    with pytest.raises(FileNotFoundError):
+        folder.get("b/2.json")
+
+
+def test_put_new_fails_where_the_name_exists_and_leaves_it_as_it_is(folder: LocalFolder) -> None:
+    folder.put_new("lease/1.json", b"first")
+    with pytest.raises(FileExistsError):
+        folder.put_new("lease/1.json", b"second")
+    assert folder.get("lease/1.json") == b"first"
+    assert [path.name for path in (folder.root / "lease").iterdir()] == ["1.json"]
+
+
+def test_of_eight_writers_of_a_new_name_exactly_one_wins(folder: LocalFolder) -> None:
+    start = Barrier(8)
+
+    def write(number: int) -> list[int]:
+        won = []
+        for round_ in range(25):
+            start.wait()
+            try:
+                folder.put_new(f"events/{round_}", b"%d" % number * 5000)
+                won.append(round_)
+            except FileExistsError:
+                pass
+        return won
+
+    with ThreadPoolExecutor(8) as threads:
+        won = list(threads.map(write, range(8)))
+    assert sorted(round_ for rounds in won for round_ in rounds) == list(range(25))
+    for number, rounds in enumerate(won):
+        for round_ in rounds:
+            assert folder.get(f"events/{round_}") == b"%d" % number * 5000
+
+
+def test_a_reader_never_sees_a_part_of_a_replaced_file(folder: LocalFolder) -> None:
+    contents = {bytes([letter]) * (200_000 + letter) for letter in b"abc"}
+    folder.put("view", next(iter(contents)))
+    done, odd = Event(), []
+
+    def read() -> None:
+        while not done.is_set():
+            found = folder.get("view")
+            if found not in contents:
+                odd.append(len(found))
+
+    reader = Thread(target=read)
+    reader.start()
+    try:
+        for _ in range(20):
+            for content in contents:
+                folder.put("view", content)
+    finally:
+        done.set()
+        reader.join()
+    assert odd == []
+    assert folder.list() == ["view"]
+
+
+CRASH = """
+import os, sys
+from hab_ray.storage.folder import open_folder
+os.fsync = lambda handle: os._exit(9)
+getattr(open_folder(sys.argv[1]), sys.argv[2])("a/name", b"half")
+"""
+
+
+@pytest.mark.parametrize("verb", ["put", "put_new"])
+def test_what_a_crashed_writer_left_aside_is_not_listed(verb: str, folder: LocalFolder) -> None:
+    done = subprocess.run([sys.executable, "-c", CRASH, str(folder.root), verb], check=False)
+    assert done.returncode == 9
+    assert len(list((folder.root / "a").iterdir())) == 1
+    assert folder.list() == []
+    folder.put_new("a/name", b"whole")
+    assert folder.list() == ["a/name"]
+
+
+WRITE_ON = """
+import itertools, os, sys
+from hashlib import sha256
+from hab_ray.storage.folder import open_folder
+folder = open_folder(sys.argv[1])
+for number in itertools.count():
+    body = os.urandom(30_000)
+    name = f"{number % 7}/{number}"
+    (folder.put_new if number % 2 else folder.put)(name, sha256(body).digest() + body)
+    folder.put("latest", sha256(body).digest() + body)
+    print(name, flush=True)
+"""
+
+
+@pytest.mark.parametrize("puts", [3, 40])
+def test_a_process_killed_while_it_writes_leaves_whole_files_only(puts: int, folder: LocalFolder) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITE_ON, str(folder.root)], stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout
+        told = [writer.stdout.readline().strip() for _ in range(puts)]
+        writer.kill()
+    names = folder.list()
+    assert {*told, "latest"} <= set(names)
+    for name in names:
+        data = folder.get(name)
+        assert sha256(data[32:]).digest() == data[:32]
+
+
+def test_a_folder_is_opened_by_an_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = open_folder("store")
+    folder.put("x", b"1")
+    monkeypatch.chdir("/")
+    assert folder.get("x") == b"1"
+
+
+def test_a_failed_write_leaves_nothing_behind(folder: LocalFolder, full_disk: Callable[[], None]) -> None:
+    folder.put("name", b"old")
+    full_disk()
+    for write in (folder.put, folder.put_new):
+        with pytest.raises(OSError, match="No space left"):
+            write("name", b"new")
+    assert folder.get("name") == b"old"
+    assert [path.name for path in folder.root.iterdir()] == ["name"]
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    def fill() -> None:
+        def fails(handle: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("os.fsync", fails)
+
+    return fill

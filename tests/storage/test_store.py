@@ -1,0 +1,309 @@
+"""What was paid for is found again: by key, whole, whoever crashed or tidied up in between."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hab_ray.calls import Failure, Finish, Outcome, Reply, Usage, clean_text
+from hab_ray.errors import DamagedFile, FailureKind
+from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.store import COMPACT_FROM_FILES, Shelf, Store, StoreWriter
+
+MakeReply = Callable[..., Reply]
+MakeFailure = Callable[..., Failure]
+MODEL = "openai/gpt-4.1"
+COUNT = st.integers(0, 2**62)
+TEXT = (
+    st.text()
+    | st.text(alphabet=st.characters(categories=["Cs"]))
+    | st.sampled_from(["", "a\u2028b\r\n\x00", "é" * 5000])
+)
+REPLIES = st.builds(
+    Reply,
+    key=st.text("0123456789abcdef", min_size=64, max_size=64),
+    finish=st.sampled_from(Finish),
+    usage=st.builds(Usage, COUNT, COUNT, COUNT, COUNT, COUNT),
+    cost_nanousd=COUNT,
+    model_reported=TEXT,
+    served_by=TEXT,
+    body_sha256=st.text("0123456789abcdef"),
+    at=st.datetimes(datetime(1970, 1, 1), datetime(2260, 1, 1), timezones=st.just(UTC)),
+    text=TEXT,
+    vector=st.binary(max_size=64),
+)
+FAILURES = st.builds(
+    Failure,
+    key=st.text("0123456789abcdef", min_size=64, max_size=64),
+    kind=st.sampled_from(FailureKind),
+    permanent=st.just(True),
+    attempts=st.integers(1, 99),
+    message=TEXT,
+    cost_nanousd=COUNT,
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> LocalFolder:
+    return LocalFolder(tmp_path / "store")
+
+
+def write(folder: LocalFolder, *outcomes: Outcome, epoch: int = 1, writer: str = "w", model: str = MODEL) -> None:
+    """One file a shelf, as a lane writes."""
+    store_writer = StoreWriter(folder, epoch, writer)
+    for outcome in outcomes:
+        store_writer.add(model, outcome)
+    store_writer.flush()
+
+
+def write_files(folder: LocalFolder, replies: Sequence[Reply], writer: str = "w") -> None:
+    """One file a reply."""
+    store_writer = StoreWriter(folder, 1, writer)
+    for reply in replies:
+        store_writer.add(MODEL, reply)
+        store_writer.flush()
+
+
+def refreshed(folder: LocalFolder, failures_since: int = 0) -> Store:
+    store = Store(folder, failures_since)
+    store.refresh(MODEL)
+    return store
+
+
+def by_key(*outcomes: Outcome) -> dict[str, Outcome]:
+    return {outcome.key: outcome for outcome in outcomes}
+
+
+def everything(store: Store) -> dict[str, Outcome]:
+    return store.read(MODEL, sorted(store.keys(MODEL)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(REPLIES | FAILURES, unique_by=lambda outcome: outcome.key, max_size=8))
+def test_every_field_comes_back_as_it_went_in(outcomes: list[Outcome]) -> None:
+    with tempfile.TemporaryDirectory() as path:
+        write(LocalFolder(Path(path)), *outcomes)
+        found = everything(refreshed(LocalFolder(Path(path))))
+    assert found == by_key(*map(cleaned, outcomes))
+
+
+def cleaned(outcome: Outcome) -> Outcome:
+    """Lone surrogates, which UTF-8 has no bytes for, are the one thing that changes."""
+    if isinstance(outcome, Failure):
+        return replace(outcome, message=clean_text(outcome.message))
+    return replace(
+        outcome,
+        text=clean_text(outcome.text),
+        model_reported=clean_text(outcome.model_reported),
+        served_by=clean_text(outcome.served_by),
+    )
+
+
+def test_each_kind_has_its_shelf_and_each_model_its_folder(
+    folder: LocalFolder, reply: MakeReply, failure: MakeFailure
+) -> None:
+    writer = StoreWriter(folder, 7, "openai-123")
+    writer.add(MODEL, reply("a"))
+    writer.add(MODEL, reply("b", vector=b"\0" * 8, text=""))
+    writer.add(MODEL, failure("c"))
+    writer.add("gpt-4o", reply("d"))
+    assert (writer.waiting, folder.list()) == (4, [])
+    writer.flush()
+    assert writer.waiting == 0
+    parents = [name.rpartition("/")[0] for name in folder.list()]
+    assert [parent.partition("/")[0] for parent in parents] == ["embeddings", "failures", "replies", "replies"]
+    assert "replies/gpt-4o" in parents
+    assert len(set(parents)) == 4
+    assert all(name.rpartition("/")[2].startswith("wal-000007-openai-123.") for name in folder.list())
+    writer.flush()
+    assert len(folder.list()) == 4
+    assert refreshed(folder).keys(MODEL) == {"a", "b", "c"}
+
+
+def test_only_the_keys_asked_for_come_and_unknown_ones_do_not(folder: LocalFolder, reply: MakeReply) -> None:
+    write(folder, *(reply(key) for key in "abcdef"))
+    store = refreshed(folder)
+    assert store.read(MODEL, ["e", "x", "b", "e"]) == {"e": reply("e"), "b": reply("b")}
+    assert store.read("another", ["a"]) == {}
+
+
+def test_a_refresh_takes_in_what_came_since(folder: LocalFolder, reply: MakeReply) -> None:
+    store = refreshed(folder)
+    assert store.keys(MODEL) == set()
+    write(folder, reply("a"))
+    assert store.read(MODEL, ["a"]) == {}
+    store.refresh(MODEL)
+    assert store.read(MODEL, ["a"]) == {"a": reply("a")}
+
+
+def test_a_reply_goes_before_a_failure(folder: LocalFolder, reply: MakeReply, failure: MakeFailure) -> None:
+    write(folder, failure("a"), failure("b"), epoch=1)
+    write(folder, reply("a"), reply("v", vector=b"\0" * 4), epoch=2)
+    write(folder, failure("a"), failure("v"), epoch=3)
+    found = everything(refreshed(folder))
+    assert (found["a"], found["b"], found["v"].key) == (reply("a"), failure("b"), "v")
+    assert isinstance(found["v"], Reply)
+
+
+def test_failures_of_earlier_epochs_can_be_hidden(folder: LocalFolder, reply: MakeReply, failure: MakeFailure) -> None:
+    write(folder, failure("old"), reply("paid"), epoch=9)
+    write(folder, failure("new"), epoch=10)
+    assert refreshed(folder, failures_since=10).keys(MODEL) == {"new", "paid"}
+    assert refreshed(folder, failures_since=9).keys(MODEL) == {"old", "new", "paid"}
+    assert refreshed(folder).keys(MODEL) == {"old", "new", "paid"}
+
+
+def test_compaction_makes_one_file_of_many_and_keeps_every_reply(
+    folder: LocalFolder, reply: MakeReply, failure: MakeFailure
+) -> None:
+    replies = [reply(f"{n:02d}") for n in range(COMPACT_FROM_FILES)]
+    write_files(folder, replies)
+    write(folder, failure("f"))
+    store = refreshed(folder)
+    store.compact(MODEL, 1)
+    (part, *_) = folder.list("replies")
+    assert [name.rpartition(".")[2] for name in folder.list("replies")] == ["parquet"]
+    for reader in (store, refreshed(folder)):
+        assert everything(reader) == by_key(*replies, failure("f"))
+    more = [reply(f"x{n:02d}", vector=b"\0" * 4 * (n % 2)) for n in range(2 * COMPACT_FROM_FILES)]
+    write_files(folder, more, writer="later")
+    refreshed(folder).compact(MODEL, 2)
+    assert part in folder.list()
+    assert [len(folder.list(shelf)) for shelf in ("replies", "embeddings", "failures")] == [2, 1, 1]
+    assert everything(refreshed(folder)) == by_key(*replies, *more, failure("f"))
+
+
+def test_few_files_stay_as_they_are(folder: LocalFolder, reply: MakeReply) -> None:
+    write_files(folder, [reply(f"{n}") for n in range(COMPACT_FROM_FILES - 1)])
+    before = folder.list()
+    refreshed(folder).compact(MODEL, 1)
+    assert folder.list() == before
+
+
+def test_a_store_that_compacts_before_it_ever_looked_reads_all_the_same(folder: LocalFolder, reply: MakeReply) -> None:
+    replies = [reply(f"{n:02d}") for n in range(20)]
+    write_files(folder, replies)
+    store = Store(folder)
+    store.compact(MODEL, 1)
+    assert everything(store) == by_key(*replies)
+
+
+class Crash(Exception):
+    pass
+
+
+class Crashing(LocalFolder):
+    """A folder whose process dies at the n-th deletion."""
+
+    def __init__(self, root: Path, deletions: int) -> None:
+        super().__init__(root)
+        self.left = deletions
+
+    def delete(self, name: str) -> None:
+        if not self.left:
+            raise Crash
+        self.left -= 1
+        super().delete(name)
+
+
+@pytest.mark.parametrize("deletions", [0, 1, 5, 19])
+def test_a_compaction_that_is_interrupted_loses_nothing(deletions: int, folder: LocalFolder, reply: MakeReply) -> None:
+    replies = [reply(f"{n:02d}") for n in range(20)]
+    write_files(folder, replies)
+    old = refreshed(folder)
+    with pytest.raises(Crash):
+        refreshed(Crashing(folder.root, deletions)).compact(MODEL, 1)
+    assert len(folder.list()) == 1 + 20 - deletions
+    expected = by_key(*replies)
+    assert everything(old) == everything(refreshed(folder)) == expected
+    write_files(folder, replies[:3], writer="again")
+    refreshed(folder).compact(MODEL, 2)
+    assert everything(refreshed(folder)) == expected
+
+
+def test_a_reader_that_looked_before_a_compaction_finds_its_rows_in_the_part(
+    folder: LocalFolder, reply: MakeReply
+) -> None:
+    replies = [reply(f"{n:02d}") for n in range(20)]
+    write_files(folder, replies)
+    early, late = refreshed(folder), refreshed(folder)
+    late.compact(MODEL, 1)
+    assert early.read(MODEL, ["03", "17", "none"]) == {"03": reply("03"), "17": reply("17")}
+    assert everything(early) == by_key(*replies)
+
+
+class Overtaken(LocalFolder):
+    """A folder that another process compacts right after the first listing."""
+
+    overtaken = False
+
+    def list(self, prefix: str = "") -> Sequence[str]:
+        names = super().list(prefix)
+        if names and not self.overtaken:
+            self.overtaken = True
+            refreshed(LocalFolder(self.root)).compact(MODEL, 1)
+        return names
+
+
+def test_a_refresh_that_is_overtaken_by_a_compaction_misses_nothing(folder: LocalFolder, reply: MakeReply) -> None:
+    replies = [reply(f"{n:02d}") for n in range(20)]
+    write_files(folder, replies)
+    store = refreshed(Overtaken(folder.root))
+    assert everything(store) == by_key(*replies)
+
+
+def test_a_file_removed_by_hand_leaves_its_calls_open(folder: LocalFolder, reply: MakeReply) -> None:
+    write_files(folder, [reply("a"), reply("b")])
+    store = refreshed(folder)
+    folder.delete(folder.list()[0])
+    assert store.read(MODEL, ["a", "b"]) == {"b": reply("b")}
+
+
+def test_what_is_written_during_a_compaction_stays(folder: LocalFolder, reply: MakeReply) -> None:
+    write_files(folder, [reply(f"{n:02d}") for n in range(10)])
+    late = reply("late")
+
+    class Busy(LocalFolder):
+        def put_new(self, name: str, data: bytes) -> None:
+            if name.endswith(".parquet"):
+                write(folder, late, writer="another")
+            super().put_new(name, data)
+
+    refreshed(Busy(folder.root)).compact(MODEL, 1)
+    assert refreshed(folder).read(MODEL, ["late", "03"]) == {"late": late, "03": reply("03")}
+
+
+@pytest.mark.parametrize("ending", ["arrow", "parquet"])
+def test_a_damaged_file_is_named(ending: str, folder: LocalFolder, reply: MakeReply) -> None:
+    write_files(folder, [reply(f"{n:02d}") for n in range(10)])
+    store = refreshed(folder)
+    if ending == "parquet":
+        store.compact(MODEL, 1)
+    name = folder.list(Shelf.REPLIES)[-1]
+    whole = folder.get(name)
+    for cut in [*range(0, len(whole), 97), len(whole) - 8, len(whole) - 1]:
+        folder.put(name, whole[:cut])
+        with pytest.raises(DamagedFile, match=name):
+            refreshed(folder)
+    folder.put(name, b"\xff" * 4 + whole[4:-8] + whole[:8])
+    with pytest.raises(DamagedFile, match=name):
+        store.read(MODEL, ["09"])
+
+
+def test_bytes_that_would_lead_arrow_out_of_bounds_are_damage_too(folder: LocalFolder, reply: MakeReply) -> None:
+    """Reading such a file without a check ended the process with a segmentation fault."""
+    write(folder, *(reply(f"{n:02d}") for n in range(10)))
+    name = folder.list()[0]
+    whole = folder.get(name)
+    key_offsets = b"".join((2 * n).to_bytes(4, "little") for n in range(11))
+    assert key_offsets in whole
+    folder.put(name, whole.replace(key_offsets, key_offsets[:-4] + b"\xff\xff\xff\x7f", 1))
+    with pytest.raises(DamagedFile, match=name):
+        refreshed(folder)

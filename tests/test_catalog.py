@@ -1,0 +1,168 @@
+"""The catalogue: models by name, by provider and by file; names as folders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hab_ray.calls import Params
+from hab_ray.catalog import (
+    Catalog,
+    Limits,
+    Model,
+    ModelEntry,
+    Protocol,
+    ProviderEntry,
+    Purpose,
+    Sampling,
+    Thinking,
+    UsdPrice,
+    accepted,
+    folder_name,
+    load_catalog,
+)
+from hab_ray.errors import ConfigError
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    """The shipped one and a lab's own endpoint."""
+    lab = {
+        "kind": "openai",
+        "url": "http://lab:8000/v1",
+        "limits": {"concurrent": 8},
+        "price": {"input": 1},
+        "models": {
+            "emb": {"purpose": "embedding", "price": {"input": 0.02}, "limits": {"concurrent": 2}},
+            "org/deep": {"sampling": "fixed"},
+        },
+    }
+    return load_catalog().extended({"lab": ProviderEntry.model_validate(lab)})
+
+
+def test_the_shipped_catalogue_holds_together() -> None:
+    catalog = load_catalog()
+    for name, entry in catalog.models.items():
+        assert entry.provider in catalog.providers, name
+        assert catalog.find(name).wire == entry.wire
+    assert all(p.serve or (p.url and p.key_env) for p in catalog.providers.values())
+
+
+def test_a_model_is_found_by_its_name(catalog: Catalog) -> None:
+    entry = catalog.find("smollm2-135m")
+    assert (entry.provider, entry.wire, entry.purpose) == ("local", "smollm2-135m", Purpose.CHAT)
+    assert entry.limits == catalog.providers["local"].limits
+    assert entry.price == UsdPrice(input=0)
+    assert catalog.find("wordllama").purpose is Purpose.EMBEDDING
+
+
+def test_a_model_is_found_at_a_provider_with_the_providers_limits_and_price(catalog: Catalog) -> None:
+    entry = catalog.find("lab/some-model")
+    assert (entry.provider, entry.wire, entry.sampling) == ("lab", "some-model", Sampling.BOTH)
+    assert (entry.limits, entry.price) == (Limits(concurrent=8), UsdPrice(input=1))
+
+
+def test_what_a_provider_says_of_its_model_holds(catalog: Catalog) -> None:
+    entry = catalog.find("lab/emb")
+    assert (entry.purpose, entry.price, entry.limits) == (
+        Purpose.EMBEDDING,
+        UsdPrice(input=0.02),
+        Limits(concurrent=2),
+    )
+    assert catalog.find("lab/org/deep").wire == "org/deep"
+    assert catalog.find("lab/org/deep").sampling is Sampling.FIXED
+
+
+@pytest.mark.parametrize("path", ["x.gguf", "models/x.gguf", "/data/models/x.gguf"])
+def test_a_served_provider_takes_a_file_of_weights(path: str, catalog: Catalog) -> None:
+    entry = catalog.find(f"local/{path}")
+    assert (entry.provider, entry.wire, entry.weights) == ("local", "x", path)
+    assert entry.price == UsdPrice(input=0)
+    assert catalog.find("lab/x.gguf").wire == "x.gguf"
+
+
+@pytest.mark.parametrize("name", ["gpt-99", "nowhere/model", "lab/", "/model", "", "lab"])
+def test_an_unknown_model_is_named_with_what_is_known(name: str, catalog: Catalog) -> None:
+    with pytest.raises(ConfigError) as told:
+        catalog.find(name)
+    assert f"unknown model {name!r}" in str(told.value)
+    assert "lab, local" in str(told.value)
+
+
+def test_a_sweeps_provider_replaces_one_of_the_same_name() -> None:
+    mine = ProviderEntry(kind=Protocol.OPENAI, url="http://mine/v1")
+    changed = load_catalog().extended({"openai": mine})
+    assert changed.providers["openai"] == mine
+    assert load_catalog().providers["openai"].url == "https://api.openai.com/v1"
+    assert changed.sha256 != load_catalog().sha256
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "taken"),
+    [
+        ({}, Params(5, 0.5, 0.9)),
+        ({"sampling": Sampling.TEMPERATURE}, Params(5, 0.5)),
+        ({"sampling": Sampling.FIXED}, Params(5)),
+        ({"thinking": Thinking.OPTIONAL}, Params(5, 0.5, 0.9, "low")),
+        ({"thinking": Thinking.ALWAYS, "sampling": Sampling.FIXED}, Params(5, effort="low")),
+    ],
+)
+def test_a_model_is_sent_only_what_it_takes(capabilities: dict[str, Any], taken: Params) -> None:
+    entry = ModelEntry(provider="p", wire="w", **capabilities)
+    assert accepted(entry, Params(5, 0.5, 0.9, "low")) == taken
+    assert accepted(entry, Params(5)) == Params(5)
+
+
+@pytest.mark.parametrize(
+    ("reports", "name", "own"),
+    [
+        (None, "anything", True),
+        ((), "w", True),
+        ((), "w-2026-01-01", False),
+        (("w-2026-01-01",), "w-2026-01-01", True),
+        (("w-2026-01-01",), "w", True),
+        (("w-2026-01-01",), "w-2026-01-02", False),
+        ((), "", False),
+    ],
+)
+def test_which_names_are_the_models_own(reports: tuple[str, ...] | None, name: str, own: bool) -> None:
+    assert Model("m", ModelEntry(provider="p", wire="w", reports=reports)).is_itself(name) is own
+
+
+@pytest.mark.parametrize("name", ["gpt-4.1", "a", "0", "claude-3-5-sonnet-20241022", "x" * 64])
+def test_a_plain_name_is_its_own_folder(name: str) -> None:
+    assert folder_name(name) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "slug"),
+    [
+        ("meta-llama/Llama-3 70B", "meta-llama-llama-3-70b-"),
+        ("../../etc/passwd", "etc-passwd-"),
+        ("..", "x-"),
+        (".hidden", "hidden-"),
+        ("GPT-4", "gpt-4-"),
+        ("模型", "x-"),
+        ("x" * 65, "x" * 50 + "-"),
+        ("", "x-"),
+    ],
+)
+def test_any_other_name_becomes_a_slug_and_a_hash(name: str, slug: str) -> None:
+    assert folder_name(name).startswith(slug)
+    assert len(folder_name(name)) == len(slug) + 8
+
+
+def test_names_that_look_alike_have_folders_of_their_own() -> None:
+    names = ["gpt-4", "GPT-4", "gpt 4", "gpt/4", "Gpt-4", "gpt-4 "]
+    assert len({folder_name(name).casefold() for name in names}) == len(names)
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"])))
+def test_every_folder_is_plain(name: str) -> None:
+    folder = folder_name(name)
+    assert 1 <= len(folder) <= 64
+    assert folder[0].isalnum()
+    assert set(folder) <= set("abcdefghijklmnopqrstuvwxyz0123456789._-")
