@@ -65,6 +65,11 @@ class Desk:
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def whole_environment(self) -> dict[str, str]:
+        """What `hab` finds in its environment."""
+        return dict(os.environ) | self.environment
+
     def sweep(self, name: str, url: str, **changes: Any) -> Path:
         """A small sweep of all dimensions against a simulator, with top-level keys changed."""
         limits = {"concurrent": 8, "patience_s": 4, "timeout_s": 20}
@@ -96,7 +101,7 @@ class Desk:
         return subprocess.Popen(
             [sys.executable, "-m", "hab_ray.cli", *map(str, arguments)],
             cwd=self.folder,
-            env=os.environ | self.environment,
+            env=self.whole_environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,

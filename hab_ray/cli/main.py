@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -181,7 +182,13 @@ def version_command() -> None:
     console.print(__version__)
 
 
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def main() -> None:
-    """The entry point of the console script."""
+    """The entry point of the console script. SIGTERM ends a run as Ctrl-C does: what was paid for is kept."""
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, _interrupt)
     sys.exit(app())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ def ray_session(verbose: bool = False) -> Iterator[None]:
     from ray.data import DataContext
 
     level = logging.INFO if verbose else logging.ERROR
+    on_sigterm = signal.getsignal(signal.SIGTERM)
     with warnings.catch_warnings():
         warnings.simplefilter("default" if verbose else "ignore")
         ray.init(
@@ -42,6 +44,7 @@ def ray_session(verbose: bool = False) -> Iterator[None]:
             logging_level=level,
             configure_logging=verbose,
         )
+    signal.signal(signal.SIGTERM, on_sigterm)  # Ray replaces it by its own
     context = DataContext.get_current()
     context.enable_progress_bars = verbose
     context.print_on_execution_start = verbose

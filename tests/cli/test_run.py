@@ -156,7 +156,10 @@ def test_a_server_that_dies_half_way_leaves_named_rows_and_the_rest_is_asked_lat
 
 
 @pytest.mark.timeout(280)
-def test_ctrl_c_keeps_what_was_paid_for(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_keeps_what_was_paid_for(
+    cluster_desk: Desk, vendor: Callable[..., Vendor], how: signal.Signals
+) -> None:
     sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
     settings: dict[str, Any] = {"tests": "seeds", "generate": None, "validate": None, "select": None}
     sweep = cluster_desk.sweep("stopped", sim.url, **settings)
@@ -164,7 +167,7 @@ def test_ctrl_c_keeps_what_was_paid_for(cluster_desk: Desk, vendor: Callable[...
     deadline = time.monotonic() + 90
     while sim.received("alpha") < 20 and time.monotonic() < deadline:
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(how)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130, output
     assert "the same command goes on" in output

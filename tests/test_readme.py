@@ -1,0 +1,109 @@
+"""Every command of the README, run or shown to be run by another test or by .ci/run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hab_ray.local import default_cache, pull
+from tests.conftest import Desk, Vendor
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ELSEWHERE = {
+    "make demo": ".ci/run",
+    "make test": ".ci/run",
+    "ray job submit": "test_the_entry_point_of_a_ray_job",
+}
+HERE = {
+    "hab run first.yaml",
+    "hab status runs/first",
+    "hab report runs/first",
+    ".venv/bin/hab run jobs/demo.yaml --model PATH.gguf",
+    "hab rubric check",
+    "hab rubric check my_rubrics",
+    "hab local pull smollm2-135m-instruct",
+    "hab plan jobs/frontier.yaml",
+    "hab run jobs/quick.yaml --subject MODEL --judge MODEL",
+}
+
+
+def commands() -> list[str]:
+    """What stands in the README's shell blocks, without comments."""
+    blocks = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    lines = (line.split("#")[0].strip() for block in blocks for line in block.splitlines())
+    return [line for line in lines if line]
+
+
+def sweep_in_readme(name: str) -> str:
+    blocks = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
+    return next(block for block in blocks if block.startswith(f"name: {name}"))
+
+
+def test_every_command_of_the_readme_is_run_somewhere() -> None:
+    for command in commands():
+        elsewhere = [place for start, place in ELSEWHERE.items() if command.startswith(start)]
+        assert command in HERE or elsewhere, f"README.md: {command!r} is run by no test"
+    ci = (ROOT / ".ci/run").read_text()
+    assert "make demo" in ci and "make test" in ci
+
+
+@pytest.mark.timeout(290)
+def test_the_first_sweep_of_the_readme_runs_on_a_real_model(cluster_desk: Desk) -> None:
+    (cluster_desk.folder / "first.yaml").write_text(sweep_in_readme("first"))
+    done = cluster_desk.hab(*shlex.split("run first.yaml"))
+    assert done.returncode == 0, done.stdout
+    assert "measure nothing" in done.stdout
+    status = cluster_desk.hab(*shlex.split("status runs/first"))
+    assert status.returncode == 0 and "respond  smollm2-135m  12" in re.sub(r" +", "  ", status.stdout)
+    report = cluster_desk.hab(*shlex.split("report runs/first"))
+    assert report.returncode == 0 and "smollm2-135m" in report.stdout
+    again = cluster_desk.hab(*shlex.split("run first.yaml"))
+    assert again.returncode == 0 and "0 calls sent" in again.stdout
+
+
+def test_the_commands_that_look_and_fetch(desk: Desk) -> None:
+    weights = pull("smollm2-135m-instruct", cache=default_cache())
+    assert str(weights) in desk.hab("local", "pull", "smollm2-135m-instruct").stdout.replace("\n", "")
+    assert desk.hab("rubric", "check").stdout.count("sha256") == 6
+    rubrics = desk.folder / "my_rubrics"
+    rubrics.mkdir()
+    (rubrics / "broken.yaml").write_text("id: other\n")
+    checked = desk.hab("rubric", "check", "my_rubrics")
+    assert checked.returncode == 2 and "broken.yaml" in checked.stdout
+    demo = ROOT / "jobs/demo.yaml"
+    plan = desk.hab("plan", demo, "--model", weights)
+    assert plan.returncode == 0 and "calls to pay" in plan.stdout
+    assert "GEMINI_API_KEY is not set" in desk.hab("plan", "jobs/frontier.yaml").stdout
+
+
+def test_a_sweep_that_costs_money_asks_before_it_spends(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    sim = vendor()
+    sweep = desk.sweep("paid", sim.url, tests="seeds", generate=None, validate=None, select=None)
+    sweep.write_text(sweep.read_text().replace("input: 0", "input: 1"))
+    chosen = ["--subject", "sim/other", "--judge", "sim/judge"]
+    done = desk.hab("run", sweep, *chosen)
+    assert done.returncode == 2 and "--yes" in done.stdout and "sim/other" in done.stdout
+    assert sim.meter()["received"] == 0
+
+
+@pytest.mark.timeout(200)
+def test_the_entry_point_of_a_ray_job(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    settings = {"tests": "seeds", "generate": None, "validate": None, "select": None}
+    sweep = cluster_desk.sweep("job", vendor().url, dimensions=["encourage_learning"], **settings)
+    done = subprocess.run(
+        [sys.executable, ROOT / "jobs/sweep.py", sweep, "--yes"],
+        cwd=cluster_desk.folder,
+        env=cluster_desk.whole_environment,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (cluster_desk.folder / "runs/job/scores.parquet").is_file()

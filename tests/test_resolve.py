@@ -1,0 +1,261 @@
+"""What a run is pinned to, and what must not change under it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hab_ray.config import Sweep
+from hab_ray.errors import ConfigError
+from hab_ray.resolve import hashes, load_work, read_record, resolve, write_record
+from hab_ray.storage.run import SWEEP
+from hab_ray.work import Work
+
+NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
+LATER = datetime(2027, 1, 5, 9, 0, tzinfo=UTC)
+RUBRICS = Path(__file__).parents[1] / "rubrics"
+DIMENSION = "encourage_learning"
+Resolve = Callable[..., Work]
+
+
+def provider(**changes: Any) -> dict[str, Any]:
+    models = {"alias": {"alias": "moving"}}
+    return {"kind": "openai", "url": "http://lab:1/v1", "price": {"input": 0}, "models": models, **changes}
+
+
+@pytest.fixture
+def rubrics(tmp_path: Path) -> Path:
+    """A folder with a rubric of its own, which a test may change."""
+    folder = tmp_path / "rubrics"
+    folder.mkdir()
+    shutil.copy(RUBRICS / f"{DIMENSION}.yaml", folder)
+    return folder
+
+
+@pytest.fixture
+def resolved(tmp_path: Path, rubrics: Path) -> Resolve:
+    """Resolves a sweep with top-level keys changed, in the same run folder each time."""
+
+    def make(now: datetime = NOW, **changes: Any) -> Work:
+        given = {
+            "name": "demo",
+            "run": tmp_path / "run",
+            "rubrics": rubrics,
+            "dimensions": [DIMENSION],
+            "tests": "seeds",
+            "providers": {"lab": provider()},
+            "subjects": ["lab/a", {"model": "lab/alias", "name": "moving"}],
+            "judges": ["lab/j"],
+        }
+        return resolve(Sweep.model_validate({**given, **changes}), now)
+
+    return make
+
+
+@pytest.fixture
+def started(resolved: Resolve) -> Work:
+    """A run that was started."""
+    work = resolved()
+    write_record(work, NOW)
+    return work
+
+
+def refused(resolved: Resolve, **changes: Any) -> str:
+    with pytest.raises(ConfigError) as told:
+        resolved(**changes)
+    assert SWEEP in str(told.value)
+    assert "another `run:`" in str(told.value)
+    return str(told.value)
+
+
+def test_resolving_writes_nothing(resolved: Resolve, tmp_path: Path) -> None:
+    work = resolved()
+    assert not (tmp_path / "run").exists()
+    assert read_record(work.run_path) is None
+
+
+def test_a_run_is_recorded_with_what_it_depends_on(started: Work) -> None:
+    record = read_record(started.run_path)
+    assert record
+    assert record.sweep == started.sweep
+    assert record.started == NOW
+    assert record.hashes[f"rubric {DIMENSION}"] == started.rubrics[DIMENSION].sha256
+    assert {"prompts", "themes", "catalogue", "prices"} <= set(record.hashes)
+    assert all(len(digest) == 64 for digest in record.hashes.values())
+    assert record.as_of == {"lab/a": None, "lab/alias": "2026-11", "lab/j": None}
+    assert record.versions["scikit-learn"] == version("scikit-learn")
+    assert set(record.versions) > {"python", "ray", "numpy", "hab-ray"}
+
+
+def test_a_run_with_every_key_comes_back_from_its_folder_alone(resolved: Resolve, tmp_path: Path) -> None:
+    work = resolved(
+        tests=None,
+        store=tmp_path / "store",
+        seed=3,
+        samples=2,
+        deduplicate="off",
+        accept_substitutes=True,
+        generate={"model": "lab/w", "candidates": 30, "temperature": 0.1},
+        validate="off",
+        select={"embedding": "lab/emb", "tests": 3},
+        judges=[{"model": "lab/j", "name": "j\u2028\U0001f41d: 'x'", "params": {"effort": "low", "top_p": 0.95}}],
+    )
+    write_record(work, NOW)
+    assert load_work(tmp_path / "run", LATER) == work
+    shutil.move(tmp_path / "run", tmp_path / "moved")
+    assert load_work(tmp_path / "moved", LATER).run_path == tmp_path / "moved"
+    with pytest.raises(ConfigError, match="there is no run here"):
+        load_work(tmp_path / "run", NOW)
+
+
+def test_the_same_sweep_fits_its_run_again(resolved: Resolve, started: Work) -> None:
+    again = resolved(LATER)
+    assert again.models == started.models
+    write_record(again, LATER)
+    record = read_record(again.run_path)
+    assert record and record.started == NOW
+
+
+def test_a_moving_alias_stays_at_the_month_of_the_runs_start(resolved: Resolve, started: Work, tmp_path: Path) -> None:
+    assert resolved(LATER).models["lab/alias"].as_of == "2026-11"
+    assert resolved(LATER, run=tmp_path / "another").models["lab/alias"].as_of == "2027-01"
+    added = resolved(LATER, judges=["lab/j", "lab/alias"])
+    assert added.models["lab/alias"].as_of == "2026-11"
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"seed": 1}, "seed: differs"),
+        ({"tests": None, "generate": {"model": "lab/w", "candidates": 3}}, "generate: differs"),
+        ({"validate": "off"}, "validate: differs"),
+        ({"deduplicate": "off"}, "deduplicate: differs"),
+        ({"subjects": [{"model": "lab/a", "system": "Be kind."}]}, "subjects: lab/a has changed"),
+        ({"subjects": ["lab/a", {"model": "lab/b", "name": "moving"}]}, "subjects: moving has changed"),
+        ({"judges": [{"model": "lab/j", "params": {"max_tokens": 5}}]}, "judges: lab/j has changed"),
+    ],
+)
+def test_a_change_to_what_a_run_was_made_with_is_refused_by_name(
+    changes: dict[str, Any], named: str, resolved: Resolve, started: Work
+) -> None:
+    message = refused(resolved, **changes)
+    assert named in message
+    assert sum(line.startswith("  ") for line in message.splitlines()) == 1 + (changes.get("tests", 1) is None)
+
+
+def edit(rubric: Path) -> None:
+    rubric.write_text(rubric.read_text().replace("deduction: 7", "deduction: 6", 1))
+
+
+def test_a_changed_rubric_is_refused_by_name(resolved: Resolve, started: Work, rubrics: Path) -> None:
+    edit(rubrics / f"{DIMENSION}.yaml")
+    assert f"rubric {DIMENSION}: its text has changed" in refused(resolved)
+
+
+def test_changed_prompts_and_themes_are_refused_by_name(resolved: Resolve, started: Work, rubrics: Path) -> None:
+    themes = yaml.safe_load((RUBRICS / "themes.yaml").read_text())
+    (rubrics / "themes.yaml").write_text(yaml.safe_dump({"themes": [*themes["themes"], "lighthouses at night"]}))
+    prompts = (RUBRICS / "prompts.yaml").read_text()
+    (rubrics / "prompts.yaml").write_text(prompts.replace("in one respect only", "in this respect only"))
+    message = refused(resolved)
+    assert "themes: its text has changed" in message
+    assert "prompts: its text has changed" in message
+
+
+def test_a_comment_in_a_rubric_changes_nothing(resolved: Resolve, started: Work, rubrics: Path) -> None:
+    path = rubrics / f"{DIMENSION}.yaml"
+    path.write_text(f"# reviewed\n{path.read_text()}")
+    resolved()
+
+
+def test_given_tests_are_hashed_by_content(resolved: Resolve, tmp_path: Path) -> None:
+    given = tmp_path / "given.jsonl"
+    given.write_text('{"dimension": "encourage_learning", "prompt": "a"}')
+    work = resolved(tests=given)
+    assert hashes(work)["tests"] == sha256(given.read_bytes()).hexdigest()
+    write_record(work, NOW)
+    given.write_text('{"dimension": "encourage_learning", "prompt": "b"}')
+    assert "tests: its text has changed" in refused(resolved, tests=given)
+
+
+def test_subjects_judges_dimensions_and_samples_may_be_added_and_left_out(resolved: Resolve, started: Work) -> None:
+    more = resolved(
+        subjects=["lab/new", "lab/a", {"model": "lab/a", "name": "a-kind", "system": "Be kind."}],
+        judges=["lab/j", "lab/j2"],
+        dimensions=[DIMENSION, "defer_important_decisions"],
+        samples=3,
+    )
+    write_record(more, LATER)
+    record = read_record(more.run_path)
+    assert record
+    assert f"rubric {DIMENSION}" in record.hashes
+    assert "rubric defer_important_decisions" in record.hashes
+    resolved(subjects=["lab/new"], judges=["lab/j2"], dimensions=["defer_important_decisions"])
+
+
+def test_what_was_left_out_for_a_while_comes_back_as_it_was_or_not_at_all(
+    resolved: Resolve, started: Work, rubrics: Path
+) -> None:
+    write_record(resolved(subjects=["lab/b"], dimensions=["defer_important_decisions"]), LATER)
+    assert resolved(LATER).models["lab/alias"].as_of == "2026-11"
+    changed = refused(resolved, subjects=[{"model": "lab/a", "system": "Be kind."}], dimensions=[DIMENSION])
+    assert "subjects: lab/a has changed" in changed
+    edit(rubrics / f"{DIMENSION}.yaml")
+    assert f"rubric {DIMENSION}: its text has changed" in refused(resolved)
+
+
+def test_another_url_limit_price_store_or_reading_of_cut_answers_is_fine(
+    resolved: Resolve, started: Work, tmp_path: Path
+) -> None:
+    lab = provider(url="http://lab:2/v1", limits={"concurrent": 3}, price={"input": 9})
+    work = resolved(providers={"lab": lab}, store=tmp_path / "s", truncated="exclude", accept_substitutes=True)
+    assert work.catalog.providers["lab"].url == "http://lab:2/v1"
+
+
+def test_local_weights_are_pinned_by_content(resolved: Resolve, tmp_path: Path) -> None:
+    weights = tmp_path / "tiny.gguf"
+    weights.write_bytes(b"GGUF" + b"one")
+    name = f"local/{weights}"
+    work = resolved(subjects=[name])
+    assert work.models[name].as_of == sha256(b"GGUFone").hexdigest()
+    write_record(work, NOW)
+    weights.write_bytes(b"GGUF" + b"other")
+    assert f"model {name}: its weights are others than before" in refused(resolved, subjects=[name])
+
+
+@pytest.mark.parametrize(("data", "said"), [(b"GGML", "not a GGUF file"), (None, "there is no such file")])
+def test_weights_that_are_none_are_named(data: bytes | None, said: str, resolved: Resolve, tmp_path: Path) -> None:
+    path = tmp_path / "bad.gguf"
+    if data:
+        path.write_bytes(data)
+    with pytest.raises(ConfigError, match=said) as told:
+        resolved(subjects=[f"local/{path}"])
+    assert str(path) in str(told.value)
+
+
+def test_an_unknown_dimension_is_named_with_the_known_ones(resolved: Resolve, rubrics: Path) -> None:
+    with pytest.raises(ConfigError) as told:
+        resolved(dimensions=[DIMENSION, "mental_security"])
+    for part in ("dimensions", "mental_security.yaml", str(rubrics), DIMENSION):
+        assert part in str(told.value)
+
+
+def test_dimensions_come_sorted_and_all_means_all(resolved: Resolve) -> None:
+    two = resolved(dimensions=["maintain_social_boundaries", DIMENSION, DIMENSION])
+    assert list(two.rubrics) == [DIMENSION, "maintain_social_boundaries"]
+    assert len(resolved(dimensions="all").rubrics) == 6
+
+
+@pytest.mark.parametrize("text", ["", "name: x", "sweep: [", "sweep: {}\nas_of: {}"])
+def test_a_record_that_was_changed_by_hand_is_named(text: str, resolved: Resolve, started: Work) -> None:
+    (started.run_path / SWEEP).write_text(text)
+    with pytest.raises(ConfigError, match="not a record this version wrote"):
+        resolved()
