@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ def load_prompts(folder: Path | None = None) -> Prompts:
             raise ValueError("it needs the keys version, generate, validate and judge")
         prompts = Prompts.model_validate({"validation": given.pop("validate"), **given})
         for template in (prompts.generate, prompts.validation, prompts.judge):
-            _environment().parse(template.system + template.user)
+            _compiled(template.system + template.user)
     except (yaml.YAMLError, ValueError, jinja2.TemplateSyntaxError) as error:
         raise ConfigError(f"{source}: not a prompts file: {error}; compare with the built-in one") from None
     return prompts
@@ -81,11 +81,11 @@ class Wording:
 
     @cached_property
     def _system(self) -> jinja2.Template:
-        return _environment().from_string(self.template.system)
+        return _compiled(self.template.system)
 
     @cached_property
     def _user(self) -> jinja2.Template:
-        return _environment().from_string(self.template.user)
+        return _compiled(self.template.user)
 
     def system(self, values: Mapping[str, Any]) -> str:
         """The fixed half, filled."""
@@ -96,10 +96,11 @@ class Wording:
         return self._user.render(values)
 
 
-def _environment() -> jinja2.Environment:
+@cache
+def _compiled(text: str) -> jinja2.Template:
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, autoescape=False)
     environment.globals.update(fence=fence, verdict_json=verdict_json)
-    return environment
+    return environment.from_string(text)
 
 
 def compact_schema(properties: Mapping[str, Any]) -> str:

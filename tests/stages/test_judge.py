@@ -17,7 +17,7 @@ from hab_ray.errors import FailureKind
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import Again
-from hab_ray.stages.judge import JudgeStage, VerdictTask
+from hab_ray.stages.judge import JudgeStage, VerdictTask, score
 from hab_ray.stages.wording import Prompts, fence
 
 MakeReply = Callable[..., Reply]
@@ -73,6 +73,10 @@ def test_every_set_of_issues_costs_the_sum_of_its_distinct_deductions(
             assert (row.state, row.issues, row.assessment) == (State.OK, letters, "so")
             assert row.score == max(0, 10 - sum(points[letter] for letter in letters))
             assert (row.subject, row.judge, row.asks, row.reply_key) == ("subject", "judge", 1, "k")
+
+
+def test_a_letter_costs_once_however_often_it_is_named(rubrics: dict[str, Rubric]) -> None:
+    assert score(rubrics["encourage_learning"], ["E", "F", "E", "E"]) == 6
 
 
 @pytest.mark.parametrize("text", ["The answer is fine.", '{"issues": ["a"]}', "{}", '{"issues": [', ""])
