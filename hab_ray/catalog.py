@@ -260,7 +260,7 @@ def accepted(entry: ModelEntry, wanted: Params) -> Params:
 
 def folder_name(name: str) -> str:
     """A name as a folder: itself where plain, else a slug and eight digits of its hash."""
-    if _PLAIN_NAME.match(name):
+    if _PLAIN_NAME.fullmatch(name):
         return name
     slug = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-._")[:50] or "x"
     return f"{slug}-{sha256(name.encode()).hexdigest()[:8]}"

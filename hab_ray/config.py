@@ -17,7 +17,17 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from hab_ray.calls import Params
-from hab_ray.catalog import Capabilities, Catalog, Limits, ProviderEntry, Strict, UsdPrice, folder_name, load_catalog
+from hab_ray.catalog import (
+    Capabilities,
+    Catalog,
+    Limits,
+    ProviderEntry,
+    Purpose,
+    Strict,
+    UsdPrice,
+    folder_name,
+    load_catalog,
+)
 from hab_ray.errors import ConfigError
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -274,9 +284,13 @@ def _problems(sweep: Sweep) -> Iterable[str]:
     catalog = sweep.catalog
     for key, name in sweep.models_by_key():
         try:
-            catalog.find(name)
+            entry = catalog.find(name)
         except ConfigError as error:
             yield f"{key}: {error}"
+            continue
+        wanted = Purpose.EMBEDDING if key.startswith("select") else Purpose.CHAT
+        if entry.purpose is not wanted:
+            yield f"{key}: {name} is for {entry.purpose}, and this needs a model for {wanted}; name another"
     if sweep.rubrics is not None and not sweep.rubrics.is_dir():
         yield f"rubrics: there is no folder {sweep.rubrics}; name one that holds <dimension>.yaml files"
     if isinstance(sweep.tests, Path) and not sweep.tests.is_file():

@@ -64,7 +64,7 @@ class Price:
 
     def bound(self, input_bytes: int, output_tokens: int) -> int:
         """The most a call can cost, in nano-dollars: a token has at least one byte."""
-        dearest_input = max(self.input, self.cache_written)
+        dearest_input = max(self.input, self.cached, self.cache_written)
         total = input_bytes * dearest_input + output_tokens * self.output
         return -(-total // PER_MILLION)
 

@@ -49,9 +49,16 @@ def resolve(sweep: Sweep, now: datetime) -> Work:
     Raises:
         ConfigError: rubrics, dimensions, weights or the run's own record do not fit the sweep.
     """
+    earlier = read_record(sweep.run_folder)
+    work = _pinned(sweep, earlier, now)
+    if earlier:
+        _must_fit(work, earlier)
+    return work
+
+
+def _pinned(sweep: Sweep, earlier: Record | None, now: datetime) -> Work:
     rubrics = _rubrics(sweep)
     catalog = sweep.catalog
-    earlier = read_record(sweep.run_folder)
     models = {}
     for name in sweep.model_names():
         entry = priced(catalog.find(name), now.date())
@@ -59,7 +66,7 @@ def resolve(sweep: Sweep, now: datetime) -> Work:
         if earlier and entry.alias == "moving":
             as_of = earlier.as_of.get(name, as_of)
         models[name] = Model(name, entry, as_of)
-    work = Work(
+    return Work(
         sweep=sweep,
         catalog=catalog,
         models=models,
@@ -68,9 +75,6 @@ def resolve(sweep: Sweep, now: datetime) -> Work:
         prompts=load_prompts(sweep.rubrics),
         run_path=sweep.run_folder.absolute(),
     )
-    if earlier:
-        _must_fit(work, earlier)
-    return work
 
 
 def _rubrics(sweep: Sweep) -> dict[str, Rubric]:
@@ -174,7 +178,7 @@ def read_record(run: Path) -> Record | None:
 
 
 def load_work(run: Path, now: datetime) -> Work:
-    """The work of a run from its folder alone, for status and report.
+    """The work of a run from its folder alone, for status and report; rubric texts may have changed since.
 
     Raises:
         ConfigError: there is no run.
@@ -182,7 +186,7 @@ def load_work(run: Path, now: datetime) -> Work:
     RunFolder(run).require()
     record = read_record(run)
     assert record is not None
-    return resolve(record.sweep.model_copy(update={"run": run}), now)
+    return _pinned(record.sweep.model_copy(update={"run": run}), record, now)
 
 
 def _must_fit(work: Work, earlier: Record) -> None:

@@ -218,7 +218,7 @@ def _is_read(name: str) -> bool:
     return name.endswith(".yaml") and not name.startswith(".") and name not in NOT_READ
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
+class _UniqueKeyLoader(yaml.CSafeLoader):
     """PyYAML keeps the last of two equal keys and drops the first in silence; here that is an error."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:

@@ -43,7 +43,7 @@ def commands() -> list[str]:
 
 def sweep_in_readme(name: str) -> str:
     blocks = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
-    return next(block for block in blocks if block.startswith(f"name: {name}"))
+    return str(next(block for block in blocks if block.startswith(f"name: {name}")))
 
 
 def test_every_command_of_the_readme_is_run_somewhere() -> None:

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import Call, Failure, Finish, Outcome, Reply, Usage
+from hab_ray.catalog import Model
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError, FailureKind
-from hab_ray.resolve import resolve
 from hab_ray.rows import Candidate, ChosenTest, Embedded, Response, State, Validation
+from hab_ray.rubric import Rubric, load_rubrics, load_themes
 from hab_ray.stages.base import Stage
+from hab_ray.stages.wording import load_prompts
 from hab_ray.work import Settled, Shard, StageName, Work, settle
 from hab_ray.work import tests_file as file_of_tests
 
@@ -26,8 +28,18 @@ D1, D2 = "defer_important_decisions", "encourage_learning"
 MakeWork = Callable[..., Work]
 
 
+@pytest.fixture(scope="module")
+def rubrics() -> dict[str, Rubric]:
+    return load_rubrics()
+
+
+@pytest.fixture(scope="module")
+def themes() -> tuple[str, ...]:
+    return load_themes()
+
+
 @pytest.fixture
-def make(tmp_path: Path) -> MakeWork:
+def make(tmp_path: Path, rubrics: dict[str, Rubric], themes: tuple[str, ...]) -> MakeWork:
     """The work of a small sweep, with top-level keys changed."""
 
     def work(**changes: Any) -> Work:
@@ -42,7 +54,16 @@ def make(tmp_path: Path) -> MakeWork:
             "subjects": ["lab/a", {"model": "lab/b", "name": "b"}],
             "judges": ["lab/j"],
         }
-        return resolve(Sweep.model_validate({**given, **changes}), NOW)
+        sweep = Sweep.model_validate({**given, **changes})
+        return Work(
+            sweep=sweep,
+            catalog=sweep.catalog,
+            models={name: Model(name, sweep.catalog.find(name)) for name in sweep.model_names()},
+            rubrics={d: (load_rubrics(sweep.rubrics) if sweep.rubrics else rubrics)[d] for d in sweep.dimensions},
+            themes=themes,
+            prompts=load_prompts(),
+            run_path=tmp_path / "run",
+        )
 
     return work
 

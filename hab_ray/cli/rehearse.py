@@ -1,0 +1,128 @@
+"""`hab rehearse`: a sweep against the simulator, and what it recovered of the truth planted there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+from rich.console import Console
+
+from hab_ray.cli.prepare import _found
+from hab_ray.cli.view import View
+from hab_ray.config import load_sweep
+from hab_ray.errors import ConfigError, Exit
+from hab_ray.preflight import preflight, refuse_errors
+from hab_ray.prices import NANO
+from hab_ray.rehearse import Place, Play, Rehearsal, perform, staged
+from hab_ray.report import leaderboard, write_report
+from hab_ray.resolve import hashes
+from hab_ray.simulator.faults import FAULTS, Fault
+from hab_ray.simulator.latency import LognormalLatency, NoLatency
+from hab_ray.sweep import Options
+from hab_ray.work import Work
+
+NOTICE = "Everything here was answered by the simulator: these scores show that the chain works and measure nothing."
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class RehearseOptions:
+    """What the command line says of a rehearsal. `latency` is the mean of a reply's time in seconds, 0 = at once."""
+
+    run: Path | None = None
+    store: Path | None = None
+    seed: int = 0
+    faults: Path | None = None
+    latency: float = 0.0
+    judge_error: float = 0.0
+    verbose: bool = False
+
+    def play(self) -> Play:
+        """How the simulator plays.
+
+        Raises:
+            ConfigError: the file of faults cannot be used.
+        """
+        return Play(
+            seed=self.seed,
+            latency=LognormalLatency(mean_s=self.latency) if self.latency > 0 else NoLatency(),
+            faults=_faults(self.faults) if self.faults else (),
+            judge_error=self.judge_error,
+        )
+
+
+def rehearse_sweep(path: Path, options: RehearseOptions, console: Console) -> Exit:
+    """Rehearse a sweep file; 0 only if every mean was recovered exactly and the bills agree."""
+    now = datetime.now(UTC)
+    sweep = load_sweep(_found(path))
+    place = Place.of(sweep, options.run, options.store)
+    work = staged(sweep, place, now)
+    refuse_errors(preflight(work, {}, now.date()))
+    console.print(
+        f"rehearsal of {sweep.name}: {len(work.rubrics)} dimensions, {len(sweep.subjects)} subjects, "
+        f"{len(sweep.judges)} judges; run {place.run}, store {place.store}",
+        soft_wrap=True,
+    )
+    view = View(console)
+    with view.shown():
+        done = perform(work, options.play(), Options(verbose=options.verbose, watch=view.update), now)
+    report = write_report(work, done.scores, record=_record(work), notice=NOTICE)
+    console.print(leaderboard(list(done.scores)))
+    console.print(f"report: {report}", soft_wrap=True)
+    _tell(done, console)
+    if done.end.exit is not Exit.COMPLETE:
+        return done.end.exit
+    return Exit.COMPLETE if done.passed else Exit.UNANSWERED
+
+
+def _faults(path: Path) -> tuple[Fault, ...]:
+    try:
+        return FAULTS.validate_python(yaml.safe_load(path.read_text(encoding="utf-8")) or [])
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--faults {path}: cannot be read: {error}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"--faults {path}: not valid YAML: {error}") from None
+    except ValidationError as error:
+        lines = (f"--faults {path}: {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise ConfigError("\n".join(lines)) from None
+
+
+def _record(work: Work) -> dict[str, str]:
+    return {f"sha256 of {name}": digest for name, digest in hashes(work).items()}
+
+
+def _tell(done: Rehearsal, console: Console) -> None:
+    end, meter = done.end, done.meter
+    for note in (*end.notes, *(f"{who} was stopped: {why}" for who, why in end.stops.items())):
+        console.print(f"note: {note}", style="yellow", markup=False, soft_wrap=True)
+    if end.unanswered:
+        first = end.unanswered[0]
+        console.print(
+            f"{len(end.unanswered)} rows are unanswered, the first {first.file} {first.row_id}: {first.reason}",
+            style="red",
+            markup=False,
+            soft_wrap=True,
+        )
+    console.print(
+        f"{done.seconds:.0f} s, {end.calls:,} calls sent, {meter.received:,} received, {meter.billed:,} billed; "
+        f"{meter.billed_more_than_once.bodies:,} bodies billed more than once, "
+        f"{meter.lost_after_billing:,} replies lost after billing",
+        soft_wrap=True,
+    )
+    verdict = "the bills agree" if done.bills_agree else "the bills DIFFER"
+    dollars = f"${end.cost_nanousd / NANO:.9f} by our books, ${meter.nanousd / NANO:.9f} by the meter"
+    console.print(f"{dollars}: {verdict}", style="" if done.bills_agree else "red", soft_wrap=True)
+    _tell_cells(done, console)
+
+
+def _tell_cells(done: Rehearsal, console: Console) -> None:
+    wrong = [cell for cell in done.cells if not cell.recovered]
+    style = "red" if wrong else "green"
+    console.print(f"recovered {done.recovered:,} of {len(done.cells):,} cells exactly", style=style)
+    for cell in wrong[:_SHOWN]:
+        console.print(f"  {cell}", markup=False, soft_wrap=True)
+    if len(wrong) > _SHOWN:
+        console.print(f"  and {len(wrong) - _SHOWN:,} more")

@@ -1,0 +1,64 @@
+"""`hab simulate`: the vendors' protocols on this machine, for trying one's own client."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+from rich.console import Console
+
+from hab_ray.errors import ConfigError, Exit
+from hab_ray.simulator.app import serve
+from hab_ray.simulator.profile import Profile, load
+
+_BASES = {
+    "OpenAI": "/openai/v1",
+    "Anthropic": "/anthropic",
+    "Gemini": "/google",
+    "any OpenAI-compatible endpoint": "/x/<name>/v1",
+}
+_OWN = "/_meter, /_truth, /_calls"
+
+
+def simulate(profile: Path | None, port: int, seed: int | None, console: Console) -> Exit:
+    """Serve until Ctrl-C; a seed given here goes before the profile's.
+
+    Raises:
+        ConfigError: the profile cannot be used, or the port is taken.
+    """
+    chosen = _profile(profile)
+    if seed is not None:
+        chosen = chosen.model_copy(update={"seed": seed})
+    try:
+        asyncio.run(_serve(chosen, port, console))
+    except OSError as error:
+        raise ConfigError(f"--port {port}: cannot listen there: {error}; name another, or 0 for a free one") from None
+    return Exit.COMPLETE
+
+
+def _profile(path: Path | None) -> Profile:
+    if path is None:
+        return Profile()
+    try:
+        return load(path)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"--profile {path}: cannot be read: {error}") from None
+    except ValidationError as error:
+        lines = (f"--profile {path}: {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        raise ConfigError("\n".join(lines)) from None
+
+
+async def _serve(profile: Profile, port: int, console: Console) -> None:
+    asked_to_end = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, asked_to_end.set)
+    async with serve(profile, port=port) as url:
+        console.print(f"the simulator listens at {url}; any key is taken unless the profile lists some")
+        for vendor, base in _BASES.items():
+            console.print(f"  {vendor}: {url}{base}", markup=False, soft_wrap=True)
+        console.print(f"  what it counted: {url} + {_OWN}", markup=False, soft_wrap=True)
+        console.print("Ctrl-C ends it")
+        await asked_to_end.wait()

@@ -1,0 +1,113 @@
+"""A rehearsal from its start to the comparison: simulator, drive, scores, truth, bills."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from hab_ray.errors import ConfigError, Exit, Interrupted
+from hab_ray.progress import Progress, RunEnd
+from hab_ray.rehearse.place import Place
+from hab_ray.rehearse.profile import Play, digest, played_as, profile_of
+from hab_ray.rehearse.staging import at
+from hab_ray.rehearse.truth import Cell, Comparison, Control, Meter
+from hab_ray.report import write_scores
+from hab_ray.resolve import write_record
+from hab_ray.rows import Score
+from hab_ray.simulator import Profile, SimulatorProcess
+from hab_ray.simulator.process import SimulatorFailed
+from hab_ray.storage.lease import LocalLease
+from hab_ray.sweep import Options, drive
+from hab_ray.work import Work, tests_file
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What came of a rehearsal: how the run ended, its scores beside the truth, our books beside the meter's."""
+
+    end: RunEnd
+    seconds: float
+    scores: tuple[Score, ...]
+    cells: tuple[Cell, ...]
+    meter: Meter
+
+    @property
+    def recovered(self) -> int:
+        """How many cells are exactly as planted."""
+        return sum(cell.recovered for cell in self.cells)
+
+    @property
+    def bills_agree(self) -> bool:
+        """Whether our books say to the nano-dollar what the meter says.
+
+        Where faults lost replies after they were charged, the meter must say more, as it does not tell how much.
+        """
+        ours, theirs = self.end.cost_nanousd, self.meter.nanousd
+        return ours <= theirs if self.meter.lost_after_billing else ours == theirs
+
+    @property
+    def passed(self) -> bool:
+        """Whether the run is complete, everything was recovered and the bills agree."""
+        complete = self.end.exit is Exit.COMPLETE and bool(self.cells)
+        return complete and self.recovered == len(self.cells) and self.bills_agree
+
+
+def perform(work: Work, play: Play, options: Options, now: datetime) -> Rehearsal:
+    """Rehearse a staged work.
+
+    Raises:
+        ConfigError: its folders are not a rehearsal's, its tests cannot be told apart, the simulator did not start.
+        StoreHeld: another driver has its store.
+        Interrupted: the user ended it.
+    """
+    profile = profile_of(work, play)
+    lease = Place(work.run_path, Path(work.sweep.store)).take(now)
+    try:
+        write_record(work, now)
+        with _simulator(profile) as simulator:
+            return _driven(work, lease, options, Control(simulator.url))
+    finally:
+        lease.release()
+
+
+def _simulator(profile: Profile) -> SimulatorProcess:
+    try:
+        return SimulatorProcess.start(profile)
+    except SimulatorFailed as error:
+        raise ConfigError(str(error)) from None
+
+
+def _driven(work: Work, lease: LocalLease, options: Options, control: Control) -> Rehearsal:
+    started = time.monotonic()
+    watch = _announcing(work, control, options.watch)
+    end = drive(at(work, control.url), lease, Options(verbose=options.verbose, watch=watch))
+    if end.exit is Exit.INTERRUPTED:
+        raise Interrupted("interrupted; the same command begins the rehearsal anew")
+    scores = write_scores(work)
+    comparison = Comparison(played_as(work), work.sweep.samples, len(work.sweep.judges))
+    return Rehearsal(
+        end=end,
+        seconds=time.monotonic() - started,
+        scores=tuple(scores),
+        cells=tuple(comparison.cells(scores, control.truth())),
+        meter=control.meter(),
+    )
+
+
+def _announcing(work: Work, control: Control, watch: Callable[[Progress], None]) -> Callable[[Progress], None]:
+    """A watch that tells the simulator of every dimension's tests when they are chosen.
+
+    The driver reports after it has written tests and before it asks them of anybody, so no answer comes too early.
+    """
+    unknown = set(work.rubrics) if work.sweep.tests is None else set()
+
+    def see(progress: Progress) -> None:
+        for dimension in [d for d in unknown if work.run.has(tests_file(d))]:
+            control.announce({digest(test.prompt): dimension for test in work.tests(dimension)})
+            unknown.remove(dimension)
+        watch(progress)
+
+    return see

@@ -1,0 +1,88 @@
+"""Where a rehearsal is kept, and how its replies stay apart from paid ones.
+
+Two things keep them apart. Every call of a rehearsal has a key of its own kind (its `as_of` is "simulated"), so
+that no real run can ever read a simulated reply, nor a rehearsal a real one. And both folders of a rehearsal carry
+a marker: a rehearsal takes only folders that are empty or marked, a real run refuses marked ones.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from hab_ray.config import Sweep
+from hab_ray.errors import ConfigError
+from hab_ray.storage.lease import LocalLease
+from hab_ray.storage.run import SCORES, SWEEP
+
+MARKER = "SIMULATED.txt"
+_TEXT = "What stands in this folder came from the simulator. The next rehearsal here replaces it.\n"
+_OF_A_RUN = (SWEEP, SCORES, "candidates", "validations", "tests", "responses", "verdicts", "report", "log")
+_OF_A_STORE = ("replies", "embeddings", "failures", "ledger")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A rehearsal's run folder and store."""
+
+    run: Path
+    store: Path
+
+    @classmethod
+    def of(cls, sweep: Sweep, run: Path | None, store: Path | None) -> Place:
+        """Where a sweep is rehearsed: as given, else beside the real run, with a store of its own inside."""
+        folder = run or sweep.run_folder.with_name(f"rehearsal-{sweep.run_folder.name}")
+        return cls(folder, store or folder / "store")
+
+    def take(self, now: datetime) -> LocalLease:
+        """The lease of the store, with what an earlier rehearsal left in both folders removed.
+
+        A rehearsal starts from nothing, because a new simulator knows only the truth of what it answers itself.
+
+        Raises:
+            ConfigError: a folder holds something else than a rehearsal.
+            StoreHeld: another driver has the store.
+        """
+        for option, folder in (("run", self.run), ("store", self.store)):
+            _mark(option, folder)
+        lease = LocalLease.acquire(self.store, str(self.run), now)
+        _remove(self.run, _OF_A_RUN)
+        _remove(self.store, _OF_A_STORE)
+        return lease
+
+
+def refuse_simulated(sweep: Sweep) -> None:
+    """Check, before a real run, that neither its folder nor its store is a rehearsal's.
+
+    Raises:
+        ConfigError: one of them is.
+    """
+    for key, folder in (("run", sweep.run_folder), ("store", sweep.store)):
+        if (folder / MARKER).exists():
+            raise ConfigError(
+                f"{key}: {folder} holds a rehearsal's simulated replies ({MARKER}); name another `{key}:` for replies "
+                "that are paid for"
+            )
+
+
+def _mark(option: str, folder: Path) -> None:
+    marker = folder / MARKER
+    if marker.exists():
+        return
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(
+            f"--{option} {folder}: it is not empty and no rehearsal made it (no {MARKER}); a rehearsal needs a folder "
+            f"of its own: leave out --{option}, or name a new one"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    marker.write_text(_TEXT, encoding="utf-8")
+
+
+def _remove(folder: Path, names: tuple[str, ...]) -> None:
+    for path in (folder / name for name in names):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,151 @@
+"""What the simulator is told: the accounts with their models and prices, and the truth to be recovered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from hashlib import sha256
+
+from hab_ray.catalog import ModelEntry, Protocol, Purpose, Thinking, UsdPrice
+from hab_ray.errors import ConfigError
+from hab_ray.prices import NANO
+from hab_ray.rehearse.staging import account
+from hab_ray.rows import ChosenTest
+from hab_ray.rubric import Rubric
+from hab_ray.simulator import Profile
+from hab_ray.simulator.accounts import Account, Model, Price, Sampling, Service
+from hab_ray.simulator.accounts import Thinking as SimulatedThinking
+from hab_ray.simulator.draws import unit
+from hab_ray.simulator.faults import Fault
+from hab_ray.simulator.latency import Latency, NoLatency
+from hab_ray.simulator.planted import Dimension, Issue, Planted
+from hab_ray.simulator.planted import Subject as PlantedSubject
+from hab_ray.work import Work
+
+_LEAST, _MOST = 0.1, 0.5
+_THOUGHTS = (64, 1024)
+_LONG_CONTEXT = 10_000_000
+_SERVICE = {Purpose.CHAT: Service.CHAT, Purpose.EMBEDDING: Service.EMBEDDINGS}
+
+
+@dataclass(frozen=True)
+class Play:
+    """How the simulator plays: its seed, how long replies take, what goes wrong.
+
+    `judge_error` is the share of verdicts with one letter wrong; above 0 the truth cannot be recovered.
+    """
+
+    seed: int = 0
+    latency: Latency = NoLatency()  # noqa: RUF009 - frozen
+    faults: tuple[Fault, ...] = ()
+    judge_error: float = 0.0
+
+
+def profile_of(work: Work, play: Play) -> Profile:
+    """The profile for the rehearsal of a staged work.
+
+    Raises:
+        ConfigError: the given tests cannot be told apart.
+    """
+    given = work.given_tests() if work.sweep.tests is not None else {}
+    planted = Planted(
+        dimensions={name: _dimension(rubric, given.get(name, []), play.seed) for name, rubric in work.rubrics.items()},
+        prompts=_told_apart(test for tests in given.values() for test in tests),
+        subjects=_subjects(work),
+        judge_error=play.judge_error,
+    )
+    return Profile(seed=play.seed, accounts=_accounts(work), latency=play.latency, faults=play.faults, planted=planted)
+
+
+def digest(prompt: str) -> str:
+    """A prompt as the simulator knows it."""
+    return sha256(prompt.encode("utf-8", "replace")).hexdigest()
+
+
+def played_as(work: Work) -> Mapping[str, str]:
+    """By subject of the sweep, the subject under which the simulator counts it.
+
+    The simulator sees model and system prompt, so variants that differ in neither share one truth.
+    """
+    first: dict[tuple[str, str], str] = {}
+    return {
+        subject.name: first.setdefault((work.models[subject.model].entry.wire, subject.system), subject.name)
+        for subject in work.sweep.subjects
+    }
+
+
+def _subjects(work: Work) -> tuple[PlantedSubject, ...]:
+    names = set(played_as(work).values())
+    return tuple(
+        PlantedSubject(
+            name=subject.name, model=work.models[subject.model].entry.wire, system=subject.system.rstrip("\n")
+        )
+        for subject in work.sweep.subjects
+        if subject.name in names
+    )
+
+
+def _dimension(rubric: Rubric, given: Iterable[ChosenTest], seed: int) -> Dimension:
+    systems = {test.system for test in given} or {rubric.system}
+    if len(systems) > 1:
+        raise ConfigError(
+            f"tests: the tests of {rubric.id} have {len(systems)} different `system` texts; a rehearsal can tell "
+            "subjects apart only where a dimension's tests share one"
+        )
+    return Dimension(
+        system=systems.pop(),
+        issues=tuple(
+            Issue(
+                letter=issue.letter,
+                deduction=issue.deduction,
+                probability=_LEAST + (_MOST - _LEAST) * unit(seed, "probability", rubric.id, issue.letter),
+            )
+            for issue in rubric.judging.issues
+        ),
+    )
+
+
+def _told_apart(tests: Iterable[ChosenTest]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for test in tests:
+        if found.setdefault(digest(test.prompt), test.id) != test.id:
+            other = found[digest(test.prompt)]
+            raise ConfigError(
+                f"tests: {test.id} and {other} have the same prompt, by which a rehearsal tells tests apart; "
+                "leave one of them out"
+            )
+    return found
+
+
+def _accounts(work: Work) -> dict[str, Account]:
+    models: dict[str, dict[str, Model]] = {}
+    for model in work.models.values():
+        kind = work.catalog.providers[model.entry.provider].kind
+        models.setdefault(account(model.entry.provider, kind), {})[model.entry.wire] = _model(model.entry, kind)
+    return {name: Account(models=of_account) for name, of_account in models.items()}
+
+
+def _model(entry: ModelEntry, kind: Protocol) -> Model:
+    least, most = _THOUGHTS
+    return Model(
+        serves=frozenset({_SERVICE[entry.purpose]}),
+        sampling=Sampling(entry.sampling),
+        thinking=_thinking(entry, kind),
+        thinking_tokens=(min(least, entry.thinking_reserve), min(most, entry.thinking_reserve)),
+        context_tokens=_LONG_CONTEXT,
+        price=_price(entry.price) if entry.price else Price(),
+    )
+
+
+def _thinking(entry: ModelEntry, kind: Protocol) -> SimulatedThinking:
+    """As the catalogue says; but the simulator holds that who always thinks takes no `max_tokens`, as OpenAI does."""
+    odd = kind is Protocol.OPENAI and entry.output_limit_field == "max_tokens" and entry.thinking is Thinking.ALWAYS
+    return SimulatedThinking.OPTIONAL if odd else SimulatedThinking(entry.thinking)
+
+
+def _price(price: UsdPrice) -> Price:
+    """The same price to the nano-dollar: ours is held as an integer, the simulator's as a decimal."""
+    return Price(
+        **{name: Decimal(round(part * NANO)) / NANO for name, part in price.model_dump(exclude_none=True).items()}
+    )

@@ -1,0 +1,118 @@
+"""A sweep as it is rehearsed: the same sweep, with every provider at the simulator.
+
+What a model takes and costs stays as the catalogue says. Changed is only what a rehearsal must not depend on:
+addresses, keys (none is read, so a real one can never be sent), the account's own limits, days of retirement,
+weights of local models, and how a model without a JSON schema is told what to write.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from hab_ray.catalog import Capabilities, Catalog, Limits, ModelEntry, Protocol, ProviderEntry, Thinking, folder_name
+from hab_ray.config import Sweep
+from hab_ray.prices import priced
+from hab_ray.rehearse.place import Place
+from hab_ray.resolve import resolve
+from hab_ray.work import Work
+
+SIMULATED = "simulated"
+_NOWHERE = "http://simulator"
+_LONGEST_S = 30.0
+_ROOM = 8192
+
+
+def staged(sweep: Sweep, place: Place, now: datetime) -> Work:
+    """The work of a sweep's rehearsal; writes nothing and fetches no weights.
+
+    The record of the run names no port, so that two rehearsals of a sweep are recorded alike: see `at`.
+
+    Raises:
+        ConfigError: the sweep cannot be resolved.
+    """
+    work = resolve(_staged_sweep(sweep, place, now.date()), now)
+    return replace(work, models={name: replace(model, as_of=SIMULATED) for name, model in work.models.items()})
+
+
+def at(work: Work, url: str) -> Work:
+    """The same work with its providers at the simulator that listens at `url`."""
+    providers = {
+        name: entry.model_copy(update={"url": entry.url.replace(_NOWHERE, url, 1)}) if entry.url else entry
+        for name, entry in work.catalog.providers.items()
+    }
+    return replace(work, catalog=Catalog(providers=providers, models=work.catalog.models))
+
+
+def account(name: str, kind: Protocol) -> str:
+    """The simulator's account that plays a provider. Providers of Anthropic's or Google's protocol share one."""
+    if kind is Protocol.OPENAI:
+        return "openai" if name == "openai" else f"x/{folder_name(name)}"
+    return str(kind)
+
+
+def _staged_sweep(sweep: Sweep, place: Place, today: date) -> Sweep:
+    known = sweep.catalog.providers
+    unserved = {name: entry.model_copy(update={"serve": False}) for name, entry in known.items()}
+    entries = {name: priced(sweep.catalog.extended(unserved).find(name), today) for name in sweep.model_names()}
+    providers = {
+        provider: _staged_provider(provider, known[provider], [e for e in entries.values() if e.provider == provider])
+        for provider in dict.fromkeys(entry.provider for entry in entries.values())
+    }
+    return _changed(sweep, run=place.run, store=place.store, providers={**sweep.providers, **providers})
+
+
+def _changed(sweep: Sweep, run: Path, store: Path, providers: dict[str, ProviderEntry]) -> Sweep:
+    return sweep.model_copy(update={"run": run, "store": store, "providers": providers})
+
+
+def _staged_provider(name: str, provider: ProviderEntry, entries: list[ModelEntry]) -> ProviderEntry:
+    version = "/v1" if provider.kind is Protocol.OPENAI else ""
+    return provider.model_copy(
+        update={
+            "url": f"{_NOWHERE}/{account(name, provider.kind)}{version}",
+            "key_env": None,
+            "serve": False,
+            "limits": _unhurried(provider.limits),
+            "models": {entry.wire: _capabilities(entry, provider.serve) for entry in entries},
+        }
+    )
+
+
+def _unhurried(limits: Limits) -> Limits:
+    """No limits but concurrency, and no long waits: the simulator is on this machine."""
+    return Limits(
+        concurrent=limits.concurrent,
+        patience_s=min(limits.patience_s, _LONGEST_S),
+        timeout_s=min(limits.timeout_s, _LONGEST_S),
+    )
+
+
+def _capabilities(entry: ModelEntry, served: bool) -> Capabilities:
+    """Everything said of a model, so that the run's record says it too.
+
+    `moving` has the record's `as_of` hold when the run is read again.
+    """
+    said: dict[str, Any] = {name: getattr(entry, name) for name in Capabilities.model_fields}
+    said |= {
+        "limits": _unhurried(entry.limits or Limits()),
+        "json_schema": True,
+        "alias": "moving",
+        "weights": None,
+        "lifecycle": None,
+    }
+    if served or "strings" in entry.schema_bounds:
+        said |= _room_for_json()
+    return Capabilities(**said)
+
+
+def _room_for_json() -> dict[str, Any]:
+    """In place of bounds on strings, which no vendor takes and so the simulator refuses: a reserve of tokens."""
+    return {
+        "schema_bounds": ("lists",),
+        "thinking": Thinking.ALWAYS,
+        "thinking_reserve": _ROOM,
+        "output_limit_field": "max_completion_tokens",
+    }
