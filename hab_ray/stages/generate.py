@@ -22,6 +22,7 @@ from hab_ray.stages.reading import Unreadable, listed_objects
 from hab_ray.stages.wording import Prompts, Wording, compact_schema
 
 CHARACTERS_A_TOKEN = 3
+SHORTEST_TEXT = 80
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,8 @@ class GenerateStage:
         text: dict[str, Any] = {"type": "string"}
         if "strings" in self.model.entry.schema_bounds:
             texts = self.settings.per_call * len(self._fields)
-            text["maxLength"] = self.settings.max_tokens * CHARACTERS_A_TOKEN // texts
+            text["minLength"] = SHORTEST_TEXT
+            text["maxLength"] = max(SHORTEST_TEXT, self.settings.max_tokens * CHARACTERS_A_TOKEN // texts)
         query = json.loads(compact_schema({name: text for name in self._fields}))
         queries: dict[str, Any] = {"type": "array", "items": query}
         if "lists" in self.model.entry.schema_bounds:

@@ -19,21 +19,21 @@ from hab_ray.stages.base import Unusable, seeded_order, usable
 from hab_ray.stages.reading import Unreadable, named_letters
 from hab_ray.stages.wording import Prompts, Wording, compact_schema
 
-CHARACTERS_A_TOKEN = 2
 LONGEST_ASSESSMENT = 600
 
 
 def letters_schema(model: Model, key: str, letters: Sequence[str], max_tokens: int) -> str | None:
     """The schema of an assessment followed by a list of letters, where the model's server can enforce one.
 
-    Where the server bounds strings too, the assessment is kept short enough for the list to fit into `max_tokens`.
+    Where the server bounds strings too, the assessment gets a character a token, so that the list fits into
+    `max_tokens` as well.
     """
     if not model.entry.json_schema:
         return None
     assessment: dict[str, Any] = {"type": "string"}
     named: dict[str, Any] = {"type": "array", "items": {"type": "string", "enum": list(letters)}}
     if "strings" in model.entry.schema_bounds:
-        assessment["maxLength"] = min(LONGEST_ASSESSMENT, max_tokens * CHARACTERS_A_TOKEN)
+        assessment["maxLength"] = min(LONGEST_ASSESSMENT, max_tokens)
     if "lists" in model.entry.schema_bounds:
         named["maxItems"] = len(letters)
     return compact_schema({"assessment": assessment, key: named})
