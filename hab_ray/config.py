@@ -133,6 +133,7 @@ class Sweep(Strict):
     seed: int = 0
     dimensions: Annotated[tuple[str, ...], Field(min_length=1)] | Literal["all"] = "all"
     rubrics: Path | None = None
+    budget_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     mode: Literal["auto", "online"] = "auto"
     generate: Generate | None = None
     validation: Validation | None = Field(default=None, alias="validate")

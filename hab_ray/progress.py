@@ -22,8 +22,22 @@ class StageProgress:
 
 
 @dataclass(frozen=True)
+class Money:
+    """A run's money in nano-dollars. `spent` by all its processes so far, calls whose bill is not known at the most
+    that they can have cost; `reserved` for calls in flight.
+    """
+
+    spent: int
+    reserved: int
+    budget: int
+
+
+@dataclass(frozen=True)
 class Progress:
-    """A run at one moment. `cost_nanousd` is what this process has paid, `calls` what it has sent."""
+    """A run at one moment. `cost_nanousd` is what this process has paid, `calls` what it has sent.
+
+    `money` is there where the sweep has a budget.
+    """
 
     at: str
     elapsed_s: float
@@ -32,6 +46,7 @@ class Progress:
     retries: int
     cost_nanousd: int
     notes: tuple[str, ...]
+    money: Money | None = None
 
     def to_json(self) -> bytes:
         """As log/progress.json holds it."""
@@ -57,3 +72,4 @@ class RunEnd:
     notes: tuple[str, ...]
     calls: int
     cost_nanousd: int
+    money: Money | None = None

@@ -24,14 +24,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hab_ray.engine.online import Tally
+from hab_ray.engine.jobs import OpenKind, Tally
 from hab_ray.errors import Exit
-from hab_ray.progress import Progress, RunEnd, StageProgress, Unanswered
+from hab_ray.prices import NANO
+from hab_ray.progress import Money, Progress, RunEnd, StageProgress, Unanswered
 from hab_ray.rows import ChosenTest
 from hab_ray.serving import Endpoints
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import UNCLEAN_WAIT_S, LocalLease
 from hab_ray.storage.run import PROGRESS
+from hab_ray.storage.spending import keep_lost, spent_before
 from hab_ray.storage.store import Store
 from hab_ray.work import Shard, StageName, Work, settle, tests_file
 
@@ -116,6 +118,11 @@ class _Driver:
         self._tallies: dict[str, Tally] = {}
         self._stops: dict[str, str] = {}
         self._notes: list[str] = []
+        self._budget = None if work.sweep.budget_usd is None else round(work.sweep.budget_usd * NANO)
+        self._spent_before = 0
+        self._lost = 0
+        self._budget_reached = False
+        self._purse: Any = None
         self._endpoints = Endpoints(work, stack)
         self._started = time.monotonic()
         self._reported = float("-inf")
@@ -123,6 +130,8 @@ class _Driver:
 
     def run(self) -> RunEnd:
         self._place_given_tests()
+        if self._budget is not None:
+            self._spent_before = spent_before(self._store.folder, self._work.run_path, self._lease.epoch)
         interrupted = False
         try:
             self._reconcile()
@@ -246,6 +255,10 @@ class _Driver:
 
             self._stack.enter_context(ray_session(self._options.verbose))
             self._lanes = Lanes()
+            if self._budget is not None:
+                from hab_ray.cluster.limits import purse
+
+                self._purse = purse(self._budget, self._spent_before)
         return self._lanes
 
     def _setup(self, provider: str) -> LaneSetup:
@@ -263,6 +276,7 @@ class _Driver:
             epoch=self._lease.epoch,
             failures_since=self._failures_since,
             not_before=self._not_before,
+            purse=self._purse,
         )
 
     def _watch(self) -> None:
@@ -283,6 +297,10 @@ class _Driver:
     def _take_in_tallies(self) -> None:
         for provider, tally in self._lanes.tallies().items() if self._lanes else ():
             self._take_in(provider, tally)
+        lost = sum(tally.lost_nanousd for tally in self._tallies.values())
+        if lost != self._lost:
+            self._lost = lost
+            keep_lost(self._store.folder, self._lease.epoch, lost)
 
     def _take_in(self, provider: str, tally: Tally) -> None:
         """Note what a lane has done; a shard whose jobs are all finished need not wait for its pass to end."""
@@ -291,6 +309,7 @@ class _Driver:
             self._stops[f"{provider} {model}".strip()] = reason
         for row in tally.open:
             self._numbered[row.shard].given_up[row.row_id] = row.reason
+            self._budget_reached |= row.kind is OpenKind.BUDGET
         for number, finished in tally.finished.items():
             track = self._numbered[number]
             track.finished, track.failed = finished, tally.failed[number]
@@ -326,7 +345,15 @@ class _Driver:
             retries=sum(t.retries for t in tallies),
             cost_nanousd=sum(t.cost_nanousd for t in tallies),
             notes=(*self._notes, *(f"{who} stopped: {why}" for who, why in self._stops.items())),
+            money=self._money(),
         )
+
+    def _money(self) -> Money | None:
+        if self._budget is None:
+            return None
+        tallies = self._tallies.values()
+        spent = self._spent_before + sum(t.cost_nanousd + t.lost_nanousd for t in tallies)
+        return Money(spent, sum(t.reserved_nanousd for t in tallies), self._budget)
 
     def _stage_progress(self) -> Iterator[StageProgress]:
         cells: dict[tuple[StageName, str], list[_Track]] = defaultdict(list)
@@ -361,17 +388,29 @@ class _Driver:
             for row_id, reason in sorted(track.given_up.items())
         )
         self._work.run.folder.put(UNANSWERED, _lines(unanswered))
-        complete = all(track.phase is Phase.COMPLETE for track in self._numbered)
-        status = Exit.INTERRUPTED if interrupted else Exit.COMPLETE if complete else Exit.UNANSWERED
+        money = self._money()
+        if self._budget_reached and money:
+            self._notes.append(
+                f"budget reached: ${money.spent / NANO:.4f} of ${money.budget / NANO:.4f} spent by this run; "
+                "raise budget_usd and give the same command again"
+            )
         tallies = self._tallies.values()
         return RunEnd(
-            exit=status,
+            exit=self._exit(interrupted),
             unanswered=unanswered,
             stops=dict(self._stops),
             notes=tuple(self._notes),
             calls=sum(t.calls for t in tallies),
             cost_nanousd=sum(t.cost_nanousd for t in tallies),
+            money=money,
         )
+
+    def _exit(self, interrupted: bool) -> Exit:
+        if interrupted:
+            return Exit.INTERRUPTED
+        if all(track.phase is Phase.COMPLETE for track in self._numbered):
+            return Exit.COMPLETE
+        return Exit.BUDGET if self._budget_reached else Exit.UNANSWERED
 
 
 def _lines(unanswered: tuple[Unanswered, ...]) -> bytes:

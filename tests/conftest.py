@@ -111,7 +111,7 @@ class Desk:
     def hab(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         """Run `hab` to its end; what it printed is in `stdout`."""
         process = self.start(*arguments)
-        output, _ = process.communicate(timeout=240)
+        output, _ = process.communicate(timeout=840)
         return subprocess.CompletedProcess(process.args, process.returncode, output)
 
 

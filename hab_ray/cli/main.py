@@ -134,6 +134,44 @@ def plan_command(
     return show_plan(sweep, choices, PlanOptions(by_dimension=by_dimension, as_json=as_json), console)
 
 
+# For hab_ray/cli/main.py, after plan_command.
+@app.command("rehearse")
+@ends_with_status
+def rehearse_command(
+    sweep: SweepArgument,
+    run: Annotated[Path | None, typer.Option(help="The rehearsal's folder, instead of runs/rehearsal-<run>.")] = None,
+    store: Annotated[Path | None, typer.Option(help="The rehearsal's store, instead of one in its folder.")] = None,
+    seed: Annotated[int, typer.Option(help="What the simulator's answers and the planted truth are drawn from.")] = 0,
+    faults: Annotated[Path | None, typer.Option(help="A YAML file: a list of faults, e.g. 429s and resets.")] = None,
+    latency: Annotated[float, typer.Option(min=0, help="The mean time of a reply in seconds; 0 = at once.")] = 0.0,
+    judge_error: Annotated[
+        float, typer.Option(min=0, max=1, help="The share of verdicts with one letter wrong: the check must fail.")
+    ] = 0.0,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show Ray's own messages too.")] = False,
+) -> Exit:
+    """Run a sweep against the simulator: no key, nothing paid; did the planted truth come back exactly?
+
+    Exit status: 0 only if every mean was recovered exactly and our books agree with the simulator's meter.
+    """
+    from hab_ray.cli.rehearse import RehearseOptions, rehearse_sweep
+
+    options = RehearseOptions(run, store, seed, faults, latency, judge_error, verbose)
+    return rehearse_sweep(sweep, options, console)
+
+
+@app.command("simulate")
+@ends_with_status
+def simulate_command(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port on 127.0.0.1; 0 takes a free one.")] = 0,
+    profile: Annotated[Path | None, typer.Option(help="A YAML or JSON file of the simulator's settings.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The seed, instead of the profile's.")] = None,
+) -> Exit:
+    """Serve the vendors' protocols on this machine until Ctrl-C, for trying one's own client."""
+    from hab_ray.cli.simulate import simulate
+
+    return simulate(profile, port, seed, console)
+
+
 @app.command("status")
 @ends_with_status
 def status_command(run: RunFolderArgument) -> Exit:

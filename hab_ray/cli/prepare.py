@@ -54,7 +54,7 @@ def prepare(path: Path, choices: Choices, now: datetime) -> tuple[Work, list[Pro
 
 
 def _sweep(path: Path, choices: Choices) -> Sweep:
-    sweep = load_sweep(_found(path), choices.changes())
+    sweep = load_sweep(shipped_or_own(path), choices.changes())
     if choices.model is None:
         return sweep
     if not choices.model.is_file():
@@ -62,7 +62,7 @@ def _sweep(path: Path, choices: Choices) -> Sweep:
     return sweep.on_local_weights(choices.model.resolve())
 
 
-def _found(path: Path) -> Path:
+def shipped_or_own(path: Path) -> Path:
     """The file itself, else the sweep of this name that ships with the package."""
     if path.exists() or path.parent != Path("jobs"):
         return path

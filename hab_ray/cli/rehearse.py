@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 from rich.console import Console
 
-from hab_ray.cli.prepare import _found
+from hab_ray.cli.prepare import shipped_or_own
 from hab_ray.cli.view import View
 from hab_ray.config import load_sweep
 from hab_ray.errors import ConfigError, Exit
@@ -57,7 +57,7 @@ class RehearseOptions:
 def rehearse_sweep(path: Path, options: RehearseOptions, console: Console) -> Exit:
     """Rehearse a sweep file; 0 only if every mean was recovered exactly and the bills agree."""
     now = datetime.now(UTC)
-    sweep = load_sweep(_found(path))
+    sweep = load_sweep(shipped_or_own(path))
     place = Place.of(sweep, options.run, options.store)
     work = staged(sweep, place, now)
     refuse_errors(preflight(work, {}, now.date()))

@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from hab_ray.calls import from_json
 from hab_ray.catalog import Limits, ModelEntry, Protocol, folder_name
-from hab_ray.engine.limiter import Limiter
-from hab_ray.engine.online import Job, OnlineEngine, Surroundings, Tally
+from hab_ray.cluster.limits import SharedMoney, SharedPermits, account, account_name
+from hab_ray.engine.jobs import Job, Tally
+from hab_ray.engine.online import OnlineEngine, Surroundings
+from hab_ray.engine.purse import OwnPurse, Purse
 from hab_ray.errors import ConfigError
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
@@ -32,7 +34,10 @@ STREAMS = 64
 
 @dataclass(frozen=True)
 class LaneSetup:
-    """What a lane needs to know. The key is read from the environment inside the actor, never passed."""
+    """What a lane needs to know. The key is read from the environment inside the actor, never passed.
+
+    `purse` is the actor that keeps the run's money, None where the run has no budget.
+    """
 
     provider: str
     kind: Protocol
@@ -44,6 +49,12 @@ class LaneSetup:
     epoch: int
     failures_since: int
     not_before: float
+    purse: Any | None
+
+    @property
+    def account(self) -> str:
+        """The name of the actor that keeps the provider's limits."""
+        return account_name(self.provider, self.url, self.key_env)
 
 
 def api_key(provider: str, key_env: str | None) -> str:
@@ -80,17 +91,19 @@ class Lane:
         )
         self._provider = connect(endpoint)
         self._wait_s = max(0.0, setup.not_before - time.time())
+        lane = str(ray.get_runtime_context().get_actor_id())
         limits = {name: entry.limits or setup.limits for name, entry in setup.models.items()}
         self._engine = OnlineEngine(
             provider=self._provider,
             models=setup.models,
-            limiter=Limiter(limits, setup.limits.patience_s),
             writer=StoreWriter(folder, setup.epoch, f"{folder_name(setup.provider)}-{os.getpid()}"),
             known=known,
             world=Surroundings(
                 clock=time.monotonic,
                 today=lambda: datetime.now(UTC),
                 guard=LeaseWatch(folder, setup.epoch, time.monotonic).check,
+                permits=SharedPermits(setup.account, lane, limits, setup.limits.patience_s),
+                money=SharedMoney(setup.purse) if setup.purse else OwnPurse(Purse(budget=None, spent=0)),
             ),
         )
 
@@ -105,9 +118,7 @@ class Lane:
 
     async def tally(self) -> Tally:
         """What was done so far; rows left open are told once."""
-        told = replace(self._engine.tally)
-        self._engine.tally.open = []
-        return told
+        return self._engine.tell()
 
     async def stop(self) -> None:
         """Send nothing more."""
@@ -143,7 +154,9 @@ class Lanes:
         if provider not in self._lanes:
             here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
             options = {"scheduling_strategy": here, "max_concurrency": STREAMS}
-            lane = Lane.options(**options).remote(setup())  # type: ignore[attr-defined]
+            lane_setup = setup()
+            account(lane_setup.account)
+            lane = Lane.options(**options).remote(lane_setup)  # type: ignore[attr-defined]
             ray.get(lane.open.remote())
             self._lanes[provider] = lane
         return self._lanes[provider]

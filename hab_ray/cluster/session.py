@@ -61,8 +61,8 @@ def ray_session(verbose: bool = False) -> Iterator[None]:
 def _must_share_files(nodes: int) -> None:
     if nodes > 1:
         raise ConfigError(
-            f"the Ray cluster has {nodes} nodes, and run and store are folders on this machine's disk, which the others "
-            "cannot read; run on a cluster of one node"
+            f"the Ray cluster has {nodes} nodes, and run and store are folders on this machine's disk, which the "
+            "others cannot read; run on a cluster of one node"
         )
 
 

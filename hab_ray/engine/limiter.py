@@ -5,29 +5,40 @@ States of an account and of each of its models:
     open ── endpoint unreachable ──> waiting (one probe at a time, further and further apart)
     waiting ── a probe succeeds ──> open        waiting ── patience runs out ──> stopped
     open ── bad key, no quota ──> stopped       model: open ── retired, unknown ──> stopped
+    model: open ── "too fast" ──> pausing ── the vendor's wait is over ──> open, with a smaller window
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from hab_ray.catalog import Limits
+from hab_ray.engine.buckets import LARGEST_CHUNK, Bucket, Window
+from hab_ray.engine.permits import WHOLE_PROVIDER, Lease, Report
+from hab_ray.providers.base import RateLimits
 
 FIRST_PROBE_S = 0.5
 SLOWEST_PROBE_S = 15.0
 
 
 @dataclass
-class _Window:
-    """A model's calls in flight: how many there are and how many there may be."""
+class _Model:
+    """One model's limits and where it stands."""
 
-    most: int
-    in_flight: int = 0
-    paused_until: float = float("-inf")
+    requests: Bucket
+    tokens: Bucket
+    window: Window
+    paused_until: float = -inf
     refusals: int = 0
     refused_since: float = 0.0
-    stopped: str | None = None
+    stopped: str = ""
+
+    @classmethod
+    def of(cls, limits: Limits) -> _Model:
+        requests = Bucket(limits.requests_per_minute, level=1.0)
+        return cls(requests, Bucket(limits.tokens_per_minute, level=0.0), Window.of(limits.concurrent))
 
 
 @dataclass
@@ -39,93 +50,125 @@ class _Outage:
     probe_gap: float = FIRST_PROBE_S
 
 
-@dataclass(frozen=True)
-class Permit:
-    """May a call be sent? `wait_s` is 0 when it may (it then counts as in flight), None when it never may."""
-
-    wait_s: float | None
-    reason: str = ""
-
-
 @dataclass
 class Limiter:
     """The limits of one provider account. Times are seconds of one monotonic clock."""
 
     limits: Mapping[str, Limits]
     patience_s: float
-    _windows: dict[str, _Window] = field(default_factory=dict)
+    _models: dict[str, _Model] = field(default_factory=dict)
     _outage: _Outage | None = None
-    _stopped: str | None = None
+    _stopped: str = ""
 
-    def ask(self, model: str, now: float) -> Permit:
-        """Ask to send one call of a model."""
-        window = self._window(model)
-        stopped = self._stopped or window.stopped
-        if stopped:
-            return Permit(None, stopped)
-        if window.in_flight >= window.most:
-            return Permit(float("inf"))
-        wait = max(0.0, window.paused_until - now)
-        if self._outage:
-            wait = max(wait, self._outage.next_probe - now)
-            if wait <= 0:
-                self._outage.probe_gap = min(2 * self._outage.probe_gap, SLOWEST_PROBE_S)
-                self._outage.next_probe = now + self._outage.probe_gap
-        if wait <= 0:
-            window.in_flight += 1
-        return Permit(max(0.0, wait))
+    def lease(self, model: str, tokens: Sequence[int], now: float) -> Lease:
+        """Ask to send calls of a model that count so many tokens each; see Lease."""
+        state = self._model(model)
+        if self._stopped or state.stopped:
+            return Lease(0, None, self._stopped or state.stopped)
+        wait = self._closed_for_s(state, now)
+        if wait > 0:
+            return Lease(0, wait)
+        room = min(state.window.free, len(tokens))
+        count = self._pass(state, tokens[: min(room, 1) if self._outage else room], now)
+        if count and self._outage:
+            self._outage.probe_gap = min(2 * self._outage.probe_gap, SLOWEST_PROBE_S)
+            self._outage.next_probe = now + self._outage.probe_gap
+            return Lease(count, self._outage.probe_gap)
+        return Lease(count, self._come_back_s(state, tokens[count : count + LARGEST_CHUNK], now))
 
-    def finished(self, model: str) -> None:
-        """A call of a model is no longer in flight, whatever came of it."""
-        self._window(model).in_flight -= 1
+    def _closed_for_s(self, state: _Model, now: float) -> float:
+        probe = self._outage.next_probe if self._outage else -inf
+        return max(0.0, state.paused_until - now, probe - now)
 
-    def answered(self, model: str) -> None:
-        """The endpoint answered a call of a model with something else than "too fast"."""
+    @staticmethod
+    def _pass(state: _Model, tokens: Sequence[int], now: float) -> int:
+        count = 0
+        for cost in tokens:
+            if state.requests.wait_s(1, now) > 0 or state.tokens.wait_s(cost, now) > 0:
+                break
+            state.requests.take(1)
+            state.tokens.take(cost)
+            count += 1
+        state.window.in_flight += count
+        return count
+
+    @staticmethod
+    def _come_back_s(state: _Model, rest: Sequence[int], now: float) -> float:
+        if not rest:
+            return 0.0
+        if not state.window.free:
+            return inf
+        by_requests = state.requests.chunk_wait_s(1, len(rest), now)
+        return max(by_requests, state.tokens.chunk_wait_s(rest[0], sum(rest), now))
+
+    def report(self, report: Report, now: float) -> None:
+        """Take in what became of a model's calls."""
+        if report.answered:
+            self._answered(report.model)
+        if report.refused:
+            self._refused(report.model, report.retry_after_s, now)
+        if report.unreachable:
+            self._unreachable(report.unreachable, now)
+        if report.limits:
+            self._learn(report.model, report.limits, now)
+        self._model(report.model).window.finished(report.finished, report.answered)
+        if report.stop:
+            self._model(report.model).stopped = report.stop
+        self._stopped = self._stopped or report.stop_provider
+
+    def _answered(self, model: str) -> None:
         self._outage = None
-        self._window(model).refusals = 0
+        self._model(model).refusals = 0
 
-    def unreachable(self, message: str, now: float) -> None:
+    def _unreachable(self, message: str, now: float) -> None:
         """The endpoint did not answer; when patience runs out the provider is stopped."""
         if self._outage is None:
             self._outage = _Outage(since=now, next_probe=now + FIRST_PROBE_S)
         elif now - self._outage.since > self.patience_s:
             self._stopped = f"not reachable for {self.patience_s:g} s ({message})"
 
-    def rate_limited(self, model: str, retry_after_s: float | None, now: float) -> None:
+    def _refused(self, model: str, retry_after_s: float | None, now: float) -> None:
         """Pause a model, as long as the vendor says or longer from refusal to refusal.
 
-        A model that is refused for as long as patience lasts, without one answer between, is stopped.
+        A model that is refused for as long as patience lasts, without one answer between, is stopped, and so is
+        one whose vendor names a longer wait than that.
         """
         self._outage = None
-        window = self._window(model)
-        if window.refusals == 0:
-            window.refused_since = now
-        elif now - window.refused_since > self.patience_s:
-            window.stopped = f"rate limited for {self.patience_s:g} s without an answer"
-        if now >= window.paused_until:
-            window.refusals += 1
-        pause = min(SLOWEST_PROBE_S, FIRST_PROBE_S * 2.0 ** min(window.refusals, 10))
-        window.paused_until = max(window.paused_until, now + (pause if retry_after_s is None else retry_after_s))
+        state = self._model(model)
+        state.window.refused(now)
+        if retry_after_s is not None and retry_after_s > self.patience_s:
+            state.stopped = f"rate limited for {retry_after_s:g} s, and patience_s is {self.patience_s:g}"
+        if state.refusals == 0:
+            state.refused_since = now
+        elif now - state.refused_since > self.patience_s:
+            state.stopped = f"rate limited for {self.patience_s:g} s without an answer"
+        if now >= state.paused_until:
+            state.refusals += 1
+        pause = min(SLOWEST_PROBE_S, FIRST_PROBE_S * 2.0 ** min(state.refusals, 10))
+        state.paused_until = max(state.paused_until, now + (pause if retry_after_s is None else retry_after_s))
 
-    def stop_model(self, model: str, reason: str) -> None:
-        """No further call to a model in this run."""
-        self._window(model).stopped = reason
+    def _learn(self, model: str, told: RateLimits, now: float) -> None:
+        state = self._model(model)
+        if told.requests:
+            state.requests.learn(told.requests, now)
+        if told.tokens:
+            state.tokens.learn(told.tokens, now)
 
-    def stop(self, reason: str) -> None:
-        """No further call to the provider in this run."""
-        self._stopped = reason
+    def restore(self, model: str, in_flight: int) -> None:
+        """Calls that were sent under a limiter that is gone."""
+        self._model(model).window.in_flight += in_flight
 
     @property
     def stops(self) -> Mapping[str, str]:
-        """What was stopped and why; "" stands for the whole provider."""
-        models = {name: w.stopped for name, w in self._windows.items() if w.stopped}
-        return {"": self._stopped} if self._stopped else models
+        """What was stopped and why; `WHOLE_PROVIDER` stands for the whole provider."""
+        models = {name: state.stopped for name, state in self._models.items() if state.stopped}
+        return {WHOLE_PROVIDER: self._stopped} if self._stopped else models
 
     def in_flight(self, model: str) -> int:
         """Calls of a model that are under way."""
-        return self._window(model).in_flight
+        return self._model(model).window.in_flight
 
-    def _window(self, model: str) -> _Window:
-        if model not in self._windows:
-            self._windows[model] = _Window(most=self.limits[model].concurrent)
-        return self._windows[model]
+    def _model(self, model: str) -> _Model:
+        if model not in self._models:
+            self._models[model] = _Model.of(self.limits[model])
+        return self._models[model]

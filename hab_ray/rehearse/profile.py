@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from hashlib import sha256
 
 from hab_ray.catalog import ModelEntry, Protocol, Purpose, Thinking, UsdPrice
+from hab_ray.config import Subject
 from hab_ray.errors import ConfigError
 from hab_ray.prices import NANO
 from hab_ray.rehearse.staging import account
@@ -37,7 +38,7 @@ class Play:
     """
 
     seed: int = 0
-    latency: Latency = NoLatency()  # noqa: RUF009 - frozen
+    latency: Latency = field(default_factory=NoLatency)
     faults: tuple[Fault, ...] = ()
     judge_error: float = 0.0
 
@@ -69,21 +70,22 @@ def played_as(work: Work) -> Mapping[str, str]:
     The simulator sees model and system prompt, so variants that differ in neither share one truth.
     """
     first: dict[tuple[str, str], str] = {}
-    return {
-        subject.name: first.setdefault((work.models[subject.model].entry.wire, subject.system), subject.name)
-        for subject in work.sweep.subjects
-    }
+    return {s.name: first.setdefault((_wire(work, s), _system(s)), s.name) for s in work.sweep.subjects}
 
 
 def _subjects(work: Work) -> tuple[PlantedSubject, ...]:
     names = set(played_as(work).values())
-    return tuple(
-        PlantedSubject(
-            name=subject.name, model=work.models[subject.model].entry.wire, system=subject.system.rstrip("\n")
-        )
-        for subject in work.sweep.subjects
-        if subject.name in names
-    )
+    played = (subject for subject in work.sweep.subjects if subject.name in names)
+    return tuple(PlantedSubject(name=s.name, model=_wire(work, s), system=_system(s)) for s in played)
+
+
+def _wire(work: Work, subject: Subject) -> str:
+    return work.models[subject.model].entry.wire
+
+
+def _system(subject: Subject) -> str:
+    """A subject's own system prompt as the simulator has it once the dimension's is taken off."""
+    return subject.system.rstrip("\n")
 
 
 def _dimension(rubric: Rubric, given: Iterable[ChosenTest], seed: int) -> Dimension:
@@ -107,15 +109,16 @@ def _dimension(rubric: Rubric, given: Iterable[ChosenTest], seed: int) -> Dimens
 
 
 def _told_apart(tests: Iterable[ChosenTest]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    """The dimension of each prompt, by its digest."""
+    found: dict[str, ChosenTest] = {}
     for test in tests:
-        if found.setdefault(digest(test.prompt), test.id) != test.id:
-            other = found[digest(test.prompt)]
+        other = found.setdefault(digest(test.prompt), test)
+        if other is not test:
             raise ConfigError(
-                f"tests: {test.id} and {other} have the same prompt, by which a rehearsal tells tests apart; "
+                f"tests: {other.id} and {test.id} have the same prompt, by which a rehearsal tells tests apart; "
                 "leave one of them out"
             )
-    return found
+    return {prompt: test.dimension for prompt, test in found.items()}
 
 
 def _accounts(work: Work) -> dict[str, Account]:
@@ -146,6 +149,5 @@ def _thinking(entry: ModelEntry, kind: Protocol) -> SimulatedThinking:
 
 def _price(price: UsdPrice) -> Price:
     """The same price to the nano-dollar: ours is held as an integer, the simulator's as a decimal."""
-    return Price(
-        **{name: Decimal(round(part * NANO)) / NANO for name, part in price.model_dump(exclude_none=True).items()}
-    )
+    parts = price.model_dump(exclude_none=True)
+    return Price(**{name: Decimal(round(part * NANO)) / NANO for name, part in parts.items()})

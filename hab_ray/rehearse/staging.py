@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date, datetime
-from pathlib import Path
 from typing import Any
 
 from hab_ray.catalog import Capabilities, Catalog, Limits, ModelEntry, Protocol, ProviderEntry, Thinking, folder_name
@@ -61,11 +60,9 @@ def _staged_sweep(sweep: Sweep, place: Place, today: date) -> Sweep:
         provider: _staged_provider(provider, known[provider], [e for e in entries.values() if e.provider == provider])
         for provider in dict.fromkeys(entry.provider for entry in entries.values())
     }
-    return _changed(sweep, run=place.run, store=place.store, providers={**sweep.providers, **providers})
-
-
-def _changed(sweep: Sweep, run: Path, store: Path, providers: dict[str, ProviderEntry]) -> Sweep:
-    return sweep.model_copy(update={"run": run, "store": store, "providers": providers})
+    return sweep.model_copy(
+        update={"run": place.run, "store": place.store, "providers": {**sweep.providers, **providers}}
+    )
 
 
 def _staged_provider(name: str, provider: ProviderEntry, entries: list[ModelEntry]) -> ProviderEntry:

@@ -14,6 +14,7 @@ from hab_ray.errors import DamagedFile, FailureKind
 
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _USAGE = ("input", "cached", "cache_written", "output", "reasoning")
+_EPOCH = "epoch"
 
 REPLY_SCHEMA = pa.schema(
     [
@@ -27,6 +28,7 @@ REPLY_SCHEMA = pa.schema(
         pa.field("served_by", pa.string(), nullable=False),
         pa.field("body_sha256", pa.string(), nullable=False),
         pa.field("at", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field(_EPOCH, pa.int64(), nullable=False),
     ]
 )
 
@@ -37,16 +39,19 @@ FAILURE_SCHEMA = pa.schema(
         pa.field("attempts", pa.int64(), nullable=False),
         pa.field("message", pa.string(), nullable=False),
         pa.field("cost_nanousd", pa.int64(), nullable=False),
+        pa.field(_EPOCH, pa.int64(), nullable=False),
     ]
 )
 
 
-def replies_to_table(replies: Iterable[Reply]) -> pa.Table:
-    """Replies as a table of `REPLY_SCHEMA`."""
+def replies_to_table(replies: Iterable[Reply], epoch: int) -> pa.Table:
+    """Replies as a table of `REPLY_SCHEMA`; `epoch` is the one that paid for them."""
+    own = [name for name in REPLY_SCHEMA.names if name not in (*_USAGE, _EPOCH)]
     records = [
         {
-            **{name: _storable(getattr(r, name)) for name in REPLY_SCHEMA.names if name not in _USAGE},
+            **{name: _storable(getattr(r, name)) for name in own},
             **{name: getattr(r.usage, name) for name in _USAGE},
+            _EPOCH: epoch,
         }
         for r in replies
     ]
@@ -61,7 +66,7 @@ def _storable(value: Any) -> Any:
 def replies_from_table(table: pa.Table) -> list[Reply]:
     """The replies of a table that `replies_to_table` made."""
     found = []
-    for record in table.to_pylist():
+    for record in table.drop_columns(_EPOCH).to_pylist():
         usage = Usage(**{name: record.pop(name) for name in _USAGE})
         at: datetime = record.pop("at")
         finish = Finish(record.pop("finish"))
@@ -69,15 +74,17 @@ def replies_from_table(table: pa.Table) -> list[Reply]:
     return found
 
 
-def failures_to_table(failures: Iterable[Failure]) -> pa.Table:
-    """Permanent failures as a table of `FAILURE_SCHEMA`."""
-    records = [{name: _storable(getattr(f, name)) for name in FAILURE_SCHEMA.names} for f in failures]
+def failures_to_table(failures: Iterable[Failure], epoch: int) -> pa.Table:
+    """Permanent failures as a table of `FAILURE_SCHEMA`; `epoch` is the one that paid for them."""
+    own = [name for name in FAILURE_SCHEMA.names if name != _EPOCH]
+    records = [{**{name: _storable(getattr(f, name)) for name in own}, _EPOCH: epoch} for f in failures]
     return pa.Table.from_pylist(records, schema=FAILURE_SCHEMA)
 
 
 def failures_from_table(table: pa.Table) -> list[Failure]:
     """The failures of a table that `failures_to_table` made."""
-    return [Failure(**{**record, "kind": FailureKind(record["kind"])}, permanent=True) for record in table.to_pylist()]
+    records = table.drop_columns(_EPOCH).to_pylist()
+    return [Failure(**{**record, "kind": FailureKind(record["kind"])}, permanent=True) for record in records]
 
 
 def to_arrow(table: pa.Table) -> bytes:

@@ -51,8 +51,8 @@ def shelf_of(outcome: Outcome) -> Shelf:
     return Shelf.EMBEDDINGS if outcome.vector else Shelf.REPLIES
 
 
-def _table_of(shelf: Shelf, outcomes: Iterable[Any]) -> pa.Table:
-    return failures_to_table(outcomes) if shelf is Shelf.FAILURES else replies_to_table(outcomes)
+def _table_of(shelf: Shelf, outcomes: Iterable[Any], epoch: int) -> pa.Table:
+    return failures_to_table(outcomes, epoch) if shelf is Shelf.FAILURES else replies_to_table(outcomes, epoch)
 
 
 def _outcomes_of(shelf: Shelf, table: pa.Table) -> Sequence[Outcome]:
@@ -67,7 +67,7 @@ class StoreWriter:
     """Collects outcomes and writes them, one file a model and shelf at each `flush`."""
 
     def __init__(self, folder: Folder, epoch: int, writer: str) -> None:
-        self._folder, self._stem, self._count = folder, f"wal-{epoch:06d}-{writer}", 0
+        self._folder, self._epoch, self._stem, self._count = folder, epoch, f"wal-{epoch:06d}-{writer}", 0
         self._waiting: dict[tuple[Shelf, str], list[Outcome]] = defaultdict(list)
 
     @property
@@ -89,7 +89,7 @@ class StoreWriter:
         for (shelf, model), outcomes in taken.items():
             self._count += 1
             name = f"{_prefix(shelf, model)}/{self._stem}.{self._count:06d}.arrow"
-            self._folder.put_new(name, to_arrow(_table_of(shelf, outcomes)))
+            self._folder.put_new(name, to_arrow(_table_of(shelf, outcomes, self._epoch)))
 
     def flush(self) -> None:
         """Write all that waits."""

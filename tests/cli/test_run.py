@@ -52,7 +52,7 @@ SEVENTH = {
 }
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(900)
 def test_a_sweep_with_a_seventh_dimension_is_complete_and_is_not_paid_for_again(
     cluster_desk: Desk, vendor: Callable[..., Vendor]
 ) -> None:
@@ -84,7 +84,7 @@ def test_a_sweep_with_a_seventh_dimension_is_complete_and_is_not_paid_for_again(
     assert status.returncode == 0 and "no process drives" in status.stdout and "28" in status.stdout
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(900)
 def test_replies_in_another_order_give_the_same_keys_tests_and_scores(
     cluster_desk: Desk, vendor: Callable[..., Vendor]
 ) -> None:
@@ -100,7 +100,7 @@ def test_replies_in_another_order_give_the_same_keys_tests_and_scores(
     assert len(found[0][0]["candidates/encourage_learning.parquet"]) == 6
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(900)
 def test_a_run_killed_in_every_stage_goes_on_and_pays_again_only_for_what_was_in_flight(
     cluster_desk: Desk, vendor: Callable[..., Vendor]
 ) -> None:
@@ -131,19 +131,19 @@ def test_a_run_killed_in_every_stage_goes_on_and_pays_again_only_for_what_was_in
     assert sum(len(r) for name, r in found.items() if name.startswith("verdicts")) == 8
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(900)
 def test_a_server_that_dies_half_way_leaves_named_rows_and_the_rest_is_asked_later(
     cluster_desk: Desk, vendor: Callable[..., Vendor]
 ) -> None:
     sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
     settings: dict[str, Any] = {"tests": "seeds", "generate": None, "validate": None, "select": None}
     process = cluster_desk.start("run", cluster_desk.sweep("outage", sim.url, **settings))
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 300
     while sim.received("alpha") < 20 and time.monotonic() < deadline:
         time.sleep(0.05)
     received = sim.meter()["received"]
     sim.process.stop()
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=400)
     assert process.returncode == 5, output
     assert "rows are unanswered" in output and "responses/" in output and "not reachable" in output
     assert received > 20
@@ -155,20 +155,18 @@ def test_a_server_that_dies_half_way_leaves_named_rows_and_the_rest_is_asked_lat
     assert sum(len(r) for name, r in found.items() if name.startswith("verdicts")) == 2 * 12 * DIMENSIONS
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_keeps_what_was_paid_for(
-    cluster_desk: Desk, vendor: Callable[..., Vendor], how: signal.Signals
-) -> None:
+def test_ctrl_c_keeps_what_was_paid_for(cluster_desk: Desk, vendor: Callable[..., Vendor], how: signal.Signals) -> None:
     sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
     settings: dict[str, Any] = {"tests": "seeds", "generate": None, "validate": None, "select": None}
     sweep = cluster_desk.sweep("stopped", sim.url, **settings)
     process = cluster_desk.start("run", sweep)
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 300
     while sim.received("alpha") < 20 and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(how)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=400)
     assert process.returncode == 130, output
     assert "the same command goes on" in output
     assert cluster_desk.hab("run", sweep).returncode == 0

@@ -2,40 +2,58 @@
 
 from __future__ import annotations
 
+from math import inf
+
+import pytest
+
 from hab_ray.catalog import Limits
+from hab_ray.engine.buckets import FIRST_WINDOW
 from hab_ray.engine.limiter import SLOWEST_PROBE_S, Limiter
+from hab_ray.engine.permits import Lease, Report
+from hab_ray.providers.base import Allowance, RateLimits
 
 
-def limiter(concurrent: int = 2, patience_s: float = 30.0) -> Limiter:
-    limits = Limits(concurrent=concurrent)
-    return Limiter({"a": limits, "b": limits}, patience_s)
+def limiter(concurrent: int = 2, patience_s: float = 30.0, **limits: int) -> Limiter:
+    one = Limits(concurrent=concurrent, **limits)
+    return Limiter({"a": one, "b": one}, patience_s)
+
+
+def ask(gate: Limiter, model: str, now: float) -> Lease:
+    return gate.lease(model, [1], now)
+
+
+def end(gate: Limiter, model: str, now: float, **what: object) -> None:
+    gate.report(Report(model, finished=1, **what), now)  # type: ignore[arg-type]
+
+
+def refuse(gate: Limiter, model: str, retry_after_s: float | None, now: float) -> None:
+    end(gate, model, now, refused=True, retry_after_s=retry_after_s)
 
 
 def test_no_more_calls_in_flight_than_allowed() -> None:
     gate = limiter(concurrent=2)
-    assert [gate.ask("a", 0.0).wait_s for _ in range(3)] == [0.0, 0.0, float("inf")]
-    assert gate.ask("b", 0.0).wait_s == 0.0
-    gate.finished("a")
-    assert gate.ask("a", 0.0).wait_s == 0.0
+    assert gate.lease("a", [1, 1, 1], 0.0) == Lease(2, inf)
+    assert ask(gate, "a", 0.0) == Lease(0, inf)
+    assert ask(gate, "b", 0.0) == Lease(1, 0.0)
+    end(gate, "a", 0.0)
+    assert ask(gate, "a", 0.0) == Lease(1, 0.0)
 
 
 def test_a_named_wait_pauses_that_model_alone() -> None:
     gate = limiter()
-    gate.ask("a", 0.0)
-    gate.rate_limited("a", 7.5, 0.0)
-    gate.finished("a")
-    assert gate.ask("a", 2.5).wait_s == 5.0
-    assert gate.ask("b", 2.5).wait_s == 0.0
-    assert gate.ask("a", 7.5).wait_s == 0.0
+    ask(gate, "a", 0.0)
+    refuse(gate, "a", 7.5, 0.0)
+    assert ask(gate, "a", 2.5) == Lease(0, 5.0)
+    assert ask(gate, "b", 2.5) == Lease(1, 0.0)
+    assert ask(gate, "a", 7.5) == Lease(1, 0.0)
 
 
 def test_without_a_named_wait_pauses_grow() -> None:
     gate, now, waits = limiter(patience_s=1000), 0.0, []
     for _ in range(8):
-        assert gate.ask("a", now).wait_s == 0.0
-        gate.rate_limited("a", None, now)
-        gate.finished("a")
-        wait = gate.ask("a", now).wait_s
+        assert ask(gate, "a", now).count == 1
+        refuse(gate, "a", None, now)
+        wait = ask(gate, "a", now).wait_s
         assert wait is not None
         waits.append(wait)
         now += wait
@@ -44,38 +62,179 @@ def test_without_a_named_wait_pauses_grow() -> None:
 
 def test_a_model_that_is_only_ever_refused_is_stopped_when_patience_ends() -> None:
     gate = limiter(patience_s=30)
-    gate.rate_limited("a", 20.0, 0.0)
-    gate.rate_limited("a", 20.0, 20.0)
-    assert gate.ask("a", 40.0).wait_s == 0.0
-    gate.rate_limited("a", 20.0, 40.0)
-    assert gate.ask("a", 100.0).wait_s is None
-    assert gate.ask("b", 100.0).wait_s == 0.0
+    refuse(gate, "a", 20.0, 0.0)
+    refuse(gate, "a", 20.0, 20.0)
+    assert ask(gate, "a", 40.0).count == 1
+    refuse(gate, "a", 20.0, 40.0)
+    assert ask(gate, "a", 100.0).wait_s is None
+    assert ask(gate, "b", 100.0).count == 1
+
+
+def test_a_wait_longer_than_patience_stops_the_model_at_once() -> None:
+    gate = limiter(patience_s=600)
+    ask(gate, "a", 0.0)
+    refuse(gate, "a", 3600.0, 0.0)
+    assert "rate limited for 3600 s" in ask(gate, "a", 0.1).reason
+    assert ask(gate, "b", 0.1).count == 1
 
 
 def test_an_unreachable_endpoint_is_probed_one_call_at_a_time_and_comes_back() -> None:
     gate = limiter(concurrent=50)
-    gate.unreachable("refused", 0.0)
-    assert gate.ask("a", 0.0).wait_s == 0.5
-    assert gate.ask("a", 0.5).wait_s == 0.0
-    assert (gate.ask("b", 0.5).wait_s or 0) > 0
-    gate.answered("a")
-    assert [gate.ask("b", 0.6).wait_s for _ in range(5)] == [0.0] * 5
+    end(gate, "a", 0.0, unreachable="refused")
+    assert ask(gate, "a", 0.0) == Lease(0, 0.5)
+    assert gate.lease("a", [1] * 10, 0.5).count == 1
+    assert (ask(gate, "b", 0.5).wait_s or 0) > 0
+    end(gate, "a", 0.6, answered=1)
+    assert gate.lease("b", [1] * 5, 0.6) == Lease(5, 0.0)
 
 
 def test_an_endpoint_that_stays_away_stops_the_provider() -> None:
     gate = limiter(patience_s=10)
-    gate.unreachable("refused", 0.0)
-    gate.unreachable("refused", 9.0)
+    end(gate, "a", 0.0, unreachable="refused")
+    end(gate, "a", 9.0, unreachable="refused")
     assert not gate.stops
-    gate.unreachable("refused", 10.5)
+    end(gate, "a", 10.5, unreachable="refused")
     assert "10 s" in gate.stops[""]
-    assert gate.ask("a", 11.0).wait_s is None
+    assert ask(gate, "a", 11.0).wait_s is None
 
 
 def test_a_stopped_model_leaves_the_others() -> None:
     gate = limiter()
-    gate.stop_model("a", "retired")
-    assert gate.ask("a", 0.0).reason == "retired"
-    assert gate.ask("b", 0.0).wait_s == 0.0
-    gate.stop("no quota")
-    assert gate.ask("b", 0.0).reason == "no quota"
+    gate.report(Report("a", stop="retired"), 0.0)
+    assert ask(gate, "a", 0.0).reason == "retired"
+    assert ask(gate, "b", 0.0).count == 1
+    gate.report(Report("a", stop_provider="no quota"), 0.0)
+    assert ask(gate, "b", 0.0).reason == "no quota"
+    assert gate.stops == {"": "no quota"}
+
+
+def pull(gate: Limiter, model: str, cost: int, start: float, end_s: float, late_s: float = 0.0) -> list[float]:
+    """When calls pass that always wait, each answered at once; the asker comes back late by `late_s`."""
+    now, passed = start, []
+    while now < end_s:
+        lease = gate.lease(model, [cost] * 128, now)
+        passed += [now] * lease.count
+        gate.report(Report(model, finished=lease.count, answered=lease.count), now)
+        assert lease.wait_s is not None
+        now += 0.0 if lease.wait_s == inf else lease.wait_s + late_s
+    return passed
+
+
+def busiest_minute(passed: list[float]) -> int:
+    """The most in any 60 s."""
+    first, most = 0, 0
+    for last, at in enumerate(passed):
+        while at - passed[first] >= 60:
+            first += 1
+        most = max(most, last - first + 1)
+    return most
+
+
+@pytest.mark.parametrize("per_minute", [3, 50, 1200, 4800, 15000, 30000])
+@pytest.mark.parametrize("late_s", [0.0, 0.2])
+def test_a_limit_of_requests_is_reached_and_not_passed(per_minute: int, late_s: float) -> None:
+    gate = limiter(concurrent=5000, requests_per_minute=per_minute)
+    passed = pull(gate, "a", 1, 0.0, 600.0, late_s)
+    reached = sum(at >= 60 for at in passed) / (per_minute * 9)
+    assert (0.9 if per_minute < 10 else 0.975) <= reached <= 1.0
+    assert busiest_minute(passed) <= per_minute + 1
+
+
+@pytest.mark.parametrize("cost", [10, 1500, 40_000])
+def test_a_limit_of_tokens_is_reached_and_not_passed_even_by_calls_larger_than_a_second_of_it(cost: int) -> None:
+    gate = limiter(concurrent=5000, tokens_per_minute=200_000)
+    passed = pull(gate, "a", cost, 0.0, 1200.0)
+    assert 0.97 <= sum(at >= 60 for at in passed) * cost / (200_000 * 19) <= 1.0
+    assert busiest_minute(passed) * cost <= 200_000 + cost
+
+
+def test_chunks_are_worth_an_exchange_each() -> None:
+    gate, exchanges, now, passed = limiter(concurrent=5000, requests_per_minute=15_000), 0, 0.0, 0
+    while now < 60:
+        lease = gate.lease("a", [1] * 128, now)
+        passed += lease.count
+        exchanges += 1
+        gate.report(Report("a", finished=lease.count, answered=lease.count), now)
+        assert lease.wait_s is not None
+        now += 0.0 if lease.wait_s == inf else lease.wait_s
+    assert passed / exchanges > 50
+
+
+def test_three_models_at_different_rates_do_not_disturb_each_other() -> None:
+    rates = {"slow": 60, "middle": 1200, "fast": 15_000}
+    gate = Limiter({m: Limits(concurrent=5000, requests_per_minute=n) for m, n in rates.items()}, 30.0)
+    due = dict.fromkeys(rates, 0.0)
+    passed = dict.fromkeys(rates, 0)
+    while min(due.values()) < 120:
+        model = min(due, key=lambda m: due[m])
+        now = due[model]
+        lease = gate.lease(model, [1] * 128, now)
+        passed[model] += lease.count if now >= 60 else 0
+        gate.report(Report(model, finished=lease.count, answered=lease.count), now)
+        if model == "slow" and lease.count:
+            gate.report(Report("slow", refused=True, retry_after_s=2.0), now)
+        assert lease.wait_s is not None
+        due[model] = now + (0.0 if lease.wait_s == inf else lease.wait_s)
+    assert passed["middle"] / 1200 >= 0.97 and passed["fast"] / 15_000 >= 0.97
+    assert 20 <= passed["slow"] <= 31
+
+
+def test_the_vendors_own_limit_holds_where_it_is_lower() -> None:
+    for ours, theirs, limit in ((6000, 600, 600), (600, 6000, 600)):
+        gate = limiter(concurrent=5000, requests_per_minute=ours)
+        gate.report(Report("a", limits=RateLimits(Allowance(theirs, None, None), None)), 0.0)
+        assert 0.97 <= len(pull(gate, "a", 1, 60.0, 120.0)) / limit <= 1.02
+    unlimited = limiter(concurrent=5000)
+    assert unlimited.lease("a", [1] * 128, 0.0).count == FIRST_WINDOW
+    unlimited.report(Report("a", finished=FIRST_WINDOW, limits=RateLimits(None, Allowance(6000, None, None))), 0.0)
+    assert 0.97 <= len(pull(unlimited, "a", 10, 0.0, 60.0)) * 10 / 6000 <= 1.02
+
+
+def test_what_the_vendor_says_is_left_holds_back() -> None:
+    gate = limiter(concurrent=5000, requests_per_minute=6000)
+    ask(gate, "a", 0.0)
+    gate.report(Report("a", limits=RateLimits(Allowance(6000, 3, None), None)), 10.0)
+    assert gate.lease("a", [1] * 50, 10.0).count == 3
+    gate.report(Report("a", finished=4, answered=4), 11.0)
+    gate.report(Report("a", limits=RateLimits(Allowance(6000, 0, 2.0), None)), 20.0)
+    assert gate.lease("a", [1] * 50, 21.0) == Lease(0, 1.0)
+    assert gate.lease("a", [1] * 30, 22.0).count == 30
+
+
+def saturate(gate: Limiter, now: float) -> int:
+    return gate.lease("a", [1] * 5000, now).count
+
+
+def test_the_window_opens_only_while_it_is_full() -> None:
+    gate = limiter(concurrent=500)
+    assert saturate(gate, 0.0) == FIRST_WINDOW
+    gate.report(Report("a", finished=FIRST_WINDOW, answered=FIRST_WINDOW), 1.0)
+    assert saturate(gate, 1.0) == 2 * FIRST_WINDOW
+    gate.report(Report("a", finished=2 * FIRST_WINDOW, answered=2 * FIRST_WINDOW), 2.0)
+    for now in (3.0, 4.0, 5.0):
+        assert gate.lease("a", [1] * 10, now).count == 10
+        gate.report(Report("a", finished=10, answered=10), now)
+    assert saturate(gate, 6.0) == 4 * FIRST_WINDOW
+    for now in range(7, 20):
+        gate.report(Report("a", finished=gate.in_flight("a"), answered=gate.in_flight("a")), now)
+        saturate(gate, now)
+    assert gate.in_flight("a") == 500
+
+
+def test_the_window_closes_on_refusals_once_a_second_and_opens_carefully_where_it_hurt() -> None:
+    gate = limiter(concurrent=32)
+    assert saturate(gate, 0.0) == 32
+    for _ in range(6):
+        refuse(gate, "a", 0.0, 10.0)
+    gate.report(Report("a", finished=26, answered=26), 11.0)
+    assert saturate(gate, 12.0) == 22
+    gate.report(Report("a", finished=22, answered=22), 13.0)
+    assert saturate(gate, 14.0) == 30
+    gate.report(Report("a", finished=10, answered=10), 15.0)
+    assert saturate(gate, 16.0) == 11
+
+
+def test_calls_of_a_limiter_that_is_gone_count() -> None:
+    gate = limiter(concurrent=10)
+    gate.restore("a", 8)
+    assert saturate(gate, 0.0) == 2

@@ -3,99 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import time
-import urllib.request
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from hab_ray.calls import Call, ChatCall, EmbedCall, Failure, Message, Params, Reply, Role
-from hab_ray.catalog import Limits, ModelEntry, Protocol, Purpose, UsdPrice
+from hab_ray.calls import EmbedCall, Failure, Reply
+from hab_ray.catalog import Limits, Protocol
 from hab_ray.engine import online
-from hab_ray.engine.limiter import Limiter
-from hab_ray.engine.online import Job, OnlineEngine, Surroundings
 from hab_ray.errors import FailureKind, LeaseLost
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
-from hab_ray.simulator import Profile, simulator
-from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.store import Store, StoreWriter
-
-PRICE = UsdPrice(input=1.0, output=2.0)
-
-
-def chat(model: str, text: str, **fields: Any) -> ChatCall:
-    return ChatCall("sim", model, None, "", (Message(Role.USER, text),), Params(200), **fields)
-
-
-def jobs(calls: Iterable[Call], shard: int = 0) -> list[Job]:
-    return [Job(shard, f"row-{n}", call) for n, call in enumerate(calls)]
-
-
-async def stream(items: Iterable[Job]) -> AsyncIterator[Job]:
-    for item in items:
-        yield item
-
-
-@dataclass
-class Bench:
-    """An engine, the simulator it talks to and the store it writes."""
-
-    engine: OnlineEngine
-    limiter: Limiter
-    folder: Path
-    url: str
-
-    def stored(self, *models: str) -> dict[str, Any]:
-        store = Store(LocalFolder(self.folder))
-        found: dict[str, Any] = {}
-        for model in models:
-            store.refresh(model)
-            found |= store.read(model, list(store.keys(model)))
-        return found
-
-    async def meter(self) -> dict[str, Any]:
-        def get() -> Any:
-            return json.load(urllib.request.urlopen(f"{self.url}/_meter"))
-
-        return dict(await asyncio.to_thread(get))
-
-
-@asynccontextmanager
-async def bench(
-    tmp_path: Path,
-    *models: str,
-    limits: Limits | None = None,
-    known: set[str] | None = None,
-    guard: Callable[[], None] = lambda: None,
-    **profile: Any,
-) -> AsyncIterator[Bench]:
-    limits = limits or Limits(concurrent=20, patience_s=5, timeout_s=10)
-    entries = {
-        m: ModelEntry(
-            provider="sim", wire=m, purpose=Purpose.EMBEDDING if m == "emb" else Purpose.CHAT, price=PRICE, list_size=8
-        )
-        for m in models
-    }
-    async with simulator(Profile.model_validate(profile)) as url:
-        provider = connect(Endpoint("sim", Protocol.OPENAI, f"{url}/x/sim/v1", "a-key", limits.timeout_s))
-        limiter = Limiter(dict.fromkeys(models, limits), limits.patience_s)
-        engine = OnlineEngine(
-            provider,
-            entries,
-            limiter,
-            StoreWriter(LocalFolder(tmp_path), 1, "test"),
-            known if known is not None else set(),
-            Surroundings(time.monotonic, lambda: datetime.now(UTC), guard),
-        )
-        yield Bench(engine, limiter, tmp_path, url)
-        await provider.close()
+from tests.engine.bench import bench, chat, jobs, stream
 
 
 async def test_every_call_is_answered_stored_and_billed_once(tmp_path: Path) -> None:
@@ -182,7 +100,7 @@ async def test_an_unknown_model_is_stopped_and_the_other_goes_on(tmp_path: Path)
         async with b.engine:
             await b.engine.complete(stream(jobs(calls)))
         assert b.engine.tally.finished[0] == 60 and len(b.engine.tally.open) == 60
-        assert set(b.engine.tally.stops) == {"gone"}
+        assert set(b.engine.tell().stops) == {"gone"}
         assert (await b.meter())["refused"] <= 2
 
 
@@ -193,7 +111,7 @@ async def test_an_exhausted_quota_stops_the_provider(tmp_path: Path) -> None:
         async with b.engine:
             await b.engine.complete(stream(jobs(calls)))
         assert b.engine.tally.finished[0] == 10 and len(b.engine.tally.open) == 90
-        assert "insufficient_quota" in b.engine.tally.stops[""]
+        assert "insufficient_quota" in b.engine.tell().stops[""]
         assert (await b.meter())["refused"] <= 4
 
 
@@ -201,10 +119,10 @@ async def test_an_endpoint_that_is_not_there_is_waited_for_and_given_up(tmp_path
     limits = Limits(concurrent=4, patience_s=0.6)
     async with bench(tmp_path, "a", limits=limits) as b:
         dead = connect(Endpoint("sim", Protocol.OPENAI, "http://127.0.0.1:9/v1", "k", 5))
-        b.engine._provider = dead
+        b.engine._sender._provider = dead
         async with b.engine:
             await asyncio.wait_for(b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(30)]))), 20)
-        assert len(b.engine.tally.open) == 30 and "not reachable" in b.engine.tally.stops[""]
+        assert len(b.engine.tally.open) == 30 and "not reachable" in b.engine.tell().stops[""]
         assert b.engine.tally.calls < 15
         await dead.close()
 
@@ -276,7 +194,7 @@ async def test_a_store_that_cannot_be_written_ends_the_run(tmp_path: Path, monke
         raise OSError(28, "No space left on device")
 
     async with bench(tmp_path, "a", limits=Limits(concurrent=5)) as b:
-        monkeypatch.setattr(b.engine._writer, "write", full)
+        monkeypatch.setattr(b.engine._filing._writer, "write", full)
         with pytest.raises(OSError, match="No space left"):
             async with b.engine:
                 await b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(1000)])))

@@ -1,0 +1,160 @@
+"""Limits and money for all lanes of a cluster: actors around the engine's pure classes.
+
+One named, detached actor a provider account, in a namespace of its own, so that lanes of other drivers and nodes
+find it too. It ends with its last lane. When it dies, the lanes make a new one and tell it what they have in
+flight; it starts with no burst, so nothing is sent faster than before. The purse belongs to one run's driver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import ray
+from ray.exceptions import RayError
+
+from hab_ray.catalog import Limits, folder_name
+from hab_ray.engine.account import LOST_AFTER_S, Account, Enrolment
+from hab_ray.engine.permits import Ask, Granted, Report
+from hab_ray.engine.purse import Draw, Drawn, Purse
+
+NAMESPACE = "hab_ray-limits"
+GAP_S = 0.05
+SILENCE_S = 10.0
+LOOK_EVERY_S = 2.0
+RETRY_S = 0.2
+PATIENCE_S = 60.0
+MOST_LANES = 1000
+
+
+@ray.remote(num_cpus=0.01)
+class AccountActor:
+    """The limits of one provider account."""
+
+    def __init__(self) -> None:
+        self._account = Account()
+        self._empty_since = time.monotonic()
+        self._watching: asyncio.Task[None] | None = None
+
+    async def keep_watch(self) -> None:
+        """Let go of silent lanes from now on, and end when nobody comes."""
+        self._watching = self._watching or asyncio.create_task(self._watch())
+
+    async def enrol(self, lane: Enrolment) -> None:
+        """Take in a lane."""
+        self._account.enrol(lane, time.monotonic())
+
+    async def exchange(self, lane: str, reports: Sequence[Report], asks: Sequence[Ask]) -> Granted | None:
+        """See Account."""
+        return self._account.exchange(lane, reports, asks, time.monotonic())
+
+    async def leave(self, lane: str) -> None:
+        """A lane ends, and with the last one this actor."""
+        self._account.leave(lane, time.monotonic())
+        if self._account.is_empty:
+            ray.actor.exit_actor()  # type: ignore[no-untyped-call]
+
+    async def _watch(self) -> None:
+        own = ray.get_runtime_context().current_actor
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            now = time.monotonic()
+            self._account.drop_silent(now)
+            if not self._account.is_empty:
+                self._empty_since = now
+            elif now - self._empty_since > LOST_AFTER_S:
+                own.leave.remote("")
+
+
+def account_name(provider: str, url: str, key_env: str | None) -> str:
+    """The name of a provider account's actor: the same for all lanes that call one place with one key."""
+    place = sha256(f"{url} {key_env}".encode()).hexdigest()[:12]
+    return f"{folder_name(provider)}-{place}"
+
+
+def account(name: str) -> Any:
+    """The actor of a provider account, made where there is none."""
+    options: dict[str, Any] = {"lifetime": "detached", "get_if_exists": True, "max_concurrency": MOST_LANES}
+    options |= {"name": name, "namespace": NAMESPACE}
+    actor = AccountActor.options(**options).remote()  # type: ignore[attr-defined]
+    actor.keep_watch.remote()
+    return actor
+
+
+class SharedPermits:
+    """A lane's way to its account's actor.
+
+    Raises RayError where the cluster gives no such actor for `PATIENCE_S`.
+    """
+
+    gap_s = GAP_S
+    silence_s = SILENCE_S
+
+    def __init__(self, name: str, lane: str, limits: Mapping[str, Limits], patience_s: float) -> None:
+        self._name, self._lane, self._limits, self._patience_s = name, lane, limits, patience_s
+        self._in_flight: Counter[str] = Counter()
+        self._actor: Any = None
+
+    async def exchange(self, reports: Sequence[Report], asks: Sequence[Ask]) -> Granted:
+        """See Permits. What was in flight before the reports is what a new actor is told."""
+        give_up = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                granted = await self._ask(reports, asks)
+            except RayError:
+                self._actor = None
+                if time.monotonic() > give_up:
+                    raise
+                await asyncio.sleep(RETRY_S)
+                continue
+            if granted is not None:
+                break
+            self._actor = None
+        self._in_flight.subtract({report.model: report.finished for report in reports})
+        self._in_flight.update({model: lease.count for model, lease in granted.leases.items()})
+        return granted
+
+    async def _ask(self, reports: Sequence[Report], asks: Sequence[Ask]) -> Granted | None:
+        if self._actor is None:
+            self._actor = account(self._name)
+            await self._actor.enrol.remote(Enrolment(self._lane, self._limits, self._patience_s, dict(self._in_flight)))
+        granted: Granted | None = await self._actor.exchange.remote(self._lane, reports, asks)
+        return granted
+
+    async def close(self) -> None:
+        """See Permits."""
+        if self._actor is not None:
+            self._actor.leave.remote(self._lane)
+
+
+@ray.remote(num_cpus=0.01)
+class PurseActor:
+    """The money of one run."""
+
+    def __init__(self, budget: int, spent: int) -> None:
+        self._purse = Purse(budget, spent)
+
+    async def draw(self, draw: Draw) -> Drawn:
+        """See Purse."""
+        return self._purse.draw(draw)
+
+
+def purse(budget: int, spent: int) -> Any:
+    """The actor that keeps the money of this driver's run, which has spent so much before."""
+    return PurseActor.options(max_concurrency=MOST_LANES).remote(budget, spent)  # type: ignore[attr-defined]
+
+
+class SharedMoney:
+    """A lane's way to its run's purse."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    async def draw(self, draw: Draw) -> Drawn:
+        """See Money."""
+        drawn: Drawn = await self._actor.draw.remote(draw)
+        return drawn

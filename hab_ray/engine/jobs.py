@@ -1,0 +1,55 @@
+"""What the engine is given to do, and what it says of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from hab_ray.calls import Call
+
+
+@dataclass(frozen=True)
+class Job:
+    """One row's call. `shard` is the number the driver gave the row's shard."""
+
+    shard: int
+    row_id: str
+    call: Call
+
+
+class OpenKind(StrEnum):
+    """Why a row was left open: no answer could be had, or the budget does not allow to ask."""
+
+    UNANSWERED = "unanswered"
+    BUDGET = "budget reached"
+
+
+@dataclass(frozen=True)
+class OpenRow:
+    """A row that this run could not get an answer for."""
+
+    shard: int
+    row_id: str
+    reason: str
+    kind: OpenKind = OpenKind.UNANSWERED
+
+
+@dataclass
+class Tally:
+    """What a lane has done so far; `finished` counts, by shard, rows whose outcome is in the store.
+
+    Of this process's money `cost_nanousd` went for outcomes, `lost_nanousd` is what calls may have cost that
+    brought none, `reserved_nanousd` is set aside for calls in flight.
+    """
+
+    finished: Counter[int] = field(default_factory=Counter)
+    failed: Counter[int] = field(default_factory=Counter)
+    open: list[OpenRow] = field(default_factory=list)
+    calls: int = 0
+    retries: int = 0
+    in_flight: Counter[str] = field(default_factory=Counter)
+    cost_nanousd: int = 0
+    lost_nanousd: int = 0
+    reserved_nanousd: int = 0
+    stops: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,151 @@
+"""One HTTP exchange: under a permit, with money set aside for the most that it can cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hab_ray.calls import Answer, Call, ChatCall, EmbedCall
+from hab_ray.catalog import ModelEntry
+from hab_ray.engine.gate import Gate
+from hab_ray.engine.jobs import OpenKind, Tally
+from hab_ray.engine.wallet import Wallet
+from hab_ray.errors import CallError, FailureKind, RateLimited, Unreachable
+from hab_ray.prices import Mode, Price, input_bytes, rate
+from hab_ray.providers.base import Exchange, Provider, Wire
+
+_BYTES_A_TOKEN = 4
+_TOKENS_AROUND = 10
+_BILL_UNKNOWN = frozenset({FailureKind.TIMEOUT, FailureKind.CONNECTION, FailureKind.MALFORMED})
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What goes out in one request: one call, or a list of texts to embed.
+
+    `tokens` is what rate limits count, `bound` the most that it can cost in nano-dollars.
+    """
+
+    model: str
+    calls: Sequence[Call]
+    wire: Wire
+    tokens: int
+    bound: int
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a unit will not be sent in this run."""
+
+    kind: OpenKind
+    reason: str
+
+
+class Sender:
+    """Sends units to one provider."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        models: Mapping[str, ModelEntry],
+        gate: Gate,
+        wallet: Wallet,
+        guard: Callable[[], None],
+        tally: Tally,
+    ) -> None:
+        self._provider, self._models, self._tally = provider, models, tally
+        self._gate, self._wallet, self._guard = gate, wallet, guard
+        self._rates: dict[str, Price] = {name: rate(entry, Mode.ONLINE) for name, entry in models.items()}
+
+    def unit(self, model: str, calls: Sequence[Call]) -> Unit:
+        """The request for these calls of a model."""
+        entry, first = self._models[model], calls[0]
+        if isinstance(first, ChatCall):
+            wire, output = self._provider.chat(first, entry), entry.output_limit(first.params.max_tokens)
+        else:
+            wire, output = self._provider.embed([c for c in calls if isinstance(c, EmbedCall)], entry), 0
+        said = sum(map(input_bytes, calls))
+        bound = self._rates[model].bound(_wire_bytes(wire), output)
+        return Unit(model, calls, wire, said // _BYTES_A_TOKEN + _TOKENS_AROUND + output, bound)
+
+    def units(self, model: str, calls: Sequence[Call]) -> list[Unit]:
+        """Calls of one kind in as few requests as the vendor takes them."""
+        texts = [call for call in calls if isinstance(call, EmbedCall)]
+        if not texts:
+            return [self.unit(model, [call]) for call in calls]
+        return [self.unit(model, packed) for packed in self._provider.list_limits.packed(texts)]
+
+    async def admitted(self, unit: Unit) -> Refusal | None:
+        """Wait for a permit and set money aside; the refusal, if there will never be either."""
+        refusal = self._wallet.refusal(unit.bound)
+        if refusal:
+            return Refusal(OpenKind.BUDGET, refusal)
+        reason = await self._gate.permit(unit.model, unit.tokens)
+        if reason is not None:
+            return Refusal(OpenKind.UNANSWERED, reason)
+        refusal = await self._wallet.reserve(unit.bound)
+        if refusal:
+            self._gate.ended(unit.model)
+            return Refusal(OpenKind.BUDGET, refusal)
+        if self._gate.closed is not None:
+            self._give_back(unit)
+            return Refusal(OpenKind.UNANSWERED, self._gate.closed)
+        return None
+
+    def _give_back(self, unit: Unit) -> None:
+        self._gate.ended(unit.model)
+        self._wallet.release(unit.bound)
+
+    async def send(self, unit: Unit) -> tuple[Answer, int]:
+        """Send an admitted unit once; its answer and what that cost, in nano-dollars.
+
+        Raises:
+            CallError: as the provider says.
+            LeaseLost: nothing may be spent any more, and nothing was sent.
+        """
+        try:
+            self._guard()
+        except BaseException:
+            self._give_back(unit)
+            raise
+        self._tally.calls += 1
+        self._tally.in_flight[unit.model] += 1
+        exchange: Exchange | None = None
+        try:
+            exchange = await self._provider.send(unit.wire)
+            answer = self._read(unit, exchange)
+            cost = self._rates[unit.model].cost(answer.usage)
+        except BaseException as error:
+            self._tell_gate(unit, exchange, error)
+            refused = isinstance(error, Unreachable) or getattr(error, "kind", None) not in _BILL_UNKNOWN
+            if exchange is None and isinstance(error, CallError) and refused:
+                self._wallet.release(unit.bound)
+            else:
+                self._wallet.lose(unit.bound)
+            raise
+        finally:
+            self._tally.in_flight[unit.model] -= 1
+        self._gate.answered(unit.model, exchange.limits)
+        self._wallet.settle(unit.bound, cost)
+        return answer, cost
+
+    def _read(self, unit: Unit, exchange: Exchange) -> Answer:
+        if isinstance(unit.calls[0], ChatCall):
+            return self._provider.read_chat(exchange.body)
+        return self._provider.read_embeddings(exchange.body, len(unit.calls))
+
+    def _tell_gate(self, unit: Unit, exchange: Exchange | None, error: BaseException) -> None:
+        match error:
+            case Unreachable():
+                self._gate.unreachable(unit.model, str(error))
+            case RateLimited():
+                self._gate.refused(unit.model, error)
+            case CallError():
+                self._gate.answered(unit.model, exchange.limits if exchange else None)
+            case _:
+                self._gate.ended(unit.model)
+
+
+def _wire_bytes(wire: Wire) -> int:
+    return len(json.dumps(wire.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))

@@ -1,0 +1,197 @@
+"""`hab rehearse` and `hab simulate` as a user runs them, through Ray and every vendor's protocol."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import signal
+import tempfile
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from hab_ray.rubric import load_rubrics
+from tests.conftest import Desk, Vendor
+
+FRONTIER = yaml.safe_load((Path(__file__).parents[2] / "jobs/frontier.yaml").read_text())
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "XAI_API_KEY")
+
+
+def given_tests(folder: Path, dimensions: list[str], each: int) -> Path:
+    """Some of the rubrics' seed queries as a file of tests."""
+    path = folder / "tests.jsonl"
+    lines = [
+        {"dimension": name, "prompt": seed.prompt, "context": seed.context or ""}
+        for name, rubric in load_rubrics().items()
+        if name in dimensions
+        for seed in rubric.generation.seeds[:each]
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def sweep(folder: Path, name: str, **settings: Any) -> Path:
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump({"name": name, **settings}))
+    return path
+
+
+def fake_key() -> str:
+    """A key that can be recognised wherever it turns up, and stands in no source."""
+    return f"sk-{secrets.token_hex(24)}"
+
+
+def traces(folder: Path, keys: list[str]) -> list[str]:
+    """The files below a folder that hold one of the keys."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert files
+    return [str(path) for path in files if any(key.encode() in path.read_bytes() for key in keys)]
+
+
+@pytest.mark.timeout(280)
+def test_twenty_subjects_six_dimensions_and_three_judges_are_recovered_exactly(cluster_desk: Desk) -> None:
+    subjects, judges = FRONTIER["subjects"], FRONTIER["judges"]
+    keys = {name: fake_key() for name in KEYS}
+    cluster_desk.environment |= keys
+    folder = cluster_desk.folder
+    tests = given_tests(folder, list(load_rubrics()), each=2)
+    path = sweep(folder, "frontier", tests=str(tests), subjects=subjects, judges=judges)
+    done = cluster_desk.hab("rehearse", path)
+    assert done.returncode == 0, done.stdout
+    assert len(subjects) == 20 and len(judges) == 3
+    assert f"recovered {20 * 6 * 4} of {20 * 6 * 4} cells exactly" in done.stdout
+    assert "the bills agree" in done.stdout and "960 calls sent, 960 received, 960 billed" in done.stdout
+    ours, theirs = re.findall(r"\$(\d+\.\d{9})", done.stdout)
+    assert ours == theirs and float(ours) > 0
+    run = folder / "runs/rehearsal-frontier"
+    means = {row["mean"] for row in pq.read_table(run / "scores.parquet").to_pylist()}
+    assert len(means) > 10
+    assert traces(folder, list(keys.values())) == [] and not any(key in done.stdout for key in keys.values())
+    report = cluster_desk.hab("report", run)
+    assert report.returncode == 0, report.stdout
+
+
+@pytest.mark.timeout(280)
+def test_generated_tests_are_known_to_the_simulator_whatever_the_dimension(cluster_desk: Desk) -> None:
+    """Misinformation candidates come in three parts, so that no mark of the simulator's own survives in them."""
+    path = sweep(
+        cluster_desk.folder,
+        "generated",
+        dimensions=["correct_misinformation", "encourage_learning"],
+        generate={"model": "gpt-4.1", "candidates": 12},
+        validate={"model": "claude-haiku-4-5", "keep": 8},
+        select={"embedding": "text-embedding-3-small", "tests": 2},
+        subjects=["gemini-3.8-flash", "smollm2-135m"],
+        judges=["gpt-6.1-terra"],
+        samples=2,
+    )
+    done = cluster_desk.hab("rehearse", path, "--seed", 3)
+    assert done.returncode == 0, done.stdout
+    assert "recovered 8 of 8 cells exactly" in done.stdout
+
+
+@pytest.mark.timeout(280)
+def test_faults_change_no_score_and_a_judge_that_errs_is_noticed(cluster_desk: Desk) -> None:
+    folder = cluster_desk.folder
+    faults = folder / "faults.yaml"
+    faults.write_text(
+        yaml.safe_dump(
+            [
+                {"kind": "status", "status": 429, "retry_after_s": 0.1, "probability": 0.1, "first_attempts": 2},
+                {"kind": "truncated", "probability": 0.1, "first_attempts": 1},
+            ]
+        )
+    )
+    dimensions = ["defer_important_decisions", "encourage_learning"]
+    path = sweep(
+        folder,
+        "hurt",
+        dimensions=dimensions,
+        tests=str(given_tests(folder, dimensions, each=5)),
+        subjects=["claude-haiku-5-5", "gpt-6-luna"],
+        judges=["gemini-3.8-flash"],
+    )
+    done = cluster_desk.hab("rehearse", path, "--faults", faults)
+    assert done.returncode == 0, done.stdout
+    assert "recovered 8 of 8 cells exactly" in done.stdout
+    assert not re.search(r"\b0 replies lost", done.stdout)
+    wrong = cluster_desk.hab("rehearse", path, "--judge-error", 0.5)
+    assert wrong.returncode == 5, wrong.stdout
+    recovered = re.search(r"recovered (\d+) of 8 cells exactly", wrong.stdout)
+    assert recovered and int(recovered[1]) < 8
+    assert "planted" in wrong.stdout and "the bills agree" in wrong.stdout
+
+
+def test_a_store_of_paid_replies_and_bad_faults_are_refused(desk: Desk) -> None:
+    (desk.folder / "store/replies").mkdir(parents=True)
+    path = sweep(desk.folder, "s", tests="seeds", subjects=["gpt-6-luna"], judges=["gpt-6-luna"])
+    (desk.folder / "faults.yaml").write_text("- {kind: sneeze, probability: 1}\n")
+    for option, value, word in (("--store", "store", "--store store"), ("--faults", "faults.yaml", "sneeze")):
+        done = desk.hab("rehearse", path, option, value)
+        assert done.returncode == 2 and word in done.stdout and "Traceback" not in done.stdout, done.stdout
+    assert not (desk.folder / "runs/rehearsal-s/replies").exists()
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder for a Ray session: its sockets' paths must be short."""
+    with tempfile.TemporaryDirectory(prefix="hab-", dir="/tmp", ignore_cleanup_errors=True) as name:
+        yield Path(name)
+
+
+@pytest.mark.timeout(280)
+def test_keys_leave_no_trace(desk: Desk, vendor: Callable[..., Vendor], short_folder: Path) -> None:
+    """A Ray of its own, because its workers have their environment from the node; one of the keys is refused."""
+    keys = {f"FAKE_{name}": fake_key() for name in ("openai", "anthropic", "google")}
+    sim = vendor(accounts={"google": {"keys": ["another"]}})
+    bases = {"openai": "/openai/v1", "anthropic": "/anthropic", "google": "/google"}
+    played = {"price": {"input": 0, "output": 0}, "models": {"claude-test": {"sampling": "fixed"}}}
+    path = sweep(
+        desk.folder,
+        "keys",
+        dimensions=["encourage_learning"],
+        tests="seeds",
+        providers={
+            name: {"kind": name, "url": sim.url + base, "key_env": f"FAKE_{name}", **played}
+            for name, base in bases.items()
+        },
+        subjects=["openai/gpt-4.1", "anthropic/claude-test", "google/gemini-test"],
+        judges=["openai/gpt-4.1-mini"],
+    )
+    desk.environment |= keys | {"RAY_ADDRESS": "", "RAY_TMPDIR": str(short_folder)}
+    done = desk.hab("run", path, "--verbose")
+    assert done.returncode == 5 and "API_KEY_INVALID" in done.stdout, done.stdout
+    billed = {model["account"]: model["billed"] for model in sim.meter()["models"]}
+    assert billed["openai"] > 0 and billed["anthropic"] > 0
+    assert not any(key in done.stdout for key in keys.values())
+    assert traces(desk.folder, list(keys.values())) == []
+    assert traces(short_folder, list(keys.values())) == []
+
+
+def test_the_simulator_in_the_foreground(desk: Desk) -> None:
+    (desk.folder / "profile.yaml").write_text("accounts: {x/mine: {models: {m: {}}}}\n")
+    process = desk.start("simulate", "--profile", "profile.yaml", "--seed", 7)
+    assert process.stdout
+    said = ""
+    while "Ctrl-C" not in said:
+        line = process.stdout.readline()
+        assert line, said
+        said += line
+    url = re.search(r"listens at (http://\S+?);", said)
+    assert url and f"{url[1]}/anthropic" in said and f"{url[1]}/x/<name>/v1" in said
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hello"}]}).encode()
+    headers = {"Authorization": "Bearer any", "Content-Type": "application/json"}
+    request = urllib.request.Request(f"{url[1]}/x/mine/v1/chat/completions", body, headers)
+    with urllib.request.urlopen(request, timeout=10) as response:
+        assert json.load(response)["choices"][0]["message"]["content"]
+    port = url[1].rpartition(":")[2]
+    taken = desk.hab("simulate", "--port", port)
+    assert taken.returncode == 2 and f"--port {port}" in taken.stdout
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=10) == 0

@@ -1,0 +1,119 @@
+"""An engine, the simulator it talks to and the store it writes, in one process and without Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from hab_ray.calls import Call, ChatCall, Message, Params, Role
+from hab_ray.catalog import Limits, ModelEntry, Protocol, Purpose, UsdPrice
+from hab_ray.engine.account import SoleUser
+from hab_ray.engine.jobs import Job
+from hab_ray.engine.limiter import Limiter
+from hab_ray.engine.online import OnlineEngine, Surroundings
+from hab_ray.engine.purse import OwnPurse, Purse
+from hab_ray.providers import connect
+from hab_ray.providers.base import Endpoint
+from hab_ray.simulator import Profile, simulator
+from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.store import Store, StoreWriter
+
+PRICE = UsdPrice(input=1.0, output=2.0)
+
+
+def chat(model: str, text: str, **fields: Any) -> ChatCall:
+    return ChatCall("sim", model, None, "", (Message(Role.USER, text),), Params(200), **fields)
+
+
+def jobs(calls: Iterable[Call], shard: int = 0) -> list[Job]:
+    return [Job(shard, f"row-{n}", call) for n, call in enumerate(calls)]
+
+
+async def stream(items: Iterable[Job]) -> AsyncIterator[Job]:
+    for item in items:
+        yield item
+
+
+@dataclass
+class Bench:
+    """An engine, the simulator it talks to and the store it writes."""
+
+    engine: OnlineEngine
+    folder: Path
+    url: str
+
+    def stored(self, *models: str) -> dict[str, Any]:
+        store = Store(LocalFolder(self.folder))
+        found: dict[str, Any] = {}
+        for model in models:
+            store.refresh(model)
+            found |= store.read(model, list(store.keys(model)))
+        return found
+
+    async def meter(self) -> dict[str, Any]:
+        def get() -> Any:
+            return json.load(urllib.request.urlopen(f"{self.url}/_meter"))
+
+        return dict(await asyncio.to_thread(get))
+
+
+@asynccontextmanager
+async def engine_at(
+    url: str,
+    tmp_path: Path,
+    *models: str,
+    limits: Limits | None = None,
+    known: set[str] | None = None,
+    guard: Callable[[], None] = lambda: None,
+    purse: Purse | None = None,
+    epoch: int = 1,
+) -> AsyncIterator[Bench]:
+    """An engine that calls a simulator."""
+    limits = limits or Limits(concurrent=20, patience_s=5, timeout_s=10)
+    entries = {
+        m: ModelEntry(
+            provider="sim", wire=m, purpose=Purpose.EMBEDDING if m == "emb" else Purpose.CHAT, price=PRICE, list_size=8
+        )
+        for m in models
+    }
+    provider = connect(Endpoint("sim", Protocol.OPENAI, f"{url}/x/sim/v1", "a-key", limits.timeout_s))
+    engine = OnlineEngine(
+        provider,
+        entries,
+        StoreWriter(LocalFolder(tmp_path), epoch, "test"),
+        known if known is not None else set(),
+        Surroundings(
+            clock=time.monotonic,
+            today=lambda: datetime.now(UTC),
+            guard=guard,
+            permits=SoleUser(Limiter(dict.fromkeys(models, limits), limits.patience_s), time.monotonic),
+            money=OwnPurse(purse or Purse(budget=None, spent=0)),
+        ),
+    )
+    yield Bench(engine, tmp_path, url)
+    await provider.close()
+
+
+@asynccontextmanager
+async def bench(
+    tmp_path: Path,
+    *models: str,
+    limits: Limits | None = None,
+    known: set[str] | None = None,
+    guard: Callable[[], None] = lambda: None,
+    **profile: Any,
+) -> AsyncIterator[Bench]:
+    """An engine and a simulator of its own, with this profile."""
+    async with (
+        simulator(Profile.model_validate(profile)) as url,
+        engine_at(url, tmp_path, *models, limits=limits, known=known, guard=guard) as bench,
+    ):
+        yield bench

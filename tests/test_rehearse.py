@@ -1,0 +1,268 @@
+"""A rehearsal without a run: the staged sweep, the profile, the comparison, and folders that must not mix."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hab_ray.analysis.cells import OVERALL, PANEL
+from hab_ray.calls import ChatCall, Usage
+from hab_ray.catalog import Protocol
+from hab_ray.config import Sweep, load_sweep
+from hab_ray.errors import ConfigError, Exit
+from hab_ray.preflight import preflight
+from hab_ray.prices import Mode, rate
+from hab_ray.progress import RunEnd
+from hab_ray.rehearse import SIMULATED, Cell, Place, Play, Rehearsal, refuse_simulated, staged
+from hab_ray.rehearse.place import MARKER
+from hab_ray.rehearse.profile import played_as, profile_of
+from hab_ray.rehearse.staging import at
+from hab_ray.rehearse.truth import Comparison, Meter, TrueCell
+from hab_ray.resolve import load_work, resolve, write_record
+from hab_ray.rows import Score
+from hab_ray.stages.respond import RespondStage
+from hab_ray.work import StageName, Work
+
+JOBS = Path(__file__).parent.parent / "jobs"
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+URL = "http://127.0.0.1:4711"
+
+
+def sweep(folder: Path, **changes: Any) -> Sweep:
+    given = {"name": "s", "tests": "seeds", "subjects": ["gpt-6-luna"], "judges": ["claude-sonnet-5-5"], **changes}
+    path = folder / "s.yaml"
+    path.write_text(yaml.safe_dump(given))
+    return load_sweep(path)
+
+
+def place(folder: Path) -> Place:
+    return Place(folder / "runs/rehearsal-s", folder / "runs/rehearsal-s/store")
+
+
+def rehearsed(folder: Path, **changes: Any) -> Work:
+    return staged(sweep(folder, **changes), place(folder), NOW)
+
+
+def asked(work: Work) -> list[ChatCall]:
+    """What the first subject is asked in the first dimension."""
+    shard = next(s for s in work.shards() if s.stage is StageName.RESPOND)
+    stage = work.stage(shard)
+    assert isinstance(stage, RespondStage)
+    return [call for _, call in stage.requests(stage.tasks(work.given_tests()[shard.dimension]))]
+
+
+@pytest.mark.parametrize("job", ["frontier", "paper", "demo", "small"])
+def test_every_provider_is_at_the_simulator_and_no_key_is_asked_for(tmp_path: Path, job: str) -> None:
+    work = at(staged(load_sweep(JOBS / f"{job}.yaml"), place(tmp_path), NOW), URL)
+    used = [work.catalog.providers[model.entry.provider] for model in work.models.values()]
+    assert all(p.url and p.url.startswith(URL) and p.key_env is None and not p.serve for p in used)
+    assert {model.as_of for model in work.models.values()} == {SIMULATED}
+    assert preflight(work, {}, NOW.date()) == []
+    assert not (tmp_path / "runs").exists()
+    assert profile_of(work, Play()).planted.dimensions.keys() == work.rubrics.keys()
+
+
+def test_the_same_sweep_asked_for_real_has_other_keys_and_the_same_words(tmp_path: Path) -> None:
+    real, simulated = (asked(work) for work in (resolve(sweep(tmp_path), NOW), rehearsed(tmp_path)))
+    assert not {call.key for call in real} & {call.key for call in simulated}
+    assert [(c.system, c.messages, c.params) for c in real] == [(c.system, c.messages, c.params) for c in simulated]
+
+
+def test_prices_are_the_catalogues_to_the_nano_dollar(tmp_path: Path) -> None:
+    work = staged(load_sweep(JOBS / "frontier.yaml"), place(tmp_path), NOW)
+    accounts = profile_of(work, Play()).accounts
+    models = {wire: model for account in accounts.values() for wire, model in account.models.items()}
+    assert len(models) == len(work.models)
+    usage = Usage(input=12_347, cached=1_024, cache_written=640, output=7_919)
+    for model in work.models.values():
+        theirs = models[model.entry.wire].price.nanousd(12_347 - 1_024 - 640, 1_024, 640, 7_919)
+        assert theirs == rate(model.entry, Mode.ONLINE).cost(usage) > 0
+
+
+def test_a_model_is_played_as_the_catalogue_describes_it(tmp_path: Path) -> None:
+    own = {
+        "kind": "openai",
+        "url": "https://llm.example.org/v1",
+        "price": {"input": 1, "output": 2},
+        "limits": {"requests_per_minute": 3, "concurrent": 5},
+        "models": {"m": {"thinking": "always", "json_schema": False, "thinking_reserve": 100}},
+    }
+    work = rehearsed(
+        tmp_path, subjects=["gpt-6-luna", "house/m"], judges=["claude-haiku-4-5"], providers={"house": own}
+    )
+    accounts = profile_of(work, Play()).accounts
+    assert accounts.keys() == {"openai", "anthropic", "x/house"}
+    luna, haiku = accounts["openai"].models["gpt-6-luna"], accounts["anthropic"].models["claude-haiku-4-5-20251001"]
+    assert (luna.sampling, luna.thinking) == ("fixed", "always")
+    assert (haiku.sampling, haiku.thinking) == ("temperature", "none")
+    house = accounts["x/house"].models["m"]
+    assert house.thinking == "optional" and house.thinking_tokens == (64, 100)
+    limits = work.models["house/m"].entry.limits
+    assert limits and limits.requests_per_minute is None and limits.concurrent == 5
+    assert work.catalog.providers["house"].kind is Protocol.OPENAI
+
+
+def test_the_truth_is_drawn_from_the_rubrics_and_the_seed(tmp_path: Path) -> None:
+    work = rehearsed(tmp_path)
+    first, again, other = (profile_of(work, Play(seed=seed)).planted for seed in (1, 1, 2))
+    assert first == again != other
+    for name, rubric in work.rubrics.items():
+        issues = first.dimensions[name].issues
+        assert [(i.letter, i.deduction) for i in issues] == [(i.letter, i.deduction) for i in rubric.judging.issues]
+        assert all(0.1 <= i.probability <= 0.5 for i in issues)
+        seed = rubric.generation.seeds[0].prompt
+        assert first.prompts[sha256(seed.encode()).hexdigest()] == name
+
+
+def test_variants_that_look_alike_to_a_vendor_share_one_truth(tmp_path: Path) -> None:
+    variants = [
+        {"model": "gpt-6-luna", "name": "plain"},
+        {"model": "gpt-6-luna", "name": "short", "params": {"max_tokens": 200}},
+        {"model": "gpt-6-luna", "name": "kind", "system": "Be kind.\n"},
+    ]
+    work = rehearsed(tmp_path, subjects=variants)
+    assert played_as(work) == {"plain": "plain", "short": "plain", "kind": "kind"}
+    planted = profile_of(work, Play()).planted.subjects
+    assert [(s.name, s.model, s.system) for s in planted] == [
+        ("plain", "gpt-6-luna", ""),
+        ("kind", "gpt-6-luna", "Be kind."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tests", "word"),
+    [
+        ([{"prompt": "Why?"}, {"prompt": "Why?", "id": "twin"}], "same prompt"),
+        ([{"prompt": "Why?"}, {"prompt": "How?", "system": "Be brief."}], "different `system`"),
+    ],
+)
+def test_tests_that_cannot_be_told_apart_are_refused(tmp_path: Path, tests: list[dict[str, str]], word: str) -> None:
+    file = tmp_path / "tests.jsonl"
+    file.write_text("\n".join(json.dumps({"dimension": "encourage_learning", **test}) for test in tests))
+    work = rehearsed(tmp_path, tests=str(file), dimensions=["encourage_learning"])
+    with pytest.raises(ConfigError, match=word):
+        profile_of(work, Play())
+
+
+def test_the_record_of_a_rehearsal_can_be_read_again(tmp_path: Path) -> None:
+    work = rehearsed(tmp_path, subjects=["gpt-6-luna", "smollm2-135m"])
+    write_record(at(work, URL), NOW)
+    again = load_work(work.run_path, NOW)
+    assert again.models == work.models
+    assert URL not in (work.run_path / "sweep.yaml").read_text()
+
+
+def test_a_run_and_a_rehearsal_do_not_share_a_folder(tmp_path: Path) -> None:
+    real = sweep(tmp_path, run=str(tmp_path / "runs/s"), store=str(tmp_path / "store"))
+    (tmp_path / "store/replies").mkdir(parents=True)
+    for folders in (Place(tmp_path / "new", tmp_path / "store"), Place(tmp_path / "store", tmp_path / "new")):
+        with pytest.raises(ConfigError, match="not empty"):
+            folders.take(NOW)
+        assert not (tmp_path / "store" / MARKER).exists()
+    refuse_simulated(real)
+    mine = place(tmp_path)
+    mine.take(NOW).release()
+    for key, folder in (("store", mine.store), ("run", mine.run)):
+        with pytest.raises(ConfigError, match=f"{key}: .*simulated"):
+            refuse_simulated(real.model_copy(update={key: folder}))
+
+
+def test_a_rehearsal_begins_with_nothing_and_leaves_strangers_alone(tmp_path: Path) -> None:
+    mine = place(tmp_path)
+    mine.take(NOW).release()
+    for folder, name in ((mine.store, "replies/m/part-000001.000000.parquet"), (mine.run, "tests/d.parquet")):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text("old")
+        (folder / "notes.txt").write_text("my own")
+    lease = mine.take(NOW)
+    assert lease.epoch == 2
+    lease.release()
+    assert not (mine.store / "replies").exists() and not (mine.run / "tests").exists()
+    assert (mine.store / "notes.txt").exists() and (mine.run / "notes.txt").exists()
+
+
+SUBJECTS = ("s1", "s2")
+DIMENSIONS = ("d1", "d2", "d3")
+JUDGES = ("j1", "j2", "j3")
+TRUTH = [
+    TrueCell(subject=s, dimension=d, n=3, numerator=7 * i + 5 * k + 1, denominator=30, issues={})
+    for i, s in enumerate(SUBJECTS)
+    for k, d in enumerate(DIMENSIONS)
+]
+
+
+def scores() -> list[Score]:
+    """What a faultless chain makes of TRUTH."""
+    found = []
+    for cell in TRUTH:
+        for judge in (*JUDGES, PANEL):
+            mean = cell.numerator / cell.denominator
+            found.append(Score(cell.subject, cell.dimension, judge, mean, None, None, 3, 0, 0))
+    overall = [Score(s, OVERALL, PANEL, 0.5, None, None, 9, 0, 0) for s in SUBJECTS]
+    return [*found, *overall]
+
+
+def compared(given: list[Score]) -> list[Cell]:
+    return Comparison({s: s for s in SUBJECTS}, samples=1, judges=len(JUDGES)).cells(given, TRUTH)
+
+
+def test_all_means_of_a_faultless_run_are_recovered() -> None:
+    cells = compared(scores())
+    assert len(cells) == 2 * 3 * 4
+    assert all(cell.recovered for cell in cells)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"mean": 2 / 30},
+        {"mean": None, "n": 0},
+        {"n": 2},
+        {"subject": "s2"},
+    ],
+)
+def test_a_single_wrong_cell_is_found(change: dict[str, Any]) -> None:
+    given = scores()
+    given[0] = replace(given[0], **change)
+    wrong = [cell for cell in compared(given) if not cell.recovered]
+    assert len(wrong) == 1 and wrong[0].dimension == "d1" and wrong[0].judge == "j1"
+    assert "d1, judge j1" in str(wrong[0])
+
+
+def test_a_panel_that_is_off_by_one_judges_point_is_not_rounded_to_the_truth() -> None:
+    given = scores()
+    panel = next(n for n, score in enumerate(given) if score.judge == PANEL)
+    given[panel] = replace(given[panel], mean=1 / 30 + 1 / 90)
+    wrong = [cell for cell in compared(given) if not cell.recovered]
+    assert [(c.judge, c.mean) for c in wrong] == [(PANEL, Fraction(2, 45))]
+
+
+def test_a_mean_that_nothing_was_planted_for_is_not_recovered() -> None:
+    cells = Comparison({s: s for s in SUBJECTS}, samples=1, judges=3).cells(scores(), TRUTH[1:])
+    assert sum(not cell.recovered for cell in cells) == 4
+
+
+def test_repeated_samples_count_as_rows_and_not_in_the_truth() -> None:
+    doubled = [replace(score, n=2 * score.n) for score in scores()]
+    assert all(c.recovered for c in Comparison({s: s for s in SUBJECTS}, samples=2, judges=3).cells(doubled, TRUTH))
+    assert not any(c.recovered for c in compared(doubled))
+
+
+@pytest.mark.parametrize(("ours", "lost", "agree"), [(10, 0, True), (9, 0, False), (9, 1, True), (11, 1, False)])
+def test_bills_agree_to_the_nano_dollar_unless_replies_were_lost(ours: int, lost: int, agree: bool) -> None:
+    meter = Meter.model_validate(
+        {"received": 1, "billed": 1, "lost_after_billing": lost, "nanousd": 10, "billed_more_than_once": {"bodies": 0}}
+    )
+    end = RunEnd(Exit.COMPLETE, (), {}, (), 1, ours)
+    done = Rehearsal(end, 1.0, tuple(scores()), tuple(compared(scores())), meter)
+    assert done.bills_agree is agree and done.passed is agree
+    assert not replace(done, end=replace(end, exit=Exit.UNANSWERED)).passed
+    assert not replace(done, cells=()).passed
