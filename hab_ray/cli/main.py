@@ -134,7 +134,6 @@ def plan_command(
     return show_plan(sweep, choices, PlanOptions(by_dimension=by_dimension, as_json=as_json), console)
 
 
-# For hab_ray/cli/main.py, after plan_command.
 @app.command("rehearse")
 @ends_with_status
 def rehearse_command(

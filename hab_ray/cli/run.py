@@ -19,6 +19,7 @@ from hab_ray.errors import ConfigError, Exit, Interrupted
 from hab_ray.plan import make_plan
 from hab_ray.preflight import Problem, Severity, refuse_errors
 from hab_ray.progress import RunEnd
+from hab_ray.rehearse import refuse_simulated
 from hab_ray.report import leaderboard, write_report, write_scores
 from hab_ray.resolve import hashes, read_record, write_record
 from hab_ray.storage.folder import open_folder
@@ -51,6 +52,7 @@ def run_sweep(path: Path, choices: Choices, options: RunOptions, console: Consol
             console.print(str(problem), style="yellow", markup=False, soft_wrap=True)
     refuse_errors(problems)
     _agree_to_spend(work, problems, options, console)
+    refuse_simulated(work.sweep)
     lease = LocalLease.acquire(work.sweep.store, str(work.sweep.run_folder), now)
     try:
         write_record(work, now)
