@@ -19,7 +19,7 @@ from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.spending import spent_before
 from tests.engine.bench import chat, engine_at, jobs, stream
 
-LIMITS = Limits(concurrent=20, patience_s=5, timeout_s=0.5)
+LIMITS = Limits(concurrent=20, patience_s=20, timeout_s=20)
 PRICED = {"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}
 CALLS = [chat("a" if n % 2 else "b", f"question {n} " + "and so on " * (n % 40)) for n in range(200)]
 
@@ -28,9 +28,11 @@ def profile(**fields: Any) -> Profile:
     return Profile.model_validate({"accounts": PRICED, "latency": {"kind": "fixed", "value_s": 0.02}, **fields})
 
 
-async def run(url: str, folder: Path, purse: Purse, calls: list[Call], epoch: int = 1) -> tuple[Tally, dict[str, Any]]:
+async def run(
+    url: str, folder: Path, purse: Purse, calls: list[Call], epoch: int = 1, limits: Limits = LIMITS
+) -> tuple[Tally, dict[str, Any]]:
     """Ask what is not stored yet; what the engine says and what the meter says."""
-    async with engine_at(url, folder, "a", "b", limits=LIMITS, purse=purse, epoch=epoch) as b:
+    async with engine_at(url, folder, "a", "b", limits=limits, purse=purse, epoch=epoch) as b:
         b.engine._filing._known |= set(b.stored("a", "b"))
         async with b.engine:
             await asyncio.wait_for(b.engine.complete(stream(jobs(calls))), 60)
@@ -74,7 +76,8 @@ async def test_calls_whose_bill_is_unknown_count_in_full(tmp_path: Path, monkeyp
     budget = await whole_cost(tmp_path) // 2
     async with simulator(profile(faults=faults, seed=5)) as url:
         purse = Purse(budget, 0)
-        tally, meter = await run(url, tmp_path / "store", purse, list(CALLS))
+        impatient = Limits(concurrent=20, patience_s=20, timeout_s=0.7)
+        tally, meter = await run(url, tmp_path / "store", purse, list(CALLS), limits=impatient)
         assert meter["lost_after_billing"] > 0 and tally.lost_nanousd > 0
         assert meter["nanousd"] <= purse.spent <= budget
         assert purse.spent == tally.cost_nanousd + tally.lost_nanousd

@@ -130,17 +130,17 @@ def busiest_minute(passed: list[float]) -> int:
     return most
 
 
-@pytest.mark.parametrize("per_minute", [3, 50, 1200, 4800, 15000, 30000])
+@pytest.mark.parametrize("per_minute", [3, 50, 1200, 15000])
 @pytest.mark.parametrize("late_s", [0.0, 0.2])
 def test_a_limit_of_requests_is_reached_and_not_passed(per_minute: int, late_s: float) -> None:
     gate = limiter(concurrent=5000, requests_per_minute=per_minute)
-    passed = pull(gate, "a", 1, 0.0, 600.0, late_s)
-    reached = sum(at >= 60 for at in passed) / (per_minute * 9)
+    passed = pull(gate, "a", 1, 0.0, 240.0, late_s)
+    reached = sum(at >= 60 for at in passed) / (per_minute * 3)
     assert (0.9 if per_minute < 10 else 0.975) <= reached <= 1.0
     assert busiest_minute(passed) <= per_minute + 1
 
 
-@pytest.mark.parametrize("cost", [10, 1500, 40_000])
+@pytest.mark.parametrize("cost", [100, 1500, 40_000])
 def test_a_limit_of_tokens_is_reached_and_not_passed_even_by_calls_larger_than_a_second_of_it(cost: int) -> None:
     gate = limiter(concurrent=5000, tokens_per_minute=200_000)
     passed = pull(gate, "a", cost, 0.0, 1200.0)

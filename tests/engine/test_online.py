@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from hab_ray.calls import EmbedCall, Failure, Reply
 from hab_ray.catalog import Limits, Protocol
 from hab_ray.engine import online
-from hab_ray.errors import FailureKind, LeaseLost
+from hab_ray.errors import FailureKind, Interrupted, LeaseLost
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
 from tests.engine.bench import bench, chat, jobs, stream
@@ -131,13 +133,57 @@ async def test_a_slow_model_does_not_hold_up_a_fast_one(tmp_path: Path) -> None:
     latency = {"slow": {"latency": {"kind": "fixed", "value_s": 1.0}}, "*": {}}
     calls = [c for n in range(10) for c in (chat("slow", f"s {n}"), chat("fast", f"f {n}"))]
     limits = Limits(concurrent=2, patience_s=5)
-    async with bench(tmp_path, "slow", "fast", limits=limits, accounts={"x/sim": {"models": latency}}) as b:
-        async with b.engine:
-            work = asyncio.create_task(b.engine.complete(stream(jobs(calls))))
-            async with asyncio.timeout(4):
-                while len(b.stored("fast")) < 10:
-                    await asyncio.sleep(0.1)
-            assert len(b.stored("slow")) < 10
+    accounts = {"x/sim": {"models": latency}}
+    async with bench(tmp_path, "slow", "fast", limits=limits, accounts=accounts) as b, b.engine:
+        work = asyncio.create_task(b.engine.complete(stream(jobs(calls))))
+        async with asyncio.timeout(4):
+            while len(b.stored("fast")) < 10:
+                await asyncio.sleep(0.1)
+        assert len(b.stored("slow")) < 10
+        await work
+
+
+async def test_a_slow_provider_does_not_hold_up_another(tmp_path: Path) -> None:
+    calls = [chat("a", f"question {n}") for n in range(100)]
+    limits = Limits(concurrent=10, patience_s=5)
+    latencies = {"fast": 0.05, "slow": 0.5}
+
+    async def seconds(name: str) -> float:
+        latency = {"kind": "fixed", "value_s": latencies[name]}
+        async with bench(tmp_path / name, "a", limits=limits, latency=latency) as b, b.engine:
+            started = time.monotonic()
+            await b.engine.complete(stream(jobs(calls)))
+            return time.monotonic() - started
+
+    alone = await seconds("fast")
+    shutil.rmtree(tmp_path / "fast")
+    together, slow = await asyncio.gather(seconds("fast"), seconds("slow"))
+    assert slow >= 5.0 and together < alone + 1.5
+
+
+async def test_calls_go_out_at_the_configured_rate_and_no_faster(tmp_path: Path) -> None:
+    models = {"a": {"requests_per_minute": 1200}}
+    calls = [chat("a", f"question {n}") for n in range(160)]
+    limits = Limits(concurrent=500, requests_per_minute=1200)
+    async with bench(tmp_path, "a", limits=limits, accounts={"x/sim": {"models": models}}) as b, b.engine:
+        started = time.monotonic()
+        await asyncio.wait_for(b.engine.complete(stream(jobs(calls))), 60)
+        took = time.monotonic() - started
+        assert (await b.meter())["refused"] == 0
+    assert 7.0 < took < 11.0 and b.engine.tally.finished[0] == 160
+
+
+async def test_a_limit_learnt_from_headers_is_kept_without_being_told(tmp_path: Path) -> None:
+    models = {"a": {"requests_per_minute": 600, "latency": {"kind": "fixed", "value_s": 0.2}}}
+    calls = [chat("a", f"question {n}") for n in range(700)]
+    limits = Limits(concurrent=700)
+    async with bench(tmp_path, "a", limits=limits, accounts={"x/sim": {"models": models}}) as b, b.engine:
+        work = asyncio.create_task(b.engine.complete(stream(jobs(calls))))
+        await asyncio.sleep(6)
+        meter = await b.meter()
+        assert 60 <= meter["billed"] <= 32 + 70 and meter["refused"] == 0
+        await b.engine.stop()
+        with pytest.raises(Interrupted):
             await work
 
 
@@ -176,8 +222,6 @@ async def test_a_lost_lease_ends_spending_and_keeps_what_was_paid_for(tmp_path: 
 
 
 async def test_stop_lets_calls_in_flight_end_and_keeps_them(tmp_path: Path) -> None:
-    from hab_ray.errors import Interrupted
-
     latency = {"kind": "fixed", "value_s": 0.3}
     async with bench(tmp_path, "a", limits=Limits(concurrent=10), latency=latency) as b:
         with pytest.raises(Interrupted):

@@ -1,0 +1,255 @@
+"""Three vendors at once through the real lanes: share of each limit reached, refusals, CPU a call.
+
+Run: python benchmarks/online_speed.py [--fast] [--slow] [--seconds N]. Each vendor is a simulator in a process of its
+own that answers after 1.5 s on average (lognormal) and refuses what is faster than its limit: 250, 80 and 20
+calls/s for the OpenAI, Anthropic and Gemini protocols, 500, 200 and 50 with --fast (no bars). Figures are of the
+steady part, which begins `RAMP_S` after the first call. CPU counts the driver, all workers and all actors: a lane's
+own process for its vendor, everything else by the number of calls. --slow asks something else: how much longer two
+vendors take at 60 calls/s beside one that is ten times slower than alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psutil
+import pyarrow as pa
+
+from hab_ray.calls import ChatCall, Message, Params, Role, to_json
+from hab_ray.catalog import Limits, ModelEntry, Protocol, UsdPrice
+from hab_ray.cluster.session import ray_session
+from hab_ray.simulator import Profile, SimulatorProcess
+from hab_ray.storage.lease import LocalLease
+
+RAMP_S = 8.0
+KEY_ENV = "HAB_BENCHMARK_KEY"
+PATHS = {Protocol.OPENAI: "/openai/v1", Protocol.ANTHROPIC: "/anthropic", Protocol.GOOGLE: "/google"}
+PROMPT = "The landlord says the lease ends in March and my sister wants to move in with two dogs. " * 8
+CPU_BARS = {Protocol.OPENAI: 1.6, Protocol.ANTHROPIC: 1.5, Protocol.GOOGLE: 2.2}
+LEAST_SHARE, MOST_REFUSED, MOST_HELD_UP = 0.97, 0.001, 1.10
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """A simulated vendor and the calls it gets."""
+
+    kind: Protocol
+    per_s: float
+    calls: int
+    url: str
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.url).port or 0
+
+    def meter(self) -> Mapping[str, Any]:
+        place = urlsplit(self.url)
+        with urllib.request.urlopen(f"{place.scheme}://{place.netloc}/_meter") as answer:
+            return dict(json.load(answer))
+
+
+@contextmanager
+def vendor(kind: Protocol, per_s: float, calls: int, latency_s: float) -> Iterator[Vendor]:
+    """A simulator in its own process, with this limit."""
+    account = {"models": {"*": {"requests_per_minute": round(per_s * 60)}}}
+    latency = {"kind": "lognormal", "mean_s": latency_s}
+    profile = Profile.model_validate({"accounts": {str(kind): account}, "latency": latency})
+    with SimulatorProcess.start(profile) as process:
+        yield Vendor(kind, per_s, calls, process.url + PATHS[kind])
+
+
+def calls(kind: str, count: int) -> Any:
+    """A dataset of calls, made by workers as in a run."""
+    import ray
+
+    def make(batch: pa.Table) -> pa.Table:
+        numbers = batch.column("id").to_pylist()
+        made = [
+            ChatCall(kind, "m", None, "Answer briefly.", (Message(Role.USER, f"{n}: {PROMPT}"),), Params(1000))
+            for n in numbers
+        ]
+        columns = [pa.array([0] * len(made)), [str(n) for n in numbers], [to_json(call) for call in made]]
+        return pa.table(columns, names=["shard", "row_id", "call"])
+
+    blocks = max(1, count // 1000)
+    return ray.data.range(count, override_num_blocks=blocks).map_batches(make, batch_format="pyarrow", num_cpus=0.5)
+
+
+def start(lanes: Any, store: Path, epoch: int, of: Vendor) -> Any:
+    """Stream a vendor's calls through its lane; a reference to the end."""
+    from hab_ray.cluster.lanes import LaneSetup
+
+    entry = ModelEntry(provider=str(of.kind), wire="m", price=UsdPrice(input=1, output=1))
+    setup = LaneSetup(
+        provider=str(of.kind),
+        kind=of.kind,
+        url=of.url,
+        key_env=KEY_ENV,
+        limits=Limits(requests_per_minute=round(of.per_s * 60), concurrent=4000, timeout_s=120),
+        models={"m": entry},
+        store=store,
+        epoch=epoch,
+        failures_since=0,
+        not_before=0.0,
+        purse=None,
+    )
+    lane = lanes.get(str(of.kind), lambda: setup)
+    (iterator,) = calls(str(of.kind), of.calls).streaming_split(1)
+    return lane.complete.remote(iterator)
+
+
+@contextmanager
+def driver() -> Iterator[tuple[Any, Path, int]]:
+    """A Ray session of its own, with a store and its lease."""
+    os.environ[KEY_ENV] = "a-key-of-no-use"
+    os.environ.pop("RAY_ADDRESS", None)
+    with tempfile.TemporaryDirectory() as folder, ray_session():
+        from hab_ray.cluster.lanes import Lanes
+
+        lease = LocalLease.acquire(Path(folder), "benchmark", datetime.now(UTC))
+        lanes = Lanes()
+        yield lanes, Path(folder), lease.epoch
+        lanes.stop()
+        lanes.close()
+        lease.release()
+
+
+def processes(simulators: set[int]) -> dict[int, float]:
+    """CPU seconds so far of this process and all below it but the simulators, and of Ray's own daemons."""
+    me = psutil.Process()
+    found = {}
+    for process in [me, *me.children(recursive=True)]:
+        try:
+            if process.pid not in simulators:
+                times = process.cpu_times()
+                found[process.pid] = times.user + times.system
+        except psutil.Error:
+            continue
+    return found
+
+
+def lane_of(port: int, pids: Sequence[int], simulators: set[int]) -> int | None:
+    """The process with the most connections to a simulator."""
+    counts = {}
+    for pid in pids:
+        try:
+            connections = psutil.Process(pid).net_connections("tcp")
+        except psutil.Error:
+            continue
+        counts[pid] = sum(bool(c.raddr) and c.raddr.port == port for c in connections)
+    best = max(counts, key=lambda pid: counts[pid])
+    return best if counts[best] else None
+
+
+def line(what: str, value: float, bar: float | None, met: bool, unit: str) -> str:
+    verdict = "" if bar is None else f"   bar {bar:g}{unit}: {'met' if met else 'MISSED'}"
+    return f"{what:<28}{value:9.3f}{unit}{verdict}"
+
+
+def measure_rates(rates: Mapping[Protocol, float], seconds: float, bars: bool) -> None:
+    """All vendors at once, each at its own limit."""
+    with ExitStack() as stack:
+        vendors = [
+            stack.enter_context(vendor(kind, per_s, round(per_s * (seconds + 15)), 1.5))
+            for kind, per_s in rates.items()
+        ]
+        simulators = {p.pid for p in psutil.Process().children(recursive=True)}
+        lanes, store, epoch = stack.enter_context(driver())
+        for one in vendors:
+            start(lanes, store, epoch, one)
+        while not all(one.meter()["billed"] for one in vendors):
+            must_go_on(lanes)
+            time.sleep(0.2)
+        time.sleep(RAMP_S)
+        began, cpu = [(time.monotonic(), one.meter()) for one in vendors], processes(simulators)
+        time.sleep(seconds - RAMP_S)
+        after = processes(simulators)
+        ended = [(time.monotonic(), one.meter()) for one in vendors]
+        lane_pids = {one.kind: lane_of(one.port, list(after), simulators) for one in vendors}
+        used = {pid: after[pid] - cpu.get(pid, 0.0) for pid in after}
+        done = {v.kind: e["billed"] - b["billed"] for v, (_, b), (_, e) in zip(vendors, began, ended, strict=True)}
+        shared_ms = 1000 * sum(s for pid, s in used.items() if pid not in lane_pids.values()) / sum(done.values())
+        for one, (t0, first), (t1, last) in zip(vendors, began, ended, strict=True):
+            share = done[one.kind] / (one.per_s * (t1 - t0))
+            received = last["received"] - first["received"]
+            refused = (last["refused"] - first["refused"]) / received
+            own_ms = 1000 * used.get(lane_pids[one.kind] or -1, 0.0) / done[one.kind]
+            print(f"{one.kind} at {one.per_s:g} calls/s ({done[one.kind]} calls, {last['in_flight']} in flight)")
+            bar = CPU_BARS[one.kind]
+            print(line("  share of the limit", 100 * share, 97 if bars else None, share >= LEAST_SHARE, " %"))
+            print(line("  refused (429)", 100 * refused, 0.1 if bars else None, refused < MOST_REFUSED, " %"))
+            total = own_ms + shared_ms
+            print(line("  CPU a call", total, bar if bars else None, total <= bar, " ms"))
+            print(f"    of it the lane's own {own_ms:.2f} ms, the driver, Ray and other actors {shared_ms:.2f} ms")
+
+
+def must_go_on(lanes: Any) -> None:
+    """End with the reason where a vendor was stopped."""
+    stops = {name: tally.stops for name, tally in lanes.tallies().items() if tally.stops}
+    if stops:
+        raise SystemExit(f"stopped: {stops}")
+
+
+def seconds_of(fast: Sequence[Protocol], slow: Sequence[Protocol], per_s: float, seconds: float) -> list[float]:
+    """How long each of the fast vendors takes from its first call to its last, beside the slow ones."""
+    with ExitStack() as stack:
+        latencies = {**dict.fromkeys(slow, 15.0), **dict.fromkeys(fast, 1.5)}
+        vendors = [
+            stack.enter_context(vendor(kind, per_s, round(per_s * seconds), latency))
+            for kind, latency in latencies.items()
+        ]
+        lanes, store, epoch = stack.enter_context(driver())
+        import ray
+
+        refs = [start(lanes, store, epoch, one) for one in vendors]
+        began: dict[int, float] = {}
+        ended: dict[int, float] = {}
+        quick = [n for n, one in enumerate(vendors) if one.kind in fast]
+        while len(ended) < len(quick):
+            must_go_on(lanes)
+            for n in quick:
+                if n not in began and vendors[n].meter()["received"]:
+                    began[n] = time.monotonic()
+                if n in began and n not in ended and ray.wait([refs[n]], timeout=0)[0]:
+                    ended[n] = time.monotonic()
+            time.sleep(0.1)
+        return [ended[n] - began[n] for n in quick]
+
+
+def measure_slow(per_s: float, seconds: float) -> None:
+    """The time of two vendors alone, and beside one that is ten times slower."""
+    fast = (Protocol.ANTHROPIC, Protocol.GOOGLE)
+    alone = seconds_of(fast, (), per_s, seconds)
+    beside = seconds_of(fast, (Protocol.OPENAI,), per_s, seconds)
+    for kind, before, after in zip(fast, alone, beside, strict=True):
+        ratio = after / before
+        print(f"{kind} at {per_s:g} calls/s: alone {before:.1f} s, beside a vendor ten times slower {after:.1f} s")
+        print(line("  held up by", 100 * (ratio - 1), 10, ratio <= MOST_HELD_UP, " %"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fast", action="store_true", help="500, 200 and 50 calls/s, without bars")
+    parser.add_argument("--slow", action="store_true", help="one vendor ten times slower")
+    parser.add_argument("--seconds", type=float, default=40.0)
+    given = parser.parse_args()
+    if given.slow:
+        return measure_slow(60.0, given.seconds / 2)
+    rates = (500.0, 200.0, 50.0) if given.fast else (250.0, 80.0, 20.0)
+    measure_rates(dict(zip(PATHS, rates, strict=True)), given.seconds, bars=not given.fast)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""Limits shared by lanes through their account's actor, on a real Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import ray
+
+from hab_ray.catalog import Limits
+from hab_ray.cluster.limits import NAMESPACE, SharedMoney, SharedPermits, account_name, purse
+from hab_ray.engine.permits import Ask, Report
+from hab_ray.engine.purse import Draw, Drawn
+
+pytestmark = pytest.mark.usefixtures("ray_address")
+LIMITS = {"m": Limits(concurrent=10)}
+
+
+def lane(name: str, account: str) -> SharedPermits:
+    return SharedPermits(account, name, LIMITS, 30.0)
+
+
+def actor(account: str) -> Any:
+    return ray.get_actor(account, namespace=NAMESPACE)
+
+
+async def until(reached: Callable[[], bool], within_s: float) -> None:
+    end = time.monotonic() + within_s
+    while not reached():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.1)
+
+
+def is_gone(account: str) -> bool:
+    try:
+        actor(account)
+    except ValueError:
+        return True
+    return False
+
+
+async def test_two_lanes_share_an_actor_that_ends_with_the_last_one() -> None:
+    name = account_name("shared", "http://a", "KEY")
+    first, second = lane("first", name), lane("second", name)
+    assert (await first.exchange([], [Ask("m", (1,) * 7)])).leases["m"].count == 7
+    assert (await second.exchange([], [Ask("m", (1,) * 7)])).leases["m"].count == 3
+    await first.exchange([Report("m", finished=7, stop="retired")], [])
+    told = await second.exchange([], [Ask("m", (1,))])
+    assert (told.leases["m"].reason, told.stops) == ("retired", {"m": "retired"})
+    await first.close()
+    await asyncio.sleep(1.0)
+    assert not is_gone(name)
+    await second.close()
+    await until(lambda: is_gone(name), 20)
+
+
+async def test_an_actor_that_dies_is_made_again_and_told_what_is_in_flight() -> None:
+    name = account_name("mortal", "http://a", None)
+    permits = lane("only", name)
+    assert (await permits.exchange([], [Ask("m", (1,) * 8)])).leases["m"].count == 8
+    ray.kill(actor(name))
+    granted = await asyncio.wait_for(permits.exchange([Report("m", finished=3, answered=3)], [Ask("m", (1,) * 8)]), 60)
+    assert granted.leases["m"].count == 5
+    await permits.close()
+
+
+async def test_accounts_differ_by_place_and_key() -> None:
+    names = {account_name(p, u, k) for p in ("a", "b") for u in ("http://x", "http://y") for k in (None, "K")}
+    assert len(names) == 8
+
+
+async def test_a_purse_is_one_for_all_lanes_of_a_run() -> None:
+    money = purse(1000, 100)
+    first, second = SharedMoney(money), SharedMoney(money)
+    assert await first.draw(Draw(least=10, want=2000)) == Drawn(450, 900)
+    assert await second.draw(Draw(least=450, want=450)) == Drawn(450, 900)
+    assert await first.draw(Draw(spent=450, least=1, want=1)) == Drawn(0, 450)
