@@ -66,7 +66,7 @@ def _kill_parent_of(code: str, *arguments: str) -> int:
         child = int(parent.stdout.readline())
         assert psutil.pid_exists(child)
         parent.kill()
-        parent.wait()
+        parent.wait(120)
     return child
 
 
@@ -93,7 +93,7 @@ def test_without_the_kernels_help_the_watch_ends_it() -> None:
 
 def test_a_parent_dead_before_the_tie_is_noticed() -> None:
     command = [sys.executable, "-m", "hab_ray.local", "serve", "--embeddings=wordllama", "--parent=999999999"]
-    assert subprocess.run(command, timeout=20, check=False).returncode == 0
+    assert subprocess.run(command, timeout=120, check=False).returncode == 0
 
 
 def test_server_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_stale_server_is_ended(tmp_path: Path) -> None:
     stale = _sleeper("--mark=of-ours")
     PidFile(pid=stale.pid, parent=999999999, mark="of-ours").write(tmp_path / "pid")
     end_stale(tmp_path / "pid")
-    assert stale.wait(5) == -signal.SIGKILL
+    assert stale.wait(120) == -signal.SIGKILL
     assert not (tmp_path / "pid").exists()
 
 
@@ -127,7 +127,7 @@ def test_stranger_with_a_reused_pid_is_left_alone(tmp_path: Path) -> None:
         assert not (tmp_path / "pid").exists()
     finally:
         stranger.kill()
-        stranger.wait()
+        stranger.wait(120)
 
 
 def test_server_in_use_is_left_alone(tmp_path: Path) -> None:
