@@ -20,18 +20,18 @@ _BASES = {
     "Gemini": "/google",
     "any OpenAI-compatible endpoint": "/x/<name>/v1",
 }
-_OWN = "/_meter, /_truth, /_calls"
+_OWN = "/_meter, /_truth, /_calls, /_batches"
 
 
-def simulate(profile: Path | None, port: int, seed: int | None, console: Console) -> Exit:
-    """Serve until Ctrl-C; a seed given here goes before the profile's.
+def simulate(profile: Path | None, port: int, seed: int | None, console: Console, speed: float | None = None) -> Exit:
+    """Serve until Ctrl-C; a seed or speed given here goes before the profile's.
 
     Raises:
         ConfigError: the profile cannot be used, or the port is taken.
     """
     chosen = _profile(profile)
-    if seed is not None:
-        chosen = chosen.model_copy(update={"seed": seed})
+    given = {name: value for name, value in (("seed", seed), ("speed", speed)) if value is not None}
+    chosen = chosen.model_copy(update=given)
     try:
         asyncio.run(_serve(chosen, port, console))
     except OSError as error:

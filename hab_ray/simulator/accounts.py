@@ -10,8 +10,9 @@ from functools import cache
 from importlib import resources
 
 import yaml
-from pydantic import Field, TypeAdapter
+from pydantic import Field, PrivateAttr, TypeAdapter
 
+from hab_ray.simulator.batch.settings import BatchSettings
 from hab_ray.simulator.latency import Latency
 from hab_ray.simulator.settings import Glob, Settings, Share
 
@@ -57,6 +58,10 @@ class Price(Settings):
         micro = fresh * self.input + cached * cached_price + written * written_price + output * self.output
         return int(micro * _NANO_PER_MILLIONTH + _HALF)
 
+    def times(self, share: Decimal) -> Price:
+        """This share of every price."""
+        return Price(**{name: price * share for name, price in self.model_dump(exclude_none=True).items()})
+
 
 class Model(Settings):
     """One model, or every model whose name fits a pattern.
@@ -64,7 +69,8 @@ class Model(Settings):
     `thinking_tokens` and `answer_sentences` are ranges of seeded draws. `vector` is the native width of an
     embedding. Limits are a minute's. `refused`, `empty`, `cut` and `cached` are shares of the requests: a
     refusal in the vendor's shape, no text at all, a stop half-way, a prompt prefix read from the cache.
-    `reports_as` is the name in the reply, for the share `reports_as_share` of them.
+    `reports_as` is the name in the reply, for the share `reports_as_share` of them. `batch_price` is that of a
+    batch's lines, `batch_queue_tokens` the most input tokens that open batches may hold together.
     """
 
     serves: frozenset[Service] = frozenset(Service)
@@ -77,6 +83,8 @@ class Model(Settings):
     answer_sentences: tuple[int, int] = (3, 8)
     vector: int = Field(default=1536, gt=0)
     price: Price = Price()
+    batch_price: Price | None = None
+    batch_queue_tokens: int | None = Field(default=None, gt=0)
     latency: Latency | None = None
     requests_per_minute: int | None = Field(default=None, gt=0)
     tokens_per_minute: int | None = Field(default=None, gt=0)
@@ -94,20 +102,38 @@ class Account(Settings):
     `keys`: those accepted (none listed: any that is not empty). `models`: name or shell pattern to model,
     an exact name first, then the first pattern that fits; a name that fits none is unknown (404).
     `quota_calls`: so many billed calls, then the quota is exhausted. `says_retry_after`: whether a
-    rate-limit answer tells how long to wait.
+    rate-limit answer tells how long to wait. `batch` goes before the profile's. `batch_queue_rows` and
+    `batch_jobs` are the most requests and the most batches that may be open together.
     """
 
     keys: frozenset[str] = frozenset()
     models: dict[Glob, Model] = Field(default_factory=lambda: {"*": Model()})
     quota_calls: int | None = Field(default=None, ge=0)
     says_retry_after: bool = True
+    batch: BatchSettings | None = None
+    batch_queue_rows: int | None = Field(default=None, gt=0)
+    batch_jobs: int | None = Field(default=None, gt=0)
+    _fitting: dict[str, Model | None] = PrivateAttr(default_factory=dict)
 
     def model(self, name: str) -> Model | None:
         """The model of this name, or None where the account has none."""
         exact = self.models.get(name)
         if exact is not None:
             return exact
-        return next((spec for pattern, spec in self.models.items() if fnmatchcase(name, pattern)), None)
+        if name not in self._fitting:
+            fitting = (spec for pattern, spec in self.models.items() if fnmatchcase(name, pattern))
+            self._fitting[name] = next(fitting, None)
+        return self._fitting[name]
+
+    def at_batch_prices(self, share: Decimal) -> Account:
+        """The same with each model's batch price, or this share of its price online."""
+        models = {
+            name: model.model_copy(update={"price": model.batch_price or model.price.times(share)})
+            for name, model in self.models.items()
+        }
+        changed = self.model_copy(update={"models": models})
+        changed._fitting = {}
+        return changed
 
     def listed(self) -> dict[str, Model]:
         """The models that have a plain name."""

@@ -30,10 +30,15 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Mind:
-    """Answers for all models: the seed of the run and the truth planted in it."""
+    """Answers for all models: the seed of the run and the truth planted in it.
+
+    `service_tier` is how they are served. In the share `separators` of the answers U+2028 stands between sentences.
+    """
 
     seed: int
     truth: Truth
+    service_tier: str = "standard"
+    separators: float = 0.0
 
     def say(self, ask: ChatAsk) -> Said:
         """Compose the reply to a chat request and its bill."""
@@ -47,7 +52,7 @@ class Mind:
         elif fate < empty:
             text, finish = "", Finish.DONE
         else:
-            text, finish = self._compose(ask, rng, sighting), Finish.DONE
+            text, finish = self._separated(ask, self._compose(ask, rng, sighting)), Finish.DONE
             if rng.random() < ask.model.cut:
                 text, finish = text[: len(text) // 2], Finish.LENGTH
         if ask.limit is not None and reasoning + tokens(text) > ask.limit:
@@ -70,6 +75,11 @@ class Mind:
         if verdict is not None:
             value["issues"] = verdict
         return json.dumps(value, ensure_ascii=False)
+
+    def _separated(self, ask: ChatAsk, text: str) -> str:
+        if not self.separators or unit(self.seed, "separators", ask.identity) >= self.separators:
+            return text
+        return text.replace(". ", ".\u2028")
 
     def reported_name(self, ask: Ask) -> str:
         """The model named in the reply."""

@@ -18,6 +18,7 @@ _CREATED = "2026-11-01T00:00:00Z"
 _THOUSAND = 1000
 _STOP = {Finish.DONE: "end_turn", Finish.LENGTH: "max_tokens", Finish.REFUSED: "refusal"}
 _FAULTS = {
+    400: ("invalid_request_error", "Invalid request."),
     408: ("timeout_error", "Request timed out."),
     409: ("api_error", "The request conflicts with another one."),
     429: ("rate_limit_error", "This request would exceed your rate limit."),
@@ -66,13 +67,18 @@ def models(account: Account) -> Answer:
 
 def read(path: str, headers: Mapping[str, str], account: Account, raw: bytes) -> ChatAsk:
     """Check a request as the vendor does. Raises Refused with the vendor's answer."""
-    if path != "messages":
-        raise Refused(error(404, "not_found_error", "Not Found"))
     try:
         body = json.loads(raw)
     except ValueError:
         message = "The request body is not valid JSON"
         raise Refused(error(400, "invalid_request_error", message)) from None
+    return check(path, headers, account, body)
+
+
+def check(path: str, headers: Mapping[str, str], account: Account, body: Any) -> ChatAsk:
+    """Check a request's body, sent online or in a batch. Raises Refused with the vendor's answer."""
+    if path != "messages":
+        raise Refused(error(404, "not_found_error", "Not Found"))
     return read_messages(account, headers.get("anthropic-version"), body)
 
 
@@ -108,7 +114,7 @@ def reply(mind: Mind, ask: Ask) -> Answer:
             "output_tokens": usage.output,
             "output_tokens_details": {"thinking_tokens": usage.reasoning},
             "server_tool_use": None,
-            "service_tier": "standard",
+            "service_tier": mind.service_tier,
         },
     }
     headers = {"request-id": f"req_{ask.identity.hex()}"}

@@ -1,7 +1,7 @@
 """The simulator's own URLs: reading the meter and the truth, and changing faults and quotas while it runs.
 
-GET /_meter, /_calls?after=N, /_truth; POST /_reset, /_faults (a list of faults), /_quota ({account: calls or
-null}), /_prompts ({sha256 of a prompt: dimension}, added to what is known).
+GET /_meter, /_calls?after=N, /_truth, /_batches; POST /_reset, /_faults (a list of faults), /_batch_faults,
+/_quota ({account: calls or null}), /_prompts ({sha256 of a prompt: dimension}, added to what is known).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
+from hab_ray.simulator.batch.faults import BATCH_FAULTS
 from hab_ray.simulator.faults import FAULTS
 from hab_ray.simulator.sending import json_response
 
@@ -44,6 +45,8 @@ def _get(simulator: Simulator, request: web.BaseRequest) -> web.Response:
             return json_response(simulator.meter.reading())
         case "/_truth":
             return json_response(simulator.ledger.reading())
+        case "/_batches":
+            return json_response(simulator.desk.reading())
         case "/_calls":
             after = _NUMBER.validate_python(request.query.get("after", 0))
             calls = simulator.meter.calls[after : after + _CALLS_SHOWN]
@@ -58,6 +61,8 @@ def _post(simulator: Simulator, path: str, raw: bytes) -> web.Response:
             simulator.reset()
         case "/_faults":
             simulator.plan.rules = FAULTS.validate_json(raw)
+        case "/_batch_faults":
+            simulator.desk.rules = BATCH_FAULTS.validate_json(raw)
         case "/_quota":
             simulator.quota.update(_QUOTAS.validate_json(raw))
         case "/_prompts":

@@ -26,6 +26,7 @@ _METHODS = {
 }
 _FINISH = {Finish.DONE: "STOP", Finish.LENGTH: "MAX_TOKENS"}
 _FAULTS = {
+    400: (400, "Request contains an invalid argument."),
     408: (408, "The request timed out."),
     409: (409, "The operation was aborted."),
     429: (429, "Resource has been exhausted (e.g. check quota)."),
@@ -74,14 +75,20 @@ def models(account: Account) -> Answer:
 
 def read(path: str, headers: Mapping[str, str], account: Account, raw: bytes) -> Ask:
     """Check a request as the vendor does. Raises Refused with the vendor's answer."""
+    try:
+        body = json.loads(raw)
+    except ValueError:
+        name = path.removeprefix("models/").rpartition(":")[0]
+        raise Refused(error(400, "Invalid JSON payload received."), name) from None
+    return check(path, headers, account, body)
+
+
+def check(path: str, headers: Mapping[str, str], account: Account, body: Any) -> Ask:
+    """Check a request's body, sent online or in a batch. Raises Refused with the vendor's answer."""
     name, _, method = path.removeprefix("models/").rpartition(":")
     reader = _READERS.get(method)
     if reader is None or not path.startswith("models/"):
         raise Refused(error(404, f"Requested entity {path} was not found."))
-    try:
-        body = json.loads(raw)
-    except ValueError:
-        raise Refused(error(400, "Invalid JSON payload received."), name) from None
     return reader(account, name, body)
 
 
@@ -122,7 +129,8 @@ def _generate(mind: Mind, ask: ChatAsk) -> Answer:
 
 def _embed(ask: EmbedAsk) -> Answer:
     vectors = [{"values": embed(text, ask.model.vector, ask.dimensions).tolist()} for text in ask.texts]
-    body = {"embedding": vectors[0]} if ask.form is VectorForm.SINGLE else {"embeddings": vectors}
+    body: dict[str, Any] = {"usageMetadata": {"promptTokenCount": ask.input_tokens}}
+    body |= {"embedding": vectors[0]} if ask.form is VectorForm.SINGLE else {"embeddings": vectors}
     return Answer(200, compact(body), bill=embedding_bill(ask))
 
 

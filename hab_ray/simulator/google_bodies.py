@@ -127,7 +127,7 @@ def error(
 
 def read_generate(account: Account, name: str, body: Any) -> ChatAsk:
     """Check a body of `models/M:generateContent`. Raises Refused."""
-    model = _find(account, name, Service.CHAT)
+    model = find_model(account, name, Service.CHAT)
     request = _validate(_Generate, body, name)
     config = request.generation_config
     _check(config, model, name)
@@ -167,7 +167,7 @@ def read_embed_one(account: Account, name: str, body: Any) -> EmbedAsk:
 
 
 def _embed_ask(account: Account, name: str, body: Any, requests: list[_Embed], form: VectorForm) -> EmbedAsk:
-    model = _find(account, name, Service.EMBEDDINGS)
+    model = find_model(account, name, Service.EMBEDDINGS)
     if len(requests) > _MOST_EMBEDDINGS:
         raise _refuse(f"at most {_MOST_EMBEDDINGS} requests can be in one batch", name)
     for request in requests:
@@ -190,7 +190,8 @@ def _refuse(message: str, name: str) -> Refused:
     return Refused(error(400, message), name)
 
 
-def _find(account: Account, name: str, service: Service) -> Model:
+def find_model(account: Account, name: str, service: Service) -> Model:
+    """The model of this name. Raises Refused where it does not exist or does not serve this."""
     model = account.model(name)
     if model is None or model.retired or service not in model.serves:
         message = f"models/{name} is not found, or is not supported for this method. Call ListModels."

@@ -1,4 +1,8 @@
-"""The meter: what was received, refused, lost and charged, counted exactly and cheaply."""
+"""The meter: what was received, refused, lost and charged, counted exactly and cheaply.
+
+Calls online and lines of batches are counted apart; but what is the same body, however it was sent, has one label,
+so that a body charged twice shows wherever it was charged.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from hab_ray.simulator.asks import Bill
 
 _DOUBLES_SHOWN = 20
 _SECONDS_SHOWN = 30
+_IDENTITY_BYTES = 16
 
 
 class Outcome(StrEnum):
@@ -28,7 +33,7 @@ class Outcome(StrEnum):
 class Counts:
     """Counters of one model: `received` = billed + refused + faulted.
 
-    `lost_after_billing` is the part of billed whose reply never arrived whole.
+    `lost_after_billing` is the part of billed whose reply never arrived whole, `lost_nanousd` what that cost.
     """
 
     received: int = 0
@@ -36,6 +41,7 @@ class Counts:
     refused: int = 0
     faulted: int = 0
     lost_after_billing: int = 0
+    lost_nanousd: int = 0
     input_tokens: int = 0
     cached_tokens: int = 0
     cache_written_tokens: int = 0
@@ -52,8 +58,14 @@ class Counts:
             self.faulted += 1
         if bill is None:
             return
+        if outcome is Outcome.LOST:
+            self.lost_after_billing += 1
+            self.lost_nanousd += bill.nanousd
+        self.charge(bill)
+
+    def charge(self, bill: Bill) -> None:
+        """Count what was charged."""
         self.billed += 1
-        self.lost_after_billing += outcome is Outcome.LOST
         self.input_tokens += bill.usage.input
         self.cached_tokens += bill.usage.cached
         self.cache_written_tokens += bill.usage.written
@@ -66,9 +78,38 @@ class Counts:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
+@dataclass(slots=True)
+class BatchCounts:
+    """Counters of one account's batches, without those somebody else made.
+
+    `created` counts them when they are made, the rest when they have ended; a batch that failed as a whole has
+    received no line, any other line was billed, failed, was left undone, or went missing.
+    """
+
+    created: int = 0
+    completed: int = 0
+    failed: int = 0
+    expired: int = 0
+    cancelled: int = 0
+    lines_received: int = 0
+    lines_billed: int = 0
+    lines_failed: int = 0
+    lines_undone: int = 0
+    lines_missing: int = 0
+    nanousd: int = 0
+
+    def reading(self) -> dict[str, int]:
+        """The counters by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """One request in order of arrival; `status` is None where no HTTP answer was given."""
+    """One request in order of arrival; `status` is None where no HTTP answer was given.
+
+    `digest` is the sha256 of its bytes; `label` is what makes it the same as another request (see call_label), empty
+    where it was refused.
+    """
 
     number: int
     account: str
@@ -77,12 +118,8 @@ class CallRecord:
     digest: bytes
     status: int | None
     outcome: Outcome
+    label: bytes
     body: bytes | None
-
-    @property
-    def label(self) -> bytes:
-        """What makes two requests the same: account, path (Gemini's holds the model) and body."""
-        return call_label(self.account, self.path, self.digest)
 
     def reading(self) -> dict[str, Any]:
         """Wire JSON of `GET /_calls`."""
@@ -92,6 +129,7 @@ class CallRecord:
             "model": self.model,
             "path": self.path,
             "sha256": self.digest.hex(),
+            "identity": self.label[-_IDENTITY_BYTES:].hex(),
             "status": self.status,
             "outcome": self.outcome,
         }
@@ -100,9 +138,17 @@ class CallRecord:
         return seen
 
 
-def call_label(account: str, path: str, digest: bytes) -> bytes:
-    """See CallRecord.label; `digest` is the body's sha256."""
-    return f"{account} {path} ".encode() + digest
+def call_label(account: str, path: str, body: bytes) -> bytes:
+    """What makes two requests the same: account, path (Gemini's holds the model) and the body's `identity`."""
+    return f"{account} {path} ".encode() + body
+
+
+@dataclass(frozen=True, slots=True)
+class Double:
+    """A body that was charged more than once: where it went the second time."""
+
+    account: str
+    path: str
 
 
 @dataclass(slots=True)
@@ -115,7 +161,9 @@ class Meter:
     calls: list[CallRecord] = field(default_factory=list)
     _models: dict[tuple[str, str], Counts] = field(default_factory=dict)
     _charged: Counter[bytes] = field(default_factory=Counter)
-    _doubles: dict[bytes, CallRecord] = field(default_factory=dict)
+    _doubles: dict[bytes, Double] = field(default_factory=dict)
+    _batches: dict[str, BatchCounts] = field(default_factory=dict)
+    _batch_models: dict[tuple[str, str], Counts] = field(default_factory=dict)
     _seconds: deque[list[int]] = field(default_factory=lambda: deque(maxlen=_SECONDS_SHOWN))
 
     def enter(self) -> None:
@@ -140,10 +188,28 @@ class Meter:
             counts = self._models[call.account, call.model] = Counts()
         counts.add(call.outcome, bill)
         if bill is not None:
-            label = call.label
-            self._charged[label] += 1
-            if self._charged[label] == 2:
-                self._doubles[label] = call
+            self._note(call.label, call.account, call.path)
+
+    def batch(self, account: str) -> BatchCounts:
+        """The counters of an account's batches."""
+        return self._batches.setdefault(account, BatchCounts())
+
+    def record_line(self, account: str, path: str, model: str, label: bytes, bill: Bill) -> None:
+        """Count a line of a batch that is charged."""
+        counts = self._batch_models.get((account, model))
+        if counts is None:
+            counts = self._batch_models[account, model] = Counts()
+        counts.received += 1
+        counts.charge(bill)
+        total = self.batch(account)
+        total.lines_billed += 1
+        total.nanousd += bill.nanousd
+        self._note(label, account, path)
+
+    def _note(self, label: bytes, account: str, path: str) -> None:
+        self._charged[label] += 1
+        if self._charged[label] == 2:
+            self._doubles[label] = Double(account, path)
 
     def reading(self) -> dict[str, Any]:
         """Wire JSON of `GET /_meter`."""
@@ -162,16 +228,36 @@ class Meter:
                 "bodies": len(self._doubles),
                 "first": [
                     {
-                        "account": call.account,
-                        "path": call.path,
-                        "sha256": call.digest.hex(),
+                        "account": double.account,
+                        "path": double.path,
+                        "identity": label[-_IDENTITY_BYTES:].hex(),
                         "times": self._charged[label],
                     }
-                    for label, call in islice(self._doubles.items(), _DOUBLES_SHOWN)
+                    for label, double in islice(self._doubles.items(), _DOUBLES_SHOWN)
                 ],
             },
             "models": [
                 {"account": account, "model": model, **counts.reading()}
                 for (account, model), counts in sorted(self._models.items())
             ],
+            "batch": self._batch_reading(),
         }
+
+    def _batch_reading(self) -> dict[str, Any]:
+        total: Counter[str] = Counter(BatchCounts().reading())
+        for counts in self._batches.values():
+            total.update(counts.reading())
+        return {
+            **total,
+            "accounts": [{"account": name, **counts.reading()} for name, counts in sorted(self._batches.items())],
+            "models": [
+                {"account": account, "model": model, **_charges(counts)}
+                for (account, model), counts in sorted(self._batch_models.items())
+            ],
+        }
+
+
+def _charges(counts: Counts) -> dict[str, int]:
+    """The counters that a batch's lines have too."""
+    shown = counts.reading()
+    return {name: shown[name] for name in shown if name == "billed" or name.endswith(("_tokens", "nanousd"))}

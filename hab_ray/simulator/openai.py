@@ -18,6 +18,7 @@ from hab_ray.simulator.openai_bodies import error, read_chat, read_embeddings
 CREATED = 1_795_000_000
 _FINISH = {Finish.DONE: "stop", Finish.LENGTH: "length", Finish.REFUSED: "content_filter"}
 _FAULTS = {
+    400: ("Invalid request.", "invalid_request_error", "invalid_value"),
     408: ("Request timed out.", "timeout", None),
     409: ("The resource is locked; try again.", "conflict", None),
     429: ("Rate limit reached; please slow down.", "requests", "rate_limit_exceeded"),
@@ -54,6 +55,11 @@ def read(path: str, headers: Mapping[str, str], account: Account, raw: bytes) ->
         body = json.loads(raw)
     except ValueError:
         raise Refused(error(400, "We could not parse the JSON body of your request.")) from None
+    return check(path, headers, account, body)
+
+
+def check(path: str, headers: Mapping[str, str], account: Account, body: Any) -> Ask:
+    """Check a request's body, sent online or in a batch. Raises Refused with the vendor's answer."""
     if path == "chat/completions":
         return read_chat(account, body)
     if path == "embeddings":

@@ -17,7 +17,7 @@ from hashlib import sha256
 from pydantic import Field, model_validator
 
 from hab_ray.simulator.asks import ChatAsk, Sighting
-from hab_ray.simulator.draws import number, unit
+from hab_ray.simulator.draws import Family, number, unit
 from hab_ray.simulator.schemas import letters_of
 from hab_ray.simulator.settings import Settings, Share
 
@@ -102,10 +102,9 @@ class Truth:
         subject = self._subject(ask, dimension)
         own = subject.probabilities.get(name, {})
         label = (subject.model, subject.system, name, digest.digest())
+        draws = Family(self.seed, "issue", *label)
         shown = [
-            issue
-            for issue in dimension.issues
-            if unit(self.seed, "issue", *label, issue.letter) < own.get(issue.letter, issue.probability)
+            issue for issue in dimension.issues if draws.unit(issue.letter) < own.get(issue.letter, issue.probability)
         ]
         letters = "".join(sorted(issue.letter for issue in shown))
         nonce = f"{number(self.seed, 'nonce', *label):016x}"[:8]

@@ -56,7 +56,10 @@ class SimulatorProcess:
         """Start one and wait until it listens. Raises SimulatorFailed."""
         folder = TemporaryDirectory(prefix="hab-simulator-")
         settings, ready, log = (Path(folder.name) / name for name in ("profile.json", "ready.json", "log"))
-        settings.write_text((profile or Profile()).model_dump_json(), "utf-8")
+        chosen = profile or Profile()
+        if chosen.folder is None:
+            chosen = chosen.model_copy(update={"folder": Path(folder.name)})
+        settings.write_text(chosen.model_dump_json(), "utf-8")
         command = [
             sys.executable,
             "-m",

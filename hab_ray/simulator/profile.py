@@ -12,6 +12,8 @@ import yaml
 from pydantic import Field, model_validator
 
 from hab_ray.simulator.accounts import Account, vendors
+from hab_ray.simulator.batch.faults import BatchFault
+from hab_ray.simulator.batch.settings import BatchSettings
 from hab_ray.simulator.faults import Fault
 from hab_ray.simulator.latency import Latency, NoLatency
 from hab_ray.simulator.planted import Planted
@@ -19,13 +21,22 @@ from hab_ray.simulator.settings import Settings
 
 
 class Profile(Settings):
-    """All settings of one simulator. `keep_bodies` keeps each request's body for `GET /_calls`."""
+    """All settings of one simulator.
+
+    `batch` holds for accounts that say nothing of their own. `speed` is how many seconds pass on the clock that
+    batches go by while one really passes. `folder` is where the simulator makes its own for files and batches
+    (default: the system's temporary folder). `keep_bodies` keeps each request's body for `GET /_calls`.
+    """
 
     seed: int = 0
     accounts: dict[str, Account] = Field(default_factory=dict)
     latency: Latency = NoLatency()
     faults: tuple[Fault, ...] = ()
     planted: Planted = Planted()
+    batch: BatchSettings = BatchSettings()
+    batch_faults: tuple[BatchFault, ...] = ()
+    speed: float = Field(default=1.0, gt=0)
+    folder: Path | None = None
     keep_bodies: bool = False
 
     @model_validator(mode="after")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from random import Random
 
 _ROOM = 40
+_SENTENCES_OF_A_PATTERN = 12
 _TOPICS = (
     "sourdough starter", "rooftop beehive", "mortgage renewal", "night shift", "violin lessons", "tax return",
     "marathon training", "kitchen renovation", "custody schedule", "thesis chapter", "used van", "vineyard",
@@ -67,30 +69,38 @@ _ANSWER = (
 
 
 def _pick(rng: Random, options: tuple[str, ...]) -> str:
-    """rng.choice at a quarter of its cost: this is most of what a reply costs."""
+    """rng.choice at a quarter of its cost."""
     return options[int(rng.random() * len(options))]
 
 
 def _fill(rng: Random, pattern: str, topic: str) -> str:
-    person = _pick(rng, _PEOPLE)
+    draw = rng.random
+    person = _PEOPLE[int(draw() * len(_PEOPLE))]
     return pattern.format(
         t=topic,
-        u=_pick(rng, _TOPICS),
-        n=2 + int(rng.random() * 970),
-        p=_pick(rng, _PLACES),
-        q=_pick(rng, _QUALITIES),
-        r=_pick(rng, _QUALITIES),
-        v=_pick(rng, _VERBS),
-        w=_pick(rng, _VERBS),
+        u=_TOPICS[int(draw() * len(_TOPICS))],
+        n=2 + int(draw() * 970),
+        p=_PLACES[int(draw() * len(_PLACES))],
+        q=_QUALITIES[int(draw() * len(_QUALITIES))],
+        r=_QUALITIES[int(draw() * len(_QUALITIES))],
+        v=_VERBS[int(draw() * len(_VERBS))],
+        w=_VERBS[int(draw() * len(_VERBS))],
         person=person,
         P=person[0].upper() + person[1:],
     )
 
 
+@cache
+def _said_of(topic: str) -> tuple[str, ...]:
+    """Sentences that answers on this topic are made of; writing each anew would be most of what a reply costs."""
+    rng = Random(topic)
+    return tuple(_fill(rng, pattern, topic) for pattern in _ANSWER for _ in range(_SENTENCES_OF_A_PATTERN))
+
+
 def answer(rng: Random, sentences: int) -> str:
     """An assistant's answer of so many sentences on one topic."""
-    topic = _pick(rng, _TOPICS)
-    return " ".join(_fill(rng, _pick(rng, _ANSWER), topic) for _ in range(sentences))
+    stock = _said_of(_pick(rng, _TOPICS))
+    return " ".join([_pick(rng, stock) for _ in range(sentences)])
 
 
 def query(rng: Random) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from pathlib import Path
 
 from aiohttp import web
 
@@ -13,6 +14,7 @@ from hab_ray.simulator.faults import Fault, HangFault, ResetFault, SlowFault, Tr
 
 _JSON = {"Content-Type": "application/json"}
 _PIECES = 10
+_PIECE_BYTES = 65_536
 _HANG_POLL_S = 0.1
 _DISCARD = struct.pack("ii", 1, 0)
 
@@ -31,8 +33,7 @@ async def send(request: web.BaseRequest, answer: Answer, fault: Fault | None) ->
     """Send the answer, or what the fault leaves of it."""
     match fault:
         case ResetFault():
-            _reset(request)
-            return web.Response()
+            return send_reset(request)
         case HangFault():
             while request.transport is not None:
                 await asyncio.sleep(_HANG_POLL_S)
@@ -45,15 +46,35 @@ async def send(request: web.BaseRequest, answer: Answer, fault: Fault | None) ->
             return response(answer)
 
 
-def _reset(request: web.BaseRequest) -> None:
-    """End the connection with RST instead of FIN."""
+def send_reset(request: web.BaseRequest) -> web.Response:
+    """End the connection with RST instead of FIN, and an answer that goes nowhere."""
     transport = request.transport
-    if transport is None:
-        return
-    sock = transport.get_extra_info("socket")
+    sock = transport.get_extra_info("socket") if transport else None
     if sock is not None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
-    transport.abort()
+    if transport is not None:
+        transport.abort()
+    return web.Response()
+
+
+def send_file(path: Path, content_type: str) -> web.FileResponse:
+    """A file, sent without passing through memory."""
+    return web.FileResponse(path, headers={"Content-Type": content_type})
+
+
+async def send_half_file(request: web.BaseRequest, path: Path, content_type: str) -> web.StreamResponse:
+    """The first half of a file under the Content-Length of the whole."""
+    begun = web.StreamResponse(headers={"Content-Type": content_type})
+    begun.content_length = path.stat().st_size
+    await begun.prepare(request)
+    left = begun.content_length // 2
+    with path.open("rb") as file:
+        while left and (piece := file.read(min(left, _PIECE_BYTES))):
+            await begun.write(piece)
+            left -= len(piece)
+    if request.transport is not None:
+        request.transport.close()
+    return begun
 
 
 async def _begin(request: web.BaseRequest, answer: Answer) -> web.StreamResponse:

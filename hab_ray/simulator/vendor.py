@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from hab_ray.simulator import anthropic, google, openai
 from hab_ray.simulator.accounts import Account
 from hab_ray.simulator.answers import Mind
-from hab_ray.simulator.asks import Answer, Ask, Refused
+from hab_ray.simulator.asks import Answer, Ask
 from hab_ray.simulator.limits import Verdict
 
 
@@ -27,6 +27,9 @@ class Vendor(Protocol):
 
     def read(self, path: str, headers: Mapping[str, str], account: Account, raw: bytes) -> Ask:
         """Check a request. Raises Refused with the vendor's answer."""
+
+    def check(self, path: str, headers: Mapping[str, str], account: Account, body: Any) -> Ask:
+        """Check a request's body, sent online or in a batch. Raises Refused with the vendor's answer."""
 
     def reply(self, mind: Mind, ask: Ask) -> Answer:
         """Answer a request that passed."""
@@ -54,7 +57,10 @@ class Route:
 
 
 def route(path: str) -> Route | None:
-    """The route of a URL path: /openai/v1, /v1, /anthropic/v1, /google/{v1,v1beta} or /x/<name>/v1."""
+    """The route of a URL path: /openai/v1, /v1, /anthropic/v1, /google/{v1,v1beta} or /x/<name>/v1.
+
+    Gemini's uploads (/google/upload/{v1,v1beta}) and downloads (/google/download/...) keep that word in the path.
+    """
     match path.strip("/").split("/"):
         case ["v1", *rest] | ["openai", "v1", *rest]:
             return Route("openai", openai, "/".join(rest))
@@ -62,15 +68,9 @@ def route(path: str) -> Route | None:
             return Route("anthropic", anthropic, "/".join(rest))
         case ["google", "v1" | "v1beta", *rest]:
             return Route("google", google, "/".join(rest))
+        case ["google", "upload" | "download" as way, "v1" | "v1beta", *rest]:
+            return Route("google", google, "/".join([way, *rest]))
         case ["x", name, "v1", *rest]:
             return Route(f"x/{name}", openai, "/".join(rest))
         case _:
             return None
-
-
-def answer(vendor: Vendor, mind: Mind, account: Account, path: str, headers: Mapping[str, str], raw: bytes) -> Answer:
-    """Answer one body without HTTP, limits, quota or faults: what a line of a batch gets."""
-    try:
-        return vendor.reply(mind, vendor.read(path, headers, account, raw))
-    except Refused as refusal:
-        return refusal.answer

@@ -1,0 +1,255 @@
+"""Gemini's batches: models/M:batchGenerateContent and :asyncBatchEmbedContent, batches, batches/{id}, :cancel."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from hab_ray.simulator.accounts import Service
+from hab_ray.simulator.asks import Answer, Refused, compact
+from hab_ray.simulator.batch import google_files
+from hab_ray.simulator.batch.clock import rfc3339
+from hab_ray.simulator.batch.desk import Desk
+from hab_ray.simulator.batch.dialect import BadInput
+from hab_ray.simulator.batch.google_lines import GoogleLines
+from hab_ray.simulator.batch.jobs import Job, Order, State
+from hab_ray.simulator.batch.replies import create, ok, page, poll_refusal
+from hab_ray.simulator.batch.spool import Lines
+from hab_ray.simulator.batch.work import count_tokens
+from hab_ray.simulator.google_bodies import error, find_model
+from hab_ray.simulator.sending import response
+from hab_ray.simulator.vendor import Route
+
+_TYPES = "type.googleapis.com/google.ai.generativelanguage.v1main."
+_MOST_INLINE_BYTES = 20 * 1024**2
+_LINES = GoogleLines()
+_LIMIT, _MOST = 50, 100
+_INVALID_ARGUMENT, _CANCELLED = 3, 1
+_ODD_STATE = "BATCH_STATE_UNDER_REVIEW"
+_STATE = {
+    State.VALIDATING: "PENDING",
+    State.RUNNING: "RUNNING",
+    State.CANCELLING: "RUNNING",
+    State.FINALIZING: "RUNNING",
+    State.COMPLETED: "SUCCEEDED",
+    State.FAILED: "FAILED",
+    State.EXPIRED: "EXPIRED",
+    State.CANCELLED: "CANCELLED",
+}
+_METHODS = {"batchGenerateContent": "generateContent", "asyncBatchEmbedContent": "embedContent"}
+
+
+class _Loose(BaseModel):
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+
+class _Inline(_Loose):
+    request: dict[str, Any]
+    metadata: dict[str, Any] | None = None
+
+
+class _Inlines(_Loose):
+    requests: list[_Inline]
+
+
+class _Input(_Loose):
+    file_name: str | None = None
+    requests: _Inlines | None = None
+
+
+class _Batch(_Loose):
+    display_name: str | None = None
+    input_config: _Input
+    model: str | None = None
+    priority: str | None = None
+
+
+class _Create(_Loose):
+    batch: _Batch
+
+
+async def handle(desk: Desk, place: Route, request: web.BaseRequest) -> web.StreamResponse:
+    """Answer a request about files or batches."""
+    parts = place.path.split("/")
+    match request.method, parts:
+        case "POST", ["upload", "files"]:
+            return await google_files.upload(desk, place, request)
+        case _, ["files", *rest] | ["download", "files", *rest]:
+            return await google_files.handle(desk, place, request, "/".join(rest))
+        case "POST", ["models", call]:
+            name, _, method = call.rpartition(":")
+            return await _create(desk, place, request, name, method)
+        case "GET", ["batches"]:
+            return _list(desk, place, request)
+        case method, ["batches", call]:
+            name, _, verb = call.partition(":")
+            job = desk.find(place.account, name)
+            if job is None:
+                return response(_missing(name))
+            return _about(desk, job, method, verb)
+        case _:
+            return response(error(404, f"Requested entity {request.path} was not found."))
+
+
+def _about(desk: Desk, job: Job, method: str, verb: str) -> web.StreamResponse:
+    match method, verb:
+        case "GET", "":
+            refusal = poll_refusal(job, _LINES, _missing(job.id))
+            return response(refusal) if refusal else ok(_view(job))
+        case "POST", "cancel" if job.state.ended:
+            return response(error(400, "Operation has already ended and cannot be cancelled."))
+        case "POST", "cancel":
+            desk.cancel(job)
+            return ok({})
+        case "DELETE", "":
+            desk.delete(job)
+            return ok({})
+        case _:
+            return response(error(404, f"Requested entity batches/{job.id}:{verb} was not found."))
+
+
+async def _create(desk: Desk, place: Route, request: web.BaseRequest, name: str, method: str) -> web.StreamResponse:
+    raw = await request.content.read()
+    _, source = desk.files.fresh()
+    try:
+        find_model(desk.account(place.account), name, _service(method))
+        order = _order(desk, place, f"models/{name}:{_METHODS[method]}", name, raw, source)
+        order = await _check_room(desk, place, order)
+        return await create(desk, request, order, _LINES, _view)
+    except Refused as refusal:
+        return response(refusal.answer)
+    finally:
+        source.unlink(missing_ok=True)
+
+
+def _service(method: str) -> Service:
+    return Service.CHAT if method == "batchGenerateContent" else Service.EMBEDDINGS
+
+
+def _order(desk: Desk, place: Route, path: str, name: str, raw: bytes, source: Path) -> Order:
+    """The create request, its lines written to `source`. Raises Refused."""
+    try:
+        wanted = _Create.model_validate_json(raw).batch
+    except ValidationError as failure:
+        first = failure.errors(include_url=False, include_context=False)[0]
+        raise _refused(f"Invalid value at '{'.'.join(map(str, first['loc']))}': {first['msg']}") from None
+    given = wanted.input_config
+    if (given.file_name is None) == (given.requests is None):
+        raise _refused("Exactly one of fileName and requests must be given.")
+    if given.requests is not None:
+        if len(raw) > _MOST_INLINE_BYTES:
+            raise _refused("Request payload size exceeds the limit: 20971520 bytes.")
+        lines = (compact(one.model_dump(exclude_none=True)) + b"\n" for one in given.requests.requests)
+        source.write_bytes(b"".join(lines))
+    else:
+        file = desk.files.find(place.account, str(given.file_name).removeprefix(google_files.PREFIX))
+        if file is None:
+            raise _refused(f"The file {given.file_name} does not exist.")
+        os.link(file.path, source)
+    rows = len(Lines(source))
+    inline = given.requests is not None or rows <= desk.settings(place.account).inline_rows
+    return Order(
+        account=place.account,
+        source=source,
+        path=path,
+        model=name,
+        tag=wanted.display_name,
+        details={"inline": inline, "file": given.file_name},
+        rows=rows,
+    )
+
+
+async def _check_room(desk: Desk, place: Route, order: Order) -> Order:
+    """The order with its tokens counted. Raises Refused where jobs or tokens are too many."""
+    account = desk.account(place.account)
+    if account.batch_jobs is not None and len(desk.open(place.account)) >= account.batch_jobs:
+        raise Refused(error(429, f"You exceeded your current quota: {account.batch_jobs} concurrent batch jobs."))
+    try:
+        tokens = await count_tokens(_LINES, account, order, Lines(order.source))
+    except BadInput:
+        return order
+    problem = desk.over_quota(place.account, tokens)
+    if problem is not None:
+        raise Refused(error(429, f"You exceeded your current quota. {problem.message}"))
+    return replace(order, tokens=tokens)
+
+
+def _list(desk: Desk, place: Route, request: web.BaseRequest) -> web.StreamResponse:
+    start, size = request.query.get("pageToken", "0"), request.query.get("pageSize", str(_LIMIT))
+    if not (start.isdecimal() and size.isdecimal()):
+        return response(error(400, "Request contains an invalid argument."))
+    part = page(desk.listed(place.account), int(start), min(int(size) or _LIMIT, _MOST))
+    body: dict[str, Any] = {"operations": [_view(job) for job in part.items]}
+    if part.more:
+        body["nextPageToken"] = str(int(start) + len(part.items))
+    return ok(body)
+
+
+def _refused(message: str) -> Refused:
+    return Refused(error(400, message))
+
+
+def _missing(name: str) -> Answer:
+    return error(404, f"Requested entity batches/{name} was not found.")
+
+
+def _view(job: Job) -> dict[str, Any]:
+    """The operation as JSON."""
+    embeds = job.order.path.endswith(":embedContent")
+    kind = "EmbedContentBatch" if embeds else "GenerateContentBatch"
+    metadata: dict[str, Any] = {
+        "@type": f"{_TYPES}{kind}",
+        "model": f"models/{job.order.model}",
+        "displayName": job.order.tag or "",
+        "createTime": rfc3339(job.created),
+        "updateTime": rfc3339(job.times[job.state]),
+        "batchStats": _stats(job),
+        "state": _ODD_STATE if job.shows_odd_state else f"BATCH_STATE_{_STATE[job.state]}",
+        "name": f"batches/{job.id}",
+    }
+    if job.order.details["file"]:
+        metadata["inputConfig"] = {"fileName": job.order.details["file"]}
+    view: dict[str, Any] = {"name": metadata["name"], "metadata": metadata}
+    if not job.state.ended:
+        return view
+    metadata["endTime"] = rfc3339(job.times[job.state])
+    view["done"] = True
+    if job.problems:
+        view["error"] = {"code": _INVALID_ARGUMENT, "message": job.problems[0].message}
+    elif job.state is State.COMPLETED:
+        metadata["output"] = _output(job, embeds)
+        view["response"] = {"@type": f"{_TYPES}{kind}Output", **metadata["output"]}
+    else:
+        view["error"] = {"code": _CANCELLED, "message": f"The batch was {job.state}."}
+    return view
+
+
+def _stats(job: Job) -> dict[str, str]:
+    """Counts as the vendor writes them: int64 as text, no zero but the first."""
+    tally = job.tally
+    counts = {"successfulRequestCount": tally.succeeded + tally.missing, "failedRequestCount": tally.failed}
+    if not job.state.ended:
+        counts["pendingRequestCount"] = job.rows
+    return {"requestCount": str(job.rows)} | {name: str(count) for name, count in counts.items() if count}
+
+
+def _output(job: Job, embeds: bool) -> dict[str, Any]:
+    """Where the results are, or the results themselves."""
+    if not job.order.details["inline"]:
+        return {"responsesFile": f"{google_files.PREFIX}{job.output_id}"}
+    lines = job.output.read_bytes().split(b"\n") if job.output else []
+    results = [json.loads(line) for line in lines if line]
+    if not embeds:
+        return {"inlinedResponses": {"inlinedResponses": results}}
+    for one in results:
+        answer = one.get("response")
+        if answer is not None:
+            answer["tokenCount"] = str(answer.pop("usageMetadata")["promptTokenCount"])
+    return {"inlinedEmbedContentResponses": {"inlinedResponses": results}}

@@ -1,0 +1,211 @@
+"""OpenAI's batches, seen through the vendor's SDK in strict mode."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import openai
+import pytest
+from openai.types.chat import ChatCompletion
+
+from hab_ray.simulator.batch import openai_files
+from tests.simulator.batches import (
+    CHAT,
+    SOON,
+    chat,
+    content,
+    end_openai,
+    jsonl,
+    openai_client,
+    openai_line,
+    parsed,
+    run_openai,
+    submit_openai,
+)
+from tests.simulator.conftest import KEYS, Start
+
+EMBED = "/v1/embeddings"
+
+
+@pytest.mark.parametrize("account", ["openai", "x/groq"])
+async def test_from_upload_to_delete(start: Start, account: str) -> None:
+    line = await start(batch=SOON)
+    client = openai_client(line, account)
+    batch = await submit_openai(client, map(openai_line, range(7)), metadata={"hab": "tag-1"})
+    assert (batch.status, batch.metadata, batch.output_file_id) == ("validating", {"hab": "tag-1"}, None)
+    ended = await end_openai(client, batch.id)
+    assert ended.status == "completed" and ended.model == "gpt-4.1" and not ended.error_file_id
+    assert ended.request_counts and ended.request_counts.to_dict() == {"completed": 7, "failed": 0, "total": 7}
+    assert ended.completed_at and ended.expires_at and ended.expires_at - ended.created_at == 86_400
+    lines = await content(client, ended.output_file_id)
+    assert {one["custom_id"] for one in lines} == {f"c{number}" for number in range(7)}
+    replies = [ChatCompletion.model_validate(one["response"]["body"], strict=True) for one in lines]
+    assert all(one["error"] is None and one["response"]["status_code"] == 200 for one in lines)
+    assert ended.usage and ended.usage.total_tokens == sum(one.usage.total_tokens for one in replies if one.usage)
+    for name in (ended.input_file_id, str(ended.output_file_id)):
+        assert (await client.files.retrieve(name)).bytes > 0
+        assert (await client.files.delete(name)).deleted
+    assert [file.id async for file in client.files.list()] == []
+    with pytest.raises(openai.NotFoundError):
+        await client.files.content(str(ended.output_file_id))
+
+
+async def test_the_sync_client_cannot_tell_either(start: Start) -> None:
+    line = await start(batch=SOON)
+    client = openai.OpenAI(
+        api_key="k", base_url=line.url + "/openai/v1", max_retries=0, _strict_response_validation=True
+    )
+
+    def run() -> bytes:
+        file = client.files.create(file=("a.jsonl", jsonl([openai_line(1)])), purpose="batch")
+        batch = client.batches.create(completion_window="24h", endpoint=CHAT, input_file_id=file.id)
+        while batch.status != "completed":
+            batch = client.batches.retrieve(batch.id)
+        return client.files.content(str(batch.output_file_id)).content
+
+    assert len(parsed(await asyncio.to_thread(run))) == 1
+
+
+async def test_a_line_says_what_the_same_call_says_online(start: Start) -> None:
+    line = await start(batch=SOON)
+    client = openai_client(line)
+    ended = await run_openai(client, [openai_line(1)])
+    [found] = await content(client, ended.output_file_id)
+    _, _, online = await line.post("/openai/v1/chat/completions", chat(1))
+    assert found["response"]["body"] == online
+
+
+async def test_embeddings(start: Start) -> None:
+    client = openai_client(await start(batch=SOON))
+    bodies = [{"model": "text-embedding-3-small", "input": [f"a {n}", "b"], "dimensions": 8} for n in range(3)]
+    lines = [openai_line(number, body, EMBED) for number, body in enumerate(bodies)]
+    found = await content(client, (await run_openai(client, lines, EMBED)).output_file_id)
+    assert [len(one["embedding"]) for line in found for one in line["response"]["body"]["data"]] == [8] * 6
+
+
+async def test_lists_page_newest_first(start: Start) -> None:
+    client = openai_client(await start(batch=SOON))
+    made = [(await submit_openai(client, [openai_line(number)])).id for number in range(5)]
+    first = await client.batches.list(limit=2)
+    assert [batch.id for batch in first.data] == made[:2:-1] and first.has_more
+    assert [batch.id async for batch in client.batches.list(limit=2)] == made[::-1]
+    assert [batch.id async for batch in client.batches.list(after=made[2])] == made[1::-1]
+    files = [file.filename async for file in client.files.list(purpose="batch", limit=2)]
+    assert files == ["requests.jsonl"] * 5
+    with pytest.raises(openai.BadRequestError):
+        await client.batches.list(after="batch_unknown")
+
+
+BAD_INPUTS: list[tuple[bytes, str, int | None]] = [
+    (b"", "empty_file", None),
+    (b"\n\n", "empty_file", None),
+    (jsonl([openai_line(1)]) + b'{"custom_id": \n', "invalid_json_line", 2),
+    (b"[]\n", "invalid_json_line", 1),
+    (jsonl([openai_line(1), openai_line(2), openai_line(1)]), "duplicate_custom_id", 3),
+    (jsonl([openai_line(1), openai_line(2, url=EMBED)]), "url_mismatch", 2),
+    (jsonl([openai_line(1), openai_line(2) | {"method": "GET"}]), "url_mismatch", 2),
+    (jsonl([openai_line(1), openai_line(2, chat(2, "gpt-4o"))]), "model_mismatch", 2),
+    (jsonl([{"custom_id": "a", "method": "POST", "url": CHAT}]), "missing_required_parameter", 1),
+    (jsonl([openai_line(1) | {"priority": 1}]), "invalid_request", 1),
+    (jsonl([openai_line(1) | {"custom_id": 1}]), "invalid_request", 1),
+    (jsonl(openai_line(n, {"model": "m", "input": ["a"] * 25_001}, CHAT) for n in range(2)), "too_many_tasks", None),
+]
+
+
+@pytest.mark.parametrize(("data", "code", "number"), BAD_INPUTS, ids=[case[1] for case in BAD_INPUTS])
+async def test_bad_input_fails_the_batch_and_costs_nothing(
+    start: Start, data: bytes, code: str, number: int | None
+) -> None:
+    line = await start(batch=SOON)
+    client = openai_client(line)
+    file = await client.files.create(file=("a.jsonl", data), purpose="batch")
+    batch = await client.batches.create(completion_window="24h", endpoint=CHAT, input_file_id=file.id)
+    failed = await end_openai(client, batch.id)
+    assert failed.status == "failed" and failed.failed_at and failed.output_file_id is None
+    assert failed.errors and failed.errors.data
+    assert [(one.code, one.line) for one in failed.errors.data] == [(code, number)]
+    meter = (await line.get("/_meter"))["batch"]
+    assert (meter["created"], meter["failed"], meter["lines_billed"]) == (1, 1, 0)
+
+
+async def test_refused_lines_stand_in_the_error_file(start: Start) -> None:
+    client = openai_client(await start(batch=SOON))
+    lines = [openai_line(1), openai_line(2, chat(2) | {"temperature": 9}), openai_line(3, chat(3) | {"foo": 1})]
+    ended = await run_openai(client, lines)
+    assert ended.request_counts and ended.request_counts.to_dict() == {"completed": 1, "failed": 2, "total": 3}
+    assert [one["custom_id"] for one in await content(client, ended.output_file_id)] == ["c1"]
+    for one in await content(client, ended.error_file_id):
+        assert one["error"] is None and one["response"]["status_code"] == 400
+        assert one["response"]["body"]["error"]["type"] == "invalid_request_error"
+    none = await run_openai(client, [openai_line(4, chat(4, "o3") | {"max_tokens": 5})])
+    assert (none.status, none.output_file_id) == ("completed", None) and none.error_file_id
+
+
+async def test_clean_batches_have_an_empty_or_no_error_file(start: Start) -> None:
+    for share, expected in ((0, None), (1, "")):
+        client = openai_client(await start(batch=SOON | {"clean_error_file": share}))
+        assert (await run_openai(client, [openai_line(1)])).error_file_id == expected
+
+
+async def test_a_full_queue_fails_the_batch_until_there_is_room(start: Start) -> None:
+    models = {"gpt-4.1": {"batch_queue_tokens": 100}, "gpt-4o": {}}
+    slow = {"turnaround": {"kind": "fixed", "value_s": 1.0}}
+    client = openai_client(await start(batch=slow, accounts={"openai": {"models": models}}))
+    first = await submit_openai(client, map(openai_line, range(8)))
+    while (await client.batches.retrieve(first.id)).status != "in_progress":
+        await asyncio.sleep(0.01)
+    full = await run_openai(client, map(openai_line, range(8, 16)))
+    assert full.status == "failed" and full.errors and full.errors.data
+    assert full.errors.data[0].code == "token_limit_exceeded"
+    other = await submit_openai(client, [openai_line(1, chat(1, "gpt-4o"))])
+    assert (await end_openai(client, first.id)).status == "completed"
+    assert (await run_openai(client, map(openai_line, range(8, 16)))).status == "completed"
+    assert (await end_openai(client, other.id)).status == "completed"
+
+
+async def test_refused_uploads_and_creates(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = openai_client(await start())
+    monkeypatch.setattr(openai_files, "MOST_BYTES", 1000)
+    for name, data, words in [("a.json", b"{}", "Must be .jsonl"), ("a.jsonl", b"a" * 1001, "too large")]:
+        with pytest.raises(openai.BadRequestError, match=words):
+            await client.files.create(file=(name, data), purpose="batch")
+    with pytest.raises(openai.BadRequestError, match="purpose"):
+        await client.files.create(file=("a.jsonl", b"{}"), purpose="vision")
+    file = await client.files.create(file=("a.jsonl", b"a" * 1000), purpose="batch")
+    good: dict[str, Any] = {"completion_window": "24h", "endpoint": CHAT, "input_file_id": file.id}
+    for bad in ({"endpoint": "/v1/x"}, {"completion_window": "1h"}, {"input_file_id": "file-0"}, {"extra": 1}):
+        with pytest.raises(openai.BadRequestError):
+            await client.post("/batches", body=good | bad, cast_to=object)
+
+
+async def test_cancel_keeps_what_was_done(start: Start) -> None:
+    line = await start(batch={"turnaround": {"kind": "fixed", "value_s": 3600.0}}, speed=3600)
+    client = openai_client(line)
+    batch = await submit_openai(client, map(openai_line, range(40)))
+    await asyncio.sleep(0.4)
+    assert (await client.batches.cancel(batch.id)).status == "cancelling"
+    ended = await end_openai(client, batch.id)
+    assert ended.status == "cancelled" and ended.cancelling_at and ended.cancelled_at
+    done, rest = await content(client, ended.output_file_id), await content(client, ended.error_file_id)
+    assert done and rest and len(done) + len(rest) == 40
+    assert {one["error"]["code"] for one in rest} == {"batch_cancelled"}
+    assert all(one["response"] is None for one in rest)
+    assert (await line.get("/_meter"))["batch"]["lines_billed"] == len(done)
+    with pytest.raises(openai.ConflictError):
+        await client.batches.cancel(batch.id)
+
+
+async def test_keys_unknown_ids_and_odd_urls(start: Start) -> None:
+    line = await start(accounts={"openai": {"keys": ["other"]}})
+    with pytest.raises(openai.AuthenticationError):
+        await openai_client(line).batches.list()
+    client = openai_client(await start())
+    for call in (client.batches.retrieve, client.batches.cancel, client.files.retrieve, client.files.delete):
+        with pytest.raises(openai.NotFoundError):
+            await call("unknown")
+    line = await start()
+    assert (await line.post("/openai/v1/batches/a/b/c", {}, KEYS))[0] == 404
+    async with line.session.post(line.url + "/openai/v1/files", data=b"no form", headers=KEYS) as reply:
+        assert reply.status == 400 and json.loads(await reply.read())["error"]

@@ -1,0 +1,142 @@
+"""The machinery below the batches: disk instead of memory, a large JSON body in pieces, other requests meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import time
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientSession
+
+from hab_ray.simulator import Profile, SimulatorProcess, simulator
+from hab_ray.simulator.asks import Bill, Sighting, Usage
+from hab_ray.simulator.batch import requests_array
+from hab_ray.simulator.batch.clock import VendorClock
+from hab_ray.simulator.batch.requests_array import NotRequests, requests
+from hab_ray.simulator.batch.spool import Entry, Lines, Spool
+from tests.simulator.batches import (
+    anthropic_client,
+    chat,
+    content,
+    end_anthropic,
+    end_openai,
+    openai_client,
+    openai_line,
+    run_openai,
+    submit_anthropic,
+    submit_openai,
+)
+from tests.simulator.conftest import Line, Start
+
+ROWS = 1500
+
+
+async def test_other_requests_are_answered_while_lines_are(start: Start) -> None:
+    line = await start(batch={"turnaround": {"kind": "none"}})
+    client = openai_client(line)
+    batch = await submit_openai(client, map(openai_line, range(ROWS)))
+    answered, worst = 0, 0.0
+    while (await line.get("/_batches"))[0]["state"] != "completed":
+        began = time.perf_counter()
+        assert (await line.post("/openai/v1/chat/completions", chat(-answered)))[0] == 200
+        worst = max(worst, time.perf_counter() - began)
+        answered += 1
+    assert answered >= 4 and worst < 1
+    assert len(await content(client, (await end_openai(client, batch.id)).output_file_id)) == ROWS
+
+
+async def test_answers_are_ready_when_the_turnaround_is_over(start: Start) -> None:
+    client = openai_client(await start(batch={"turnaround": {"kind": "fixed", "value_s": 2.0}}))
+    batch = await submit_openai(client, map(openai_line, range(50)))
+    began = time.perf_counter()
+    await end_openai(client, batch.id)
+    assert 1.5 < time.perf_counter() - began < 6
+
+
+async def test_lines_live_on_disk_and_go_with_the_simulator(tmp_path: Path) -> None:
+    settings = {"folder": str(tmp_path), "batch": {"turnaround": {"kind": "fixed", "value_s": 600}}}
+    async with simulator(Profile.model_validate(settings)) as url:
+        async with ClientSession() as session:
+            line = Line(url, session)
+            await submit_openai(openai_client(line), map(openai_line, range(100)))
+            await submit_anthropic(anthropic_client(line), 100)
+            await asyncio.sleep(0.3)
+        assert sum(path.stat().st_size for path in tmp_path.rglob("answered")) > 50_000
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_killed_simulator_leaves_nothing_behind_once_it_is_stopped(tmp_path: Path) -> None:
+    with SimulatorProcess.start(Profile()) as process:
+        folders = [path for path in Path(process._folder.name).iterdir() if path.is_dir()]
+        assert len(folders) == 1
+        process._process.kill()
+    assert not folders[0].exists()
+
+
+async def test_speed_scales_the_turnaround_and_the_vendors_clock(start: Start) -> None:
+    settings = {"turnaround": {"kind": "fixed", "value_s": 1800.0}}
+    line = await start(batch=settings, speed=3600)
+    client, messages = openai_client(line), anthropic_client(line)
+    began = time.perf_counter()
+    ended = await run_openai(client, [openai_line(1)])
+    assert time.perf_counter() - began < 5
+    assert ended.completed_at and ended.completed_at - ended.created_at >= 1800
+    batch = await end_anthropic(messages, (await submit_anthropic(messages, 1)).id)
+    assert batch.ended_at and (batch.ended_at - batch.created_at).total_seconds() >= 1800
+
+
+async def test_the_vendors_clock() -> None:
+    now = [10.0]
+    clock = VendorClock.start(1000.0, 60.0, lambda: now[0])
+    now[0] = 12.0
+    assert clock.now() == 1120.0
+    event = asyncio.Event()
+    assert await clock.until(1119.0, event)
+    event.set()
+    assert not await clock.until(float("inf"), event)
+
+
+@pytest.mark.parametrize("window", [20, 33, 64, 1 << 18])
+def test_requests_come_out_of_a_body_in_pieces(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    monkeypatch.setattr(requests_array, "_WINDOW", window)
+    items = [{"a": [1, {"b": "]}, \u2028"}]}, {}, {"text": "x" * 100}]
+    for indent in (None, 2):
+        body = json.dumps({"requests": items}, indent=indent, ensure_ascii=False)
+        found = list(requests(io.StringIO(body)))
+        assert [value for _, value in found] == items == [json.loads(text) for text, _ in found]
+
+
+@pytest.mark.parametrize(
+    "body", ["", "[]", '{"other": []}', '{"requests": [{}', '{"requests": [{}]', '{"requests": 1}']
+)
+def test_what_is_no_list_of_requests_is_refused(body: str) -> None:
+    with pytest.raises(NotRequests):
+        list(requests(io.StringIO(body)))
+
+
+def test_lines_are_split_at_newlines_only(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes("a\u2028b\n\n \r\nc\x85\nd".encode())
+    lines = Lines(path)
+    assert len(lines) == 3 and list(lines) == ["a\u2028b".encode(), "c\x85".encode(), b"d"]
+    path.write_bytes(b"")
+    assert list(Lines(path)) == []
+
+
+def test_a_spool_gives_back_what_was_put_in(tmp_path: Path) -> None:
+    bill = Bill(Usage(5, 1, 2, 3, 1), 77)
+    entries = [
+        Entry(b'"a"', b"line", 1),
+        Entry(b'"b"', b"", 0),
+        Entry(b'"c"', b"more", 2, b"label", "p", "m", bill, Sighting("s", "d", b"p", "AB", 4, "[[m]]")),
+    ]
+    spool = Spool(tmp_path / "spool")
+    for number, entry in enumerate(entries):
+        spool.add(number / 10, entry)
+    spool.finish()
+    assert list(spool.read([2, 0, 1])) == [(0.2, entries[2]), (0.0, entries[0]), (0.1, entries[1])]
+    spool.remove()
+    assert list(tmp_path.iterdir()) == []
