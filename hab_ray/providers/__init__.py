@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hab_ray.catalog import Protocol
 from hab_ray.providers.base import Endpoint, Provider
+from hab_ray.providers.batching import BatchApi
 
 
 def connect(endpoint: Endpoint) -> Provider:
@@ -24,3 +25,20 @@ def connect(endpoint: Endpoint) -> Provider:
             from hab_ray.providers.google import GoogleProvider
 
             return GoogleProvider(endpoint)
+
+
+def connect_batch(endpoint: Endpoint) -> BatchApi:
+    """The client of an endpoint's batch API, which has connections of its own."""
+    match endpoint.kind:
+        case Protocol.OPENAI:
+            from hab_ray.providers.openai_batch import OpenAIBatches
+
+            return OpenAIBatches(endpoint)
+        case Protocol.ANTHROPIC:
+            from hab_ray.providers.anthropic_batch import AnthropicBatches
+
+            return AnthropicBatches(endpoint)
+        case Protocol.GOOGLE:
+            from hab_ray.providers.google_batch import GoogleBatches
+
+            return GoogleBatches(endpoint)

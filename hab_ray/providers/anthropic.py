@@ -28,7 +28,6 @@ from hab_ray.providers.base import (
     RateLimits,
     Wire,
     malformed,
-    output_limit,
 )
 from hab_ray.providers.http import (
     CONNECTIONS,
@@ -46,6 +45,17 @@ from hab_ray.providers.http import (
 _UNFINISHED = {"max_tokens", "model_context_window_exceeded", "pause_turn", "tool_use"}
 
 
+def connection(endpoint: Endpoint) -> AsyncAnthropic:
+    """The SDK's client, which sends everything once."""
+    return AsyncAnthropic(
+        base_url=endpoint.url,
+        api_key=endpoint.key,
+        max_retries=0,
+        timeout=time_limits(endpoint),
+        http_client=DefaultAioHttpClient(limits=CONNECTIONS),
+    )
+
+
 class AnthropicProvider:
     """Messages at one endpoint."""
 
@@ -53,19 +63,13 @@ class AnthropicProvider:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._client = AsyncAnthropic(
-            base_url=endpoint.url,
-            api_key=endpoint.key,
-            max_retries=0,
-            timeout=time_limits(endpoint),
-            http_client=DefaultAioHttpClient(limits=CONNECTIONS),
-        )
+        self._client = connection(endpoint)
 
     def chat(self, call: ChatCall, entry: ModelEntry) -> Wire:
         """See Provider."""
         body: dict[str, Any] = {
             "model": entry.wire,
-            "max_tokens": output_limit(call, entry),
+            "max_tokens": entry.output_limit(call.params.max_tokens),
             "messages": [{"role": str(m.role), "content": clean_text(m.text)} for m in call.messages],
         }
         if call.system:

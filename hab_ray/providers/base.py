@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from hab_ray import catalog
 from hab_ray.calls import Answer, ChatCall, EmbedCall
-from hab_ray.catalog import ModelEntry, Thinking
+from hab_ray.catalog import ModelEntry
 from hab_ray.errors import FailureKind, TransientError
 
 JsonObject = Mapping[str, Any]
@@ -139,12 +139,6 @@ class Provider(Protocol):
 
     async def close(self) -> None:
         """Close connections."""
-
-
-def output_limit(call: ChatCall, entry: ModelEntry) -> int:
-    """Tokens to ask for: the visible answer's, and the reserve of a model that thinks out of the same limit."""
-    reserve = 0 if entry.thinking is Thinking.NONE else entry.thinking_reserve
-    return call.params.max_tokens + reserve
 
 
 def malformed(problem: object) -> TransientError:

@@ -21,8 +21,8 @@ from google.genai.types import HttpOptions, HttpRetryOptions
 
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Role, Usage, clean_text
 from hab_ray.catalog import ModelEntry
-from hab_ray.errors import FailureKind, ProviderError
-from hab_ray.providers.base import Endpoint, Exchange, JsonObject, ListLimits, Wire, malformed, output_limit
+from hab_ray.errors import CallError, FailureKind, ProviderError
+from hab_ray.providers.base import Endpoint, Exchange, JsonObject, ListLimits, Wire, malformed
 from hab_ray.providers.google_errors import classify
 from hab_ray.providers.http import broken, error_object, json_object, retry_after_s
 
@@ -33,6 +33,27 @@ _BLOCKED = {"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT
 _MILLISECONDS = 1000
 
 
+def connection(endpoint: Endpoint) -> Client:
+    """The SDK's client, which sends everything once; paths given to it begin with the API version."""
+    return Client(
+        vertexai=False,
+        api_key=endpoint.key,
+        http_options=HttpOptions(
+            base_url=endpoint.url,
+            api_version="",
+            timeout=round(endpoint.timeout_s * _MILLISECONDS),
+            retry_options=HttpRetryOptions(attempts=1),
+        ),
+    )
+
+
+def refusal(endpoint: Endpoint, error: APIError) -> CallError:
+    """What an error response means, without the key."""
+    headers = getattr(error.response, "headers", None) or {}
+    body = error_object(endpoint.without_key(json.dumps(error.details, ensure_ascii=False)))
+    return classify(error.code, body, retry_after_s(headers))
+
+
 class GoogleProvider:
     """Content generation and embeddings at one endpoint."""
 
@@ -41,16 +62,7 @@ class GoogleProvider:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._client = Client(
-            vertexai=False,
-            api_key=endpoint.key,
-            http_options=HttpOptions(
-                base_url=endpoint.url,
-                api_version="",
-                timeout=round(endpoint.timeout_s * _MILLISECONDS),
-                retry_options=HttpRetryOptions(attempts=1),
-            ),
-        )
+        self._client = connection(endpoint)
 
     def chat(self, call: ChatCall, entry: ModelEntry) -> Wire:
         """See Provider."""
@@ -76,17 +88,12 @@ class GoogleProvider:
         try:
             response = await self._client._api_client.async_request("post", path, dict(wire.body))
         except APIError as error:
-            raise self._refusal(error) from None
+            raise refusal(self._endpoint, error) from None
         except (aiohttp.ClientError, TimeoutError) as error:
             raise broken(error) from None
         except (UnknownApiResponseError, UnicodeDecodeError, json.JSONDecodeError) as error:
             raise malformed(type(error).__name__) from None
         return Exchange(json_object(response.body or ""))
-
-    def _refusal(self, error: APIError) -> Exception:
-        headers = getattr(error.response, "headers", None) or {}
-        body = error_object(self._endpoint.without_key(json.dumps(error.details, ensure_ascii=False)))
-        return classify(error.code, body, retry_after_s(headers))
 
     def read_chat(self, body: JsonObject) -> Answer:
         """See Provider."""
@@ -115,7 +122,7 @@ class GoogleProvider:
 
 
 def _generation(call: ChatCall, entry: ModelEntry) -> dict[str, Any]:
-    config: dict[str, Any] = {"maxOutputTokens": output_limit(call, entry)}
+    config: dict[str, Any] = {"maxOutputTokens": entry.output_limit(call.params.max_tokens)}
     if call.params.temperature is not None:
         config["temperature"] = call.params.temperature
     if call.params.top_p is not None:

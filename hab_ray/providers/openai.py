@@ -20,7 +20,7 @@ from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAioHt
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text
 from hab_ray.catalog import ModelEntry
 from hab_ray.errors import FailureKind, TransientError
-from hab_ray.providers.base import Endpoint, Exchange, JsonObject, ListLimits, RateLimits, Wire, malformed, output_limit
+from hab_ray.providers.base import Endpoint, Exchange, JsonObject, ListLimits, RateLimits, Wire, malformed
 from hab_ray.providers.http import (
     CONNECTIONS,
     Headers,
@@ -38,6 +38,17 @@ _FINISH = {"stop": Finish.OK, "length": Finish.TRUNCATED, "content_filter": Fini
 _BROKEN_OFF = {"error", "abort"}
 
 
+def connection(endpoint: Endpoint) -> AsyncOpenAI:
+    """The SDK's client, which sends everything once."""
+    return AsyncOpenAI(
+        base_url=endpoint.url,
+        api_key=endpoint.key,
+        max_retries=0,
+        timeout=time_limits(endpoint),
+        http_client=DefaultAioHttpClient(limits=CONNECTIONS),
+    )
+
+
 class OpenAIProvider:
     """Chat completions and embeddings at one endpoint."""
 
@@ -47,13 +58,7 @@ class OpenAIProvider:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._client = AsyncOpenAI(
-            base_url=endpoint.url,
-            api_key=endpoint.key,
-            max_retries=0,
-            timeout=time_limits(endpoint),
-            http_client=DefaultAioHttpClient(limits=CONNECTIONS),
-        )
+        self._client = connection(endpoint)
 
     def chat(self, call: ChatCall, entry: ModelEntry) -> Wire:
         """See Provider."""
@@ -62,7 +67,7 @@ class OpenAIProvider:
         body: dict[str, Any] = {
             "model": entry.wire,
             "messages": messages,
-            entry.output_limit_field: output_limit(call, entry),
+            entry.output_limit_field: entry.output_limit(call.params.max_tokens),
         }
         if call.params.temperature is not None:
             body["temperature"] = call.params.temperature

@@ -1,0 +1,23 @@
+"""How an account's key is found: in the environment of the process that calls the vendor, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+
+from hab_ray.errors import ConfigError
+
+NO_KEY = "no-key-needed"
+
+
+def api_key(provider: str, key_env: str | None) -> str:
+    """The key of a provider from the environment.
+
+    Raises:
+        ConfigError: the variable is not set.
+    """
+    if key_env is None:
+        return NO_KEY
+    key = os.environ.get(key_env)
+    if not key:
+        raise ConfigError(f"provider {provider}: the environment variable {key_env} is not set; put its key there")
+    return key

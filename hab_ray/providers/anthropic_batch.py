@@ -1,0 +1,216 @@
+"""Anthropic's message batches: the requests go up within the create request, one stream of results comes back.
+
+Source: the API reference and the installed SDK (anthropic 2.12). Requests go through the SDK's generic verbs: its
+typed `create` would parse and write again what stands ready in the job's lines, at twelve times the memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import aclosing, suppress
+
+import httpx2
+from anthropic import APIConnectionError, APIStatusError
+
+from hab_ray.errors import FailureKind, TransientError
+from hab_ray.providers.anthropic import connection
+from hab_ray.providers.anthropic_errors import blocked, classify
+from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
+from hab_ray.providers.batch_http import (
+    LONGEST_UPLOAD_S,
+    Refused,
+    asking,
+    asking_for,
+    chunks_of,
+    creating,
+    listed_since,
+    reading,
+    refusal,
+    scrubbed,
+    text_field,
+)
+from hab_ray.providers.batch_lines import compact, read_lines
+from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
+from hab_ray.providers.http import broken, json_object, rfc3339
+
+_PATH = "/v1/messages/batches"
+_PAGE = 1000
+_BEGIN, _END = b'{"requests":[', b"]}"
+_PIECE = 1 << 20
+_OPEN = {"in_progress", "canceling"}
+_ENDED = "ended"
+_LEFT_UNDONE = {"expired": FailureKind.TIMEOUT, "canceled": FailureKind.STOPPED}
+_HAS_ENDED = {400, 409}
+# An errored result carries an error's type and no status; where the type says nothing, the request was at fault.
+_STATUS_OF_RESULTS = 400
+
+
+class AnthropicBatches:
+    """Batches of messages at one endpoint. See BatchApi."""
+
+    # 256 MB for the whole create request, so a little less for the lines.
+    batch_size = BatchSize(rows=100_000, bytes=255_000_000)
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._client = connection(endpoint)
+        self._owner: str | None = None
+
+    def line(self, custom_id: str, wire: Wire) -> bytes:
+        """See BatchApi."""
+        return compact({"custom_id": custom_id, "params": wire.body})
+
+    async def owner(self) -> str:
+        """The organisation, as the list's headers say. The vendor does not tell the key's workspace."""
+        if self._owner is None:
+            await self.newest()
+        return self._owner or ""
+
+    async def newest(self) -> str | None:
+        """See BatchApi."""
+        page = await self._page({"limit": 1})
+        with reading():
+            return str(page["data"][0]["id"]) if page["data"] else None
+
+    async def since(self, newest: str | None) -> list[SeenBatch]:
+        """See BatchApi. The vendor keeps no tag."""
+
+        async def page_after(last: str | None) -> JsonObject:
+            return await self._page({"limit": _PAGE} if last is None else {"limit": _PAGE, "after_id": last})
+
+        return await listed_since(page_after, newest, _seen)
+
+    async def submit(self, job: BatchJob) -> str:
+        """See BatchApi."""
+        length = len(_BEGIN) + len(job.lines) - 1 + len(_END)
+        headers = {"Content-Type": "application/json", "Content-Length": str(length)}
+        if job.version:
+            headers["anthropic-version"] = job.version
+        request = self._client.post(
+            _PATH, content=_envelope(job.lines), options={"headers": headers}, cast_to=httpx2.Response
+        )
+        with creating():
+            return text_field(await self._json(request, LONGEST_UPLOAD_S), "id")
+
+    async def poll(self, batch_id: str) -> BatchStatus:
+        """See BatchApi."""
+        with asking_for(batch_id):
+            batch = await self._json(self._client.get(f"{_PATH}/{batch_id}", cast_to=httpx2.Response))
+        with reading():
+            return _status(batch_id, batch)
+
+    async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
+        """See BatchApi. The path is the documented one, below the endpoint's own URL."""
+        if not status.results:
+            raise ResultsGone(f"batch {status.id}: the vendor keeps results for 29 days and has archived these")
+        request = self._client.get(
+            f"{_PATH}/{status.id}/results",
+            cast_to=httpx2.Response,
+            options={"headers": {"Accept": "application/binary"}},
+            stream=True,
+        )
+        with asking_for(status.id):
+            response = await self._ask(request)
+        async with aclosing(read_lines(chunks_of(response), _custom_id, self._body)) as lines:
+            async for line in lines:
+                yield line
+
+    async def cancel(self, batch_id: str) -> None:
+        """See BatchApi."""
+        with asking_for(batch_id):
+            try:
+                await self._ask(self._client.post(f"{_PATH}/{batch_id}/cancel", cast_to=httpx2.Response))
+            except Refused as refused:
+                if refused.status not in _HAS_ENDED or not (await self.poll(batch_id)).ended:
+                    raise
+
+    async def clean_up(self, batch_id: str) -> None:
+        """See BatchApi."""
+        with suppress(ResultsGone), asking_for(batch_id):
+            await self._ask(self._client.delete(f"{_PATH}/{batch_id}", cast_to=httpx2.Response))
+
+    async def close(self) -> None:
+        """See BatchApi."""
+        await self._client.close()
+
+    async def _page(self, params: dict[str, object]) -> JsonObject:
+        request = self._client.get(_PATH, cast_to=httpx2.Response, options={"params": params})
+        with asking():
+            response = await self._ask(request)
+            self._owner = response.headers.get("anthropic-organization-id", "")
+            return self._read(response)
+
+    async def _json(self, request: Awaitable[httpx2.Response], limit_s: float | None = None) -> JsonObject:
+        return self._read(await self._ask(request, limit_s))
+
+    async def _ask(self, request: Awaitable[httpx2.Response], limit_s: float | None = None) -> httpx2.Response:
+        try:
+            async with asyncio.timeout(limit_s or self._endpoint.timeout_s):
+                return await request
+        except APIStatusError as error:
+            raise refusal(self._endpoint, error.response, classify) from None
+        except (APIConnectionError, TimeoutError) as error:
+            raise broken(error) from None
+
+    def _read(self, response: httpx2.Response) -> JsonObject:
+        return json_object(self._endpoint.without_key(response.text))
+
+    def _body(self, record: JsonObject) -> JsonObject:
+        """The body that the request would have brought online.
+
+        Raises:
+            CallError: what it would have raised online, or that the batch ended before its turn.
+        """
+        result = record["result"]
+        word = str(result["type"])
+        if word in _LEFT_UNDONE:
+            raise TransientError(_LEFT_UNDONE[word], f"the batch ended before this request's turn ({word})")
+        if word == "succeeded":
+            message: JsonObject = result["message"]
+            return message
+        if word != "errored":
+            raise malformed(f"a result of the unknown type {word!r}")
+        body = scrubbed(self._endpoint, result["error"])
+        if blocked(body) is None:
+            raise classify(_STATUS_OF_RESULTS, body, None)
+        return body
+
+
+async def _envelope(lines: bytes) -> AsyncIterator[bytes]:
+    """The create request around the lines, without a second copy of them: commas take the place of newlines."""
+    yield _BEGIN
+    end = len(lines) - 1
+    for start in range(0, end, _PIECE):
+        yield lines[start : min(start + _PIECE, end)].replace(b"\n", b",")
+    yield _END
+
+
+def _custom_id(record: JsonObject) -> object:
+    return record.get("custom_id")
+
+
+def _counts(batch: JsonObject) -> dict[str, int]:
+    return {name: int(count or 0) for name, count in batch["request_counts"].items()}
+
+
+def _seen(batch: JsonObject) -> SeenBatch:
+    return SeenBatch(
+        id=str(batch["id"]), tag=None, rows=sum(_counts(batch).values()), created=rfc3339(batch.get("created_at"))
+    )
+
+
+def _status(batch_id: str, batch: JsonObject) -> BatchStatus:
+    word = str(batch["processing_status"])
+    counts = _counts(batch)
+    ended = word == _ENDED
+    kept = ended and batch.get("results_url") and not batch.get("archived_at")
+    return BatchStatus(
+        id=batch_id,
+        word=word,
+        ended=ended,
+        known=ended or word in _OPEN,
+        done=counts.get("succeeded", 0),
+        failed=sum(counts.get(name, 0) for name in ("errored", "canceled", "expired")),
+        results=(batch_id,) if kept else (),
+    )

@@ -1,0 +1,152 @@
+"""What the answers to a batch verb mean: refused, gone, in doubt; and the ways through a vendor's list."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+import aiohttp
+import httpx2
+
+from hab_ray.errors import CallError, FailureKind, ProviderError, TransientError, Unreachable
+from hab_ray.providers.base import Endpoint, JsonObject, malformed
+from hab_ray.providers.batching import InDoubt, ResultsGone, SeenBatch
+from hab_ray.providers.http import broken, error_object, retry_after_s
+
+# 64 MB at a quarter of a megabit a second. The endpoint's own limit bounds each read, the vendor's silence too.
+LONGEST_UPLOAD_S = 2400.0
+PAGE = 100
+
+_NOT_SERVED = {404, 405, 501}
+_GONE = {404, 410}
+_UNCLEAR = {408, 409, 499}
+
+Classify = Callable[[int, JsonObject, float | None], CallError]
+
+
+class Refused(Exception):
+    """An HTTP refusal on its way to the verb, which alone knows what its status means there."""
+
+    def __init__(self, status: int, error: CallError) -> None:
+        super().__init__(str(error))
+        self.status = status
+        self.error = error
+
+
+def refusal(endpoint: Endpoint, response: httpx2.Response, classify: Classify) -> Refused:
+    """The refusal in an error response, without the key."""
+    body = error_object(endpoint.without_key(response.text))
+    return Refused(response.status_code, classify(response.status_code, body, retry_after_s(response.headers)))
+
+
+@contextmanager
+def asking() -> Iterator[None]:
+    """Around a request for no batch in particular: a list, an upload."""
+    try:
+        yield
+    except Refused as refused:
+        if refused.status in _NOT_SERVED:
+            raise ProviderError(
+                FailureKind.BAD_REQUEST,
+                f"{refused.error}: the endpoint has no batch API here; correct the provider's url, or ask its models "
+                "with `mode: online`",
+            ) from None
+        raise refused.error from None
+
+
+@contextmanager
+def asking_for(name: str) -> Iterator[None]:
+    """Around a request for one batch or file."""
+    try:
+        yield
+    except Refused as refused:
+        if refused.status in _GONE:
+            raise ResultsGone(f"{name}: the vendor no longer has it ({refused.error})") from None
+        raise refused.error from None
+
+
+@contextmanager
+def creating() -> Iterator[None]:
+    """Around the one request that makes a batch: only a clear refusal or no connection at all means that none is."""
+    try:
+        yield
+    except Refused as refused:
+        if refused.status >= 500 or refused.status in _UNCLEAR:
+            raise InDoubt(refused.error.kind, str(refused.error)) from None
+        raise refused.error from None
+    except Unreachable:
+        raise
+    except TransientError as error:
+        raise InDoubt(error.kind, str(error)) from None
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Around the reading of a successful answer's fields.
+
+    Raises:
+        TransientError: the answer is not what the vendor sends.
+    """
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise malformed(repr(error)) from None
+
+
+def scrubbed(endpoint: Endpoint, value: object) -> JsonObject:
+    """An error body, or whatever stands in its place, without the key."""
+    return error_object(endpoint.without_key(json.dumps(value, ensure_ascii=False)))
+
+
+async def chunks_of(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
+    """A streamed body as it arrives.
+
+    Raises:
+        TransientError: it broke off.
+    """
+    try:
+        async for chunk in response.aiter_bytes():
+            yield chunk
+    except (httpx2.HTTPError, aiohttp.ClientError, TimeoutError) as error:
+        raise broken(error) from None
+    finally:
+        await response.aclose()
+
+
+async def listed_since(
+    page_after: Callable[[str | None], Awaitable[JsonObject]],
+    newest: str | None,
+    seen: Callable[[JsonObject], SeenBatch],
+) -> list[SeenBatch]:
+    """The batches above `newest` in a list that is newest first and goes on after a page's last id.
+
+    A server that ignores where to go on would send the same page for ever: a page with nothing new is the last.
+    """
+    found: dict[str, SeenBatch] = {}
+    after: str | None = None
+    while True:
+        page = await page_after(after)
+        with reading():
+            batches = [seen(batch) for batch in page["data"]]
+            more = bool(page.get("has_more"))
+        fresh = [batch for batch in batches if batch.id not in found]
+        for batch in fresh:
+            if batch.id == newest:
+                return list(found.values())
+            found[batch.id] = batch
+        if not more or not fresh:
+            return list(found.values())
+        after = batches[-1].id
+
+
+def text_field(body: JsonObject, name: str) -> str:
+    """A field that must be there and hold text.
+
+    Raises:
+        TransientError: it is not.
+    """
+    value = body.get(name)
+    if not isinstance(value, str) or not value:
+        raise malformed(f"no {name}")
+    return value

@@ -1,0 +1,188 @@
+"""A server that answers each batch request as a test says, keeps what it was sent, and knows no batches."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any
+
+from aiohttp import web
+
+from hab_ray.catalog import Protocol
+from hab_ray.providers import connect_batch
+from hab_ray.providers.base import Endpoint
+from hab_ray.providers.batching import BatchApi, BatchJob, BatchStatus, Line
+from tests.providers.conftest import KEY
+
+KINDS = tuple(Protocol)
+JSONL = "application/jsonl"
+TAG = "hab-run-7"
+PATHS = {
+    Protocol.OPENAI: "/chat/completions",
+    Protocol.ANTHROPIC: "/v1/messages",
+    Protocol.GOOGLE: "/models/m:generateContent",
+}
+CREATE = {
+    Protocol.OPENAI: "POST /batches",
+    Protocol.ANTHROPIC: "POST /v1/messages/batches",
+    Protocol.GOOGLE: "POST /v1/models/m:batchGenerateContent",
+}
+LIST = {
+    Protocol.OPENAI: "GET /batches",
+    Protocol.ANTHROPIC: "GET /v1/messages/batches",
+    Protocol.GOOGLE: "GET /v1/batches",
+}
+UPLOAD = {Protocol.OPENAI: "POST /files", Protocol.GOOGLE: "POST /upload/v1/files"}
+IDS = {Protocol.OPENAI: "batch_1", Protocol.ANTHROPIC: "msgbatch_1", Protocol.GOOGLE: "batches/1"}
+ONE = {kind: f"{LIST[kind]}/{IDS[kind].removeprefix('batches/')}" for kind in KINDS}
+CANCEL = {
+    Protocol.OPENAI: "POST /batches/batch_1/cancel",
+    Protocol.ANTHROPIC: "POST /v1/messages/batches/msgbatch_1/cancel",
+    Protocol.GOOGLE: "POST /v1/batches/1:cancel",
+}
+RESULTS = {
+    Protocol.OPENAI: "GET /files/out/content",
+    Protocol.ANTHROPIC: "GET /v1/messages/batches/msgbatch_1/results",
+    Protocol.GOOGLE: "GET /v1/files/out:download",
+}
+ENDED: dict[Protocol, dict[str, Any]] = {
+    Protocol.OPENAI: {"id": "batch_1", "status": "completed", "output_file_id": "out", "input_file_id": "in"},
+    Protocol.ANTHROPIC: {
+        "id": "msgbatch_1",
+        "processing_status": "ended",
+        "request_counts": {"processing": 0, "succeeded": 2, "errored": 1, "canceled": 1, "expired": 1},
+        "results_url": "https://api.example/somewhere/else",
+    },
+    Protocol.GOOGLE: {
+        "name": "batches/1",
+        "metadata": {
+            "state": "BATCH_STATE_SUCCEEDED",
+            "inputConfig": {"fileName": "files/in"},
+            "output": {"responsesFile": "files/out"},
+        },
+        "done": True,
+    },
+}
+
+
+class Trouble(Enum):
+    """Ways not to answer."""
+
+    RESET = auto()
+    HANG = auto()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer: a status with JSON, text or bytes, or trouble."""
+
+    body: Any = field(default_factory=dict)
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    trouble: Trouble | None = None
+    missing_bytes: int = 0
+
+    @property
+    def content(self) -> bytes:
+        if isinstance(self.body, bytes):
+            return self.body
+        return self.body.encode() if isinstance(self.body, str) else json.dumps(self.body).encode()
+
+
+RESET = Answer(trouble=Trouble.RESET)
+HANG = Answer(trouble=Trouble.HANG)
+
+
+def patience_s(answer: Answer) -> float:
+    """A time limit that a busy machine keeps, and a short one where it is to run out."""
+    return 0.4 if answer.trouble is Trouble.HANG else 20.0
+
+
+@dataclass(frozen=True)
+class Got:
+    """One request as it came."""
+
+    route: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass
+class Vendor:
+    """What is answered by route (`GET /batches`), each list's last answer again and again; 404 for other routes."""
+
+    api: BatchApi
+    url: str
+    answers: dict[str, list[Answer]] = field(default_factory=dict)
+    got: list[Got] = field(default_factory=list)
+
+    def says(self, route: str, *answers: Answer | dict[str, Any] | str | bytes) -> None:
+        self.answers[route] = [answer if isinstance(answer, Answer) else Answer(answer) for answer in answers]
+
+    def sent(self, route: str) -> list[Got]:
+        return [got for got in self.got if got.route == route]
+
+    def takes_uploads(self, file: str = "in") -> None:
+        """Answer uploads as OpenAI (one request) and Gemini (two) do."""
+        self.says(UPLOAD[Protocol.OPENAI], {"id": file, "object": "file"})
+        self.says(UPLOAD[Protocol.GOOGLE], Answer(headers={"X-Goog-Upload-URL": f"{self.url}/to-here?upload_id=7"}))
+        done = {"file": {"name": f"files/{file}", "newField": 1}}
+        self.says("POST /to-here", Answer(done, headers={"X-Goog-Upload-Status": "final"}))
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        route = f"{request.method} {request.path}"
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        self.got.append(Got(route, dict(request.query), headers, await request.content.read()))
+        waiting = self.answers.get(route) or [Answer({"error": {"message": f"no {route}"}}, 404)]
+        answer = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+        if answer.trouble is Trouble.HANG:
+            await asyncio.sleep(60)
+        if answer.trouble is Trouble.RESET and request.transport:
+            request.transport.abort()
+            return web.Response()
+        kind = "text/html" if isinstance(answer.body, str | bytes) else "application/json"
+        response = web.StreamResponse(status=answer.status, headers={"Content-Type": kind, **answer.headers})
+        response.content_length = len(answer.content) + answer.missing_bytes
+        await response.prepare(request)
+        await response.write(answer.content)
+        if answer.missing_bytes and request.transport:
+            request.transport.close()
+        return response
+
+
+@asynccontextmanager
+async def vendor(kind: Protocol, timeout_s: float = 20.0) -> AsyncIterator[Vendor]:
+    """A server that knows no route yet, and a client of its batch API."""
+    told: list[Vendor] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        return await told[0].handle(request)
+
+    runner = web.ServerRunner(web.Server(handle, access_log=None), shutdown_timeout=0.05)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    api = connect_batch(Endpoint("p", kind, url, KEY, timeout_s))
+    told.append(Vendor(api, url))
+    try:
+        yield told[0]
+    finally:
+        await api.close()
+        await runner.cleanup()
+
+
+def job(kind: Protocol, lines: bytes = b'{"a":1}\n{"b":2}\n', version: str | None = None) -> BatchJob:
+    return BatchJob(TAG, "m", PATHS[kind], version, lines, lines.count(b"\n"))
+
+
+async def all_lines(api: BatchApi, status: BatchStatus) -> list[Line]:
+    return [line async for line in api.results(status)]
+
+
+def jsonl(*records: object) -> bytes:
+    return b"".join(json.dumps(record, ensure_ascii=False).encode() + b"\n" for record in records)

@@ -1,0 +1,141 @@
+"""Finding batches again in a vendor's list, and whose list it is."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from hab_ray.catalog import Protocol
+from hab_ray.errors import CallError, FailureKind, RateLimited, TransientError
+from hab_ray.providers.batching import SeenBatch
+from tests.providers.batch_vendor import HANG, KINDS, LIST, RESET, TAG, Answer, Vendor, patience_s, vendor
+
+STAMPS = [f"2026-11-21T12:00:0{n}Z" for n in range(6)]
+MOMENTS = [datetime(2026, 11, 21, 12, 0, n, tzinfo=UTC) for n in range(6)]
+
+
+def listed(kind: Protocol, n: int) -> dict[str, Any]:
+    """A vendor's batch number `n`, made at second `n`; the first is somebody else's and still being looked at."""
+    ours = n > 0
+    match kind:
+        case Protocol.OPENAI:
+            counts = {"total": 7, "completed": 0, "failed": 0} if ours else {"total": 0}
+            more = {"metadata": {"hab_tag": TAG} if ours else None, "request_counts": counts}
+            return {"id": f"b{n}", "status": "validating", "created_at": int(MOMENTS[n].timestamp()), **more}
+        case Protocol.ANTHROPIC:
+            counts = {"processing": 4, "succeeded": 3, "errored": 0, "canceled": 0, "expired": 0}
+            return {"id": f"b{n}", "processing_status": "ended", "created_at": STAMPS[n], "request_counts": counts}
+        case Protocol.GOOGLE:
+            mine = {"displayName": TAG, "batchStats": {"requestCount": "7"}} if ours else {}
+            return {"name": f"b{n}", "metadata": {"createTime": STAMPS[n], **mine}}
+
+
+def seen(kind: Protocol, n: int) -> SeenBatch:
+    if kind is Protocol.ANTHROPIC:
+        return SeenBatch(f"b{n}", None, 7, MOMENTS[n])
+    return SeenBatch(f"b{n}", TAG if n else None, 7 if n else None, MOMENTS[n])
+
+
+def page(kind: Protocol, numbers: list[int], more: bool) -> Answer:
+    batches = [listed(kind, n) for n in numbers]
+    if kind is Protocol.GOOGLE:
+        return Answer({"operations": batches} | ({"nextPageToken": f"t/{numbers[-1]}+"} if more else {}))
+    return Answer({"data": batches, "has_more": more, "first_id": "?", "last_id": "?"})
+
+
+def continued(line: Vendor, kind: Protocol) -> list[str]:
+    name = {Protocol.OPENAI: "after", Protocol.ANTHROPIC: "after_id", Protocol.GOOGLE: "pageToken"}[kind]
+    return [got.query.get(name, "") for got in line.sent(LIST[kind])]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_all_pages_are_read(kind: Protocol) -> None:
+    async with vendor(kind) as line:
+        line.says(LIST[kind], page(kind, [5, 4], True), page(kind, [3, 2], True), page(kind, [1, 0], False))
+        assert await line.api.since(None) == [seen(kind, n) for n in (5, 4, 3, 2, 1, 0)]
+    assert continued(line, kind) == (["", "t/4+", "t/2+"] if kind is Protocol.GOOGLE else ["", "b4", "b2"])
+
+
+@pytest.mark.parametrize("kind", [Protocol.OPENAI, Protocol.ANTHROPIC])
+async def test_reading_ends_at_the_newest_one_known(kind: Protocol) -> None:
+    async with vendor(kind) as line:
+        line.says(LIST[kind], page(kind, [5, 4], True), page(kind, [3, 2], True), page(kind, [1, 0], False))
+        assert await line.api.since("b2") == [seen(kind, n) for n in (5, 4, 3)]
+    assert len(line.got) == 2
+
+
+async def test_geminis_list_may_be_in_any_order() -> None:
+    kind = Protocol.GOOGLE
+    async with vendor(kind) as line:
+        line.says(LIST[kind], page(kind, [1, 5, 2], True), page(kind, [0, 4, 3], False))
+        assert await line.api.since("b2") == [seen(kind, n) for n in (5, 4, 3)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_an_id_that_is_not_listed_any_more_ends_nothing(kind: Protocol) -> None:
+    async with vendor(kind) as line:
+        line.says(LIST[kind], page(kind, [3, 2], True), page(kind, [1], False))
+        assert [batch.id for batch in await line.api.since("gone")] == ["b3", "b2", "b1"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_server_that_sends_the_same_page_for_ever_is_left(kind: Protocol) -> None:
+    async with vendor(kind) as line:
+        line.says(LIST[kind], page(kind, [3, 2], True))
+        assert {batch.id for batch in await line.api.since(None)} == {"b3", "b2"}
+    assert len(line.got) == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_newest_of_some_and_of_none(kind: Protocol) -> None:
+    async with vendor(kind) as line:
+        line.says(LIST[kind], page(kind, [5], True))
+        assert await line.api.newest() == "b5"
+        line.says(LIST[kind], {"operations": []} if kind is Protocol.GOOGLE else page(kind, [], False))
+        assert await line.api.newest() is None
+        assert await line.api.since("b5") == []
+        line.says(LIST[kind], {} if kind is Protocol.GOOGLE else page(kind, [], True))
+        assert await line.api.since(None) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "answer", [RESET, HANG, Answer({}, 503), Answer("<html>"), Answer({"data": 1, "operations": 1})]
+)
+async def test_a_list_that_cannot_be_read_is_an_error(kind: Protocol, answer: Answer) -> None:
+    async with vendor(kind, patience_s(answer)) as line:
+        line.says(LIST[kind], page(kind, [3], True), answer)
+        with pytest.raises(TransientError):
+            await line.api.since(None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_refused_list_is_classified(kind: Protocol) -> None:
+    async with vendor(kind) as line:
+        line.says(LIST[kind], Answer({"error": {"message": "slow"}}, 429))
+        with pytest.raises(RateLimited):
+            await line.api.newest()
+        line.says(LIST[kind], Answer({"error": {"message": "who?"}}, 401))
+        with pytest.raises(CallError) as caught:
+            await line.api.newest()
+        assert caught.value.kind is FailureKind.BAD_KEY
+
+
+@pytest.mark.parametrize(
+    ("kind", "headers", "owner", "asked"),
+    [
+        (Protocol.OPENAI, {"openai-organization": "org", "openai-project": "proj_1"}, "org/proj_1", 1),
+        (Protocol.OPENAI, {"openai-organization": "org"}, "org", 1),
+        (Protocol.OPENAI, {}, "", 1),
+        (Protocol.ANTHROPIC, {"anthropic-organization-id": "org-7"}, "org-7", 1),
+        (Protocol.ANTHROPIC, {}, "", 1),
+        (Protocol.GOOGLE, {}, "", 0),
+    ],
+)
+async def test_the_owner_is_asked_for_once(kind: Protocol, headers: dict[str, str], owner: str, asked: int) -> None:
+    async with vendor(kind) as line:
+        line.says(LIST[kind], Answer({"data": [], "has_more": False}, headers=headers))
+        assert [await line.api.owner() for _ in range(3)] == [owner] * 3
+    assert len(line.got) == asked

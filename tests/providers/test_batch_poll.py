@@ -1,0 +1,213 @@
+"""What a vendor says of a batch; ending it and cleaning up after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hab_ray.catalog import Protocol
+from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, RowError, TransientError
+from hab_ray.providers.batching import BatchStatus, ResultsGone
+from tests.providers.batch_vendor import (
+    CANCEL,
+    ENDED,
+    HANG,
+    IDS,
+    KINDS,
+    ONE,
+    RESET,
+    Answer,
+    all_lines,
+    patience_s,
+    vendor,
+)
+
+OPENAI, ANTHROPIC, GOOGLE = Protocol.OPENAI, Protocol.ANTHROPIC, Protocol.GOOGLE
+
+
+def openai(word: str, **more: Any) -> dict[str, Any]:
+    return {"id": "batch_1", "status": word, "input_file_id": "in", "errors": None, **more}
+
+
+def anthropic(word: str, **more: Any) -> dict[str, Any]:
+    counts = {"processing": 0, "succeeded": 4, "errored": 1, "canceled": 2, "expired": 3}
+    return {"id": "msgbatch_1", "processing_status": word, "request_counts": counts, "results_url": None, **more}
+
+
+def google(word: str, done: bool = False, operation: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    metadata = {"state": word, "batchStats": {"successfulRequestCount": "4", "failedRequestCount": "6"}, **more}
+    return {"name": "batches/1", "metadata": metadata, "done": done, **(operation or {})}
+
+
+FILE: dict[str, Any] = {"output": {"responsesFile": "files/out"}}
+FOUND = {"results_url": "https://elsewhere/results"}
+COUNTS = {"request_counts": {"total": 10, "completed": 4, "failed": 6}}
+PARTIAL = {"output_file_id": "out", "error_file_id": "err", **COUNTS}
+TABLE: list[tuple[Protocol, dict[str, Any], bool, bool, tuple[str, ...]]] = [
+    *((OPENAI, openai(word, **COUNTS), False, True, ()) for word in ("validating", "in_progress", "cancelling")),
+    (OPENAI, openai("finalizing", **PARTIAL), False, True, ()),
+    (OPENAI, openai("completed", output_file_id="out", error_file_id="", **COUNTS), True, True, ("out",)),
+    (OPENAI, openai("completed", output_file_id=None, error_file_id="err", **COUNTS), True, True, ("err",)),
+    (OPENAI, openai("completed", **COUNTS), True, True, ()),
+    *((OPENAI, openai(word, **PARTIAL), True, True, ("out", "err")) for word in ("completed", "expired", "cancelled")),
+    (OPENAI, openai("queued", **COUNTS), False, False, ()),
+    *((ANTHROPIC, anthropic(word), False, True, ()) for word in ("in_progress", "canceling")),
+    (ANTHROPIC, anthropic("ended", **FOUND), True, True, ("msgbatch_1",)),
+    (ANTHROPIC, anthropic("ended", archived_at="2026-11-21T12:00:00Z", **FOUND), True, True, ()),
+    (ANTHROPIC, anthropic("ended"), True, True, ()),
+    (ANTHROPIC, anthropic("paused"), False, False, ()),
+    *((GOOGLE, google(f"BATCH_STATE_{word}"), False, True, ()) for word in ("PENDING", "RUNNING")),
+    (GOOGLE, google("JOB_STATE_QUEUED"), False, True, ()),
+    (GOOGLE, google("BATCH_STATE_RUNNING", error={"code": 8, "message": "later"}), False, True, ()),
+    (GOOGLE, google("BATCH_STATE_CANCELLED", True, {"error": {"code": 1}}), True, True, ()),
+    (GOOGLE, google("BATCH_STATE_SUCCEEDED", True, **FILE), True, True, ("files/out",)),
+    (GOOGLE, google("BATCH_STATE_SUCCEEDED", True, {"response": FILE["output"]}), True, True, ("files/out",)),
+    (GOOGLE, google("JOB_STATE_PARTIALLY_SUCCEEDED", **FILE), True, True, ("files/out",)),
+    (GOOGLE, google("BATCH_STATE_EXPIRED", True), True, True, ()),
+    (GOOGLE, google("BATCH_STATE_EXPIRED", True, **FILE), True, True, ("files/out",)),
+    (GOOGLE, google("BATCH_STATE_CANCELLED"), True, True, ()),
+    (GOOGLE, google("BATCH_STATE_UNSPECIFIED"), False, False, ()),
+    (GOOGLE, google("BATCH_STATE_NEW"), False, False, ()),
+    (GOOGLE, google("BATCH_STATE_NEW", True), True, False, ()),
+    (GOOGLE, google("BATCH_STATE_NEW", **FILE), True, False, ("files/out",)),
+    (GOOGLE, google("", output={"inlinedResponses": {"inlinedResponses": [{}]}}), True, False, ("batches/1",)),
+]
+
+
+async def polled(kind: Protocol, answer: Answer | dict[str, Any]) -> BatchStatus:
+    async with vendor(kind) as line:
+        line.says(ONE[kind], answer)
+        return await line.api.poll(IDS[kind])
+
+
+@pytest.mark.parametrize(("kind", "batch", "ended", "known", "results"), TABLE)
+async def test_every_state(
+    kind: Protocol, batch: dict[str, Any], ended: bool, known: bool, results: tuple[str, ...]
+) -> None:
+    word = batch.get("status") or batch.get("processing_status") or batch.get("metadata", {}).get("state", "")
+    assert await polled(kind, batch) == BatchStatus(IDS[kind], word, ended, known, 4, 6, None, results)
+
+
+async def test_counts_that_are_missing_are_none() -> None:
+    for kind, batch in ((OPENAI, openai("validating", request_counts=None)), (GOOGLE, {"metadata": {"state": "?"}})):
+        status = await polled(kind, batch)
+        assert (status.done, status.failed) == (0, 0)
+
+
+def failed(*problems: dict[str, Any]) -> dict[str, Any]:
+    return openai("failed", errors={"object": "list", "data": list(problems)})
+
+
+NOT_JSON = {"code": "invalid_json_line", "message": "This line is not JSON.", "line": 12, "param": None}
+TOO_MANY = {"code": "token_limit_exceeded", "message": "Enqueued token limit reached for m.", "line": None}
+NO_MODEL = {"code": "model_not_found", "message": "No model m.", "line": 1}
+PROBLEMS: list[tuple[Protocol, dict[str, Any], type[CallError], tuple[str, ...]]] = [
+    (OPENAI, failed(NOT_JSON, NOT_JSON), RowError, ("invalid_json_line", "not JSON", "line 12", "1 more")),
+    (OPENAI, failed(TOO_MANY), RateLimited, ("token_limit_exceeded", "Enqueued token limit")),
+    (OPENAI, failed(NOT_JSON, TOO_MANY), RateLimited, ("Enqueued",)),
+    (OPENAI, failed(NO_MODEL), ModelError, ("model_not_found", "No model m", "line 1")),
+    (OPENAI, failed({"code": "billing_hard_limit_reached", "message": "?"}), ProviderError, ("billing",)),
+    (OPENAI, openai("failed"), TransientError, ("does not say why",)),
+    (GOOGLE, google("BATCH_STATE_FAILED", True, {"error": {"code": 8, "message": "Full."}}), RateLimited, ("Full",)),
+    (GOOGLE, google("BATCH_STATE_FAILED", True, {"error": {"code": 5, "message": "No m."}}), ModelError, ("No m.",)),
+    (GOOGLE, google("BATCH_STATE_FAILED", True, {"error": {"code": 3, "message": "Bad"}}), RowError, ("Bad",)),
+    (GOOGLE, google("BATCH_STATE_FAILED", True, {"error": {"code": 13}}), TransientError, ("INTERNAL",)),
+    (GOOGLE, google("BATCH_STATE_FAILED", error={"code": 429, "message": "x"}), RateLimited, ("x",)),
+    (GOOGLE, google("BATCH_STATE_FAILED"), TransientError, ("does not say why",)),
+    (GOOGLE, google("", True, {"error": {"code": 5, "message": "No m."}}), ModelError, ("No m.",)),
+]
+
+
+@pytest.mark.parametrize(("kind", "batch", "error", "words"), PROBLEMS)
+async def test_a_batch_that_failed_says_why(
+    kind: Protocol, batch: dict[str, Any], error: type[CallError], words: tuple[str, ...]
+) -> None:
+    status = await polled(kind, batch)
+    assert status.ended and type(status.problem) is error
+    assert all(word in str(status.problem) for word in words)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_batch_the_vendor_does_not_know_is_gone(kind: Protocol) -> None:
+    for status in (404, 410):
+        with pytest.raises(ResultsGone, match=r"/?1"):
+            await polled(kind, Answer({"error": {"message": "No such batch"}}, status))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("answer", [RESET, HANG, Answer({}, 500), Answer("<html>"), Answer({"metadata": 3})])
+async def test_a_poll_that_fails_is_transient_and_no_state(kind: Protocol, answer: Answer) -> None:
+    async with vendor(kind, patience_s(answer)) as line:
+        line.says(ONE[kind], answer)
+        with pytest.raises(TransientError):
+            await line.api.poll(IDS[kind])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_poll_without_a_right_is_classified(kind: Protocol) -> None:
+    with pytest.raises(ProviderError) as caught:
+        await polled(kind, Answer({"error": {"message": "who?"}}, 401))
+    assert caught.value.kind is FailureKind.BAD_KEY
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_cancelling_is_asked_for_once_and_what_has_ended_is_fine(kind: Protocol) -> None:
+    async with vendor(kind) as line:
+        line.says(CANCEL[kind], {})
+        await line.api.cancel(IDS[kind])
+        assert [got.route for got in line.got] == [CANCEL[kind]]
+        line.says(ONE[kind], ENDED[kind])
+        for status in (400, 409):
+            line.says(CANCEL[kind], Answer({"error": {"message": "already ended"}}, status))
+            await line.api.cancel(IDS[kind])
+
+
+OPEN = {OPENAI: openai("in_progress"), ANTHROPIC: anthropic("in_progress"), GOOGLE: google("BATCH_STATE_RUNNING")}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_refused_end_of_an_open_batch_is_an_error(kind: Protocol) -> None:
+    async with vendor(kind) as line:
+        line.says(ONE[kind], OPEN[kind])
+        line.says(CANCEL[kind], Answer({"error": {"message": "no"}}, 400))
+        with pytest.raises(CallError):
+            await line.api.cancel(IDS[kind])
+        line.says(CANCEL[kind], Answer({}, 404))
+        with pytest.raises(ResultsGone):
+            await line.api.cancel(IDS[kind])
+
+
+DELETED = {
+    OPENAI: ["DELETE /files/in", "DELETE /files/out"],
+    ANTHROPIC: ["DELETE /v1/messages/batches/msgbatch_1"],
+    GOOGLE: ["DELETE /v1/files/in", "DELETE /v1/files/out", "DELETE /v1/batches/1"],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_the_vendor_stores_is_deleted(kind: Protocol) -> None:
+    async with vendor(kind) as line:
+        line.says(ONE[kind], ENDED[kind])
+        for route in DELETED[kind]:
+            line.says(route, {})
+        await line.api.clean_up(IDS[kind])
+        assert [got.route for got in line.got if got.route.startswith("DELETE")] == DELETED[kind]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_is_gone_already_is_fine(kind: Protocol) -> None:
+    async with vendor(kind) as line:
+        await line.api.clean_up(IDS[kind])
+        line.says(ONE[kind], ENDED[kind])
+        await line.api.clean_up(IDS[kind])
+        for route in DELETED[kind]:
+            line.says(route, Answer({}, 503))
+        with pytest.raises(TransientError):
+            await line.api.clean_up(IDS[kind])
+
+
+async def test_archived_results_are_gone() -> None:
+    async with vendor(ANTHROPIC) as line:
+        with pytest.raises(ResultsGone, match="29 days"):
+            await all_lines(line.api, BatchStatus("msgbatch_1", "ended", True))

@@ -1,0 +1,313 @@
+"""The results of a batch, as each vendor sends them: errors as they would be online, bodies as they would be too."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from aiohttp import web
+
+from hab_ray.calls import Finish
+from hab_ray.catalog import Protocol
+from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, RowError, TransientError
+from hab_ray.providers.batching import BatchStatus, Line, ResultsGone
+from tests.providers.batch_vendor import (
+    ENDED,
+    HANG,
+    IDS,
+    KINDS,
+    ONE,
+    RESET,
+    RESULTS,
+    Answer,
+    all_lines,
+    jsonl,
+    patience_s,
+    vendor,
+)
+from tests.providers.conftest import Connect
+
+OPENAI, ANTHROPIC, GOOGLE = Protocol.OPENAI, Protocol.ANTHROPIC, Protocol.GOOGLE
+TEXT = "one\u2028two\u0085three"
+BODIES: dict[Protocol, dict[str, Any]] = {
+    OPENAI: {"model": "m", "choices": [{"message": {"content": TEXT}, "finish_reason": "stop"}], "new": 1},
+    ANTHROPIC: {
+        "model": "m",
+        "content": [{"type": "text", "text": TEXT}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 1, "output_tokens": 2},
+    },
+    GOOGLE: {"modelVersion": "m", "candidates": [{"content": {"parts": [{"text": TEXT}]}, "newField": 1}]},
+}
+
+
+def answered(kind: Protocol, custom_id: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    body = body or BODIES[kind]
+    match kind:
+        case Protocol.OPENAI:
+            return {"id": "r", "custom_id": custom_id, "response": {"status_code": 200, "body": body}, "error": None}
+        case Protocol.ANTHROPIC:
+            return {"custom_id": custom_id, "result": {"type": "succeeded", "message": body}}
+        case Protocol.GOOGLE:
+            return {"key": custom_id, "response": body}
+
+
+async def results(kind: Protocol, *records: object) -> list[Line]:
+    async with vendor(kind) as line:
+        line.says(ONE[kind], ENDED[kind])
+        line.says(RESULTS[kind], jsonl(*records))
+        return await all_lines(line.api, await line.api.poll(IDS[kind]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_bodies_come_as_they_would_online_in_whatever_order(kind: Protocol, provider_of: Connect) -> None:
+    lines = await results(kind, *(answered(kind, custom_id) for custom_id in ("b", "c", "a", "c")))
+    assert [line.custom_id for line in lines] == ["b", "c", "a", "c"]
+    assert all(line.body == BODIES[kind] and line.error is None for line in lines)
+    assert lines[0].body is not None
+    answer = provider_of(kind, "http://127.0.0.1:1").read_chat(lines[0].body)
+    assert (answer.finish, answer.text) == (Finish.OK, TEXT)
+
+
+def refused(status: int, code: str | int, message: str = "No.", **more: Any) -> dict[str, Any]:
+    problem = {"error": {"message": message, "code": code, "type": "t", "param": None, **more}}
+    return answered_with(status, problem)
+
+
+def answered_with(status: int, body: object) -> dict[str, Any]:
+    return {"custom_id": "x", "response": {"status_code": status, "request_id": "r", "body": body}, "error": None}
+
+
+def left(code: str) -> dict[str, Any]:
+    return {"custom_id": "x", "response": None, "error": {"code": code, "message": "Not done."}}
+
+
+def errored(kind: str, message: str = "No.", **more: Any) -> dict[str, Any]:
+    problem = {"type": "error", "error": {"type": kind, "message": message, **more}, "request_id": "r"}
+    return {"custom_id": "x", "result": {"type": "errored", "error": problem}}
+
+
+def status(code: int | None, message: str = "No.", **more: Any) -> dict[str, Any]:
+    return {"key": "x", "error": {"code": code, "message": message, **more}}
+
+
+ERRORS: list[tuple[Protocol, dict[str, Any], type[CallError], FailureKind]] = [
+    (OPENAI, refused(400, "invalid_value"), RowError, FailureKind.BAD_REQUEST),
+    (OPENAI, refused(400, "context_length_exceeded"), RowError, FailureKind.TOO_LONG),
+    (OPENAI, refused(400, "unsupported_value"), ModelError, FailureKind.BAD_REQUEST),
+    (OPENAI, refused(404, "model_not_found"), ModelError, FailureKind.MODEL_UNKNOWN),
+    (OPENAI, refused(429, "rate_limit_exceeded"), RateLimited, FailureKind.RATE_LIMITED),
+    (OPENAI, refused(429, "insufficient_quota"), ProviderError, FailureKind.NO_QUOTA),
+    (OPENAI, refused(500, "server_error"), TransientError, FailureKind.SERVER),
+    (
+        OPENAI,
+        {"custom_id": "x", "response": {"status_code": 503, "body": None}},
+        TransientError,
+        FailureKind.OVERLOADED,
+    ),
+    (OPENAI, answered_with(502, "<p>"), TransientError, FailureKind.SERVER),
+    (OPENAI, answered_with(200, None), TransientError, FailureKind.MALFORMED),
+    (OPENAI, {"custom_id": "x", "response": {"status_code": 200}}, TransientError, FailureKind.MALFORMED),
+    (OPENAI, refused(200, 503), TransientError, FailureKind.OVERLOADED),
+    (OPENAI, left("batch_expired"), TransientError, FailureKind.TIMEOUT),
+    (OPENAI, left("batch_cancelled"), TransientError, FailureKind.STOPPED),
+    (OPENAI, left("request_timeout"), TransientError, FailureKind.TIMEOUT),
+    (OPENAI, left("something_new"), TransientError, FailureKind.SERVER),
+    (OPENAI, {"custom_id": "x"}, TransientError, FailureKind.SERVER),
+    (ANTHROPIC, errored("invalid_request_error"), RowError, FailureKind.BAD_REQUEST),
+    (ANTHROPIC, errored("invalid_request_error", "prompt is too long"), RowError, FailureKind.TOO_LONG),
+    (ANTHROPIC, errored("not_found_error", "retired"), ModelError, FailureKind.MODEL_RETIRED),
+    (ANTHROPIC, errored("authentication_error"), ProviderError, FailureKind.BAD_KEY),
+    (ANTHROPIC, errored("billing_error"), ProviderError, FailureKind.NO_QUOTA),
+    (ANTHROPIC, errored("rate_limit_error"), RateLimited, FailureKind.RATE_LIMITED),
+    (ANTHROPIC, errored("overloaded_error"), TransientError, FailureKind.OVERLOADED),
+    (ANTHROPIC, errored("api_error"), TransientError, FailureKind.SERVER),
+    (ANTHROPIC, {"custom_id": "x", "result": {"type": "expired"}}, TransientError, FailureKind.TIMEOUT),
+    (ANTHROPIC, {"custom_id": "x", "result": {"type": "canceled"}}, TransientError, FailureKind.STOPPED),
+    (ANTHROPIC, {"custom_id": "x", "result": {"type": "new"}}, TransientError, FailureKind.MALFORMED),
+    (ANTHROPIC, {"custom_id": "x", "result": {"type": "succeeded"}}, TransientError, FailureKind.MALFORMED),
+    (GOOGLE, status(3), RowError, FailureKind.BAD_REQUEST),
+    (GOOGLE, status(400), RowError, FailureKind.BAD_REQUEST),
+    (GOOGLE, status(5), ModelError, FailureKind.MODEL_UNKNOWN),
+    (GOOGLE, status(7), ProviderError, FailureKind.BAD_KEY),
+    (GOOGLE, status(8), RateLimited, FailureKind.RATE_LIMITED),
+    (GOOGLE, status(429, status="RESOURCE_EXHAUSTED"), RateLimited, FailureKind.RATE_LIMITED),
+    (GOOGLE, status(13), TransientError, FailureKind.SERVER),
+    (GOOGLE, status(14), TransientError, FailureKind.OVERLOADED),
+    (GOOGLE, status(4), TransientError, FailureKind.TIMEOUT),
+    (GOOGLE, status(1), TransientError, FailureKind.SERVER),
+    (GOOGLE, status(None), TransientError, FailureKind.SERVER),
+    (GOOGLE, {"key": "x"}, TransientError, FailureKind.MALFORMED),
+    (GOOGLE, {"key": "x", "response": None}, TransientError, FailureKind.MALFORMED),
+]
+
+
+@pytest.mark.parametrize(("kind", "record", "error", "meaning"), ERRORS)
+async def test_an_error_line_means_what_it_would_online(
+    kind: Protocol, record: dict[str, Any], error: type[CallError], meaning: FailureKind
+) -> None:
+    bad, good = await results(kind, record, answered(kind, "y"))
+    assert (bad.custom_id, bad.body, good.custom_id, good.error) == ("x", None, "y", None)
+    assert type(bad.error) is error and bad.error.kind is meaning
+
+
+@pytest.mark.parametrize(
+    ("kind", "record", "reason"),
+    [
+        (OPENAI, refused(400, "content_policy_violation", "Blocked."), "Blocked."),
+        (OPENAI, refused(403, "403", "Flagged.", metadata={"reasons": ["x"]}), "Flagged."),
+        (ANTHROPIC, errored("invalid_request_error", "Output blocked by content filtering policy"), "Output blocked"),
+        (GOOGLE, answered(GOOGLE, "x", {"promptFeedback": {"blockReason": "SAFETY"}}), "prompt blocked: SAFETY"),
+    ],
+)
+async def test_blocked_content_is_a_refusal_as_online(
+    kind: Protocol, record: dict[str, Any], reason: str, provider_of: Connect
+) -> None:
+    (line,) = await results(kind, record)
+    assert line.error is None and line.body is not None
+    answer = provider_of(kind, "http://127.0.0.1:1").read_chat(line.body)
+    assert answer.finish is Finish.REFUSED and answer.text.startswith(reason)
+
+
+async def test_openais_two_files_are_both_read() -> None:
+    expired = {"id": "batch_1", "status": "expired", "output_file_id": "out", "error_file_id": "err"}
+    async with vendor(OPENAI) as line:
+        line.says(ONE[OPENAI], expired)
+        line.says(RESULTS[OPENAI], jsonl(answered(OPENAI, "a")))
+        line.says("GET /files/err/content", jsonl(left("batch_expired"), refused(400, "bad")))
+        read = await all_lines(line.api, await line.api.poll("batch_1"))
+        assert [type(found.error) for found in read] == [type(None), TransientError, RowError]
+        line.says(ONE[OPENAI], {**expired, "status": "completed", "output_file_id": None})
+        read = await all_lines(line.api, await line.api.poll("batch_1"))
+        assert [type(found.error) for found in read] == [TransientError, RowError]
+        line.says(ONE[OPENAI], {**expired, "output_file_id": "", "error_file_id": ""})
+        assert await all_lines(line.api, await line.api.poll("batch_1")) == []
+
+
+VECTOR = [0.25, -0.5, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "tokens"),
+    [
+        (OPENAI, {"data": [{"index": 0, "embedding": VECTOR}], "usage": {"prompt_tokens": 4}}, 4),
+        (
+            OPENAI,
+            {"data": [{"index": 0, "embedding": base64.b64encode(np.asarray(VECTOR, "<f4").tobytes()).decode()}]},
+            0,
+        ),
+        (GOOGLE, {"embedding": {"values": VECTOR}, "usageMetadata": {"promptTokenCount": 4}}, 4),
+        (GOOGLE, {"embedding": {"values": VECTOR}, "tokenCount": "4"}, 4),
+        (GOOGLE, {"embedding": {"values": VECTOR}}, 0),
+    ],
+)
+async def test_embeddings_are_read_as_online(
+    kind: Protocol, body: dict[str, Any], tokens: int, provider_of: Connect
+) -> None:
+    (line,) = await results(kind, answered(kind, "e", body))
+    assert line.body is not None
+    answer = provider_of(kind, "http://127.0.0.1:1").read_embeddings(line.body, 1)
+    assert np.frombuffer(answer.vectors[0], "<f4").tolist() == VECTOR
+    assert answer.usage.input == tokens
+
+
+@pytest.mark.parametrize("name", ["inlinedResponses", "inlinedEmbedContentResponses"])
+async def test_gemini_may_send_results_within_the_batch(name: str) -> None:
+    inlined = [
+        {"metadata": {"key": "a"}, "response": BODIES[GOOGLE]},
+        {"key": "b", "error": {"code": 8, "message": "Full."}},
+        {"response": BODIES[GOOGLE]},
+    ]
+    batch = {"metadata": {"state": "BATCH_STATE_SUCCEEDED", "output": {name: {"inlinedResponses": inlined}}}}
+    async with vendor(GOOGLE) as line:
+        line.says(ONE[GOOGLE], batch)
+        read = await all_lines(line.api, await line.api.poll("batches/1"))
+    assert [found.custom_id for found in read] == ["a", "b", ""]
+    assert read[0].body == BODIES[GOOGLE] and type(read[1].error) is RateLimited and read[2].error is not None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_results_that_are_gone(kind: Protocol) -> None:
+    async with vendor(kind) as line:
+        line.says(ONE[kind], ENDED[kind])
+        found = await line.api.poll(IDS[kind])
+        with pytest.raises(ResultsGone):
+            await all_lines(line.api, found)
+
+
+async def test_gemini_has_another_word_for_a_file_that_is_gone() -> None:
+    words = "You do not have permission to access the File out or it may not exist."
+    async with vendor(GOOGLE) as line:
+        line.says(ONE[GOOGLE], ENDED[GOOGLE])
+        found = await line.api.poll("batches/1")
+        line.says(RESULTS[GOOGLE], Answer({"error": {"status": "PERMISSION_DENIED", "message": words}}, 403))
+        with pytest.raises(ResultsGone):
+            await all_lines(line.api, found)
+        line.says(RESULTS[GOOGLE], Answer({"error": {"status": "PERMISSION_DENIED", "message": "Bad key."}}, 403))
+        with pytest.raises(ProviderError):
+            await all_lines(line.api, found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("answer", [RESET, HANG, Answer({}, 503)])
+async def test_results_that_cannot_be_had_now_are_transient(kind: Protocol, answer: Answer) -> None:
+    async with vendor(kind, patience_s(answer)) as line:
+        line.says(ONE[kind], ENDED[kind])
+        found = await line.api.poll(IDS[kind])
+        line.says(RESULTS[kind], answer)
+        with pytest.raises(TransientError):
+            await all_lines(line.api, found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_stream_that_breaks_gives_what_came_and_then_an_error(kind: Protocol) -> None:
+    async with vendor(kind) as line:
+        line.says(ONE[kind], ENDED[kind])
+        found = await line.api.poll(IDS[kind])
+        line.says(RESULTS[kind], Answer(jsonl(answered(kind, "a"), answered(kind, "b"))[:-9], missing_bytes=9))
+        read = []
+        with pytest.raises(TransientError) as caught:
+            async for one in line.api.results(found):
+                read.append(one)
+    assert [one.custom_id for one in read] == ["a"] and caught.value.kind is FailureKind.CONNECTION
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_lines_come_while_the_rest_is_still_on_its_way(kind: Protocol) -> None:
+    """The second line is sent only when the first one has been read; then silence is a timeout."""
+    read = asyncio.Event()
+
+    async def slow(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(jsonl(answered(kind, "a")))
+        await read.wait()
+        await response.write(jsonl(answered(kind, "b")))
+        await asyncio.sleep(30)
+        return response
+
+    async with vendor(kind, timeout_s=0.4) as line:
+        line.handle = slow  # type: ignore[method-assign]
+        found = BatchStatus(IDS[kind], "", True, results=("files/out",))
+        seen = []
+        with pytest.raises(TransientError) as caught:
+            async for one in line.api.results(found):
+                seen.append(one.custom_id)
+                read.set()
+    assert seen == ["a", "b"] and caught.value.kind is FailureKind.TIMEOUT
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_reader_may_stop_early(kind: Protocol) -> None:
+    async with vendor(kind) as line:
+        line.says(ONE[kind], ENDED[kind])
+        line.says(RESULTS[kind], jsonl(*(answered(kind, str(n)) for n in range(5000))))
+        found = await line.api.poll(IDS[kind])
+        async for one in line.api.results(found):
+            assert json.dumps(one.body)
+            break
+        assert len(await all_lines(line.api, found)) == 5000

@@ -1,0 +1,201 @@
+"""Making a batch: what is sent, that the create request is sent once, and what each answer to it means."""
+
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+
+from hab_ray.catalog import Protocol
+from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, TransientError, Unreachable
+from hab_ray.providers import connect_batch
+from hab_ray.providers.base import Endpoint
+from hab_ray.providers.batching import InDoubt
+from tests.providers.batch_vendor import CREATE, HANG, KINDS, RESET, TAG, UPLOAD, Answer, job, patience_s, vendor
+from tests.providers.conftest import KEY
+
+LINES = '{"a":"x\u2028y"}\n{"b":2}\n'.encode()
+UPLOADING = tuple(UPLOAD)
+MADE = {"id": "batch_1", "name": "batches/1", "new_field": 1}
+
+
+async def test_openai_is_sent_a_file_and_a_batch_of_it() -> None:
+    async with vendor(Protocol.OPENAI) as line:
+        line.takes_uploads()
+        line.says("POST /batches", MADE)
+        assert await line.api.submit(job(Protocol.OPENAI, LINES)) == "batch_1"
+    upload, create = line.got
+    assert upload.headers["content-type"].startswith("multipart/form-data; boundary=")
+    assert b'name="purpose"\r\n\r\nbatch\r\n' in upload.body
+    assert f'filename="{TAG}.jsonl"'.encode() in upload.body and LINES in upload.body
+    assert json.loads(create.body) == {
+        "input_file_id": "in",
+        "endpoint": "/v1/chat/completions",
+        "completion_window": "24h",
+        "metadata": {"hab_tag": TAG},
+    }
+
+
+@pytest.mark.parametrize(("version", "sent"), [(None, "2026-10-21"), ("2023-06-01", "2023-06-01")])
+async def test_anthropic_is_sent_all_requests_at_once(version: str | None, sent: str) -> None:
+    async with vendor(Protocol.ANTHROPIC) as line:
+        line.says(CREATE[Protocol.ANTHROPIC], MADE)
+        assert await line.api.submit(job(Protocol.ANTHROPIC, LINES, version)) == "batch_1"
+    (create,) = line.got
+    assert json.loads(create.body) == {"requests": [{"a": "x\u2028y"}, {"b": 2}]}
+    assert create.headers["content-length"] == str(len(create.body)) and "transfer-encoding" not in create.headers
+    assert create.headers["content-type"] == "application/json"
+    assert create.headers["anthropic-version"] == sent
+
+
+async def test_anthropics_lines_are_joined_wherever_they_are_cut() -> None:
+    lines = b"".join(b'{"custom_id":"%d","params":"%s"}\n' % (n, b"y" * (n % 977)) for n in range(6000))
+    async with vendor(Protocol.ANTHROPIC) as line:
+        line.says(CREATE[Protocol.ANTHROPIC], MADE)
+        await line.api.submit(job(Protocol.ANTHROPIC, lines))
+    requests = json.loads(line.got[0].body)["requests"]
+    assert requests == [json.loads(raw) for raw in lines.splitlines()]
+
+
+@pytest.mark.parametrize(("version", "sent"), [(None, "v1"), ("v1beta", "v1beta")])
+async def test_gemini_is_sent_a_file_in_two_steps_and_a_batch_of_it(version: str | None, sent: str) -> None:
+    async with vendor(Protocol.GOOGLE) as line:
+        line.takes_uploads()
+        line.says(f"POST /{sent}/models/m:batchGenerateContent", MADE)
+        assert await line.api.submit(job(Protocol.GOOGLE, LINES, version)) == "batches/1"
+    begin, upload, create = line.got
+    assert begin.headers["x-goog-upload-command"] == "start"
+    assert begin.headers["x-goog-upload-header-content-type"] == "application/jsonl"
+    assert begin.headers["x-goog-upload-header-content-length"] == str(len(LINES))
+    assert upload.headers["x-goog-upload-command"] == "upload, finalize"
+    assert upload.body == LINES and "x-goog-api-key" not in upload.headers
+    assert json.loads(create.body) == {"batch": {"displayName": TAG, "inputConfig": {"fileName": "files/in"}}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "route"),
+    [
+        (Protocol.OPENAI, "/embeddings", "POST /batches"),
+        (Protocol.GOOGLE, "/models/e:batchEmbedContents", "POST /v1/models/e:asyncBatchEmbedContent"),
+    ],
+)
+async def test_embeddings_have_their_own_batches(kind: Protocol, path: str, route: str) -> None:
+    async with vendor(kind) as line:
+        line.takes_uploads()
+        line.says(route, MADE)
+        plain = job(kind)
+        await line.api.submit(type(plain)(plain.tag, "e", path, None, plain.lines, plain.rows))
+    if kind is Protocol.OPENAI:
+        assert json.loads(line.got[-1].body)["endpoint"] == "/v1/embeddings"
+
+
+UNCLEAR = {
+    "reset": (RESET, FailureKind.CONNECTION),
+    "cut": (Answer(MADE, missing_bytes=5), FailureKind.CONNECTION),
+    "hang": (HANG, FailureKind.TIMEOUT),
+    "500": (Answer("<html>", 500), FailureKind.SERVER),
+    "502 with a code": (Answer({"error": {"code": "invalid_api_key", "message": "?"}}, 502), None),
+    "503": (Answer({}, 503), FailureKind.OVERLOADED),
+    "529": (Answer({}, 529), FailureKind.OVERLOADED),
+    "408": (Answer({}, 408), FailureKind.TIMEOUT),
+    "409": (Answer({}, 409), FailureKind.SERVER),
+    "no JSON": (Answer("<html>fine</html>"), FailureKind.MALFORMED),
+    "no id": (Answer({"id": "", "name": None}), FailureKind.MALFORMED),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("how", UNCLEAR)
+async def test_an_unclear_answer_leaves_it_in_doubt_and_is_not_asked_again(kind: Protocol, how: str) -> None:
+    answer, expected = UNCLEAR[how]
+    async with vendor(kind, max(1.0, patience_s(answer))) as line:
+        line.takes_uploads()
+        line.says(CREATE[kind], answer)
+        with pytest.raises(InDoubt) as caught:
+            await line.api.submit(job(kind))
+        assert len(line.sent(CREATE[kind])) == 1
+        assert not any(got.route.startswith("DELETE") for got in line.got)
+    assert expected is None or caught.value.kind is expected
+
+
+def said(code: str, message: str = "No.") -> dict[str, object]:
+    """An error body in which each vendor's reader finds its code."""
+    return {"type": "error", "error": {"code": code, "type": code, "status": code, "message": message}}
+
+
+CLEAR: list[tuple[Protocol, int, dict[str, object], type[CallError]]] = [
+    (Protocol.OPENAI, 429, said("rate_limit_exceeded"), RateLimited),
+    (Protocol.OPENAI, 429, said("insufficient_quota"), ProviderError),
+    (Protocol.OPENAI, 400, said("billing_hard_limit_reached"), ProviderError),
+    (Protocol.OPENAI, 401, said("invalid_api_key"), ProviderError),
+    (Protocol.ANTHROPIC, 429, said("rate_limit_error", "too many requests in the queue"), RateLimited),
+    (Protocol.ANTHROPIC, 429, {"error": {"details": {"error_code": "enforced_spend_limit_reached"}}}, ProviderError),
+    (Protocol.ANTHROPIC, 413, said("request_too_large"), CallError),
+    (Protocol.ANTHROPIC, 401, said("authentication_error"), ProviderError),
+    (Protocol.GOOGLE, 429, said("RESOURCE_EXHAUSTED"), RateLimited),
+    (Protocol.GOOGLE, 429, said("RESOURCE_EXHAUSTED", "limit: 0"), ProviderError),
+    (Protocol.GOOGLE, 404, said("NOT_FOUND"), ModelError),
+    (Protocol.GOOGLE, 403, said("PERMISSION_DENIED"), ProviderError),
+]
+
+
+@pytest.mark.parametrize(("kind", "status", "body", "error"), CLEAR)
+async def test_a_clear_refusal_is_classified_as_online_and_its_file_deleted(
+    kind: Protocol, status: int, body: dict[str, object], error: type[CallError]
+) -> None:
+    async with vendor(kind) as line:
+        line.takes_uploads()
+        line.says(CREATE[kind], Answer(body, status, {"retry-after": "7"}))
+        with pytest.raises(error) as caught:
+            await line.api.submit(job(kind))
+        assert not isinstance(caught.value, InDoubt)
+        assert len(line.sent(CREATE[kind])) == 1
+        deleted = [got.route for got in line.got if got.route.startswith("DELETE")]
+    assert deleted == {Protocol.OPENAI: ["DELETE /files/in"], Protocol.GOOGLE: ["DELETE /v1/files/in"]}.get(kind, [])
+    if isinstance(caught.value, RateLimited):
+        assert caught.value.retry_after_s == 7
+
+
+@pytest.mark.parametrize("kind", UPLOADING)
+@pytest.mark.parametrize(
+    "answer", [RESET, HANG, Answer("", 500), Answer({}, 409), Answer("<html>"), Answer({"id": ""})]
+)
+async def test_a_failed_upload_makes_no_batch_and_leaves_no_doubt(kind: Protocol, answer: Answer) -> None:
+    async with vendor(kind, patience_s(answer)) as line:
+        line.says(UPLOAD[kind], answer)
+        with pytest.raises(TransientError) as caught:
+            await line.api.submit(job(kind))
+        assert not isinstance(caught.value, InDoubt)
+        assert [got.route for got in line.got] == [UPLOAD[kind]]
+
+
+@pytest.mark.parametrize("answer", [RESET, Answer("", 500, {"X-Goog-Upload-Status": "cancelled"})])
+async def test_a_failed_second_step_leaves_no_doubt_either(answer: Answer) -> None:
+    async with vendor(Protocol.GOOGLE) as line:
+        line.takes_uploads()
+        line.says("POST /to-here", answer)
+        with pytest.raises(TransientError) as caught:
+            await line.api.submit(job(Protocol.GOOGLE))
+        assert not isinstance(caught.value, InDoubt)
+        assert not line.sent(CREATE[Protocol.GOOGLE])
+
+
+async def test_an_endpoint_without_batches_says_so() -> None:
+    async with vendor(Protocol.OPENAI) as line:
+        with pytest.raises(ProviderError, match="mode: online"):
+            await line.api.submit(job(Protocol.OPENAI))
+        with pytest.raises(ProviderError, match="mode: online"):
+            await line.api.newest()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_no_connection_at_all_is_no_doubt(kind: Protocol) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        api = connect_batch(Endpoint("p", kind, f"http://127.0.0.1:{free.getsockname()[1]}", KEY, 5.0))
+        try:
+            with pytest.raises(Unreachable):
+                await api.submit(job(kind))
+        finally:
+            await api.close()
