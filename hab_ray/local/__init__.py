@@ -1,8 +1,8 @@
 """Open-weight models on this machine, served over the OpenAI protocol: no key, no network, no price.
 
 `pull` fetches weights once, `LocalServer` serves them on 127.0.0.1 for as long as its starter lives. Importing
-this package imports neither xllamacpp nor wordllama; both come with the extra `hab-ray[local]` and are loaded
-in the server's own process only.
+this package imports neither xllamacpp nor wordllama nor gguf, which come with the extra `hab-ray[local]`: the
+first two are loaded in the server's own process only, gguf where `pull` makes weights.
 """
 
 from hab_ray.local.errors import LocalError

