@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -20,11 +20,10 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Annotated, Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
 
 from hab_ray.errors import ConfigError
-from hab_ray.resources import bundled
+from hab_ray.resources import BadYaml, bundled, read_yaml
 
 VALIDATION_START = 1000
 SCORE_START = 10
@@ -218,28 +217,13 @@ def _is_read(name: str) -> bool:
     return name.endswith(".yaml") and not name.startswith(".") and name not in NOT_READ
 
 
-class _UniqueKeyLoader(yaml.CSafeLoader):
-    """PyYAML keeps the last of two equal keys and drops the first in silence; here that is an error."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[str] = set()
-        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
-            if key.value in seen:
-                cause = f"the key {key.value!r} stands twice"
-                raise yaml.constructor.ConstructorError(problem=cause, problem_mark=key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
 def _plain(file: Traversable, problems: list[Problem]) -> dict[str, Any] | None:
     """The file's content, or None when it cannot be used at all."""
     try:
-        raw = yaml.load(file.read_bytes(), _UniqueKeyLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        problems.append(Problem(str(file), "", f"{where}{error.problem}", "correct the YAML there"))
-    except (yaml.YAMLError, OSError) as error:
+        raw = read_yaml(file.read_text(encoding="utf-8"))
+    except BadYaml as error:
+        problems.append(Problem(str(file), "", str(error), "correct the YAML there"))
+    except (OSError, UnicodeDecodeError) as error:
         cause = f"cannot be read: {' '.join(str(error).split())}"
         problems.append(Problem(str(file), "", cause, "make it a readable text file in UTF-8"))
     else:

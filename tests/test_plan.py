@@ -140,7 +140,7 @@ class Run:
             case StageName.JUDGE:
                 return json.dumps({"assessment": "fine", "issues": ["A"]})
             case _:
-                return "An answer of some length, given in a few words."
+                return f"An answer of some length, given in a few words by {call.model}."
 
 
 def by_cell(plan: Plan) -> dict[Cell, Figures]:
@@ -254,6 +254,33 @@ def test_thinking_is_part_of_estimate_and_bound(tmp_path: Path) -> None:
     assert plain.most_output == 1000 * plain.calls
     assert deep.most_output == 2000 * deep.calls
     assert plain.output < deep.output <= deep.most_output
+
+
+def test_what_was_answered_tells_how_long_the_rest_is(tmp_path: Path) -> None:
+    """`Run` answers with 100 tokens; verdicts on one subject measure those on another in the same dimension."""
+    run = Run(work_of(tmp_path, subjects=["house/a", "house/b"], judges=["house/j"]))
+    assert all(line.assumed for line in run.plan().lines)
+    for shard in run.work.shards():
+        if shard.stage is StageName.RESPOND:
+            run.take(shard)
+    first = next(s for s in run.work.shards() if s.stage is StageName.JUDGE)
+    for _, call in list(run.work.stage(first).requests(run.work.tasks(first)))[:3]:
+        run.answer(first, call)
+    run.writer.flush()
+    lines = [line for line in run.plan().lines if line.stage is StageName.JUDGE]
+    assert [line.measured for line in lines if line.dimension == first.dimension] == [3, 0]
+    for line in lines:
+        known = line.dimension == first.dimension
+        assert line.assumed is not known
+        assert line.figures.output == (100 if known else 250) * line.figures.to_pay
+
+
+def test_a_measured_latency_takes_the_place_of_the_assumed_one(tmp_path: Path) -> None:
+    run = Run(work_of(tmp_path, subjects=["house/a"], judges=["house/j"]))
+    respond, judge = make_plan(run.work, run.store(), {(StageName.RESPOND, "house/a"): 20.0}).times
+    calls = sum(line.figures.to_pay for line in run.plan().lines if line.stage is StageName.RESPOND)
+    assert (respond.a_call, judge.a_call) == (20.0, None)
+    assert respond.seconds == pytest.approx(calls * 20.0 / 2)
 
 
 def test_time_follows_the_limit_that_is_reached_first(tmp_path: Path) -> None:

@@ -13,10 +13,11 @@ from rich.console import Console
 from rich.table import Table
 
 from hab_ray.cli.prepare import Choices, prepare
+from hab_ray.cli.probe import NOTHING, probe_sweep
 from hab_ray.config import Sweep
 from hab_ray.errors import Exit
-from hab_ray.plan import Figures, Line, Plan, make_plan
-from hab_ray.preflight import Problem, Severity
+from hab_ray.plan import Figures, Line, Plan, StageTime, make_plan
+from hab_ray.preflight import Problem, Severity, refuse_errors
 from hab_ray.prices import NANO
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
@@ -27,10 +28,12 @@ _STYLE = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """How `hab plan` shows a plan."""
+    """How `hab plan` shows a plan. `probe` calls of each cell are sent first, without asking if `yes`."""
 
     by_dimension: bool = False
     as_json: bool = False
+    probe: int = 0
+    yes: bool = False
 
 
 def show_plan(path: Path, choices: Choices, options: PlanOptions, console: Console) -> Exit:
@@ -40,12 +43,21 @@ def show_plan(path: Path, choices: Choices, options: PlanOptions, console: Conso
     being shown, a missing price does.
     """
     work, problems = prepare(path, choices, datetime.now(UTC))
-    plan = make_plan(work, Store(open_folder(work.sweep.store)))
+    latencies, status = NOTHING, Exit.COMPLETE
+    if options.probe:
+        refuse_errors(problems)
+        latencies, status = probe_sweep(work, options.probe, options.yes, _aside(options, console))
+    plan = make_plan(work, Store(open_folder(work.sweep.store)), latencies)
     if options.as_json:
         console.print_json(json.dumps(to_json(plan, problems)))
     else:
         print_plan(work.sweep, plan, problems, options, console)
-    return Exit.CONFIGURATION if any(p.severity is Severity.ERROR for p in problems) else Exit.COMPLETE
+    return Exit.CONFIGURATION if any(p.severity is Severity.ERROR for p in problems) else status
+
+
+def _aside(options: PlanOptions, console: Console) -> Console:
+    """Where to say what is not the plan: beside it, where the plan is for a program to read."""
+    return Console(stderr=True, highlight=False) if options.as_json else console
 
 
 def to_json(plan: Plan, problems: list[Problem]) -> Mapping[str, Any]:
@@ -75,7 +87,7 @@ def print_plan(sweep: Sweep, plan: Plan, problems: list[Problem], options: PlanO
         soft_wrap=True,
     )
     for time in plan.times:
-        console.print(f"{time.stage}: {_duration(time.seconds)} online, {time.slowest} takes longest", soft_wrap=True)
+        console.print(f"{time.stage}: {_duration(time.seconds)} online, {_slowest(time)}", soft_wrap=True)
     console.print(
         f"together at most {_duration(plan.seconds)} online at the catalogue's limits (an account may have others); "
         "a batch takes an hour as a rule and a day at most, at each stage",
@@ -83,6 +95,11 @@ def print_plan(sweep: Sweep, plan: Plan, problems: list[Problem], options: PlanO
     )
     budgets = f"{_usd(plan.online_budget)} online, {_usd(plan.batch_budget)} by batch"
     console.print(f"smallest budget at which nothing waits: {budgets}", soft_wrap=True)
+    measured = sum(line.measured for line in plan.lines)
+    if measured:
+        guesses = [f"{stage} {name}" for stage, name in plan.assumed]
+        rest = f"; still guessed of {', '.join(guesses)}" if guesses else ""
+        console.print(f"tokens are measured on {measured:,} replies in the store{rest}", markup=False, soft_wrap=True)
     if not plan.exact:
         console.print("marked ~: tests or responses do not exist yet; their number is known, their length assumed")
     for problem in problems:
@@ -101,6 +118,11 @@ def _table(plan: Plan, titles: tuple[str, ...], by: Callable[[Line], tuple[str, 
     table.add_section()
     table.add_row("total", *[""] * (len(titles) - 1), *_cells(plan.total, "" if plan.exact else "~"), style="bold")
     return table
+
+
+def _slowest(time: StageTime) -> str:
+    measured = "" if time.a_call is None else f" ({time.a_call:.1f} s a call, measured)"
+    return f"{time.slowest} takes longest{measured}"
 
 
 def _cells(figures: Figures, about: str) -> tuple[str, ...]:

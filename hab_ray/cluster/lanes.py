@@ -20,15 +20,14 @@ from hab_ray.cluster.limits import SharedMoney, SharedPermits, account, account_
 from hab_ray.engine.jobs import Job, Tally
 from hab_ray.engine.online import OnlineEngine, Surroundings
 from hab_ray.engine.purse import OwnPurse, Purse
-from hab_ray.errors import ConfigError
 from hab_ray.providers import connect
+from hab_ray.providers.access import api_key
 from hab_ray.providers.base import Endpoint
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import LeaseWatch
 from hab_ray.storage.store import Store, StoreWriter
 
 COLUMNS = ("shard", "row_id", "call")
-NO_KEY = "no-key-needed"
 STREAMS = 64
 
 
@@ -57,20 +56,6 @@ class LaneSetup:
         return account_name(self.provider, self.url, self.key_env)
 
 
-def api_key(provider: str, key_env: str | None) -> str:
-    """The key of a provider from the environment.
-
-    Raises:
-        ConfigError: the variable is not set.
-    """
-    if key_env is None:
-        return NO_KEY
-    key = os.environ.get(key_env)
-    if not key:
-        raise ConfigError(f"provider {provider}: the environment variable {key_env} is not set; put its key there")
-    return key
-
-
 @ray.remote(num_cpus=0.01)
 class Lane:
     """Completes the calls of one provider."""
@@ -91,6 +76,7 @@ class Lane:
         )
         self._provider = connect(endpoint)
         self._wait_s = max(0.0, setup.not_before - time.time())
+        self._opening: asyncio.Task[None] | None = None
         lane = str(ray.get_runtime_context().get_actor_id())
         limits = {name: entry.limits or setup.limits for name, entry in setup.models.items()}
         self._engine = OnlineEngine(
@@ -108,12 +94,17 @@ class Lane:
         )
 
     async def open(self) -> None:
-        """Start; after a crash of the driver before, only when its last calls must have ended."""
+        """Start, once; after a crash of the driver before, only when its last calls must have ended."""
+        self._opening = self._opening or asyncio.create_task(self._open())
+        await self._opening
+
+    async def _open(self) -> None:
         await asyncio.sleep(self._wait_s)
         await self._engine.__aenter__()
 
     async def complete(self, iterator: Any) -> None:
         """Complete every call of a dataset."""
+        await self.open()
         await self._engine.complete(_jobs(iterator))
 
     async def tally(self) -> Tally:
@@ -126,6 +117,7 @@ class Lane:
 
     async def close(self) -> None:
         """Wait for what is in flight, keep it, and close connections."""
+        await self.open()
         await self._engine.__aexit__()
         await self._provider.close()
 
@@ -143,33 +135,53 @@ def _batches(iterator: Any) -> Iterator[Any]:
     yield from iterator.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1)
 
 
+@dataclass
+class _Kept:
+    """A lane that was started, the reference to the end of its opening, and whether anybody asked for it."""
+
+    lane: Any
+    opened: Any
+    used: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        return bool(ray.wait([self.opened], timeout=0)[0])
+
+
 class Lanes:
-    """The lanes of one driver, started as they are needed, on the driver's node."""
+    """The lanes of one driver, on the driver's node. A lane takes seconds to open, and nobody waits for that."""
 
     def __init__(self) -> None:
-        self._lanes: dict[str, Any] = {}
+        self._kept: dict[str, _Kept] = {}
+
+    def start(self, provider: str, setup: LaneSetup) -> None:
+        """Begin to open a provider's lane."""
+        if provider in self._kept:
+            return
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        account(setup.account)
+        lane = Lane.options(scheduling_strategy=here, max_concurrency=STREAMS).remote(setup)  # type: ignore[attr-defined]
+        self._kept[provider] = _Kept(lane, lane.open.remote())
 
     def get(self, provider: str, setup: Callable[[], LaneSetup]) -> Any:
-        """The lane of a provider, ready to complete calls."""
-        if provider not in self._lanes:
-            here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-            options = {"scheduling_strategy": here, "max_concurrency": STREAMS}
-            lane_setup = setup()
-            account(lane_setup.account)
-            lane = Lane.options(**options).remote(lane_setup)  # type: ignore[attr-defined]
-            ray.get(lane.open.remote())
-            self._lanes[provider] = lane
-        return self._lanes[provider]
+        """The lane of a provider, started if it was not; what it is asked for waits until it is open."""
+        if provider not in self._kept:
+            self.start(provider, setup())
+        self._kept[provider].used = True
+        return self._kept[provider].lane
 
     def tallies(self) -> dict[str, Tally]:
-        """What each lane has done."""
-        asked = {provider: lane.tally.remote() for provider, lane in self._lanes.items()}
+        """What each lane that is open and used has done."""
+        asked = {name: kept.lane.tally.remote() for name, kept in self._kept.items() if kept.used and kept.is_open}
         return {provider: ray.get(ref) for provider, ref in asked.items()}
 
     def stop(self) -> None:
         """Have no lane send anything more."""
-        ray.get([lane.stop.remote() for lane in self._lanes.values()])
+        ray.get([kept.lane.stop.remote() for kept in self._kept.values() if kept.used])
 
     def close(self) -> None:
-        """Wait for what is in flight; it is in the store when this returns."""
-        ray.get([lane.close.remote() for lane in self._lanes.values()])
+        """Wait for what is in flight; it is in the store when this returns. Lanes never used just end."""
+        for kept in self._kept.values():
+            if not kept.used:
+                ray.kill(kept.lane)
+        ray.get([kept.lane.close.remote() for kept in self._kept.values() if kept.used])

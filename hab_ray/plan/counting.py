@@ -7,25 +7,26 @@ line is not exact. A call that several rows or shards share counts once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from hab_ray.calls import Call, ChatCall, Outcome, Usage
+from hab_ray.calls import Call, Outcome
 from hab_ray.config import Validate
-from hab_ray.plan.figures import Figures, Line
+from hab_ray.plan.drafts import Cell, Draft, Measured
+from hab_ray.plan.figures import Line
 from hab_ray.plan.typical import (
     ANSWER_TOKENS,
     BYTES_A_TOKEN,
     Material,
-    answer_tokens,
     coming_candidates,
     coming_tests,
     verdicts_to_come,
 )
-from hab_ray.prices import Mode, input_bytes, rate
+from hab_ray.prices import input_bytes
 from hab_ray.rows import Candidate, ChosenTest
+from hab_ray.stages.base import Stage
 from hab_ray.stages.generate import without_duplicates
 from hab_ray.stages.judge import JudgeStage, VerdictTask
 from hab_ray.stages.respond import PAPER_SETTINGS, RespondStage, response_id
@@ -36,55 +37,22 @@ from hab_ray.work import ROW_TYPES, Settled, Shard, StageName, Work, settle, tes
 NONE_TO_COME: Material[Any] = Material(())
 
 
-@dataclass
-class _Tally:
-    """Counts the calls of one shard."""
+@dataclass(frozen=True)
+class _Heard:
+    """A stage, and the calls it asked for."""
 
-    work: Work
-    shard: Shard
-    figures: Figures = field(default_factory=Figures)
-    dearest: int = 0
-    exact: bool = True
+    stage: Stage[Any, Any]
+    calls: dict[str, Call] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self._entry = self.work.model(self.shard).entry
-        self._online, self._batch = rate(self._entry, Mode.ONLINE), rate(self._entry, Mode.BATCH)
+    def requests(self, tasks: Iterable[Any]) -> Iterator[tuple[str, Call]]:
+        """See Stage."""
+        for row_id, call in self.stage.requests(tasks):
+            self.calls[call.key] = call
+            yield row_id, call
 
-    def add(self, count: int, call: Call, said: float, most_said: float) -> None:
-        """Count calls like this one, which say so many bytes on average, typically and at most."""
-        answer, most_answer = self._answers(call)
-        usage = Usage(input=round(count * said / BYTES_A_TOKEN), output=count * answer)
-        most_input, most_output = round(count * most_said), count * most_answer
-        self.dearest = max(self.dearest, self._online.bound(round(most_said), most_answer))
-        self.figures += Figures(
-            calls=count,
-            batchable=count if self._entry.batch else 0,
-            input=usage.input,
-            output=usage.output,
-            most_input=most_input,
-            most_output=most_output,
-            online=self._online.cost(usage),
-            most_online=self._online.bound(most_input, most_output),
-            batch=self._batch.cost(usage),
-            most_batch=self._batch.bound(most_input, most_output),
-        )
-
-    def _answers(self, call: Call) -> tuple[int, int]:
-        """The output tokens of a call, typically and at most."""
-        if not isinstance(call, ChatCall):
-            return 0, 0
-        generate, limit = self.work.sweep.generate, call.params.max_tokens
-        queries = generate.per_call if generate else 1
-        return answer_tokens(self.shard.stage, self._entry, limit, queries), self._entry.output_limit(limit)
-
-    def add_reused(self, count: int) -> None:
-        """Count calls that are in the store."""
-        self.figures += Figures(calls=count, reused=count)
-
-    def line(self) -> Line:
-        """What was counted."""
-        shard, model = self.shard, self.work.model(self.shard).name
-        return Line(shard.stage, shard.name, model, shard.dimension, self.exact, self.figures, self.dearest)
+    def parse(self, task: Any, outcome: Outcome) -> Any:
+        """See Stage."""
+        return self.stage.parse(task, outcome)
 
 
 @dataclass
@@ -97,6 +65,14 @@ class Counting:
 
     def lines(self) -> Iterator[Line]:
         """Every line of the plan, dimension by dimension, in the order of the method."""
+        drafts = list(self.drafts())
+        measured: defaultdict[Cell, Measured] = defaultdict(Measured)
+        for draft in drafts:
+            measured[draft.cell] += draft.measured
+        return (draft.line(measured[draft.cell]) for draft in drafts)
+
+    def drafts(self) -> Iterator[Draft]:
+        """What is found of every shard, in the same order."""
         for model in self.work.models:
             self.store.refresh(model)
         given = self.work.given_tests() if self.work.sweep.tests is not None else None
@@ -108,21 +84,23 @@ class Counting:
                 tests = Material(given[dimension])
             yield from self._answering(shards, tests)
 
-    def _making(self, dimension: str, shards: Mapping[StageName, Shard]) -> Generator[Line, None, Material[ChosenTest]]:
+    def _making(
+        self, dimension: str, shards: Mapping[StageName, Shard]
+    ) -> Generator[Draft, None, Material[ChosenTest]]:
         """The stages that make a dimension's tests, and what tests there will be."""
         assert self.work.sweep.generate is not None and self.work.sweep.select is not None
         rubric, generate = self.work.rubrics[dimension], shards[StageName.GENERATE]
-        line, settled = self._count(generate, self.work.tasks(generate))
-        yield line
+        draft, settled = self._count(generate, self.work.tasks(generate))
+        yield draft
         candidates = without_duplicates(settled.rows) if self.work.sweep.deduplicate == "exact" else settled.rows
         coming = coming_candidates(rubric, self.work.sweep.generate, len(settled.open))
         pool = Material(ValidateStage.tasks(candidates), coming.to_come, coming.typical, coming.longest)
         if isinstance(self.work.sweep.validation, Validate):
-            line, settled = self._count(shards[StageName.VALIDATE], pool.known, pool)
-            yield line
+            draft, settled = self._count(shards[StageName.VALIDATE], pool.known, pool)
+            yield draft
             pool = self._validated(pool, settled, self.work.sweep.validation)
-        line, _ = self._count(shards[StageName.SELECT], pool.known, pool)
-        yield line
+        draft, _ = self._count(shards[StageName.SELECT], pool.known, pool)
+        yield draft
         if self.work.run.has(tests_file(dimension)):
             return Material(self.work.tests(dimension))
         wanted = min(self.work.sweep.select.tests, pool.count)
@@ -133,17 +111,17 @@ class Counting:
             return Material((), min(settings.keep, pool.count), pool.typical, pool.longest)
         return Material(best(pool.known, settled.rows, settings, self.work.sweep.seed))
 
-    def _answering(self, shards: Sequence[Shard], tests: Material[ChosenTest]) -> Iterator[Line]:
+    def _answering(self, shards: Sequence[Shard], tests: Material[ChosenTest]) -> Iterator[Draft]:
         for shard in (s for s in shards if s.stage is StageName.RESPOND):
             stage = self.work.stage(shard)
             assert isinstance(stage, RespondStage)
             coming = Material((), tests.to_come * stage.samples, stage.tasks(tests.typical), stage.tasks(tests.longest))
-            line, settled = self._count(shard, stage.tasks(tests.known), coming)
-            yield line
+            draft, settled = self._count(shard, stage.tasks(tests.known), coming)
+            yield draft
             verdicts = self._verdicts(shard, tests, settled)
             for judge in (s for s in shards if s.stage is StageName.JUDGE and s.subject == shard.name):
-                line, _ = self._count(judge, verdicts.known, verdicts)
-                yield line
+                draft, _ = self._count(judge, verdicts.known, verdicts)
+                yield draft
 
     def _verdicts(self, responses: Shard, tests: Material[ChosenTest], settled: Settled) -> Material[VerdictTask]:
         """What is there to be judged of a subject's responses, given and to come."""
@@ -152,43 +130,51 @@ class Counting:
         still_open = {row_id for row_id, _ in settled.open}
         samples = range(self.work.sweep.samples)
         waiting = [t for t in tests.known for n in samples if response_id(t.id, n) in still_open]
+        given = [len(row.text.encode()) / BYTES_A_TOKEN for row in settled.rows]
+        answer = round(fmean(given)) if given else ANSWER_TOKENS[StageName.RESPOND]
         return Material(
             known=JudgeStage.tasks(tests.known, settled.rows),
             to_come=len(waiting) + tests.to_come * len(samples),
-            typical=verdicts_to_come(waiting or tests.typical, ANSWER_TOKENS[StageName.RESPOND]),
+            typical=verdicts_to_come(waiting or tests.typical, answer),
             longest=verdicts_to_come(waiting or tests.longest, most),
         )
 
-    def _count(self, shard: Shard, tasks: Sequence[Any], coming: Material[Any] = NONE_TO_COME) -> tuple[Line, Settled]:
-        """A shard's line, and how far the store has it."""
-        tally, stage = _Tally(self.work, shard), self.work.stage(shard)
+    def _count(self, shard: Shard, tasks: Sequence[Any], coming: Material[Any] = NONE_TO_COME) -> tuple[Draft, Settled]:
+        """What is found of a shard, and how far the store has it."""
+        draft, stage = Draft(self.work, shard), self.work.stage(shard)
         settled, found = self._settle(shard, tasks)
         seen = self._seen[self.work.model(shard).name]
-        tally.add_reused(len(found - seen))
-        seen |= found
-        for call in {call.key: call for _, call in settled.open}.values():
+        new = found.keys() - seen
+        draft.reused, draft.measured = len(new), sum((found[key] for key in new), Measured())
+        seen |= new
+        for row_id, call in settled.open:
             if call.key not in seen:
                 seen.add(call.key)
-                tally.add(1, call, input_bytes(call), input_bytes(call))
+                draft.open.append((row_id, call))
+                draft.add(1, call, input_bytes(call), input_bytes(call))
         if coming.to_come:
             typical, longest = ([call for _, call in stage.requests(some)] for some in (coming.typical, coming.longest))
-            tally.add(coming.to_come, typical[0], fmean(map(input_bytes, typical)), fmean(map(input_bytes, longest)))
-            tally.exact = False
-        return tally.line(), settled
+            draft.add(coming.to_come, typical[0], fmean(map(input_bytes, typical)), fmean(map(input_bytes, longest)))
+            draft.exact = False
+        return draft, settled
 
-    def _settle(self, shard: Shard, tasks: Sequence[Any]) -> tuple[Settled, set[str]]:
-        """The shard's rows and open calls, and the keys of its calls that need not be paid for."""
+    def _settle(self, shard: Shard, tasks: Sequence[Any]) -> tuple[Settled, dict[str, Measured]]:
+        """The shard's rows and open calls, and by key what those calls took that need not be paid for.
+
+        A shard that is complete tells nothing of what its calls took: its replies are not read again.
+        """
         stage, model, run = self.work.stage(shard), self.work.model(shard).name, self.work.run
         chosen = shard.stage is StageName.SELECT and run.has(shard.file)
         if chosen or (shard.stage is not StageName.SELECT and tasks and run.count(shard.file) == len(tasks)):
             row_type: type[Any] = ROW_TYPES[shard.stage]
             rows = [] if chosen else run.read(row_type, shard.file)
-            return Settled(rows, []), {call.key for _, call in stage.requests(tasks)}
-        found: set[str] = set()
+            return Settled(rows, []), {call.key: Measured() for _, call in stage.requests(tasks)}
+        heard = _Heard(stage)
+        found: dict[str, Measured] = {}
 
         def read(keys: Sequence[str]) -> Mapping[str, Outcome]:
             outcomes = self.store.read(model, keys)
-            found.update(outcomes)
+            found.update((key, Measured.of(heard.calls[key], outcome)) for key, outcome in outcomes.items())
             return outcomes
 
-        return settle(stage, tasks, read), found
+        return settle(heard, tasks, read), found

@@ -46,6 +46,8 @@ class Line:
     """One stage, model and dimension. `name` is the subject's or judge's, else the model's.
 
     `exact`: every call is known as it will be sent; else some are counted and their sizes are typical ones.
+    `measured` replies in the store tell how many tokens such calls take; `assumed`: none does, of any line of this
+    stage, name and dimension.
     `dearest` is the most that one of its open calls can cost online, in nano-dollars.
     """
 
@@ -54,17 +56,23 @@ class Line:
     model: str
     dimension: str
     exact: bool
+    assumed: bool
+    measured: int
     figures: Figures
     dearest: int
 
 
 @dataclass(frozen=True)
 class StageTime:
-    """How long a stage takes online, in seconds, at the catalogue's limits, and the model that takes longest."""
+    """How long a stage takes online, in seconds, at the catalogue's limits, and the model that takes longest.
+
+    `a_call` is the time one of its calls takes, where it was measured.
+    """
 
     stage: StageName
     slowest: str
     seconds: float
+    a_call: float | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +97,11 @@ class Plan:
     def exact(self) -> bool:
         """Whether every call is known as it will be sent."""
         return all(line.exact for line in self.lines)
+
+    @property
+    def assumed(self) -> tuple[tuple[StageName, str], ...]:
+        """The stages and names with calls to pay of which no reply tells how many tokens they take."""
+        return tuple(dict.fromkeys((line.stage, line.name) for line in self.lines if line.assumed))
 
     @property
     def seconds(self) -> float:

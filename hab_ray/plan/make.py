@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from hab_ray.catalog import Limits, ModelEntry, Purpose
 from hab_ray.plan.counting import Counting
@@ -13,34 +13,41 @@ from hab_ray.work import StageName, Work
 FIRST_TOKEN_S = 1.0
 TOKENS_A_SECOND = 60.0
 
+Latencies = Mapping[tuple[StageName, str], float]
 
-def make_plan(work: Work, store: Store) -> Plan:
+
+def make_plan(work: Work, store: Store, latencies: Latencies | None = None) -> Plan:
     """What a run of this sweep still has to do; nothing is written, and nothing asked of a vendor.
+
+    `latencies` are the seconds that a call of a stage to a model takes, where they were measured.
 
     Raises:
         ConfigError: a model has no price, or given tests do not fit.
     """
     lines = tuple(sorted(Counting(work, store).lines(), key=lambda line: list(StageName).index(line.stage)))
-    return Plan(lines, tuple(_times(work, lines)), _online_budget(work, lines), _batch_budget(work, lines))
+    times = tuple(_times(work, lines, latencies or {}))
+    return Plan(lines, times, _online_budget(work, lines), _batch_budget(work, lines))
 
 
-def _times(work: Work, lines: Sequence[Line]) -> Iterator[StageTime]:
+def _times(work: Work, lines: Sequence[Line], latencies: Latencies) -> Iterator[StageTime]:
     for stage in StageName:
         mine = Plan(tuple(line for line in lines if line.stage is stage), (), 0, 0)
         by_model = mine.grouped(lambda line: line.model)
-        seconds = {name: _seconds(work.models[name].entry, sums) for name, sums in by_model.items()}
+        taken = {name: latencies.get((stage, name)) for name in by_model}
+        seconds = {name: _seconds(work.models[name].entry, sums, taken[name]) for name, sums in by_model.items()}
         if seconds:
             slowest = max(seconds, key=lambda name: seconds[name])
-            yield StageTime(stage, slowest, seconds[slowest])
+            yield StageTime(stage, slowest, seconds[slowest], taken[slowest])
 
 
-def _seconds(entry: ModelEntry, sums: Figures) -> float:
+def _seconds(entry: ModelEntry, sums: Figures, latency: float | None) -> float:
     """How long a model's open calls take: whichever of its limits is reached first decides."""
     if not sums.to_pay:
         return 0.0
     limits = entry.limits or Limits()
     requests = sums.to_pay / (entry.list_size if entry.purpose is Purpose.EMBEDDING else 1)
-    a_call = FIRST_TOKEN_S + sums.output / sums.to_pay / TOKENS_A_SECOND
+    assumed = FIRST_TOKEN_S + sums.output / sums.to_pay / TOKENS_A_SECOND
+    a_call = assumed if latency is None else latency
     bounds = [max(a_call, requests * a_call / limits.concurrent)]
     if limits.requests_per_minute:
         bounds.append(60.0 * requests / limits.requests_per_minute)

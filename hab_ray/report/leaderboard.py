@@ -1,32 +1,61 @@
-"""The leaderboard on a terminal."""
+"""The leaderboard on a terminal: with every interval where there is room, else with the overall one only."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from rich import box
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from hab_ray.analysis.cells import PANEL
-from hab_ray.report.board import board
+from hab_ray.report.board import Board, board
 from hab_ray.report.visible import visible
 from hab_ray.rows import Score
 
-_WORD = 8
+_WORD, _SHORT_WORD = 8, 5
+_UNBOUNDED = 10_000
+_NARROW = "Each dimension's interval is in the report; a wider terminal shows it too."
 
 
-def leaderboard(scores: Sequence[Score]) -> Table:
-    """The panel's means (0..1) with half the width of their 95 % intervals; '-' where there is no mean."""
-    shown = board(scores, PANEL)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    table.add_column("subject", overflow="fold")
-    for title in ("overall", *map(_heading, shown.dimensions)):
-        table.add_column(title, justify="right")
-    for line in shown.lines:
-        cells = [score_text(score) for score in (line.overall, *line.by_dimension)]
-        table.add_row(Text(visible(line.subject)), *cells)
-    return table
+@dataclass(frozen=True)
+class Leaderboard:
+    """The panel's means (0..1) with half the width of their 95 % intervals; '-' where there is no mean.
+
+    No line is ever broken: in a narrow terminal the dimensions' intervals are left out, their titles are shorter,
+    and names that are still too long are cut.
+    """
+
+    shown: Board
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """What fits the terminal."""
+        whole = self._table(score_text, _WORD, gap=1)
+        wanted = Measurement.get(console, options.update(max_width=_UNBOUNDED), whole).maximum
+        if wanted <= options.max_width:
+            yield whole
+        else:
+            yield self._table(_mean_text, _SHORT_WORD, gap=0)
+            yield Text(_NARROW, style="dim")
+
+    def _table(self, in_dimension: Callable[[Score], str], word: int, gap: int) -> Table:
+        """The board with words of titles cut at `word` letters and `gap` spaces beside the one between columns."""
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, padding=(0, gap))
+        table.add_column("subject")  # the one column that gives way
+        for title in ("overall", *(_heading(dimension, word) for dimension in self.shown.dimensions)):
+            table.add_column(title, justify="right", no_wrap=True)
+        for line in self.shown.lines:
+            cells = [score_text(line.overall), *map(in_dimension, line.by_dimension)]
+            table.add_row(Text(visible(line.subject), no_wrap=True, overflow="ellipsis"), *cells)
+        return table
+
+
+def leaderboard(scores: Sequence[Score]) -> Leaderboard:
+    """The leaderboard of these scores, to be printed on a console."""
+    return Leaderboard(board(scores, PANEL))
 
 
 def score_text(score: Score) -> str:
@@ -39,7 +68,10 @@ def score_text(score: Score) -> str:
     return f"{score.mean:.2f} ±{half:.2f}".replace("±0.", "±.")
 
 
-def _heading(dimension: str) -> str:
+def _mean_text(score: Score) -> str:
+    return "-" if score.mean is None else f"{score.mean:.2f}"
+
+
+def _heading(dimension: str, word: int) -> str:
     """A dimension's id, a word a line, long words cut: as narrow as the scores below it."""
-    words = dimension.split("_")
-    return "\n".join(word if len(word) <= _WORD + 1 else f"{word[:_WORD]}." for word in words)
+    return "\n".join(part if len(part) <= word + 1 else f"{part[:word]}." for part in dimension.split("_"))

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import yaml
 
 from hab_ray.catalog import Strict
 from hab_ray.errors import ConfigError
-from hab_ray.resources import bundled
+from hab_ray.resources import bundled, read_yaml
 from hab_ray.rubric import Example
 
 
@@ -49,13 +48,13 @@ def load_prompts(folder: Path | None = None) -> Prompts:
     own = folder / "prompts.yaml" if folder else None
     source = own if own and own.is_file() else bundled("rubrics").joinpath("prompts.yaml")
     try:
-        given = yaml.safe_load(source.read_text(encoding="utf-8"))
+        given = read_yaml(source.read_text(encoding="utf-8"))
         if not isinstance(given, dict) or "validate" not in given:
             raise ValueError("it needs the keys version, generate, validate and judge")
         prompts = Prompts.model_validate({"validation": given.pop("validate"), **given})
         for template in (prompts.generate, prompts.validation, prompts.judge):
             _compiled(template.system + template.user)
-    except (yaml.YAMLError, ValueError, jinja2.TemplateSyntaxError) as error:
+    except (ValueError, jinja2.TemplateSyntaxError) as error:
         raise ConfigError(f"{source}: not a prompts file: {error}; compare with the built-in one") from None
     return prompts
 

@@ -49,14 +49,29 @@ def read_given_tests(path: Path, rubrics: Mapping[str, Rubric]) -> dict[str, lis
             raise ConfigError(f"{path}, row {number}: {what}") from None
         if given.dimension not in rubrics:
             continue
-        if given.context and rubrics[given.dimension].context is None:
-            raise ConfigError(f"{path}, row {number}: context: {given.dimension} has no such field; leave it out")
+        _check_context(given, rubrics[given.dimension], f"{path}, row {number}")
         test = _as_test(given, rubrics[given.dimension])
         if test.id in seen:
             raise ConfigError(f"{path}, row {number}: id {test.id!r} appears twice; ids must be unique")
         seen.add(test.id)
         tests[given.dimension].append(test)
     return dict(tests)
+
+
+def _check_context(given: GivenTest, rubric: Rubric, where: str) -> None:
+    """A test has the rubric's second field where there is one: the judge cannot do without.
+
+    Raises:
+        ConfigError: it is missing, or given where there is none.
+    """
+    field = rubric.context
+    if field is None:
+        if given.context:
+            raise ConfigError(f"{where}: context: {rubric.id} has no such field; leave it out")
+    elif not given.context.strip():
+        raise ConfigError(
+            f"{where}: context: is missing; add it, as judges of {rubric.id} are shown it ({field.label})"
+        )
 
 
 def _as_test(given: GivenTest, rubric: Rubric) -> ChosenTest:

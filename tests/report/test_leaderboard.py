@@ -11,6 +11,7 @@ from hab_ray.analysis.cells import OVERALL, PANEL
 from hab_ray.report.board import board
 from hab_ray.report.leaderboard import leaderboard, score_text
 from hab_ray.rows import Score
+from hab_ray.rubric import load_rubrics
 
 
 def score(
@@ -65,7 +66,31 @@ def test_titles_are_short_and_names_are_no_markup() -> None:
     assert "misinfor." in text
 
 
-def test_it_fits_eighty_columns() -> None:
-    six = [score("claude-opus-4-8", f"a_long_dimension_name_{i}", 0.5, 0.4, 0.6) for i in range(6)]
-    text = printed([*six, score("claude-opus-4-8", OVERALL, 0.5, 0.4, 0.6)], width=80)
-    assert text.count("0.50") == 7 and text.count("±.10") == 7
+LONG = "meta-llama/llama-4-maverick-instruct-17b"
+DIMENSIONS = load_rubrics()
+
+
+def whole_board(*subjects: str) -> list[Score]:
+    return [score(s, d, 0.5, 0.4, 0.6) for s in subjects for d in (*DIMENSIONS, OVERALL)]
+
+
+def test_eighty_columns_break_no_line_and_keep_names() -> None:
+    names = ["claude-sonnet-4-5-20250929", "gpt-4.1"]
+    lines = printed(whole_board(*names), width=80).splitlines()
+    assert all(len(line.rstrip()) <= 80 for line in lines)
+    for name in names:
+        (row,) = [line for line in lines if name in line]
+        assert row.count("0.50") == 7 and row.count("±.10") == 1
+    assert "interval" in lines[-1]
+
+
+def test_a_name_that_is_still_too_long_is_cut_in_its_own_line() -> None:
+    lines = printed(whole_board(LONG), width=80).splitlines()
+    (row,) = [line for line in lines if "0.50" in line]
+    assert LONG[:20] in row and "…" in row and row.count("0.50") == 7
+
+
+def test_a_wide_terminal_shows_every_interval_and_whole_names() -> None:
+    lines = printed(whole_board(LONG), width=160).splitlines()
+    (row,) = [line for line in lines if LONG in line]
+    assert row.count("0.50 ±.10") == 7 and not any("interval" in line for line in lines)

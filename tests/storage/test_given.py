@@ -92,6 +92,8 @@ def test_the_tests_of_a_run_can_be_given_to_another(tmp_path: Path, rubrics: dic
         ([{"dimension": PLAIN}], ["row 1", "prompt"]),
         ([record("a"), record() | {"prompt": None}], ["row 2", "prompt"]),
         ([record("a", context="not asked for")], ["row 1", f"context: {PLAIN} has no such field"]),
+        ([record("a"), {"dimension": WITH_CONTEXT, "prompt": "b"}], ["row 2", "context: is missing", WITH_CONTEXT]),
+        ([{"dimension": WITH_CONTEXT, "prompt": "b", "context": " "}], ["row 1", "context: is missing"]),
     ],
 )
 def test_a_row_that_is_no_test_is_named(

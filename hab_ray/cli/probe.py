@@ -1,0 +1,86 @@
+"""`hab plan --probe N`: spend a few calls of each cell to measure what the plan would guess."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import ExitStack
+from datetime import UTC, datetime
+
+from rich.console import Console
+
+from hab_ray.cli.agree import ask_to_spend
+from hab_ray.engine.purse import OwnPurse, Purse
+from hab_ray.errors import Exit
+from hab_ray.plan.make import Latencies
+from hab_ray.plan.probe import Probe, Probed, most
+from hab_ray.prices import NANO
+from hab_ray.rehearse import refuse_simulated
+from hab_ray.serving import Endpoints
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.lease import UNCLEAN_WAIT_S, LocalLease
+from hab_ray.storage.spending import keep_lost, spent_before
+from hab_ray.storage.store import Store
+from hab_ray.work import Work
+
+_REASONS_SHOWN = 5
+NOTHING: Latencies = {}
+
+
+def probe_sweep(work: Work, each: int, yes: bool, console: Console) -> tuple[Latencies, Exit]:
+    """Have `each` calls of every cell answered, as far as the store lacks them, after asking unless `yes`.
+
+    Raises:
+        ConfigError: nobody is there to be asked, or a rehearsal's folder is named.
+        Interrupted: the answer was no, or the user ended it.
+        StoreHeld: another driver has the store.
+    """
+    expense = most(work, Store(open_folder(work.sweep.store)), each)
+    if not expense.calls:
+        console.print(f"nothing to probe: the store has {each} replies of every cell that can be asked now")
+        return NOTHING, Exit.COMPLETE
+    console.print(
+        f"the probe sends at most {expense.calls:,} calls and costs at most ${expense.nanousd / NANO:.4f}; "
+        "the run finds them in the store and does not pay for them again",
+        soft_wrap=True,
+    )
+    if expense.nanousd and not yes:
+        ask_to_spend("a probe", console)
+    probed = _probe(work, each)
+    _tell(probed, console)
+    if probed.budget_reached:
+        return probed.latencies, Exit.BUDGET
+    return probed.latencies, Exit.UNANSWERED if probed.unanswered else Exit.COMPLETE
+
+
+def _probe(work: Work, each: int) -> Probed:
+    refuse_simulated(work.sweep)
+    lease = LocalLease.acquire(work.sweep.store, str(work.sweep.run_folder), datetime.now(UTC))
+    folder = open_folder(work.sweep.store)
+    try:
+        with ExitStack() as stack:
+            budget = None if work.sweep.budget_usd is None else round(work.sweep.budget_usd * NANO)
+            spent = 0 if budget is None else spent_before(folder, work.run_path, lease.epoch)
+            money = OwnPurse(Purse(budget, spent))
+            probe = Probe(work, lease.epoch, each, Endpoints(work, stack).url, money)
+            probed = asyncio.run(_until_asked_to_end(probe, 0.0 if lease.clean else UNCLEAN_WAIT_S))
+        if probed.lost_nanousd:
+            keep_lost(folder, lease.epoch, probed.lost_nanousd)
+        return probed
+    finally:
+        lease.release()
+
+
+async def _until_asked_to_end(probe: Probe, wait_s: float) -> Probed:
+    """Probe; Ctrl-C and SIGTERM let calls in flight end and be kept."""
+    loop, stopping = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, lambda: stopping.add(asyncio.create_task(probe.stop())))
+    await asyncio.sleep(wait_s)
+    return await probe.run()
+
+
+def _tell(probed: Probed, console: Console) -> None:
+    console.print(f"probed: {probed.calls:,} calls sent, ${probed.cost_nanousd / NANO:.4f} paid")
+    for reason in probed.unanswered[:_REASONS_SHOWN]:
+        console.print(f"  unanswered: {reason}", style="red", markup=False, soft_wrap=True)

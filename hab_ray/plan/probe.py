@@ -1,0 +1,196 @@
+"""A few calls of each cell, asked before the run, so that the plan can measure instead of guessing.
+
+A cell is a stage, a name and a dimension. Its first calls go through the ordinary engine into the ordinary store,
+so the run finds them paid for. Stage by stage, because the answers of one are what the next works on; a cell whose
+inputs are not there (nothing to judge, no tests yet) stays a guess.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import chain, zip_longest
+from pathlib import Path
+
+from hab_ray.calls import Call
+from hab_ray.catalog import ModelEntry, folder_name
+from hab_ray.engine.account import SoleUser
+from hab_ray.engine.jobs import Job, OpenKind, Tally
+from hab_ray.engine.limiter import Limiter
+from hab_ray.engine.online import OnlineEngine, Surroundings
+from hab_ray.engine.purse import Money
+from hab_ray.errors import Interrupted
+from hab_ray.plan.counting import Counting
+from hab_ray.plan.drafts import Cell, Draft, Measured
+from hab_ray.plan.figures import Line
+from hab_ray.plan.make import Latencies
+from hab_ray.providers import connect
+from hab_ray.providers.access import api_key
+from hab_ray.providers.base import Endpoint
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.lease import LeaseWatch
+from hab_ray.storage.store import Store, StoreWriter
+from hab_ray.work import StageName, Work, tests_file
+
+_MAKING = frozenset({StageName.GENERATE, StageName.VALIDATE, StageName.SELECT})
+
+
+@dataclass(frozen=True)
+class Expense:
+    """The most that a probe sends and costs, in nano-dollars."""
+
+    calls: int = 0
+    nanousd: int = 0
+
+
+def most(work: Work, store: Store, each: int) -> Expense:
+    """What probing costs at most, if `each` calls of every cell that can be reached are to be known."""
+    cells: dict[Cell, list[Line]] = defaultdict(list)
+    for line in Counting(work, store).lines():
+        if line.stage in _MAKING or work.sweep.tests is not None or work.run.has(tests_file(line.dimension)):
+            cells[line.stage, line.name, line.dimension].append(line)
+    calls = nanousd = 0
+    for lines in cells.values():
+        missing = max(0, each - sum(line.measured for line in lines))
+        asked = min(missing, sum(line.figures.to_pay for line in lines))
+        calls += asked
+        nanousd += asked * max(line.dearest for line in lines)
+    return Expense(calls, nanousd)
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What came of it: requests sent, money in nano-dollars, seconds a call by stage and model, and what did not go.
+
+    `lost_nanousd` is what calls may have cost that brought no answer; `unanswered` says why calls have none.
+    """
+
+    calls: int
+    cost_nanousd: int
+    lost_nanousd: int
+    latencies: Latencies
+    unanswered: tuple[str, ...]
+    budget_reached: bool
+
+
+@dataclass
+class Probe:
+    """Asks `each` calls of every cell, less what the store has answers to; for the holder of the lease of `epoch`."""
+
+    work: Work
+    epoch: int
+    each: int
+    url: Callable[[str], str]
+    money: Money
+    _engines: dict[str, OnlineEngine] = field(default_factory=dict)
+    _latencies: dict[tuple[StageName, str], float] = field(default_factory=dict)
+    _stopped: bool = False
+
+    async def run(self) -> Probed:
+        """Probe every stage in turn.
+
+        Raises:
+            HabError: spending had to end; what was answered by then is in the store.
+        """
+        async with AsyncExitStack() as stack:
+            for stage in StageName:
+                jobs = self._jobs(stage)
+                for provider in jobs.keys() - self._engines.keys():
+                    self._engines[provider] = await stack.enter_async_context(self._engine(provider, stack))
+                if self._stopped:
+                    raise Interrupted("stopped on request")
+                await self._complete(stage, jobs)
+        return self._probed()
+
+    async def stop(self) -> None:
+        """Send nothing more; what is in flight is waited for and kept."""
+        self._stopped = True
+        for engine in self._engines.values():
+            await engine.stop()
+
+    def _jobs(self, stage: StageName) -> dict[str, list[Job]]:
+        """What is to be asked at a stage, by provider."""
+        cells: dict[Cell, list[Draft]] = defaultdict(list)
+        for draft in Counting(self.work, self._store()).drafts():
+            if draft.shard.stage is stage:
+                cells[draft.cell].append(draft)
+        jobs: dict[str, list[Job]] = defaultdict(list)
+        for number, drafts in enumerate(cells.values()):
+            provider = self.work.model(drafts[0].shard).entry.provider
+            known = sum((draft.measured for draft in drafts), Measured()).calls
+            for row_id, call in _in_turn(drafts)[: max(0, self.each - known)]:
+                jobs[provider].append(Job(number, row_id, call))
+        return jobs
+
+    async def _complete(self, stage: StageName, jobs: dict[str, list[Job]]) -> None:
+        before = {provider: _times(self._engines[provider].tally) for provider in jobs}
+        running = (self._engines[provider].complete(_stream(some)) for provider, some in jobs.items())
+        for error in await asyncio.gather(*running, return_exceptions=True):
+            if error is not None:
+                raise error
+        for provider, (answered, waited) in before.items():
+            tally = self._engines[provider].tally
+            for model, count in (tally.answered - answered).items():
+                self._latencies[stage, model] = (tally.waited_s[model] - waited.get(model, 0.0)) / count
+
+    def _store(self) -> Store:
+        return Store(open_folder(self.work.sweep.store))
+
+    def _engine(self, provider: str, stack: AsyncExitStack) -> OnlineEngine:
+        models: dict[str, ModelEntry] = {
+            m.name: m.entry for m in self.work.models.values() if m.entry.provider == provider
+        }
+        entry = self.work.catalog.providers[provider]
+        folder, store = open_folder(Path(self.work.sweep.store).absolute()), self._store()
+        for model in models:
+            store.refresh(model)
+        key = api_key(provider, entry.key_env)
+        client = connect(Endpoint(provider, entry.kind, self.url(provider), key, entry.limits.timeout_s))
+        stack.push_async_callback(client.close)
+        limits = {name: model.limits or entry.limits for name, model in models.items()}
+        return OnlineEngine(
+            provider=client,
+            models=models,
+            writer=StoreWriter(folder, self.epoch, f"{folder_name(provider)}-{os.getpid()}"),
+            known=set().union(*(store.keys(model) for model in models)),
+            world=Surroundings(
+                clock=time.monotonic,
+                today=lambda: datetime.now(UTC),
+                guard=LeaseWatch(folder, self.epoch, time.monotonic).check,
+                permits=SoleUser(Limiter(limits, entry.limits.patience_s), time.monotonic),
+                money=self.money,
+            ),
+        )
+
+    def _probed(self) -> Probed:
+        tallies = {provider: engine.tell() for provider, engine in self._engines.items()}
+        reasons = (f"{provider}: {row.reason}" for provider, tally in tallies.items() for row in tally.open)
+        return Probed(
+            calls=sum(tally.calls for tally in tallies.values()),
+            cost_nanousd=sum(tally.cost_nanousd for tally in tallies.values()),
+            lost_nanousd=sum(tally.lost_nanousd for tally in tallies.values()),
+            latencies=self._latencies,
+            unanswered=tuple(dict.fromkeys(reasons)),
+            budget_reached=any(row.kind is OpenKind.BUDGET for tally in tallies.values() for row in tally.open),
+        )
+
+
+def _in_turn(drafts: Sequence[Draft]) -> list[tuple[str, Call]]:
+    """The open calls of some shards, the first of each, then the second of each, ..."""
+    rounds = zip_longest(*(draft.open for draft in drafts))
+    return [asked for asked in chain.from_iterable(rounds) if asked is not None]
+
+
+def _times(tally: Tally) -> tuple[Counter[str], dict[str, float]]:
+    return Counter(tally.answered), dict(tally.waited_s)
+
+
+async def _stream(jobs: Iterable[Job]) -> AsyncIterator[Job]:
+    for job in jobs:
+        yield job
