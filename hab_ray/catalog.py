@@ -17,11 +17,11 @@ from hashlib import sha256
 from importlib import resources
 from typing import Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_serializer
 
 from hab_ray.calls import Params
 from hab_ray.errors import ConfigError
+from hab_ray.resources import read_yaml
 
 _PLAIN_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}$")
 
@@ -67,11 +67,13 @@ class Limits(Strict):
     """What an account may send. None = no limit known; the vendor's headers and 429s teach the rest.
 
     `concurrent` bounds the calls in flight; `patience_s` is how long an unreachable endpoint is waited for
-    before it is given up for this run.
+    before it is given up for this run. `enqueued_tokens` is what a model's batches may hold together that the
+    vendor has not answered yet.
     """
 
     requests_per_minute: int | None = Field(default=None, gt=0)
     tokens_per_minute: int | None = Field(default=None, gt=0)
+    enqueued_tokens: int | None = Field(default=None, gt=0)
     concurrent: int = Field(default=256, gt=0)
     patience_s: float = Field(default=600.0, gt=0)
     timeout_s: float = Field(default=600.0, gt=0)
@@ -99,6 +101,22 @@ class BatchTerms(Strict):
 
     discount: float = Field(ge=0, le=1)
     price: UsdPrice | None = None
+
+
+class BatchHabits(Strict):
+    """How batches are made and watched at an account. Seconds, and the most that one batch holds.
+
+    A batch is asked after every `poll_s` while young and every `longest_poll_s` while old. After a create request
+    without a clear answer the vendor's list must lack the batch for `in_doubt_s` before it is sent once more. A batch
+    that has not ended after `longest_s` is cancelled, and its open rows go into another.
+    """
+
+    rows: int = Field(default=50_000, gt=0)
+    megabytes: float = Field(default=32.0, gt=0, le=64)
+    poll_s: float = Field(default=15.0, gt=0)
+    longest_poll_s: float = Field(default=300.0, gt=0)
+    in_doubt_s: float = Field(default=600.0, ge=0)
+    longest_s: float = Field(default=108_000.0, gt=0)
 
 
 class Lifecycle(Strict):
@@ -163,8 +181,14 @@ class ProviderEntry(Strict):
     limits: Limits = Limits()
     price: UsdPrice | None = None
     batch: BatchTerms | None = None
+    batches: BatchHabits = BatchHabits()
     priced_as: str | None = None
     models: Mapping[str, Capabilities] = {}
+
+    @field_serializer("models")
+    def _as_given(self, models: Mapping[str, Capabilities]) -> dict[str, Any]:
+        """Only what was given: the rest is the catalogue's, and must be that again when a record is read."""
+        return {wire: said.model_dump(mode="json", exclude_unset=True) for wire, said in models.items()}
 
 
 class Catalog(Strict):
@@ -232,7 +256,7 @@ def _listed(names: Mapping[str, Any]) -> str:
 def load_catalog() -> Catalog:
     """The catalogue that ships with this version, read once."""
     text = resources.files("hab_ray").joinpath("catalog.yaml").read_text(encoding="utf-8")
-    return Catalog.model_validate(yaml.safe_load(text))
+    return Catalog.model_validate(read_yaml(text))
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
@@ -29,8 +29,11 @@ from hab_ray.catalog import (
     load_catalog,
 )
 from hab_ray.errors import ConfigError
+from hab_ray.resources import BadYaml, read_yaml
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
+ModeName = Literal["auto", "online", "batch"]
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 class ParamOverrides(Strict):
@@ -55,6 +58,7 @@ class Generate(Strict):
     """How candidates are written (paper: GPT-4.1, temperature 1.4, top-p 0.95, 1,500 tokens, 3 a call)."""
 
     model: Name
+    mode: ModeName | None = None
     candidates: int = Field(gt=0)
     per_call: int = Field(default=3, gt=0, le=20)
     seeds_shown: int = Field(default=3, gt=0)
@@ -67,6 +71,7 @@ class Validate(Strict):
     """How candidates are scored (paper: GPT-4.1, temperature 0, best 2,000 kept); below `floor` none is kept."""
 
     model: Name
+    mode: ModeName | None = None
     keep: int = Field(gt=0)
     floor: int = Field(default=0, ge=0, le=1000)
     max_tokens: int = Field(default=1000, gt=0)
@@ -76,6 +81,7 @@ class Select(Strict):
     """How diverse tests are picked (paper: 50 components, 500 clusters, random state 42)."""
 
     embedding: Name
+    mode: ModeName | None = None
     tests: int = Field(gt=0)
     components: int = Field(default=50, gt=0)
     seed: int = Field(default=42, ge=0)
@@ -86,6 +92,7 @@ class Subject(Strict):
 
     model: Name
     name: Name
+    mode: ModeName | None = None
     system: str = ""
     params: ParamOverrides = ParamOverrides()
 
@@ -100,6 +107,7 @@ class Judge(Strict):
 
     model: Name
     name: Name
+    mode: ModeName | None = None
     params: ParamOverrides = ParamOverrides()
 
     @model_validator(mode="before")
@@ -125,7 +133,11 @@ Deduplicate = Annotated[Literal["exact", "off"], BeforeValidator(_off)]
 
 
 class Sweep(Strict):
-    """A sweep file. `tests` names a file of tests, or `seeds`: the rubrics' own seed queries are asked."""
+    """A sweep file. `tests` names a file of tests, or `seeds`: the rubrics' own seed queries are asked.
+
+    `mode` holds for stages and models that name none. `deadline`, such as 90m, 6h or 2d,
+    counts from the run's first start.
+    """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
     run: Path | None = None
@@ -134,7 +146,8 @@ class Sweep(Strict):
     dimensions: Annotated[tuple[str, ...], Field(min_length=1)] | Literal["all"] = "all"
     rubrics: Path | None = None
     budget_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    mode: Literal["auto", "online"] = "auto"
+    deadline: Annotated[str, Field(pattern=r"^\d+(\.\d+)?[mhd]$")] | None = None
+    mode: ModeName = "auto"
     generate: Generate | None = None
     validation: Validation | None = Field(default=None, alias="validate")
     select: Select | None = None
@@ -153,6 +166,13 @@ class Sweep(Strict):
         return self.run if self.run is not None else Path("runs") / self.name
 
     @property
+    def time_limit(self) -> timedelta | None:
+        """The deadline as a span of time."""
+        if self.deadline is None:
+            return None
+        return timedelta(**{_UNITS[self.deadline[-1]]: float(self.deadline[:-1])})
+
+    @property
     def catalog(self) -> Catalog:
         """The shipped catalogue with this sweep's own providers."""
         return load_catalog().extended(self.providers)
@@ -160,6 +180,15 @@ class Sweep(Strict):
     def model_names(self) -> list[str]:
         """Every model the sweep calls, each once, in the order of the stages."""
         return list(dict.fromkeys(name for _, name in self.models_by_key()))
+
+    def modes_by_key(self) -> Iterator[tuple[str, str, ModeName]]:
+        """Where in the file a model is named, its name, and how its calls are to be sent."""
+        own = {f"subjects.{i}.model": s.mode for i, s in enumerate(self.subjects)}
+        own |= {f"judges.{i}.model": j.mode for i, j in enumerate(self.judges)}
+        sections = {"generate.model": self.generate, "validate.model": self.validation, "select.embedding": self.select}
+        own |= {key: part.mode for key, part in sections.items() if isinstance(part, Generate | Validate | Select)}
+        for key, name in self.models_by_key():
+            yield key, name, own[key] or self.mode
 
     def models_by_key(self) -> Iterator[tuple[str, str]]:
         """Where in the file a model is named, and its name, in the order of the stages."""
@@ -177,7 +206,8 @@ class Sweep(Strict):
     def on_local_weights(self, weights: Path) -> Sweep:
         """The same sweep with every chat model that `hab` serves itself replaced by a .gguf file.
 
-        It gets a run folder of its own, because its subjects are others.
+        It gets a run folder of its own, because its subjects are others. A subject or judge that was called after
+        its model is called after the file; where there are several such, each keeps its old name behind the new.
         """
         catalog = self.catalog
 
@@ -185,8 +215,15 @@ class Sweep(Strict):
             provider = catalog.find(name).provider
             return f"{provider}/{weights}" if catalog.providers[provider].serve else name
 
-        def changed(entry: Generate | Validate | Subject | Judge) -> Any:
+        def changed(entry: Generate | Validate) -> Any:
             return entry.model_copy(update={"model": other(entry.model)})
+
+        def renamed(entries: tuple[Any, ...]) -> tuple[Any, ...]:
+            bare = {entry.name for entry in entries if entry.name == entry.model != other(entry.model)}
+            names = {old: weights.stem if len(bare) == 1 else f"{weights.stem} for {old}" for old in bare}
+            return tuple(
+                e.model_copy(update={"model": other(e.model), "name": names.get(e.name, e.name)}) for e in entries
+            )
 
         name = folder_name(f"{self.name}-{weights.stem}".lower())
         return self.model_copy(
@@ -195,8 +232,8 @@ class Sweep(Strict):
                 "run": self.run_folder.with_name(name),
                 "generate": changed(self.generate) if self.generate else None,
                 "validation": changed(self.validation) if isinstance(self.validation, Validate) else self.validation,
-                "subjects": tuple(map(changed, self.subjects)),
-                "judges": tuple(map(changed, self.judges)),
+                "subjects": renamed(self.subjects),
+                "judges": renamed(self.judges),
             }
         )
 
@@ -208,12 +245,12 @@ def load_sweep(path: Path, changes: Mapping[str, Any] | None = None) -> Sweep:
         ConfigError: with one line for each problem.
     """
     try:
-        given = yaml.safe_load(path.read_text(encoding="utf-8"))
+        given = read_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"{path}: there is no such sweep file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
-    except yaml.YAMLError as error:
+    except BadYaml as error:
         raise ConfigError(f"{path}: not valid YAML: {error}") from None
     if not isinstance(given, dict):
         raise ConfigError(f"{path}: a sweep file is a mapping of keys; see jobs/demo.yaml")
@@ -283,7 +320,7 @@ def _problems(sweep: Sweep) -> Iterable[str]:
     if "panel" in {j.name for j in sweep.judges}:
         yield "judges: the name 'panel' stands for all judges together; give this judge another `name:`"
     catalog = sweep.catalog
-    for key, name in sweep.models_by_key():
+    for key, name, mode in sweep.modes_by_key():
         try:
             entry = catalog.find(name)
         except ConfigError as error:
@@ -292,6 +329,11 @@ def _problems(sweep: Sweep) -> Iterable[str]:
         wanted = Purpose.EMBEDDING if key.startswith("select") else Purpose.CHAT
         if entry.purpose is not wanted:
             yield f"{key}: {name} is for {entry.purpose}, and this needs a model for {wanted}; name another"
+        if mode == "batch" and entry.batch is None:
+            yield (
+                f"{key}: {name} has no batch API that hab can use, and `mode: batch` holds for it; "
+                "give it `mode: online` of its own, or the sweep `mode: auto`"
+            )
     if sweep.rubrics is not None and not sweep.rubrics.is_dir():
         yield f"rubrics: there is no folder {sweep.rubrics}; name one that holds <dimension>.yaml files"
     if isinstance(sweep.tests, Path) and not sweep.tests.is_file():

@@ -23,9 +23,10 @@ from enum import IntEnum, StrEnum
 
 
 class Exit(IntEnum):
-    """Exit statuses of the command `hab`."""
+    """Exit statuses of the command `hab`. 1: a rehearsal ended, and its scores or bills are not what they must be."""
 
     COMPLETE = 0
+    NOT_RECOVERED = 1
     CONFIGURATION = 2
     PENDING = 3
     BUDGET = 4

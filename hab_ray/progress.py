@@ -22,6 +22,19 @@ class StageProgress:
 
 
 @dataclass(frozen=True)
+class BatchProgress:
+    """A batch at a vendor. `since` is when it was made; `nanousd` what is set aside for it."""
+
+    name: str
+    id: str | None
+    model: str
+    rows: int
+    nanousd: int
+    since: str
+    state: str
+
+
+@dataclass(frozen=True)
 class Money:
     """A run's money in nano-dollars. `spent` by all its processes so far, calls whose bill is not known at the most
     that they can have cost; `reserved` for calls in flight.
@@ -47,6 +60,7 @@ class Progress:
     cost_nanousd: int
     notes: tuple[str, ...]
     money: Money | None = None
+    batches: tuple[BatchProgress, ...] = ()
 
     def to_json(self) -> bytes:
         """As log/progress.json holds it."""
@@ -64,7 +78,10 @@ class Unanswered:
 
 @dataclass(frozen=True)
 class RunEnd:
-    """How a run ended. `stops` says what was stopped and why, by provider or provider and model."""
+    """How a run ended. `stops` says what was stopped and why, by provider or provider and model.
+
+    `batches` are those that are still at the vendors.
+    """
 
     exit: Exit
     unanswered: tuple[Unanswered, ...]
@@ -73,3 +90,4 @@ class RunEnd:
     calls: int
     cost_nanousd: int
     money: Money | None = None
+    batches: tuple[BatchProgress, ...] = ()

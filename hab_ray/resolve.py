@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import date, datetime
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,7 +17,7 @@ import yaml
 from pydantic import ValidationError
 
 from hab_ray.catalog import Model, ModelEntry, Purpose, Strict
-from hab_ray.config import Sweep
+from hab_ray.config import Generate, Judge, Select, Subject, Sweep, Validate
 from hab_ray.errors import ConfigError
 from hab_ray.local import LocalError, default_cache, embedding_weights, pull, sha256_of
 from hab_ray.prices import priced
@@ -32,13 +32,18 @@ _OF_THE_TESTS = ("seed", "generate", "validation", "select", "tests", "deduplica
 
 
 class Record(Strict):
-    """A run's sweep.yaml: the sweep as resolved and all that its results depend on."""
+    """A run's sweep.yaml: the sweep as resolved and all that its results depend on.
+
+    `started` is the first start, `priced_on` the day whose prices the latest one plans, reserves and pays by: a
+    vendor charges what it charges when a call is made, and what was paid before stands in the replies.
+    """
 
     sweep: Sweep
     as_of: dict[str, str | None]
     hashes: dict[str, str]
     versions: Mapping[str, str]
     started: datetime
+    priced_on: date | None = None
 
 
 def resolve(sweep: Sweep, now: datetime) -> Work:
@@ -124,7 +129,16 @@ def hashes(work: Work) -> dict[str, str]:
 
 def _entry_hashes(work: Work) -> dict[str, str]:
     entries = [("subjects", s) for s in work.sweep.subjects] + [("judges", j) for j in work.sweep.judges]
-    return {f"{key}: {entry.name}": sha256(entry.model_dump_json().encode()).hexdigest() for key, entry in entries}
+    return {f"{key}: {entry.name}": _digest(entry) for key, entry in entries}
+
+
+def _digest(entry: Subject | Judge) -> str:
+    return sha256(entry.model_dump_json(exclude={"mode"}).encode()).hexdigest()
+
+
+def _without_mode(part: object) -> object:
+    """A section without its mode: how calls are sent changes nothing that is compared."""
+    return part.model_copy(update={"mode": None}) if isinstance(part, Generate | Validate | Select) else part
 
 
 def _prices_sha256(work: Work) -> str:
@@ -155,6 +169,7 @@ def write_record(work: Work, now: datetime) -> None:
         hashes=(earlier.hashes if earlier else {}) | hashes(work) | _entry_hashes(work),
         versions=_versions(),
         started=earlier.started if earlier else now,
+        priced_on=now.date(),
     )
     text = yaml.safe_dump(record.model_dump(mode="json", by_alias=True), sort_keys=False, allow_unicode=True)
     RunFolder(work.run_path).folder.put(SWEEP, text.encode())
@@ -202,7 +217,7 @@ def _must_fit(work: Work, earlier: Record) -> None:
 def _changes(work: Work, earlier: Record) -> Iterator[str]:
     before = earlier.sweep
     for key in _OF_THE_TESTS:
-        if getattr(work.sweep, key) != getattr(before, key):
+        if _without_mode(getattr(work.sweep, key)) != _without_mode(getattr(before, key)):
             yield f"{'validate' if key == 'validation' else key}: differs"
     for name, digest in _entry_hashes(work).items():
         if earlier.hashes.get(name, digest) != digest:

@@ -17,7 +17,7 @@ from typing import Any
 
 from hab_ray.calls import Call, Outcome
 from hab_ray.catalog import Catalog, Model, folder_name
-from hab_ray.config import Judge, Subject, Sweep, Validate
+from hab_ray.config import Generate, Judge, ModeName, Select, Subject, Sweep, Validate
 from hab_ray.errors import ConfigError
 from hab_ray.rows import Candidate, ChosenTest, Embedded, Response, Row, Validation, Verdict
 from hab_ray.rubric import Rubric
@@ -169,6 +169,23 @@ class Work:
                 return self.models[self.judge(shard.name).model]
             case _:
                 return self.models[shard.name]
+
+    def mode(self, shard: Shard) -> ModeName:
+        """How the sweep wants a shard's calls sent."""
+        sweep = self.sweep
+        own: Generate | Validate | Select | Subject | Judge | None
+        match shard.stage:
+            case StageName.GENERATE:
+                own = sweep.generate
+            case StageName.VALIDATE:
+                own = sweep.validation if isinstance(sweep.validation, Validate) else None
+            case StageName.SELECT:
+                own = sweep.select
+            case StageName.RESPOND:
+                own = self.subject(shard.name)
+            case StageName.JUDGE:
+                own = self.judge(shard.name)
+        return (own.mode if own else None) or sweep.mode
 
     def stage(self, shard: Shard) -> Stage[Any, Any]:
         """The stage that makes a shard's rows."""

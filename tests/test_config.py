@@ -246,9 +246,10 @@ def test_a_sweep_on_other_weights_replaces_what_hab_serves_and_nothing_else(load
     other = sweep.on_local_weights(Path("/data/Qwen 3.gguf"))
     assert other.model_names() == ["local//data/Qwen 3.gguf", "wordllama", "lab/a"]
     assert [(s.name, s.model) for s in other.subjects] == [
-        ("smollm2-135m", "local//data/Qwen 3.gguf"),
+        ("Qwen 3", "local//data/Qwen 3.gguf"),
         ("lab/a", "lab/a"),
     ]
+    assert [(j.name, j.model) for j in other.judges] == [("Qwen 3", "local//data/Qwen 3.gguf")]
     assert other.run_folder.parent == Path("runs")
     assert other.run_folder != sweep.run_folder
     assert other.run_folder.name == other.name
@@ -257,6 +258,30 @@ def test_a_sweep_on_other_weights_replaces_what_hab_serves_and_nothing_else(load
     third = sweep.on_local_weights(Path("/data/other.gguf"))
     assert third.run_folder != other.run_folder
     assert Sweep.model_validate(other.model_dump(mode="json", by_alias=True)) == other
+
+
+def test_names_that_were_given_stay_on_other_weights_and_none_is_doubled(load: Load) -> None:
+    named = {"model": "smollm2-135m", "name": "small", "system": "Be kind."}
+    sweep = load(subjects=["smollm2-135m", named, "local/tiny", "lab/a"], judges=["lab/j"])
+    other = sweep.on_local_weights(Path("x.gguf"))
+    assert [s.name for s in other.subjects] == ["x for smollm2-135m", "small", "x for local/tiny", "lab/a"]
+    assert len({s.model for s in other.subjects[:3]}) == 1
+    assert [j.name for j in other.judges] == ["lab/j"]
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "line"),
+    [
+        ("name: demo\nseed: 1\nsubjects: [lab/a]\nseed: 2\n", "seed", 4),
+        ("providers:\n  lab: {kind: openai}\n  lab: {kind: google}\n", "lab", 3),
+    ],
+)
+def test_a_key_that_stands_twice_is_named_with_its_line(text: str, key: str, line: int, path: Path) -> None:
+    path.write_text(text)
+    with pytest.raises(ConfigError) as told:
+        load_sweep(path)
+    assert str(told.value).startswith(f"{path}: not valid YAML: line {line}, column ")
+    assert f"the key {key!r} stands twice" in str(told.value)
 
 
 def test_a_sweep_on_other_weights_needs_no_validation(load: Load) -> None:

@@ -30,6 +30,7 @@ HERE = {
     "hab rubric check my_rubrics",
     "hab local pull smollm2-135m-instruct",
     "hab plan jobs/frontier.yaml",
+    "hab plan jobs/frontier.yaml --probe 3",
     "hab rehearse jobs/small.yaml",
     "hab simulate",
     "hab run jobs/quick.yaml --subject MODEL --judge MODEL",
@@ -83,6 +84,8 @@ def test_the_commands_that_look_and_fetch(desk: Desk) -> None:
     plan = desk.hab("plan", demo, "--model", weights)
     assert plan.returncode == 0 and "calls to pay" in plan.stdout
     assert "GEMINI_API_KEY is not set" in desk.hab("plan", "jobs/frontier.yaml").stdout
+    probe = desk.hab("plan", "jobs/frontier.yaml", "--probe", 3)
+    assert probe.returncode == 2 and "GEMINI_API_KEY is not set" in probe.stdout
 
 
 def test_a_sweep_that_costs_money_asks_before_it_spends(desk: Desk, vendor: Callable[..., Vendor]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from hab_ray.catalog import Thinking, UsdPrice
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.resolve import hashes, load_work, read_record, resolve, write_record
@@ -86,7 +87,7 @@ def test_a_run_is_recorded_with_what_it_depends_on(started: Work) -> None:
     record = read_record(started.run_path)
     assert record
     assert record.sweep == started.sweep
-    assert record.started == NOW
+    assert (record.started, record.priced_on) == (NOW, NOW.date())
     assert record.hashes[f"rubric {DIMENSION}"] == started.rubrics[DIMENSION].sha256
     assert {"prompts", "themes", "catalogue", "prices"} <= set(record.hashes)
     assert all(len(digest) == 64 for digest in record.hashes.values())
@@ -121,7 +122,19 @@ def test_the_same_sweep_fits_its_run_again(resolved: Resolve, started: Work) -> 
     assert again.models == started.models
     write_record(again, LATER)
     record = read_record(again.run_path)
-    assert record and record.started == NOW
+    assert record and (record.started, record.priced_on) == (NOW, LATER.date())
+
+
+def test_what_a_sweep_leaves_to_the_catalogue_is_the_catalogues_again_in_the_record(resolved: Resolve) -> None:
+    """A record that named every capability would put the general defaults in place of what the catalogue says."""
+    openai = {**provider(), "priced_as": "openai", "models": {"o3-2025-04-16": {"price": {"input": 5, "output": 6}}}}
+    work = resolved(providers={"openai": openai}, subjects=["o3-2025-04-16"], judges=["o3-2025-04-16"])
+    entry = work.models["o3-2025-04-16"].entry
+    assert (entry.thinking, entry.price) == (Thinking.ALWAYS, UsdPrice(input=5, output=6))
+    write_record(work, NOW)
+    assert load_work(work.run_path, NOW).models == work.models
+    written = yaml.safe_load((work.run_path / SWEEP).read_text())
+    assert set(written["sweep"]["providers"]["openai"]["models"]["o3-2025-04-16"]) == {"price"}
 
 
 def test_a_moving_alias_stays_at_the_month_of_the_runs_start(resolved: Resolve, started: Work, tmp_path: Path) -> None:

@@ -30,7 +30,9 @@ app = typer.Typer(
 )
 rubric_app = typer.Typer(help="The rubrics that define the dimensions.", no_args_is_help=True)
 local_app = typer.Typer(help="Open-weight models served on this machine.", no_args_is_help=True)
+batches_app = typer.Typer(help="What a run has at the vendors' batch APIs.", no_args_is_help=True)
 app.add_typer(rubric_app, name="rubric")
+app.add_typer(batches_app, name="batches")
 app.add_typer(local_app, name="local")
 
 console = Console(highlight=False)
@@ -55,6 +57,7 @@ def ends_with_status(command: Callable[P, Exit]) -> Callable[P, None]:
 
 
 RunFolderArgument = Annotated[Path, typer.Argument(help="The run's folder, e.g. runs/demo.")]
+BatchArgument = Annotated[str, typer.Argument(help="A batch's name as `list` shows it, or the vendor's id.")]
 
 
 SweepArgument = Annotated[Path, typer.Argument(help="The sweep file, e.g. jobs/demo.yaml.")]
@@ -101,17 +104,20 @@ def run_command(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Send calls again that failed permanently.")
     ] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Send all that goes by batch, then end; run again to collect.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show Ray's own messages too.")] = False,
 ) -> Exit:
     """Run a sweep as far as it goes; the same command again goes on where it ended.
 
-    Exit status: 0 complete, 2 configuration, 4 budget reached, 5 rows unanswered because of failures, 6 store
-    held by another driver, 130 interrupted.
+    Exit status: 0 complete, 2 configuration, 3 batches are still at the vendors, 4 budget reached, 5 rows
+    unanswered because of failures, 6 store held by another driver, 130 interrupted.
     """
     from hab_ray.cli.run import RunOptions, run_sweep
 
     choices = _choices(model, run, store, subject, judge, available_only)
-    return run_sweep(sweep, choices, RunOptions(yes, retry_failed, verbose), console)
+    return run_sweep(sweep, choices, RunOptions(yes, retry_failed, detach, verbose), console)
 
 
 @app.command("plan")
@@ -126,12 +132,19 @@ def plan_command(
     available_only: AvailableOption = False,
     by_dimension: Annotated[bool, typer.Option("--by-dimension", help="A line for each dimension too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The whole plan as JSON.")] = False,
+    probe: Annotated[
+        int, typer.Option(min=0, help="Send so many calls a stage, model and dimension first, to measure tokens.")
+    ] = 0,
+    yes: Annotated[bool, typer.Option("--yes", help="Spend what the probe costs without asking.")] = False,
 ) -> Exit:
-    """Show what a sweep asks, costs and takes, and what stands in its way; nothing is sent."""
+    """Show what a sweep asks, costs and takes, and what stands in its way; nothing is sent but what --probe asks for.
+
+    What a probe pays for is in the store: the run does not pay for it again.
+    """
     from hab_ray.cli.plan import PlanOptions, show_plan
 
     choices = _choices(model, run, store, subject, judge, available_only)
-    return show_plan(sweep, choices, PlanOptions(by_dimension=by_dimension, as_json=as_json), console)
+    return show_plan(sweep, choices, PlanOptions(by_dimension, as_json, probe, yes), console)
 
 
 @app.command("rehearse")
@@ -141,8 +154,11 @@ def rehearse_command(
     run: Annotated[Path | None, typer.Option(help="The rehearsal's folder, instead of runs/rehearsal-<run>.")] = None,
     store: Annotated[Path | None, typer.Option(help="The rehearsal's store, instead of one in its folder.")] = None,
     seed: Annotated[int, typer.Option(help="What the simulator's answers and the planted truth are drawn from.")] = 0,
-    faults: Annotated[Path | None, typer.Option(help="A YAML file: a list of faults, e.g. 429s and resets.")] = None,
+    faults: Annotated[
+        Path | None, typer.Option(help="A YAML file of what goes wrong, e.g. benchmarks/nightmare.yaml.")
+    ] = None,
     latency: Annotated[float, typer.Option(min=0, help="The mean time of a reply in seconds; 0 = at once.")] = 0.0,
+    turnaround: Annotated[float, typer.Option(min=0, help="The time of a batch in seconds.")] = 2.0,
     judge_error: Annotated[
         float, typer.Option(min=0, max=1, help="The share of verdicts with one letter wrong: the check must fail.")
     ] = 0.0,
@@ -150,11 +166,12 @@ def rehearse_command(
 ) -> Exit:
     """Run a sweep against the simulator: no key, nothing paid; did the planted truth come back exactly?
 
-    Exit status: 0 only if every mean was recovered exactly and our books agree with the simulator's meter.
+    Exit status: 0 only if every mean was recovered exactly and our books agree with the simulator's meter, 1 if the
+    sweep ended and they do not; else as `hab run`.
     """
     from hab_ray.cli.rehearse import RehearseOptions, rehearse_sweep
 
-    options = RehearseOptions(run, store, seed, faults, latency, judge_error, verbose)
+    options = RehearseOptions(run, store, seed, faults, latency, turnaround, judge_error, verbose)
     return rehearse_sweep(sweep, options, console)
 
 
@@ -189,6 +206,36 @@ def report_command(run: RunFolderArgument) -> Exit:
 
     show_results(open_run(run), console)
     return Exit.COMPLETE
+
+
+@batches_app.command("list")
+@ends_with_status
+def batches_list_command(run: RunFolderArgument) -> Exit:
+    """Show a run's batches: where each stands, how old it is, its rows and dollars."""
+    from hab_ray.cli.batches import list_batches
+
+    return list_batches(run, console)
+
+
+@batches_app.command("show")
+@ends_with_status
+def batches_show_command(run: RunFolderArgument, batch: BatchArgument) -> Exit:
+    """Show what has happened to one batch."""
+    from hab_ray.cli.batches import show_batch
+
+    return show_batch(run, batch, console)
+
+
+@batches_app.command("cancel")
+@ends_with_status
+def batches_cancel_command(
+    run: RunFolderArgument,
+    batch: Annotated[list[str] | None, typer.Argument(help="Names as `list` shows them; none = all open ones.")] = None,
+) -> Exit:
+    """Ask the vendors to end batches; what is done by then is paid for, and `hab run` collects it."""
+    from hab_ray.cli.batches import cancel_batches
+
+    return cancel_batches(run, batch or [], console)
 
 
 @rubric_app.command("check")

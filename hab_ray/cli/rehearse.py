@@ -6,20 +6,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import yaml
-from pydantic import ValidationError
 from rich.console import Console
 
 from hab_ray.cli.prepare import shipped_or_own
 from hab_ray.cli.view import View
 from hab_ray.config import load_sweep
-from hab_ray.errors import ConfigError, Exit
+from hab_ray.errors import Exit
 from hab_ray.preflight import preflight, refuse_errors
 from hab_ray.prices import NANO
-from hab_ray.rehearse import Place, Play, Rehearsal, perform, staged
+from hab_ray.rehearse import Place, Play, Rehearsal, Trouble, load_trouble, perform, staged
 from hab_ray.report import leaderboard, write_report
 from hab_ray.resolve import hashes
-from hab_ray.simulator.faults import FAULTS, Fault
 from hab_ray.simulator.latency import LognormalLatency, NoLatency
 from hab_ray.sweep import Options
 from hab_ray.work import Work
@@ -30,13 +27,16 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class RehearseOptions:
-    """What the command line says of a rehearsal. `latency` is the mean of a reply's time in seconds, 0 = at once."""
+    """What the command line says of a rehearsal. `latency` is the mean of a reply's time in seconds, 0 = at once;
+    `turnaround` a batch's time in seconds.
+    """
 
     run: Path | None = None
     store: Path | None = None
     seed: int = 0
     faults: Path | None = None
     latency: float = 0.0
+    turnaround: float = 2.0
     judge_error: float = 0.0
     verbose: bool = False
 
@@ -49,17 +49,18 @@ class RehearseOptions:
         return Play(
             seed=self.seed,
             latency=LognormalLatency(mean_s=self.latency) if self.latency > 0 else NoLatency(),
-            faults=_faults(self.faults) if self.faults else (),
+            turnaround_s=self.turnaround,
+            trouble=load_trouble(self.faults) if self.faults else Trouble(),
             judge_error=self.judge_error,
         )
 
 
 def rehearse_sweep(path: Path, options: RehearseOptions, console: Console) -> Exit:
-    """Rehearse a sweep file; 0 only if every mean was recovered exactly and the bills agree."""
+    """Rehearse a sweep file; 0 only if every mean was recovered exactly and the bills agree, 1 if they were not."""
     now = datetime.now(UTC)
     sweep = load_sweep(shipped_or_own(path))
     place = Place.of(sweep, options.run, options.store)
-    work = staged(sweep, place, now)
+    work = staged(sweep, place, now, options.turnaround)
     refuse_errors(preflight(work, {}, now.date()))
     console.print(
         f"rehearsal of {sweep.name}: {len(work.rubrics)} dimensions, {len(sweep.subjects)} subjects, "
@@ -75,19 +76,7 @@ def rehearse_sweep(path: Path, options: RehearseOptions, console: Console) -> Ex
     _tell(done, console)
     if done.end.exit is not Exit.COMPLETE:
         return done.end.exit
-    return Exit.COMPLETE if done.passed else Exit.UNANSWERED
-
-
-def _faults(path: Path) -> tuple[Fault, ...]:
-    try:
-        return FAULTS.validate_python(yaml.safe_load(path.read_text(encoding="utf-8")) or [])
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--faults {path}: cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"--faults {path}: not valid YAML: {error}") from None
-    except ValidationError as error:
-        lines = (f"--faults {path}: {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise ConfigError("\n".join(lines)) from None
+    return Exit.COMPLETE if done.passed else Exit.NOT_RECOVERED
 
 
 def _record(work: Work) -> dict[str, str]:
@@ -112,8 +101,18 @@ def _tell(done: Rehearsal, console: Console) -> None:
         f"{meter.lost_after_billing:,} replies lost after billing",
         soft_wrap=True,
     )
+    batch = meter.batch
+    if batch.created:
+        console.print(
+            f"{batch.created:,} batches with {batch.lines_received:,} lines, {batch.lines_billed:,} of them billed; "
+            f"{batch.failed} batches failed, {batch.expired} expired, {batch.cancelled} were cancelled",
+            soft_wrap=True,
+        )
+    if meter.lost_after_billing:
+        lost = f"lost: ${meter.lost_nanousd / NANO:.9f} in {meter.lost_after_billing:,} calls"
+        console.print(f"{lost}, billed by the meter, whose replies did not arrive", soft_wrap=True)
     verdict = "the bills agree" if done.bills_agree else "the bills DIFFER"
-    dollars = f"${end.cost_nanousd / NANO:.9f} by our books, ${meter.nanousd / NANO:.9f} by the meter"
+    dollars = f"${end.cost_nanousd / NANO:.9f} by our books, ${meter.charged / NANO:.9f} by the meter"
     console.print(f"{dollars}: {verdict}", style="" if done.bills_agree else "red", soft_wrap=True)
     _tell_cells(done, console)
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import typer
 from rich.console import Console
 
+from hab_ray.cli.agree import ask_to_spend
 from hab_ray.cli.plan import PlanOptions, print_plan
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.view import View
-from hab_ray.errors import ConfigError, Exit, Interrupted
+from hab_ray.errors import Exit
 from hab_ray.plan import make_plan
 from hab_ray.preflight import Problem, Severity, refuse_errors
 from hab_ray.progress import RunEnd
@@ -40,6 +39,7 @@ class RunOptions:
 
     yes: bool = False
     retry_failed: bool = False
+    detach: bool = False
     verbose: bool = False
 
 
@@ -59,12 +59,16 @@ def run_sweep(path: Path, choices: Choices, options: RunOptions, console: Consol
         _announce(work, console)
         view = View(console)
         with view.shown():
-            end = drive(work, lease, Options(options.retry_failed, options.verbose, view.update))
+            end = drive(work, lease, _driving(options, view))
     finally:
         lease.release()
     _tell(work, end, console)
     show_results(work, console)
     return end.exit
+
+
+def _driving(options: RunOptions, view: View) -> Options:
+    return Options(retry_failed=options.retry_failed, detach=options.detach, verbose=options.verbose, watch=view.update)
 
 
 def _agree_to_spend(work: Work, problems: list[Problem], options: RunOptions, console: Console) -> None:
@@ -80,10 +84,7 @@ def _agree_to_spend(work: Work, problems: list[Problem], options: RunOptions, co
     print_plan(work.sweep, plan, problems, PlanOptions(), console)
     if plan.total.to_pay == 0:
         return
-    if not console.is_terminal or not sys.stdin.isatty():
-        raise ConfigError("this sweep costs money: look at the plan above, then run it with --yes")
-    if not typer.confirm("Spend this?", default=False):
-        raise Interrupted("nothing was sent")
+    ask_to_spend("this sweep", console)
 
 
 def _announce(work: Work, console: Console) -> None:
@@ -111,7 +112,19 @@ def _tell(work: Work, end: RunEnd, console: Console) -> None:
         _tell_unanswered(work, end, console)
     if end.exit is Exit.INTERRUPTED:
         console.print("interrupted; the same command goes on where this ended", style="yellow")
+    if end.batches:
+        _tell_batches(work, end, console)
     console.print(f"{end.calls} calls sent, ${end.cost_nanousd / 1e9:.4f} paid")
+
+
+def _tell_batches(work: Work, end: RunEnd, console: Console) -> None:
+    rows, dollars = sum(b.rows for b in end.batches), sum(b.nanousd for b in end.batches) / 1e9
+    console.print(
+        f"{len(end.batches)} batches with {rows} rows stay at the vendors, which go on and charge for them (at most "
+        f"${dollars:.4f}). The same command collects them; `hab batches cancel {work.run_path}` ends them.",
+        style="yellow",
+        soft_wrap=True,
+    )
 
 
 def _tell_unanswered(work: Work, end: RunEnd, console: Console) -> None:
@@ -139,5 +152,6 @@ def _record(work: Work) -> dict[str, str]:
     record = read_record(work.run_path)
     if record:
         shown |= {"started": record.started.isoformat(timespec="seconds")}
+        shown |= {"prices of": record.priced_on.isoformat()} if record.priced_on else {}
         shown |= {f"version of {name}": version for name, version in record.versions.items()}
     return shown

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from hab_ray.engine.ledger import Ledger, Phase
 from hab_ray.errors import Exit
 from hab_ray.resolve import load_work
 from hab_ray.storage.folder import open_folder
@@ -41,6 +42,7 @@ def show_status(run: Path, console: Console) -> Exit:
         table.add_row(stage, name, str(done[stage, name]), str(known[stage, name]))
     console.print(table)
     _tell_driver(work, console)
+    _tell_batches(work, console)
     _tell_progress(work, console)
     return Exit.COMPLETE
 
@@ -51,6 +53,20 @@ def _tell_driver(work: Work, console: Console) -> None:
         console.print("no process drives this store")
     else:
         console.print(f"store held by process {holder.pid} on {holder.host} for {holder.run}, since {holder.since}")
+
+
+def _tell_batches(work: Work, console: Console) -> None:
+    folder = open_folder(work.sweep.store)
+    providers = sorted({m.entry.provider for m in work.models.values()})
+    batches = [batch for provider in providers for batch in Ledger(folder, provider).read()]
+    waiting = [batch for batch in batches if batch.phase is not Phase.DONE]
+    if batches:
+        rows, paid = sum(b.intent.rows for b in waiting), sum(b.harvested.nanousd for b in batches if b.harvested)
+        console.print(
+            f"batches in the store: {len(batches)}, open {len(waiting)} with {rows} rows; the others cost "
+            f"${paid / 1e9:.4f}; `hab batches list {work.run_path}` shows each of this run",
+            soft_wrap=True,
+        )
 
 
 def _tell_progress(work: Work, console: Console) -> None:

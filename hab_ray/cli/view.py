@@ -71,7 +71,8 @@ class View:
         )
         if text and text != self._last_text:
             self._last_text = text
-            self.console.print(f"{progress.elapsed_s:6.0f} s  {text}", highlight=False, soft_wrap=True)
+            at_vendors = f"; {len(progress.batches)} batches at the vendors" if progress.batches else ""
+            self.console.print(f"{progress.elapsed_s:6.0f} s  {text}{at_vendors}", highlight=False, soft_wrap=True)
 
     def _table(self, progress: Progress) -> Group:
         table = Table(box=None, pad_edge=False)
@@ -82,7 +83,8 @@ class View:
         for stage in progress.stages:
             table.add_row(*self._cells(stage), style="dim" if stage.done == stage.total else "")
         cost = f"  ${progress.cost_nanousd / NANO:.4f}" if progress.cost_nanousd else ""
-        foot = f"{progress.elapsed_s:.0f} s  {progress.calls} calls  {progress.retries} retries{cost}"
+        batches = f"  {len(progress.batches)} batches at the vendors" if progress.batches else ""
+        foot = f"{progress.elapsed_s:.0f} s  {progress.calls} calls  {progress.retries} retries{cost}{batches}"
         return Group(table, Text(foot, style="dim"), *(Text(note, style="yellow") for note in progress.notes))
 
     def _cells(self, stage: StageProgress) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -40,7 +40,8 @@ class Tally:
     """What a lane has done so far; `finished` counts, by shard, rows whose outcome is in the store.
 
     Of this process's money `cost_nanousd` went for outcomes, `lost_nanousd` is what calls may have cost that
-    brought none, `reserved_nanousd` is set aside for calls in flight.
+    brought none, `reserved_nanousd` is set aside for calls in flight. By model, `answered` counts the requests that
+    were answered and `waited_s` adds up how many seconds that took.
     """
 
     finished: Counter[int] = field(default_factory=Counter)
@@ -49,6 +50,8 @@ class Tally:
     calls: int = 0
     retries: int = 0
     in_flight: Counter[str] = field(default_factory=Counter)
+    answered: Counter[str] = field(default_factory=Counter)
+    waited_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     cost_nanousd: int = 0
     lost_nanousd: int = 0
     reserved_nanousd: int = 0

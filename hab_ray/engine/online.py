@@ -85,9 +85,9 @@ class OnlineEngine:
         world: Surroundings,
     ) -> None:
         self.tally = Tally()
-        self._models, self._today = models, world.today
+        self._today = world.today
         self._gate, self._wallet = Gate(world.permits, world.clock), Wallet(world.money)
-        self._sender = Sender(provider, models, self._gate, self._wallet, world.guard, self.tally)
+        self._sender = Sender(provider, models, self._gate, self._wallet, world.guard, self.tally, world.clock)
         self._filing = Filing(writer, known, self.tally)
         self._queues: dict[str, asyncio.Queue[Call]] = {}
         self._runners: list[asyncio.Task[None]] = []
@@ -156,7 +156,7 @@ class OnlineEngine:
     async def _run_model(self, model: str, queue: asyncio.Queue[Call]) -> None:
         """Have the calls queued for one model wait for their permits, a bounded number at a time."""
         ahead = asyncio.Semaphore(AHEAD)
-        most = self._models[model].list_size
+        most = self._sender.longest_list(model)
         while True:
             calls = [await queue.get()]
             while isinstance(calls[0], EmbedCall) and len(calls) < most and not queue.empty():

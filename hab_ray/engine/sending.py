@@ -15,8 +15,8 @@ from hab_ray.errors import CallError, FailureKind, RateLimited, Unreachable
 from hab_ray.prices import Mode, Price, input_bytes, rate
 from hab_ray.providers.base import Exchange, Provider, Wire
 
-_BYTES_A_TOKEN = 4
-_TOKENS_AROUND = 10
+BYTES_A_TOKEN = 4
+TOKENS_AROUND = 10
 _BILL_UNKNOWN = frozenset({FailureKind.TIMEOUT, FailureKind.CONNECTION, FailureKind.MALFORMED})
 
 
@@ -53,8 +53,9 @@ class Sender:
         wallet: Wallet,
         guard: Callable[[], None],
         tally: Tally,
+        clock: Callable[[], float],
     ) -> None:
-        self._provider, self._models, self._tally = provider, models, tally
+        self._provider, self._models, self._tally, self._clock = provider, models, tally, clock
         self._gate, self._wallet, self._guard = gate, wallet, guard
         self._rates: dict[str, Price] = {name: rate(entry, Mode.ONLINE) for name, entry in models.items()}
 
@@ -67,7 +68,11 @@ class Sender:
             wire, output = self._provider.embed([c for c in calls if isinstance(c, EmbedCall)], entry), 0
         said = sum(map(input_bytes, calls))
         bound = self._rates[model].bound(_wire_bytes(wire), output)
-        return Unit(model, calls, wire, said // _BYTES_A_TOKEN + _TOKENS_AROUND + output, bound)
+        return Unit(model, calls, wire, said // BYTES_A_TOKEN + TOKENS_AROUND + output, bound)
+
+    def longest_list(self, model: str) -> int:
+        """How many texts of a model go out together: as the catalogue has it, and no more than the vendor takes."""
+        return min(self._models[model].list_size, self._provider.list_limits.texts)
 
     def units(self, model: str, calls: Sequence[Call]) -> list[Unit]:
         """Calls of one kind in as few requests as the vendor takes them."""
@@ -112,6 +117,7 @@ class Sender:
         self._tally.calls += 1
         self._tally.in_flight[unit.model] += 1
         exchange: Exchange | None = None
+        started = self._clock()
         try:
             exchange = await self._provider.send(unit.wire)
             answer = self._read(unit, exchange)
@@ -128,6 +134,8 @@ class Sender:
             self._tally.in_flight[unit.model] -= 1
         self._gate.answered(unit.model, exchange.limits)
         self._wallet.settle(unit.bound, cost)
+        self._tally.answered[unit.model] += 1
+        self._tally.waited_s[unit.model] += self._clock() - started
         return answer, cost
 
     def _read(self, unit: Unit, exchange: Exchange) -> Answer:

@@ -28,7 +28,7 @@ class Wallet:
         self._in_hand = 0
         self._untold = 0
         self._needed = 0
-        self._left: int | None = None
+        self.left: int | None = None
         self._dry_until = -inf
         self._drawing = asyncio.Lock()
         self.reserved = 0
@@ -47,10 +47,10 @@ class Wallet:
 
     def refusal(self, bound: int) -> str | None:
         """Why a call that may cost this much will never be paid for; None where it may be."""
-        if self._left is None or bound <= self._left:
+        if self.left is None or bound <= self.left:
             return None
         return (
-            f"{BUDGET_REACHED}: the call may cost ${bound / NANO:.4f} and ${self._left / NANO:.4f} is left; "
+            f"{BUDGET_REACHED}: the call may cost ${bound / NANO:.4f} and ${self.left / NANO:.4f} is left; "
             "raise budget_usd and give the same command again"
         )
 
@@ -96,7 +96,7 @@ class Wallet:
         self._in_hand -= returned
         drawn = await self._money.draw(Draw(spent, returned, least, want))
         self._in_hand += drawn.granted
-        self._left = drawn.left
+        self.left = drawn.left
 
     async def _even_out_regularly(self) -> None:
         """Tell what was spent, and keep in hand no more than was needed since the last time."""

@@ -41,12 +41,8 @@ class Rehearsal:
 
     @property
     def bills_agree(self) -> bool:
-        """Whether our books say to the nano-dollar what the meter says.
-
-        Where faults lost replies after they were charged, the meter must say more, as it does not tell how much.
-        """
-        ours, theirs = self.end.cost_nanousd, self.meter.nanousd
-        return ours <= theirs if self.meter.lost_after_billing else ours == theirs
+        """Whether our books say to the nano-dollar what the meter says was charged for replies that arrived."""
+        return self.end.cost_nanousd == self.meter.charged - self.meter.lost_nanousd
 
     @property
     def passed(self) -> bool:

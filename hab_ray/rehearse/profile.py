@@ -12,14 +12,15 @@ from hab_ray.config import Subject
 from hab_ray.errors import ConfigError
 from hab_ray.prices import NANO
 from hab_ray.rehearse.staging import account
+from hab_ray.rehearse.trouble import Trouble
 from hab_ray.rows import ChosenTest
 from hab_ray.rubric import Rubric
 from hab_ray.simulator import Profile
 from hab_ray.simulator.accounts import Account, Model, Price, Sampling, Service
 from hab_ray.simulator.accounts import Thinking as SimulatedThinking
+from hab_ray.simulator.batch.settings import BatchSettings
 from hab_ray.simulator.draws import unit
-from hab_ray.simulator.faults import Fault
-from hab_ray.simulator.latency import Latency, NoLatency
+from hab_ray.simulator.latency import FixedLatency, Latency, NoLatency
 from hab_ray.simulator.planted import Dimension, Issue, Planted
 from hab_ray.simulator.planted import Subject as PlantedSubject
 from hab_ray.work import Work
@@ -32,14 +33,15 @@ _SERVICE = {Purpose.CHAT: Service.CHAT, Purpose.EMBEDDING: Service.EMBEDDINGS}
 
 @dataclass(frozen=True)
 class Play:
-    """How the simulator plays: its seed, how long replies take, what goes wrong.
+    """How the simulator plays: its seed, how long replies and batches take (seconds), what goes wrong.
 
     `judge_error` is the share of verdicts with one letter wrong; above 0 the truth cannot be recovered.
     """
 
     seed: int = 0
     latency: Latency = field(default_factory=NoLatency)
-    faults: tuple[Fault, ...] = ()
+    turnaround_s: float = 2.0
+    trouble: Trouble = field(default_factory=Trouble)
     judge_error: float = 0.0
 
 
@@ -56,7 +58,16 @@ def profile_of(work: Work, play: Play) -> Profile:
         subjects=_subjects(work),
         judge_error=play.judge_error,
     )
-    return Profile(seed=play.seed, accounts=_accounts(work), latency=play.latency, faults=play.faults, planted=planted)
+    trouble = play.trouble
+    return Profile(
+        seed=play.seed,
+        accounts=_accounts(work, trouble.queue_tokens),
+        latency=play.latency,
+        faults=trouble.calls,
+        batch=BatchSettings(turnaround=FixedLatency(value_s=play.turnaround_s), lines=trouble.lines),
+        batch_faults=trouble.batches,
+        planted=planted,
+    )
 
 
 def digest(prompt: str) -> str:
@@ -121,15 +132,17 @@ def _told_apart(tests: Iterable[ChosenTest]) -> dict[str, str]:
     return {prompt: test.dimension for prompt, test in found.items()}
 
 
-def _accounts(work: Work) -> dict[str, Account]:
+def _accounts(work: Work, queue_tokens: Mapping[str, int]) -> dict[str, Account]:
     models: dict[str, dict[str, Model]] = {}
     for model in work.models.values():
         kind = work.catalog.providers[model.entry.provider].kind
-        models.setdefault(account(model.entry.provider, kind), {})[model.entry.wire] = _model(model.entry, kind)
+        models.setdefault(account(model.entry.provider, kind), {})[model.entry.wire] = _model(
+            model.entry, kind, queue_tokens.get(model.entry.wire)
+        )
     return {name: Account(models=of_account) for name, of_account in models.items()}
 
 
-def _model(entry: ModelEntry, kind: Protocol) -> Model:
+def _model(entry: ModelEntry, kind: Protocol, queue_tokens: int | None) -> Model:
     least, most = _THOUGHTS
     return Model(
         serves=frozenset({_SERVICE[entry.purpose]}),
@@ -138,6 +151,8 @@ def _model(entry: ModelEntry, kind: Protocol) -> Model:
         thinking_tokens=(min(least, entry.thinking_reserve), min(most, entry.thinking_reserve)),
         context_tokens=_LONG_CONTEXT,
         price=_price(entry.price) if entry.price else Price(),
+        batch_price=_price(entry.batch.price) if entry.batch and entry.batch.price else None,
+        batch_queue_tokens=queue_tokens,
     )
 
 

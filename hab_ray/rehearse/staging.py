@@ -11,7 +11,17 @@ from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
-from hab_ray.catalog import Capabilities, Catalog, Limits, ModelEntry, Protocol, ProviderEntry, Thinking, folder_name
+from hab_ray.catalog import (
+    BatchHabits,
+    Capabilities,
+    Catalog,
+    Limits,
+    ModelEntry,
+    Protocol,
+    ProviderEntry,
+    Thinking,
+    folder_name,
+)
 from hab_ray.config import Sweep
 from hab_ray.prices import priced
 from hab_ray.rehearse.place import Place
@@ -22,17 +32,20 @@ SIMULATED = "simulated"
 _NOWHERE = "http://simulator"
 _LONGEST_S = 30.0
 _ROOM = 8192
+_SHORTEST_POLL_S = 0.2
+_POLLS = 12
+TURNAROUND_S = 2.0
 
 
-def staged(sweep: Sweep, place: Place, now: datetime) -> Work:
-    """The work of a sweep's rehearsal; writes nothing and fetches no weights.
+def staged(sweep: Sweep, place: Place, now: datetime, turnaround_s: float = TURNAROUND_S) -> Work:
+    """The work of a sweep's rehearsal, whose batches take so long; writes nothing and fetches no weights.
 
     The record of the run names no port, so that two rehearsals of a sweep are recorded alike: see `at`.
 
     Raises:
         ConfigError: the sweep cannot be resolved.
     """
-    work = resolve(_staged_sweep(sweep, place, now.date()), now)
+    work = resolve(_staged_sweep(sweep, place, now.date(), _habits(turnaround_s)), now)
     return replace(work, models={name: replace(model, as_of=SIMULATED) for name, model in work.models.items()})
 
 
@@ -52,12 +65,14 @@ def account(name: str, kind: Protocol) -> str:
     return str(kind)
 
 
-def _staged_sweep(sweep: Sweep, place: Place, today: date) -> Sweep:
+def _staged_sweep(sweep: Sweep, place: Place, today: date, habits: BatchHabits) -> Sweep:
     known = sweep.catalog.providers
     unserved = {name: entry.model_copy(update={"serve": False}) for name, entry in known.items()}
     entries = {name: priced(sweep.catalog.extended(unserved).find(name), today) for name in sweep.model_names()}
     providers = {
-        provider: _staged_provider(provider, known[provider], [e for e in entries.values() if e.provider == provider])
+        provider: _staged_provider(
+            provider, known[provider], [e for e in entries.values() if e.provider == provider], habits
+        )
         for provider in dict.fromkeys(entry.provider for entry in entries.values())
     }
     return sweep.model_copy(
@@ -65,7 +80,17 @@ def _staged_sweep(sweep: Sweep, place: Place, today: date) -> Sweep:
     )
 
 
-def _staged_provider(name: str, provider: ProviderEntry, entries: list[ModelEntry]) -> ProviderEntry:
+def _habits(turnaround_s: float) -> BatchHabits:
+    """Batches asked after often enough to be seen soon after their end, however short it takes."""
+    often = max(_SHORTEST_POLL_S, turnaround_s / _POLLS)
+    return BatchHabits(
+        poll_s=often, longest_poll_s=often, in_doubt_s=turnaround_s, longest_s=4 * turnaround_s + _LONGEST_S
+    )
+
+
+def _staged_provider(
+    name: str, provider: ProviderEntry, entries: list[ModelEntry], habits: BatchHabits
+) -> ProviderEntry:
     version = "/v1" if provider.kind is Protocol.OPENAI else ""
     return provider.model_copy(
         update={
@@ -73,6 +98,7 @@ def _staged_provider(name: str, provider: ProviderEntry, entries: list[ModelEntr
             "key_env": None,
             "serve": False,
             "limits": _unhurried(provider.limits),
+            "batches": habits,
             "models": {entry.wire: _capabilities(entry, provider.serve) for entry in entries},
         }
     )
@@ -82,6 +108,7 @@ def _unhurried(limits: Limits) -> Limits:
     """No limits but concurrency, and no long waits: the simulator is on this machine."""
     return Limits(
         concurrent=limits.concurrent,
+        enqueued_tokens=limits.enqueued_tokens,
         patience_s=min(limits.patience_s, _LONGEST_S),
         timeout_s=min(limits.timeout_s, _LONGEST_S),
     )

@@ -44,16 +44,38 @@ class _Repeats(BaseModel):
     bodies: int
 
 
+class _Batches(BaseModel):
+    """What the simulator counted of batches; `cancelled` and `expired` ones brought a part of their lines."""
+
+    created: int
+    failed: int
+    expired: int
+    cancelled: int
+    lines_received: int
+    lines_billed: int
+    nanousd: int
+
+
 class Meter(BaseModel):
-    """What the simulator counted: `lost_after_billing` are replies charged that did not arrive whole."""
+    """What the simulator counted of calls online, and of batches apart.
+
+    `lost_after_billing` are replies charged, for `lost_nanousd`, that did not arrive whole.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     received: int
     billed: int
     lost_after_billing: int
+    lost_nanousd: int
     nanousd: int
     billed_more_than_once: _Repeats
+    batch: _Batches
+
+    @property
+    def charged(self) -> int:
+        """All that was charged, in nano-dollars."""
+        return self.nanousd + self.batch.nanousd
 
 
 _CELLS = TypeAdapter(tuple[TrueCell, ...])

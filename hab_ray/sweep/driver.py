@@ -1,33 +1,30 @@
-"""The reconcile loop: what is missing, start it, harvest what ended, again.
+"""The driver: one idempotent loop over the shards of a run.
 
-A shard's life in the driver:
-
-    waiting ── inputs complete, all rows settled ──> complete
-    waiting ── inputs complete, calls open ──> ready ── pass started ──> running
-    running ── its calls finished, or its pass ended ──> waiting (settled again: re-asks, what is left)
-    waiting ── only rows left that this run gave up ──> stalled
-    waiting ── vectors complete, tests not chosen ──> choosing ──> complete
-
-Start, resume and retry after an outage are this loop run again: nothing is kept but the store and the views.
+Start, resume, collect after a detach and retry after an outage are this loop run again: nothing is kept but the
+store, the ledger in it, and the views.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hab_ray.calls import Call
+from hab_ray.engine.homes import BatchTally
 from hab_ray.engine.jobs import OpenKind, Tally
+from hab_ray.engine.purse import Money as Purses
+from hab_ray.engine.purse import OwnPurse, Purse
 from hab_ray.errors import Exit
-from hab_ray.prices import NANO
-from hab_ray.progress import Money, Progress, RunEnd, StageProgress, Unanswered
+from hab_ray.prices import NANO, Mode
+from hab_ray.progress import BatchProgress, Money, Progress, RunEnd, Unanswered
+from hab_ray.resolve import read_record
 from hab_ray.rows import ChosenTest
 from hab_ray.serving import Endpoints
 from hab_ray.storage.folder import open_folder
@@ -35,6 +32,8 @@ from hab_ray.storage.lease import UNCLEAN_WAIT_S, LocalLease
 from hab_ray.storage.run import PROGRESS
 from hab_ray.storage.spending import keep_lost, spent_before
 from hab_ray.storage.store import Store
+from hab_ray.sweep.batches import Batches, BatchSetup, lane_name
+from hab_ray.sweep.tracks import Phase, Track, stage_progress
 from hab_ray.work import Shard, StageName, Work, settle, tests_file
 
 if TYPE_CHECKING:
@@ -46,49 +45,25 @@ PROGRESS_EVERY_S = 5.0
 UNANSWERED = "log/unanswered.jsonl"
 
 
-class Phase(StrEnum):
-    """Where a shard stands; see the module's drawing."""
-
-    WAITING = "waiting"
-    READY = "ready"
-    RUNNING = "running"
-    CHOOSING = "choosing"
-    COMPLETE = "complete"
-    STALLED = "stalled"
-
-
-@dataclass
-class _Track:
-    """What the driver knows of a shard. `sent` counts jobs handed to a lane over all passes."""
-
-    number: int
-    shard: Shard
-    phase: Phase = Phase.WAITING
-    total: int = 0
-    settled: int = 0
-    failed: int = 0
-    open: int = 0
-    sent: int = 0
-    finished: int = 0
-    given_up: dict[str, str] = field(default_factory=dict)
-    ready_since: float = float("inf")
-
-
 @dataclass
 class _Pass:
     """A dataset on its way through a lane."""
 
     stage: StageName
     provider: str
-    tracks: list[_Track]
+    tracks: list[Track]
     end: Any
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a run is driven. `retry_failed` sends stored permanent failures again; `watch` sees every progress."""
+    """How a run is driven. `retry_failed` sends stored permanent failures again; `watch` sees every progress.
+
+    `detach` ends the run once all that can be sent by batch is at the vendors.
+    """
 
     retry_failed: bool = False
+    detach: bool = False
     verbose: bool = False
     watch: Callable[[Progress], None] = lambda _: None
 
@@ -110,10 +85,10 @@ class _Driver:
         self._store_path = Path(work.sweep.store).absolute()
         self._failures_since = lease.epoch if options.retry_failed else 0
         self._store = Store(open_folder(self._store_path), self._failures_since)
-        self._tracks = {shard: _Track(n, shard) for n, shard in enumerate(work.shards())}
+        self._tracks = {shard: Track(n, shard) for n, shard in enumerate(work.shards())}
         self._numbered = list(self._tracks.values())
         self._passes: list[_Pass] = []
-        self._choosing: dict[Any, _Track] = {}
+        self._choosing: dict[Any, Track] = {}
         self._lanes: Lanes | None = None
         self._tallies: dict[str, Tally] = {}
         self._stops: dict[str, str] = {}
@@ -127,6 +102,31 @@ class _Driver:
         self._started = time.monotonic()
         self._reported = float("-inf")
         self._not_before = 0.0 if lease.clean else time.time() + UNCLEAN_WAIT_S
+        self._deferred: Counter[int] = Counter()
+        self._batches = Batches(
+            BatchSetup(
+                work=work,
+                store=self._store_path,
+                epoch=lease.epoch,
+                failures_since=self._failures_since,
+                deadline=self._deadline(),
+                url=self._endpoints.url,
+                money=self._money_for_batches,
+            )
+        )
+
+    def _deadline(self) -> datetime | None:
+        record, limit = read_record(self._work.run_path), self._work.sweep.time_limit
+        return record.started + limit if record and limit else None
+
+    def _money_for_batches(self) -> Purses:
+        """The purse that batches draw from: the lanes' own where there is a budget to share."""
+        if self._budget is None:
+            return OwnPurse(Purse(budget=None, spent=0))
+        self._ensure_ray()
+        from hab_ray.cluster.limits import SharedMoney
+
+        return SharedMoney(self._purse)
 
     def run(self) -> RunEnd:
         self._place_given_tests()
@@ -134,6 +134,7 @@ class _Driver:
             self._spent_before = spent_before(self._store.folder, self._work.run_path, self._lease.epoch)
         interrupted = False
         try:
+            self._batches.take_up()
             self._reconcile()
         except KeyboardInterrupt:
             interrupted = True
@@ -141,7 +142,8 @@ class _Driver:
                 self._lanes.stop()
         if self._lanes:
             self._lanes.close()
-            self._take_in_tallies()
+        self._take_in_tallies()
+        self._batches.close()
         for track in self._numbered:
             if track.phase is Phase.RUNNING:
                 self._settle(track)
@@ -159,9 +161,18 @@ class _Driver:
         while True:
             self._advance()
             self._start_passes()
-            if not self._passes and not self._choosing:
+            if not self._is_under_way() or self._may_detach():
                 return
             self._watch()
+
+    def _is_under_way(self) -> bool:
+        """Whether something will end; a pass whose shards are all done still keeps others of its kind waiting."""
+        running = any(track.phase is Phase.RUNNING for track in self._numbered)
+        return running or bool(self._passes) or bool(self._choosing)
+
+    def _may_detach(self) -> bool:
+        """Whether the user wants to leave and nothing is left to do but to wait for the vendors."""
+        return self._options.detach and not self._passes and not self._choosing and self._batches.is_settled
 
     def _advance(self) -> None:
         """Settle every waiting shard whose inputs are there, in the order of the method."""
@@ -177,7 +188,7 @@ class _Driver:
         partial = shard.stage is StageName.JUDGE and phase is Phase.STALLED
         return phase is Phase.COMPLETE or partial
 
-    def _settle(self, track: _Track) -> None:
+    def _settle(self, track: Track) -> None:
         """Take a shard as far as the store has it, write its view, and say what is left."""
         work, shard = self._work, track.shard
         tasks = work.tasks(shard)
@@ -189,7 +200,8 @@ class _Driver:
         self._store.refresh(model)
         settled = settle(work.stage(shard), tasks, lambda keys: self._store.read(model, keys))
         work.write(shard, settled.rows)
-        track.settled, track.sent, track.finished = len(settled.rows), 0, 0
+        track.settled = len(settled.rows)
+        self._decide_mode(track, settled.open)
         track.open = sum(row_id not in track.given_up for row_id, _ in settled.open)
         if track.open:
             track.phase = Phase.READY
@@ -200,13 +212,36 @@ class _Driver:
         else:
             track.phase = Phase.COMPLETE
 
-    def _is_done(self, track: _Track) -> bool:
+    def _decide_mode(self, track: Track, calls: Sequence[tuple[str, Call]]) -> None:
+        """How a shard's open calls go out, or why they do not."""
+        if not calls:
+            return
+        came_back = track.lane == lane_name(self._provider(track)) and len(calls) >= track.open > 0
+        track.barren = track.barren + 1 if came_back and not self._deferred.pop(track.number, 0) else 0
+        ready = [t for t in self._numbered if t.phase is Phase.READY and self._alike(t, track)]
+        together = len(calls) + sum(t.open for t in ready)
+        track.mode = self._batches.mode(track, (call.key for _, call in calls), together)
+        reason = self._stopped(track) or (track.mode is Mode.BATCH and self._batches.why_not(track))
+        if reason:
+            track.given_up.update((row_id, reason) for row_id, _ in calls)
+
+    def _alike(self, one: Track, other: Track) -> bool:
+        same_stage = one.shard.stage is other.shard.stage
+        return same_stage and self._work.model(one.shard).name == self._work.model(other.shard).name
+
+    def _stopped(self, track: Track) -> str | None:
+        """Why nothing more is sent to a shard's model by batch."""
+        provider, model = self._provider(track), self._work.model(track.shard).name
+        tally = self._tallies.get(lane_name(provider))
+        return (tally.stops.get(model) or tally.stops.get("")) if tally else None
+
+    def _is_done(self, track: Track) -> bool:
         run, shard = self._work.run, track.shard
         if shard.stage is StageName.SELECT:
             return run.has(shard.file)
         return not self._options.retry_failed and run.count(shard.file) == track.total
 
-    def _start_choosing(self, track: _Track) -> None:
+    def _start_choosing(self, track: Track) -> None:
         self._ensure_ray()
         from hab_ray.cluster.clustering import start_choosing
 
@@ -216,15 +251,21 @@ class _Driver:
     def _start_passes(self) -> None:
         """One dataset for each stage and provider that has ready shards and none under way."""
         busy = {(p.stage, p.provider) for p in self._passes}
-        ready: dict[tuple[StageName, str], list[_Track]] = defaultdict(list)
+        ready: dict[tuple[StageName, str], list[Track]] = defaultdict(list)
+        batched: dict[tuple[StageName, str], list[Track]] = defaultdict(list)
         for track in self._numbered:
-            if track.phase is Phase.READY:
+            if track.phase is Phase.READY and track.mode is Mode.BATCH:
+                batched[track.shard.stage, self._work.model(track.shard).name].append(track)
+            elif track.phase is Phase.READY:
                 ready[track.shard.stage, self._provider(track)].append(track)
+        for (stage, _), tracks in batched.items():
+            if self._gathered(stage, tracks):
+                self._batches.start(tracks)
         for (stage, provider), tracks in ready.items():
             if (stage, provider) not in busy and self._gathered(stage, tracks):
                 self._start_pass(stage, provider, tracks)
 
-    def _gathered(self, stage: StageName, tracks: list[_Track]) -> bool:
+    def _gathered(self, stage: StageName, tracks: list[Track]) -> bool:
         """Whether a pass is worth its start: nothing more is about to be ready, or the first has waited enough."""
         now = time.monotonic()
         for track in tracks:
@@ -233,18 +274,17 @@ class _Driver:
         coming = any(self._tracks[s].phase in (Phase.RUNNING, Phase.CHOOSING) for s in sources if s)
         return not coming or now - min(t.ready_since for t in tracks) >= GATHER_S
 
-    def _provider(self, track: _Track) -> str:
+    def _provider(self, track: Track) -> str:
         return self._work.model(track.shard).entry.provider
 
-    def _start_pass(self, stage: StageName, provider: str, tracks: list[_Track]) -> None:
+    def _start_pass(self, stage: StageName, provider: str, tracks: list[Track]) -> None:
         lane = self._ensure_ray().get(provider, lambda: self._setup(provider))
         from hab_ray.cluster.pipelines import OpenShard, start_pipeline
 
         shards = [OpenShard(t.number, t.shard, frozenset(t.given_up)) for t in tracks]
         done_before = self._tallies[provider].finished if provider in self._tallies else {}
         for track in tracks:
-            track.ready_since = float("inf")
-            track.phase, track.sent = Phase.RUNNING, track.open + done_before.get(track.number, 0)
+            track.start(provider, done_before.get(track.number, 0), track.open)
         end = start_pipeline(lane, self._work, shards, self._store_path, self._failures_since)
         self._passes.append(_Pass(stage, provider, tracks, end))
 
@@ -259,7 +299,15 @@ class _Driver:
                 from hab_ray.cluster.limits import purse
 
                 self._purse = purse(self._budget, self._spent_before)
+            for provider in self._needed():
+                self._lanes.start(provider, self._setup(provider))
         return self._lanes
+
+    def _needed(self) -> list[str]:
+        """The providers of what may go online, those that `hab` serves itself last: their server has to start."""
+        open_tracks = (t for t in self._numbered if t.phase is not Phase.COMPLETE)
+        providers = {self._provider(t) for t in open_tracks if self._work.mode(t.shard) != "batch"}
+        return sorted(providers, key=lambda name: (self._work.catalog.providers[name].serve, name))
 
     def _setup(self, provider: str) -> LaneSetup:
         from hab_ray.cluster.lanes import LaneSetup
@@ -280,43 +328,53 @@ class _Driver:
         )
 
     def _watch(self) -> None:
-        """Wait a little, then take in what lanes, passes and clusterings say."""
-        from hab_ray.cluster.session import finished, result
-
-        ended = finished([p.end for p in self._passes] + list(self._choosing), POLL_S)
+        """Wait a little, then take in what lanes, batches, passes and clusterings say."""
+        ended = self._wait()
         self._take_in_tallies()
         for running in [p for p in self._passes if p.end in ended]:
-            result(running.end)
             self._passes.remove(running)
             for track in running.tracks:
                 track.phase = Phase.WAITING if track.phase is Phase.RUNNING else track.phase
         for ref in [ref for ref in self._choosing if ref in ended]:
-            self._keep_tests(self._choosing.pop(ref), *result(ref))
+            self._keep_tests(self._choosing.pop(ref), *ended[ref])
         self._report()
+
+    def _wait(self) -> dict[Any, Any]:
+        """What Ray has ended meanwhile, and what came of it."""
+        under_way = [p.end for p in self._passes] + list(self._choosing)
+        if not under_way:
+            time.sleep(POLL_S)
+            return {}
+        from hab_ray.cluster.session import finished, result
+
+        return {ref: result(ref) for ref in finished(under_way, POLL_S)}
 
     def _take_in_tallies(self) -> None:
         for provider, tally in self._lanes.tallies().items() if self._lanes else ():
             self._take_in(provider, tally)
+        for lane, batches in self._batches.tallies().items():
+            self._notes.extend(batches.notes)
+            before = self._tallies.get(lane)
+            self._deferred += batches.deferred - (before.deferred if isinstance(before, BatchTally) else Counter())
+            self._take_in(lane, batches)
         lost = sum(tally.lost_nanousd for tally in self._tallies.values())
         if lost != self._lost:
             self._lost = lost
             keep_lost(self._store.folder, self._lease.epoch, lost)
 
-    def _take_in(self, provider: str, tally: Tally) -> None:
+    def _take_in(self, lane: str, tally: Tally) -> None:
         """Note what a lane has done; a shard whose jobs are all finished need not wait for its pass to end."""
-        self._tallies[provider] = tally
+        self._tallies[lane] = tally
         for model, reason in tally.stops.items():
-            self._stops[f"{provider} {model}".strip()] = reason
+            self._stops[f"{lane} {model}".strip()] = reason
         for row in tally.open:
             self._numbered[row.shard].given_up[row.row_id] = row.reason
             self._budget_reached |= row.kind is OpenKind.BUDGET
-        for number, finished in tally.finished.items():
-            track = self._numbered[number]
-            track.finished, track.failed = finished, tally.failed[number]
-            if track.phase is Phase.RUNNING and finished + len(track.given_up) >= track.sent:
-                track.phase = Phase.WAITING
+        for track in self._numbered:
+            if track.lane == lane:
+                track.note(tally.finished[track.number], tally.failed[track.number])
 
-    def _keep_tests(self, track: _Track, tests: list[ChosenTest], note: str) -> None:
+    def _keep_tests(self, track: Track, tests: list[ChosenTest], note: str) -> None:
         """Freeze a dimension's tests: they are never chosen again."""
         if note:
             self._notes.append(f"{track.shard.dimension}: {note}")
@@ -340,12 +398,13 @@ class _Driver:
         return Progress(
             at=datetime.now(UTC).isoformat(timespec="seconds"),
             elapsed_s=round(time.monotonic() - self._started, 1),
-            stages=tuple(self._stage_progress()),
+            stages=tuple(stage_progress(self._numbered, lambda t: self._work.model(t.shard).name, self._tallies)),
             calls=sum(t.calls for t in tallies),
             retries=sum(t.retries for t in tallies),
             cost_nanousd=sum(t.cost_nanousd for t in tallies),
             notes=(*self._notes, *(f"{who} stopped: {why}" for who, why in self._stops.items())),
             money=self._money(),
+            batches=self._batch_progress(),
         )
 
     def _money(self) -> Money | None:
@@ -355,30 +414,21 @@ class _Driver:
         spent = self._spent_before + sum(t.cost_nanousd + t.lost_nanousd for t in tallies)
         return Money(spent, sum(t.reserved_nanousd for t in tallies), self._budget)
 
-    def _stage_progress(self) -> Iterator[StageProgress]:
-        cells: dict[tuple[StageName, str], list[_Track]] = defaultdict(list)
-        for track in self._numbered:
-            cells[track.shard.stage, track.shard.name].append(track)
-        for stage, name in sorted(cells, key=lambda c: list(StageName).index(c[0])):
-            tracks = cells[stage, name]
-            model = self._work.model(tracks[0].shard).name
-            yield StageProgress(
-                stage=stage,
-                model=name,
-                total=sum(t.total for t in tracks),
-                done=sum(min(t.total, t.settled + self._just_finished(t)) for t in tracks),
-                failed=sum(t.failed for t in tracks),
-                in_flight=sum(t.in_flight[model] for t in self._tallies.values()) if self._running(tracks) else 0,
+    def _batch_progress(self) -> tuple[BatchProgress, ...]:
+        return tuple(
+            BatchProgress(
+                name=batch.name,
+                id=batch.batch_id,
+                model=batch.intent.model,
+                rows=batch.intent.rows,
+                nanousd=batch.intent.nanousd,
+                since=batch.since.isoformat(timespec="seconds"),
+                state=batch.phase,
             )
-
-    @staticmethod
-    def _running(tracks: list[_Track]) -> bool:
-        return any(t.phase is Phase.RUNNING for t in tracks)
-
-    @staticmethod
-    def _just_finished(track: _Track) -> int:
-        """Rows finished since the shard was last settled."""
-        return max(0, track.finished - (track.sent - track.open)) if track.phase is Phase.RUNNING else 0
+            for tally in self._tallies.values()
+            if isinstance(tally, BatchTally)
+            for batch in tally.batches
+        )
 
     def _end(self, interrupted: bool) -> RunEnd:
         unanswered = tuple(
@@ -403,6 +453,7 @@ class _Driver:
             calls=sum(t.calls for t in tallies),
             cost_nanousd=sum(t.cost_nanousd for t in tallies),
             money=money,
+            batches=self._batch_progress(),
         )
 
     def _exit(self, interrupted: bool) -> Exit:
@@ -410,7 +461,13 @@ class _Driver:
             return Exit.INTERRUPTED
         if all(track.phase is Phase.COMPLETE for track in self._numbered):
             return Exit.COMPLETE
-        return Exit.BUDGET if self._budget_reached else Exit.UNANSWERED
+        if self._budget_reached:
+            return Exit.BUDGET
+        return Exit.PENDING if self._pending() else Exit.UNANSWERED
+
+    def _pending(self) -> bool:
+        """Whether rows wait for batches, and none was given up."""
+        return bool(self._batch_progress()) and not any(track.given_up for track in self._numbered)
 
 
 def _lines(unanswered: tuple[Unanswered, ...]) -> bytes:

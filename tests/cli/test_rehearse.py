@@ -102,10 +102,12 @@ def test_faults_change_no_score_and_a_judge_that_errs_is_noticed(cluster_desk: D
     faults = folder / "faults.yaml"
     faults.write_text(
         yaml.safe_dump(
-            [
-                {"kind": "status", "status": 429, "retry_after_s": 0.1, "probability": 0.1, "first_attempts": 2},
-                {"kind": "truncated", "probability": 0.1, "first_attempts": 1},
-            ]
+            {
+                "calls": [
+                    {"kind": "status", "status": 429, "retry_after_s": 0.1, "probability": 0.1, "first_attempts": 2},
+                    {"kind": "truncated", "probability": 0.1, "first_attempts": 1},
+                ]
+            }
         )
     )
     dimensions = ["defer_important_decisions", "encourage_learning"]
@@ -120,9 +122,10 @@ def test_faults_change_no_score_and_a_judge_that_errs_is_noticed(cluster_desk: D
     done = cluster_desk.hab("rehearse", path, "--faults", faults)
     assert done.returncode == 0, done.stdout
     assert "recovered 8 of 8 cells exactly" in done.stdout
-    assert not re.search(r"\b0 replies lost", done.stdout)
+    lost = re.search(r"lost: \$(\d+\.\d{9}) in (\d+) calls", done.stdout)
+    assert lost and float(lost[1]) > 0 and int(lost[2]) > 0
     wrong = cluster_desk.hab("rehearse", path, "--judge-error", 0.5)
-    assert wrong.returncode == 5, wrong.stdout
+    assert wrong.returncode == 1, wrong.stdout
     recovered = re.search(r"recovered (\d+) of 8 cells exactly", wrong.stdout)
     assert recovered and int(recovered[1]) < 8
     assert "planted" in wrong.stdout and "the bills agree" in wrong.stdout
@@ -131,7 +134,7 @@ def test_faults_change_no_score_and_a_judge_that_errs_is_noticed(cluster_desk: D
 def test_a_store_of_paid_replies_and_bad_faults_are_refused(desk: Desk) -> None:
     (desk.folder / "store/replies").mkdir(parents=True)
     path = sweep(desk.folder, "s", tests="seeds", subjects=["gpt-6-luna"], judges=["gpt-6-luna"])
-    (desk.folder / "faults.yaml").write_text("- {kind: sneeze, probability: 1}\n")
+    (desk.folder / "faults.yaml").write_text("calls: [{kind: sneeze, probability: 1}]\n")
     for option, value, word in (("--store", "store", "--store store"), ("--faults", "faults.yaml", "sneeze")):
         done = desk.hab("rehearse", path, option, value)
         assert done.returncode == 2 and word in done.stdout and "Traceback" not in done.stdout, done.stdout

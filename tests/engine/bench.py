@@ -27,6 +27,7 @@ from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.store import Store, StoreWriter
 
 PRICE = UsdPrice(input=1.0, output=2.0)
+PLACES = {Protocol.OPENAI: "x/sim/v1", Protocol.ANTHROPIC: "anthropic", Protocol.GOOGLE: "google"}
 
 
 def chat(model: str, text: str, **fields: Any) -> ChatCall:
@@ -75,16 +76,22 @@ async def engine_at(
     guard: Callable[[], None] = lambda: None,
     purse: Purse | None = None,
     epoch: int = 1,
+    kind: Protocol = Protocol.OPENAI,
+    list_size: int = 8,
 ) -> AsyncIterator[Bench]:
     """An engine that calls a simulator."""
     limits = limits or Limits(concurrent=20, patience_s=5, timeout_s=10)
     entries = {
         m: ModelEntry(
-            provider="sim", wire=m, purpose=Purpose.EMBEDDING if m == "emb" else Purpose.CHAT, price=PRICE, list_size=8
+            provider="sim",
+            wire=m,
+            purpose=Purpose.EMBEDDING if m == "emb" else Purpose.CHAT,
+            price=PRICE,
+            list_size=list_size,
         )
         for m in models
     }
-    provider = connect(Endpoint("sim", Protocol.OPENAI, f"{url}/x/sim/v1", "a-key", limits.timeout_s))
+    provider = connect(Endpoint("sim", kind, f"{url}/{PLACES[kind]}", "a-key", limits.timeout_s))
     engine = OnlineEngine(
         provider,
         entries,

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from hab_ray.calls import EmbedCall, Failure, Reply
-from hab_ray.catalog import Limits, Protocol
+from hab_ray.catalog import Limits, ModelEntry, Protocol
 from hab_ray.engine import online
 from hab_ray.errors import FailureKind, Interrupted, LeaseLost
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
-from tests.engine.bench import bench, chat, jobs, stream
+from hab_ray.simulator import Profile, simulator
+from tests.engine.bench import bench, chat, engine_at, jobs, stream
 
 
 async def test_every_call_is_answered_stored_and_billed_once(tmp_path: Path) -> None:
@@ -59,14 +62,17 @@ async def test_a_storm_of_faults_loses_no_row(tmp_path: Path, monkeypatch: pytes
         {"kind": "truncated", "probability": 0.05},
     ]
     calls = [chat("a", f"question {n}") for n in range(200)]
-    async with bench(tmp_path, "a", faults=faults, seed=3) as b:
+    priced = {"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}
+    async with bench(tmp_path, "a", faults=faults, seed=3, accounts=priced) as b:
         async with b.engine:
             await b.engine.complete(stream(jobs(calls)))
             assert b.engine.tally.finished[0] == 200 and not b.engine.tally.open
             assert b.engine.tally.retries >= 20
         meter = await b.meter()
         assert set(b.stored("a")) == {c.key for c in calls}
+        assert meter["nanousd"] - meter["lost_nanousd"] == b.engine.tally.cost_nanousd > 0
     assert meter["billed"] == 200 + meter["lost_after_billing"] > 200
+    assert 0 < meter["lost_nanousd"] < meter["nanousd"]
 
 
 async def test_a_row_the_vendor_refuses_is_a_permanent_failure_and_the_rest_goes_on(tmp_path: Path) -> None:
@@ -199,6 +205,27 @@ async def test_embeddings_go_out_in_lists_and_one_bad_text_fails_alone(tmp_path:
     vectors = {c.text: stored[c.key].vector for c in calls if c.text}
     assert len(set(vectors.values())) == 39 and all(len(v) % 4 == 0 and v for v in vectors.values())
     assert meter["received"] < 20
+
+
+async def test_lists_are_as_long_as_the_vendor_takes_whatever_the_catalogue_says(tmp_path: Path) -> None:
+    calls = [EmbedCall("sim", "emb", None, f"text {n}") for n in range(300)]
+    default = ModelEntry(provider="sim", wire="emb").list_size
+    async with simulator(Profile(keep_bodies=True)) as url:
+        async with engine_at(url, tmp_path, "emb", kind=Protocol.GOOGLE, list_size=default) as b, b.engine:
+            await b.engine.complete(stream(jobs(calls)))
+        bodies = await asyncio.to_thread(lambda: json.load(urllib.request.urlopen(f"{url}/_calls")))
+    assert default > 100
+    assert [len(json.loads(call["body"])["requests"]) for call in bodies] == [100, 100, 100]
+
+
+async def test_how_long_answers_take_is_counted_by_model(tmp_path: Path) -> None:
+    models = {"a": {"latency": {"kind": "fixed", "value_s": 0.2}}, "b": {"latency": {"kind": "fixed", "value_s": 0.5}}}
+    calls = [chat(model, f"question {n}") for model in models for n in range(4)]
+    async with bench(tmp_path, *models, accounts={"x/sim": {"models": models}}) as b, b.engine:
+        await b.engine.complete(stream(jobs(calls)))
+        tally = b.engine.tell()
+    assert tally.answered == {"a": 4, "b": 4}
+    assert 0.2 <= tally.waited_s["a"] / 4 < 0.5 <= tally.waited_s["b"] / 4 < 2.0
 
 
 async def test_a_lost_lease_ends_spending_and_keeps_what_was_paid_for(tmp_path: Path) -> None:

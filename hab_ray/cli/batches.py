@@ -1,0 +1,143 @@
+"""`hab batches`: what a run has at the vendors, from the ledger in its store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console, JustifyMethod
+from rich.table import Table
+
+from hab_ray.cli.status import open_run
+from hab_ray.engine.ledger import Batch, Harvested, Intent, Ledger, Phase, Submitted
+from hab_ray.errors import CallError, ConfigError, Exit
+from hab_ray.providers import connect_batch
+from hab_ray.providers.access import api_key
+from hab_ray.providers.base import Endpoint
+from hab_ray.storage.folder import open_folder
+from hab_ray.work import Work
+
+NANO = 1e9
+_COLUMNS: dict[str, JustifyMethod] = {
+    "batch": "left",
+    "model": "left",
+    "state": "left",
+    "age": "right",
+    "answered": "right",
+    "dollars": "right",
+}
+
+
+def batches_of(work: Work) -> list[Batch]:
+    """All batches of a run, in whatever state, oldest first."""
+    folder, run = open_folder(work.sweep.store), str(work.run_path.absolute())
+    providers = sorted({m.entry.provider for m in work.models.values()})
+    found = [batch for provider in providers for batch in Ledger(folder, provider).read()]
+    return sorted((b for b in found if b.intent.run == run), key=lambda b: b.since)
+
+
+def list_batches(run: Path, console: Console) -> Exit:
+    """Print each batch of a run: where it stands, how old it is, its rows and dollars."""
+    batches = batches_of(open_run(run))
+    if not batches:
+        console.print("this run has sent no batch")
+        return Exit.COMPLETE
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for title, side in _COLUMNS.items():
+        table.add_column(title, justify=side, no_wrap=True, min_width=None if title == "model" else len(title))
+    for batch in batches:
+        table.add_row(*_cells(batch, datetime.now(UTC)))
+    console.print(table)
+    waiting = [b for b in batches if b.phase is not Phase.DONE]
+    reserved = sum(b.intent.nanousd for b in waiting) / NANO
+    console.print(f"{len(waiting)} open: {sum(b.intent.rows for b in waiting)} rows, at most ${reserved:.4f}")
+    return Exit.COMPLETE
+
+
+def _cells(batch: Batch, now: datetime) -> Sequence[str]:
+    intent, harvested = batch.intent, batch.harvested
+    answered = 0 if harvested is None else harvested.replies + harvested.failures
+    dollars = f"<{intent.nanousd / NANO:.4f}" if harvested is None else f"{harvested.nanousd / NANO:.4f}"
+    state = batch.ended.word if batch.ended and harvested else str(batch.phase)
+    return batch.name, intent.model, state, age(batch.since, now), f"{answered}/{intent.rows}", dollars
+
+
+def age(since: datetime, now: datetime) -> str:
+    """A span of time in its two largest units."""
+    minutes, seconds = divmod(max(0, int((now - since).total_seconds())), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (seconds, "s")]
+    first = next((i for i, (count, _) in enumerate(parts) if count), len(parts) - 1)
+    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2])
+
+
+def show_batch(run: Path, name: str, console: Console) -> Exit:
+    """Print the events of one batch.
+
+    Raises:
+        ConfigError: the run has no such batch.
+    """
+    batch = _named(open_run(run), name)
+    console.print(f"{batch.name}: {batch.intent.rows} rows for {batch.intent.model}, {batch.intent.bytes:,} bytes")
+    for event in batch.events:
+        console.print(f"{event.at:%Y-%m-%d %H:%M:%S}  {event.kind:<10}{_told(event)}", soft_wrap=True)
+    return Exit.COMPLETE
+
+
+def _told(event: object) -> str:
+    match event:
+        case Intent():
+            return f"tag {event.tag}, at most ${event.nanousd / NANO:.4f}"
+        case Submitted():
+            return event.batch_id + (" (found at the vendor)" if event.adopted else "")
+        case Harvested():
+            left = f"{event.unanswered} unanswered, {event.strangers} of others, {event.doubled} doubled"
+            return f"{event.replies} replies, {event.failures} failures, {left}; ${event.nanousd / NANO:.6f}"
+        case _:
+            problem = getattr(event, "problem", None)
+            return str(getattr(event, "word", "")) + (f": {problem}" if problem else "")
+
+
+def cancel_batches(run: Path, names: Sequence[str], console: Console) -> Exit:
+    """Ask the vendors to end batches: those named, else all open ones. The next `hab run` collects what is done.
+
+    Raises:
+        ConfigError: a name is unknown, or a key is missing.
+    """
+    work = open_run(run)
+    chosen = [_named(work, name) for name in names] or batches_of(work)
+    status = Exit.COMPLETE
+    for batch in chosen:
+        if batch.phase is not Phase.AT_VENDOR:
+            continue
+        if not batch.is_certain:
+            console.print(f"{batch.name}: may be somebody else's batch ({batch.batch_id}) and is left alone")
+            continue
+        try:
+            asyncio.run(_cancel(work, batch))
+            console.print(f"{batch.name}: its end was asked for; `hab run` collects what is done")
+        except CallError as error:
+            console.print(f"{batch.name}: {error}", style="red")
+            status = Exit.UNANSWERED
+    return status
+
+
+async def _cancel(work: Work, batch: Batch) -> None:
+    entry = work.catalog.providers[batch.provider]
+    key = api_key(batch.provider, entry.key_env)
+    url = entry.url or ""
+    api = connect_batch(Endpoint(batch.provider, entry.kind, url, key, entry.limits.timeout_s))
+    try:
+        await api.cancel(batch.batch_id or "")
+    finally:
+        await api.close()
+
+
+def _named(work: Work, name: str) -> Batch:
+    for batch in batches_of(work):
+        if name in (batch.name, batch.batch_id):
+            return batch
+    raise ConfigError(f"{name}: no such batch in this run; `hab batches list {work.run_path}` has them")

@@ -1,0 +1,486 @@
+"""The batch engine: the calls of one provider account through its batch API, each completed once.
+
+A row's life:
+
+    offered ── answered already ──> finished         offered ── its key in an open batch ──> waits for that batch
+    offered ── packed ── room, money ──> placed (see `placing`) ── ended ──> harvested ──> finished
+    packed ── no money left, model or provider stopped ──> open: named with its reason
+
+`finished` counts rows whose batch has brought what it will, answered or not: whoever offered them looks into the
+store and offers again what has no answer. Nothing is kept of a row but its key, so that a sweep of any size fits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from hashlib import sha256
+from itertools import islice
+from math import inf
+from typing import Self
+
+from hab_ray.calls import EmbedCall
+from hab_ray.catalog import BatchHabits, ModelEntry
+from hab_ray.engine.harvesting import Harvest, Harvester
+from hab_ray.engine.homes import BatchSurroundings, BatchTally, Home
+from hab_ray.engine.jobs import Job, OpenKind, OpenRow
+from hab_ray.engine.ledger import Batch, Ended, Intent, Ledger, Lines, Phase, body_hashes
+from hab_ray.engine.packing import Pack, PackedRow, Room, RowPacker
+from hab_ray.engine.placing import Placer
+from hab_ray.engine.wallet import Wallet
+from hab_ray.errors import CallError, ModelError, ProviderError, RateLimited, TransientError
+from hab_ray.prices import Mode, rate
+from hab_ray.providers.base import Provider
+from hab_ray.providers.batching import BatchApi, BatchStatus, ResultsGone
+from hab_ray.storage.store import Store, StoreWriter
+
+CHUNK = 256
+YOUNG_S = 300.0
+FEWEST_TOKENS = 500
+WAIT_S = 0.2
+QUICK_S = 2.0
+
+
+class BatchEngine:
+    """Completes the calls of one provider account. Used as a context; it works on one event loop."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        api: BatchApi,
+        models: Mapping[str, ModelEntry],
+        ledger: Ledger,
+        store: Store,
+        writer: StoreWriter,
+        habits: BatchHabits,
+        world: BatchSurroundings,
+    ) -> None:
+        self._tally = BatchTally()
+        self._provider, self._api, self._models = provider, api, models
+        self._ledger, self._store, self._habits, self._world = ledger, store, habits, world
+        self._prices = {name: rate(entry, Mode.BATCH) for name, entry in models.items()}
+        self._wallet = Wallet(world.money)
+        self._placer = Placer(api, ledger, habits, world.watch, self._tally.notes.append)
+        self._harvester = Harvester(provider, api, writer, world.watch.today)
+        self._homes: dict[str, Home] = {}
+        self._answered: set[str] = set()
+        self._open: list[Home] = []
+        self._next = 1
+        self._full_until: dict[str, float] = {}
+        self._most_tokens: dict[str, int] = {}
+        self._placing = asyncio.Lock()
+        self._changed = asyncio.Condition()
+        self.broken: Exception | None = None
+        self._working: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        """Take up what earlier processes left open."""
+        await self._wallet.__aenter__()
+        await self._placing.acquire()
+        for batch in await asyncio.to_thread(self._ledger.read):
+            self._next = batch.number + 1
+            if batch.batch_id:
+                self._placer.know(batch.batch_id)
+            if batch.phase is not Phase.DONE:
+                await self._take_up(batch)
+        self._working = [asyncio.create_task(self._settle_doubts()), asyncio.create_task(self._poll_regularly())]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End; what is at the vendor stays there, and in the ledger."""
+        for task in self._working:
+            task.cancel()
+        await asyncio.gather(*self._working, return_exceptions=True)
+        await self._wallet.__aexit__()
+        await self._provider.close()
+        await self._api.close()
+
+    async def complete(self, model: str, jobs: Iterator[Job]) -> None:
+        """Bring the calls of these jobs, all of one model, to the vendor; several such streams may run at once.
+
+        Returns once each is in a batch there, answered, or left open; `jobs` is read in a thread.
+
+        Raises:
+            LeaseLost: another driver has the store.
+            ConfigError: the key belongs to another organisation than the open batches.
+            OSError: the store cannot be written.
+        """
+        packer = RowPacker(self._provider, self._api, self._models[model], self._prices[model])
+        home, pack = Home(model), Pack()
+        with self._breaking():
+            while chunk := await asyncio.to_thread(lambda: [packer.row(job) for job in islice(jobs, CHUNK)]):
+                for row in chunk:
+                    self._tally.offered[row.job.shard] += 1
+                    if self._is_under_way(row.job):
+                        continue
+                    if not pack.has_room_for(row, self._room(model)):
+                        await self._place(home, pack)
+                        home, pack = Home(model), Pack()
+                    pack.add(row)
+                    home.waiting[row.job.shard] += 1
+                    self._homes[row.job.call.key] = home
+            if pack.rows:
+                await self._place(home, pack)
+
+    def holds(self, keys: Iterable[str]) -> bool:
+        """Whether one of these calls is in an open batch, or on its way into one."""
+        return any(key in self._homes for key in keys)
+
+    def tell(self) -> BatchTally:
+        """What was done so far; open rows and notes are told once."""
+        tally = self._tally
+        tally.lost_nanousd, tally.reserved_nanousd = self._wallet.lost, self._wallet.reserved
+        told = deepcopy(tally)
+        told.batches = tuple(home.batch for home in self._open if home.batch)
+        tally.open.clear()
+        tally.notes.clear()
+        return told
+
+    @contextmanager
+    def _breaking(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            self.broken = self.broken or error
+            raise
+
+    def _is_under_way(self, job: Job) -> bool:
+        """Whether a job needs no place in a batch of its own: it waits for the one that has its key."""
+        home = self._homes.get(job.call.key)
+        if home is not None:
+            home.waiting[job.shard] += 1
+        elif job.call.key in self._answered:
+            self._tally.finished[job.shard] += 1
+        else:
+            return False
+        return True
+
+    def _room(self, model: str) -> Room:
+        return Room(
+            rows=min(self._habits.rows, self._api.batch_size.rows),
+            bytes=min(int(self._habits.megabytes * 2**20), self._api.batch_size.bytes),
+            tokens=self._token_limit(model),
+            nanousd=inf if self._wallet.left is None else self._wallet.left,
+        )
+
+    def _token_limit(self, model: str) -> float:
+        limits = self._models[model].limits
+        told = limits.enqueued_tokens if limits and limits.enqueued_tokens else inf
+        return min(told, self._most_tokens.get(model, inf))
+
+    async def _place(self, home: Home, pack: Pack) -> None:
+        """Bring a pack to the vendor once there is room and money for it."""
+        while await self._has_leave(home, pack):
+            batch: Batch | None = None
+            lines = pack.lines()
+            try:
+                async with self._placing:
+                    batch, self._next = Batch(self._ledger.provider, self._next), self._next + 1
+                    await asyncio.to_thread(self._ledger.keep, batch.number, lines)
+                    await self._placer.place(batch, lines, self._intent(home.model, pack, lines))
+                return self._opened(home, batch)
+            except RateLimited as error:
+                self._full(home.model, error)
+                self._refused(batch, error)
+            except TransientError as error:
+                self._stop("", f"{error}; its batches are looked for when the same command is given again")
+            except CallError as error:
+                self._refused(batch, error)
+                self._stop("" if isinstance(error, ProviderError) else home.model, str(error))
+            self._wallet.release(home.nanousd)
+
+    def _intent(self, model: str, pack: Pack, lines: Lines) -> Callable[[str, str | None], Intent]:
+        watch, first = self._world.watch, pack.rows[0]
+
+        def made(owner: str, newest: str | None) -> Intent:
+            return Intent(
+                epoch=watch.epoch,
+                at=watch.today(),
+                tag=self._world.token(),
+                run=self._world.run,
+                model=model,
+                wire=self._models[model].wire,
+                path=first.path,
+                version=first.version,
+                embeds=isinstance(first.job.call, EmbedCall),
+                rows=len(pack.rows),
+                bytes=pack.bytes,
+                tokens=pack.tokens,
+                nanousd=pack.nanousd,
+                rows_file=lines.rows_file,
+                requests_file=lines.requests_file,
+                owner=owner,
+                newest=newest,
+            )
+
+        return made
+
+    def _refused(self, batch: Batch | None, error: CallError) -> None:
+        """Close a batch that the vendor did not make."""
+        if batch and batch.events:
+            self._close(batch, "refused", str(error))
+
+    def _close(self, batch: Batch, word: str, problem: str) -> None:
+        epoch, now = self._world.watch.epoch, self._world.watch.today()
+        if batch.ended is None:
+            self._ledger.add(batch, Ended(epoch=epoch, at=now, word=word, problem=problem))
+        self._ledger.add(batch, Harvest().event(batch.intent.rows, epoch, now))
+
+    async def _has_leave(self, home: Home, pack: Pack) -> bool:
+        """Wait for room in the vendor's queue and for money; False if the pack will not be sent from here."""
+        model = home.model
+        if not await self._waited(home, lambda: self._has_room(model, pack), "room in the vendor's queue"):
+            return False
+        refusal = await self._reserved(model, pack)
+        while refusal and pack.rows:
+            self._leave_open(home, [pack.pop()], OpenKind.BUDGET, refusal)
+            if self._wallet.left is not None and pack.nanousd <= self._wallet.left:
+                refusal = await self._reserved(model, pack)
+        home.nanousd = pack.nanousd
+        return bool(pack.rows)
+
+    async def _reserved(self, model: str, pack: Pack) -> str | None:
+        """Set aside what a pack may cost, or say why that cannot be."""
+        reserving = asyncio.ensure_future(self._wallet.reserve(pack.nanousd))
+        await asyncio.wait({reserving}, timeout=QUICK_S)
+        if reserving.done():
+            return reserving.result()
+        with self._waiting(model, "money that open batches have set aside"):
+            return await reserving
+
+    def _has_room(self, model: str, pack: Pack) -> bool:
+        enqueued = sum(h.batch.intent.tokens for h in self._open if h.batch and h.model == model)
+        fits = enqueued == 0 or enqueued + pack.tokens <= self._token_limit(model)
+        return fits and self._world.clock() >= self._full_until.get(model, -inf)
+
+    async def _waited(self, home: Home, ready: Callable[[], bool], what: str) -> bool:
+        """Wait; False if meanwhile nothing more may be sent, and then the pack's rows are given back."""
+        if ready() and not self._stopped(home.model) and not self._is_late():
+            return True
+        with self._waiting(home.model, what):
+            while not (reason := self._stopped(home.model)) and not self._is_late() and not ready():
+                await asyncio.sleep(WAIT_S)
+        if reason or self._is_late():
+            self._give_back(home)
+            return False
+        return True
+
+    @contextmanager
+    def _waiting(self, model: str, what: str) -> Iterator[None]:
+        self._tally.stuck += 1
+        self._tally.waiting[model] = what
+        try:
+            yield
+        finally:
+            self._tally.stuck -= 1
+            self._tally.waiting.pop(model, None)
+
+    def _stopped(self, model: str) -> str | None:
+        return self._tally.stops.get(model) or self._tally.stops.get("")
+
+    def _is_late(self) -> bool:
+        return self._world.deadline is not None and self._world.watch.today() >= self._world.deadline
+
+    def _give_back(self, home: Home) -> None:
+        """Rows that are in no batch, or whose batch is no longer waited for, go back to whoever offered them."""
+        self._tally.finished.update(home.waiting)
+        home.waiting.clear()
+        if home.batch is None:
+            for key in [key for key, place in self._homes.items() if place is home]:
+                del self._homes[key]
+
+    def _leave_open(self, home: Home, rows: Sequence[PackedRow], kind: OpenKind, reason: str) -> None:
+        for row in rows:
+            self._tally.open.append(OpenRow(row.job.shard, row.job.row_id, reason, kind))
+            home.waiting[row.job.shard] -= 1
+            del self._homes[row.job.call.key]
+
+    def _queue_full(self, home: Home, tokens: int, error: RateLimited) -> None:
+        """The vendor's queue had no room for a batch: its rows go into smaller ones, or wait for others to end.
+
+        What was taken before is known to fit; where nothing was, half of the batch is tried, and a tenth more
+        after every batch that goes through.
+        """
+        others = sum(h.batch.intent.tokens for h in self._open if h.batch and h.model == home.model)
+        smaller = max(others, tokens // 2, FEWEST_TOKENS)
+        self._most_tokens[home.model] = smaller
+        if others or tokens <= smaller:
+            self._full(home.model, error)
+        self._tally.deferred.update(home.waiting)
+
+    def _full(self, model: str, error: RateLimited) -> None:
+        wait = self._habits.longest_poll_s if error.retry_after_s is None else error.retry_after_s
+        self._full_until[model] = self._world.clock() + wait
+
+    def _stop(self, model: str, reason: str) -> None:
+        """Send nothing more to a model, or to the whole provider where the name is empty."""
+        self._tally.stops.setdefault(model, reason)
+        if not model:
+            for home in self._open:
+                self._give_back(home)
+
+    async def _take_up(self, batch: Batch) -> None:
+        """Wait for a batch that an earlier process made."""
+        intent = batch.intent
+        if intent.model not in self._models:
+            self._tally.notes.append(
+                f"batch {batch.name} is of the model {intent.model}, which this sweep does not use: the sweep of "
+                f"{intent.run} collects it"
+            )
+            return
+        refusal = await self._wallet.reserve(intent.nanousd)
+        home = Home(intent.model, batch=batch, nanousd=0 if refusal else intent.nanousd)
+        home.since = home.due = self._world.clock()
+        for key in body_hashes(await asyncio.to_thread(self._ledger.rows, batch)):
+            self._homes[key] = home
+        self._open.append(home)
+        self._tally.in_flight[home.model] += intent.rows
+
+    async def _settle_doubts(self) -> None:
+        """Find out what became of the batches that a crash left in doubt, before any other is made."""
+        try:
+            with self._breaking():
+                for home in [h for h in self._open if h.batch and h.batch.phase is Phase.IN_DOUBT]:
+                    assert home.batch is not None
+                    await self._settle_doubt(home, home.batch)
+        finally:
+            self._placing.release()
+
+    async def _settle_doubt(self, home: Home, batch: Batch) -> None:
+        lines = await asyncio.to_thread(self._ledger.lines, batch)
+        before = batch.intent
+        watch = self._world.watch
+
+        def again(owner: str, newest: str | None) -> Intent:
+            fresh = {"epoch": watch.epoch, "at": watch.today(), "owner": owner, "newest": newest}
+            return before.model_copy(update=fresh)
+
+        try:
+            await self._placer.place(batch, lines, again)
+            home.since = home.due = self._world.clock()
+        except TransientError as error:
+            if not isinstance(error, RateLimited):
+                return self._stop("", f"{error}; its batches are looked for when the same command is given again")
+            self._full(home.model, error)
+            self._give_up(home, "refused", str(error))
+        except CallError as error:
+            self._stop("" if isinstance(error, ProviderError) else home.model, str(error))
+            self._give_up(home, "refused", str(error))
+
+    def _opened(self, home: Home, batch: Batch) -> None:
+        home.batch, home.since = batch, self._world.clock()
+        home.due = home.since + self._interval_s(home)
+        self._open.append(home)
+        self._tally.calls += batch.intent.rows
+        self._tally.in_flight[home.model] += batch.intent.rows
+
+    def _interval_s(self, home: Home) -> float:
+        """How long until a batch is asked after again: a tenth of its age, between the account's two bounds.
+
+        The jitter depends on the batch and the number of looks alone.
+        """
+        age = self._world.clock() - home.since
+        name = home.batch.name if home.batch else ""
+        jitter = int(sha256(f"{name}/{home.looks}".encode()).hexdigest()[:8], 16) / 0xFFFFFFFF
+        return max(self._habits.poll_s, min(self._habits.longest_poll_s, age / 10)) * (0.9 + 0.2 * jitter)
+
+    async def _poll_regularly(self) -> None:
+        with self._breaking():
+            while True:
+                now = self._world.clock()
+                for home in [h for h in self._open if h.due <= now or (self._is_late() and not h.cancelled)]:
+                    if home.batch and home.batch.phase is not Phase.IN_DOUBT and "" not in self._tally.stops:
+                        await self._look(home, home.batch)
+                        home.due = self._world.clock() + self._interval_s(home)
+                await asyncio.sleep(min([WAIT_S, *(max(0.01, h.due - self._world.clock()) for h in self._open)]))
+
+    async def _look(self, home: Home, batch: Batch) -> None:
+        """Ask after one batch, and harvest it if it has ended."""
+        assert batch.batch_id is not None
+        home.looks += 1
+        try:
+            if not home.cancelled and batch.is_certain and (reason := self._too_long(batch)):
+                await self._api.cancel(batch.batch_id)
+                home.cancelled = True
+                self._tally.notes.append(f"batch {batch.name} {reason} and is cancelled")
+            status = await self._api.poll(batch.batch_id)
+            if not status.known and home.looks == 1:
+                self._tally.notes.append(f"batch {batch.name} is in a state that is not known here: {status.word}")
+            if status.ended:
+                await self._harvest(home, batch, status)
+        except ResultsGone as error:
+            if batch.ended or self._world.clock() - home.since > YOUNG_S:
+                self._tally.notes.append(f"batch {batch.name} is gone at the vendor: {error}")
+                self._give_up(home, "gone", str(error))
+        except ProviderError as error:
+            self._stop("", str(error))
+        except CallError as error:
+            self._tally.retries += 1
+            if not isinstance(error, TransientError):
+                self._tally.notes.append(f"batch {batch.name}: {error}")
+
+    def _too_long(self, batch: Batch) -> str | None:
+        """Why a batch is waited for no longer; None while it is."""
+        if self._is_late():
+            return "was not done by the deadline"
+        age_s = (self._world.watch.today() - batch.intent.at).total_seconds()
+        return f"was not done after {age_s:.0f} s" if age_s > self._habits.longest_s else None
+
+    async def _harvest(self, home: Home, batch: Batch, status: BatchStatus) -> None:
+        watch = self._world.watch
+        if batch.ended is None:
+            problem = str(status.problem) if status.problem else None
+            self._ledger.add(batch, Ended(epoch=watch.epoch, at=watch.today(), word=status.word, problem=problem))
+        hashes = body_hashes(await asyncio.to_thread(self._ledger.rows, batch))
+        if home.harvest is None:
+            home.harvest = await asyncio.to_thread(self._resumed, home.model, batch, hashes)
+        await self._harvester.harvest(home.harvest, batch.intent, self._prices[home.model], hashes, status)
+        self._ledger.add(batch, home.harvest.event(batch.intent.rows, watch.epoch, watch.today()))
+        self._finish(home, home.harvest, hashes)
+        self._heed(home, status, home.harvest)
+        if batch.is_certain or home.harvest.answered:
+            with suppress(CallError):
+                await self._api.clean_up(status.id)
+
+    def _resumed(self, model: str, batch: Batch, hashes: Mapping[str, str]) -> Harvest:
+        """What an earlier process has filed of a batch before its harvest was cut off."""
+        if batch.intent.epoch == self._world.watch.epoch:
+            return Harvest()
+        self._store.refresh(model)
+        return Harvest.resumed(self._store.read(model, list(hashes)).values())
+
+    def _heed(self, home: Home, status: BatchStatus, harvest: Harvest) -> None:
+        """Draw the consequences of what a batch as a whole, or one of its lines, says of model or account."""
+        assert home.batch is not None
+        intent = home.batch.intent
+        if isinstance(status.problem, RateLimited):
+            self._queue_full(home, intent.tokens, status.problem)
+        elif status.problem is None and home.model in self._most_tokens:
+            self._most_tokens[home.model] += self._most_tokens[home.model] // 10
+        for problem in (status.problem, harvest.stop):
+            if isinstance(problem, ProviderError):
+                self._stop("", str(problem))
+            elif isinstance(problem, ModelError):
+                self._stop(home.model, str(problem))
+        if status.problem:
+            self._tally.notes.append(f"batch {home.batch.name} {status.word}: {status.problem}")
+
+    def _finish(self, home: Home, harvest: Harvest, hashes: Mapping[str, str]) -> None:
+        paid_now = harvest.nanousd - harvest.earlier_nanousd
+        self._wallet.settle(home.nanousd, paid_now)
+        self._tally.cost_nanousd += paid_now
+        self._answered |= harvest.answered
+        for key in hashes:
+            self._homes.pop(key, None)
+        self._open.remove(home)
+        self._full_until.pop(home.model, None)
+        self._tally.in_flight[home.model] -= len(hashes)
+        self._tally.finished.update(home.waiting)
+
+    def _give_up(self, home: Home, word: str, problem: str) -> None:
+        """Close a batch that brings nothing."""
+        assert home.batch is not None
+        self._close(home.batch, word, problem)
+        self._finish(home, Harvest(), body_hashes(self._ledger.rows(home.batch)))

@@ -1,0 +1,77 @@
+"""The desk: the batch engines of a run in a thread of their own, one a provider account.
+
+Only the driver has one, because only the driver submits batches. It needs no Ray.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from hab_ray.engine.batch import BatchEngine
+from hab_ray.engine.homes import BatchTally
+from hab_ray.engine.jobs import Job
+
+T = TypeVar("T")
+
+
+class Desk:
+    """Batch engines by provider. Its methods are for the driver's thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="batches", daemon=True)
+        self._thread.start()
+        self._engines: dict[str, BatchEngine] = {}
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def open(self, provider: str, make: Callable[[], BatchEngine]) -> None:
+        """Have an engine for a provider; it takes up what earlier processes left open.
+
+        Raises:
+            ConfigError, DamagedFile, LeaseLost: as the engine says.
+        """
+
+        async def opened() -> BatchEngine:
+            return await make().__aenter__()
+
+        self._engines[provider] = self._run(opened()).result()
+
+    def complete(self, provider: str, model: str, jobs: Iterator[Job]) -> Future[None]:
+        """Bring the calls of these jobs to the vendor; done once each is there, answered, or left open."""
+        return self._run(self._engines[provider].complete(model, jobs))
+
+    def holds(self, provider: str, keys: Iterable[str]) -> bool:
+        """Whether one of these calls is in an open batch."""
+        return provider in self._engines and self._engines[provider].holds(keys)
+
+    def tallies(self) -> Mapping[str, BatchTally]:
+        """What each engine has done.
+
+        Raises:
+            LeaseLost, ConfigError, OSError: an engine had to end.
+        """
+
+        async def told() -> dict[str, BatchTally]:
+            for engine in self._engines.values():
+                if engine.broken:
+                    raise engine.broken
+            return {provider: engine.tell() for provider, engine in self._engines.items()}
+
+        return self._run(told()).result()
+
+    def close(self) -> None:
+        """End; what is at the vendors stays there, and in the ledger."""
+
+        async def closed() -> None:
+            for engine in self._engines.values():
+                await engine.__aexit__()
+
+        self._run(closed()).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()

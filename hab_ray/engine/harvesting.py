@@ -1,0 +1,142 @@
+"""From a batch's result lines to replies and failures in the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from hab_ray.calls import Answer, Failure, Outcome, Reply
+from hab_ray.engine.ledger import Harvested, Intent
+from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RowError
+from hab_ray.prices import Price
+from hab_ray.providers.base import JsonObject, Provider
+from hab_ray.providers.batching import BatchApi, BatchStatus, Line
+from hab_ray.storage.store import StoreWriter
+
+FLUSH_AT = 2048
+
+
+@dataclass
+class Harvest:
+    """What a batch has brought so far. `answered` are the keys with an outcome in the store or on the way there.
+
+    `earlier_nanousd` is the part of `nanousd` that an earlier process has filed.
+    """
+
+    answered: set[str] = field(default_factory=set)
+    replies: int = 0
+    failures: int = 0
+    strangers: int = 0
+    doubled: int = 0
+    nanousd: int = 0
+    earlier_nanousd: int = 0
+    stop: CallError | None = None
+
+    @classmethod
+    def resumed(cls, outcomes: Collection[Outcome]) -> Harvest:
+        """The harvest of a batch of which these outcomes are in the store already."""
+        cost = sum(outcome.cost_nanousd for outcome in outcomes)
+        failures = sum(isinstance(outcome, Failure) for outcome in outcomes)
+        return cls(
+            answered={outcome.key for outcome in outcomes},
+            replies=len(outcomes) - failures,
+            failures=failures,
+            nanousd=cost,
+            earlier_nanousd=cost,
+        )
+
+    def event(self, rows: int, epoch: int, at: datetime) -> Harvested:
+        """The last event of the batch."""
+        return Harvested(
+            epoch=epoch,
+            at=at,
+            replies=self.replies,
+            failures=self.failures,
+            unanswered=rows - len(self.answered),
+            strangers=self.strangers,
+            doubled=self.doubled,
+            nanousd=self.nanousd,
+        )
+
+
+class Harvester:
+    """Files the results of the batches of one provider account."""
+
+    def __init__(self, provider: Provider, api: BatchApi, writer: StoreWriter, today: Callable[[], datetime]) -> None:
+        self._provider, self._api, self._writer, self._today = provider, api, writer, today
+
+    async def harvest(
+        self, harvest: Harvest, intent: Intent, price: Price, hashes: Mapping[str, str], status: BatchStatus
+    ) -> None:
+        """Read all results that the harvest does not have yet.
+
+        Results are filed by key, whatever their order; a line that answers nothing of ours, and a second one that
+        answers the same, are counted and left out. What is filed before an error stays filed, and in the harvest.
+
+        Raises:
+            CallError: the vendor could not be asked, or the stream broke: harvest again.
+            ResultsGone: the vendor keeps the results no longer.
+            OSError: the store cannot be written.
+        """
+        harvest.strangers = harvest.doubled = 0
+        seen: set[str] = set()
+        try:
+            async for line in self._api.results(status):
+                if line.custom_id not in hashes:
+                    harvest.strangers += 1
+                elif line.custom_id in seen:
+                    harvest.doubled += 1
+                elif line.custom_id not in harvest.answered:
+                    self._file(harvest, intent, price, hashes[line.custom_id], line)
+                seen.add(line.custom_id)
+                if self._writer.waiting >= FLUSH_AT:
+                    await asyncio.to_thread(self._writer.flush)
+        finally:
+            await asyncio.to_thread(self._writer.flush)
+
+    def _file(self, harvest: Harvest, intent: Intent, price: Price, body_sha256: str, line: Line) -> None:
+        try:
+            if line.body is None:
+                raise line.error or CallError(FailureKind.MALFORMED, "a result without body or error")
+            answer = self._answer(line.body, intent.embeds)
+        except RowError as error:
+            failure = Failure(line.custom_id, error.kind, permanent=True, attempts=1, message=str(error))
+            self._writer.add(intent.model, failure)
+            harvest.failures += 1
+        except (ModelError, ProviderError) as error:
+            harvest.stop = error
+            return
+        except CallError:
+            return
+        else:
+            cost = price.cost(answer.usage)
+            self._writer.add(intent.model, self._reply(line.custom_id, answer, cost, body_sha256))
+            harvest.replies += 1
+            harvest.nanousd += cost
+        harvest.answered.add(line.custom_id)
+
+    def _answer(self, body: JsonObject, embeds: bool) -> Answer:
+        return self._provider.read_embeddings(body, 1) if embeds else self._provider.read_chat(body)
+
+    def _reply(self, key: str, answer: Answer, cost: int, body_sha256: str) -> Reply:
+        return Reply(
+            key=key,
+            finish=answer.finish,
+            usage=answer.usage,
+            cost_nanousd=cost,
+            model_reported=answer.model_reported,
+            served_by=answer.served_by,
+            body_sha256=body_sha256,
+            at=self._today(),
+            text=answer.text,
+            vector=answer.vectors[0] if answer.vectors else b"",
+        )
+
+    async def first_key(self, status: BatchStatus) -> str | None:
+        """The custom id of the first result of an ended batch; None where it has none."""
+        async for line in self._api.results(status):
+            if line.custom_id:
+                return line.custom_id
+        return None

@@ -1,0 +1,262 @@
+"""The ledger: what is known of each batch, as immutable events in the store.
+
+    ledger/<provider>/<batch>/rows-<sha256>         key and body hash of each row, 64 bytes a row
+    ledger/<provider>/<batch>/requests-<sha256>     the lines as sent, zstd
+    ledger/<provider>/<batch>/<n>-<kind>.json       its events, in order
+
+    (nothing) ── intent ──> in doubt ── submitted ──> at the vendor ── ended ──> ended ── harvested ──> done
+                 in doubt ── intent ──> in doubt: the vendor has no such batch, and it is sent once more
+                 in doubt ── ended ──> ended: the vendor refused it
+
+`put_new` decides who writes an event: a driver that finds its event written by another has lost the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from functools import cached_property
+from hashlib import sha256
+from pathlib import PurePosixPath
+from typing import Annotated, Literal
+
+import zstandard
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from hab_ray.catalog import folder_name
+from hab_ray.errors import DamagedFile, LeaseLost
+from hab_ray.storage.folder import Folder
+
+ROW_BYTES = 64
+_HASH_BYTES = 32
+
+
+class _Event(BaseModel):
+    """One event; `epoch` is the lease's under which it was written."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    epoch: int
+    at: datetime
+
+
+class Intent(_Event):
+    """That a batch is about to be made. `newest` is the id of the newest batch at the vendor at that moment.
+
+    `model` is the catalogue's name, `wire` the vendor's; `tokens` an estimate of the input, `nanousd` what is set
+    aside. `owner` is the organisation or workspace of the key, as far as the vendor tells.
+    """
+
+    kind: Literal["intent"] = "intent"
+    tag: str
+    run: str
+    model: str
+    wire: str
+    path: str
+    version: str | None
+    embeds: bool
+    rows: int
+    bytes: int
+    tokens: int
+    nanousd: int
+    rows_file: str
+    requests_file: str
+    owner: str
+    newest: str | None
+
+
+class Submitted(_Event):
+    """The vendor's name of the batch; `adopted` where it was found there and not told in answer to the request.
+
+    It is not `certain` where nothing but the number of rows speaks for it, so that it may be somebody else's: then
+    it is neither cancelled nor deleted before its results have shown whose it is.
+    """
+
+    kind: Literal["submitted"] = "submitted"
+    batch_id: str
+    adopted: bool
+    certain: bool
+
+
+class Ended(_Event):
+    """Nothing more will come. `word` is the vendor's name of the state; `problem` why nothing came at all."""
+
+    kind: Literal["ended"] = "ended"
+    word: str
+    problem: str | None
+
+
+class Harvested(_Event):
+    """All results are in the store. `unanswered` rows had none; `strangers` and `doubled` lines were left out."""
+
+    kind: Literal["harvested"] = "harvested"
+    replies: int
+    failures: int
+    unanswered: int
+    strangers: int
+    doubled: int
+    nanousd: int
+
+
+Event = Intent | Submitted | Ended | Harvested
+_EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="kind")])
+
+
+class Phase(StrEnum):
+    """Where a batch stands; see the module's drawing."""
+
+    IN_DOUBT = "in doubt"
+    AT_VENDOR = "at the vendor"
+    ENDED = "ended"
+    DONE = "done"
+
+
+_PHASE: Mapping[type[_Event], Phase] = {
+    Intent: Phase.IN_DOUBT,
+    Submitted: Phase.AT_VENDOR,
+    Ended: Phase.ENDED,
+    Harvested: Phase.DONE,
+}
+
+
+@dataclass
+class Batch:
+    """One batch of one provider: its events so far, the first always an intent."""
+
+    provider: str
+    number: int
+    events: list[Event] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """What users see and name it by."""
+        return f"{self.provider}/{self.number:06d}"
+
+    @property
+    def phase(self) -> Phase:
+        """Where it stands."""
+        return _PHASE[type(self.events[-1])]
+
+    @property
+    def intent(self) -> Intent:
+        """The last intent."""
+        return next(e for e in reversed(self.events) if isinstance(e, Intent))
+
+    @property
+    def batch_id(self) -> str | None:
+        """The vendor's name, once known."""
+        return next((e.batch_id for e in self.events if isinstance(e, Submitted)), None)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the batch at the vendor is surely this one."""
+        return any(isinstance(e, Submitted) and e.certain for e in self.events)
+
+    @property
+    def ended(self) -> Ended | None:
+        """How it ended, once it has."""
+        return next((e for e in self.events if isinstance(e, Ended)), None)
+
+    @property
+    def harvested(self) -> Harvested | None:
+        """What it brought, once that is in the store."""
+        return next((e for e in self.events if isinstance(e, Harvested)), None)
+
+    @property
+    def since(self) -> datetime:
+        """When it was first meant to be made."""
+        return self.events[0].at
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The lines of a batch, and key and body hash of each row in the same order."""
+
+    requests: bytes
+    rows: bytes
+
+    @cached_property
+    def rows_file(self) -> str:
+        """The name its rows are kept under."""
+        return f"rows-{sha256(self.rows).hexdigest()[:16]}"
+
+    @cached_property
+    def requests_file(self) -> str:
+        """The name its lines are kept under."""
+        return f"requests-{sha256(self.requests).hexdigest()[:16]}"
+
+
+def body_hashes(rows: bytes) -> dict[str, str]:
+    """Each row's key with the sha256 of the body sent, both in hexadecimal digits."""
+    starts = range(0, len(rows), ROW_BYTES)
+    return {rows[i : i + _HASH_BYTES].hex(): rows[i + _HASH_BYTES : i + ROW_BYTES].hex() for i in starts}
+
+
+class Ledger:
+    """The batches of one provider account in a store."""
+
+    def __init__(self, folder: Folder, provider: str) -> None:
+        self._folder, self.provider = folder, provider
+        self._prefix = f"ledger/{folder_name(provider)}"
+
+    def read(self) -> list[Batch]:
+        """All batches, oldest first.
+
+        Raises:
+            DamagedFile: an event cannot be read.
+        """
+        batches: dict[int, Batch] = {}
+        for name in self._folder.list(self._prefix):
+            if name.endswith(".json"):
+                number = int(PurePosixPath(name).parts[-2])
+                batch = batches.setdefault(number, Batch(self.provider, number))
+                batch.events.append(self._event(name))
+        return [batches[number] for number in sorted(batches)]
+
+    def _event(self, name: str) -> Event:
+        try:
+            return _EVENT.validate_json(self._folder.get(name))
+        except ValidationError as error:
+            raise DamagedFile(f"{name}: not an event of the ledger ({error.error_count()} problems)") from None
+
+    def keep(self, number: int, lines: Lines) -> None:
+        """Store a batch's lines, before its intent names them."""
+        self._folder.put(f"{self._place(number)}/{lines.rows_file}", lines.rows)
+        packed = zstandard.ZstdCompressor(level=3).compress(lines.requests)
+        self._folder.put(f"{self._place(number)}/{lines.requests_file}", packed)
+
+    def lines(self, batch: Batch) -> Lines:
+        """The lines of a batch."""
+        requests = self._folder.get(f"{self._place(batch.number)}/{batch.intent.requests_file}")
+        return Lines(zstandard.ZstdDecompressor().decompress(requests), self.rows(batch))
+
+    def rows(self, batch: Batch) -> bytes:
+        """Key and body hash of each row of a batch; see `body_hashes`."""
+        return self._folder.get(f"{self._place(batch.number)}/{batch.intent.rows_file}")
+
+    def add(self, batch: Batch, event: Event) -> None:
+        """Write the next event of a batch.
+
+        Raises:
+            LeaseLost: another driver wrote it.
+        """
+        name = f"{self._place(batch.number)}/{len(batch.events) + 1:03d}-{event.kind}.json"
+        taken = f"{len(batch.events) + 1:03d}-"
+        if any(PurePosixPath(n).name.startswith(taken) for n in self._folder.list(self._place(batch.number))):
+            raise LeaseLost(f"batch {batch.name} is another driver's: nothing more is spent here")
+        try:
+            self._folder.put_new(name, event.model_dump_json().encode())
+        except FileExistsError:
+            raise LeaseLost(f"batch {batch.name} is another driver's: nothing more is spent here") from None
+        batch.events.append(event)
+
+    def _place(self, number: int) -> str:
+        return f"{self._prefix}/{number:06d}"
+
+
+def ledgers(folder: Folder) -> Iterator[str]:
+    """The folder names of the providers that have a ledger in a store."""
+    names = {PurePosixPath(name).parts[1] for name in folder.list("ledger")}
+    yield from sorted(names)

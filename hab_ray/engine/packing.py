@@ -1,0 +1,116 @@
+"""Calls into batches: one model, one path, and no more than vendor, account and budget take at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from hab_ray.calls import Call, ChatCall
+from hab_ray.catalog import ModelEntry
+from hab_ray.engine.jobs import Job
+from hab_ray.engine.ledger import Lines
+from hab_ray.engine.sending import BYTES_A_TOKEN, TOKENS_AROUND
+from hab_ray.prices import Price, input_bytes
+from hab_ray.providers.base import Provider, Wire
+
+
+class LineWriter(Protocol):
+    """The part of a vendor's batch API that writes lines."""
+
+    def line(self, custom_id: str, wire: Wire) -> bytes:
+        """See BatchApi."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The most that one batch may hold: rows, bytes of lines, estimated input tokens, nano-dollars."""
+
+    rows: int
+    bytes: int
+    tokens: float
+    nanousd: float
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRow:
+    """A job as a line of a batch; `nanousd` is the most that it can cost."""
+
+    job: Job
+    path: str
+    version: str | None
+    body_sha256: str
+    line: bytes
+    tokens: int
+    nanousd: int
+
+
+@dataclass
+class Pack:
+    """A batch in the making."""
+
+    rows: list[PackedRow] = field(default_factory=list)
+    bytes: int = 0
+    tokens: int = 0
+    nanousd: int = 0
+
+    def add(self, row: PackedRow) -> None:
+        """Take a row in."""
+        self.rows.append(row)
+        self.bytes += len(row.line) + 1
+        self.tokens += row.tokens
+        self.nanousd += row.nanousd
+
+    def has_room_for(self, row: PackedRow, room: Room) -> bool:
+        """Whether a batch may hold this row beside those it has; the first always fits."""
+        if not self.rows:
+            return True
+        return (
+            len(self.rows) < room.rows
+            and self.bytes + len(row.line) < room.bytes
+            and self.tokens + row.tokens <= room.tokens
+            and self.nanousd + row.nanousd <= room.nanousd
+        )
+
+    def pop(self) -> PackedRow:
+        """Take the last row out again."""
+        row = self.rows.pop()
+        self.bytes -= len(row.line) + 1
+        self.tokens -= row.tokens
+        self.nanousd -= row.nanousd
+        return row
+
+    def lines(self) -> Lines:
+        """What is sent, and what is kept to read the results by."""
+        return Lines(
+            requests=b"".join(row.line + b"\n" for row in self.rows),
+            rows=b"".join(bytes.fromhex(row.job.call.key + row.body_sha256) for row in self.rows),
+        )
+
+
+class RowPacker:
+    """Writes the jobs of one model as lines."""
+
+    def __init__(self, provider: Provider, writer: LineWriter, entry: ModelEntry, price: Price) -> None:
+        self._provider, self._writer, self._entry, self._price = provider, writer, entry, price
+
+    def wire(self, call: Call) -> Wire:
+        """The request of a call, as it would be sent online."""
+        if isinstance(call, ChatCall):
+            return self._provider.chat(call, self._entry)
+        return self._provider.embed([call], self._entry)
+
+    def row(self, job: Job) -> PackedRow:
+        """A job as a line; a token has at least one byte, so that the cost is bounded by the line's length."""
+        call = job.call
+        wire = self.wire(call)
+        line = self._writer.line(call.key, wire)
+        output = self._entry.output_limit(call.params.max_tokens) if isinstance(call, ChatCall) else 0
+        return PackedRow(
+            job=job,
+            path=wire.path,
+            version=wire.version,
+            body_sha256=wire.sha256,
+            line=line,
+            tokens=input_bytes(call) // BYTES_A_TOKEN + TOKENS_AROUND,
+            nanousd=self._price.bound(len(line), output),
+        )

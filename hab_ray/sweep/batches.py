@@ -1,0 +1,193 @@
+"""The driver's batches: which shards go to a vendor's batch API, and the desk that brings them there."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from hab_ray.catalog import BatchHabits
+from hab_ray.engine.batch import BatchEngine
+from hab_ray.engine.desk import Desk
+from hab_ray.engine.homes import BatchSurroundings, BatchTally
+from hab_ray.engine.jobs import Job
+from hab_ray.engine.ledger import Ledger, Phase
+from hab_ray.engine.placing import Watch
+from hab_ray.engine.purse import Money
+from hab_ray.prices import Mode
+from hab_ray.providers import connect, connect_batch
+from hab_ray.providers.access import api_key
+from hab_ray.providers.base import Endpoint
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.lease import LeaseWatch
+from hab_ray.storage.store import Store, StoreWriter
+from hab_ray.sweep.tracks import Track
+from hab_ray.work import Shard, Work, settle
+
+WORTH_A_BATCH = 200
+BARREN_BATCHES = 3
+
+
+@dataclass(frozen=True)
+class BatchSetup:
+    """What the run gives its batches. `url` finds an endpoint, `money` the run's purse when the first is needed."""
+
+    work: Work
+    store: Path
+    epoch: int
+    failures_since: int
+    deadline: datetime | None
+    url: Callable[[str], str]
+    money: Callable[[], Money]
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """Shards whose calls are being brought to a vendor; how many there are is known at its end."""
+
+    lane: str
+    tracks: Sequence[Track]
+    offered_before: Mapping[int, int]
+    end: Future[None]
+
+
+class Batches:
+    """All batches of a run. Engines start at the first need, or where the ledger has an open batch."""
+
+    def __init__(self, setup: BatchSetup) -> None:
+        self._setup = setup
+        self._desk: Desk | None = None
+        self._opened: set[str] = set()
+        self._passes: list[_Pass] = []
+        self._tallies: Mapping[str, BatchTally] = {}
+
+    def take_up(self) -> None:
+        """Wait for what earlier processes left open at the vendors."""
+        folder = open_folder(self._setup.store)
+        for provider in {m.entry.provider for m in self._setup.work.models.values() if m.entry.batch}:
+            if any(batch.phase is not Phase.DONE for batch in Ledger(folder, provider).read()):
+                self._open(provider)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the deadline has passed."""
+        return self._setup.deadline is not None and datetime.now(UTC) >= self._setup.deadline
+
+    def mode(self, track: Track, keys: Iterable[str], together: int) -> Mode:
+        """How a shard's open calls go out; `together` counts those of the same stage and model that are ready.
+
+        Calls of which one is in an open batch wait for that. `auto` sends by batch what is many, has time, and did
+        not come back unanswered again and again.
+        """
+        work = self._setup.work
+        entry = work.model(track.shard).entry
+        if self._desk and self._desk.holds(entry.provider, keys):
+            return Mode.BATCH
+        wanted = work.mode(track.shard)
+        if entry.batch is None or wanted == "online":
+            return Mode.ONLINE
+        if wanted == "batch":
+            return Mode.BATCH
+        worth = together >= WORTH_A_BATCH and not self.is_late and track.barren < BARREN_BATCHES
+        return Mode.BATCH if worth else Mode.ONLINE
+
+    def why_not(self, track: Track) -> str | None:
+        """Why a shard that may only go by batch will not; None where it may go."""
+        if self.is_late:
+            return "the deadline has passed; give `mode: auto` or a later `deadline:`"
+        if track.barren >= BARREN_BATCHES:
+            return f"{BARREN_BATCHES} batches in a row brought no answer"
+        return None
+
+    def start(self, tracks: Sequence[Track]) -> None:
+        """Send off the open calls of shards of one stage and model."""
+        model = self._setup.work.model(tracks[0].shard)
+        provider = model.entry.provider
+        desk, lane = self._open(provider), lane_name(provider)
+        before = self._tallies.get(lane, BatchTally())
+        for track in tracks:
+            track.start(lane, before.finished[track.number], offered=None)
+        jobs = self._jobs([(t.number, t.shard, frozenset(t.given_up)) for t in tracks])
+        offered_before = {t.number: before.offered[t.number] for t in tracks}
+        self._passes.append(_Pass(lane, tracks, offered_before, desk.complete(provider, model.name, jobs)))
+
+    def _jobs(self, shards: Sequence[tuple[int, Shard, frozenset[str]]]) -> Iterator[Job]:
+        work = self._setup.work
+        store = Store(open_folder(self._setup.store), self._setup.failures_since)
+        for number, shard, skip in shards:
+            model = work.model(shard).name
+            store.refresh(model)
+            settled = settle(work.stage(shard), work.tasks(shard), partial(store.read, model))
+            for row_id, call in settled.open:
+                if row_id not in skip:
+                    yield Job(number, row_id, call)
+
+    def tallies(self) -> Mapping[str, BatchTally]:
+        """What has been done, by lane.
+
+        Raises:
+            HabError: an engine had to end.
+        """
+        ended = [p for p in self._passes if p.end.done()]
+        if self._desk:
+            self._tallies = {lane_name(provider): tally for provider, tally in self._desk.tallies().items()}
+        for one in ended:
+            self._passes.remove(one)
+            one.end.result()
+            for track in one.tracks:
+                track.offered = self._tallies[one.lane].offered[track.number] - one.offered_before[track.number]
+        return self._tallies
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that can be sent is at the vendors."""
+        tallies = self._tallies.values()
+        return len(self._passes) == sum(t.stuck for t in tallies) and not any(t.doubts for t in tallies)
+
+    def close(self) -> None:
+        """End; what is at the vendors stays there."""
+        if self._desk:
+            self._desk.close()
+
+    def _open(self, provider: str) -> Desk:
+        self._desk = self._desk or Desk()
+        if provider not in self._opened:
+            entry = self._setup.work.catalog.providers[provider]
+            url, key = self._setup.url(provider), api_key(provider, entry.key_env)
+            endpoint = Endpoint(name=provider, kind=entry.kind, url=url, key=key, timeout_s=entry.limits.timeout_s)
+            money = self._setup.money()
+            self._desk.open(provider, lambda: self._engine(endpoint, entry.batches, money))
+            self._opened.add(provider)
+        return self._desk
+
+    def _engine(self, endpoint: Endpoint, habits: BatchHabits, money: Money) -> BatchEngine:
+        setup, work, provider = self._setup, self._setup.work, endpoint.name
+        folder = open_folder(setup.store)
+        guard = LeaseWatch(folder, setup.epoch, time.monotonic).check
+        return BatchEngine(
+            provider=connect(endpoint),
+            api=connect_batch(endpoint),
+            models={m.name: m.entry for m in work.models.values() if m.entry.provider == provider and m.entry.batch},
+            ledger=Ledger(folder, provider),
+            store=Store(folder, setup.failures_since),
+            writer=StoreWriter(folder, setup.epoch, f"{provider}-batches"),
+            habits=habits,
+            world=BatchSurroundings(
+                clock=time.monotonic,
+                watch=Watch(lambda: datetime.now(UTC), guard, setup.epoch),
+                money=money,
+                token=lambda: f"hab-{secrets.token_hex(12)}",
+                run=str(work.run_path.absolute()),
+                deadline=setup.deadline,
+            ),
+        )
+
+
+def lane_name(provider: str) -> str:
+    """The name that a provider's batches have among the lanes."""
+    return f"{provider} batches"

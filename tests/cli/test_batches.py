@@ -1,0 +1,175 @@
+"""Runs by batch from end to end, as a user starts, leaves, watches, cancels and collects them. No Ray is needed."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from hab_ray.rubric import load_rubrics
+from tests.conftest import Desk, Vendor
+from tests.sweep.crashing import TESTS, sweep_file
+
+SUBJECTS = ["gpt-6-luna", "gpt-4.1", "claude-haiku-5-5", "claude-opus-5-5", "gemini-3.8-flash", "gemini-3.5-flash-lite"]
+NIGHTMARE = {
+    "batches": [
+        {"kind": "invalid", "account": "openai", "ordinal": 1},
+        *({"kind": "expired", "account": "openai", "ordinal": n, "done": 0.5} for n in (2, 3, 5)),
+        {"kind": "cancelled", "account": "google", "ordinal": 2, "done": 0.5},
+        {"kind": "stuck", "account": "anthropic", "ordinal": 2, "done": 0.5},
+        {"kind": "lost_create", "account": "anthropic", "ordinal": 1, "hidden_s": 0.5},
+        {"kind": "foreign", "account": "anthropic", "ordinal": 1},
+        {"kind": "lost_create", "account": "openai", "ordinal": 4, "hidden_s": 0.5},
+        {"kind": "poll_error", "account": "google", "ordinal": 1, "polls": 2, "status": 503},
+        {"kind": "odd_state", "account": "google", "ordinal": 3, "polls": 2},
+        {"kind": "cut_results", "account": "anthropic", "ordinal": 3},
+    ],
+    "lines": {"failed": 0.03, "missing": 0.02, "doubled": 0.02, "foreign": 0.02},
+    "queue_tokens": {"gpt-4.1": 1500},
+}
+
+
+def rehearsed(desk: Desk, sweep: Path, *options: object) -> tuple[str, list[dict[str, Any]]]:
+    """What a rehearsal printed, and its scores."""
+    done = desk.hab("rehearse", sweep, "--turnaround", 1, *options)
+    assert done.returncode == 0, done.stdout
+    scores = pq.read_table(desk.folder / "runs/rehearsal-dream/scores.parquet").to_pylist()
+    return done.stdout, scores
+
+
+@pytest.mark.timeout(400)
+def test_a_nightmare_changes_no_score_and_nothing_is_paid_for_twice(desk: Desk) -> None:
+    tests = desk.folder / "tests.jsonl"
+    rows = [
+        {"dimension": name, "prompt": seed.prompt, "context": seed.context or ""}
+        for name, rubric in load_rubrics().items()
+        for seed in rubric.generation.seeds[:8]
+    ]
+    tests.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sweep = desk.folder / "dream.yaml"
+    sweep.write_text(
+        yaml.safe_dump(
+            {
+                "name": "dream",
+                "mode": "batch",
+                "tests": str(tests),
+                "subjects": SUBJECTS,
+                "judges": ["claude-haiku-5-5"],
+            }
+        )
+    )
+    trouble = desk.folder / "nightmare.yaml"
+    trouble.write_text(yaml.safe_dump(NIGHTMARE))
+    calm, expected = rehearsed(desk, sweep)
+    wild, scores = rehearsed(desk, sweep, "--faults", trouble)
+    assert scores == expected
+    cells = len(SUBJECTS) * 6 * 2
+    for told in (calm, wild):
+        assert f"recovered {cells} of {cells} cells exactly" in told and "the bills agree" in told
+        assert "0 bodies billed more than once" in told
+        ours, theirs = re.findall(r"\$(\d+\.\d{9})", told)
+        assert ours == theirs and float(ours) > 0
+    ended = re.search(r"(\d+) batches failed, (\d+) expired, (\d+) were cancelled", wild)
+    assert ended and all(int(count) > 0 for count in ended.groups()), wild
+    assert "0 batches failed, 0 expired, 0 were cancelled" in calm
+
+
+@pytest.fixture
+def slow(vendor: Callable[..., Vendor]) -> Vendor:
+    """A vendor whose batches take a while."""
+    return vendor(batch={"turnaround": {"kind": "fixed", "value_s": 6}})
+
+
+def paid_once(sim: Vendor) -> bool:
+    meter = sim.meter()
+    return bool(meter["batch"]["lines_billed"] == 2 * TESTS and meter["billed_more_than_once"]["bodies"] == 0)
+
+
+@pytest.mark.parametrize("vendor_name", ["openai", "anthropic", "google"])
+def test_a_detached_run_is_collected_by_another_process(desk: Desk, slow: Vendor, vendor_name: str) -> None:
+    sweep = sweep_file(desk.folder, vendor_name, slow.url, "detached")
+    left = desk.hab("run", sweep, "--yes", "--detach")
+    assert left.returncode == 3, left.stdout
+    assert f"1 batches with {TESTS} rows stay at the vendors" in left.stdout
+    listed = desk.hab("batches", "list", "run").stdout
+    assert re.search(rf"{vendor_name}/000001 .*at the vendor", listed) and f"1 open: {TESTS} rows" in listed
+    shown = desk.hab("batches", "show", "run", f"{vendor_name}/000001").stdout
+    assert "intent" in shown and "submitted" in shown and "harvested" not in shown
+    status = desk.hab("status", "run").stdout
+    assert f"batches in the store: 1, open 1 with {TESTS} rows" in status
+    collected = desk.hab("run", sweep, "--yes")
+    assert collected.returncode == 0, collected.stdout
+    assert paid_once(slow)
+    listed = desk.hab("batches", "list", "run").stdout
+    assert len(re.findall(rf"{TESTS}/{TESTS}", listed)) == 2 and "0 open" in listed
+
+
+def test_ctrl_c_says_what_stays_and_cancelled_batches_are_collected(desk: Desk, slow: Vendor) -> None:
+    sweep = sweep_file(desk.folder, "openai", slow.url, "interrupted")
+    running = desk.start("run", sweep, "--yes")
+    wait_for_batch(slow, running)
+    running.send_signal(signal.SIGINT)
+    output, _ = running.communicate(timeout=60)
+    assert running.returncode == 130 and "hab batches cancel" in output, output
+    assert "its end was asked for" in desk.hab("batches", "cancel", "run").stdout
+    done = desk.hab("run", sweep, "--yes")
+    assert done.returncode == 0, done.stdout
+    assert slow.meter()["batch"]["cancelled"] == 1 and paid_once(slow)
+
+
+def wait_for_batch(sim: Vendor, process: subprocess.Popen[str]) -> None:
+    for _ in range(600):
+        if sim.meter()["batch"]["created"]:
+            time.sleep(0.5)
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.1)
+    raise AssertionError("no batch was made")
+
+
+def test_a_stopped_holder_keeps_the_store_and_nothing_is_sent_twice(desk: Desk, slow: Vendor) -> None:
+    sweep = sweep_file(desk.folder, "google", slow.url, "stopped")
+    holder = desk.start("run", sweep, "--yes")
+    wait_for_batch(slow, holder)
+    holder.send_signal(signal.SIGSTOP)
+    second = desk.hab("run", sweep, "--yes")
+    assert second.returncode == 6 and f"process {holder.pid}" in second.stdout, second.stdout
+    holder.send_signal(signal.SIGCONT)
+    output, _ = holder.communicate(timeout=120)
+    assert holder.returncode == 0, output
+    assert slow.meter()["batch"]["created"] == 2 and paid_once(slow)
+
+
+def test_after_the_deadline_what_is_open_goes_online(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 600}})
+    sweep = sweep_file(desk.folder, "anthropic", sim.url, "late")
+    settings = yaml.safe_load(sweep.read_text())
+    sweep.write_text(yaml.safe_dump(settings | {"deadline": "0.1m"}))
+    late = desk.hab("run", sweep, "--yes")
+    assert late.returncode == 5 and "the deadline has passed" in late.stdout, late.stdout
+    assert sim.meter()["batch"]["cancelled"] == 1 and sim.meter()["billed"] == 0
+
+
+def test_a_budget_holds_back_batches_and_a_higher_one_lets_them_go(
+    cluster_desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.5}})
+    sweep = sweep_file(cluster_desk.folder, "openai", sim.url, "poor")
+    settings = yaml.safe_load(sweep.read_text())
+    sweep.write_text(yaml.safe_dump(settings | {"budget_usd": 0.001}))
+    poor = cluster_desk.hab("run", sweep, "--yes")
+    assert poor.returncode == 4 and "budget reached" in poor.stdout, poor.stdout
+    assert sim.meter()["batch"]["nanousd"] <= 1_000_000
+    sweep.write_text(yaml.safe_dump(settings | {"budget_usd": 1.0}))
+    rich = cluster_desk.hab("run", sweep, "--yes")
+    assert rich.returncode == 0, rich.stdout
+    assert paid_once(sim)

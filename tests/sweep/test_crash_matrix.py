@@ -1,0 +1,77 @@
+"""A driver without Ray, killed -9 before and after every kind of put and vendor call, and started again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.conftest import Vendor
+from tests.sweep.crashing import DIMENSION, MODELS, TESTS, Forge, first_of_each, sweep_file
+
+AT_ONCE = 4
+LEAST_POINTS = 24
+
+
+@pytest.fixture
+def forges() -> Iterator[list[Forge]]:
+    made = [Forge() for _ in range(AT_ONCE)]
+    yield made
+    for forge in made:
+        forge.close()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("vendor_name", MODELS)
+def test_whatever_crashes_when_every_row_is_there_once_and_paid_once(
+    vendor_name: str, vendor: Callable[..., Vendor], forges: list[Forge], tmp_path: Path
+) -> None:
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
+    whole = _folder(tmp_path, "whole")
+    assert forges[0].drive(sweep_file(whole, vendor_name, sim.url, "whole")) == 0, _log(whole)
+    seen = (whole / "sweep.points").read_text().split("\n")
+    points = first_of_each(seen)
+    assert len(points) >= LEAST_POINTS, seen
+
+    def crashed(forge: Forge, point: int) -> str | None:
+        folder = _folder(tmp_path, f"p{point}")
+        sweep = sweep_file(folder, vendor_name, sim.url, f"point {point}")
+        died, ended = forge.drive(sweep, point), forge.drive(sweep)
+        name = f"{seen[point - 1]} (point {point})"
+        if died != -9 or ended != 0:
+            return f"{name}: {died}, then {ended}: {_log(folder)}"
+        return None if _rows(folder) == _rows(whole) else f"{name}: other rows"
+
+    def some(number: int) -> list[str | None]:
+        return [crashed(forges[number], point) for point in points[number::AT_ONCE]]
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        wrong = [problem for problems in pool.map(some, range(AT_ONCE)) for problem in problems if problem]
+    assert not wrong, "\n".join(wrong)
+    meter = sim.meter()
+    assert meter["billed_more_than_once"]["bodies"] == 0
+    assert meter["batch"]["lines_billed"] == 2 * TESTS * (1 + len(points))
+    assert meter["billed"] == 0
+
+
+def _log(folder: Path) -> str:
+    return (folder / "sweep.log").read_text()[-3000:]
+
+
+def _folder(parent: Path, name: str) -> Path:
+    folder = parent / name
+    folder.mkdir()
+    return folder
+
+
+def _rows(folder: Path) -> list[tuple[str, str]]:
+    """Every row of the two views by its file and test, where it is answered."""
+    model = next((folder / "run/responses").iterdir()).name
+    found = []
+    for file in (f"responses/{model}/{DIMENSION}.parquet", f"verdicts/{model}/{model}/{DIMENSION}.parquet"):
+        table = pq.read_table(folder / "run" / file)
+        found += [(file, row["test_id"]) for row in table.to_pylist() if row["state"] == "ok"]
+    return sorted(found)
