@@ -42,6 +42,8 @@ class StageName(StrEnum):
     JUDGE = "judge"
 
 
+WORTH_A_BATCH = 200
+
 ROW_TYPES: Mapping[StageName, type[Row]] = {
     StageName.GENERATE: Candidate,
     StageName.VALIDATE: Validation,
@@ -186,6 +188,16 @@ class Work:
             case StageName.JUDGE:
                 own = self.judge(shard.name)
         return (own.mode if own else None) or sweep.mode
+
+    def wants_batch(self, shard: Shard, together: int) -> bool:
+        """Whether a shard's calls go by batch where nothing speaks against it.
+
+        `together` counts the calls of the same stage and model that can go at once: `auto` sends few online, where
+        they are answered in minutes and the half price saves little.
+        """
+        wanted = self.mode(shard)
+        has_batches = self.model(shard).entry.batch is not None
+        return has_batches and (wanted == "batch" or (wanted == "auto" and together >= WORTH_A_BATCH))
 
     def stage(self, shard: Shard) -> Stage[Any, Any]:
         """The stage that makes a shard's rows."""

@@ -35,7 +35,8 @@ app.add_typer(rubric_app, name="rubric")
 app.add_typer(batches_app, name="batches")
 app.add_typer(local_app, name="local")
 
-console = Console(highlight=False)
+FILE_COLUMNS = 140
+console = Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else FILE_COLUMNS)
 errors = Console(stderr=True, highlight=False)
 
 
@@ -181,11 +182,14 @@ def simulate_command(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port on 127.0.0.1; 0 takes a free one.")] = 0,
     profile: Annotated[Path | None, typer.Option(help="A YAML or JSON file of the simulator's settings.")] = None,
     seed: Annotated[int | None, typer.Option(help="The seed, instead of the profile's.")] = None,
+    speed: Annotated[
+        float | None, typer.Option(min=0.001, help="Seconds of the batches' clock in one real second.")
+    ] = None,
 ) -> Exit:
     """Serve the vendors' protocols on this machine until Ctrl-C, for trying one's own client."""
     from hab_ray.cli.simulate import simulate
 
-    return simulate(profile, port, seed, console)
+    return simulate(profile, port, seed, console, speed)
 
 
 @app.command("status")

@@ -68,6 +68,7 @@ def to_json(plan: Plan, problems: list[Problem]) -> Mapping[str, Any]:
         "seconds": plan.seconds,
         "online_budget": plan.online_budget,
         "batch_budget": plan.batch_budget,
+        "as_sent": plan.as_sent,
         "lines": [asdict(line) for line in plan.lines],
         "times": [asdict(time) for time in plan.times],
         "problems": [asdict(problem) for problem in problems],
@@ -86,6 +87,9 @@ def print_plan(sweep: Sweep, plan: Plan, problems: list[Problem], options: PlanO
         f"online {_usd(total.online)}, by batch {_usd(total.batch)} ({total.batchable:,} calls have a batch API)",
         soft_wrap=True,
     )
+    saved = total.online - plan.as_sent
+    saving = f", which saves {_usd(saved)}" if saved else ""
+    console.print(f"as this sweep sends them (mode: {sweep.mode}): {_usd(plan.as_sent)}{saving}", soft_wrap=True)
     for time in plan.times:
         console.print(f"{time.stage}: {_duration(time.seconds)} online, {_slowest(time)}", soft_wrap=True)
     console.print(

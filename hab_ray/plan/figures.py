@@ -79,6 +79,8 @@ class StageTime:
 class Plan:
     """A sweep's lines, how long its stages take, and the budgets (nano-dollars) at which nothing waits.
 
+    `as_sent` is the estimate with each call online or by batch as the sweep's modes have it.
+
     Nothing waits: what is spent by then, as estimated, plus all that may be reserved at one moment stays below the
     budget. Online that is the calls in flight, in a batch every call of the model.
     """
@@ -87,6 +89,7 @@ class Plan:
     times: tuple[StageTime, ...]
     online_budget: int
     batch_budget: int
+    as_sent: int
 
     @property
     def total(self) -> Figures:

@@ -29,7 +29,6 @@ from hab_ray.storage.store import Store, StoreWriter
 from hab_ray.sweep.tracks import Track
 from hab_ray.work import Shard, Work, settle
 
-WORTH_A_BATCH = 200
 BARREN_BATCHES = 3
 
 
@@ -88,13 +87,10 @@ class Batches:
         entry = work.model(track.shard).entry
         if self._desk and self._desk.holds(entry.provider, keys):
             return Mode.BATCH
-        wanted = work.mode(track.shard)
-        if entry.batch is None or wanted == "online":
+        if not work.wants_batch(track.shard, together):
             return Mode.ONLINE
-        if wanted == "batch":
-            return Mode.BATCH
-        worth = together >= WORTH_A_BATCH and not self.is_late and track.barren < BARREN_BATCHES
-        return Mode.BATCH if worth else Mode.ONLINE
+        may_go_online = work.mode(track.shard) == "auto"
+        return Mode.ONLINE if may_go_online and self.why_not(track) else Mode.BATCH
 
     def why_not(self, track: Track) -> str | None:
         """Why a shard that may only go by batch will not; None where it may go."""

@@ -173,3 +173,40 @@ def test_a_budget_holds_back_batches_and_a_higher_one_lets_them_go(
     rich = cluster_desk.hab("run", sweep, "--yes")
     assert rich.returncode == 0, rich.stdout
     assert paid_once(sim)
+
+
+@pytest.mark.timeout(280)
+def test_every_stage_goes_by_batch_embeddings_too(cluster_desk: Desk) -> None:
+    sweep = cluster_desk.folder / "whole.yaml"
+    settings = {
+        "name": "whole",
+        "mode": "batch",
+        "dimensions": ["correct_misinformation", "encourage_learning"],
+        "generate": {"model": "gpt-4.1", "candidates": 12},
+        "validate": {"model": "claude-haiku-4-5", "keep": 8},
+        "select": {"embedding": "text-embedding-3-small", "tests": 2},
+        "subjects": ["gemini-3.8-flash", "gpt-6-luna"],
+        "judges": ["gpt-6.1-terra"],
+    }
+    sweep.write_text(yaml.safe_dump(settings))
+    done = cluster_desk.hab("rehearse", sweep, "--turnaround", 0.5)
+    assert done.returncode == 0, done.stdout
+    assert "recovered 8 of 8 cells exactly" in done.stdout and "the bills agree" in done.stdout
+    assert "0 received" in done.stdout and re.search(r"(\d+) batches with (\d+) lines, \2 of them billed", done.stdout)
+
+
+@pytest.mark.timeout(280)
+def test_a_run_by_batch_and_online_killed_through_ray_pays_once(cluster_desk: Desk, slow: Vendor) -> None:
+    sweep = sweep_file(cluster_desk.folder, "anthropic", slow.url, "mixed")
+    settings = yaml.safe_load(sweep.read_text())
+    settings["judges"] = [{"model": settings["judges"][0], "mode": "online"}]
+    sweep.write_text(yaml.safe_dump(settings))
+    killed = cluster_desk.start("run", sweep, "--yes")
+    wait_for_batch(slow, killed)
+    killed.kill()
+    killed.communicate()
+    done = cluster_desk.hab("run", sweep, "--yes")
+    assert done.returncode == 0, done.stdout
+    meter = slow.meter()
+    assert meter["batch"]["lines_billed"] == TESTS and meter["billed"] == TESTS
+    assert meter["billed_more_than_once"]["bodies"] == 0

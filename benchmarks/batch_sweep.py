@@ -1,0 +1,108 @@
+"""A whole sweep by batch against the simulator: time, CPU and memory of our processes, money, and the truth recovered.
+
+    python benchmarks/batch_sweep.py                 3,000 tests, 20 subjects, one judge: 120,000 calls, batches of 60 s
+    python benchmarks/batch_sweep.py --times 10      ten times the tests
+    python benchmarks/batch_sweep.py --nightmare     with jobs/nightmare.yaml; the scores must be the same
+
+CPU is user and system time of the driver and all it starts but the simulator. Memory is the largest PSS without shared
+memory of one process. The span runs from the first intent in the ledger to the last harvest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import datetime
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+ROOT = Path(__file__).parent.parent
+TURNAROUND_S = 60
+EVERY_S = 0.5
+
+
+def sweep_file(folder: Path, times: int) -> Path:
+    """The shipped sweep with its tests as often as wanted, each time under another wording."""
+    settings = yaml.safe_load((ROOT / "jobs/rehearsal.yaml").read_text())
+    rows = pq.read_table(ROOT / "jobs/rehearsal-tests.parquet").to_pylist()
+    many = [
+        {**row, "id": f"{row['id']}-{n}", "prompt": f"{row['prompt']}\n(Wording {n}.)"}
+        for n in range(times)
+        for row in rows
+    ]
+    tests = folder / "tests.parquet"
+    pq.write_table(pa.Table.from_pylist(many), tests)
+    path = folder / "rehearsal.yaml"
+    path.write_text(yaml.safe_dump(settings | {"tests": str(tests)}))
+    return path
+
+
+def private_mib(process: psutil.Process) -> float:
+    """The PSS of a process without its share of shared memory, in MiB."""
+    fields = dict(
+        line.split(":", 1)
+        for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()[1:]
+        if ":" in line
+    )
+    kib = {name: int(text.split()[0]) for name, text in fields.items()}
+    return (kib["Pss"] - kib["Pss_Shmem"]) / 1024
+
+
+def watched(command: list[str]) -> tuple[str, float, float]:
+    """What a command printed, the CPU seconds of its processes but the simulator's, and the largest memory of one."""
+    process = psutil.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    cpu: dict[int, float] = {}
+    most = 0.0
+    while process.poll() is None:
+        for one in [process, *process.children(recursive=True)]:
+            try:
+                if "hab_ray.simulator" not in one.cmdline():
+                    cpu[one.pid] = sum(one.cpu_times()[:2])
+                    most = max(most, private_mib(one))
+            except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError, KeyError):
+                continue
+        time.sleep(EVERY_S)
+    return str(process.communicate()[0]), sum(cpu.values()), most
+
+
+def span_s(ledger: Path) -> float:
+    """Seconds from the first event of a ledger to the last."""
+    moments = [datetime.fromisoformat(json.loads(path.read_text())["at"]) for path in ledger.rglob("*.json")]
+    return (max(moments) - min(moments)).total_seconds()
+
+
+def main() -> int:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("--nightmare", action="store_true")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        run = folder / "run"
+        command = [sys.executable, "-m", "hab_ray.cli", "rehearse", str(sweep_file(folder, asked.times))]
+        command += ["--turnaround", str(TURNAROUND_S), "--run", str(run)]
+        command += ["--faults", "jobs/nightmare.yaml"] if asked.nightmare else []
+        started = time.monotonic()
+        printed, cpu, memory = watched(command)
+        calls = asked.times * 3000 * 20 * 2
+        print("\n".join(line for line in printed.splitlines() if " s  " not in line))
+        print(f"{calls:,} calls, {time.monotonic() - started:.0f} s in all")
+        print(
+            f"first intent to last harvest: {span_s(run / 'store/ledger'):.1f} s of two turnarounds of {TURNAROUND_S} s"
+        )
+        print(f"CPU of driver and what it starts: {cpu:.0f} s, {1000 * cpu / calls:.2f} ms a call")
+        print(f"largest memory of a process: {memory:.0f} MiB PSS without shared memory")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
