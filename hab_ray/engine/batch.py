@@ -34,6 +34,7 @@ from hab_ray.errors import CallError, ModelError, ProviderError, RateLimited, Tr
 from hab_ray.prices import Mode, rate
 from hab_ray.providers.base import Provider
 from hab_ray.providers.batching import BatchApi, BatchStatus, ResultsGone
+from hab_ray.storage.keyindex import KeyIndex, KeySet
 from hab_ray.storage.store import Store, StoreWriter
 
 CHUNK = 256
@@ -64,8 +65,8 @@ class BatchEngine:
         self._wallet = Wallet(world.money)
         self._placer = Placer(api, ledger, habits, world.watch, self._tally.notes.append)
         self._harvester = Harvester(provider, api, writer, world.watch.today)
-        self._homes: dict[str, Home] = {}
-        self._answered: set[str] = set()
+        self._packs: dict[str, Home] = {}
+        self._answered = KeyIndex()
         self._open: list[Home] = []
         self._next = 1
         self._full_until: dict[str, float] = {}
@@ -111,22 +112,26 @@ class BatchEngine:
         home, pack = Home(model), Pack()
         with self._breaking():
             while chunk := await asyncio.to_thread(lambda: [packer.row(job) for job in islice(jobs, CHUNK)]):
+                known = self._known([row.job.call.key for row in chunk])
                 for row in chunk:
                     self._tally.offered[row.job.shard] += 1
-                    if self._is_under_way(row.job):
+                    if self._is_under_way(row.job, known):
                         continue
                     if not pack.has_room_for(row, self._room(model)):
                         await self._place(home, pack)
                         home, pack = Home(model), Pack()
+                        known = self._known([row.job.call.key for row in chunk])
                     pack.add(row)
                     home.waiting[row.job.shard] += 1
-                    self._homes[row.job.call.key] = home
+                    self._packs[row.job.call.key] = home
             if pack.rows:
                 await self._place(home, pack)
 
     def holds(self, keys: Iterable[str]) -> bool:
         """Whether one of these calls is in an open batch, or on its way into one."""
-        return any(key in self._homes for key in keys)
+        asked = list(keys)
+        in_packs = any(key in self._packs for key in asked)
+        return in_packs or any(home.keys.common(asked) for home in self._open if home.keys)
 
     def tell(self) -> BatchTally:
         """What was done so far; open rows and notes are told once."""
@@ -146,12 +151,20 @@ class BatchEngine:
             self.broken = self.broken or error
             raise
 
-    def _is_under_way(self, job: Job) -> bool:
+    def _known(self, keys: Sequence[str]) -> dict[str, Home | None]:
+        """Those of these keys that are in an open batch, with it, or answered."""
+        known: dict[str, Home | None] = dict.fromkeys(self._answered.places(keys))
+        for home in self._open:
+            known.update(dict.fromkeys(home.keys.common(keys) if home.keys else (), home))
+        return known
+
+    def _is_under_way(self, job: Job, known: Mapping[str, Home | None]) -> bool:
         """Whether a job needs no place in a batch of its own: it waits for the one that has its key."""
-        home = self._homes.get(job.call.key)
+        key = job.call.key
+        home = self._packs.get(key) or known.get(key)
         if home is not None:
             home.waiting[job.shard] += 1
-        elif job.call.key in self._answered:
+        elif key in known:
             self._tally.finished[job.shard] += 1
         else:
             return False
@@ -180,6 +193,8 @@ class BatchEngine:
                     batch, self._next = Batch(self._ledger.provider, self._next), self._next + 1
                     await asyncio.to_thread(self._ledger.keep, batch.number, lines)
                     await self._placer.place(batch, lines, self._intent(home.model, pack, lines))
+                home.keys = KeySet(pack.keys())
+                self._unpack(home)
                 return self._opened(home, batch)
             except RateLimited as error:
                 self._full(home.model, error)
@@ -287,15 +302,18 @@ class BatchEngine:
         """Rows that are in no batch, or whose batch is no longer waited for, go back to whoever offered them."""
         self._tally.finished.update(home.waiting)
         home.waiting.clear()
-        if home.batch is None:
-            for key in [key for key, place in self._homes.items() if place is home]:
-                del self._homes[key]
+        self._unpack(home)
+
+    def _unpack(self, home: Home) -> None:
+        """Its rows are in no pack any more."""
+        for key in [key for key, place in self._packs.items() if place is home]:
+            del self._packs[key]
 
     def _leave_open(self, home: Home, rows: Sequence[PackedRow], kind: OpenKind, reason: str) -> None:
         for row in rows:
             self._tally.open.append(OpenRow(row.job.shard, row.job.row_id, reason, kind))
             home.waiting[row.job.shard] -= 1
-            del self._homes[row.job.call.key]
+            del self._packs[row.job.call.key]
 
     def _queue_full(self, home: Home, tokens: int, error: RateLimited) -> None:
         """The vendor's queue had no room for a batch: its rows go into smaller ones, or wait for others to end.
@@ -333,8 +351,7 @@ class BatchEngine:
         refusal = await self._wallet.reserve(intent.nanousd)
         home = Home(intent.model, batch=batch, nanousd=0 if refusal else intent.nanousd)
         home.since = home.due = self._world.clock()
-        for key in body_hashes(await asyncio.to_thread(self._ledger.rows, batch)):
-            self._homes[key] = home
+        home.keys = KeySet(body_hashes(await asyncio.to_thread(self._ledger.rows, batch)))
         self._open.append(home)
         self._tally.in_flight[home.model] += intent.rows
 
@@ -471,9 +488,7 @@ class BatchEngine:
         paid_now = harvest.nanousd - harvest.earlier_nanousd
         self._wallet.settle(home.nanousd, paid_now)
         self._tally.cost_nanousd += paid_now
-        self._answered |= harvest.answered
-        for key in hashes:
-            self._homes.pop(key, None)
+        self._answered.add(sorted(harvest.answered), 0)
         self._open.remove(home)
         self._full_until.pop(home.model, None)
         self._tally.in_flight[home.model] -= len(hashes)

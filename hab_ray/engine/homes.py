@@ -12,6 +12,7 @@ from hab_ray.engine.jobs import Tally
 from hab_ray.engine.ledger import Batch, Phase
 from hab_ray.engine.placing import Watch
 from hab_ray.engine.purse import Money
+from hab_ray.storage.keyindex import KeySet
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,10 @@ class BatchTally(Tally):
 
 @dataclass(eq=False)
 class Home:
-    """Where rows are on their way: a pack, then a batch. `waiting` counts rows by shard."""
+    """Where rows are on their way: a pack, then a batch, whose keys are known. `waiting` counts rows by shard."""
 
     model: str
+    keys: KeySet | None = None
     waiting: Counter[int] = field(default_factory=Counter)
     batch: Batch | None = None
     nanousd: int = 0

@@ -86,6 +86,10 @@ class Pack:
             rows=b"".join(bytes.fromhex(row.job.call.key + row.body_sha256) for row in self.rows),
         )
 
+    def keys(self) -> list[str]:
+        """The keys of its rows."""
+        return [row.job.call.key for row in self.rows]
+
 
 class RowPacker:
     """Writes the jobs of one model as lines."""

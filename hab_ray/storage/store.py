@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -22,6 +21,7 @@ import pyarrow as pa
 from hab_ray.calls import Failure, Outcome
 from hab_ray.catalog import folder_name
 from hab_ray.storage.folder import Folder
+from hab_ray.storage.keyindex import KeyIndex
 from hab_ray.storage.records import (
     failures_from_table,
     failures_to_table,
@@ -96,19 +96,14 @@ class StoreWriter:
         self.write(self.take())
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    file: str
-    row: int
-
-
 class _ModelIndex:
     """Which file holds which key, for one model on one shelf."""
 
     def __init__(self, folder: Folder, shelf: Shelf, model: str, accept: Callable[[str], bool]) -> None:
         self._folder, self._shelf, self._prefix, self._accept = folder, shelf, _prefix(shelf, model), accept
         self._seen: set[str] = set()
-        self.places: dict[str, _Place] = {}
+        self._files: list[str] = []
+        self.keys = KeyIndex()
 
     def refresh(self) -> None:
         """Take in the files that came since the last look; again, where a compaction removed one of them."""
@@ -127,7 +122,8 @@ class _ModelIndex:
 
     def _take_in(self, name: str) -> None:
         keys = read_table(name, self._folder.get(name), ["key"]).column("key").to_pylist()
-        self.places.update((key, _Place(name, row)) for row, key in enumerate(keys))
+        self.keys.add(keys, len(self._files))
+        self._files.append(name)
         self._seen.add(name)
 
     def read(self, keys: Sequence[str]) -> dict[str, Outcome]:
@@ -137,15 +133,13 @@ class _ModelIndex:
                 return self._read(keys)
             except FileNotFoundError:
                 self._seen.clear()
-                self.places.clear()
+                self.keys.clear()
                 self.refresh()
 
     def _read(self, keys: Sequence[str]) -> dict[str, Outcome]:
         rows_of: dict[str, list[int]] = defaultdict(list)
-        for key in keys:
-            if key in self.places:
-                place = self.places[key]
-                rows_of[place.file].append(place.row)
+        for place in self.keys.places(keys).values():
+            rows_of[self._files[place.file]].append(place.row)
         found: dict[str, Outcome] = {}
         for file, rows in rows_of.items():
             table = read_table(file, self._folder.get(file)).take(rows)
@@ -179,7 +173,7 @@ class Store:
 
     def keys(self, model: str) -> set[str]:
         """The keys of a model that have a reply or a permanent failure, as of the last refresh."""
-        return {key for shelf in Shelf for key in self._index(shelf, model).places}
+        return {key for shelf in Shelf for key in self._index(shelf, model).keys}
 
     def read(self, model: str, keys: Sequence[str]) -> dict[str, Outcome]:
         """The outcomes of these keys of a model, as of the last refresh; a reply goes before a failure."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -12,11 +13,16 @@ from hab_ray.calls import Failure, Finish, Reply, Usage
 from hab_ray.errors import FailureKind
 
 
+def key_of(name: str) -> str:
+    """The key that a test calls by a name."""
+    return sha256(name.encode()).hexdigest()
+
+
 @pytest.fixture(scope="session")
 def reply() -> Callable[..., Reply]:
-    """Makes the reply for a key, with any other field changed."""
+    """Makes the reply for the key of a name, with any other field changed."""
 
-    def make(key: str, **changes: Any) -> Reply:
+    def make(name: str, **changes: Any) -> Reply:
         fields: dict[str, Any] = {
             "finish": Finish.OK,
             "usage": Usage(10, 4, 2, 20, 5),
@@ -25,18 +31,18 @@ def reply() -> Callable[..., Reply]:
             "served_by": "fp_1",
             "body_sha256": "ab" * 32,
             "at": datetime(2026, 11, 21, 9, 30, 0, 123456, UTC),
-            "text": f"answer to {key}",
+            "text": f"answer to {name}",
         }
-        return Reply(key, **fields | changes)
+        return Reply(key_of(name), **fields | changes)
 
     return make
 
 
 @pytest.fixture(scope="session")
 def failure() -> Callable[..., Failure]:
-    """Makes a permanent failure for a key."""
+    """Makes a permanent failure for the key of a name."""
 
-    def make(key: str, message: str = "too long") -> Failure:
-        return Failure(key, FailureKind.TOO_LONG, permanent=True, attempts=3, message=message, cost_nanousd=7)
+    def make(name: str, message: str = "too long") -> Failure:
+        return Failure(key_of(name), FailureKind.TOO_LONG, permanent=True, attempts=3, message=message, cost_nanousd=7)
 
     return make

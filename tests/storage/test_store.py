@@ -16,6 +16,7 @@ from hab_ray.calls import Failure, Finish, Outcome, Reply, Usage, clean_text
 from hab_ray.errors import DamagedFile, FailureKind
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.store import COMPACT_FROM_FILES, Shelf, Store, StoreWriter
+from tests.storage.conftest import key_of
 
 MakeReply = Callable[..., Reply]
 MakeFailure = Callable[..., Failure]
@@ -81,6 +82,10 @@ def by_key(*outcomes: Outcome) -> dict[str, Outcome]:
     return {outcome.key: outcome for outcome in outcomes}
 
 
+def keys(*names: str) -> list[str]:
+    return [key_of(name) for name in names]
+
+
 def everything(store: Store) -> dict[str, Outcome]:
     return store.read(MODEL, sorted(store.keys(MODEL)))
 
@@ -124,23 +129,23 @@ def test_each_kind_has_its_shelf_and_each_model_its_folder(
     assert all(name.rpartition("/")[2].startswith("wal-000007-openai-123.") for name in folder.list())
     writer.flush()
     assert len(folder.list()) == 4
-    assert refreshed(folder).keys(MODEL) == {"a", "b", "c"}
+    assert refreshed(folder).keys(MODEL) == set(keys("a", "b", "c"))
 
 
 def test_only_the_keys_asked_for_come_and_unknown_ones_do_not(folder: LocalFolder, reply: MakeReply) -> None:
     write(folder, *(reply(key) for key in "abcdef"))
     store = refreshed(folder)
-    assert store.read(MODEL, ["e", "x", "b", "e"]) == {"e": reply("e"), "b": reply("b")}
-    assert store.read("another", ["a"]) == {}
+    assert store.read(MODEL, keys("e", "x", "b", "e")) == by_key(reply("e"), reply("b"))
+    assert store.read("another", keys("a")) == {}
 
 
 def test_a_refresh_takes_in_what_came_since(folder: LocalFolder, reply: MakeReply) -> None:
     store = refreshed(folder)
     assert store.keys(MODEL) == set()
     write(folder, reply("a"))
-    assert store.read(MODEL, ["a"]) == {}
+    assert store.read(MODEL, keys("a")) == {}
     store.refresh(MODEL)
-    assert store.read(MODEL, ["a"]) == {"a": reply("a")}
+    assert store.read(MODEL, keys("a")) == by_key(reply("a"))
 
 
 def test_a_reply_goes_before_a_failure(folder: LocalFolder, reply: MakeReply, failure: MakeFailure) -> None:
@@ -148,16 +153,16 @@ def test_a_reply_goes_before_a_failure(folder: LocalFolder, reply: MakeReply, fa
     write(folder, reply("a"), reply("v", vector=b"\0" * 4), epoch=2)
     write(folder, failure("a"), failure("v"), epoch=3)
     found = everything(refreshed(folder))
-    assert (found["a"], found["b"], found["v"].key) == (reply("a"), failure("b"), "v")
-    assert isinstance(found["v"], Reply)
+    assert (found[key_of("a")], found[key_of("b")], found[key_of("v")].key) == (reply("a"), failure("b"), key_of("v"))
+    assert isinstance(found[key_of("v")], Reply)
 
 
 def test_failures_of_earlier_epochs_can_be_hidden(folder: LocalFolder, reply: MakeReply, failure: MakeFailure) -> None:
     write(folder, failure("old"), reply("paid"), epoch=9)
     write(folder, failure("new"), epoch=10)
-    assert refreshed(folder, failures_since=10).keys(MODEL) == {"new", "paid"}
-    assert refreshed(folder, failures_since=9).keys(MODEL) == {"old", "new", "paid"}
-    assert refreshed(folder).keys(MODEL) == {"old", "new", "paid"}
+    assert refreshed(folder, failures_since=10).keys(MODEL) == set(keys("new", "paid"))
+    assert refreshed(folder, failures_since=9).keys(MODEL) == set(keys("old", "new", "paid"))
+    assert refreshed(folder).keys(MODEL) == set(keys("old", "new", "paid"))
 
 
 def test_compaction_makes_one_file_of_many_and_keeps_every_reply(
@@ -235,7 +240,7 @@ def test_a_reader_that_looked_before_a_compaction_finds_its_rows_in_the_part(
     write_files(folder, replies)
     early, late = refreshed(folder), refreshed(folder)
     late.compact(MODEL, 1)
-    assert early.read(MODEL, ["03", "17", "none"]) == {"03": reply("03"), "17": reply("17")}
+    assert early.read(MODEL, keys("03", "17", "none")) == by_key(reply("03"), reply("17"))
     assert everything(early) == by_key(*replies)
 
 
@@ -263,7 +268,7 @@ def test_a_file_removed_by_hand_leaves_its_calls_open(folder: LocalFolder, reply
     write_files(folder, [reply("a"), reply("b")])
     store = refreshed(folder)
     folder.delete(folder.list()[0])
-    assert store.read(MODEL, ["a", "b"]) == {"b": reply("b")}
+    assert store.read(MODEL, keys("a", "b")) == by_key(reply("b"))
 
 
 def test_what_is_written_during_a_compaction_stays(folder: LocalFolder, reply: MakeReply) -> None:
@@ -277,7 +282,7 @@ def test_what_is_written_during_a_compaction_stays(folder: LocalFolder, reply: M
             super().put_new(name, data)
 
     refreshed(Busy(folder.root)).compact(MODEL, 1)
-    assert refreshed(folder).read(MODEL, ["late", "03"]) == {"late": late, "03": reply("03")}
+    assert refreshed(folder).read(MODEL, keys("late", "03")) == by_key(late, reply("03"))
 
 
 @pytest.mark.parametrize("ending", ["arrow", "parquet"])
@@ -294,7 +299,7 @@ def test_a_damaged_file_is_named(ending: str, folder: LocalFolder, reply: MakeRe
             refreshed(folder)
     folder.put(name, b"\xff" * 4 + whole[4:-8] + whole[:8])
     with pytest.raises(DamagedFile, match=name):
-        store.read(MODEL, ["09"])
+        store.read(MODEL, keys("09"))
 
 
 def test_bytes_that_would_lead_arrow_out_of_bounds_are_damage_too(folder: LocalFolder, reply: MakeReply) -> None:
@@ -302,7 +307,7 @@ def test_bytes_that_would_lead_arrow_out_of_bounds_are_damage_too(folder: LocalF
     write(folder, *(reply(f"{n:02d}") for n in range(10)))
     name = folder.list()[0]
     whole = folder.get(name)
-    key_offsets = b"".join((2 * n).to_bytes(4, "little") for n in range(11))
+    key_offsets = b"".join((64 * n).to_bytes(4, "little") for n in range(11))
     assert key_offsets in whole
     folder.put(name, whole.replace(key_offsets, key_offsets[:-4] + b"\xff\xff\xff\x7f", 1))
     with pytest.raises(DamagedFile, match=name):
