@@ -35,10 +35,22 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.dev
-	$(BIN)/pytest -m "not cluster"
+	$(BIN)/pytest -m "not integration"
+
+integration: $(VENV)/.dev
+	$(BIN)/pytest -m integration -n 2 --dist loadgroup
 
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadgroup --durations 25
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/provider_cpu.py
+	$(BIN)/python benchmarks/simulator.py 20000
+	$(BIN)/python benchmarks/online_speed.py
+	$(BIN)/python benchmarks/online_speed.py --slow
+	$(BIN)/python benchmarks/batch_sweep.py
+	$(BIN)/python benchmarks/batch_sweep.py --nightmare
+	$(BIN)/python benchmarks/batch_sweep.py --times 10
 
 clean:
 	rm -rf $(VENV) runs store .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
