@@ -22,7 +22,7 @@ ELSEWHERE = {
     "ray job submit": "test_the_entry_point_of_a_ray_job",
     "hab run SWEEP.yaml": "tests/cli/test_batches.py",
     "hab batches": "tests/cli/test_batches.py",
-    "hab rehearse jobs/rehearsal.yaml": "test_the_rehearsal_at_the_papers_size_can_be_staged and benchmarks/batch_sweep.py",
+    "hab rehearse jobs/rehearsal.yaml": "test_the_rehearsal_at_the_papers_size_can_be_staged",
 }
 HERE = {
     "hab run first.yaml",

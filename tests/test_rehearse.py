@@ -21,7 +21,7 @@ from hab_ray.errors import ConfigError, Exit
 from hab_ray.preflight import preflight
 from hab_ray.prices import Mode, rate
 from hab_ray.progress import RunEnd
-from hab_ray.rehearse import SIMULATED, Cell, Place, Play, Rehearsal, refuse_simulated, staged
+from hab_ray.rehearse import SIMULATED, Cell, Place, Play, Rehearsal, load_trouble, refuse_simulated, staged
 from hab_ray.rehearse.place import MARKER
 from hab_ray.rehearse.profile import played_as, profile_of
 from hab_ray.rehearse.staging import at
@@ -277,3 +277,18 @@ def test_bills_agree_to_the_nano_dollar_but_for_replies_that_were_lost(ours: int
     assert done.bills_agree is agree and done.passed is agree
     assert not replace(done, end=replace(end, exit=Exit.UNANSWERED)).passed
     assert not replace(done, cells=()).passed
+
+
+def test_the_rehearsal_at_the_papers_size_can_be_staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole runs in benchmarks/batch_sweep.py."""
+    monkeypatch.chdir(JOBS.parent)
+    work = staged(load_sweep(JOBS / "rehearsal.yaml"), place(tmp_path), NOW)
+    tests = work.given_tests()
+    assert {len(of_dimension) for of_dimension in tests.values()} == {500} and len(tests) == 6
+    assert len(work.sweep.subjects) == 20
+    assert {work.models[s.model].entry.provider for s in work.sweep.subjects} == {"openai", "anthropic", "google"}
+    assert all(work.wants_batch(shard, together=1) for shard in work.shards())
+    trouble = load_trouble(JOBS / "nightmare.yaml")
+    profile = profile_of(work, Play(trouble=trouble))
+    assert profile.batch_faults == trouble.batches and profile.batch.lines.failed == 0.03
+    assert profile.accounts["openai"].models["gpt-6-luna"].batch_queue_tokens == 400_000

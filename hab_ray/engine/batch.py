@@ -29,6 +29,7 @@ from hab_ray.engine.jobs import Job, OpenKind, OpenRow
 from hab_ray.engine.ledger import Batch, Ended, Intent, Ledger, Lines, Phase, body_hashes
 from hab_ray.engine.packing import Pack, PackedRow, Room, RowPacker
 from hab_ray.engine.placing import Placer
+from hab_ray.engine.queues import Queues
 from hab_ray.engine.wallet import Wallet
 from hab_ray.errors import CallError, ModelError, ProviderError, RateLimited, TransientError
 from hab_ray.prices import Mode, rate
@@ -39,7 +40,6 @@ from hab_ray.storage.store import Store, StoreWriter
 
 CHUNK = 256
 YOUNG_S = 300.0
-FEWEST_TOKENS = 500
 WAIT_S = 0.2
 QUICK_S = 2.0
 
@@ -69,10 +69,8 @@ class BatchEngine:
         self._answered = KeyIndex()
         self._open: list[Home] = []
         self._next = 1
-        self._full_until: dict[str, float] = {}
-        self._most_tokens: dict[str, int] = {}
+        self._queues = Queues(models, habits.longest_poll_s, world.clock)
         self._placing = asyncio.Lock()
-        self._changed = asyncio.Condition()
         self.broken: Exception | None = None
         self._working: list[asyncio.Task[None]] = []
 
@@ -174,14 +172,9 @@ class BatchEngine:
         return Room(
             rows=min(self._habits.rows, self._api.batch_size.rows),
             bytes=min(int(self._habits.megabytes * 2**20), self._api.batch_size.bytes),
-            tokens=self._token_limit(model),
+            tokens=self._queues.limit(model),
             nanousd=inf if self._wallet.left is None else self._wallet.left,
         )
-
-    def _token_limit(self, model: str) -> float:
-        limits = self._models[model].limits
-        told = limits.enqueued_tokens if limits and limits.enqueued_tokens else inf
-        return min(told, self._most_tokens.get(model, inf))
 
     async def _place(self, home: Home, pack: Pack) -> None:
         """Bring a pack to the vendor once there is room and money for it."""
@@ -197,7 +190,7 @@ class BatchEngine:
                 self._unpack(home)
                 return self._opened(home, batch)
             except RateLimited as error:
-                self._full(home.model, error)
+                self._queues.wait(home.model, error)
                 self._refused(batch, error)
             except TransientError as error:
                 self._stop("", f"{error}; its batches are looked for when the same command is given again")
@@ -254,6 +247,8 @@ class BatchEngine:
             if self._wallet.left is not None and pack.nanousd <= self._wallet.left:
                 refusal = await self._reserved(model, pack)
         home.nanousd = pack.nanousd
+        if not pack.rows:
+            self._give_back(home)
         return bool(pack.rows)
 
     async def _reserved(self, model: str, pack: Pack) -> str | None:
@@ -266,9 +261,11 @@ class BatchEngine:
             return await reserving
 
     def _has_room(self, model: str, pack: Pack) -> bool:
-        enqueued = sum(h.batch.intent.tokens for h in self._open if h.batch and h.model == model)
-        fits = enqueued == 0 or enqueued + pack.tokens <= self._token_limit(model)
-        return fits and self._world.clock() >= self._full_until.get(model, -inf)
+        return self._queues.has_room(model, self._enqueued(model), pack.tokens)
+
+    def _enqueued(self, model: str) -> int:
+        """The estimated tokens of a model's open batches."""
+        return sum(h.batch.intent.tokens for h in self._open if h.batch and h.model == model)
 
     async def _waited(self, home: Home, ready: Callable[[], bool], what: str) -> bool:
         """Wait; False if meanwhile nothing more may be sent, and then the pack's rows are given back."""
@@ -315,23 +312,6 @@ class BatchEngine:
             home.waiting[row.job.shard] -= 1
             del self._packs[row.job.call.key]
 
-    def _queue_full(self, home: Home, tokens: int, error: RateLimited) -> None:
-        """The vendor's queue had no room for a batch: its rows go into smaller ones, or wait for others to end.
-
-        What was taken before is known to fit; where nothing was, half of the batch is tried, and a tenth more
-        after every batch that goes through.
-        """
-        others = sum(h.batch.intent.tokens for h in self._open if h.batch and h.model == home.model)
-        smaller = max(others, tokens // 2, FEWEST_TOKENS)
-        self._most_tokens[home.model] = smaller
-        if others or tokens <= smaller:
-            self._full(home.model, error)
-        self._tally.deferred.update(home.waiting)
-
-    def _full(self, model: str, error: RateLimited) -> None:
-        wait = self._habits.longest_poll_s if error.retry_after_s is None else error.retry_after_s
-        self._full_until[model] = self._world.clock() + wait
-
     def _stop(self, model: str, reason: str) -> None:
         """Send nothing more to a model, or to the whole provider where the name is empty."""
         self._tally.stops.setdefault(model, reason)
@@ -348,12 +328,21 @@ class BatchEngine:
                 f"{intent.run} collects it"
             )
             return
-        refusal = await self._wallet.reserve(intent.nanousd)
-        home = Home(intent.model, batch=batch, nanousd=0 if refusal else intent.nanousd)
+        if batch.phase is Phase.ENDED and batch.batch_id is None:
+            return self._close(batch, "", "")
+        home = Home(intent.model, batch=batch, nanousd=await self._set_aside(intent.nanousd))
         home.since = home.due = self._world.clock()
         home.keys = KeySet(body_hashes(await asyncio.to_thread(self._ledger.rows, batch)))
         self._open.append(home)
         self._tally.in_flight[home.model] += intent.rows
+
+    async def _set_aside(self, nanousd: int) -> int:
+        """Money for a batch that is at the vendor whether it can be afforded or not; what there is of it."""
+        try:
+            refusal = await asyncio.wait_for(self._wallet.reserve(nanousd), QUICK_S)
+        except TimeoutError:
+            return 0
+        return 0 if refusal else nanousd
 
     async def _settle_doubts(self) -> None:
         """Find out what became of the batches that a crash left in doubt, before any other is made."""
@@ -380,7 +369,7 @@ class BatchEngine:
         except TransientError as error:
             if not isinstance(error, RateLimited):
                 return self._stop("", f"{error}; its batches are looked for when the same command is given again")
-            self._full(home.model, error)
+            self._queues.wait(home.model, error)
             self._give_up(home, "refused", str(error))
         except CallError as error:
             self._stop("" if isinstance(error, ProviderError) else home.model, str(error))
@@ -406,12 +395,19 @@ class BatchEngine:
     async def _poll_regularly(self) -> None:
         with self._breaking():
             while True:
-                now = self._world.clock()
-                for home in [h for h in self._open if h.due <= now or (self._is_late() and not h.cancelled)]:
-                    if home.batch and home.batch.phase is not Phase.IN_DOUBT and "" not in self._tally.stops:
-                        await self._look(home, home.batch)
-                        home.due = self._world.clock() + self._interval_s(home)
-                await asyncio.sleep(min([WAIT_S, *(max(0.01, h.due - self._world.clock()) for h in self._open)]))
+                for home, batch in self._due():
+                    await self._look(home, batch)
+                    home.due = self._world.clock() + self._interval_s(home)
+                await asyncio.sleep(WAIT_S)
+
+    def _due(self) -> list[tuple[Home, Batch]]:
+        """The batches to be asked after now."""
+        if "" in self._tally.stops:
+            return []
+        now = self._world.clock()
+        at_vendor = [(h, h.batch) for h in self._open if h.batch and h.batch.phase is not Phase.IN_DOUBT]
+        late = self._is_late()
+        return [(h, b) for h, b in at_vendor if h.due <= now or (late and b.is_certain and not h.cancelled)]
 
     async def _look(self, home: Home, batch: Batch) -> None:
         """Ask after one batch, and harvest it if it has ended."""
@@ -473,9 +469,10 @@ class BatchEngine:
         assert home.batch is not None
         intent = home.batch.intent
         if isinstance(status.problem, RateLimited):
-            self._queue_full(home, intent.tokens, status.problem)
-        elif status.problem is None and home.model in self._most_tokens:
-            self._most_tokens[home.model] += self._most_tokens[home.model] // 10
+            self._queues.overflowed(home.model, self._enqueued(home.model), intent.tokens, status.problem)
+            self._tally.deferred.update(home.waiting)
+        elif status.problem is None:
+            self._queues.passed(home.model)
         for problem in (status.problem, harvest.stop):
             if isinstance(problem, ProviderError):
                 self._stop("", str(problem))
@@ -490,7 +487,7 @@ class BatchEngine:
         self._tally.cost_nanousd += paid_now
         self._answered.add(sorted(harvest.answered), 0)
         self._open.remove(home)
-        self._full_until.pop(home.model, None)
+        self._queues.ended(home.model)
         self._tally.in_flight[home.model] -= len(hashes)
         self._tally.finished.update(home.waiting)
 

@@ -133,10 +133,3 @@ class Harvester:
             text=answer.text,
             vector=answer.vectors[0] if answer.vectors else b"",
         )
-
-    async def first_key(self, status: BatchStatus) -> str | None:
-        """The custom id of the first result of an ended batch; None where it has none."""
-        async for line in self._api.results(status):
-            if line.custom_id:
-                return line.custom_id
-        return None

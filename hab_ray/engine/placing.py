@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -18,7 +19,7 @@ from typing import TypeVar
 from hab_ray.catalog import BatchHabits
 from hab_ray.engine.ledger import Batch, Intent, Ledger, Lines, Submitted, body_hashes
 from hab_ray.errors import ConfigError, RateLimited, TransientError
-from hab_ray.providers.batching import BatchApi, BatchJob, InDoubt, SeenBatch
+from hab_ray.providers.batching import BatchApi, BatchJob, InDoubt, ResultsGone, SeenBatch
 
 ATTEMPTS = 8
 FIRST_BACKOFF_S = 1.0
@@ -148,8 +149,9 @@ class Placer:
         if not status.ended:
             return None
         hashes = body_hashes(self._ledger.rows(batch))
-        async for line in self._api.results(status):
-            return line.custom_id in hashes
+        with suppress(ResultsGone):
+            async for line in self._api.results(status):
+                return line.custom_id in hashes
         return None
 
     async def check_owner(self, batch: Batch) -> None:

@@ -1,0 +1,57 @@
+"""How much of each model's input a vendor's batch queue takes at once: as told, and as learnt from refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import inf
+
+from hab_ray.catalog import ModelEntry
+from hab_ray.errors import RateLimited
+
+FEWEST_TOKENS = 500
+GROWTH = 10
+
+
+class Queues:
+    """The queues of one provider account, by model. `clock` is monotonic seconds, `patience_s` the usual wait.
+
+    What was taken before a refusal is known to fit; where nothing was, half of the refused batch is tried, and a
+    tenth more after every batch that goes through.
+    """
+
+    def __init__(self, models: Mapping[str, ModelEntry], patience_s: float, clock: Callable[[], float]) -> None:
+        self._models, self._patience_s, self._clock = models, patience_s, clock
+        self._learnt: dict[str, int] = {}
+        self._full_until: dict[str, float] = {}
+
+    def limit(self, model: str) -> float:
+        """The most estimated tokens that a model's open batches may hold together."""
+        limits = self._models[model].limits
+        told = limits.enqueued_tokens if limits and limits.enqueued_tokens else inf
+        return min(told, self._learnt.get(model, inf))
+
+    def has_room(self, model: str, enqueued: int, tokens: int) -> bool:
+        """Whether a batch may be tried beside those that are open; alone it always may."""
+        fits = enqueued == 0 or enqueued + tokens <= self.limit(model)
+        return fits and self._clock() >= self._full_until.get(model, -inf)
+
+    def wait(self, model: str, error: RateLimited) -> None:
+        """The vendor made no batch for want of room: try again later, or when one ends."""
+        wait_s = self._patience_s if error.retry_after_s is None else error.retry_after_s
+        self._full_until[model] = self._clock() + wait_s
+
+    def overflowed(self, model: str, enqueued: int, tokens: int, error: RateLimited) -> None:
+        """A batch of so many tokens had no room beside those that are open."""
+        smaller = max(enqueued, tokens // 2, FEWEST_TOKENS)
+        self._learnt[model] = smaller
+        if enqueued or tokens <= smaller:
+            self.wait(model, error)
+
+    def passed(self, model: str) -> None:
+        """A batch went through."""
+        if model in self._learnt:
+            self._learnt[model] += self._learnt[model] // GROWTH
+
+    def ended(self, model: str) -> None:
+        """A batch has left the queue."""
+        self._full_until.pop(model, None)
