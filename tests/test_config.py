@@ -289,3 +289,29 @@ def test_a_sweep_on_other_weights_needs_no_validation(load: Load) -> None:
     assert given.on_local_weights(Path("x.gguf")).model_names() == ["lab/a", "local/x.gguf"]
     off = load(validate="off", judges=["smollm2-135m"])
     assert off.on_local_weights(Path("x.gguf")).validation == "off"
+
+
+def test_a_mode_holds_for_all_that_name_none_and_batch_needs_a_batch_api(load: Load, path: Path) -> None:
+    told = problems(load, path, mode="batch", judges=[{"model": "lab/j", "mode": "online"}])
+    assert [line.partition(":")[0] for line in told] == [
+        "generate.model",
+        "validate.model",
+        "select.embedding",
+        "subjects.0.model",
+        "subjects.1.model",
+    ]
+    assert all("no batch API" in line for line in told)
+    lab = {**GOOD["providers"]["lab"], "batch": {"discount": 0.5}}
+    sweep = load(mode="batch", providers={"lab": lab}, judges=[{"model": "lab/j", "mode": "online"}])
+    assert {key: mode for key, _, mode in sweep.modes_by_key() if mode != "batch"} == {"judges.0.model": "online"}
+
+
+@pytest.mark.parametrize(("given", "minutes"), [("90m", 90), ("6h", 360), ("2d", 2880), ("0.5h", 30)])
+def test_a_deadline_is_a_span_of_time(load: Load, given: str, minutes: int) -> None:
+    limit = load(deadline=given).time_limit
+    assert limit is not None and limit.total_seconds() == 60 * minutes
+
+
+@pytest.mark.parametrize("given", ["6", "six hours", "h", "-1h", "6w"])
+def test_a_deadline_that_is_none_is_refused(load: Load, path: Path, given: str) -> None:
+    assert problems(load, path, deadline=given)[0].startswith("deadline: ")

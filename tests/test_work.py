@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import Call, Failure, Finish, Outcome, Reply, Usage
-from hab_ray.catalog import Model
+from hab_ray.catalog import BatchTerms, Model
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError, FailureKind
 from hab_ray.rows import Candidate, ChosenTest, Embedded, Response, State, Validation
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
 from hab_ray.stages.base import Stage
 from hab_ray.stages.wording import load_prompts
-from hab_ray.work import Settled, Shard, StageName, Work, settle
+from hab_ray.work import WORTH_A_BATCH, Settled, Shard, StageName, Work, settle
 from hab_ray.work import tests_file as file_of_tests
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -337,3 +337,22 @@ def test_a_seventh_dimension_is_a_file_and_no_code(make: MakeWork, tmp_path: Pat
     assert {shard.dimension for shard in shards} == {"mental_security"}
     assert len(shards) == 7
     assert len(settled(work, shards[0], replies).open) == 5
+
+
+def test_many_calls_go_by_batch_where_there_is_one_and_the_mode_lets_them(make: MakeWork) -> None:
+    work = make()
+    name = work.models["lab/w"].name
+    batched = replace(
+        work.models["lab/w"], entry=work.models["lab/w"].entry.model_copy(update={"batch": BatchTerms(discount=0.5)})
+    )
+    work = replace(work, models={**work.models, name: batched})
+    shard = next(s for s in work.shards() if s.stage is StageName.GENERATE)
+    other = next(s for s in work.shards() if s.stage is StageName.RESPOND)
+    assert work.wants_batch(shard, WORTH_A_BATCH) and not work.wants_batch(shard, WORTH_A_BATCH - 1)
+    assert not work.wants_batch(other, 10 * WORTH_A_BATCH)
+    sweep = work.sweep
+    assert sweep.generate
+    for mode, expected in (("batch", True), ("online", False)):
+        generate = sweep.generate.model_copy(update={"mode": mode})
+        decided = replace(work, sweep=sweep.model_copy(update={"generate": generate}))
+        assert decided.wants_batch(shard, 1 if expected else 10 * WORTH_A_BATCH) is expected

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -256,7 +256,8 @@ class Ledger:
         return f"{self._prefix}/{number:06d}"
 
 
-def ledgers(folder: Folder) -> Iterator[str]:
-    """The folder names of the providers that have a ledger in a store."""
-    names = {PurePosixPath(name).parts[1] for name in folder.list("ledger")}
-    yield from sorted(names)
+def keys_under_way(folder: Folder, provider: str) -> set[str]:
+    """The keys of all calls in a provider's open batches: whoever asks them online pays twice."""
+    ledger = Ledger(folder, provider)
+    waiting = (batch for batch in ledger.read() if batch.phase is not Phase.DONE)
+    return {key for batch in waiting for key in body_hashes(ledger.rows(batch))}

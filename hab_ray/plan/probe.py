@@ -22,6 +22,7 @@ from hab_ray.calls import Call
 from hab_ray.catalog import ModelEntry, folder_name
 from hab_ray.engine.account import SoleUser
 from hab_ray.engine.jobs import Job, OpenKind, Tally
+from hab_ray.engine.ledger import keys_under_way
 from hab_ray.engine.limiter import Limiter
 from hab_ray.engine.online import OnlineEngine, Surroundings
 from hab_ray.engine.purse import Money
@@ -158,7 +159,7 @@ class Probe:
             provider=client,
             models=models,
             writer=StoreWriter(folder, self.epoch, f"{folder_name(provider)}-{os.getpid()}"),
-            known=set().union(*(store.keys(model) for model in models)),
+            known=keys_under_way(folder, provider).union(*(store.keys(model) for model in models)),
             world=Surroundings(
                 clock=time.monotonic,
                 today=lambda: datetime.now(UTC),

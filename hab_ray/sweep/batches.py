@@ -46,6 +46,14 @@ class BatchSetup:
 
 
 @dataclass(frozen=True)
+class Route:
+    """How a shard's calls go out, or why they do not."""
+
+    mode: Mode
+    refusal: str | None = None
+
+
+@dataclass(frozen=True)
 class _Pass:
     """Shards whose calls are being brought to a vendor; how many there are is known at its end."""
 
@@ -77,23 +85,23 @@ class Batches:
         """Whether the deadline has passed."""
         return self._setup.deadline is not None and datetime.now(UTC) >= self._setup.deadline
 
-    def mode(self, track: Track, keys: Iterable[str], together: int) -> Mode:
+    def route(self, track: Track, keys: Iterable[str], together: int) -> Route:
         """How a shard's open calls go out; `together` counts those of the same stage and model that are ready.
 
-        Calls of which one is in an open batch wait for that. `auto` sends by batch what is many, has time, and did
-        not come back unanswered again and again.
+        Calls of which one is in an open batch wait for that. `auto` sends online what may not go by batch.
         """
         work = self._setup.work
-        entry = work.model(track.shard).entry
-        if self._desk and self._desk.holds(entry.provider, keys):
-            return Mode.BATCH
+        if self._desk and self._desk.holds(work.model(track.shard).entry.provider, keys):
+            return Route(Mode.BATCH)
         if not work.wants_batch(track.shard, together):
-            return Mode.ONLINE
-        may_go_online = work.mode(track.shard) == "auto"
-        return Mode.ONLINE if may_go_online and self.why_not(track) else Mode.BATCH
+            return Route(Mode.ONLINE)
+        refusal = self._why_not(track)
+        if refusal and work.mode(track.shard) == "auto":
+            return Route(Mode.ONLINE)
+        return Route(Mode.BATCH, refusal)
 
-    def why_not(self, track: Track) -> str | None:
-        """Why a shard that may only go by batch will not; None where it may go."""
+    def _why_not(self, track: Track) -> str | None:
+        """Why nothing of a shard may be sent by batch any more; None where it may."""
         if self.is_late:
             return "the deadline has passed; give `mode: auto` or a later `deadline:`"
         if track.barren >= BARREN_BATCHES:

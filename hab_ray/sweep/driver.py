@@ -220,8 +220,9 @@ class _Driver:
         track.barren = track.barren + 1 if came_back and not self._deferred.pop(track.number, 0) else 0
         ready = [t for t in self._numbered if t.phase is Phase.READY and self._alike(t, track)]
         together = len(calls) + sum(t.open for t in ready)
-        track.mode = self._batches.mode(track, (call.key for _, call in calls), together)
-        reason = self._stopped(track) or (track.mode is Mode.BATCH and self._batches.why_not(track))
+        route = self._batches.route(track, (call.key for _, call in calls), together)
+        track.mode = route.mode
+        reason = self._stopped(track) or route.refusal
         if reason:
             track.given_up.update((row_id, reason) for row_id, _ in calls)
 

@@ -210,3 +210,19 @@ def test_a_run_by_batch_and_online_killed_through_ray_pays_once(cluster_desk: De
     meter = slow.meter()
     assert meter["batch"]["lines_billed"] == TESTS and meter["billed"] == TESTS
     assert meter["billed_more_than_once"]["bodies"] == 0
+
+
+@pytest.mark.timeout(280)
+def test_after_the_deadline_auto_sends_the_rest_online(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 600}})
+    sweep = sweep_file(cluster_desk.folder, "anthropic", sim.url, "urgent")
+    settings = yaml.safe_load(sweep.read_text())
+    model = settings["judges"][0]
+    subjects = [{"model": model, "name": f"s{n}", "system": f"You are number {n}."} for n in range(3)]
+    changes = {"mode": "auto", "deadline": "0.1m", "tests": "seeds", "dimensions": "all", "subjects": subjects}
+    sweep.write_text(yaml.safe_dump(settings | changes))
+    done = cluster_desk.hab("run", sweep, "--yes")
+    assert done.returncode == 0 and "was not done by the deadline" in done.stdout, done.stdout
+    meter = sim.meter()
+    assert meter["batch"]["cancelled"] == 1 and meter["batch"]["lines_billed"] == 0
+    assert meter["billed"] == 2 * 3 * 6 * 12 and meter["billed_more_than_once"]["bodies"] == 0

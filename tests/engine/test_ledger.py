@@ -7,7 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from hab_ray.engine.ledger import Batch, Ended, Harvested, Intent, Ledger, Lines, Phase, Submitted, body_hashes
+from hab_ray.engine.ledger import (
+    Batch,
+    Ended,
+    Harvested,
+    Intent,
+    Ledger,
+    Lines,
+    Phase,
+    Submitted,
+    body_hashes,
+    keys_under_way,
+)
 from hab_ray.errors import DamagedFile, LeaseLost
 from hab_ray.storage.folder import LocalFolder
 
@@ -95,6 +106,16 @@ def test_a_damaged_event_is_named(ledger: Ledger, tmp_path: Path) -> None:
     file.write_text("{}")
     with pytest.raises(DamagedFile, match=r"001-intent\.json"):
         ledger.read()
+
+
+def test_the_calls_of_open_batches_are_known_until_they_are_harvested(ledger: Ledger, tmp_path: Path) -> None:
+    batch, folder = Batch(ledger.provider, 1), LocalFolder(tmp_path)
+    ledger.keep(1, LINES)
+    for event in (intent(), submitted(), ENDED):
+        ledger.add(batch, event)
+        assert keys_under_way(folder, ledger.provider) == set(KEYS)
+    ledger.add(batch, HARVESTED)
+    assert keys_under_way(folder, ledger.provider) == set()
 
 
 def test_lines_without_an_intent_are_no_batch(ledger: Ledger) -> None:
