@@ -13,7 +13,7 @@ CREATE := $(PYTHON) -m venv $(VENV)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test lint unit integration bench clean
+.PHONY: demo test tests-on-ray tests-without-ray lint unit bench clean
 
 $(VENV)/.local: pyproject.toml
 	$(CREATE)
@@ -37,11 +37,14 @@ lint: $(VENV)/.dev
 unit: $(VENV)/.dev
 	$(BIN)/pytest -m "not integration"
 
-integration: $(VENV)/.dev
-	$(BIN)/pytest -m integration -n 2 --dist loadgroup
+tests-on-ray tests-without-ray: $(VENV)/.dev
+tests-on-ray:
+	$(BIN)/pytest -m cluster --durations 12
+tests-without-ray:
+	$(BIN)/pytest -m "not cluster" --durations 12
 
 test: lint
-	$(BIN)/pytest -n 2 --dist loadgroup --durations 25
+	$(MAKE) -j2 --output-sync=target tests-on-ray tests-without-ray
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/provider_cpu.py

@@ -27,15 +27,14 @@ OF_RAY = {"cluster_desk", "ray_address"}
 OF_PROCESSES = {*OF_RAY, "desk", "vendor", "forges"}
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what starts processes, and keep the tests of the one Ray in one worker."""
+    """Mark what starts processes, and what needs Ray: `make test` runs these beside the others."""
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         if fixtures & OF_PROCESSES or "local" in item.path.parts:
             item.add_marker(pytest.mark.integration)
         if fixtures & OF_RAY:
-            item.add_marker(pytest.mark.xdist_group("ray"))
+            item.add_marker(pytest.mark.cluster)
 
 
 @dataclass
