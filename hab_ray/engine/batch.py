@@ -424,7 +424,8 @@ class BatchEngine:
             if status.ended:
                 await self._harvest(home, batch, status)
         except ResultsGone as error:
-            if batch.ended or self._world.clock() - home.since > YOUNG_S:
+            just_made = batch.is_certain and self._world.clock() - home.since <= YOUNG_S
+            if batch.ended or not just_made:
                 self._tally.notes.append(f"batch {batch.name} is gone at the vendor: {error}")
                 self._give_up(home, "gone", str(error))
         except ProviderError as error:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,26 +42,31 @@ DIMENSION = "encourage_learning"
 
 @dataclass
 class Points:
-    """Where a driver may die, in the order it comes by; it dies at the one numbered `at`. `seen` names them all."""
+    """Where a driver may die, in the order it comes by; it dies at the first of the name `at`. `seen` has them all."""
 
-    at: int | None
+    at: str | None
     seen: list[str]
 
     def pass_by(self, name: str) -> None:
         self.seen.append(name)
-        if self.at == len(self.seen):
+        if self.at == name:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _what(file: str) -> str:
+    """What is put: the folder it goes to and, in the ledger, what it is there, without numbers and hashes."""
+    folder = "/".join(itertools.takewhile(lambda part: not part[:1].isdigit(), Path(file).parts[:-1]))
+    if not folder.startswith("ledger"):
+        return folder or file
+    first, _, last = Path(file).name.partition("-")
+    return f"{folder} {last if first.isdigit() else first}"
 
 
 def _wrapped_put(points: Points, name: str, put: Callable[..., None]) -> Callable[..., None]:
     def dying(folder: LocalFolder, file: str, data: bytes) -> None:
-        kind = "/".join(itertools.takewhile(lambda part: not part[:1].isdigit(), Path(file).parts))
-        label = (
-            f"{name} {kind or file} {Path(file).name.split('-')[-1]}" if kind.startswith("ledger") else f"{name} {kind}"
-        )
-        points.pass_by(f"before {label}")
+        points.pass_by(f"before {name} {_what(file)}")
         put(folder, file, data)
-        points.pass_by(f"after {label}")
+        points.pass_by(f"after {name} {_what(file)}")
 
     return dying
 
@@ -131,7 +136,7 @@ def run(sweep: Path) -> int:
     return int(end.exit)
 
 
-def in_a_child(sweep: Path, at: int | None) -> int:
+def in_a_child(sweep: Path, at: str | None) -> int:
     """Drive a sweep in a child of this process that dies at a point; its exit status, -9 when it died.
 
     The points it came by are written beside the sweep where it lived.
@@ -160,7 +165,7 @@ class Forge:
         command = [sys.executable, "-m", "tests.sweep.crashing"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def drive(self, sweep: Path, at: int | None = None) -> int:
+    def drive(self, sweep: Path, at: str | None = None) -> int:
         """See `in_a_child`."""
         assert self._process.stdin and self._process.stdout
         self._process.stdin.write(json.dumps([str(sweep), at]) + "\n")
@@ -172,12 +177,6 @@ class Forge:
         assert self._process.stdin
         self._process.stdin.close()
         self._process.wait()
-
-
-def first_of_each(seen: Sequence[str]) -> list[int]:
-    """The numbers, from 1, of the points whose name comes for the first or the last time."""
-    first = {name: number for number, name in reversed(list(enumerate(seen, 1)))}
-    return sorted(first.values())
 
 
 if __name__ == "__main__":

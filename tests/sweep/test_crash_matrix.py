@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import Vendor
-from tests.sweep.crashing import DIMENSION, MODELS, TESTS, Forge, first_of_each, sweep_file
+from tests.sweep.crashing import DIMENSION, MODELS, TESTS, Forge, sweep_file
 
 AT_ONCE = 4
 LEAST_POINTS = 24
@@ -32,18 +32,16 @@ def test_whatever_crashes_when_every_row_is_there_once_and_paid_once(
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
     whole = _folder(tmp_path, "whole")
     assert forges[0].drive(sweep_file(whole, vendor_name, sim.url, "whole")) == 0, _log(whole)
-    seen = (whole / "sweep.points").read_text().split("\n")
-    points = first_of_each(seen)
-    assert len(points) >= LEAST_POINTS, seen
+    points = list(dict.fromkeys((whole / "sweep.points").read_text().split("\n")))
+    assert len(points) >= LEAST_POINTS, points
 
-    def crashed(forge: Forge, point: int) -> str | None:
-        folder = _folder(tmp_path, f"p{point}")
-        sweep = sweep_file(folder, vendor_name, sim.url, f"point {point}")
+    def crashed(forge: Forge, point: str) -> str | None:
+        folder = _folder(tmp_path, f"p{points.index(point)}")
+        sweep = sweep_file(folder, vendor_name, sim.url, point)
         died, ended = forge.drive(sweep, point), forge.drive(sweep)
-        name = f"{seen[point - 1]} (point {point})"
         if died != -9 or ended != 0:
-            return f"{name}: {died}, then {ended}: {_log(folder)}"
-        return None if _rows(folder) == _rows(whole) else f"{name}: other rows"
+            return f"{point}: {died}, then {ended}: {_log(folder)}"
+        return None if _rows(folder) == _rows(whole) else f"{point}: other rows"
 
     def some(number: int) -> list[str | None]:
         return [crashed(forges[number], point) for point in points[number::AT_ONCE]]
