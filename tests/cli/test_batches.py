@@ -150,7 +150,9 @@ def test_a_stopped_holder_keeps_the_store_and_nothing_is_sent_twice(desk: Desk, 
     assert slow.meter()["batch"]["created"] == 2 and paid_once(slow)
 
 
-def test_after_the_deadline_what_is_open_goes_online(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_after_the_deadline_what_is_open_is_cancelled_and_its_rows_are_named(
+    desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 400}})
     sweep = sweep_file(desk.folder, "anthropic", sim.url, "late")
     settings = yaml.safe_load(sweep.read_text())
