@@ -106,8 +106,7 @@ def start(lanes: Any, store: Path, epoch: int, of: Vendor) -> Any:
         purse=None,
     )
     lane = lanes.get(str(of.kind), lambda: setup)
-    (iterator,) = calls(str(of.kind), of.calls).streaming_split(1)
-    return lane.complete.remote(iterator)
+    return lane.complete.remote(calls(str(of.kind), of.calls))
 
 
 @contextmanager

@@ -146,8 +146,15 @@ def _arrow_field(name: str, hint: Any) -> pa.Field:
 
 def schema_of(row_type: type[Row]) -> pa.Schema:
     """The Arrow schema of a row type, from its annotations: `X | None` is nullable, all else is not."""
+    return _SCHEMAS[row_type]
+
+
+def _derived(row_type: Any) -> pa.Schema:
     hints = get_type_hints(row_type)
     return pa.schema([_arrow_field(f.name, hints[f.name]) for f in fields(row_type)])
+
+
+_SCHEMAS = {row_type: _derived(row_type) for row_type in get_args(Row)}
 
 
 def to_table(row_type: type[R], rows: list[R]) -> pa.Table:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from hab_ray.stages.validate import ValidateStage, best
 from hab_ray.stages.wording import Prompts
 from hab_ray.storage.given import read_given_tests
 from hab_ray.storage.run import RunFolder
+from hab_ray.storage.store import Store
 
 
 class StageName(StrEnum):
@@ -237,6 +239,12 @@ class Work:
             case StageName.JUDGE:
                 responses = self.run.read(Response, self._responses_of(shard).file)
                 return list(JudgeStage.tasks(self.tests(shard.dimension), responses))
+
+    def settled(self, shard: Shard, tasks: Sequence[Any], store: Store) -> Settled:
+        """A shard's tasks as far as a store has them, with what was written since its last look."""
+        model = self.model(shard).name
+        store.refresh(model)
+        return settle(self.stage(shard), tasks, partial(store.read, model))
 
     def inputs(self, shard: Shard) -> Shard | None:
         """The shard that must be complete before this one's tasks are known; None where there is none."""

@@ -10,13 +10,11 @@ from pathlib import Path
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 
-from hab_ray.cli.status import open_run
-from hab_ray.engine.ledger import Batch, Harvested, Intent, Ledger, Phase, Submitted
+from hab_ray.cli.status import batches_in_store, open_run
+from hab_ray.engine.ledger import Batch, Harvested, Intent, Phase, Submitted
 from hab_ray.errors import CallError, ConfigError, Exit
 from hab_ray.providers import connect_batch
-from hab_ray.providers.access import api_key
-from hab_ray.providers.base import Endpoint
-from hab_ray.storage.folder import open_folder
+from hab_ray.providers.access import endpoint_of
 from hab_ray.work import Work
 
 NANO = 1e9
@@ -32,10 +30,8 @@ _COLUMNS: dict[str, JustifyMethod] = {
 
 def batches_of(work: Work) -> list[Batch]:
     """All batches of a run, in whatever state, oldest first."""
-    folder, run = open_folder(work.sweep.store), str(work.run_path.absolute())
-    providers = sorted({m.entry.provider for m in work.models.values()})
-    found = [batch for provider in providers for batch in Ledger(folder, provider).read()]
-    return sorted((b for b in found if b.intent.run == run), key=lambda b: b.since)
+    run = str(work.run_path.absolute())
+    return sorted((b for b in batches_in_store(work) if b.intent.run == run), key=lambda b: b.since)
 
 
 def list_batches(run: Path, console: Console) -> Exit:
@@ -127,9 +123,7 @@ def cancel_batches(run: Path, names: Sequence[str], console: Console) -> Exit:
 
 async def _cancel(work: Work, batch: Batch) -> None:
     entry = work.catalog.providers[batch.provider]
-    key = api_key(batch.provider, entry.key_env)
-    url = entry.url or ""
-    api = connect_batch(Endpoint(batch.provider, entry.kind, url, key, entry.limits.timeout_s))
+    api = connect_batch(endpoint_of(batch.provider, entry, entry.url or ""))
     try:
         await api.cancel(batch.batch_id or "")
     finally:

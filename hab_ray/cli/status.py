@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from hab_ray.engine.ledger import Ledger, Phase
+from hab_ray.engine.ledger import Batch, Ledger, Phase
 from hab_ray.errors import Exit
 from hab_ray.resolve import load_work
 from hab_ray.storage.folder import open_folder
@@ -26,6 +26,13 @@ def open_run(run: Path) -> Work:
         ConfigError: there is no run.
     """
     return load_work(run, datetime.now(UTC))
+
+
+def batches_in_store(work: Work) -> list[Batch]:
+    """All batches that a run's store has of the run's providers, this run's and others'."""
+    folder = open_folder(work.sweep.store)
+    providers = sorted({m.entry.provider for m in work.models.values()})
+    return [batch for provider in providers for batch in Ledger(folder, provider).read()]
 
 
 def show_status(run: Path, console: Console) -> Exit:
@@ -56,9 +63,7 @@ def _tell_driver(work: Work, console: Console) -> None:
 
 
 def _tell_batches(work: Work, console: Console) -> None:
-    folder = open_folder(work.sweep.store)
-    providers = sorted({m.entry.provider for m in work.models.values()})
-    batches = [batch for provider in providers for batch in Ledger(folder, provider).read()]
+    batches = batches_in_store(work)
     waiting = [batch for batch in batches if batch.phase is not Phase.DONE]
     if batches:
         rows, paid = sum(b.intent.rows for b in waiting), sum(b.harvested.nanousd for b in batches if b.harvested)

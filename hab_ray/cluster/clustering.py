@@ -11,17 +11,14 @@ from threadpoolctl import threadpool_limits
 from hab_ray.rows import ChosenTest
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
-from hab_ray.work import Shard, Work, settle
+from hab_ray.work import Shard, Work
 
 Chosen = tuple[list[ChosenTest], str]
 
 
 def choose_one(work: Work, shard: Shard, store_path: Path) -> Chosen:
     """The tests of one dimension, and a note on them, from the vectors in the store."""
-    store = Store(open_folder(store_path))
-    model = work.model(shard).name
-    store.refresh(model)
-    settled = settle(work.stage(shard), work.tasks(shard), lambda keys: store.read(model, keys))
+    settled = work.settled(shard, work.tasks(shard), Store(open_folder(store_path)))
     with threadpool_limits(limits=1):
         return work.choose_tests(shard.dimension, settled.rows)
 

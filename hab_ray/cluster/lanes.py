@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
+import ray.data
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from hab_ray.calls import from_json
@@ -102,10 +103,10 @@ class Lane:
         await asyncio.sleep(self._wait_s)
         await self._engine.__aenter__()
 
-    async def complete(self, iterator: Any) -> None:
-        """Complete every call of a dataset."""
+    async def complete(self, calls: ray.data.Dataset) -> None:
+        """Complete every call of a dataset. It is scheduled from here: a pass starts no process of its own."""
         await self.open()
-        await self._engine.complete(_jobs(iterator))
+        await self._engine.complete(_jobs(calls))
 
     async def tally(self) -> Tally:
         """What was done so far; rows left open are told once."""
@@ -122,17 +123,17 @@ class Lane:
         await self._provider.close()
 
 
-async def _jobs(iterator: Any) -> AsyncIterator[Job]:
+async def _jobs(calls: ray.data.Dataset) -> AsyncIterator[Job]:
     """The rows of a dataset as jobs; the dataset is read by a thread, at the pace of the engine."""
-    batches = _batches(iterator)
-    while (batch := await asyncio.to_thread(next, batches, None)) is not None:
-        columns = [batch.column(name).to_pylist() for name in COLUMNS]
+    tables = _tables(calls)
+    while (table := await asyncio.to_thread(next, tables, None)) is not None:
+        columns = [table.column(name).to_pylist() for name in COLUMNS]
         for shard, row_id, call in zip(*columns, strict=True):
             yield Job(shard, row_id, from_json(call))
 
 
-def _batches(iterator: Any) -> Iterator[Any]:
-    yield from iterator.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1)
+def _tables(calls: ray.data.Dataset) -> Iterator[Any]:
+    yield from calls.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1)
 
 
 @dataclass

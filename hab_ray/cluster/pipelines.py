@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import ray
@@ -17,9 +17,10 @@ import ray
 from hab_ray.calls import to_json
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
-from hab_ray.work import Shard, Work, settle
+from hab_ray.work import Shard, Work
 
 BLOCK_ROWS = 256
+TASKS = 16
 SCHEMA = pa.schema([("shard", pa.int64()), ("row_id", pa.string()), ("call", pa.string())])
 
 
@@ -37,7 +38,11 @@ class Expand:
 
     def __init__(self, work: Work, shards: Sequence[OpenShard], store: Path, failures_since: int) -> None:
         self._work, self._shards = work, {s.number: s for s in shards}
-        self._store, self._failures_since = store, failures_since
+        self._path, self._failures_since = store, failures_since
+
+    @cached_property
+    def _store(self) -> Store:
+        return Store(open_folder(self._path), self._failures_since)
 
     def __call__(self, batch: pa.Table) -> Iterator[pa.Table]:
         """The open calls of each shard of a batch, in blocks."""
@@ -45,14 +50,8 @@ class Expand:
             yield from self._blocks(self._shards[number])
 
     def _blocks(self, open_shard: OpenShard) -> Iterator[pa.Table]:
-        model = self._work.model(open_shard.shard).name
-        store = Store(open_folder(self._store), self._failures_since)
-        store.refresh(model)
-        settled = settle(
-            self._work.stage(open_shard.shard),
-            self._work.tasks(open_shard.shard),
-            lambda keys: store.read(model, keys),
-        )
+        work, shard = self._work, open_shard.shard
+        settled = work.settled(shard, work.tasks(shard), self._store)
         calls = [(row_id, to_json(call)) for row_id, call in settled.open if row_id not in open_shard.skip]
         for start in range(0, len(calls), BLOCK_ROWS):
             row_ids, texts = zip(*calls[start : start + BLOCK_ROWS], strict=True)
@@ -61,14 +60,12 @@ class Expand:
             yield SCHEMA.empty_table()
 
 
-def start_pipeline(lane: Any, work: Work, shards: Sequence[OpenShard], store: Path, failures_since: int) -> Any:
-    """Stream the open calls of some shards of one stage and provider into a lane; a reference to its end."""
-    numbers = ray.data.from_items([{"shard": s.number} for s in shards], override_num_blocks=len(shards))
-    calls = numbers.map_batches(
+def open_calls(work: Work, shards: Sequence[OpenShard], store: Path, failures_since: int) -> ray.data.Dataset:
+    """The open calls of some shards of one stage and provider, in tables of `SCHEMA`; not begun before it is read."""
+    numbers = ray.data.from_items([{"shard": s.number} for s in shards], override_num_blocks=min(len(shards), TASKS))
+    return numbers.map_batches(
         Expand(work, shards, store, failures_since).__call__,
         batch_size=1,
         batch_format="pyarrow",
         num_cpus=0.5,
     )
-    (iterator,) = calls.streaming_split(1)
-    return lane.complete.remote(iterator)

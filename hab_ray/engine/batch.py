@@ -16,7 +16,6 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
-from hashlib import sha256
 from itertools import islice
 from math import inf
 from typing import Self
@@ -25,6 +24,7 @@ from hab_ray.calls import EmbedCall
 from hab_ray.catalog import BatchHabits, ModelEntry
 from hab_ray.engine.harvesting import Harvest, Harvester
 from hab_ray.engine.homes import BatchSurroundings, BatchTally, Home
+from hab_ray.engine.jitter import jitter
 from hab_ray.engine.jobs import Job, OpenKind, OpenRow
 from hab_ray.engine.ledger import Batch, Ended, Intent, Ledger, Lines, Phase, body_hashes
 from hab_ray.engine.packing import Pack, PackedRow, Room, RowPacker
@@ -239,25 +239,25 @@ class BatchEngine:
     async def _has_leave(self, home: Home, pack: Pack) -> bool:
         """Wait for room in the vendor's queue and for money; False if the pack will not be sent from here."""
         model = home.model
-        if not await self._waited(home, lambda: self._has_room(model, pack), "room in the vendor's queue"):
+        if not await self._waited(home, lambda: self._has_room(model, pack)):
             return False
-        refusal = await self._reserved(model, pack)
+        refusal = await self._reserved(pack)
         while refusal and pack.rows:
             self._leave_open(home, [pack.pop()], OpenKind.BUDGET, refusal)
             if self._wallet.left is not None and pack.nanousd <= self._wallet.left:
-                refusal = await self._reserved(model, pack)
+                refusal = await self._reserved(pack)
         home.nanousd = pack.nanousd
         if not pack.rows:
             self._give_back(home)
         return bool(pack.rows)
 
-    async def _reserved(self, model: str, pack: Pack) -> str | None:
+    async def _reserved(self, pack: Pack) -> str | None:
         """Set aside what a pack may cost, or say why that cannot be."""
         reserving = asyncio.ensure_future(self._wallet.reserve(pack.nanousd))
         await asyncio.wait({reserving}, timeout=QUICK_S)
         if reserving.done():
             return reserving.result()
-        with self._waiting(model, "money that open batches have set aside"):
+        with self._stuck():
             return await reserving
 
     def _has_room(self, model: str, pack: Pack) -> bool:
@@ -267,11 +267,11 @@ class BatchEngine:
         """The estimated tokens of a model's open batches."""
         return sum(h.batch.intent.tokens for h in self._open if h.batch and h.model == model)
 
-    async def _waited(self, home: Home, ready: Callable[[], bool], what: str) -> bool:
+    async def _waited(self, home: Home, ready: Callable[[], bool]) -> bool:
         """Wait; False if meanwhile nothing more may be sent, and then the pack's rows are given back."""
         if ready() and not self._stopped(home.model) and not self._is_late():
             return True
-        with self._waiting(home.model, what):
+        with self._stuck():
             while not (reason := self._stopped(home.model)) and not self._is_late() and not ready():
                 await asyncio.sleep(WAIT_S)
         if reason or self._is_late():
@@ -280,14 +280,13 @@ class BatchEngine:
         return True
 
     @contextmanager
-    def _waiting(self, model: str, what: str) -> Iterator[None]:
+    def _stuck(self) -> Iterator[None]:
+        """While a stream waits for room in the vendor's queue, or for money that open batches have set aside."""
         self._tally.stuck += 1
-        self._tally.waiting[model] = what
         try:
             yield
         finally:
             self._tally.stuck -= 1
-            self._tally.waiting.pop(model, None)
 
     def _stopped(self, model: str) -> str | None:
         return self._tally.stops.get(model) or self._tally.stops.get("")
@@ -389,8 +388,9 @@ class BatchEngine:
         """
         age = self._world.clock() - home.since
         name = home.batch.name if home.batch else ""
-        jitter = int(sha256(f"{name}/{home.looks}".encode()).hexdigest()[:8], 16) / 0xFFFFFFFF
-        return max(self._habits.poll_s, min(self._habits.longest_poll_s, age / 10)) * (0.9 + 0.2 * jitter)
+        return max(self._habits.poll_s, min(self._habits.longest_poll_s, age / 10)) * (
+            0.9 + 0.2 * jitter(name, home.looks)
+        )
 
     async def _poll_regularly(self) -> None:
         with self._breaking():

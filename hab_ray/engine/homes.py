@@ -36,13 +36,12 @@ class BatchTally(Tally):
     """What the engine has done. By shard, `offered` counts the rows it was given, `deferred` the finished rows that a
     full queue sent back.
 
-    `waiting` says what a model's rows wait for that are not with the vendor, `stuck` counts the streams that wait so;
-    `batches` are the open ones.
+    `stuck` counts the streams whose rows wait for room or money and are not with the vendor; `batches` are the open
+    ones.
     """
 
     offered: Counter[int] = field(default_factory=Counter)
     deferred: Counter[int] = field(default_factory=Counter)
-    waiting: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     batches: tuple[Batch, ...] = ()
     stuck: int = 0

@@ -15,7 +15,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from hashlib import sha256
 from typing import Self
 
 from hab_ray.calls import Answer, Call, EmbedCall, Failure, Reply
@@ -23,6 +22,7 @@ from hab_ray.catalog import ModelEntry
 from hab_ray.engine.buckets import LARGEST_CHUNK
 from hab_ray.engine.filing import Filing, Stream
 from hab_ray.engine.gate import Gate
+from hab_ray.engine.jitter import jitter
 from hab_ray.engine.jobs import Job, OpenKind, Tally
 from hab_ray.engine.permits import Permits
 from hab_ray.engine.purse import Money
@@ -49,8 +49,7 @@ AHEAD = 2 * LARGEST_CHUNK
 
 def backoff_s(key: str, attempt: int) -> float:
     """The wait before another attempt (from 1): doubling, with a jitter that depends on the call alone."""
-    jitter = int(sha256(f"{key}/{attempt}".encode()).hexdigest()[:8], 16) / 0xFFFFFFFF
-    return min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (attempt - 1)) * (0.75 + 0.5 * jitter)
+    return min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (attempt - 1)) * (0.75 + 0.5 * jitter(key, attempt))
 
 
 @dataclass(frozen=True)

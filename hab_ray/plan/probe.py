@@ -32,8 +32,7 @@ from hab_ray.plan.drafts import Cell, Draft, Measured
 from hab_ray.plan.figures import Line
 from hab_ray.plan.make import Latencies
 from hab_ray.providers import connect
-from hab_ray.providers.access import api_key
-from hab_ray.providers.base import Endpoint
+from hab_ray.providers.access import endpoint_of
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import LeaseWatch
 from hab_ray.storage.store import Store, StoreWriter
@@ -151,8 +150,7 @@ class Probe:
         folder, store = open_folder(Path(self.work.sweep.store).absolute()), self._store()
         for model in models:
             store.refresh(model)
-        key = api_key(provider, entry.key_env)
-        client = connect(Endpoint(provider, entry.kind, self.url(provider), key, entry.limits.timeout_s))
+        client = connect(endpoint_of(provider, entry, self.url(provider)))
         stack.push_async_callback(client.close)
         limits = {name: model.limits or entry.limits for name, model in models.items()}
         return OnlineEngine(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
+from hab_ray.catalog import ProviderEntry
 from hab_ray.errors import ConfigError
+from hab_ray.providers.base import Endpoint
 
 NO_KEY = "no-key-needed"
 
@@ -21,3 +23,12 @@ def api_key(provider: str, key_env: str | None) -> str:
     if not key:
         raise ConfigError(f"provider {provider}: the environment variable {key_env} is not set; put its key there")
     return key
+
+
+def endpoint_of(provider: str, entry: ProviderEntry, url: str) -> Endpoint:
+    """Where an account is and how to get in.
+
+    Raises:
+        ConfigError: the variable that holds its key is not set.
+    """
+    return Endpoint(provider, entry.kind, url, api_key(provider, entry.key_env), entry.limits.timeout_s)

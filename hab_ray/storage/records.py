@@ -110,7 +110,7 @@ def read_table(name: str, data: bytes, columns: Sequence[str] | None = None) -> 
     """
     try:
         if name.endswith(".parquet"):
-            table = pq.read_table(pa.BufferReader(data), columns=columns)
+            table = pq.ParquetFile(pa.BufferReader(data)).read(columns=columns)
         else:
             table = _read_stream(data, columns)
         table.validate(full=True)

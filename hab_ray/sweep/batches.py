@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 from hab_ray.catalog import BatchHabits
@@ -21,13 +20,13 @@ from hab_ray.engine.placing import Watch
 from hab_ray.engine.purse import Money
 from hab_ray.prices import Mode
 from hab_ray.providers import connect, connect_batch
-from hab_ray.providers.access import api_key
+from hab_ray.providers.access import endpoint_of
 from hab_ray.providers.base import Endpoint
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import LeaseWatch
 from hab_ray.storage.store import Store, StoreWriter
 from hab_ray.sweep.tracks import Track
-from hab_ray.work import Shard, Work, settle
+from hab_ray.work import Shard, Work
 
 BARREN_BATCHES = 3
 
@@ -81,7 +80,7 @@ class Batches:
                 self._open(provider)
 
     @property
-    def is_late(self) -> bool:
+    def _is_late(self) -> bool:
         """Whether the deadline has passed."""
         return self._setup.deadline is not None and datetime.now(UTC) >= self._setup.deadline
 
@@ -102,7 +101,7 @@ class Batches:
 
     def _why_not(self, track: Track) -> str | None:
         """Why nothing of a shard may be sent by batch any more; None where it may."""
-        if self.is_late:
+        if self._is_late:
             return "the deadline has passed; give `mode: auto` or a later `deadline:`"
         if track.barren >= BARREN_BATCHES:
             return f"{BARREN_BATCHES} batches in a row brought no answer"
@@ -124,10 +123,7 @@ class Batches:
         work = self._setup.work
         store = Store(open_folder(self._setup.store), self._setup.failures_since)
         for number, shard, skip in shards:
-            model = work.model(shard).name
-            store.refresh(model)
-            settled = settle(work.stage(shard), work.tasks(shard), partial(store.read, model))
-            for row_id, call in settled.open:
+            for row_id, call in work.settled(shard, work.tasks(shard), store).open:
                 if row_id not in skip:
                     yield Job(number, row_id, call)
 
@@ -162,8 +158,7 @@ class Batches:
         self._desk = self._desk or Desk()
         if provider not in self._opened:
             entry = self._setup.work.catalog.providers[provider]
-            url, key = self._setup.url(provider), api_key(provider, entry.key_env)
-            endpoint = Endpoint(name=provider, kind=entry.kind, url=url, key=key, timeout_s=entry.limits.timeout_s)
+            endpoint = endpoint_of(provider, entry, self._setup.url(provider))
             money = self._setup.money()
             self._desk.open(provider, lambda: self._engine(endpoint, entry.batches, money))
             self._opened.add(provider)

@@ -34,7 +34,7 @@ from hab_ray.storage.spending import keep_lost, spent_before
 from hab_ray.storage.store import Store
 from hab_ray.sweep.batches import Batches, BatchSetup, lane_name
 from hab_ray.sweep.tracks import Phase, Track, stage_progress
-from hab_ray.work import Shard, StageName, Work, settle, tests_file
+from hab_ray.work import Shard, StageName, Work, tests_file
 
 if TYPE_CHECKING:
     from hab_ray.cluster.lanes import Lanes, LaneSetup
@@ -196,9 +196,7 @@ class _Driver:
         if self._is_done(track):
             track.phase, track.settled = Phase.COMPLETE, track.total
             return
-        model = work.model(shard).name
-        self._store.refresh(model)
-        settled = settle(work.stage(shard), tasks, lambda keys: self._store.read(model, keys))
+        settled = work.settled(shard, tasks, self._store)
         work.write(shard, settled.rows)
         track.settled = len(settled.rows)
         self._decide_mode(track, settled.open)
@@ -280,14 +278,14 @@ class _Driver:
 
     def _start_pass(self, stage: StageName, provider: str, tracks: list[Track]) -> None:
         lane = self._ensure_ray().get(provider, lambda: self._setup(provider))
-        from hab_ray.cluster.pipelines import OpenShard, start_pipeline
+        from hab_ray.cluster.pipelines import OpenShard, open_calls
 
         shards = [OpenShard(t.number, t.shard, frozenset(t.given_up)) for t in tracks]
         done_before = self._tallies[provider].finished if provider in self._tallies else {}
         for track in tracks:
             track.start(provider, done_before.get(track.number, 0), track.open)
-        end = start_pipeline(lane, self._work, shards, self._store_path, self._failures_since)
-        self._passes.append(_Pass(stage, provider, tracks, end))
+        calls = open_calls(self._work, shards, self._store_path, self._failures_since)
+        self._passes.append(_Pass(stage, provider, tracks, lane.complete.remote(calls)))
 
     def _ensure_ray(self) -> Lanes:
         if self._lanes is None:

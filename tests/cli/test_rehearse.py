@@ -61,7 +61,7 @@ def test_twenty_subjects_six_dimensions_and_three_judges_are_recovered_exactly(c
     cluster_desk.environment |= keys
     folder = cluster_desk.folder
     tests = given_tests(folder, list(load_rubrics()), each=2)
-    path = sweep(folder, "frontier", tests=str(tests), subjects=subjects, judges=judges)
+    path = sweep(folder, "frontier", mode="online", tests=str(tests), subjects=subjects, judges=judges)
     done = cluster_desk.hab("rehearse", path)
     assert done.returncode == 0, done.stdout
     assert len(subjects) == 20 and len(judges) == 3
