@@ -13,7 +13,7 @@ CREATE := $(PYTHON) -m venv $(VENV)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
-.PHONY: demo test tests-on-ray tests-without-ray lint unit bench clean
+.PHONY: demo test tests-on-ray tests-without-ray lint-and-tests-without-ray lint unit bench clean
 
 $(VENV)/.local: pyproject.toml
 	$(CREATE)
@@ -43,8 +43,11 @@ tests-on-ray:
 tests-without-ray:
 	$(BIN)/pytest -m "not cluster" --durations 12
 
-test: lint
-	$(MAKE) -j2 --output-sync=target tests-on-ray tests-without-ray
+lint-and-tests-without-ray: lint
+	$(MAKE) tests-without-ray
+
+test: $(VENV)/.dev
+	$(MAKE) -j2 --output-sync=target tests-on-ray lint-and-tests-without-ray
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/provider_cpu.py

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from hab_ray.calls import Call, EmbedCall, Finish, Outcome, Reply, Usage
-from hab_ray.cli.plan import PlanOptions, print_plan, to_json
+from hab_ray.cli.plan_view import PlanOptions, print_plan, to_json
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.plan import Figures, Plan, make_plan

@@ -21,11 +21,12 @@ from hab_ray.errors import ConfigError, Exit
 from hab_ray.preflight import preflight
 from hab_ray.prices import Mode, rate
 from hab_ray.progress import RunEnd
-from hab_ray.rehearse import SIMULATED, Cell, Place, Play, Rehearsal, load_trouble, refuse_simulated, staged
-from hab_ray.rehearse.place import MARKER
-from hab_ray.rehearse.profile import played_as, profile_of
-from hab_ray.rehearse.staging import at
-from hab_ray.rehearse.truth import Comparison, Meter, TrueCell
+from hab_ray.rehearse.perform import Rehearsal
+from hab_ray.rehearse.place import MARKER, Place, refuse_simulated
+from hab_ray.rehearse.profile import Play, played_as, profile_of
+from hab_ray.rehearse.staging import SIMULATED, at, staged
+from hab_ray.rehearse.trouble import load_trouble
+from hab_ray.rehearse.truth import Cell, Comparison, Meter, TrueCell
 from hab_ray.resolve import load_work, resolve, write_record
 from hab_ray.rows import Score
 from hab_ray.stages.respond import RespondStage

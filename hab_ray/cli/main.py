@@ -142,7 +142,8 @@ def plan_command(
 
     What a probe pays for is in the store: the run does not pay for it again.
     """
-    from hab_ray.cli.plan import PlanOptions, show_plan
+    from hab_ray.cli.plan import show_plan
+    from hab_ray.cli.plan_view import PlanOptions
 
     choices = _choices(model, run, store, subject, judge, available_only)
     return show_plan(sweep, choices, PlanOptions(by_dimension, as_json, probe, yes), console)

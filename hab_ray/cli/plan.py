@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
+from hab_ray.cli.plan_view import PlanOptions, print_plan, to_json
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.probe import NOTHING, probe_sweep
-from hab_ray.config import Sweep
 from hab_ray.errors import Exit
-from hab_ray.plan import Figures, Line, Plan, StageTime, make_plan
-from hab_ray.preflight import Problem, Severity, refuse_errors
-from hab_ray.prices import NANO
+from hab_ray.plan import make_plan
+from hab_ray.preflight import Severity, refuse_errors
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
-
-_FIGURES = ("calls", "in store", "input", "output", "online $", "at most $", "batch $", "at most $")
-_STYLE = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
-
-
-@dataclass(frozen=True)
-class PlanOptions:
-    """How `hab plan` shows a plan. `probe` calls of each cell are sent first, without asking if `yes`."""
-
-    by_dimension: bool = False
-    as_json: bool = False
-    probe: int = 0
-    yes: bool = False
 
 
 def show_plan(path: Path, choices: Choices, options: PlanOptions, console: Console) -> Exit:
@@ -58,103 +40,3 @@ def show_plan(path: Path, choices: Choices, options: PlanOptions, console: Conso
 def _aside(options: PlanOptions, console: Console) -> Console:
     """Where to say what is not the plan: beside it, where the plan is for a program to read."""
     return Console(stderr=True, highlight=False) if options.as_json else console
-
-
-def to_json(plan: Plan, problems: list[Problem]) -> Mapping[str, Any]:
-    """The whole plan as plain values; money in nano-dollars, times in seconds."""
-    return {
-        "total": asdict(plan.total),
-        "exact": plan.exact,
-        "seconds": plan.seconds,
-        "online_budget": plan.online_budget,
-        "batch_budget": plan.batch_budget,
-        "as_sent": plan.as_sent,
-        "lines": [asdict(line) for line in plan.lines],
-        "times": [asdict(time) for time in plan.times],
-        "problems": [asdict(problem) for problem in problems],
-    }
-
-
-def print_plan(sweep: Sweep, plan: Plan, problems: list[Problem], options: PlanOptions, console: Console) -> None:
-    """The plan as tables."""
-    if options.by_dimension:
-        console.print(_table(plan, ("stage", "model", "dimension"), lambda n: (n.stage, n.name, n.dimension)))
-    else:
-        console.print(_table(plan, ("stage", "model"), lambda n: (n.stage, n.name)))
-    total = plan.total
-    console.print(
-        f"{total.to_pay:,} calls to pay, {total.reused:,} of {total.calls:,} are in the store {sweep.store}; "
-        f"online {_usd(total.online)}, by batch {_usd(total.batch)} ({total.batchable:,} calls have a batch API)",
-        soft_wrap=True,
-    )
-    saved = total.online - plan.as_sent
-    saving = f", which saves {_usd(saved)}" if saved else ""
-    console.print(f"as this sweep sends them (mode: {sweep.mode}): {_usd(plan.as_sent)}{saving}", soft_wrap=True)
-    for time in plan.times:
-        console.print(f"{time.stage}: {_duration(time.seconds)} online, {_slowest(time)}", soft_wrap=True)
-    console.print(
-        f"together at most {_duration(plan.seconds)} online at the catalogue's limits (an account may have others); "
-        "a batch takes an hour as a rule and a day at most, at each stage",
-        soft_wrap=True,
-    )
-    budgets = f"{_usd(plan.online_budget)} online, {_usd(plan.batch_budget)} by batch"
-    console.print(f"smallest budget at which nothing waits: {budgets}", soft_wrap=True)
-    measured = sum(line.measured for line in plan.lines)
-    if measured:
-        guesses = [f"{stage} {name}" for stage, name in plan.assumed]
-        rest = f"; still guessed of {', '.join(guesses)}" if guesses else ""
-        console.print(f"tokens are measured on {measured:,} replies in the store{rest}", markup=False, soft_wrap=True)
-    if not plan.exact:
-        console.print("marked ~: tests or responses do not exist yet; their number is known, their length assumed")
-    for problem in problems:
-        console.print(str(problem), style=_STYLE[problem.severity], markup=False, soft_wrap=True)
-
-
-def _table(plan: Plan, titles: tuple[str, ...], by: Callable[[Line], tuple[str, ...]]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for title in titles:
-        table.add_column(title)
-    for title in _FIGURES:
-        table.add_column(title, justify="right")
-    inexact = {by(line) for line in plan.lines if not line.exact}
-    for group, figures in plan.grouped(by).items():
-        table.add_row(*group, *_cells(figures, "~" if group in inexact else ""))
-    table.add_section()
-    table.add_row("total", *[""] * (len(titles) - 1), *_cells(plan.total, "" if plan.exact else "~"), style="bold")
-    return table
-
-
-def _slowest(time: StageTime) -> str:
-    measured = "" if time.a_call is None else f" ({time.a_call:.1f} s a call, measured)"
-    return f"{time.slowest} takes longest{measured}"
-
-
-def _cells(figures: Figures, about: str) -> tuple[str, ...]:
-    by_batch = (_usd(figures.batch), _usd(figures.most_batch)) if figures.batchable else ("-", "-")
-    return (
-        f"{about}{figures.calls:,}",
-        f"{figures.reused:,}" if figures.reused else "",
-        _tokens(figures.input),
-        _tokens(figures.output),
-        _usd(figures.online),
-        _usd(figures.most_online),
-        *by_batch,
-    )
-
-
-def _tokens(count: int) -> str:
-    for size, unit in ((1_000_000, "M"), (1_000, "k")):
-        if count >= size:
-            return f"{count / size:,.1f}{unit}"
-    return str(count)
-
-
-def _usd(nano: int) -> str:
-    dollars = nano / NANO
-    return f"${dollars:,.2f}" if dollars >= 1 or not nano else f"${dollars:.4f}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -15,7 +15,7 @@ from hab_ray.errors import Exit
 from hab_ray.plan.make import Latencies
 from hab_ray.plan.probe import Probe, Probed, most
 from hab_ray.prices import NANO
-from hab_ray.rehearse import refuse_simulated
+from hab_ray.rehearse.place import refuse_simulated
 from hab_ray.serving import Endpoints
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import UNCLEAN_WAIT_S, LocalLease

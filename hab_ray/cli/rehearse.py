@@ -14,7 +14,11 @@ from hab_ray.config import load_sweep
 from hab_ray.errors import Exit
 from hab_ray.preflight import preflight, refuse_errors
 from hab_ray.prices import NANO
-from hab_ray.rehearse import Place, Play, Rehearsal, Trouble, load_trouble, perform, staged
+from hab_ray.rehearse.perform import Rehearsal, perform
+from hab_ray.rehearse.place import Place
+from hab_ray.rehearse.profile import Play
+from hab_ray.rehearse.staging import staged
+from hab_ray.rehearse.trouble import Trouble, load_trouble
 from hab_ray.report import leaderboard, write_report
 from hab_ray.resolve import hashes
 from hab_ray.simulator.latency import LognormalLatency, NoLatency

@@ -11,14 +11,14 @@ from pathlib import Path
 from rich.console import Console
 
 from hab_ray.cli.agree import ask_to_spend
-from hab_ray.cli.plan import PlanOptions, print_plan
+from hab_ray.cli.plan_view import PlanOptions, print_plan
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.view import View
 from hab_ray.errors import Exit
 from hab_ray.plan import make_plan
 from hab_ray.preflight import Problem, Severity, refuse_errors
 from hab_ray.progress import RunEnd
-from hab_ray.rehearse import refuse_simulated
+from hab_ray.rehearse.place import refuse_simulated
 from hab_ray.report import leaderboard, write_report, write_scores
 from hab_ray.resolve import hashes, read_record, write_record
 from hab_ray.storage.folder import open_folder

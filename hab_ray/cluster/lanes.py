@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -30,6 +31,7 @@ from hab_ray.storage.store import Store, StoreWriter
 
 COLUMNS = ("shard", "row_id", "call")
 STREAMS = 64
+COLLECT_EVERY = (20_000, 20, 50)
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ class Lane:
     async def _open(self) -> None:
         await asyncio.sleep(self._wait_s)
         await self._engine.__aenter__()
+        _spare_what_stays()
 
     async def complete(self, calls: ray.data.Dataset) -> None:
         """Complete every call of a dataset. It is scheduled from here: a pass starts no process of its own."""
@@ -121,6 +124,13 @@ class Lane:
         await self.open()
         await self._engine.__aexit__()
         await self._provider.close()
+
+
+def _spare_what_stays() -> None:
+    """Have the garbage collector leave alone what is loaded by now: to look it through took a fifth of a call's CPU."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECT_EVERY)
 
 
 async def _jobs(calls: ray.data.Dataset) -> AsyncIterator[Job]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import ceil
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +21,8 @@ from hab_ray.storage.store import Store
 from hab_ray.work import Shard, Work
 
 BLOCK_ROWS = 256
-TASKS = 16
+SHARDS_A_TASK = 8
+MOST_TASKS = 16
 SCHEMA = pa.schema([("shard", pa.int64()), ("row_id", pa.string()), ("call", pa.string())])
 
 
@@ -62,10 +64,11 @@ class Expand:
 
 def open_calls(work: Work, shards: Sequence[OpenShard], store: Path, failures_since: int) -> ray.data.Dataset:
     """The open calls of some shards of one stage and provider, in tables of `SCHEMA`; not begun before it is read."""
-    numbers = ray.data.from_items([{"shard": s.number} for s in shards], override_num_blocks=min(len(shards), TASKS))
+    tasks = min(MOST_TASKS, ceil(len(shards) / SHARDS_A_TASK))
+    numbers = ray.data.from_items([{"shard": s.number} for s in shards], override_num_blocks=tasks)
     return numbers.map_batches(
         Expand(work, shards, store, failures_since).__call__,
         batch_size=1,
         batch_format="pyarrow",
-        num_cpus=0.5,
+        num_cpus=0.8,
     )

@@ -38,24 +38,24 @@ class Filing:
         self._writer, self._known, self._tally = writer, known, tally
         self._waiting: dict[str, list[_Waiting]] = {}
         self._unwritten: list[str] = []
-        self._changed = asyncio.Condition()
+        self._due, self._released = asyncio.Event(), asyncio.Condition()
         self._ending = False
         self.broken: Exception | None = None
 
     async def end_with(self, error: Exception) -> None:
         """Note why nothing more is to be done."""
         self.broken = self.broken or error
-        await self.notify()
+        await self._notify()
 
     async def until(self, reached: Callable[[], bool]) -> None:
         """Wait; also ends when nothing more is to be done."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: reached() or self.broken is not None)
+        async with self._released:
+            await self._released.wait_for(lambda: reached() or self.broken is not None)
 
-    async def notify(self) -> None:
+    async def _notify(self) -> None:
         """Something changed that `until` may wait for."""
-        async with self._changed:
-            self._changed.notify_all()
+        async with self._released:
+            self._released.notify_all()
 
     async def take_in(self, job: Job, stream: Stream) -> bool:
         """Note a job, when there is room for it; whether its call is to be made, being neither known nor under way.
@@ -82,12 +82,15 @@ class Filing:
         self._tally.cost_nanousd += outcome.cost_nanousd
         for waiting in self._waiting[call.key]:
             self._tally.failed[waiting.job.shard] += isinstance(outcome, Failure)
+        if self._writer.waiting >= FLUSH_AT:
+            self._due.set()
 
-    def leave_open(self, calls: Sequence[Call], refusal: Refusal) -> None:
+    async def leave_open(self, calls: Sequence[Call], refusal: Refusal) -> None:
         """These calls get no outcome in this run."""
         for call in calls:
             for job in self._release(call.key):
                 self._tally.open.append(OpenRow(job.shard, job.row_id, refusal.reason, refusal.kind))
+        await self._notify()
 
     def _release(self, key: str) -> list[Job]:
         """The jobs that waited for a call, which now do so no more."""
@@ -103,16 +106,17 @@ class Filing:
             OSError: the store cannot be written.
         """
         while not self._ending:
-            async with self._changed:
-                full = self._changed.wait_for(lambda: self._ending or self._writer.waiting >= FLUSH_AT)
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(full, FLUSH_EVERY_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FLUSH_EVERY_S):
+                    await self._due.wait()
+            self._due.clear()
             await self._flush()
+        await self._flush()
 
-    async def end(self) -> None:
+    def end(self) -> None:
         """Have `flush_regularly` write the rest and return."""
         self._ending = True
-        await self.notify()
+        self._due.set()
 
     async def _flush(self) -> None:
         """Write what has come in; only then are its rows finished and its keys known."""
@@ -123,4 +127,4 @@ class Filing:
         await asyncio.to_thread(self._writer.write, taken)
         self._known.update(keys)
         self._tally.finished.update(Counter(job.shard for key in keys for job in self._release(key)))
-        await self.notify()
+        await self._notify()

@@ -104,7 +104,7 @@ class OnlineEngine:
         for runner in self._runners:
             runner.cancel()
         await asyncio.gather(*self._runners, *self._exchanges, return_exceptions=True)
-        await self._filing.end()
+        self._filing.end()
         await self._flusher
         await self._gate.__aexit__()
         await self._wallet.__aexit__()
@@ -174,14 +174,12 @@ class OnlineEngine:
             finally:
                 ahead.release()
             if refusal:
-                self._filing.leave_open(unit.calls, refusal)
+                await self._filing.leave_open(unit.calls, refusal)
             else:
                 await self._attempts(unit)
         except Exception as error:
-            self._leave_open(unit, str(error))
+            await self._leave_open(unit, str(error))
             await self._break(error)
-        finally:
-            await self._filing.notify()
 
     async def _attempts(self, unit: Unit) -> None:
         """Send an admitted unit until it has an outcome, or is given up."""
@@ -195,21 +193,21 @@ class OnlineEngine:
                 return self._filing.file(unit.calls[0], _failure(unit.calls[0], error, attempt + 1))
             except ModelError as error:
                 self._gate.stop_model(unit.model, str(error))
-                return self._leave_open(unit, str(error))
+                return await self._leave_open(unit, str(error))
             except ProviderError as error:
                 self._gate.stop_provider(unit.model, str(error))
-                return self._leave_open(unit, str(error))
+                return await self._leave_open(unit, str(error))
             except TransientError as error:
                 own_fault = not isinstance(error, Unreachable | RateLimited)
                 attempt += own_fault
                 if attempt >= ATTEMPTS:
-                    return self._leave_open(unit, f"{error} (tried {attempt} times)")
+                    return await self._leave_open(unit, f"{error} (tried {attempt} times)")
             self.tally.retries += 1
             if own_fault:
                 await asyncio.sleep(backoff_s(unit.calls[0].key, attempt))
             refusal = await self._sender.admitted(unit)
             if refusal:
-                return self._filing.leave_open(unit.calls, refusal)
+                return await self._filing.leave_open(unit.calls, refusal)
 
     async def _one_by_one(self, unit: Unit) -> None:
         """A list was refused for one of its members: find out which."""
@@ -217,12 +215,12 @@ class OnlineEngine:
             alone = self._sender.unit(unit.model, [call])
             refusal = await self._sender.admitted(alone)
             if refusal:
-                self._filing.leave_open([call], refusal)
+                await self._filing.leave_open([call], refusal)
             else:
                 await self._attempts(alone)
 
-    def _leave_open(self, unit: Unit, reason: str) -> None:
-        self._filing.leave_open(unit.calls, Refusal(OpenKind.UNANSWERED, reason))
+    async def _leave_open(self, unit: Unit, reason: str) -> None:
+        await self._filing.leave_open(unit.calls, Refusal(OpenKind.UNANSWERED, reason))
 
     def _file_replies(self, unit: Unit, answer: Answer, cost: int) -> None:
         costs, inputs = _shared(cost, len(unit.calls)), _shared(answer.usage.input, len(unit.calls))

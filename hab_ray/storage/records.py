@@ -32,6 +32,8 @@ REPLY_SCHEMA = pa.schema(
     ]
 )
 
+_OWN = [name for name in REPLY_SCHEMA.names if name not in (*_USAGE, _EPOCH)]
+
 FAILURE_SCHEMA = pa.schema(
     [
         pa.field("key", pa.string(), nullable=False),
@@ -46,16 +48,10 @@ FAILURE_SCHEMA = pa.schema(
 
 def replies_to_table(replies: Iterable[Reply], epoch: int) -> pa.Table:
     """Replies as a table of `REPLY_SCHEMA`; `epoch` is the one that paid for them."""
-    own = [name for name in REPLY_SCHEMA.names if name not in (*_USAGE, _EPOCH)]
-    records = [
-        {
-            **{name: _storable(getattr(r, name)) for name in own},
-            **{name: getattr(r.usage, name) for name in _USAGE},
-            _EPOCH: epoch,
-        }
-        for r in replies
-    ]
-    return pa.Table.from_pylist(records, schema=REPLY_SCHEMA)
+    taken = list(replies)
+    own = {name: [_storable(getattr(r, name)) for r in taken] for name in _OWN}
+    usage = {name: [getattr(r.usage, name) for r in taken] for name in _USAGE}
+    return pa.table({**own, **usage, _EPOCH: [epoch] * len(taken)}, schema=REPLY_SCHEMA)
 
 
 def _storable(value: Any) -> Any:
