@@ -309,7 +309,7 @@ def _seen(operation: JsonObject) -> SeenBatch:
     metadata = _metadata(operation)
     return SeenBatch(
         id=str(operation["name"]),
-        tag=metadata.get("displayName"),
+        tag=metadata.get("displayName", ""),
         rows=int((metadata.get("batchStats") or {}).get("requestCount") or 0) or None,
         created=rfc3339(metadata.get("createTime")),
     )

@@ -246,10 +246,11 @@ def _owner(headers: Headers) -> str:
 
 
 def _seen(batch: JsonObject) -> SeenBatch:
+    """A listed batch; servers that speak OpenAI's protocol and leave `metadata` out keep no tags."""
     made = batch.get("created_at")
     return SeenBatch(
         id=str(batch["id"]),
-        tag=(batch.get("metadata") or {}).get(_TAG),
+        tag=(batch["metadata"] or {}).get(_TAG, "") if "metadata" in batch else None,
         rows=(batch.get("request_counts") or {}).get("total") or None,
         created=None if made is None else datetime.fromtimestamp(made, UTC),
     )

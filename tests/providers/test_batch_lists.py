@@ -35,7 +35,14 @@ def listed(kind: Protocol, n: int) -> dict[str, Any]:
 def seen(kind: Protocol, n: int) -> SeenBatch:
     if kind is Protocol.ANTHROPIC:
         return SeenBatch(f"b{n}", None, 7, MOMENTS[n])
-    return SeenBatch(f"b{n}", TAG if n else None, 7 if n else None, MOMENTS[n])
+    return SeenBatch(f"b{n}", TAG if n else "", 7 if n else None, MOMENTS[n])
+
+
+async def test_a_server_without_metadata_keeps_no_tags() -> None:
+    async with vendor(Protocol.OPENAI) as line:
+        bare = {"id": "b1", "status": "validating", "request_counts": {"total": 7}}
+        line.says(LIST[Protocol.OPENAI], Answer({"data": [bare], "has_more": False}))
+        assert await line.api.since(None) == [SeenBatch("b1", None, 7, None)]
 
 
 def page(kind: Protocol, numbers: list[int], more: bool) -> Answer:
