@@ -57,6 +57,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/batch_sweep.py
 	$(BIN)/python benchmarks/batch_sweep.py --nightmare
 	$(BIN)/python benchmarks/batch_sweep.py --times 10
+	HAB_STOPPED_S=120 $(BIN)/pytest tests/cli/test_batches.py -k stopped_holder
 
 clean:
 	rm -rf $(VENV) runs store .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
