@@ -61,16 +61,17 @@ def test_every_command_of_the_readme_is_run_somewhere() -> None:
 
 
 @pytest.mark.timeout(1500)
-def test_the_first_sweep_of_the_readme_runs_on_a_real_model(cluster_desk: Desk) -> None:
-    (cluster_desk.folder / "first.yaml").write_text(sweep_in_readme("first"))
-    done = cluster_desk.hab(*shlex.split("run first.yaml"))
+def test_the_first_sweep_of_the_readme_runs_on_a_real_model(desk: Desk) -> None:
+    """With a Ray of its own, as a reader of the README has it."""
+    (desk.folder / "first.yaml").write_text(sweep_in_readme("first"))
+    done = desk.hab(*shlex.split("run first.yaml"))
     assert done.returncode == 0, done.stdout
     assert "measure nothing" in done.stdout
-    status = cluster_desk.hab(*shlex.split("status runs/first"))
+    status = desk.hab(*shlex.split("status runs/first"))
     assert status.returncode == 0 and "respond  smollm2-135m  12" in re.sub(r" +", "  ", status.stdout)
-    report = cluster_desk.hab(*shlex.split("report runs/first"))
+    report = desk.hab(*shlex.split("report runs/first"))
     assert report.returncode == 0 and "smollm2-135m" in report.stdout
-    again = cluster_desk.hab(*shlex.split("run first.yaml"))
+    again = desk.hab(*shlex.split("run first.yaml"))
     assert again.returncode == 0 and "0 calls sent" in again.stdout
 
 

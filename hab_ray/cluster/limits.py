@@ -27,16 +27,21 @@ GAP_S = 0.05
 SILENCE_S = 10.0
 LOOK_EVERY_S = 2.0
 RETRY_S = 0.2
-PATIENCE_S = 60.0
+ANSWER_S = 60.0
+PATIENCE_S = 300.0
 MOST_LANES = 1000
 
 
 @ray.remote(num_cpus=0.01)
 class AccountActor:
-    """The limits of one provider account."""
+    """The limits of one provider account. It looks after its lanes every `look_every_s`.
 
-    def __init__(self) -> None:
+    Without a lane for `empty_s` it ends.
+    """
+
+    def __init__(self, empty_s: float = LOST_AFTER_S, look_every_s: float = LOOK_EVERY_S) -> None:
         self._account = Account()
+        self._empty_s, self._look_every_s = empty_s, look_every_s
         self._empty_since = time.monotonic()
         self._watching: asyncio.Task[None] | None = None
 
@@ -56,18 +61,22 @@ class AccountActor:
         """A lane ends, and with the last one this actor."""
         self._account.leave(lane, time.monotonic())
         if self._account.is_empty:
-            ray.actor.exit_actor()  # type: ignore[no-untyped-call]
+            _end_this_actor()
 
     async def _watch(self) -> None:
-        own = ray.get_runtime_context().current_actor
         while True:
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(self._look_every_s)
             now = time.monotonic()
             self._account.drop_silent(now)
             if not self._account.is_empty:
                 self._empty_since = now
-            elif now - self._empty_since > LOST_AFTER_S:
-                own.leave.remote("")
+            elif now - self._empty_since > self._empty_s:
+                _end_this_actor()
+
+
+def _end_this_actor() -> None:
+    """End at once. An asyncio actor that ends by `exit_actor` while it is called may answer nobody and stay."""
+    ray.kill(ray.get_runtime_context().current_actor)
 
 
 def account_name(provider: str, url: str, key_env: str | None) -> str:
@@ -86,9 +95,9 @@ def account(name: str) -> Any:
 
 
 class SharedPermits:
-    """A lane's way to its account's actor.
+    """A lane's way to its account's actor. One that does not answer for `ANSWER_S` is ended and made again.
 
-    Raises RayError where the cluster gives no such actor for `PATIENCE_S`.
+    Raises RayError or TimeoutError where the cluster gives no actor that answers for `PATIENCE_S`.
     """
 
     gap_s = GAP_S
@@ -104,8 +113,10 @@ class SharedPermits:
         give_up = time.monotonic() + PATIENCE_S
         while True:
             try:
-                granted = await self._ask(reports, asks)
-            except RayError:
+                granted = await asyncio.wait_for(self._ask(reports, asks), ANSWER_S)
+            except (RayError, TimeoutError) as error:
+                if isinstance(error, TimeoutError):
+                    ray.kill(self._actor)
                 self._actor = None
                 if time.monotonic() > give_up:
                     raise

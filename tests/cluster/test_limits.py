@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import ray
+from ray.exceptions import RayActorError
 
 from hab_ray.catalog import Limits
-from hab_ray.cluster.limits import NAMESPACE, SharedMoney, SharedPermits, account_name, purse
+from hab_ray.cluster import limits
+from hab_ray.cluster.limits import NAMESPACE, AccountActor, SharedMoney, SharedPermits, account_name, purse
 from hab_ray.engine.permits import Ask, Report
 from hab_ray.engine.purse import Draw, Drawn
 
@@ -62,6 +66,26 @@ async def test_an_actor_that_dies_is_made_again_and_told_what_is_in_flight() -> 
     permits = lane("only", name)
     assert (await permits.exchange([], [Ask("m", (1,) * 8)])).leases["m"].count == 8
     ray.kill(actor(name))
+    granted = await asyncio.wait_for(permits.exchange([Report("m", finished=3, answered=3)], [Ask("m", (1,) * 8)]), 60)
+    assert granted.leases["m"].count == 5
+    await permits.close()
+
+
+async def test_an_actor_that_ends_for_want_of_lanes_leaves_no_caller_waiting() -> None:
+    ending = AccountActor.options(max_concurrency=100).remote(0.3, 0.05)  # type: ignore[attr-defined]
+    ending.keep_watch.remote()
+    with pytest.raises(RayActorError):
+        while True:
+            assert await asyncio.wait_for(ending.exchange.remote("nobody", [], []), 20) is None
+
+
+async def test_an_actor_that_answers_nobody_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "ANSWER_S", 3.0)
+    name = account_name("mute", "http://a", None)
+    permits = lane("only", name)
+    await permits.exchange([], [Ask("m", (1,) * 8)])
+    pid = ray.get(actor(name).__ray_call__.remote(lambda _: os.getpid()))
+    os.kill(pid, signal.SIGSTOP)
     granted = await asyncio.wait_for(permits.exchange([Report("m", finished=3, answered=3)], [Ask("m", (1,) * 8)]), 60)
     assert granted.leases["m"].count == 5
     await permits.close()
