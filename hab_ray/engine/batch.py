@@ -484,7 +484,8 @@ class BatchEngine:
 
     def _finish(self, home: Home, harvest: Harvest, hashes: Mapping[str, str]) -> None:
         paid_now = harvest.nanousd - harvest.earlier_nanousd
-        self._wallet.settle(home.nanousd, paid_now)
+        self._wallet.settle(home.nanousd - harvest.lost_nanousd, paid_now)
+        self._wallet.lose(harvest.lost_nanousd)
         self._tally.cost_nanousd += paid_now
         self._answered.add(sorted(harvest.answered), 0)
         self._open.remove(home)

@@ -22,7 +22,8 @@ FLUSH_AT = 2048
 class Harvest:
     """What a batch has brought so far. `answered` are the keys with an outcome in the store or on the way there.
 
-    `earlier_nanousd` is the part of `nanousd` that an earlier process has filed.
+    `earlier_nanousd` is the part of `nanousd` that an earlier process has filed; `lost_nanousd` is what answers that
+    nobody can read may have cost.
     """
 
     answered: set[str] = field(default_factory=set)
@@ -32,6 +33,7 @@ class Harvest:
     doubled: int = 0
     nanousd: int = 0
     earlier_nanousd: int = 0
+    lost_nanousd: int = 0
     stop: CallError | None = None
 
     @classmethod
@@ -80,7 +82,7 @@ class Harvester:
             ResultsGone: the vendor keeps the results no longer.
             OSError: the store cannot be written.
         """
-        harvest.strangers = harvest.doubled = 0
+        harvest.strangers = harvest.doubled = harvest.lost_nanousd = 0
         seen: set[str] = set()
         try:
             async for line in self._api.results(status):
@@ -109,6 +111,8 @@ class Harvester:
             harvest.stop = error
             return
         except CallError:
+            if line.body is not None:
+                harvest.lost_nanousd += intent.nanousd // intent.rows
             return
         else:
             cost = price.cost(answer.usage)

@@ -1,0 +1,68 @@
+"""What a batch's lines come to: outcomes that are filed, rows that stay open, and money that is gone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from hab_ray.catalog import Protocol
+from hab_ray.engine.harvesting import Harvest, Harvester
+from hab_ray.errors import FailureKind, TransientError
+from hab_ray.prices import Price
+from hab_ray.providers import connect
+from hab_ray.providers.base import Endpoint
+from hab_ray.providers.batching import BatchStatus, Line
+from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.store import Store, StoreWriter
+from tests.engine.test_ledger import intent
+from tests.engine.test_placing import Vendor
+
+KEYS = [f"{n:064x}" for n in range(4)]
+HASHES = {key: "0" * 64 for key in KEYS}
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def answer(text: str) -> dict[str, Any]:
+    return {
+        "model": "m",
+        "choices": [{"message": {"content": text}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1},
+    }
+
+
+@dataclass
+class Results(Vendor):
+    """A vendor whose batch has these lines."""
+
+    lines: list[Line] = field(default_factory=list)
+
+    async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
+        for line in self.lines:
+            yield line
+
+
+async def test_an_answer_that_cannot_be_read_is_asked_again_and_its_money_counts_as_gone(tmp_path: Path) -> None:
+    busy = TransientError(FailureKind.SERVER, "overloaded")
+    api = Results(
+        lines=[
+            Line(KEYS[0], answer("yes")),
+            Line(KEYS[1], {"choices": []}),
+            Line(KEYS[2], None, busy),
+            Line("f" * 64, answer("somebody else's")),
+        ]
+    )
+    provider = connect(Endpoint("acme", Protocol.OPENAI, "http://localhost:1", "a-key", 1.0))
+    harvester = Harvester(provider, api, StoreWriter(LocalFolder(tmp_path), 1, "w"), lambda: NOW)
+    batch = intent("tag").model_copy(update={"model": "m", "rows": 4, "nanousd": 4_000})
+    harvest, price = Harvest(), Price(input=10, cached=10, cache_written=10, output=10)
+    for _ in range(2):
+        await harvester.harvest(harvest, batch, price, HASHES, BatchStatus("b", "completed", ended=True))
+    assert harvest.lost_nanousd == 1_000
+    assert harvest.answered == {KEYS[0]} and harvest.event(4, 1, NOW).unanswered == 3
+    store = Store(LocalFolder(tmp_path))
+    store.refresh("m")
+    assert set(store.read("m", KEYS)) == {KEYS[0]}
+    await provider.close()
