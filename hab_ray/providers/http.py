@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 
 import aiohttp
 import httpx2
@@ -120,6 +121,7 @@ def allowance(limit: str | None, remaining: str | None, reset_s: float | None) -
     return Allowance(int(most), None if left is None or left < 0 else int(left), reset_s)
 
 
+@lru_cache(maxsize=16)
 def _http_date(text: str) -> datetime | None:
     try:
         moment = parsedate_to_datetime(text)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from sys import intern
 
-from hab_ray.analysis.cells import ScoreSettings
-from hab_ray.rows import ChosenTest, Response, Verdict
+from hab_ray.analysis.cells import ScoreSettings, is_truncated
+from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.work import Shard, StageName, Work
+
+TESTS_SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """All tests, responses and verdicts of a run, and what its sweep asks for."""
+    """All tests, responses and verdicts of a run, and what its sweep asks for.
+
+    Of answers and assessments only those to the tests `shown` have their words: all of them would take gigabytes.
+    """
 
     tests: Mapping[str, list[ChosenTest]]
     responses: list[Response]
@@ -23,10 +30,13 @@ class Gathered:
 def gather(work: Work) -> Gathered:
     """Read what is there; views that are not written yet leave their rows missing."""
     tests = {dimension: work.tests(dimension) for dimension in work.rubrics}
+    to_read = {(test.dimension, test.id) for chosen in tests.values() for test in shown(chosen)}
+    responses = (row for file in _files(work, StageName.RESPOND) for row in work.run.read(Response, file))
+    verdicts = (row for file in _files(work, StageName.JUDGE) for row in work.run.read(Verdict, file))
     return Gathered(
         tests=tests,
-        responses=[row for file in _files(work, StageName.RESPOND) for row in work.run.read(Response, file)],
-        verdicts=[row for file in _files(work, StageName.JUDGE) for row in work.run.read(Verdict, file)],
+        responses=[row if (row.dimension, row.test_id) in to_read else _bare_response(row) for row in responses],
+        verdicts=[row if (row.dimension, row.test_id) in to_read else _bare_verdict(row) for row in verdicts],
         settings=ScoreSettings(
             subjects=tuple(subject.name for subject in work.sweep.subjects),
             judges=tuple(judge.name for judge in work.sweep.judges),
@@ -34,6 +44,46 @@ def gather(work: Work) -> Gathered:
             samples=work.sweep.samples,
             truncated=work.sweep.truncated,
         ),
+    )
+
+
+def shown(tests: Sequence[ChosenTest]) -> list[ChosenTest]:
+    """The tests of a dimension whose transcripts are in the report: the first by the hash of their ids."""
+    return sorted(tests, key=lambda test: sha256(test.id.encode("utf-8", "surrogatepass")).digest())[:TESTS_SHOWN]
+
+
+def _bare_response(row: Response) -> Response:
+    """A response without its words, and without its key unless it may be left out; what many share is held once."""
+    return Response(
+        test_id=intern(row.test_id),
+        dimension=intern(row.dimension),
+        subject=intern(row.subject),
+        sample=row.sample,
+        state=row.state,
+        text="",
+        finish=intern(row.finish),
+        settings=intern(row.settings),
+        model_reported=intern(row.model_reported),
+        served_by=intern(row.served_by),
+        reason=intern(row.reason),
+        reply_key="" if row.state is State.OK and not is_truncated(row) else row.reply_key,
+    )
+
+
+def _bare_verdict(row: Verdict) -> Verdict:
+    return Verdict(
+        test_id=intern(row.test_id),
+        dimension=intern(row.dimension),
+        subject=intern(row.subject),
+        sample=row.sample,
+        judge=intern(row.judge),
+        state=row.state,
+        issues=tuple(map(intern, row.issues)),
+        assessment="",
+        score=row.score,
+        asks=row.asks,
+        reason=intern(row.reason),
+        reply_key="" if row.state is State.OK else row.reply_key,
     )
 
 

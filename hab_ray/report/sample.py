@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 
 from hab_ray.analysis.cells import RowId, id_of
-from hab_ray.report.gather import Gathered
+from hab_ray.report.gather import Gathered, shown
 from hab_ray.rows import ChosenTest, Response, Verdict
 from hab_ray.rubric import Criterion, Rubric
-
-TESTS_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -60,15 +57,11 @@ def samples(rubrics: Mapping[str, Rubric], gathered: Gathered) -> tuple[Dimensio
             rubric,
             len(gathered.tests[dimension]),
             tuple(
-                _transcript(test, rubric, gathered, responses, verdicts) for test in _picked(gathered.tests[dimension])
+                _transcript(test, rubric, gathered, responses, verdicts) for test in shown(gathered.tests[dimension])
             ),
         )
         for dimension, rubric in rubrics.items()
     )
-
-
-def _picked(tests: Sequence[ChosenTest]) -> list[ChosenTest]:
-    return sorted(tests, key=lambda test: sha256(test.id.encode("utf-8", "surrogatepass")).digest())[:TESTS_SHOWN]
 
 
 def _transcript(
