@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from hab_ray.engine.batch import BatchEngine
 from hab_ray.engine.homes import BatchTally
 from hab_ray.engine.jobs import Job
-from hab_ray.engine.memory import give_back_large_blocks
+from hab_ray.engine.memory import map_large_blocks
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ class Desk:
     """Batch engines by provider. Its methods are for the driver's thread."""
 
     def __init__(self) -> None:
-        give_back_large_blocks()
+        map_large_blocks()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="batches", daemon=True)
         self._thread.start()

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from hab_ray.calls import Answer, Failure, Outcome, Reply
 from hab_ray.engine.ledger import Harvested, Intent
+from hab_ray.engine.memory import give_back_freed
 from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RowError
 from hab_ray.prices import Price
 from hab_ray.providers.base import JsonObject, Provider
@@ -97,6 +98,7 @@ class Harvester:
                     await asyncio.to_thread(self._writer.flush)
         finally:
             await asyncio.to_thread(self._writer.flush)
+            give_back_freed()
 
     def _file(self, harvest: Harvest, intent: Intent, price: Price, body_sha256: str, line: Line) -> None:
         try:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import ctypes
 from contextlib import suppress
 
-_MMAP_THRESHOLD, _ARENA_MAX = -3, -8
+_MMAP_THRESHOLD = -3
 _LARGE = 1 << 20
-_ARENAS = 2
 
 
-def give_back_large_blocks() -> None:
+def map_large_blocks() -> None:
     """Have glibc return blocks of a mebibyte and more to the system as soon as they are freed.
 
-    It raises that threshold by itself to 32 MB once such blocks are freed, and keeps an arena a thread: a driver that
-    packs and reads batches of many megabytes on several threads then holds twice what it uses. No effect elsewhere.
+    Left alone it raises that threshold to 32 MB once such blocks are freed, and keeps them. No effect elsewhere.
     Source: mallopt(3).
     """
     with suppress(OSError, AttributeError):
-        mallopt = ctypes.CDLL(None).mallopt
-        mallopt(_MMAP_THRESHOLD, _LARGE)
-        mallopt(_ARENA_MAX, _ARENAS)
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)
+
+
+def give_back_freed() -> None:
+    """Have glibc return what is free between blocks in use: after a batch of many small ones, most of what it holds.
+
+    No effect elsewhere. Source: malloc_trim(3).
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
