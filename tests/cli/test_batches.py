@@ -163,7 +163,7 @@ def test_after_the_deadline_what_is_open_is_cancelled_and_its_rows_are_named(
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 400}})
     sweep = sweep_file(desk.folder, "anthropic", sim.url, "late")
     settings = yaml.safe_load(sweep.read_text())
-    sweep.write_text(yaml.safe_dump(settings | {"deadline": "0.2m"}))
+    sweep.write_text(yaml.safe_dump(settings | {"deadline": "0.3m"}))
     late = desk.hab("run", sweep, "--yes")
     assert late.returncode == 5 and "the deadline has passed" in late.stdout, late.stdout
     assert sim.meter()["batch"]["cancelled"] == 1 and sim.meter()["billed"] == 0
@@ -229,7 +229,7 @@ def test_after_the_deadline_auto_sends_the_rest_online(cluster_desk: Desk, vendo
     settings = yaml.safe_load(sweep.read_text())
     model = settings["judges"][0]
     subjects = [{"model": model, "name": f"s{n}", "system": f"You are number {n}."} for n in range(3)]
-    changes = {"mode": "auto", "deadline": "0.2m", "tests": "seeds", "dimensions": "all", "subjects": subjects}
+    changes = {"mode": "auto", "deadline": "0.3m", "tests": "seeds", "dimensions": "all", "subjects": subjects}
     sweep.write_text(yaml.safe_dump(settings | changes))
     done = cluster_desk.hab("run", sweep, "--yes")
     assert done.returncode == 0 and "was not done by the deadline" in done.stdout, done.stdout
