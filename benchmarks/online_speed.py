@@ -28,7 +28,7 @@ import psutil
 import pyarrow as pa
 
 from hab_ray.calls import ChatCall, Message, Params, Role, to_json
-from hab_ray.catalog import Limits, ModelEntry, Protocol, UsdPrice
+from hab_ray.catalog import Limits, ModelEntry, Protocol, ProviderEntry, UsdPrice
 from hab_ray.cluster.session import ray_session
 from hab_ray.simulator import Profile, SimulatorProcess
 from hab_ray.storage.lease import LocalLease
@@ -91,14 +91,13 @@ def start(lanes: Any, store: Path, epoch: int, of: Vendor) -> Any:
     """Stream a vendor's calls through its lane; a reference to the end."""
     from hab_ray.cluster.lanes import LaneSetup
 
-    entry = ModelEntry(provider=str(of.kind), wire="m", price=UsdPrice(input=1, output=1))
+    model = ModelEntry(provider=str(of.kind), wire="m", price=UsdPrice(input=1, output=1))
+    limits = Limits(requests_per_minute=round(of.per_s * 60), concurrent=4000, timeout_s=120)
     setup = LaneSetup(
         provider=str(of.kind),
-        kind=of.kind,
+        entry=ProviderEntry(kind=of.kind, key_env=KEY_ENV, limits=limits),
         url=of.url,
-        key_env=KEY_ENV,
-        limits=Limits(requests_per_minute=round(of.per_s * 60), concurrent=4000, timeout_s=120),
-        models={"m": entry},
+        models={"m": model},
         store=store,
         epoch=epoch,
         failures_since=0,

@@ -17,14 +17,13 @@ import ray.data
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from hab_ray.calls import from_json
-from hab_ray.catalog import Limits, ModelEntry, Protocol, folder_name
+from hab_ray.catalog import ModelEntry, ProviderEntry, folder_name
 from hab_ray.cluster.limits import SharedMoney, SharedPermits, account, account_name
 from hab_ray.engine.jobs import Job, Tally
 from hab_ray.engine.online import OnlineEngine, Surroundings
 from hab_ray.engine.purse import OwnPurse, Purse
 from hab_ray.providers import connect
-from hab_ray.providers.access import api_key
-from hab_ray.providers.base import Endpoint
+from hab_ray.providers.access import endpoint_of
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import LeaseWatch
 from hab_ray.storage.store import Store, StoreWriter
@@ -42,10 +41,8 @@ class LaneSetup:
     """
 
     provider: str
-    kind: Protocol
+    entry: ProviderEntry
     url: str
-    key_env: str | None
-    limits: Limits
     models: dict[str, ModelEntry]
     store: Path
     epoch: int
@@ -56,7 +53,7 @@ class LaneSetup:
     @property
     def account(self) -> str:
         """The name of the actor that keeps the provider's limits."""
-        return account_name(self.provider, self.url, self.key_env)
+        return account_name(self.provider, self.url, self.entry.key_env)
 
 
 @ray.remote(num_cpus=0.01)
@@ -70,18 +67,11 @@ class Lane:
         for model in setup.models:
             store.refresh(model)
             known |= store.keys(model)
-        endpoint = Endpoint(
-            name=setup.provider,
-            kind=setup.kind,
-            url=setup.url,
-            key=api_key(setup.provider, setup.key_env),
-            timeout_s=setup.limits.timeout_s,
-        )
-        self._provider = connect(endpoint)
+        self._provider = connect(endpoint_of(setup.provider, setup.entry, setup.url))
         self._wait_s = max(0.0, setup.not_before - time.time())
         self._opening: asyncio.Task[None] | None = None
         lane = str(ray.get_runtime_context().get_actor_id())
-        limits = {name: entry.limits or setup.limits for name, entry in setup.models.items()}
+        limits = {name: entry.limits or setup.entry.limits for name, entry in setup.models.items()}
         self._engine = OnlineEngine(
             provider=self._provider,
             models=setup.models,
@@ -91,7 +81,7 @@ class Lane:
                 clock=time.monotonic,
                 today=lambda: datetime.now(UTC),
                 guard=LeaseWatch(folder, setup.epoch, time.monotonic).check,
-                permits=SharedPermits(setup.account, lane, limits, setup.limits.patience_s),
+                permits=SharedPermits(setup.account, lane, limits, setup.entry.limits.patience_s),
                 money=SharedMoney(setup.purse) if setup.purse else OwnPurse(Purse(budget=None, spent=0)),
             ),
         )

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from sys import intern
+from typing import Any
 
 from hab_ray.analysis.cells import ScoreSettings, is_truncated
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.work import Shard, StageName, Work
 
 TESTS_SHOWN = 3
+_ROW_TEXTS = ("test_id", "dimension", "subject", "reason")
+_RESPONSE_TEXTS = (*_ROW_TEXTS, "finish", "settings", "model_reported", "served_by")
+_VERDICT_TEXTS = (*_ROW_TEXTS, "judge")
 
 
 @dataclass(frozen=True)
@@ -53,38 +57,19 @@ def shown(tests: Sequence[ChosenTest]) -> list[ChosenTest]:
 
 
 def _bare_response(row: Response) -> Response:
-    """A response without its words, and without its key unless it may be left out; what many share is held once."""
-    return Response(
-        test_id=intern(row.test_id),
-        dimension=intern(row.dimension),
-        subject=intern(row.subject),
-        sample=row.sample,
-        state=row.state,
-        text="",
-        finish=intern(row.finish),
-        settings=intern(row.settings),
-        model_reported=intern(row.model_reported),
-        served_by=intern(row.served_by),
-        reason=intern(row.reason),
-        reply_key="" if row.state is State.OK and not is_truncated(row) else row.reply_key,
-    )
+    """A response without its words, and without its key unless it may be left out."""
+    key = "" if row.state is State.OK and not is_truncated(row) else row.reply_key
+    return replace(row, text="", reply_key=key, **_held_once(row, _RESPONSE_TEXTS))
 
 
 def _bare_verdict(row: Verdict) -> Verdict:
-    return Verdict(
-        test_id=intern(row.test_id),
-        dimension=intern(row.dimension),
-        subject=intern(row.subject),
-        sample=row.sample,
-        judge=intern(row.judge),
-        state=row.state,
-        issues=tuple(map(intern, row.issues)),
-        assessment="",
-        score=row.score,
-        asks=row.asks,
-        reason=intern(row.reason),
-        reply_key="" if row.state is State.OK else row.reply_key,
-    )
+    key = "" if row.state is State.OK else row.reply_key
+    return replace(row, assessment="", reply_key=key, **_held_once(row, _VERDICT_TEXTS))
+
+
+def _held_once(row: Response | Verdict, names: Sequence[str]) -> dict[str, Any]:
+    """These texts of a row, which many rows have in common."""
+    return {name: intern(getattr(row, name)) for name in names}
 
 
 def _files(work: Work, stage: StageName) -> Iterator[str]:

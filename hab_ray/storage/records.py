@@ -32,7 +32,7 @@ REPLY_SCHEMA = pa.schema(
     ]
 )
 
-_OWN = [name for name in REPLY_SCHEMA.names if name not in (*_USAGE, _EPOCH)]
+_REPLY_OWN = [name for name in REPLY_SCHEMA.names if name not in (*_USAGE, _EPOCH)]
 
 FAILURE_SCHEMA = pa.schema(
     [
@@ -45,13 +45,18 @@ FAILURE_SCHEMA = pa.schema(
     ]
 )
 
+_FAILURE_OWN = [name for name in FAILURE_SCHEMA.names if name != _EPOCH]
+
 
 def replies_to_table(replies: Iterable[Reply], epoch: int) -> pa.Table:
     """Replies as a table of `REPLY_SCHEMA`; `epoch` is the one that paid for them."""
     taken = list(replies)
-    own = {name: [_storable(getattr(r, name)) for r in taken] for name in _OWN}
-    usage = {name: [getattr(r.usage, name) for r in taken] for name in _USAGE}
-    return pa.table({**own, **usage, _EPOCH: [epoch] * len(taken)}, schema=REPLY_SCHEMA)
+    columns = _columns(taken, _REPLY_OWN) | _columns([reply.usage for reply in taken], _USAGE)
+    return pa.table({**columns, _EPOCH: [epoch] * len(taken)}, schema=REPLY_SCHEMA)
+
+
+def _columns(records: Sequence[Any], names: Sequence[str]) -> dict[str, list[Any]]:
+    return {name: [_storable(getattr(record, name)) for record in records] for name in names}
 
 
 def _storable(value: Any) -> Any:
@@ -72,9 +77,8 @@ def replies_from_table(table: pa.Table) -> list[Reply]:
 
 def failures_to_table(failures: Iterable[Failure], epoch: int) -> pa.Table:
     """Permanent failures as a table of `FAILURE_SCHEMA`; `epoch` is the one that paid for them."""
-    own = [name for name in FAILURE_SCHEMA.names if name != _EPOCH]
-    records = [{**{name: _storable(getattr(f, name)) for name in own}, _EPOCH: epoch} for f in failures]
-    return pa.Table.from_pylist(records, schema=FAILURE_SCHEMA)
+    taken = list(failures)
+    return pa.table({**_columns(taken, _FAILURE_OWN), _EPOCH: [epoch] * len(taken)}, schema=FAILURE_SCHEMA)
 
 
 def failures_from_table(table: pa.Table) -> list[Failure]:

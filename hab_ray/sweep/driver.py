@@ -311,13 +311,10 @@ class _Driver:
     def _setup(self, provider: str) -> LaneSetup:
         from hab_ray.cluster.lanes import LaneSetup
 
-        entry = self._work.catalog.providers[provider]
         return LaneSetup(
             provider=provider,
-            kind=entry.kind,
+            entry=self._work.catalog.providers[provider],
             url=self._endpoints.url(provider),
-            key_env=entry.key_env,
-            limits=entry.limits,
             models={m.name: m.entry for m in self._work.models.values() if m.entry.provider == provider},
             store=self._store_path,
             epoch=self._lease.epoch,

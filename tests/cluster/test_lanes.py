@@ -10,7 +10,7 @@ import pytest
 import ray
 from ray.exceptions import RayActorError
 
-from hab_ray.catalog import Limits, ModelEntry, Protocol, UsdPrice
+from hab_ray.catalog import ModelEntry, Protocol, ProviderEntry, UsdPrice
 from hab_ray.cluster.lanes import Lanes, LaneSetup
 from hab_ray.storage.lease import LocalLease
 
@@ -26,10 +26,8 @@ def setup(tmp_path: Path) -> Callable[[str], LaneSetup]:
     def of(provider: str) -> LaneSetup:
         return LaneSetup(
             provider=provider,
-            kind=Protocol.OPENAI,
+            entry=ProviderEntry(kind=Protocol.OPENAI),
             url="http://127.0.0.1:9/v1",
-            key_env=None,
-            limits=Limits(),
             models={"m": ModelEntry(provider=provider, wire="m", price=UsdPrice(input=0))},
             store=tmp_path,
             epoch=lease.epoch,
