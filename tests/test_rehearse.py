@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hab_ray.analysis.cells import OVERALL, PANEL
+from hab_ray.analysis.cells import OVERALL, PANEL, ScoreSettings
+from hab_ray.analysis.summary import Summary
 from hab_ray.calls import ChatCall, Usage
 from hab_ray.catalog import Protocol
 from hab_ray.config import Sweep, load_sweep
@@ -27,6 +28,7 @@ from hab_ray.rehearse.profile import Play, played_as, profile_of
 from hab_ray.rehearse.staging import SIMULATED, at, staged
 from hab_ray.rehearse.trouble import load_trouble
 from hab_ray.rehearse.truth import Cell, Comparison, Meter, TrueCell
+from hab_ray.report import Gathered
 from hab_ray.resolve import load_work, resolve, write_record
 from hab_ray.rows import Score
 from hab_ray.stages.respond import RespondStage
@@ -274,7 +276,8 @@ def test_bills_agree_to_the_nano_dollar_but_for_replies_that_were_lost(ours: int
         }
     )
     end = RunEnd(Exit.COMPLETE, (), {}, (), 1, ours)
-    done = Rehearsal(end, 1.0, tuple(scores()), tuple(compared(scores())), meter)
+    results = Gathered({}, ScoreSettings((), (), {}), Summary(tuple(scores()), (), (), (), ()), [], [])
+    done = Rehearsal(end, 1.0, results, tuple(compared(scores())), meter)
     assert done.bills_agree is agree and done.passed is agree
     assert not replace(done, end=replace(end, exit=Exit.UNANSWERED)).passed
     assert not replace(done, cells=()).passed

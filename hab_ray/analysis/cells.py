@@ -19,6 +19,8 @@ from hab_ray.rubric import SCORE_START
 PANEL = "panel"
 OVERALL = "overall"
 
+Truncated = Literal["judge", "exclude"]
+
 
 @dataclass(frozen=True)
 class ScoreSettings:
@@ -31,7 +33,7 @@ class ScoreSettings:
     judges: tuple[str, ...]
     tests: Mapping[str, tuple[str, ...]]
     samples: int = 1
-    truncated: Literal["judge", "exclude"] = "judge"
+    truncated: Truncated = "judge"
 
 
 class RowId(NamedTuple):
@@ -85,6 +87,10 @@ def scorable(responses: Iterable[Response], settings: ScoreSettings) -> dict[Row
     return {row: r for row, r in found.items() if r.state is State.OK and (keep_cut or not is_truncated(r))}
 
 
+Marks = tuple[float | None, ...]
+Held = dict[Marks, Marks]
+
+
 @dataclass(frozen=True)
 class Cell:
     """One subject in one dimension as one judge (or the panel) sees it.
@@ -96,7 +102,7 @@ class Cell:
     subject: str
     dimension: str
     judge: str
-    marks: tuple[tuple[float | None, ...], ...]
+    marks: tuple[Marks, ...]
     truncated: int
 
     @property
@@ -131,6 +137,7 @@ def cells(responses: Iterable[Response], verdicts: Iterable[Verdict], settings: 
     lenient judge who failed on the hard rows would shift the mean of those rows alone.
     """
     answered = scorable(responses, settings)
+    held: Held = {}
     given = {
         who: v.score / SCORE_START
         for who, v in unique(((v.judge, id_of(v)), v) for v in verdicts).items()
@@ -143,7 +150,7 @@ def cells(responses: Iterable[Response], verdicts: Iterable[Verdict], settings: 
                 ids = list(rows_of(settings, subject, dimension))
                 marks = [_mark(given, panel, row) if row in answered else None for row in ids]
                 cut = sum(m is not None and is_truncated(answered[row]) for row, m in zip(ids, marks, strict=True))
-                found.append(Cell(subject, dimension, judge, _by_test(marks, settings.samples), cut))
+                found.append(Cell(subject, dimension, judge, _by_test(marks, settings.samples, held), cut))
     return found
 
 
@@ -157,5 +164,7 @@ def _mark(given: Mapping[tuple[str, RowId], float], panel: Sequence[str], row: R
     return fmean(marks) if len(marks) == len(panel) else None
 
 
-def _by_test(marks: Sequence[float | None], samples: int) -> tuple[tuple[float | None, ...], ...]:
-    return tuple(tuple(marks[i : i + samples]) for i in range(0, len(marks), samples))
+def _by_test(marks: Sequence[float | None], samples: int, held: Held) -> tuple[Marks, ...]:
+    """The marks of each test; equal ones are held once, as there are few and a sweep has millions of tests."""
+    by_test = (tuple(marks[i : i + samples]) for i in range(0, len(marks), samples))
+    return tuple(held.setdefault(test, test) for test in by_test)

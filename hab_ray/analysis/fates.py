@@ -11,6 +11,7 @@ from hab_ray.analysis.cells import RowId, ScoreSettings, id_of, is_truncated, ro
 from hab_ray.rows import Response, State, Verdict
 
 REASONS_SHOWN = 3
+ROWS_SHOWN = 5
 
 
 class Lack(StrEnum):
@@ -33,7 +34,10 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many responses (`judge` is None) or verdicts are in a state, with their most frequent reasons."""
+    """How many responses (`judge` is None) or verdicts are in a state.
+
+    With their most frequent reasons and, where the state is not `ok`, the first of them.
+    """
 
     judge: str | None
     subject: str
@@ -41,6 +45,7 @@ class Tally:
     state: State | Lack
     count: int
     reasons: tuple[str, ...]
+    first: tuple[Fate, ...] = ()
 
 
 def fates(responses: Iterable[Response], verdicts: Iterable[Verdict], settings: ScoreSettings) -> list[Fate]:
@@ -83,12 +88,17 @@ def _of_verdicts(
 
 def tally(found: Iterable[Fate]) -> list[Tally]:
     """Counts by judge, subject, dimension and state, in the order in which they first occur."""
-    reasons: dict[tuple[str | None, str, str, State | Lack], Counter[str]] = defaultdict(Counter)
+    groups: dict[tuple[str | None, str, str, State | Lack], list[Fate]] = defaultdict(list)
     for fate in found:
-        reasons[fate.judge, fate.row.subject, fate.row.dimension, fate.state][fate.reason] += 1
-    return [Tally(*key, count=why.total(), reasons=_most_frequent(why)) for key, why in reasons.items()]
+        groups[fate.judge, fate.row.subject, fate.row.dimension, fate.state].append(fate)
+    return [Tally(*key, len(group), _most_frequent(group), _first(group)) for key, group in groups.items()]
 
 
-def _most_frequent(why: Counter[str]) -> tuple[str, ...]:
-    ranked = sorted((-count, reason) for reason, count in why.items() if reason)
+def _most_frequent(group: Iterable[Fate]) -> tuple[str, ...]:
+    why = Counter(fate.reason for fate in group if fate.reason)
+    ranked = sorted((-count, reason) for reason, count in why.items())
     return tuple(reason for _, reason in ranked[:REASONS_SHOWN])
+
+
+def _first(group: Sequence[Fate]) -> tuple[Fate, ...]:
+    return () if group[0].state is State.OK else tuple(group[:ROWS_SHOWN])

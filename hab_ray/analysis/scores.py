@@ -15,26 +15,19 @@ from statistics import fmean, variance
 
 from scipy.special import stdtrit
 
-from hab_ray.analysis.cells import OVERALL, Cell, ScoreSettings, cells
-from hab_ray.rows import Response, Score, Verdict
+from hab_ray.analysis.cells import OVERALL, Cell
+from hab_ray.rows import Score
 
 UPPER_TAIL = 0.975
 
 
-def score_cells(responses: Iterable[Response], verdicts: Iterable[Verdict], settings: ScoreSettings) -> list[Score]:
+def scores_of(found: Iterable[Cell]) -> list[Score]:
     """The score of every subject in every dimension and overall, by each judge and by the panel.
 
-    `n` and `excluded` count rows (answers); for "overall" they are sums. A dimension without a scored row has no
-    mean, and then the subject has no overall mean either: one over other dimensions would compare with nothing.
-
-    Raises:
-        DamagedFile: two rows are the same answer or verdict.
+    The cells come in the order of `cells`. `n` and `excluded` count rows (answers); for "overall" they are sums. A
+    dimension without a scored row has no mean, and then the subject has no overall mean either: one over other
+    dimensions would compare with nothing.
     """
-    return scores_of(cells(responses, verdicts, settings))
-
-
-def scores_of(found: Iterable[Cell]) -> list[Score]:
-    """The scores of cells that `cells` arranged; see `score_cells`."""
     scores = []
     for (subject, judge), group in groupby(found, lambda cell: (cell.subject, cell.judge)):
         dimensions = list(group)

@@ -6,8 +6,17 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hab_ray.rows import Response
+
+
+class Sent(NamedTuple):
+    """How a subject was asked once, and the name it answered under."""
+
+    subject: str
+    settings: str
+    model_reported: str
 
 
 @dataclass(frozen=True)
@@ -27,16 +36,21 @@ class Difference:
     subjects: Mapping[str | None, tuple[str, ...]]
 
 
-def asked(responses: Iterable[Response]) -> list[Asked]:
+def sent(responses: Iterable[Response]) -> Counter[Sent]:
+    """How often each subject was asked in which way."""
+    return Counter(Sent(row.subject, row.settings, row.model_reported) for row in responses)
+
+
+def asked(counts: Mapping[Sent, int]) -> list[Asked]:
     """How each subject that has a response was asked, by name."""
-    sent: dict[str, set[str]] = defaultdict(set)
+    settings: dict[str, set[str]] = defaultdict(set)
     reported: dict[str, Counter[str]] = defaultdict(Counter)
-    for response in responses:
-        sent[response.subject].add(response.settings)
-        reported[response.subject].update([response.model_reported] if response.model_reported else [])
+    for way, count in counts.items():
+        settings[way.subject].add(way.settings)
+        reported[way.subject].update({way.model_reported: count} if way.model_reported else {})
     return [
-        Asked(subject, _values(sent[subject]), dict(sorted(reported[subject].items(), key=lambda r: (-r[1], r[0]))))
-        for subject in sorted(sent)
+        Asked(subject, _values(ways), dict(sorted(reported[subject].items(), key=lambda r: (-r[1], r[0]))))
+        for subject, ways in sorted(settings.items())
     ]
 
 

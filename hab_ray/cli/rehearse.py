@@ -74,8 +74,8 @@ def rehearse_sweep(path: Path, options: RehearseOptions, console: Console) -> Ex
     view = View(console)
     with view.shown():
         done = perform(work, options.play(), Options(verbose=options.verbose, watch=view.update), now)
-    report = write_report(work, done.scores, record=_record(work), notice=NOTICE)
-    console.print(leaderboard(list(done.scores)))
+    report = write_report(work, done.gathered, record=_record(work), notice=NOTICE)
+    console.print(leaderboard(done.gathered.summary.scores))
     console.print(f"report: {report}", soft_wrap=True)
     _tell(done, console)
     if done.end.exit is not Exit.COMPLETE:

@@ -19,7 +19,7 @@ from hab_ray.plan import make_plan
 from hab_ray.preflight import Problem, Severity, refuse_errors
 from hab_ray.progress import RunEnd
 from hab_ray.rehearse.place import refuse_simulated
-from hab_ray.report import leaderboard, write_report, write_scores
+from hab_ray.report import gather, leaderboard, write_report, write_scores
 from hab_ray.resolve import hashes, read_record, write_record
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import LocalLease
@@ -139,9 +139,10 @@ def _tell_unanswered(work: Work, end: RunEnd, console: Console) -> None:
 
 def show_results(work: Work, console: Console) -> None:
     """Write scores and report, print the leaderboard and where the report is."""
-    scores = write_scores(work)
-    report = write_report(work, scores, record=_record(work), notice=notice(work))
-    console.print(leaderboard(scores))
+    gathered = gather(work)
+    write_scores(work, gathered)
+    report = write_report(work, gathered, record=_record(work), notice=notice(work))
+    console.print(leaderboard(gathered.summary.scores))
     console.print(f"report: {report}", soft_wrap=True)
 
 

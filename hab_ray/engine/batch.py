@@ -13,14 +13,13 @@ store and offers again what has no answer. Nothing is kept of a row but its key,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from copy import deepcopy
 from itertools import islice
 from math import inf
 from typing import Self
 
-from hab_ray.calls import EmbedCall
 from hab_ray.catalog import BatchHabits, ModelEntry
 from hab_ray.engine.harvesting import Harvest, Harvester
 from hab_ray.engine.homes import BatchSurroundings, BatchTally, Home
@@ -70,7 +69,7 @@ class BatchEngine:
         self._open: list[Home] = []
         self._next = 1
         self._queues = Queues(models, habits.longest_poll_s, world.clock)
-        self._placing = asyncio.Lock()
+        self._packing, self._placing = asyncio.Lock(), asyncio.Lock()
         self.broken: Exception | None = None
         self._working: list[asyncio.Task[None]] = []
 
@@ -99,7 +98,8 @@ class BatchEngine:
     async def complete(self, model: str, jobs: Iterator[Job]) -> None:
         """Bring the calls of these jobs, all of one model, to the vendor; several such streams may run at once.
 
-        Returns once each is in a batch there, answered, or left open; `jobs` is read in a thread.
+        They fill their batches in turn, because all at once would fill the memory. Returns once each job is in a
+        batch there, answered, or left open; `jobs` is read in a thread.
 
         Raises:
             LeaseLost: another driver has the store.
@@ -107,23 +107,27 @@ class BatchEngine:
             OSError: the store cannot be written.
         """
         packer = RowPacker(self._provider, self._api, self._models[model], self._prices[model])
-        home, pack = Home(model), Pack()
         with self._breaking():
-            while chunk := await asyncio.to_thread(lambda: [packer.row(job) for job in islice(jobs, CHUNK)]):
-                known = self._known([row.job.call.key for row in chunk])
-                for row in chunk:
-                    self._tally.offered[row.job.shard] += 1
-                    if self._is_under_way(row.job, known):
-                        continue
-                    if not pack.has_room_for(row, self._room(model)):
-                        await self._place(home, pack)
-                        home, pack = Home(model), Pack()
-                        known = self._known([row.job.call.key for row in chunk])
-                    pack.add(row)
-                    home.waiting[row.job.shard] += 1
-                    self._packs[row.job.call.key] = home
-            if pack.rows:
-                await self._place(home, pack)
+            async with self._packing:
+                await self._pack_all(model, lambda: [packer.row(job) for job in islice(jobs, CHUNK)])
+
+    async def _pack_all(self, model: str, next_rows: Callable[[], list[PackedRow]]) -> None:
+        home, pack = Home(model), Pack()
+        while chunk := await asyncio.to_thread(next_rows):
+            known = self._known([row.key for row in chunk])
+            for row in chunk:
+                self._tally.offered[row.shard] += 1
+                if self._is_under_way(row, known):
+                    continue
+                if not pack.has_room_for(row, self._room(model)):
+                    await self._place(home, pack)
+                    home, pack = Home(model), Pack()
+                    known = self._known([row.key for row in chunk])
+                pack.add(row)
+                home.waiting[row.shard] += 1
+                self._packs[row.key] = home
+        if pack.rows:
+            await self._place(home, pack)
 
     def holds(self, keys: Iterable[str]) -> bool:
         """Whether one of these calls is in an open batch, or on its way into one."""
@@ -156,14 +160,13 @@ class BatchEngine:
             known.update(dict.fromkeys(home.keys.common(keys) if home.keys else (), home))
         return known
 
-    def _is_under_way(self, job: Job, known: Mapping[str, Home | None]) -> bool:
-        """Whether a job needs no place in a batch of its own: it waits for the one that has its key."""
-        key = job.call.key
-        home = self._packs.get(key) or known.get(key)
+    def _is_under_way(self, row: PackedRow, known: Mapping[str, Home | None]) -> bool:
+        """Whether a row needs no place in a batch of its own: it waits for the one that has its key."""
+        home = self._packs.get(row.key) or known.get(row.key)
         if home is not None:
-            home.waiting[job.shard] += 1
-        elif key in known:
-            self._tally.finished[job.shard] += 1
+            home.waiting[row.shard] += 1
+        elif row.key in known:
+            self._tally.finished[row.shard] += 1
         else:
             return False
         return True
@@ -212,7 +215,7 @@ class BatchEngine:
                 wire=self._models[model].wire,
                 path=first.path,
                 version=first.version,
-                embeds=isinstance(first.job.call, EmbedCall),
+                embeds=first.embeds,
                 rows=len(pack.rows),
                 bytes=pack.bytes,
                 tokens=pack.tokens,
@@ -257,7 +260,7 @@ class BatchEngine:
         await asyncio.wait({reserving}, timeout=QUICK_S)
         if reserving.done():
             return reserving.result()
-        with self._stuck():
+        async with self._stuck():
             return await reserving
 
     def _has_room(self, model: str, pack: Pack) -> bool:
@@ -271,7 +274,7 @@ class BatchEngine:
         """Wait; False if meanwhile nothing more may be sent, and then the pack's rows are given back."""
         if ready() and not self._stopped(home.model) and not self._is_late():
             return True
-        with self._stuck():
+        async with self._stuck():
             while not (reason := self._stopped(home.model)) and not self._is_late() and not ready():
                 await asyncio.sleep(WAIT_S)
         if reason or self._is_late():
@@ -279,14 +282,19 @@ class BatchEngine:
             return False
         return True
 
-    @contextmanager
-    def _stuck(self) -> Iterator[None]:
-        """While a stream waits for room in the vendor's queue, or for money that open batches have set aside."""
+    @asynccontextmanager
+    async def _stuck(self) -> AsyncIterator[None]:
+        """While a stream waits for room in the vendor's queue, or for money that open batches have set aside.
+
+        Meanwhile it lets another stream pack.
+        """
         self._tally.stuck += 1
+        self._packing.release()
         try:
             yield
         finally:
             self._tally.stuck -= 1
+            await self._packing.acquire()
 
     def _stopped(self, model: str) -> str | None:
         return self._tally.stops.get(model) or self._tally.stops.get("")
@@ -307,9 +315,9 @@ class BatchEngine:
 
     def _leave_open(self, home: Home, rows: Sequence[PackedRow], kind: OpenKind, reason: str) -> None:
         for row in rows:
-            self._tally.open.append(OpenRow(row.job.shard, row.job.row_id, reason, kind))
-            home.waiting[row.job.shard] -= 1
-            del self._packs[row.job.call.key]
+            self._tally.open.append(OpenRow(row.shard, row.row_id, reason, kind))
+            home.waiting[row.shard] -= 1
+            del self._packs[row.key]
 
     def _stop(self, model: str, reason: str) -> None:
         """Send nothing more to a model, or to the whole provider where the name is empty."""

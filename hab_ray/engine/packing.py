@@ -33,11 +33,14 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class PackedRow:
-    """A job as a line of a batch; `nanousd` is the most that it can cost."""
+    """A job as a line of a batch, without its call; `nanousd` is the most that it can cost."""
 
-    job: Job
+    shard: int
+    row_id: str
+    key: str
     path: str
     version: str | None
+    embeds: bool
     body_sha256: str
     line: bytes
     tokens: int
@@ -83,12 +86,12 @@ class Pack:
         """What is sent, and what is kept to read the results by."""
         return Lines(
             requests=b"".join(row.line + b"\n" for row in self.rows),
-            rows=b"".join(bytes.fromhex(row.job.call.key + row.body_sha256) for row in self.rows),
+            rows=b"".join(bytes.fromhex(row.key + row.body_sha256) for row in self.rows),
         )
 
     def keys(self) -> list[str]:
         """The keys of its rows."""
-        return [row.job.call.key for row in self.rows]
+        return [row.key for row in self.rows]
 
 
 class RowPacker:
@@ -110,9 +113,12 @@ class RowPacker:
         line = self._writer.line(call.key, wire)
         output = self._entry.output_limit(call.params.max_tokens) if isinstance(call, ChatCall) else 0
         return PackedRow(
-            job=job,
+            shard=job.shard,
+            row_id=job.row_id,
+            key=call.key,
             path=wire.path,
             version=wire.version,
+            embeds=not isinstance(call, ChatCall),
             body_sha256=wire.sha256,
             line=line,
             tokens=input_bytes(call) // BYTES_A_TOKEN + TOKENS_AROUND,

@@ -14,9 +14,8 @@ from hab_ray.rehearse.place import Place
 from hab_ray.rehearse.profile import Play, digest, played_as, profile_of
 from hab_ray.rehearse.staging import at
 from hab_ray.rehearse.truth import Cell, Comparison, Control, Meter
-from hab_ray.report import write_scores
+from hab_ray.report import Gathered, gather, write_scores
 from hab_ray.resolve import write_record
-from hab_ray.rows import Score
 from hab_ray.simulator import Profile, SimulatorProcess
 from hab_ray.simulator.process import SimulatorFailed
 from hab_ray.storage.lease import LocalLease
@@ -26,11 +25,11 @@ from hab_ray.work import Work, tests_file
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What came of a rehearsal: how the run ended, its scores beside the truth, our books beside the meter's."""
+    """What came of a rehearsal: how the run ended, its results beside the truth, our books beside the meter's."""
 
     end: RunEnd
     seconds: float
-    scores: tuple[Score, ...]
+    gathered: Gathered
     cells: tuple[Cell, ...]
     meter: Meter
 
@@ -82,13 +81,14 @@ def _driven(work: Work, lease: LocalLease, options: Options, control: Control) -
     end = drive(at(work, control.url), lease, Options(verbose=options.verbose, watch=watch))
     if end.exit is Exit.INTERRUPTED:
         raise Interrupted("interrupted; the same command begins the rehearsal anew")
-    scores = write_scores(work)
+    gathered = gather(work)
+    write_scores(work, gathered)
     comparison = Comparison(played_as(work), work.sweep.samples, len(work.sweep.judges))
     return Rehearsal(
         end=end,
         seconds=time.monotonic() - started,
-        scores=tuple(scores),
-        cells=tuple(comparison.cells(scores, control.truth())),
+        gathered=gathered,
+        cells=tuple(comparison.cells(gathered.summary.scores, control.truth())),
         meter=control.meter(),
     )
 

@@ -6,11 +6,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hab_ray.analysis.fates import Fate, Lack, Tally
+from hab_ray.analysis.fates import Lack, Tally
 from hab_ray.report.gather import response_file, verdict_file
 from hab_ray.rows import State
-
-ROWS_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,6 @@ class Part:
     """Rows of one subject and dimension; `more` of them are only in `file`, below the run folder."""
 
     tally: Tally
-    rows: tuple[Fate, ...]
     more: int
     file: str
 
@@ -51,14 +48,11 @@ class Absent:
     groups: tuple[Group, ...]
 
 
-def absent(found: Sequence[Fate], tallies: Sequence[Tally]) -> Absent:
+def absent(tallies: Sequence[Tally]) -> Absent:
     """The overview of all rows, and the rows that are not in state ok in groups."""
-    rows: dict[tuple[str | None, str, str, State | Lack], list[Fate]] = defaultdict(list)
-    for fate in found:
-        rows[fate.judge, fate.row.subject, fate.row.dimension, fate.state].append(fate)
     parts: dict[tuple[str | None, State | Lack], list[Part]] = defaultdict(list)
-    for t in tallies:
-        parts[t.judge, t.state].append(_part(t, rows[t.judge, t.subject, t.dimension, t.state]))
+    for found in tallies:
+        parts[found.judge, found.state].append(_part(found))
     counts = {key: sum(part.tally.count for part in group) for key, group in parts.items()}
     states = tuple(s for s in (*State, *Lack) if any(state == s for _, state in counts))
     kinds = tuple(dict.fromkeys(judge for judge, _ in counts))
@@ -82,9 +76,9 @@ def _counted(title: str, counts: Sequence[int]) -> StateCounts:
     return StateCounts(title, sum(counts), tuple(counts))
 
 
-def _part(found: Tally, rows: Sequence[Fate]) -> Part:
+def _part(found: Tally) -> Part:
     if found.judge is None:
         file = response_file(found.subject, found.dimension)
     else:
         file = verdict_file(found.judge, found.subject, found.dimension)
-    return Part(found, tuple(rows[:ROWS_SHOWN]), max(0, len(rows) - ROWS_SHOWN), file)
+    return Part(found, found.count - len(found.first), file)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
 import jinja2
 
-from hab_ray.analysis.scores import score_cells
-from hab_ray.report.gather import gather
+from hab_ray.report.gather import Gathered
 from hab_ray.report.page import page
 from hab_ray.report.visible import finalize
 from hab_ray.rows import Score
@@ -19,20 +18,17 @@ from hab_ray.work import Work
 _TEMPLATE = "page.html.j2"
 
 
-def write_scores(work: Work) -> list[Score]:
-    """Score what the run has so far and replace its scores.parquet."""
-    gathered = gather(work)
-    scores = score_cells(gathered.responses, gathered.verdicts, gathered.settings)
-    work.run.write(Score, SCORES, scores)
-    return scores
+def write_scores(work: Work, gathered: Gathered) -> None:
+    """Replace the run's scores.parquet."""
+    work.run.write(Score, SCORES, list(gathered.summary.scores))
 
 
-def write_report(work: Work, scores: Sequence[Score], *, record: Mapping[str, str], notice: str | None = None) -> Path:
+def write_report(work: Work, gathered: Gathered, *, record: Mapping[str, str], notice: str | None = None) -> Path:
     """Replace the run's report by one self-contained HTML file; where it is.
 
     `record` is shown as it is under the settings (hashes, versions, dates); `notice` stands above everything.
     """
-    shown = page(work, gather(work), scores, record, notice)
+    shown = page(work, gathered, record, notice)
     html = _environment().get_template(_TEMPLATE).render(page=shown)
     work.run.folder.put(REPORT, html.encode())
     return work.run_path / REPORT

@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
-from hab_ray.analysis.bounds import Bounds, bounds
-from hab_ray.analysis.cells import OVERALL, PANEL, Cell, cells, is_truncated
+from hab_ray.analysis.bounds import Bounds
+from hab_ray.analysis.cells import OVERALL, PANEL
+from hab_ray.analysis.cuts import Cut
 from hab_ray.analysis.diagnosis import Finding, diagnose
-from hab_ray.analysis.fates import fates, tally
-from hab_ray.analysis.scores import scores_of
-from hab_ray.analysis.settings import asked, differences
+from hab_ray.analysis.settings import differences
 from hab_ray.report.absent import Absent, absent
 from hab_ray.report.board import Board, SideBySide, board, side_by_side
 from hab_ray.report.gather import Gathered
 from hab_ray.report.matrix import MatrixLine, matrix
 from hab_ray.report.models import ModelLine, judge_lines, subject_lines
 from hab_ray.report.sample import DimensionSample, samples
-from hab_ray.rows import Score
 from hab_ray.work import Work
-
-
-@dataclass(frozen=True)
-class Cut:
-    """A cell with truncated answers: its mean (0..1) with them judged, and without them."""
-
-    subject: str
-    dimension: str
-    truncated: int
-    judged: float | None
-    excluded: float | None
 
 
 @dataclass(frozen=True)
@@ -57,18 +43,12 @@ class Page:
     samples: tuple[DimensionSample, ...]
 
 
-def page(
-    work: Work, gathered: Gathered, scores: Sequence[Score], record: Mapping[str, str], notice: str | None
-) -> Page:
-    """The page of a run with these scores."""
-    settings, rows = gathered.settings, (gathered.responses, gathered.verdicts)
-    several = settings.judges if len(settings.judges) > 1 else ()
-    panel, boards = board(scores, PANEL), tuple(board(scores, judge) for judge in several)
-    sent = asked(gathered.responses)
-    arranged = cells(*rows, settings)
-    doubtful = bounds(arranged)
-    found = fates(*rows, settings)
-    tallies = tally(found)
+def page(work: Work, gathered: Gathered, record: Mapping[str, str], notice: str | None) -> Page:
+    """The page of a run."""
+    summary, judges = gathered.summary, gathered.settings.judges
+    several = judges if len(judges) > 1 else ()
+    panel, boards = board(summary.scores, PANEL), tuple(board(summary.scores, judge) for judge in several)
+    differing = differences(summary.asked)
     titles = {OVERALL: "Overall", **{dimension: rubric.title for dimension, rubric in work.rubrics.items()}}
     return Page(
         name=work.sweep.name,
@@ -78,11 +58,11 @@ def page(
         panel=panel,
         judges=boards,
         by_judge=side_by_side(panel, boards),
-        findings=tuple(diagnose(scores, doubtful, tallies, differences(sent), settings)),
-        bounds=_by_judge(doubtful, (PANEL, *several), tuple(titles)),
-        cuts=matrix(_cuts(gathered, arranged), tuple(titles)),
-        absent=absent(found, tallies),
-        subject_models=subject_lines(work, sent),
+        findings=tuple(diagnose(summary.scores, summary.bounds, summary.tallies, differing, gathered.settings)),
+        bounds=_by_judge(summary.bounds, (PANEL, *several), tuple(titles)),
+        cuts=matrix(summary.cuts, tuple(titles)),
+        absent=absent(summary.tallies),
+        subject_models=subject_lines(work, summary.asked),
         judge_models=judge_lines(work),
         record=record,
         samples=samples(work.rubrics, gathered),
@@ -94,21 +74,3 @@ def _by_judge(
 ) -> dict[str, tuple[MatrixLine[Bounds], ...]]:
     lines = {judge: matrix([b for b in doubtful if b.judge == judge], dimensions) for judge in judges}
     return {judge: found for judge, found in lines.items() if found}
-
-
-def _cuts(gathered: Gathered, arranged: Sequence[Cell]) -> list[Cut]:
-    """The panel's cells with truncated answers, both ways; `arranged` are the cells as the sweep wants them."""
-    if not any(map(is_truncated, gathered.responses)):
-        return []
-
-    def scores_if(truncated: Literal["judge", "exclude"]) -> list[Score]:
-        if truncated == gathered.settings.truncated:
-            return scores_of(arranged)
-        settings = replace(gathered.settings, truncated=truncated)
-        return scores_of(cells(gathered.responses, gathered.verdicts, settings))
-
-    return [
-        Cut(a.subject, a.dimension, a.truncated, a.mean, b.mean)
-        for a, b in zip(scores_if("judge"), scores_if("exclude"), strict=True)
-        if a.truncated and a.judge == PANEL
-    ]

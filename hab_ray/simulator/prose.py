@@ -111,11 +111,13 @@ def query(rng: Random) -> str:
 
 
 class Author:
-    """Writes the texts of a structured answer."""
+    """Writes the texts of a structured answer: a query where it is called `prompt`, else sentences of an answer."""
 
     def text(self, rng: Random, name: str, low: int, high: int | None) -> str:
         """The text of the property `name`, of `low` to `high` characters."""
-        return fitted(rng, query(rng) if high is None or high >= _ROOM else _pick(rng, _TOPICS), low, high)
+        if high is not None and high < _ROOM:
+            return fitted(rng, _pick(rng, _TOPICS), low, high)
+        return fitted(rng, query(rng) if name == "prompt" else answer(rng, rng.randint(2, 4)), low, high)
 
 
 @dataclass(slots=True)

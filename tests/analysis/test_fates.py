@@ -42,4 +42,9 @@ def test_a_tally_keeps_the_most_frequent_reasons() -> None:
     asked = settings(tests={"d1": 8})
     reasons = ("b", "a", "b", "c", "b", "d", "a", "")
     rows = [answer(f"d1-{i}", state=State.FAILED, reason=reason) for i, reason in enumerate(reasons)]
-    assert tally(fates(rows, [], asked)) == [Tally(None, "s", "d1", State.FAILED, 8, ("b", "a", "c"))]
+    found = fates(rows, [], asked)
+    assert tally(found) == [Tally(None, "s", "d1", State.FAILED, 8, ("b", "a", "c"), tuple(found[:5]))]
+
+
+def test_a_tally_of_scored_rows_keeps_none_of_them() -> None:
+    assert [t.first for t in tally(fates([answer("d1-0"), answer("d1-1")], [], settings())) if t.judge is None] == [()]

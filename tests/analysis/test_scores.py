@@ -13,12 +13,20 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hab_ray.analysis.bounds import bounds
-from hab_ray.analysis.cells import OVERALL, PANEL, cells
+from hab_ray.analysis.cells import OVERALL, PANEL, ScoreSettings, cells
+from hab_ray.analysis.cuts import cuts
 from hab_ray.analysis.fates import fates, tally
-from hab_ray.analysis.scores import score_cells
+from hab_ray.analysis.scores import scores_of
+from hab_ray.analysis.settings import asked as asked_of
+from hab_ray.analysis.settings import sent
+from hab_ray.analysis.summary import Part, Summing
 from hab_ray.errors import DamagedFile
 from hab_ray.rows import Response, Score, State, Verdict
 from tests.analysis.conftest import answer, settings, verdict
+
+
+def score_cells(rows: list[Response], read: list[Verdict], asked: ScoreSettings) -> list[Score]:
+    return scores_of(cells(rows, read, asked))
 
 
 def pick(scores: list[Score], dimension: str, judge: str = PANEL, subject: str = "s") -> Score:
@@ -172,6 +180,29 @@ def test_the_order_of_rows_changes_nothing(run: tuple[list[Response], list[Verdi
     found, mixed = fates(rows, read, asked), fates(mixed_rows, mixed_read, asked)
     assert mixed == found
     assert tally(mixed) == tally(found)
+
+
+@effort(deadline=None, max_examples=50)
+@given(runs(), st.sampled_from(("judge", "exclude")))
+def test_a_run_taken_in_part_by_part_shows_what_all_its_rows_show(
+    run: tuple[list[Response], list[Verdict]], cut: Any
+) -> None:
+    rows, read = run
+    asked = replace(ASKED, truncated=cut)
+    summing = Summing(asked)
+    for subject in SUBJECTS:
+        for dimension in ASKED.tests:
+            place = (subject, dimension)
+            own = [row for row in rows if (row.subject, row.dimension) == place]
+            on_it = [row for row in read if (row.subject, row.dimension) == place]
+            summing.add(Part(subject, dimension, own, on_it))
+    summary = summing.summary()
+    assert list(summary.scores) == score_cells(rows, read, asked)
+    assert list(summary.bounds) == bounds(cells(rows, read, asked))
+    assert list(summary.tallies) == tally(fates(rows, read, asked))
+    assert list(summary.asked) == asked_of(sent(rows))
+    both = (score_cells(rows, read, replace(asked, truncated=way)) for way in ("judge", "exclude"))
+    assert list(summary.cuts) == cuts(*both)
 
 
 @effort(deadline=None, max_examples=50)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hab_ray.report import write_report, write_scores
+from hab_ray.report import gather, write_report, write_scores
 from hab_ray.rows import Response, Score, State, Verdict
 from hab_ray.rubric import load_rubrics
 from hab_ray.storage.run import SCORES
@@ -56,7 +56,7 @@ class Read(HTMLParser):
 
 
 def report(work: Work, record: dict[str, str] | None = None, notice: str | None = None) -> str:
-    return write_report(work, write_scores(work), record=record or {}, notice=notice).read_text(encoding="utf-8")
+    return write_report(work, gather(work), record=record or {}, notice=notice).read_text(encoding="utf-8")
 
 
 def read(html: str) -> Read:
@@ -130,8 +130,10 @@ def test_lone_surrogates_do_not_stop_the_report(tmp_path: Path) -> None:
 
 def test_scores_are_written_and_shown(make_run: MakeRun) -> None:
     work = make_run(Shape(judges=("strict", "mild")))
-    scores = write_scores(work)
-    assert work.run.read(Score, SCORES) == scores
+    gathered = gather(work)
+    write_scores(work, gathered)
+    scores = work.run.read(Score, SCORES)
+    assert scores == list(gathered.summary.scores)
     page = read(report(work))
     for score in scores:
         if score.judge == "panel":
