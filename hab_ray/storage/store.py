@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -34,6 +34,7 @@ from hab_ray.storage.records import (
 
 _EPOCH = re.compile(r"/(?:wal|part)-(\d+)")
 COMPACT_FROM_FILES = 8
+PART_BYTES = 1 << 25
 
 
 class Shelf(StrEnum):
@@ -183,14 +184,27 @@ class Store:
         return found
 
     def compact(self, model: str, epoch: int) -> None:
-        """Turn a model's many small files into one Parquet file a shelf; only the lease's holder does this."""
+        """Turn a model's many small files into few Parquet files a shelf; only the lease's holder does this."""
         for shelf in (Shelf.REPLIES, Shelf.EMBEDDINGS):
             names = [n for n in self.folder.list(_prefix(shelf, model)) if n.endswith(".arrow")]
             if len(names) >= COMPACT_FROM_FILES:
-                self._compact(shelf, model, epoch, names)
+                for table, merged in self._merged(names):
+                    self._compact(shelf, model, epoch, table, merged)
 
-    def _compact(self, shelf: Shelf, model: str, epoch: int, names: Sequence[str]) -> None:
-        table = pa.concat_tables([read_table(n, self.folder.get(n)) for n in names])
+    def _merged(self, names: Iterable[str]) -> Iterator[tuple[pa.Table, list[str]]]:
+        """Tables of about `PART_BYTES` each, with the files they were made of."""
+        tables: list[pa.Table] = []
+        merged: list[str] = []
+        for name in names:
+            tables.append(read_table(name, self.folder.get(name)))
+            merged.append(name)
+            if sum(table.nbytes for table in tables) >= PART_BYTES:
+                yield pa.concat_tables(tables), merged
+                tables, merged = [], []
+        if tables:
+            yield pa.concat_tables(tables), merged
+
+    def _compact(self, shelf: Shelf, model: str, epoch: int, table: pa.Table, names: Sequence[str]) -> None:
         count = sum(n.endswith(".parquet") for n in self.folder.list(_prefix(shelf, model)))
         part = f"{_prefix(shelf, model)}/part-{epoch:06d}.{count:06d}.parquet"
         self.folder.put_new(part, to_parquet(table))

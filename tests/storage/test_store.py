@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hab_ray.calls import Failure, Finish, Outcome, Reply, Usage, clean_text
 from hab_ray.errors import DamagedFile, FailureKind
 from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.records import read_table
 from hab_ray.storage.store import COMPACT_FROM_FILES, Shelf, Store, StoreWriter
 from tests.storage.conftest import key_of
 
@@ -183,6 +184,20 @@ def test_compaction_makes_one_file_of_many_and_keeps_every_reply(
     assert part in folder.list()
     assert [len(folder.list(shelf)) for shelf in ("replies", "embeddings", "failures")] == [2, 1, 1]
     assert everything(refreshed(folder)) == by_key(*replies, *more, failure("f"))
+
+
+def test_a_compaction_holds_no_more_in_memory_than_a_part(
+    folder: LocalFolder, reply: MakeReply, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hab_ray.storage.store.PART_BYTES", 3000)
+    replies = [reply(f"{n:02d}", text="x" * 1000) for n in range(20)]
+    write_files(folder, replies)
+    refreshed(folder).compact(MODEL, 1)
+    parts = folder.list("replies")
+    assert [name.rpartition("/")[2] for name in parts] == [f"part-000001.{n:06d}.parquet" for n in range(len(parts))]
+    rows = [read_table(name, folder.get(name)).num_rows for name in parts]
+    assert sum(rows) == 20 and max(rows) <= 3
+    assert everything(refreshed(folder)) == by_key(*replies)
 
 
 def test_few_files_stay_as_they_are(folder: LocalFolder, reply: MakeReply) -> None:
