@@ -7,7 +7,7 @@ UV := $(shell command -v uv 2>/dev/null)
 
 ifdef UV
 CREATE := uv venv --allow-existing --quiet --python "$(PYTHON)" $(VENV)
-INSTALL := VIRTUAL_ENV=$(VENV) uv pip install --quiet
+INSTALL := VIRTUAL_ENV=$(VENV) uv pip install --quiet --compile-bytecode
 else
 CREATE := $(PYTHON) -m venv $(VENV)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check

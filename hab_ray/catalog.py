@@ -33,11 +33,12 @@ class Strict(BaseModel):
 
 
 class Protocol(StrEnum):
-    """Whose wire protocol a provider speaks."""
+    """Whose wire protocol a provider speaks. xAI's is OpenAI's but for its batches."""
 
     OPENAI = "openai"
     ANTHROPIC = "anthropic"
     GOOGLE = "google"
+    XAI = "xai"
 
 
 class Sampling(StrEnum):

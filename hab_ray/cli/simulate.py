@@ -18,6 +18,7 @@ _BASES = {
     "OpenAI": "/openai/v1",
     "Anthropic": "/anthropic",
     "Gemini": "/google",
+    "xAI": "/xai/v1",
     "any OpenAI-compatible endpoint": "/x/<name>/v1",
 }
 _OWN = "/_meter, /_truth, /_calls, /_batches"

@@ -13,7 +13,7 @@ def connect(endpoint: Endpoint) -> Provider:
     SDKs take about a second to import, so each is imported only for an endpoint that needs it.
     """
     match endpoint.kind:
-        case Protocol.OPENAI:
+        case Protocol.OPENAI | Protocol.XAI:
             from hab_ray.providers.openai import OpenAIProvider
 
             return OpenAIProvider(endpoint)
@@ -42,3 +42,7 @@ def connect_batch(endpoint: Endpoint) -> BatchApi:
             from hab_ray.providers.google_batch import GoogleBatches
 
             return GoogleBatches(endpoint)
+        case Protocol.XAI:
+            from hab_ray.providers.xai_batch import XaiBatches
+
+            return XaiBatches(endpoint)

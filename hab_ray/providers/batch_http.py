@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 import aiohttp
 import httpx2
@@ -21,6 +22,7 @@ PAGE = 100
 _NOT_SERVED = {404, 405, 501}
 _GONE = {404, 410}
 _UNCLEAR = {408, 409, 499}
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 Classify = Callable[[int, JsonObject, float | None], CallError]
 
@@ -138,6 +140,19 @@ async def listed_since(
         if not more or not fresh:
             return list(found.values())
         after = batches[-1].id
+
+
+def made_since(listed: Iterable[SeenBatch], newest: str | None) -> list[SeenBatch]:
+    """A whole list in no order as one that is newest first, from above `newest` on where it is in the list."""
+    found = sorted(listed, key=_made, reverse=True)
+    known = next((batch for batch in found if batch.id == newest), None)
+    if known is None:
+        return found
+    return [batch for batch in found if batch is not known and _made(batch) >= _made(known)]
+
+
+def _made(batch: SeenBatch) -> datetime:
+    return batch.created or _LONG_AGO
 
 
 def text_field(body: JsonObject, name: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager, suppress
-from datetime import UTC, datetime
 from io import BytesIO
 from typing import Any
 from urllib.parse import urlencode
@@ -21,7 +20,17 @@ from google.genai.types import HttpOptions
 
 from hab_ray.errors import CallError, FailureKind, TransientError
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
-from hab_ray.providers.batch_http import PAGE, Refused, asking, asking_for, creating, reading, scrubbed, text_field
+from hab_ray.providers.batch_http import (
+    PAGE,
+    Refused,
+    asking,
+    asking_for,
+    creating,
+    made_since,
+    reading,
+    scrubbed,
+    text_field,
+)
 from hab_ray.providers.batch_lines import compact, read_lines, read_record
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, InDoubt, Line, ResultsGone, SeenBatch
 from hab_ray.providers.google import connection, refusal
@@ -39,7 +48,6 @@ _INLINED = ("inlinedResponses", "inlinedEmbedContentResponses")
 _HAS_ENDED = {400, 409}
 _NOT_OURS_TO_DELETE = {400, 403, 404}
 _FORBIDDEN, _MAY_BE_GONE = 403, "may not exist"
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class GoogleBatches:
@@ -75,11 +83,7 @@ class GoogleBatches:
         """See BatchApi. The vendor does not say that its list is in order: all is read, and sorted here."""
         with asking():
             found = [batch async for batch in self._listed()]
-        found.sort(key=_age, reverse=True)
-        known = next((batch for batch in found if batch.id == newest), None)
-        if known is None:
-            return found
-        return [batch for batch in found if batch is not known and _age(batch) >= _age(known)]
+        return made_since(found, newest)
 
     async def submit(self, job: BatchJob) -> str:
         """See BatchApi. The file of a batch that was clearly refused is deleted again."""
@@ -313,7 +317,3 @@ def _seen(operation: JsonObject) -> SeenBatch:
         rows=int((metadata.get("batchStats") or {}).get("requestCount") or 0) or None,
         created=rfc3339(metadata.get("createTime")),
     )
-
-
-def _age(batch: SeenBatch) -> datetime:
-    return batch.created or _LONG_AGO

@@ -1,25 +1,18 @@
 """OpenAI's batches, which many compatible accounts serve too: a file goes up, a batch is made of it, files come back.
 
-Source: the API reference and the installed SDK (openai 3.54). Requests go through the SDK's generic verbs, since
-its types would refuse or drop what compatible accounts add.
+Source: the API reference and the installed SDK (openai 3.54).
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
-from io import BytesIO
 from typing import Any
-
-import httpx2
-from openai import APIConnectionError, APIStatusError
 
 from hab_ray.errors import CallError, FailureKind, RateLimited, TransientError
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
 from hab_ray.providers.batch_http import (
-    LONGEST_UPLOAD_S,
     PAGE,
     Refused,
     asking,
@@ -28,15 +21,14 @@ from hab_ray.providers.batch_http import (
     creating,
     listed_since,
     reading,
-    refusal,
     scrubbed,
     text_field,
 )
-from hab_ray.providers.batch_lines import compact, read_lines
-from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, InDoubt, Line, ResultsGone, SeenBatch
-from hab_ray.providers.http import Headers, broken, json_object
-from hab_ray.providers.openai import connection
+from hab_ray.providers.batch_lines import read_lines
+from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
+from hab_ray.providers.http import Headers
 from hab_ray.providers.openai_errors import blocked, classify, error_status
+from hab_ray.providers.openai_files import FileAccount, Query, request_line, target, uploaded
 
 _TAG = "hab_tag"
 _OPEN = {"validating", "in_progress", "finalizing", "cancelling"}
@@ -58,12 +50,12 @@ class OpenAIBatches:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._client = connection(endpoint)
+        self._account = FileAccount(endpoint)
         self._owner: str | None = None
 
     def line(self, custom_id: str, wire: Wire) -> bytes:
         """See BatchApi."""
-        return compact({"custom_id": custom_id, "method": "POST", "url": _url(wire.path), "body": wire.body})
+        return request_line(custom_id, wire)
 
     async def owner(self) -> str:
         """Organisation and project, as the list's headers say: other answers of the vendor name them less often."""
@@ -87,23 +79,15 @@ class OpenAIBatches:
 
     async def submit(self, job: BatchJob) -> str:
         """See BatchApi. The file of a batch that was clearly refused is deleted again."""
-        file_id = await self._upload(job)
-        body = {
-            "input_file_id": file_id,
-            "endpoint": _url(job.path),
-            "completion_window": "24h",
-            "metadata": {_TAG: job.tag},
-        }
-        try:
+        async with uploaded(self._account, job, {"purpose": "batch"}) as file_id:
+            body = {
+                "input_file_id": file_id,
+                "endpoint": target(job.path),
+                "completion_window": "24h",
+                "metadata": {_TAG: job.tag},
+            }
             with creating():
-                request = self._client.post("/batches", body=body, cast_to=httpx2.Response)
-                return text_field(await self._json(request), "id")
-        except InDoubt:
-            raise
-        except CallError:
-            with suppress(CallError):
-                await self._delete_file(file_id)
-            raise
+                return text_field(self._account.read(await self._account.post("/batches", body)), "id")
 
     async def poll(self, batch_id: str) -> BatchStatus:
         """See BatchApi."""
@@ -115,9 +99,8 @@ class OpenAIBatches:
     async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
         """See BatchApi. Rejected requests stand in a file of their own, which is read after the other."""
         for file_id in status.results:
-            request = self._client.get(f"/files/{file_id}/content", cast_to=httpx2.Response, stream=True)
             with asking_for(status.id):
-                response = await self._ask(request)
+                response = await self._account.stream(f"/files/{file_id}/content")
             async with aclosing(read_lines(chunks_of(response), _custom_id, self._body)) as lines:
                 async for line in lines:
                     yield line
@@ -126,7 +109,7 @@ class OpenAIBatches:
         """See BatchApi."""
         with asking_for(batch_id):
             try:
-                await self._ask(self._client.post(f"/batches/{batch_id}/cancel", cast_to=httpx2.Response))
+                await self._account.post(f"/batches/{batch_id}/cancel")
             except Refused as refused:
                 if refused.status not in _HAS_ENDED or not (await self.poll(batch_id)).ended:
                     raise
@@ -138,56 +121,20 @@ class OpenAIBatches:
                 batch = await self._batch(batch_id)
             for name in ("input_file_id", "output_file_id", "error_file_id"):
                 if batch.get(name):
-                    await self._delete_file(batch[name])
+                    await self._account.delete_file(batch[name])
 
     async def close(self) -> None:
         """See BatchApi."""
-        await self._client.close()
+        await self._account.close()
 
-    async def _upload(self, job: BatchJob) -> str:
-        file = (f"{job.tag}.jsonl", BytesIO(job.lines), "application/jsonl")
-        request = self._client.post(
-            "/files",
-            body={"purpose": "batch"},
-            files=[("file", file)],
-            options={"headers": {"Content-Type": "multipart/form-data"}},
-            cast_to=httpx2.Response,
-        )
+    async def _page(self, query: Query) -> JsonObject:
         with asking():
-            return text_field(await self._json(request, LONGEST_UPLOAD_S), "id")
-
-    async def _delete_file(self, file_id: str) -> None:
-        with suppress(ResultsGone), asking_for(file_id):
-            await self._ask(self._client.delete(f"/files/{file_id}", cast_to=httpx2.Response))
-
-    async def _page(self, params: dict[str, object]) -> JsonObject:
-        request = self._client.get("/batches", cast_to=httpx2.Response, options={"params": params})
-        with asking():
-            response = await self._ask(request)
+            response = await self._account.get("/batches", query)
             self._owner = _owner(response.headers)
-            return self._read(response)
+            return self._account.read(response)
 
     async def _batch(self, batch_id: str) -> JsonObject:
-        return await self._json(self._client.get(f"/batches/{batch_id}", cast_to=httpx2.Response))
-
-    async def _json(self, request: Awaitable[httpx2.Response], limit_s: float | None = None) -> JsonObject:
-        return self._read(await self._ask(request, limit_s))
-
-    async def _ask(self, request: Awaitable[httpx2.Response], limit_s: float | None = None) -> httpx2.Response:
-        try:
-            async with asyncio.timeout(limit_s or self._endpoint.timeout_s):
-                return await request
-        except APIStatusError as error:
-            raise refusal(self._endpoint, error.response, classify) from None
-        except (APIConnectionError, TimeoutError) as error:
-            raise broken(error) from None
-
-    def _read(self, response: httpx2.Response) -> JsonObject:
-        body = json_object(self._endpoint.without_key(response.text))
-        status = error_status(body)
-        if status is not None and "id" not in body:
-            raise Refused(status, classify(status, body, None))
-        return body
+        return self._account.read(await self._account.get(f"/batches/{batch_id}"))
 
     def _status(self, batch_id: str, batch: JsonObject) -> BatchStatus:
         word = str(batch["status"])
@@ -223,11 +170,6 @@ class OpenAIBatches:
         if blocked(body) is None:
             raise classify(status, body, None)
         return body
-
-
-def _url(path: str) -> str:
-    """A wire's path as batches name it: always below /v1, whatever the endpoint's own base is."""
-    return f"/v1{path}"
 
 
 def _custom_id(record: JsonObject) -> object:

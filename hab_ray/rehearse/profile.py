@@ -158,7 +158,8 @@ def _model(entry: ModelEntry, kind: Protocol, queue_tokens: int | None) -> Model
 
 def _thinking(entry: ModelEntry, kind: Protocol) -> SimulatedThinking:
     """As the catalogue says; but the simulator holds that who always thinks takes no `max_tokens`, as OpenAI does."""
-    odd = kind is Protocol.OPENAI and entry.output_limit_field == "max_tokens" and entry.thinking is Thinking.ALWAYS
+    like_openai = kind in (Protocol.OPENAI, Protocol.XAI)
+    odd = like_openai and entry.output_limit_field == "max_tokens" and entry.thinking is Thinking.ALWAYS
     return SimulatedThinking.OPTIONAL if odd else SimulatedThinking(entry.thinking)
 
 

@@ -59,7 +59,7 @@ def at(work: Work, url: str) -> Work:
 
 
 def account(name: str, kind: Protocol) -> str:
-    """The simulator's account that plays a provider. Providers of Anthropic's or Google's protocol share one."""
+    """The simulator's account that plays a provider. Providers of one vendor's own protocol share one."""
     if kind is Protocol.OPENAI:
         return "openai" if name == "openai" else f"x/{folder_name(name)}"
     return str(kind)
@@ -91,7 +91,7 @@ def _habits(turnaround_s: float) -> BatchHabits:
 def _staged_provider(
     name: str, provider: ProviderEntry, entries: list[ModelEntry], habits: BatchHabits
 ) -> ProviderEntry:
-    version = "/v1" if provider.kind is Protocol.OPENAI else ""
+    version = "/v1" if provider.kind in (Protocol.OPENAI, Protocol.XAI) else ""
     return provider.model_copy(
         update={
             "url": f"{_NOWHERE}/{account(name, provider.kind)}{version}",

@@ -39,7 +39,7 @@ async def send(request: web.BaseRequest, answer: Answer, fault: Fault | None) ->
                 await asyncio.sleep(_HANG_POLL_S)
             return web.Response()
         case TruncatedFault():
-            return await _send_half(request, answer)
+            return await send_half(request, answer)
         case SlowFault():
             return await _send_slowly(request, answer, fault.seconds)
         case _:
@@ -84,7 +84,8 @@ async def _begin(request: web.BaseRequest, answer: Answer) -> web.StreamResponse
     return begun
 
 
-async def _send_half(request: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+async def send_half(request: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+    """The first half of an answer under the Content-Length of the whole."""
     begun = await _begin(request, answer)
     await begun.write(answer.body[: len(answer.body) // 2])
     if request.transport is not None:

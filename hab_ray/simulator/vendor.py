@@ -57,7 +57,7 @@ class Route:
 
 
 def route(path: str) -> Route | None:
-    """The route of a URL path: /openai/v1, /v1, /anthropic/v1, /google/{v1,v1beta} or /x/<name>/v1.
+    """The route of a URL path: /openai/v1, /v1, /anthropic/v1, /google/{v1,v1beta}, /xai/v1, /x/<name>/v1.
 
     Gemini's uploads (/google/upload/{v1,v1beta}) and downloads (/google/download/...) keep that word in the path.
     """
@@ -70,6 +70,8 @@ def route(path: str) -> Route | None:
             return Route("google", google, "/".join(rest))
         case ["google", "upload" | "download" as way, "v1" | "v1beta", *rest]:
             return Route("google", google, "/".join([way, *rest]))
+        case ["xai", "v1", *rest]:
+            return Route("xai", openai, "/".join(rest))
         case ["x", name, "v1", *rest]:
             return Route(f"x/{name}", openai, "/".join(rest))
         case _:

@@ -25,29 +25,39 @@ PATHS = {
     Protocol.OPENAI: "/chat/completions",
     Protocol.ANTHROPIC: "/v1/messages",
     Protocol.GOOGLE: "/models/m:generateContent",
+    Protocol.XAI: "/chat/completions",
 }
 CREATE = {
     Protocol.OPENAI: "POST /batches",
     Protocol.ANTHROPIC: "POST /v1/messages/batches",
     Protocol.GOOGLE: "POST /v1/models/m:batchGenerateContent",
+    Protocol.XAI: "POST /batches",
 }
 LIST = {
     Protocol.OPENAI: "GET /batches",
     Protocol.ANTHROPIC: "GET /v1/messages/batches",
     Protocol.GOOGLE: "GET /v1/batches",
+    Protocol.XAI: "GET /batches",
 }
-UPLOAD = {Protocol.OPENAI: "POST /files", Protocol.GOOGLE: "POST /upload/v1/files"}
-IDS = {Protocol.OPENAI: "batch_1", Protocol.ANTHROPIC: "msgbatch_1", Protocol.GOOGLE: "batches/1"}
+UPLOAD = {Protocol.OPENAI: "POST /files", Protocol.GOOGLE: "POST /upload/v1/files", Protocol.XAI: "POST /files"}
+IDS = {
+    Protocol.OPENAI: "batch_1",
+    Protocol.ANTHROPIC: "msgbatch_1",
+    Protocol.GOOGLE: "batches/1",
+    Protocol.XAI: "batch_1",
+}
 ONE = {kind: f"{LIST[kind]}/{IDS[kind].removeprefix('batches/')}" for kind in KINDS}
 CANCEL = {
     Protocol.OPENAI: "POST /batches/batch_1/cancel",
     Protocol.ANTHROPIC: "POST /v1/messages/batches/msgbatch_1/cancel",
     Protocol.GOOGLE: "POST /v1/batches/1:cancel",
+    Protocol.XAI: "POST /batches/batch_1:cancel",
 }
 RESULTS = {
     Protocol.OPENAI: "GET /files/out/content",
     Protocol.ANTHROPIC: "GET /v1/messages/batches/msgbatch_1/results",
     Protocol.GOOGLE: "GET /v1/files/out:download",
+    Protocol.XAI: "GET /batches/batch_1/results",
 }
 ENDED: dict[Protocol, dict[str, Any]] = {
     Protocol.OPENAI: {"id": "batch_1", "status": "completed", "output_file_id": "out", "input_file_id": "in"},
@@ -65,6 +75,11 @@ ENDED: dict[Protocol, dict[str, Any]] = {
             "output": {"responsesFile": "files/out"},
         },
         "done": True,
+    },
+    Protocol.XAI: {
+        "batch_id": "batch_1",
+        "state": {"num_requests": 5, "num_pending": 0, "num_success": 2, "num_error": 2, "num_cancelled": 1},
+        "input_file_id": "in",
     },
 }
 
@@ -186,3 +201,8 @@ async def all_lines(api: BatchApi, status: BatchStatus) -> list[Line]:
 
 def jsonl(*records: object) -> bytes:
     return b"".join(json.dumps(record, ensure_ascii=False).encode() + b"\n" for record in records)
+
+
+def sent_results(kind: Protocol, *records: object) -> bytes | dict[str, Any]:
+    """Results as the vendor sends them: a file of lines, or xAI's only page."""
+    return {"results": list(records), "pagination_token": None} if kind is Protocol.XAI else jsonl(*records)

@@ -20,9 +20,14 @@ from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint, Provider
 from hab_ray.simulator import Profile, simulator
 
-KINDS = tuple(Protocol)
+KINDS = (Protocol.OPENAI, Protocol.ANTHROPIC, Protocol.GOOGLE)
 KEY = "-".join(["hab", "recognisable", "key", "0123456789abcdef"])
-BASE = {Protocol.OPENAI: "/openai/v1", Protocol.ANTHROPIC: "/anthropic", Protocol.GOOGLE: "/google"}
+BASE = {
+    Protocol.OPENAI: "/openai/v1",
+    Protocol.ANTHROPIC: "/anthropic",
+    Protocol.GOOGLE: "/google",
+    Protocol.XAI: "/xai/v1",
+}
 SCHEMA = {
     "type": "object",
     "properties": {

@@ -25,7 +25,7 @@ from tests.providers.batch_vendor import (
     Answer,
     all_lines,
     job,
-    jsonl,
+    sent_results,
     vendor,
 )
 from tests.providers.conftest import KEY
@@ -76,6 +76,11 @@ LINES: dict[Protocol, list[dict[str, Any]]] = {
         {"key": "1", "error": {"code": 3, "message": "x" * 470 + KEY}},
         {"key": "2", "error": {"code": 429, "message": KEY, "status": KEY}},
     ],
+    Protocol.XAI: [
+        {"batch_request_id": "1", "batch_result": {"error": {"code": 3, "message": "x" * 470 + KEY}}},
+        {"batch_request_id": "2", "error_message": KEY},
+        {"batch_request_id": KEY, "batch_result": {"error": {"code": 1, "message": KEY}}},
+    ],
 }
 
 
@@ -83,7 +88,8 @@ LINES: dict[Protocol, list[dict[str, Any]]] = {
 async def test_error_lines(kind: Protocol) -> None:
     async with vendor(kind) as line:
         line.says(ONE[kind], ENDED[kind])
-        line.says(RESULTS[kind], jsonl(*LINES[kind]) + f"{KEY}\n".encode())
+        results = sent_results(kind, *LINES[kind])
+        line.says(RESULTS[kind], results + f"{KEY}\n".encode() if isinstance(results, bytes) else results)
         lines = await all_lines(line.api, await line.api.poll(IDS[kind]))
         line.says(RESULTS[kind], Answer(ECHO, 500))
         with pytest.raises(CallError) as caught:
@@ -95,6 +101,7 @@ async def test_error_lines(kind: Protocol) -> None:
 FAILED: dict[Protocol, dict[str, Any]] = {
     Protocol.OPENAI: {"status": "failed", "errors": {"data": [{"code": "invalid_json_line", "message": KEY}]}},
     Protocol.GOOGLE: {"metadata": {"state": "BATCH_STATE_FAILED"}, "error": {"code": 3, "message": KEY}},
+    Protocol.XAI: {"state": {"num_requests": 0}, "cancel_by_xai_message": KEY},
 }
 
 

@@ -12,6 +12,7 @@ from hab_ray.errors import CallError, FailureKind, RateLimited, TransientError
 from hab_ray.providers.batching import SeenBatch
 from tests.providers.batch_vendor import HANG, KINDS, LIST, RESET, TAG, Answer, Vendor, patience_s, vendor
 
+UNORDERED = (Protocol.GOOGLE, Protocol.XAI)
 STAMPS = [f"2026-11-21T12:00:0{n}Z" for n in range(6)]
 MOMENTS = [datetime(2026, 11, 21, 12, 0, n, tzinfo=UTC) for n in range(6)]
 
@@ -30,6 +31,9 @@ def listed(kind: Protocol, n: int) -> dict[str, Any]:
         case Protocol.GOOGLE:
             mine = {"displayName": TAG, "batchStats": {"requestCount": "7"}} if ours else {}
             return {"name": f"b{n}", "metadata": {"createTime": STAMPS[n], **mine}}
+        case Protocol.XAI:
+            state = {"num_requests": 7 if ours else 0, "num_pending": 0}
+            return {"batch_id": f"b{n}", "name": TAG if ours else None, "create_time": STAMPS[n], "state": state}
 
 
 def seen(kind: Protocol, n: int) -> SeenBatch:
@@ -49,12 +53,16 @@ def page(kind: Protocol, numbers: list[int], more: bool) -> Answer:
     batches = [listed(kind, n) for n in numbers]
     if kind is Protocol.GOOGLE:
         return Answer({"operations": batches} | ({"nextPageToken": f"t/{numbers[-1]}+"} if more else {}))
+    if kind is Protocol.XAI:
+        return Answer(
+            {"batches": batches, "pagination_token": f"t/{numbers[-1] if numbers else ''}+" if more else None}
+        )
     return Answer({"data": batches, "has_more": more, "first_id": "?", "last_id": "?"})
 
 
 def continued(line: Vendor, kind: Protocol) -> list[str]:
-    name = {Protocol.OPENAI: "after", Protocol.ANTHROPIC: "after_id", Protocol.GOOGLE: "pageToken"}[kind]
-    return [got.query.get(name, "") for got in line.sent(LIST[kind])]
+    names = {Protocol.OPENAI: "after", Protocol.ANTHROPIC: "after_id", Protocol.GOOGLE: "pageToken"}
+    return [got.query.get(names.get(kind, "pagination_token"), "") for got in line.sent(LIST[kind])]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -62,7 +70,7 @@ async def test_all_pages_are_read(kind: Protocol) -> None:
     async with vendor(kind) as line:
         line.says(LIST[kind], page(kind, [5, 4], True), page(kind, [3, 2], True), page(kind, [1, 0], False))
         assert await line.api.since(None) == [seen(kind, n) for n in (5, 4, 3, 2, 1, 0)]
-    assert continued(line, kind) == (["", "t/4+", "t/2+"] if kind is Protocol.GOOGLE else ["", "b4", "b2"])
+    assert continued(line, kind) == (["", "t/4+", "t/2+"] if kind in UNORDERED else ["", "b4", "b2"])
 
 
 @pytest.mark.parametrize("kind", [Protocol.OPENAI, Protocol.ANTHROPIC])
@@ -73,8 +81,8 @@ async def test_reading_ends_at_the_newest_one_known(kind: Protocol) -> None:
     assert len(line.got) == 2
 
 
-async def test_geminis_list_may_be_in_any_order() -> None:
-    kind = Protocol.GOOGLE
+@pytest.mark.parametrize("kind", UNORDERED)
+async def test_a_list_may_be_in_any_order(kind: Protocol) -> None:
     async with vendor(kind) as line:
         line.says(LIST[kind], page(kind, [1, 5, 2], True), page(kind, [0, 4, 3], False))
         assert await line.api.since("b2") == [seen(kind, n) for n in (5, 4, 3)]
@@ -109,7 +117,7 @@ async def test_the_newest_of_some_and_of_none(kind: Protocol) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    "answer", [RESET, HANG, Answer({}, 503), Answer("<html>"), Answer({"data": 1, "operations": 1})]
+    "answer", [RESET, HANG, Answer({}, 503), Answer("<html>"), Answer({"data": 1, "operations": 1, "batches": 1})]
 )
 async def test_a_list_that_cannot_be_read_is_an_error(kind: Protocol, answer: Answer) -> None:
     async with vendor(kind, patience_s(answer)) as line:
@@ -139,6 +147,7 @@ async def test_a_refused_list_is_classified(kind: Protocol) -> None:
         (Protocol.ANTHROPIC, {"anthropic-organization-id": "org-7"}, "org-7", 1),
         (Protocol.ANTHROPIC, {}, "", 1),
         (Protocol.GOOGLE, {}, "", 0),
+        (Protocol.XAI, {}, "", 0),
     ],
 )
 async def test_the_owner_is_asked_for_once(kind: Protocol, headers: dict[str, str], owner: str, asked: int) -> None:

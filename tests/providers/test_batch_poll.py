@@ -23,7 +23,8 @@ from tests.providers.batch_vendor import (
     vendor,
 )
 
-OPENAI, ANTHROPIC, GOOGLE = Protocol.OPENAI, Protocol.ANTHROPIC, Protocol.GOOGLE
+OPENAI, ANTHROPIC, GOOGLE, XAI = Protocol.OPENAI, Protocol.ANTHROPIC, Protocol.GOOGLE, Protocol.XAI
+STAMP = "2026-11-21T12:00:00Z"
 
 
 def openai(word: str, **more: Any) -> dict[str, Any]:
@@ -40,6 +41,16 @@ def google(word: str, done: bool = False, operation: dict[str, Any] | None = Non
     return {"name": "batches/1", "metadata": metadata, "done": done, **(operation or {})}
 
 
+def xai(pending: int = 0, rows: int = 10, **more: Any) -> dict[str, Any]:
+    counts = {"num_success": 4, "num_error": 1, "num_cancelled": 5} if rows else {}
+    state = {"num_requests": rows, "num_pending": pending, **counts}
+    return {"batch_id": "batch_1", "cancel_time": None, "cancel_by_xai_message": None, "state": state, **more}
+
+
+def refused_by_xai(message: str, **more: Any) -> dict[str, Any]:
+    return xai(rows=0, cancel_time=STAMP, cancel_by_xai_message=message, **more)
+
+
 FILE: dict[str, Any] = {"output": {"responsesFile": "files/out"}}
 FOUND = {"results_url": "https://elsewhere/results"}
 COUNTS = {"request_counts": {"total": 10, "completed": 4, "failed": 6}}
@@ -54,7 +65,7 @@ TABLE: list[tuple[Protocol, dict[str, Any], bool, bool, tuple[str, ...]]] = [
     (OPENAI, openai("queued", **COUNTS), False, False, ()),
     *((ANTHROPIC, anthropic(word), False, True, ()) for word in ("in_progress", "canceling")),
     (ANTHROPIC, anthropic("ended", **FOUND), True, True, ("msgbatch_1",)),
-    (ANTHROPIC, anthropic("ended", archived_at="2026-11-21T12:00:00Z", **FOUND), True, True, ()),
+    (ANTHROPIC, anthropic("ended", archived_at=STAMP, **FOUND), True, True, ()),
     (ANTHROPIC, anthropic("ended"), True, True, ()),
     (ANTHROPIC, anthropic("paused"), False, False, ()),
     *((GOOGLE, google(f"BATCH_STATE_{word}"), False, True, ()) for word in ("PENDING", "RUNNING")),
@@ -89,6 +100,28 @@ async def test_every_state(
     assert await polled(kind, batch) == BatchStatus(IDS[kind], word, ended, known, 4, 6, None, results)
 
 
+@pytest.mark.parametrize(
+    ("batch", "word", "ended", "known", "results"),
+    [
+        (xai(rows=0), "validating", False, True, ()),
+        (xai(pending=3), "in_progress", False, True, ()),
+        (xai(), "completed", True, True, ("batch_1",)),
+        (xai(pending=3, cancel_time=STAMP), "cancelling", False, True, ()),
+        (xai(cancel_time=STAMP), "cancelled", True, True, ("batch_1",)),
+        (xai(rows=0, cancel_time=STAMP), "cancelled", True, True, ()),
+        (xai(pending=3, cancel_time=STAMP, cancel_by_xai_message="Too long."), "rejected", True, True, ("batch_1",)),
+        (xai(state={}), "without counters", False, False, ()),
+        (xai(state=None, cancel_time=STAMP), "without counters", False, False, ()),
+    ],
+)
+async def test_xais_states_follow_from_its_counters(
+    batch: dict[str, Any], word: str, ended: bool, known: bool, results: tuple[str, ...]
+) -> None:
+    status = await polled(XAI, batch)
+    done, failed = (4, 6) if (batch["state"] or {}).get("num_requests") else (0, 0)
+    assert status == BatchStatus("batch_1", word, ended, known, done, failed, None, results)
+
+
 async def test_counts_that_are_missing_are_none() -> None:
     for kind, batch in ((OPENAI, openai("validating", request_counts=None)), (GOOGLE, {"metadata": {"state": "?"}})):
         status = await polled(kind, batch)
@@ -116,6 +149,8 @@ PROBLEMS: list[tuple[Protocol, dict[str, Any], type[CallError], tuple[str, ...]]
     (GOOGLE, google("BATCH_STATE_FAILED", error={"code": 429, "message": "x"}), RateLimited, ("x",)),
     (GOOGLE, google("BATCH_STATE_FAILED"), TransientError, ("does not say why",)),
     (GOOGLE, google("", True, {"error": {"code": 5, "message": "No m."}}), ModelError, ("No m.",)),
+    (XAI, refused_by_xai("Line 3 is not JSON"), RowError, ("Line 3",)),
+    (XAI, refused_by_xai("The model grok-9 does not exist"), ModelError, ("grok-9",)),
 ]
 
 
@@ -163,7 +198,12 @@ async def test_cancelling_is_asked_for_once_and_what_has_ended_is_fine(kind: Pro
             await line.api.cancel(IDS[kind])
 
 
-OPEN = {OPENAI: openai("in_progress"), ANTHROPIC: anthropic("in_progress"), GOOGLE: google("BATCH_STATE_RUNNING")}
+OPEN = {
+    OPENAI: openai("in_progress"),
+    ANTHROPIC: anthropic("in_progress"),
+    GOOGLE: google("BATCH_STATE_RUNNING"),
+    XAI: xai(pending=1),
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -182,6 +222,7 @@ DELETED = {
     OPENAI: ["DELETE /files/in", "DELETE /files/out"],
     ANTHROPIC: ["DELETE /v1/messages/batches/msgbatch_1"],
     GOOGLE: ["DELETE /v1/files/in", "DELETE /v1/files/out", "DELETE /v1/batches/1"],
+    XAI: ["DELETE /files/in"],
 }
 
 

@@ -27,11 +27,13 @@ from tests.providers.batch_vendor import (
     all_lines,
     jsonl,
     patience_s,
+    sent_results,
     vendor,
 )
 from tests.providers.conftest import Connect
 
-OPENAI, ANTHROPIC, GOOGLE = Protocol.OPENAI, Protocol.ANTHROPIC, Protocol.GOOGLE
+OPENAI, ANTHROPIC, GOOGLE, XAI = Protocol.OPENAI, Protocol.ANTHROPIC, Protocol.GOOGLE, Protocol.XAI
+IN_FILES = (OPENAI, ANTHROPIC, GOOGLE)
 TEXT = "one\u2028two\u0085three"
 BODIES: dict[Protocol, dict[str, Any]] = {
     OPENAI: {"model": "m", "choices": [{"message": {"content": TEXT}, "finish_reason": "stop"}], "new": 1},
@@ -43,6 +45,7 @@ BODIES: dict[Protocol, dict[str, Any]] = {
     },
     GOOGLE: {"modelVersion": "m", "candidates": [{"content": {"parts": [{"text": TEXT}]}, "newField": 1}]},
 }
+BODIES[XAI] = BODIES[OPENAI]
 
 
 def answered(kind: Protocol, custom_id: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -54,12 +57,14 @@ def answered(kind: Protocol, custom_id: str, body: dict[str, Any] | None = None)
             return {"custom_id": custom_id, "result": {"type": "succeeded", "message": body}}
         case Protocol.GOOGLE:
             return {"key": custom_id, "response": body}
+        case Protocol.XAI:
+            return {"batch_request_id": custom_id, "batch_result": {"response": {"chat_get_completion": body}}}
 
 
 async def results(kind: Protocol, *records: object) -> list[Line]:
     async with vendor(kind) as line:
         line.says(ONE[kind], ENDED[kind])
-        line.says(RESULTS[kind], jsonl(*records))
+        line.says(RESULTS[kind], sent_results(kind, *records))
         return await all_lines(line.api, await line.api.poll(IDS[kind]))
 
 
@@ -89,6 +94,10 @@ def left(code: str) -> dict[str, Any]:
 def errored(kind: str, message: str = "No.", **more: Any) -> dict[str, Any]:
     problem = {"type": "error", "error": {"type": kind, "message": message, **more}, "request_id": "r"}
     return {"custom_id": "x", "result": {"type": "errored", "error": problem}}
+
+
+def turned_down(code: int | None, message: str = "No.") -> dict[str, Any]:
+    return {"batch_request_id": "x", "batch_result": {"error": {"code": code, "message": message}}}
 
 
 def status(code: int | None, message: str = "No.", **more: Any) -> dict[str, Any]:
@@ -143,6 +152,20 @@ ERRORS: list[tuple[Protocol, dict[str, Any], type[CallError], FailureKind]] = [
     (GOOGLE, status(None), TransientError, FailureKind.SERVER),
     (GOOGLE, {"key": "x"}, TransientError, FailureKind.MALFORMED),
     (GOOGLE, {"key": "x", "response": None}, TransientError, FailureKind.MALFORMED),
+    (XAI, turned_down(3), RowError, FailureKind.BAD_REQUEST),
+    (XAI, turned_down(3, "This model's maximum context length is 5 tokens"), RowError, FailureKind.TOO_LONG),
+    (XAI, turned_down(5), ModelError, FailureKind.MODEL_UNKNOWN),
+    (XAI, turned_down(8), RateLimited, FailureKind.RATE_LIMITED),
+    (XAI, turned_down(16), ProviderError, FailureKind.BAD_KEY),
+    (XAI, turned_down(13), TransientError, FailureKind.SERVER),
+    (XAI, turned_down(4), TransientError, FailureKind.TIMEOUT),
+    (XAI, turned_down(1), TransientError, FailureKind.STOPPED),
+    (XAI, turned_down(99), TransientError, FailureKind.SERVER),
+    (XAI, turned_down(None), TransientError, FailureKind.SERVER),
+    (XAI, {"batch_request_id": "x", "error_message": "No."}, TransientError, FailureKind.SERVER),
+    (XAI, {"batch_request_id": "x", "error": {"code": 3, "message": "No."}}, RowError, FailureKind.BAD_REQUEST),
+    (XAI, {"batch_request_id": "x", "batch_result": {}}, TransientError, FailureKind.SERVER),
+    (XAI, {"batch_request_id": "x", "batch_result": {"response": {"new": 1}}}, TransientError, FailureKind.MALFORMED),
 ]
 
 
@@ -230,6 +253,20 @@ async def test_gemini_may_send_results_within_the_batch(name: str) -> None:
     assert read[0].body == BODIES[GOOGLE] and type(read[1].error) is RateLimited and read[2].error is not None
 
 
+async def test_xais_pages_are_read_one_after_the_other() -> None:
+    pages = [{"results": [answered(XAI, str(n))], "pagination_token": token} for n, token in enumerate(("a", "b", ""))]
+    async with vendor(XAI) as line:
+        line.says(ONE[XAI], ENDED[XAI])
+        line.says(RESULTS[XAI], *pages)
+        found = await line.api.poll(IDS[XAI])
+        read = [(one.custom_id, len(line.sent(RESULTS[XAI]))) async for one in line.api.results(found)]
+        assert read == [("0", 1), ("1", 2), ("2", 3)]
+        queries = [got.query for got in line.sent(RESULTS[XAI])]
+        assert queries == [
+            {"limit": "1000", **more} for more in ({}, {"pagination_token": "a"}, {"pagination_token": "b"})
+        ]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_results_that_are_gone(kind: Protocol) -> None:
     async with vendor(kind) as line:
@@ -263,7 +300,7 @@ async def test_results_that_cannot_be_had_now_are_transient(kind: Protocol, answ
             await all_lines(line.api, found)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", IN_FILES)
 async def test_a_stream_that_breaks_gives_what_came_and_then_an_error(kind: Protocol) -> None:
     async with vendor(kind) as line:
         line.says(ONE[kind], ENDED[kind])
@@ -276,7 +313,7 @@ async def test_a_stream_that_breaks_gives_what_came_and_then_an_error(kind: Prot
     assert [one.custom_id for one in read] == ["a"] and caught.value.kind is FailureKind.CONNECTION
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", IN_FILES)
 async def test_lines_come_while_the_rest_is_still_on_its_way(kind: Protocol) -> None:
     """The second line is sent only when the first one has been read; then silence is a timeout."""
     read = asyncio.Event()
@@ -301,7 +338,7 @@ async def test_lines_come_while_the_rest_is_still_on_its_way(kind: Protocol) -> 
     assert seen == ["a", "b"] and caught.value.kind is FailureKind.TIMEOUT
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", IN_FILES)
 async def test_a_reader_may_stop_early(kind: Protocol) -> None:
     async with vendor(kind) as line:
         line.says(ONE[kind], ENDED[kind])

@@ -14,7 +14,8 @@ from hab_ray.errors import CallError, FailureKind, ModelError, RateLimited, RowE
 from hab_ray.providers import connect_batch
 from hab_ray.providers.base import Endpoint, Wire
 from hab_ray.providers.batching import BatchApi, BatchJob, BatchStatus, InDoubt, Line, ResultsGone
-from tests.providers.conftest import BASE, KEY, KINDS, Connect, Simulate, Simulated, chat_call, entry
+from tests.providers.batch_vendor import KINDS
+from tests.providers.conftest import BASE, KEY, Connect, Simulate, Simulated, chat_call, entry
 
 TURNAROUND_S = 0.15
 MODELS: dict[str, Any] = {"m": {}, "e": {"serves": ["embeddings"], "vector": 256}}
@@ -210,12 +211,14 @@ async def test_a_batch_can_be_ended_and_everything_deleted(
     if kind is Protocol.GOOGLE:
         with pytest.raises(ResultsGone):
             await api.poll(batch_id)
+    elif kind is Protocol.XAI:
+        assert len([one async for one in api.results(status)]) == 6
     else:
         with pytest.raises(ResultsGone):
             assert [one async for one in api.results(status)]
 
 
-@pytest.mark.parametrize("kind", [Protocol.OPENAI, Protocol.GOOGLE])
+@pytest.mark.parametrize("kind", [Protocol.OPENAI, Protocol.GOOGLE, Protocol.XAI])
 async def test_a_batch_refused_for_its_input_says_why(
     kind: Protocol, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:

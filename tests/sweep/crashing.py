@@ -28,14 +28,20 @@ from hab_ray.config import load_sweep
 from hab_ray.providers.anthropic_batch import AnthropicBatches
 from hab_ray.providers.google_batch import GoogleBatches
 from hab_ray.providers.openai_batch import OpenAIBatches
+from hab_ray.providers.xai_batch import XaiBatches
 from hab_ray.resolve import resolve, write_record
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.lease import LocalLease
 from hab_ray.sweep import Options, drive
 
 VERBS = ("owner", "newest", "submit", "since", "poll", "cancel", "clean_up")
-MODELS = {"openai": "gpt-4.1-mini", "anthropic": "claude-haiku-5-5", "google": "gemini-3.5-flash-lite"}
-APIS = {"openai": OpenAIBatches, "anthropic": AnthropicBatches, "google": GoogleBatches}
+MODELS = {
+    "openai": "gpt-4.1-mini",
+    "anthropic": "claude-haiku-5-5",
+    "google": "gemini-3.5-flash-lite",
+    "xai": "grok-4.3",
+}
+APIS = {"openai": OpenAIBatches, "anthropic": AnthropicBatches, "google": GoogleBatches, "xai": XaiBatches}
 TESTS = 3
 DIMENSION = "encourage_learning"
 
@@ -101,8 +107,8 @@ def sweep_file(folder: Path, vendor: str, url: str, word: str) -> Path:
     model = MODELS[vendor]
     account = {
         "kind": vendor,
-        "url": f"{url}/{vendor}" + ("/v1" if vendor == "openai" else ""),
-        "priced_as": vendor,
+        "url": f"{url}/{vendor}" + ("/v1" if vendor in ("openai", "xai") else ""),
+        "priced_as": vendor.replace("xai", "x-ai"),
         "batch": {"discount": 0.5},
         "batches": {"poll_s": 0.05, "longest_poll_s": 0.05, "in_doubt_s": 0.4},
     }

@@ -19,6 +19,7 @@ from hab_ray.simulator.sending import response
 from hab_ray.simulator.vendor import Route
 
 _LINES = OpenAiLines()
+_PURPOSES = frozenset({"batch"})
 _LIMIT, _MOST = 20, 100
 _ODD_STATE = "awaiting_review"
 _STATUS = {State.RUNNING: "in_progress"}
@@ -57,7 +58,7 @@ async def handle(desk: Desk, place: Route, request: web.BaseRequest) -> web.Stre
     """Answer a request about files or batches."""
     match request.method, place.path.split("/"):
         case _, ["files", *rest]:
-            return await openai_files.handle(desk, place, request, rest)
+            return await openai_files.handle(desk, place, request, rest, _PURPOSES)
         case "POST", ["batches"]:
             return await _create(desk, place, request)
         case "GET", ["batches"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,13 @@ _PIECE = 262_144
 _JSONL = "application/jsonl"
 
 
-async def handle(desk: Desk, place: Route, request: web.BaseRequest, rest: list[str]) -> web.StreamResponse:
-    """Answer a request about files; `rest` is the path below /files."""
+async def handle(
+    desk: Desk, place: Route, request: web.BaseRequest, rest: list[str], purposes: Collection[str]
+) -> web.StreamResponse:
+    """Answer a request about files; `rest` is the path below /files, `purposes` are those of files it takes."""
     match request.method, rest:
         case "POST", []:
-            return await _upload(desk, place, request)
+            return await _upload(desk, place, request, purposes)
         case "GET", []:
             return _list(desk, place, request)
         case "GET" | "DELETE", [name] | [name, "content"]:
@@ -45,7 +48,7 @@ async def handle(desk: Desk, place: Route, request: web.BaseRequest, rest: list[
             return response(error(404, f"Invalid URL ({request.method} /v1/{place.path})"))
 
 
-async def _upload(desk: Desk, place: Route, request: web.BaseRequest) -> web.StreamResponse:
+async def _upload(desk: Desk, place: Route, request: web.BaseRequest, purposes: Collection[str]) -> web.StreamResponse:
     if request.content_type != "multipart/form-data":
         return response(error(400, "The request is not multipart/form-data."))
     name, path = desk.files.fresh()
@@ -62,11 +65,12 @@ async def _upload(desk: Desk, place: Route, request: web.BaseRequest) -> web.Str
                 fields[part.name or ""] = await part.text()
     except ValueError:
         return response(error(400, "The form of the request cannot be read."))
-    refusal = _upload_refusal(fields, filename, path)
+    purpose = fields.get("purpose", "")
+    refusal = _upload_refusal(purpose, purposes, filename, path)
     if refusal is not None:
         path.unlink(missing_ok=True)
         return response(refusal)
-    file = StoredFile(name, place.account, filename or "", fields["purpose"], desk.clock.now(), path)
+    file = StoredFile(name, place.account, filename or "", purpose, desk.clock.now(), path)
     desk.files.add(file)
     return ok(_view(file))
 
@@ -80,9 +84,9 @@ async def _store(part: BodyPartReader, path: Path) -> None:
             left -= min(left, len(piece))
 
 
-def _upload_refusal(fields: dict[str, str], filename: str | None, path: Path) -> Answer | None:
-    if fields.get("purpose") != "batch":
-        return error(400, f"'{fields.get('purpose')}' is not one of ['batch'] - 'purpose'", param="purpose")
+def _upload_refusal(purpose: str, purposes: Collection[str], filename: str | None, path: Path) -> Answer | None:
+    if purpose not in purposes:
+        return error(400, f"'{purpose}' is not one of {sorted(purposes)} - 'purpose'", param="purpose")
     if filename is None:
         return error(400, "Missing required parameter: 'file'.", param="file")
     if not filename.endswith(".jsonl"):

@@ -51,13 +51,18 @@ def poll_refusal(job: Job, dialect: Dialect, missing: Answer) -> Answer | None:
 
 async def download(request: web.BaseRequest, path: Path, job: Job | None, content_type: str) -> web.StreamResponse:
     """Send a file; half of it if it holds the results of a batch whose downloads break off."""
-    fault = job.struck.find(CutResults) if job else None
-    if job is None or fault is None:
-        return send_file(path, content_type)
-    job.downloads += 1
-    if job.downloads > fault.downloads:
+    if job is None or not breaks_off(job):
         return send_file(path, content_type)
     return await send_half_file(request, path, content_type)
+
+
+def breaks_off(job: Job) -> bool:
+    """Count a download of a batch's results; whether it breaks off."""
+    fault = job.struck.find(CutResults)
+    if fault is None:
+        return False
+    job.downloads += 1
+    return job.downloads <= fault.downloads
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from hab_ray.simulator import anthropic, google, openai
 from hab_ray.simulator.batch import anthropic as anthropic_batches
 from hab_ray.simulator.batch import google as google_batches
 from hab_ray.simulator.batch import openai as openai_batches
+from hab_ray.simulator.batch import xai as xai_batches
 from hab_ray.simulator.batch.desk import Desk
 from hab_ray.simulator.vendor import Route
 
@@ -25,7 +26,7 @@ def handler(place: Route) -> Handler | None:
     """What answers a request about files or batches; None if it is about neither."""
     parts = place.path.split("/")
     if place.vendor is openai and parts[0] in ("files", "batches"):
-        return openai_batches.handle
+        return xai_batches.handle if place.account == xai_batches.ACCOUNT else openai_batches.handle
     if place.vendor is anthropic and parts[:2] == ["messages", "batches"]:
         return anthropic_batches.handle
     if place.vendor is google and (

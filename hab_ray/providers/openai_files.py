@@ -1,0 +1,116 @@
+"""Requests for files and batches at an account that speaks OpenAI's protocol.
+
+They go through the SDK's generic verbs, since its types would refuse or drop what compatible accounts add.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import asynccontextmanager, suppress
+from io import BytesIO
+from typing import Any
+
+import httpx2
+from openai import APIConnectionError, APIStatusError
+
+from hab_ray.errors import CallError
+from hab_ray.providers.base import Endpoint, JsonObject, Wire
+from hab_ray.providers.batch_http import LONGEST_UPLOAD_S, Refused, asking, asking_for, refusal, text_field
+from hab_ray.providers.batch_lines import compact
+from hab_ray.providers.batching import BatchJob, InDoubt, ResultsGone
+from hab_ray.providers.http import broken, json_object
+from hab_ray.providers.openai import connection
+from hab_ray.providers.openai_errors import classify, error_status
+
+Query = Mapping[str, object]
+
+
+class FileAccount:
+    """An account with files. Every request raises Refused for a refusal, TransientError where nothing came back."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._client = connection(endpoint)
+
+    async def get(self, path: str, query: Query | None = None) -> httpx2.Response:
+        """A GET with its answer read."""
+        return await self._ask(self._client.get(path, cast_to=httpx2.Response, options={"params": query or {}}))
+
+    async def stream(self, path: str) -> httpx2.Response:
+        """A GET whose body is still to be read."""
+        return await self._ask(self._client.get(path, cast_to=httpx2.Response, stream=True))
+
+    async def post(self, path: str, body: JsonObject | None = None) -> httpx2.Response:
+        """A POST of JSON, sent once."""
+        return await self._ask(self._client.post(path, body=body, cast_to=httpx2.Response))
+
+    async def upload(self, job: BatchJob, fields: Mapping[str, Any]) -> str:
+        """Store a batch's lines as a file, with these form fields; the vendor's id of it.
+
+        Raises:
+            CallError: there is no file.
+        """
+        request = self._client.post(
+            "/files",
+            body=fields,
+            files=[("file", (f"{job.tag}.jsonl", BytesIO(job.lines), "application/jsonl"))],
+            options={"headers": {"Content-Type": "multipart/form-data"}},
+            cast_to=httpx2.Response,
+        )
+        with asking():
+            return text_field(self.read(await self._ask(request, LONGEST_UPLOAD_S)), "id")
+
+    async def delete_file(self, file_id: str) -> None:
+        """Delete a file; one that is gone already is fine.
+
+        Raises:
+            CallError: the vendor could not be asked.
+        """
+        with suppress(ResultsGone), asking_for(file_id):
+            await self._ask(self._client.delete(f"/files/{file_id}", cast_to=httpx2.Response))
+
+    def read(self, response: httpx2.Response) -> JsonObject:
+        """The JSON object of an answer. Some accounts send an error under HTTP 200, which is a refusal too."""
+        body = json_object(self.endpoint.without_key(response.text))
+        status = error_status(body)
+        if status is not None and "id" not in body:
+            raise Refused(status, classify(status, body, None))
+        return body
+
+    async def close(self) -> None:
+        """Close connections."""
+        await self._client.close()
+
+    async def _ask(self, request: Awaitable[httpx2.Response], limit_s: float | None = None) -> httpx2.Response:
+        try:
+            async with asyncio.timeout(limit_s or self.endpoint.timeout_s):
+                return await request
+        except APIStatusError as error:
+            raise refusal(self.endpoint, error.response, classify) from None
+        except (APIConnectionError, TimeoutError) as error:
+            raise broken(error) from None
+
+
+@asynccontextmanager
+async def uploaded(account: FileAccount, job: BatchJob, fields: Mapping[str, Any]) -> AsyncIterator[str]:
+    """A batch's lines as a file, for making a batch of it; deleted again where that was clearly refused."""
+    file_id = await account.upload(job, fields)
+    try:
+        yield file_id
+    except InDoubt:
+        raise
+    except CallError:
+        with suppress(CallError):
+            await account.delete_file(file_id)
+        raise
+
+
+def request_line(custom_id: str, wire: Wire) -> bytes:
+    """A request as a line of a batch's file, without the newline."""
+    return compact({"custom_id": custom_id, "method": "POST", "url": target(wire.path), "body": wire.body})
+
+
+def target(path: str) -> str:
+    """A wire's path as batches name it: always below /v1, whatever the endpoint's own base is."""
+    return f"/v1{path}"

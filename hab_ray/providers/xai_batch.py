@@ -1,0 +1,208 @@
+"""xAI's batches: a file goes up as at OpenAI, the state is read off counters, the results come in pages.
+
+Source: docs.x.ai (batch API) and what other clients met there: the upload takes no purpose; all counters are 0 until
+the vendor has looked into the file; a refused file is told by `cancel_by_xai_message` alone. Requests stand in the file
+as they would be sent online. That a file may have 48 MB is unverified; shipped batches stay below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from hab_ray.errors import CallError, FailureKind, TransientError
+from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
+from hab_ray.providers.batch_http import (
+    Refused,
+    asking,
+    asking_for,
+    creating,
+    made_since,
+    reading,
+    scrubbed,
+    text_field,
+)
+from hab_ray.providers.batch_lines import read_record
+from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
+from hab_ray.providers.grpc_codes import HTTP_STATUS
+from hab_ray.providers.http import rfc3339
+from hab_ray.providers.openai_errors import classify
+from hab_ray.providers.openai_files import FileAccount, Query, request_line, uploaded
+
+_LISTED, _RESULTS = 100, 1000
+_CANCELLED, _UNKNOWN = 1, 500
+_ODD = "without counters"
+_HAS_ENDED = {400, 409}
+
+
+class XaiBatches:
+    """Batches of chat completions at one endpoint. See BatchApi."""
+
+    batch_size = BatchSize(rows=100_000, bytes=48_000_000)
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._account = FileAccount(endpoint)
+
+    def line(self, custom_id: str, wire: Wire) -> bytes:
+        """See BatchApi."""
+        return request_line(custom_id, wire)
+
+    async def owner(self) -> str:
+        """See BatchApi. The vendor tells nothing of the key's team."""
+        return ""
+
+    async def newest(self) -> str | None:
+        """See BatchApi."""
+        found = await self._all()
+        return found[0].id if found else None
+
+    async def since(self, newest: str | None) -> list[SeenBatch]:
+        """See BatchApi."""
+        return made_since(await self._all(), newest)
+
+    async def submit(self, job: BatchJob) -> str:
+        """See BatchApi. The file of a batch that was clearly refused is deleted again."""
+        async with uploaded(self._account, job, {}) as file_id:
+            body = {"name": job.tag, "input_file_id": file_id}
+            with creating():
+                return text_field(self._account.read(await self._account.post("/batches", body)), "batch_id")
+
+    async def poll(self, batch_id: str) -> BatchStatus:
+        """See BatchApi."""
+        with asking_for(batch_id):
+            batch = await self._batch(batch_id)
+        with reading():
+            return _status(batch_id, batch)
+
+    async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
+        """See BatchApi. One page of results is in memory at a time."""
+        for batch_id in status.results:
+            async for page in self._pages(f"/batches/{batch_id}/results", _RESULTS, batch_id):
+                with reading():
+                    records = list(page["results"])
+                for record in records:
+                    yield read_record(record, _request_id, self._body)
+
+    async def cancel(self, batch_id: str) -> None:
+        """See BatchApi."""
+        with asking_for(batch_id):
+            try:
+                await self._account.post(f"/batches/{batch_id}:cancel")
+            except Refused as refused:
+                if refused.status not in _HAS_ENDED or not (await self.poll(batch_id)).ended:
+                    raise
+
+    async def clean_up(self, batch_id: str) -> None:
+        """See BatchApi. The vendor keeps the batch itself, without the file it was made of."""
+        with suppress(ResultsGone):
+            with asking_for(batch_id):
+                batch = await self._batch(batch_id)
+            if batch.get("input_file_id"):
+                await self._account.delete_file(str(batch["input_file_id"]))
+
+    async def close(self) -> None:
+        """See BatchApi."""
+        await self._account.close()
+
+    async def _batch(self, batch_id: str) -> JsonObject:
+        return self._account.read(await self._account.get(f"/batches/{batch_id}"))
+
+    async def _all(self) -> list[SeenBatch]:
+        """Every batch the vendor lists, newest first; it does not say that its list is in order."""
+        found: list[SeenBatch] = []
+        async for page in self._pages("/batches", _LISTED, None):
+            with reading():
+                found += [_seen(batch) for batch in page["batches"]]
+        return made_since(found, None)
+
+    async def _pages(self, path: str, size: int, batch_id: str | None) -> AsyncIterator[JsonObject]:
+        """A list, page by page. A server that ignores where to go on would send one page for ever: that ends it."""
+        query: Query = {"limit": size}
+        tokens: set[str] = set()
+        while True:
+            with asking_for(batch_id) if batch_id else asking():
+                page = self._account.read(await self._account.get(path, query))
+            yield page
+            token = str(page.get("pagination_token") or "")
+            if not token or token in tokens:
+                return
+            tokens.add(token)
+            query = {"limit": size, "pagination_token": token}
+
+    def _body(self, record: JsonObject) -> JsonObject:
+        """The body that the request would have brought online.
+
+        Raises:
+            CallError: what it would have raised online, or that the batch ended before its turn.
+        """
+        result = record.get("batch_result") or {}
+        response = result.get("response")
+        if not response:
+            raise _failure(scrubbed(self._endpoint, {"error": _told(record, result)}))
+        body = response["chat_get_completion"]
+        if not isinstance(body, Mapping):
+            raise malformed("the body of a result is no JSON object")
+        return body
+
+
+def _told(record: JsonObject, result: JsonObject) -> Any:
+    """What is said of a request without a response: a status object or words, in one of three places."""
+    return result.get("error") or record.get("error") or record.get("error_message") or "no response and no error"
+
+
+def _failure(body: JsonObject) -> CallError:
+    """The error of a request. Codes are gRPC's; words alone say nothing of whose fault it was."""
+    error = body["error"]
+    code = error.get("code") if isinstance(error, Mapping) else None
+    if code == _CANCELLED:
+        return TransientError(FailureKind.STOPPED, f"the batch ended before this request's turn: {error}")
+    return classify(HTTP_STATUS.get(code, _UNKNOWN) if isinstance(code, int) else _UNKNOWN, body, None)
+
+
+def _request_id(record: JsonObject) -> object:
+    return record.get("batch_request_id")
+
+
+def _seen(batch: JsonObject) -> SeenBatch:
+    return SeenBatch(
+        id=str(batch["batch_id"]),
+        tag=str(batch.get("name") or ""),
+        rows=_counts(batch.get("state")).get("num_requests") or None,
+        created=rfc3339(batch.get("create_time")),
+    )
+
+
+def _counts(state: JsonObject | None) -> dict[str, int]:
+    return {name: int(count or 0) for name, count in (state or {}).items()}
+
+
+def _status(batch_id: str, batch: JsonObject) -> BatchStatus:
+    counts, message = _counts(batch["state"]), batch.get("cancel_by_xai_message")
+    rows = counts.get("num_requests", 0)
+    word, ended = _state(counts, refused=bool(message), cancelled=bool(batch.get("cancel_time")))
+    return BatchStatus(
+        id=batch_id,
+        word=word,
+        ended=ended,
+        known=word != _ODD,
+        done=counts.get("num_success", 0),
+        failed=counts.get("num_error", 0) + counts.get("num_cancelled", 0),
+        problem=classify(400, {"error": {"message": message}}, None) if message and not rows else None,
+        results=(batch_id,) if ended and rows else (),
+    )
+
+
+def _state(counts: Mapping[str, int], *, refused: bool, cancelled: bool) -> tuple[str, bool]:
+    """A word for the state, which the vendor has none for, and whether it is the last."""
+    rows, pending = counts.get("num_requests", 0), counts.get("num_pending", 0)
+    if refused:
+        return "rejected", True
+    if not counts:
+        return _ODD, False
+    if cancelled:
+        return ("cancelling", False) if pending else ("cancelled", True)
+    if not rows:
+        return "validating", False
+    return ("in_progress", False) if pending else ("completed", True)

@@ -1,0 +1,163 @@
+"""xAI's batches: POST and GET /v1/batches, GET /v1/batches/{id}, .../results, POST /v1/batches/{id}:cancel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from hab_ray.simulator.asks import Answer
+from hab_ray.simulator.batch import openai_files
+from hab_ray.simulator.batch.clock import rfc3339
+from hab_ray.simulator.batch.desk import Desk
+from hab_ray.simulator.batch.jobs import Job, Order, State
+from hab_ray.simulator.batch.replies import breaks_off, create, ok, page, poll_refusal
+from hab_ray.simulator.batch.spool import Lines
+from hab_ray.simulator.batch.xai_lines import XaiLines
+from hab_ray.simulator.openai_bodies import error
+from hab_ray.simulator.sending import response, send_half
+from hab_ray.simulator.vendor import Route
+
+ACCOUNT = "xai"
+_LINES = XaiLines()
+_ENDPOINT = "/v1/chat/completions"
+_PURPOSES = frozenset({"", "batch"})
+_LIMIT, _MOST = 100, 1000
+_KEPT_S = 30 * 86_400
+_STOPPED = (State.CANCELLING, State.CANCELLED, State.FAILED)
+
+
+class _Create(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: str
+    input_file_id: str
+
+
+async def handle(desk: Desk, place: Route, request: web.BaseRequest) -> web.StreamResponse:
+    """Answer a request about files or batches."""
+    match request.method, place.path.split("/"):
+        case _, ["files", *rest]:
+            return await openai_files.handle(desk, place, request, rest, _PURPOSES)
+        case "POST", ["batches"]:
+            return await _create(desk, place, request)
+        case "GET", ["batches"]:
+            return _list(desk, place, request)
+        case method, ["batches", call, *rest]:
+            name, _, verb = call.partition(":")
+            job = desk.find(place.account, name)
+            if job is None:
+                return response(_missing(name))
+            return await _about(desk, job, request, (method, verb, *rest))
+        case _:
+            return response(error(404, f"Invalid URL ({request.method} /v1/{place.path})"))
+
+
+async def _about(desk: Desk, job: Job, request: web.BaseRequest, wanted: tuple[str, ...]) -> web.StreamResponse:
+    match wanted:
+        case "GET", "":
+            refusal = poll_refusal(job, _LINES, _missing(job.id))
+            return response(refusal) if refusal else ok(_view(desk, job))
+        case "GET", "", "results":
+            return await _results(job, request)
+        case "POST", "cancel":
+            if not job.state.ended:
+                desk.cancel(job)
+            return ok(_view(desk, job))
+        case _:
+            return response(error(404, f"Invalid URL ({request.method} {request.path})"))
+
+
+async def _create(desk: Desk, place: Route, request: web.BaseRequest) -> web.StreamResponse:
+    try:
+        wanted = _Create.model_validate_json(await request.content.read())
+    except ValidationError as failure:
+        first = failure.errors(include_url=False, include_context=False)[0]
+        return response(error(400, f"Invalid request: {first['loc']}: {first['msg']}"))
+    file = desk.files.find(place.account, wanted.input_file_id.removeprefix(openai_files.PREFIX))
+    if file is None:
+        return response(error(400, f"No file {wanted.input_file_id}."))
+    order = Order(
+        account=place.account,
+        source=file.path,
+        path=_ENDPOINT.removeprefix("/v1/"),
+        model="",
+        tag=wanted.name,
+        details={"endpoint": _ENDPOINT, "input_file_id": wanted.input_file_id},
+    )
+    return await create(desk, request, order, _LINES, lambda job: _view(desk, job))
+
+
+def _asked_page(request: web.BaseRequest) -> tuple[int, int] | None:
+    """Where the page begins and how much it holds; None where that makes no sense."""
+    start, limit = request.query.get("pagination_token", "0"), request.query.get("limit", str(_LIMIT))
+    if not (start.isdecimal() and limit.isdecimal() and 1 <= int(limit) <= _MOST):
+        return None
+    return int(start), int(limit)
+
+
+def _list(desk: Desk, place: Route, request: web.BaseRequest) -> web.StreamResponse:
+    """Oldest first: the vendor does not say in which order its list is."""
+    asked = _asked_page(request)
+    if asked is None:
+        return response(error(400, "Invalid pagination."))
+    part = page(desk.listed(place.account)[::-1], *asked)
+    token = str(asked[0] + len(part.items)) if part.more else None
+    return ok({"batches": [_view(desk, job) for job in part.items], "pagination_token": token})
+
+
+async def _results(job: Job, request: web.BaseRequest) -> web.StreamResponse:
+    """The results of a batch that has ended; before, there are none yet."""
+    asked = _asked_page(request)
+    if asked is None:
+        return response(error(400, "Invalid pagination."))
+    start, limit = asked
+    lines = Lines(job.output) if job.output else None
+    rows = len(lines) if lines else 0
+    end = min(start + limit, rows)
+    results = b",".join(lines[number] for number in range(start, end)) if lines else b""
+    token = b'"%d"' % end if end < rows else b"null"
+    answer = Answer(200, b'{"results":[%b],"pagination_token":%b}' % (results, token))
+    return await send_half(request, answer) if breaks_off(job) else response(answer)
+
+
+def _missing(name: str) -> Answer:
+    return error(404, f"Batch {name} not found.")
+
+
+def _view(desk: Desk, job: Job) -> dict[str, Any]:
+    """The batch as JSON; one that was refused has counted nothing and says why in one place."""
+    return {
+        "batch_id": job.id,
+        "name": job.order.tag,
+        "create_time": rfc3339(job.created),
+        "expire_time": rfc3339(job.created + _KEPT_S),
+        "cancel_time": _cancel_time(job),
+        "cancel_by_xai_message": job.problems[0].message if job.problems else None,
+        "state": {} if job.shows_odd_state else _counts(desk, job),
+        "input_file_id": job.order.details["input_file_id"],
+    }
+
+
+def _cancel_time(job: Job) -> str | None:
+    moments = [job.times[state] for state in _STOPPED if state in job.times]
+    return rfc3339(moments[0]) if moments else None
+
+
+def _counts(desk: Desk, job: Job) -> dict[str, int]:
+    """All are 0 until the vendor has looked into the file. Something is pending until there are all results."""
+    tally, pending = job.tally, 0
+    done, failed, cancelled = tally.succeeded + tally.missing, tally.failed, tally.undone
+    if not job.state.ended:
+        pending = max(min(job.rows, 1), job.rows - int(job.rows * job.progress(desk.clock.now())))
+        done, failed, cancelled = job.rows - pending, 0, 0
+    elif job.state is not State.CANCELLED:
+        failed, cancelled = failed + cancelled, 0
+    return {
+        "num_requests": job.rows,
+        "num_pending": pending,
+        "num_success": done,
+        "num_error": failed,
+        "num_cancelled": cancelled,
+    }
