@@ -100,7 +100,7 @@ async def _measure(url: str, calls: int, in_flight: int) -> None:
     print(f"{calls} calls, {in_flight} in flight")
     print(f"{'vendor':<12}{'ms a call':>10}{'aiohttp':>10}")
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-        for kind in Protocol:
+        for kind in _BODIES:
             provider = connect(Endpoint(kind, kind, f"{url}/{kind}", "a-key-of-no-use", 60.0))
 
             async def bare(path: str = f"{url}/{kind}") -> None:
