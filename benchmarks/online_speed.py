@@ -116,7 +116,7 @@ def driver() -> Iterator[tuple[Any, Path, int]]:
     with tempfile.TemporaryDirectory() as folder, ray_session():
         from hab_ray.cluster.lanes import Lanes
 
-        lease = LocalLease.acquire(Path(folder), "benchmark", datetime.now(UTC))
+        lease = LocalLease.acquire(Path(folder), Path("benchmark"), datetime.now(UTC))
         lanes = Lanes()
         yield lanes, Path(folder), lease.epoch
         lanes.stop()

@@ -30,6 +30,7 @@ from hab_ray.stages.select import EmbedStage, choose, seed_tests
 from hab_ray.stages.validate import ValidateStage, best
 from hab_ray.stages.wording import Prompts
 from hab_ray.storage.given import read_given_tests
+from hab_ray.storage.lease import run_name
 from hab_ray.storage.run import RunFolder
 from hab_ray.storage.store import Store
 
@@ -134,6 +135,11 @@ class Work:
     def run(self) -> RunFolder:
         """The run folder."""
         return RunFolder(self.run_path)
+
+    @property
+    def run_name(self) -> str:
+        """What the store calls this run."""
+        return run_name(self.sweep.store, self.run_path)
 
     def shards(self) -> list[Shard]:
         """All shards, in the order of the method; models vary fastest, so that they share a queue fairly."""

@@ -55,12 +55,12 @@ def probe_sweep(work: Work, each: int, yes: bool, console: Console) -> tuple[Lat
 
 def _probe(work: Work, each: int) -> Probed:
     refuse_simulated(work.sweep)
-    lease = LocalLease.acquire(work.sweep.store, str(work.sweep.run_folder), datetime.now(UTC))
+    lease = LocalLease.acquire(work.sweep.store, work.run_path, datetime.now(UTC))
     folder = open_folder(work.sweep.store)
     try:
         with ExitStack() as stack:
             budget = None if work.sweep.budget_usd is None else round(work.sweep.budget_usd * NANO)
-            spent = 0 if budget is None else spent_before(folder, work.run_path, lease.epoch)
+            spent = 0 if budget is None else spent_before(folder, work.run_name, lease.epoch)
             money = OwnPurse(Purse(budget, spent))
             probe = Probe(work, lease.epoch, each, Endpoints(work, stack).url, money)
             probed = asyncio.run(_until_asked_to_end(probe, 0.0 if lease.clean else UNCLEAN_WAIT_S))

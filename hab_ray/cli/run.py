@@ -53,7 +53,7 @@ def run_sweep(path: Path, choices: Choices, options: RunOptions, console: Consol
     refuse_errors(problems)
     _agree_to_spend(work, problems, options, console)
     refuse_simulated(work.sweep)
-    lease = LocalLease.acquire(work.sweep.store, str(work.sweep.run_folder), now)
+    lease = LocalLease.acquire(work.sweep.store, work.run_path, now)
     try:
         write_record(work, now)
         _announce(work, console)

@@ -14,7 +14,7 @@ from hab_ray.engine.ledger import Batch, Ledger, Phase
 from hab_ray.errors import Exit
 from hab_ray.resolve import load_work
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease import last_holder
+from hab_ray.storage.lease import last_holder, run_folder
 from hab_ray.storage.run import PROGRESS
 from hab_ray.work import StageName, Work
 
@@ -59,7 +59,8 @@ def _tell_driver(work: Work, console: Console) -> None:
     if holder is None or holder.released:
         console.print("no process drives this store")
     else:
-        console.print(f"store held by process {holder.pid} on {holder.host} for {holder.run}, since {holder.since}")
+        run = run_folder(work.sweep.store, holder.run)
+        console.print(f"store held by process {holder.pid} on {holder.host} for {run}, since {holder.since}")
 
 
 def _tell_batches(work: Work, console: Console) -> None:

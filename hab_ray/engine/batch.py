@@ -331,8 +331,8 @@ class BatchEngine:
         intent = batch.intent
         if intent.model not in self._models:
             self._tally.notes.append(
-                f"batch {batch.name} is of the model {intent.model}, which this sweep does not use: the sweep of "
-                f"{intent.run} collects it"
+                f"batch {batch.name} is of the model {intent.model}, which this sweep does not use: the sweep "
+                f"whose run is at {intent.run}, seen from the store, collects it"
             )
             return
         if batch.phase is Phase.ENDED and batch.batch_id is None:

@@ -47,7 +47,7 @@ class Place:
         """
         for option, folder in (("run", self.run), ("store", self.store)):
             _mark(option, folder)
-        lease = LocalLease.acquire(self.store, str(self.run), now)
+        lease = LocalLease.acquire(self.store, self.run, now)
         _remove(self.run, _OF_A_RUN)
         _remove(self.store, _OF_A_STORE)
         return lease

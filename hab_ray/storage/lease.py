@@ -25,7 +25,7 @@ UNCLEAN_WAIT_S = 10.0
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a store, as written in `lease/<epoch>.json`."""
+    """Who holds a store, as written in `lease/<epoch>.json`; `run` is the run's name, see `run_name`."""
 
     epoch: int
     pid: int
@@ -33,6 +33,16 @@ class Holder:
     run: str
     since: str
     released: bool
+
+
+def run_name(store: Path, run: Path) -> str:
+    """What a store calls a run: its folder as seen from the store's, which is the same wherever the two are mounted."""
+    return os.path.relpath(run.absolute(), store.absolute())
+
+
+def run_folder(store: Path, name: str) -> Path:
+    """The folder of the run that a store calls so."""
+    return Path(os.path.normpath(store.absolute() / name))
 
 
 def _name(epoch: int) -> str:
@@ -63,7 +73,7 @@ class LocalLease:
         return self._holder.epoch
 
     @classmethod
-    def acquire(cls, store: Path, run: str, now: datetime) -> Self:
+    def acquire(cls, store: Path, run: Path, now: datetime) -> Self:
         """Take the lease of a store for a run.
 
         Raises:
@@ -79,7 +89,8 @@ class LocalLease:
             raise StoreHeld(_held_message(store, last_holder(folder))) from None
         before = last_holder(folder)
         epoch = before.epoch + 1 if before else 1
-        holder = Holder(epoch, os.getpid(), socket.gethostname(), run, now.isoformat(), released=False)
+        name = run_name(store, run)
+        holder = Holder(epoch, os.getpid(), socket.gethostname(), name, now.isoformat(), released=False)
         folder.put_new(_name(epoch), json.dumps(asdict(holder)).encode())
         return cls(lock, folder, holder, clean=before is None or before.released)
 
@@ -92,7 +103,7 @@ class LocalLease:
 
 def _held_message(store: Path, holder: Holder | None) -> str:
     who = (
-        f"process {holder.pid} on {holder.host}, run {holder.run}, since {holder.since}"
+        f"process {holder.pid} on {holder.host}, run {run_folder(store, holder.run)}, since {holder.since}"
         if holder and not holder.released
         else "another process that has just started"
     )

@@ -26,13 +26,15 @@ def keep_lost(folder: Folder, epoch: int, nanousd: int) -> None:
     folder.put(f"lost/{epoch:06d}.json", json.dumps({"nanousd": nanousd}).encode())
 
 
-def spent_before(folder: Folder, run: Path, epoch: int) -> int:
-    """What the processes of a run spent that held the store before this epoch; for the holder of the lease.
+def spent_before(folder: Folder, run: str, epoch: int) -> int:
+    """What the processes of the run of this name spent that held the store before this epoch.
+
+    For the holder of the lease.
 
     Raises:
         DamagedFile: a file of the store cannot be read.
     """
-    epochs = {holder.epoch for holder in _holders(folder) if Path(holder.run).absolute() == run.absolute()}
+    epochs = {holder.epoch for holder in _holders(folder) if holder.run == run}
     spent = _recorded(folder)
     spent.update(_lost(folder))
     return sum(spent[earlier] for earlier in epochs if earlier < epoch)

@@ -181,7 +181,7 @@ class Batches:
                 watch=Watch(lambda: datetime.now(UTC), guard, setup.epoch),
                 money=money,
                 token=lambda: f"hab-{secrets.token_hex(12)}",
-                run=str(work.run_path.absolute()),
+                run=work.run_name,
                 deadline=setup.deadline,
             ),
         )

@@ -131,7 +131,7 @@ class _Driver:
     def run(self) -> RunEnd:
         self._place_given_tests()
         if self._budget is not None:
-            self._spent_before = spent_before(self._store.folder, self._work.run_path, self._lease.epoch)
+            self._spent_before = spent_before(self._store.folder, self._work.run_name, self._lease.epoch)
         interrupted = False
         try:
             self._batches.take_up()

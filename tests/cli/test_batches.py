@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +97,11 @@ def paid_once(sim: Vendor) -> bool:
     return bool(meter["batch"]["lines_billed"] == 2 * TESTS and meter["billed_more_than_once"]["bodies"] == 0)
 
 
-def test_a_detached_run_is_collected_by_another_process(desk: Desk, slow: Vendor) -> None:
+def test_a_detached_run_is_collected_by_another_process_in_another_place(desk: Desk, slow: Vendor) -> None:
     vendor_name = "anthropic"
     sweep = sweep_file(desk.folder, vendor_name, slow.url, "detached")
+    here = {"run": "run", "store": "store", "tests": "tests.jsonl", "budget_usd": 1.0}
+    sweep.write_text(yaml.safe_dump(yaml.safe_load(sweep.read_text()) | here))
     left = desk.hab("run", sweep, "--yes", "--detach")
     assert left.returncode == 3, left.stdout
     assert f"1 batches with {TESTS} rows stay at the vendors" in left.stdout
@@ -108,6 +111,9 @@ def test_a_detached_run_is_collected_by_another_process(desk: Desk, slow: Vendor
     assert "intent" in shown and "submitted" in shown and "harvested" not in shown
     status = desk.hab("status", "run").stdout
     assert f"batches in the store: 1, open 1 with {TESTS} rows" in status
+    there = desk.folder.rename(desk.folder.with_name("elsewhere"))
+    desk, sweep = replace(desk, folder=there), there / sweep.name
+    assert f"1 open: {TESTS} rows" in desk.hab("batches", "list", "run").stdout
     collected = desk.hab("run", sweep, "--yes")
     assert collected.returncode == 0, collected.stdout
     assert paid_once(slow)

@@ -196,7 +196,7 @@ def test_a_second_driver_of_a_store_is_told_who_holds_it(desk: Desk, vendor: Cal
     from hab_ray.storage.lease import LocalLease, last_holder
 
     sweep = desk.sweep("second", vendor().url)
-    lease = LocalLease.acquire(desk.folder / "store", "runs/the-first", datetime.now(UTC))
+    lease = LocalLease.acquire(desk.folder / "store", desk.folder / "runs/the-first", datetime.now(UTC))
     done = desk.hab("run", sweep)
     assert done.returncode == 6
     holder = last_holder(LocalFolder(desk.folder / "store"))

@@ -21,7 +21,7 @@ PROVIDERS = ("one", "two", "three")
 @pytest.fixture
 def setup(tmp_path: Path) -> Callable[[str], LaneSetup]:
     """The setup of a lane that has nothing to call."""
-    lease = LocalLease.acquire(tmp_path, "runs/x", datetime.now(UTC))
+    lease = LocalLease.acquire(tmp_path, Path("runs/x"), datetime.now(UTC))
 
     def of(provider: str) -> LaneSetup:
         return LaneSetup(

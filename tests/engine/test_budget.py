@@ -104,9 +104,9 @@ async def test_what_is_stored_says_which_epoch_paid(tmp_path: Path) -> None:
     for epoch, name in ((1, "runs/x"), (2, "runs/x"), (3, "runs/other"), (4, "runs/x")):
         text = f'{{"epoch": {epoch}, "pid": 1, "host": "h", "run": "{name}", "since": "", "released": true}}'
         folder.put(f"lease/{epoch:06d}.json", text.encode())
-    assert spent_before(folder, Path("runs/x"), 4) == first.cost_nanousd + second.cost_nanousd > 0
-    assert spent_before(folder, Path("runs/x"), 2) == first.cost_nanousd
-    assert spent_before(folder, Path("runs/other"), 9) == 0
+    assert spent_before(folder, "runs/x", 4) == first.cost_nanousd + second.cost_nanousd > 0
+    assert spent_before(folder, "runs/x", 2) == first.cost_nanousd
+    assert spent_before(folder, "runs/other", 9) == 0
 
 
 def test_lanes_share_a_purse_and_its_sum_never_exceeds_the_budget() -> None:

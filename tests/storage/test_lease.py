@@ -15,7 +15,7 @@ import pytest
 
 from hab_ray.errors import Exit, LeaseLost, StoreHeld
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.lease import LeaseWatch, LocalLease, last_holder
+from hab_ray.storage.lease import LeaseWatch, LocalLease, last_holder, run_folder, run_name
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 HOLD = """
@@ -23,7 +23,7 @@ import sys
 from datetime import datetime, UTC
 from pathlib import Path
 from hab_ray.storage.lease import LocalLease
-lease = LocalLease.acquire(Path(sys.argv[1]), "runs/first", datetime.now(UTC))
+lease = LocalLease.acquire(Path(sys.argv[1]), Path("runs/first"), datetime.now(UTC))
 print(lease.epoch, flush=True)
 sys.stdin.read()
 lease.release()
@@ -48,8 +48,14 @@ def other(store: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_a_second_driver_is_told_who_holds_the_store(store: Path, other: subprocess.Popen[str]) -> None:
     with pytest.raises(StoreHeld) as told:
-        LocalLease.acquire(store, "runs/second", NOW)
-    for part in (f"process {other.pid} ", socket.gethostname(), "run runs/first", str(store), "`store:`"):
+        LocalLease.acquire(store, Path("runs/second"), NOW)
+    for part in (
+        f"process {other.pid} ",
+        socket.gethostname(),
+        str(Path("runs/first").absolute()),
+        str(store),
+        "`store:`",
+    ):
         assert part in str(told.value)
     assert told.value.exit is Exit.HELD
     holder = last_holder(LocalFolder(store))
@@ -59,37 +65,48 @@ def test_a_second_driver_is_told_who_holds_the_store(store: Path, other: subproc
 def test_after_a_kill_the_next_takes_over_and_knows_it(store: Path, other: subprocess.Popen[str]) -> None:
     other.kill()
     other.wait()
-    lease = LocalLease.acquire(store, "runs/second", NOW)
+    lease = LocalLease.acquire(store, Path("runs/second"), NOW)
     assert (lease.epoch, lease.clean) == (2, False)
     holder = last_holder(LocalFolder(store))
-    assert holder and (holder.pid, holder.run, holder.since) == (os.getpid(), "runs/second", NOW.isoformat())
+    assert holder and (holder.pid, holder.run, holder.since) == (
+        os.getpid(),
+        run_name(store, Path("runs/second")),
+        NOW.isoformat(),
+    )
     lease.release()
 
 
 def test_after_a_release_the_next_starts_clean(store: Path, other: subprocess.Popen[str]) -> None:
     other.communicate("")
-    lease = LocalLease.acquire(store, "runs/second", NOW)
+    lease = LocalLease.acquire(store, Path("runs/second"), NOW)
     assert (lease.epoch, lease.clean) == (2, True)
     lease.release()
-    third = LocalLease.acquire(store, "runs/second", NOW)
+    third = LocalLease.acquire(store, Path("runs/second"), NOW)
     assert (third.epoch, third.clean) == (3, True)
     third.release()
 
 
+def test_a_run_is_called_the_same_wherever_it_and_its_store_are_mounted() -> None:
+    names = {run_name(Path(place) / "store", Path(place) / "runs/first") for place in ("/here", "/mnt/there", "x")}
+    assert names == {"../runs/first"}
+    assert run_folder(Path("/mnt/there/store"), *names) == Path("/mnt/there/runs/first")
+    assert run_folder(Path("x/store"), *names) == Path("x/runs/first").absolute()
+
+
 def test_the_first_driver_of_a_store_starts_clean(store: Path) -> None:
-    lease = LocalLease.acquire(store, "runs/first", NOW)
+    lease = LocalLease.acquire(store, Path("runs/first"), NOW)
     assert (lease.epoch, lease.clean) == (1, True)
     with pytest.raises(StoreHeld, match=f"process {os.getpid()} "):
-        LocalLease.acquire(store, "runs/first", NOW)
+        LocalLease.acquire(store, Path("runs/first"), NOW)
     lease.release()
 
 
 def test_a_driver_that_has_not_said_its_name_yet_is_not_taken_for_the_one_before(store: Path) -> None:
-    LocalLease.acquire(store, "runs/first", NOW).release()
-    starting = LocalLease.acquire(store, "runs/second", NOW)
+    LocalLease.acquire(store, Path("runs/first"), NOW).release()
+    starting = LocalLease.acquire(store, Path("runs/second"), NOW)
     (store / "lease" / "000002.json").unlink()
     with pytest.raises(StoreHeld, match="another process that has just started"):
-        LocalLease.acquire(store, "runs/third", NOW)
+        LocalLease.acquire(store, Path("runs/third"), NOW)
     starting.release()
 
 
@@ -113,7 +130,7 @@ class Clock:
 
 
 def test_a_watch_looks_at_most_once_a_second(store: Path) -> None:
-    lease, folder, clock = LocalLease.acquire(store, "runs/first", NOW), Listed(store), Clock()
+    lease, folder, clock = LocalLease.acquire(store, Path("runs/first"), NOW), Listed(store), Clock()
     watch = LeaseWatch(folder, lease.epoch, clock)
     for _ in range(1000):
         watch.check()
@@ -123,7 +140,7 @@ def test_a_watch_looks_at_most_once_a_second(store: Path) -> None:
 
 
 def test_a_watch_ends_spending_once_a_later_epoch_is_there(store: Path) -> None:
-    lease, folder, clock = LocalLease.acquire(store, "runs/first", NOW), Listed(store), Clock()
+    lease, folder, clock = LocalLease.acquire(store, Path("runs/first"), NOW), Listed(store), Clock()
     watch = LeaseWatch(folder, lease.epoch, clock)
     watch.check()
     holder = json.loads(folder.get("lease/000001.json"))
@@ -139,7 +156,7 @@ def test_a_watch_ends_spending_once_a_later_epoch_is_there(store: Path) -> None:
 
 
 def test_a_watch_ends_spending_once_the_lease_is_released_or_gone(store: Path, tmp_path: Path) -> None:
-    lease = LocalLease.acquire(store, "runs/first", NOW)
+    lease = LocalLease.acquire(store, Path("runs/first"), NOW)
     lease.release()
     for folder in (LocalFolder(store), LocalFolder(tmp_path / "empty")):
         with pytest.raises(LeaseLost):

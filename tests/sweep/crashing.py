@@ -135,7 +135,7 @@ def run(sweep: Path) -> int:
     """Drive a sweep in this process, as `hab run` does; the exit status."""
     now = datetime.now(UTC)
     work = resolve(load_sweep(sweep), now)
-    lease = LocalLease.acquire(work.sweep.store, str(work.sweep.run_folder), now)
+    lease = LocalLease.acquire(work.sweep.store, work.run_path, now)
     write_record(work, now)
     end = drive(work, lease, Options())
     lease.release()
