@@ -22,7 +22,15 @@ from tests.conftest import Desk, Vendor
 from tests.sweep.crashing import TESTS, sweep_file
 
 STOPPED_S = float(os.environ.get("HAB_STOPPED_S", "0"))  # `make bench` stops a driver for two minutes
-SUBJECTS = ["gpt-6-luna", "gpt-4.1", "claude-haiku-5-5", "claude-opus-5-5", "gemini-3.8-flash", "gemini-3.5-flash-lite"]
+SUBJECTS = [
+    "gpt-6-luna",
+    "gpt-4.1",
+    "claude-haiku-5-5",
+    "claude-opus-5-5",
+    "gemini-3.8-flash",
+    "gemini-3.5-flash-lite",
+    "grok-4.3",
+]
 NIGHTMARE = {
     "batches": [
         {"kind": "invalid", "account": "openai", "ordinal": 1},
@@ -35,6 +43,9 @@ NIGHTMARE = {
         {"kind": "poll_error", "account": "google", "ordinal": 1, "polls": 2, "status": 503},
         {"kind": "odd_state", "account": "google", "ordinal": 3, "polls": 2},
         {"kind": "cut_results", "account": "anthropic", "ordinal": 3},
+        {"kind": "lost_create", "account": "xai", "ordinal": 1, "hidden_s": 0.5},
+        {"kind": "expired", "account": "xai", "ordinal": 1, "done": 0.5},
+        {"kind": "cut_results", "account": "xai", "ordinal": 1},
     ],
     "lines": {"failed": 0.03, "missing": 0.02, "doubled": 0.02, "foreign": 0.02},
     "queue_tokens": {"gpt-4.1": 1500},
