@@ -40,6 +40,11 @@ class Protocol(StrEnum):
     GOOGLE = "google"
     XAI = "xai"
 
+    @property
+    def is_openais_online(self) -> bool:
+        """Whether single calls go out as OpenAI takes them."""
+        return self in (Protocol.OPENAI, Protocol.XAI)
+
 
 class Sampling(StrEnum):
     """Which of temperature and top_p a model takes."""

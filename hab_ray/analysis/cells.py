@@ -88,7 +88,6 @@ def scorable(responses: Iterable[Response], settings: ScoreSettings) -> dict[Row
 
 
 Marks = tuple[float | None, ...]
-Held = dict[Marks, Marks]
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,6 @@ def cells(responses: Iterable[Response], verdicts: Iterable[Verdict], settings: 
     lenient judge who failed on the hard rows would shift the mean of those rows alone.
     """
     answered = scorable(responses, settings)
-    held: Held = {}
     given = {
         who: v.score / SCORE_START
         for who, v in unique(((v.judge, id_of(v)), v) for v in verdicts).items()
@@ -150,7 +148,7 @@ def cells(responses: Iterable[Response], verdicts: Iterable[Verdict], settings: 
                 ids = list(rows_of(settings, subject, dimension))
                 marks = [_mark(given, panel, row) if row in answered else None for row in ids]
                 cut = sum(m is not None and is_truncated(answered[row]) for row, m in zip(ids, marks, strict=True))
-                found.append(Cell(subject, dimension, judge, _by_test(marks, settings.samples, held), cut))
+                found.append(Cell(subject, dimension, judge, _by_test(marks, settings.samples), cut))
     return found
 
 
@@ -164,7 +162,8 @@ def _mark(given: Mapping[tuple[str, RowId], float], panel: Sequence[str], row: R
     return fmean(marks) if len(marks) == len(panel) else None
 
 
-def _by_test(marks: Sequence[float | None], samples: int, held: Held) -> tuple[Marks, ...]:
+def _by_test(marks: Sequence[float | None], samples: int) -> tuple[Marks, ...]:
     """The marks of each test; equal ones are held once, as there are few and a sweep has millions of tests."""
+    held: dict[Marks, Marks] = {}
     by_test = (tuple(marks[i : i + samples]) for i in range(0, len(marks), samples))
     return tuple(held.setdefault(test, test) for test in by_test)

@@ -30,7 +30,8 @@ _COLUMNS: dict[str, JustifyMethod] = {
 
 def batches_of(work: Work) -> list[Batch]:
     """All batches of a run, in whatever state, oldest first."""
-    return sorted((b for b in batches_in_store(work) if b.intent.run == work.run_name), key=lambda b: b.since)
+    run = work.run_name
+    return sorted((b for b in batches_in_store(work) if b.intent.run == run), key=lambda b: b.since)
 
 
 def list_batches(run: Path, console: Console) -> Exit:

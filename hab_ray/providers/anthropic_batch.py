@@ -19,11 +19,11 @@ from hab_ray.providers.anthropic_errors import blocked, classify
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
 from hab_ray.providers.batch_http import (
     LONGEST_UPLOAD_S,
-    Refused,
     asking,
     asking_for,
     chunks_of,
     creating,
+    ending,
     listed_since,
     reading,
     refusal,
@@ -41,7 +41,6 @@ _PIECE = 1 << 20
 _OPEN = {"in_progress", "canceling"}
 _ENDED = "ended"
 _LEFT_UNDONE = {"expired": FailureKind.TIMEOUT, "canceled": FailureKind.STOPPED}
-_HAS_ENDED = {400, 409}
 # An errored result carries an error's type and no status; where the type says nothing, the request was at fault.
 _STATUS_OF_RESULTS = 400
 
@@ -118,12 +117,8 @@ class AnthropicBatches:
 
     async def cancel(self, batch_id: str) -> None:
         """See BatchApi."""
-        with asking_for(batch_id):
-            try:
-                await self._ask(self._client.post(f"{_PATH}/{batch_id}/cancel", cast_to=httpx2.Response))
-            except Refused as refused:
-                if refused.status not in _HAS_ENDED or not (await self.poll(batch_id)).ended:
-                    raise
+        async with ending(batch_id, self.poll):
+            await self._ask(self._client.post(f"{_PATH}/{batch_id}/cancel", cast_to=httpx2.Response))
 
     async def clean_up(self, batch_id: str) -> None:
         """See BatchApi."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 
 import aiohttp
@@ -12,7 +12,7 @@ import httpx2
 
 from hab_ray.errors import CallError, FailureKind, ProviderError, TransientError, Unreachable
 from hab_ray.providers.base import Endpoint, JsonObject, malformed
-from hab_ray.providers.batching import InDoubt, ResultsGone, SeenBatch
+from hab_ray.providers.batching import BatchStatus, InDoubt, ResultsGone, SeenBatch
 from hab_ray.providers.http import broken, error_object, retry_after_s
 
 # 64 MB at a quarter of a megabit a second. The endpoint's own limit bounds each read, the vendor's silence too.
@@ -22,6 +22,7 @@ PAGE = 100
 _NOT_SERVED = {404, 405, 501}
 _GONE = {404, 410}
 _UNCLEAR = {408, 409, 499}
+_HAS_ENDED = {400, 409}
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 Classify = Callable[[int, JsonObject, float | None], CallError]
@@ -83,6 +84,30 @@ def creating() -> Iterator[None]:
         raise InDoubt(error.kind, str(error)) from None
 
 
+@asynccontextmanager
+async def made_of(file: str, delete: Callable[[str], Awaitable[None]]) -> AsyncIterator[None]:
+    """Around the making of a batch of an uploaded file, which is deleted again where that was clearly refused."""
+    try:
+        yield
+    except InDoubt:
+        raise
+    except CallError:
+        with suppress(CallError):
+            await delete(file)
+        raise
+
+
+@asynccontextmanager
+async def ending(batch_id: str, poll: Callable[[str], Awaitable[BatchStatus]]) -> AsyncIterator[None]:
+    """Around the request to end a batch; where that is refused because it has ended already, all is well."""
+    with asking_for(batch_id):
+        try:
+            yield
+        except Refused as refused:
+            if refused.status not in _HAS_ENDED or not (await poll(batch_id)).ended:
+                raise
+
+
 @contextmanager
 def reading() -> Iterator[None]:
     """Around the reading of a successful answer's fields.
@@ -140,6 +165,24 @@ async def listed_since(
         if not more or not fresh:
             return list(found.values())
         after = batches[-1].id
+
+
+async def token_pages(
+    page_at: Callable[[str], Awaitable[JsonObject]], token_field: str
+) -> AsyncGenerator[JsonObject, None]:
+    """A list whose pages name the token of the next one, page by page; the first has an empty token.
+
+    A server that ignores tokens would send the same page for ever: a token that was had before ends it.
+    """
+    token = ""
+    had = {token}
+    while True:
+        page = await page_at(token)
+        yield page
+        token = str(page.get(token_field) or "")
+        if token in had:
+            return
+        had.add(token)
 
 
 def made_since(listed: Iterable[SeenBatch], newest: str | None) -> list[SeenBatch]:

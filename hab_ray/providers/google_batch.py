@@ -26,13 +26,16 @@ from hab_ray.providers.batch_http import (
     asking,
     asking_for,
     creating,
+    ending,
+    made_of,
     made_since,
     reading,
     scrubbed,
     text_field,
+    token_pages,
 )
 from hab_ray.providers.batch_lines import compact, read_lines, read_record
-from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, InDoubt, Line, ResultsGone, SeenBatch
+from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
 from hab_ray.providers.google import connection, refusal
 from hab_ray.providers.google_status import meaning
 from hab_ray.providers.http import broken, json_object, rfc3339
@@ -45,7 +48,6 @@ _OPEN = {"PENDING", "QUEUED", "RUNNING", "CANCELLING", "PAUSED", "UPDATING"}
 _ENDED = {"SUCCEEDED", "PARTIALLY_SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED"}
 _FAILED = "FAILED"
 _INLINED = ("inlinedResponses", "inlinedEmbedContentResponses")
-_HAS_ENDED = {400, 409}
 _NOT_OURS_TO_DELETE = {400, 403, 404}
 _FORBIDDEN, _MAY_BE_GONE = 403, "may not exist"
 
@@ -90,16 +92,10 @@ class GoogleBatches:
         file = await self._upload(job)
         path, _, verb = job.path.rpartition(":")
         body = {"batch": {"displayName": job.tag, "inputConfig": {"fileName": file}}}
-        try:
+        async with made_of(file, self._delete):
             with creating():
                 created = await self._json("post", f"{job.version or _VERSION}{path}{_CREATE[':' + verb]}", body)
                 return text_field(created, "name")
-        except InDoubt:
-            raise
-        except CallError:
-            with suppress(CallError):
-                await self._delete(file)
-            raise
 
     async def poll(self, batch_id: str) -> BatchStatus:
         """See BatchApi."""
@@ -123,12 +119,8 @@ class GoogleBatches:
 
     async def cancel(self, batch_id: str) -> None:
         """See BatchApi."""
-        with asking_for(batch_id):
-            try:
-                await self._ask("post", f"{_VERSION}/{batch_id}:cancel", {})
-            except Refused as refused:
-                if refused.status not in _HAS_ENDED or not (await self.poll(batch_id)).ended:
-                    raise
+        async with ending(batch_id, self.poll):
+            await self._ask("post", f"{_VERSION}/{batch_id}:cancel", {})
 
     async def clean_up(self, batch_id: str) -> None:
         """See BatchApi."""
@@ -174,19 +166,15 @@ class GoogleBatches:
                 raise refused.error from None
 
     async def _listed(self) -> AsyncIterator[SeenBatch]:
-        query: dict[str, object] = {"pageSize": PAGE}
-        tokens: set[str] = set()
-        while True:
-            page = await self._json("get", f"{_VERSION}/batches?{urlencode(query)}")
+        async def page_at(token: str) -> JsonObject:
+            query = {"pageSize": str(PAGE)} | ({"pageToken": token} if token else {})
+            return await self._json("get", f"{_VERSION}/batches?{urlencode(query)}")
+
+        async for page in token_pages(page_at, "nextPageToken"):
             with reading():
                 batches = [_seen(operation) for operation in page.get("operations") or []]
             for batch in batches:
                 yield batch
-            token = str(page.get("nextPageToken") or "")
-            if not token or token in tokens:
-                return
-            tokens.add(token)
-            query["pageToken"] = token
 
     async def _operation(self, batch_id: str) -> JsonObject:
         with asking_for(batch_id):

@@ -14,12 +14,13 @@ from hab_ray.errors import CallError, FailureKind, RateLimited, TransientError
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
 from hab_ray.providers.batch_http import (
     PAGE,
-    Refused,
     asking,
     asking_for,
     chunks_of,
     creating,
+    ending,
     listed_since,
+    made_of,
     reading,
     scrubbed,
     text_field,
@@ -28,7 +29,7 @@ from hab_ray.providers.batch_lines import read_lines
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
 from hab_ray.providers.http import Headers
 from hab_ray.providers.openai_errors import blocked, classify, error_status
-from hab_ray.providers.openai_files import FileAccount, Query, request_line, target, uploaded
+from hab_ray.providers.openai_files import FileAccount, Query, request_line, target
 
 _TAG = "hab_tag"
 _OPEN = {"validating", "in_progress", "finalizing", "cancelling"}
@@ -39,7 +40,6 @@ _LEFT_UNDONE = {
     "batch_cancelled": FailureKind.STOPPED,
     "request_timeout": FailureKind.TIMEOUT,
 }
-_HAS_ENDED = {400, 409}
 
 
 class OpenAIBatches:
@@ -79,7 +79,8 @@ class OpenAIBatches:
 
     async def submit(self, job: BatchJob) -> str:
         """See BatchApi. The file of a batch that was clearly refused is deleted again."""
-        async with uploaded(self._account, job, {"purpose": "batch"}) as file_id:
+        file_id = await self._account.upload(job, {"purpose": "batch"})
+        async with made_of(file_id, self._account.delete_file):
             body = {
                 "input_file_id": file_id,
                 "endpoint": target(job.path),
@@ -92,7 +93,7 @@ class OpenAIBatches:
     async def poll(self, batch_id: str) -> BatchStatus:
         """See BatchApi."""
         with asking_for(batch_id):
-            batch = await self._batch(batch_id)
+            batch = await self._account.batch(batch_id)
         with reading():
             return self._status(batch_id, batch)
 
@@ -107,18 +108,14 @@ class OpenAIBatches:
 
     async def cancel(self, batch_id: str) -> None:
         """See BatchApi."""
-        with asking_for(batch_id):
-            try:
-                await self._account.post(f"/batches/{batch_id}/cancel")
-            except Refused as refused:
-                if refused.status not in _HAS_ENDED or not (await self.poll(batch_id)).ended:
-                    raise
+        async with ending(batch_id, self.poll):
+            await self._account.post(f"/batches/{batch_id}/cancel")
 
     async def clean_up(self, batch_id: str) -> None:
         """See BatchApi. The vendor keeps the batch itself, without its files."""
         with suppress(ResultsGone):
             with asking_for(batch_id):
-                batch = await self._batch(batch_id)
+                batch = await self._account.batch(batch_id)
             for name in ("input_file_id", "output_file_id", "error_file_id"):
                 if batch.get(name):
                     await self._account.delete_file(batch[name])
@@ -132,9 +129,6 @@ class OpenAIBatches:
             response = await self._account.get("/batches", query)
             self._owner = _owner(response.headers)
             return self._account.read(response)
-
-    async def _batch(self, batch_id: str) -> JsonObject:
-        return self._account.read(await self._account.get(f"/batches/{batch_id}"))
 
     def _status(self, batch_id: str, batch: JsonObject) -> BatchStatus:
         word = str(batch["status"])

@@ -6,19 +6,18 @@ They go through the SDK's generic verbs, since its types would refuse or drop wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from io import BytesIO
 from typing import Any
 
 import httpx2
 from openai import APIConnectionError, APIStatusError
 
-from hab_ray.errors import CallError
 from hab_ray.providers.base import Endpoint, JsonObject, Wire
 from hab_ray.providers.batch_http import LONGEST_UPLOAD_S, Refused, asking, asking_for, refusal, text_field
 from hab_ray.providers.batch_lines import compact
-from hab_ray.providers.batching import BatchJob, InDoubt, ResultsGone
+from hab_ray.providers.batching import BatchJob, ResultsGone
 from hab_ray.providers.http import broken, json_object
 from hab_ray.providers.openai import connection
 from hab_ray.providers.openai_errors import classify, error_status
@@ -30,7 +29,7 @@ class FileAccount:
     """An account with files. Every request raises Refused for a refusal, TransientError where nothing came back."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint = endpoint
+        self._endpoint = endpoint
         self._client = connection(endpoint)
 
     async def get(self, path: str, query: Query | None = None) -> httpx2.Response:
@@ -44,6 +43,10 @@ class FileAccount:
     async def post(self, path: str, body: JsonObject | None = None) -> httpx2.Response:
         """A POST of JSON, sent once."""
         return await self._ask(self._client.post(path, body=body, cast_to=httpx2.Response))
+
+    async def batch(self, batch_id: str) -> JsonObject:
+        """A batch as the vendor shows it."""
+        return self.read(await self.get(f"/batches/{batch_id}"))
 
     async def upload(self, job: BatchJob, fields: Mapping[str, Any]) -> str:
         """Store a batch's lines as a file, with these form fields; the vendor's id of it.
@@ -72,7 +75,7 @@ class FileAccount:
 
     def read(self, response: httpx2.Response) -> JsonObject:
         """The JSON object of an answer. Some accounts send an error under HTTP 200, which is a refusal too."""
-        body = json_object(self.endpoint.without_key(response.text))
+        body = json_object(self._endpoint.without_key(response.text))
         status = error_status(body)
         if status is not None and "id" not in body:
             raise Refused(status, classify(status, body, None))
@@ -84,26 +87,12 @@ class FileAccount:
 
     async def _ask(self, request: Awaitable[httpx2.Response], limit_s: float | None = None) -> httpx2.Response:
         try:
-            async with asyncio.timeout(limit_s or self.endpoint.timeout_s):
+            async with asyncio.timeout(limit_s or self._endpoint.timeout_s):
                 return await request
         except APIStatusError as error:
-            raise refusal(self.endpoint, error.response, classify) from None
+            raise refusal(self._endpoint, error.response, classify) from None
         except (APIConnectionError, TimeoutError) as error:
             raise broken(error) from None
-
-
-@asynccontextmanager
-async def uploaded(account: FileAccount, job: BatchJob, fields: Mapping[str, Any]) -> AsyncIterator[str]:
-    """A batch's lines as a file, for making a batch of it; deleted again where that was clearly refused."""
-    file_id = await account.upload(job, fields)
-    try:
-        yield file_id
-    except InDoubt:
-        raise
-    except CallError:
-        with suppress(CallError):
-            await account.delete_file(file_id)
-        raise
 
 
 def request_line(custom_id: str, wire: Wire) -> bytes:

@@ -7,33 +7,34 @@ as they would be sent online. That a file may have 48 MB is unverified; shipped 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 from hab_ray.errors import CallError, FailureKind, TransientError
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
 from hab_ray.providers.batch_http import (
-    Refused,
     asking,
     asking_for,
     creating,
+    ending,
+    made_of,
     made_since,
     reading,
     scrubbed,
     text_field,
+    token_pages,
 )
 from hab_ray.providers.batch_lines import read_record
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
-from hab_ray.providers.grpc_codes import HTTP_STATUS
+from hab_ray.providers.grpc_codes import CODES
 from hab_ray.providers.http import rfc3339
 from hab_ray.providers.openai_errors import classify
-from hab_ray.providers.openai_files import FileAccount, Query, request_line, uploaded
+from hab_ray.providers.openai_files import FileAccount, request_line
 
 _LISTED, _RESULTS = 100, 1000
 _CANCELLED, _UNKNOWN = 1, 500
 _ODD = "without counters"
-_HAS_ENDED = {400, 409}
 
 
 class XaiBatches:
@@ -55,16 +56,22 @@ class XaiBatches:
 
     async def newest(self) -> str | None:
         """See BatchApi."""
-        found = await self._all()
+        found = await self.since(None)
         return found[0].id if found else None
 
     async def since(self, newest: str | None) -> list[SeenBatch]:
-        """See BatchApi."""
-        return made_since(await self._all(), newest)
+        """See BatchApi. The vendor does not say that its list is in order: all is read, and sorted here."""
+        found: list[SeenBatch] = []
+        with asking():
+            async for page in self._pages("/batches", _LISTED):
+                with reading():
+                    found += [_seen(batch) for batch in page["batches"]]
+        return made_since(found, newest)
 
     async def submit(self, job: BatchJob) -> str:
         """See BatchApi. The file of a batch that was clearly refused is deleted again."""
-        async with uploaded(self._account, job, {}) as file_id:
+        file_id = await self._account.upload(job, {})
+        async with made_of(file_id, self._account.delete_file):
             body = {"name": job.tag, "input_file_id": file_id}
             with creating():
                 return text_field(self._account.read(await self._account.post("/batches", body)), "batch_id")
@@ -72,33 +79,30 @@ class XaiBatches:
     async def poll(self, batch_id: str) -> BatchStatus:
         """See BatchApi."""
         with asking_for(batch_id):
-            batch = await self._batch(batch_id)
+            batch = await self._account.batch(batch_id)
         with reading():
             return _status(batch_id, batch)
 
     async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
         """See BatchApi. One page of results is in memory at a time."""
         for batch_id in status.results:
-            async for page in self._pages(f"/batches/{batch_id}/results", _RESULTS, batch_id):
-                with reading():
-                    records = list(page["results"])
-                for record in records:
-                    yield read_record(record, _request_id, self._body)
+            with asking_for(batch_id):
+                async for page in self._pages(f"/batches/{batch_id}/results", _RESULTS):
+                    with reading():
+                        records = list(page["results"])
+                    for record in records:
+                        yield read_record(record, _request_id, self._body)
 
     async def cancel(self, batch_id: str) -> None:
         """See BatchApi."""
-        with asking_for(batch_id):
-            try:
-                await self._account.post(f"/batches/{batch_id}:cancel")
-            except Refused as refused:
-                if refused.status not in _HAS_ENDED or not (await self.poll(batch_id)).ended:
-                    raise
+        async with ending(batch_id, self.poll):
+            await self._account.post(f"/batches/{batch_id}:cancel")
 
     async def clean_up(self, batch_id: str) -> None:
         """See BatchApi. The vendor keeps the batch itself, without the file it was made of."""
         with suppress(ResultsGone):
             with asking_for(batch_id):
-                batch = await self._batch(batch_id)
+                batch = await self._account.batch(batch_id)
             if batch.get("input_file_id"):
                 await self._account.delete_file(str(batch["input_file_id"]))
 
@@ -106,30 +110,12 @@ class XaiBatches:
         """See BatchApi."""
         await self._account.close()
 
-    async def _batch(self, batch_id: str) -> JsonObject:
-        return self._account.read(await self._account.get(f"/batches/{batch_id}"))
+    def _pages(self, path: str, size: int) -> AsyncGenerator[JsonObject, None]:
+        async def page_at(token: str) -> JsonObject:
+            query = {"limit": size} | ({"pagination_token": token} if token else {})
+            return self._account.read(await self._account.get(path, query))
 
-    async def _all(self) -> list[SeenBatch]:
-        """Every batch the vendor lists, newest first; it does not say that its list is in order."""
-        found: list[SeenBatch] = []
-        async for page in self._pages("/batches", _LISTED, None):
-            with reading():
-                found += [_seen(batch) for batch in page["batches"]]
-        return made_since(found, None)
-
-    async def _pages(self, path: str, size: int, batch_id: str | None) -> AsyncIterator[JsonObject]:
-        """A list, page by page. A server that ignores where to go on would send one page for ever: that ends it."""
-        query: Query = {"limit": size}
-        tokens: set[str] = set()
-        while True:
-            with asking_for(batch_id) if batch_id else asking():
-                page = self._account.read(await self._account.get(path, query))
-            yield page
-            token = str(page.get("pagination_token") or "")
-            if not token or token in tokens:
-                return
-            tokens.add(token)
-            query = {"limit": size, "pagination_token": token}
+        return token_pages(page_at, "pagination_token")
 
     def _body(self, record: JsonObject) -> JsonObject:
         """The body that the request would have brought online.
@@ -158,7 +144,8 @@ def _failure(body: JsonObject) -> CallError:
     code = error.get("code") if isinstance(error, Mapping) else None
     if code == _CANCELLED:
         return TransientError(FailureKind.STOPPED, f"the batch ended before this request's turn: {error}")
-    return classify(HTTP_STATUS.get(code, _UNKNOWN) if isinstance(code, int) else _UNKNOWN, body, None)
+    status = CODES[code][0] if isinstance(code, int) and code in CODES else _UNKNOWN
+    return classify(status, body, None)
 
 
 def _request_id(record: JsonObject) -> object:

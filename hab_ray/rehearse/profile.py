@@ -158,8 +158,7 @@ def _model(entry: ModelEntry, kind: Protocol, queue_tokens: int | None) -> Model
 
 def _thinking(entry: ModelEntry, kind: Protocol) -> SimulatedThinking:
     """As the catalogue says; but the simulator holds that who always thinks takes no `max_tokens`, as OpenAI does."""
-    like_openai = kind in (Protocol.OPENAI, Protocol.XAI)
-    odd = like_openai and entry.output_limit_field == "max_tokens" and entry.thinking is Thinking.ALWAYS
+    odd = kind.is_openais_online and entry.output_limit_field == "max_tokens" and entry.thinking is Thinking.ALWAYS
     return SimulatedThinking.OPTIONAL if odd else SimulatedThinking(entry.thinking)
 
 

@@ -91,7 +91,7 @@ def _habits(turnaround_s: float) -> BatchHabits:
 def _staged_provider(
     name: str, provider: ProviderEntry, entries: list[ModelEntry], habits: BatchHabits
 ) -> ProviderEntry:
-    version = "/v1" if provider.kind in (Protocol.OPENAI, Protocol.XAI) else ""
+    version = "/v1" if provider.kind.is_openais_online else ""
     return provider.model_copy(
         update={
             "url": f"{_NOWHERE}/{account(name, provider.kind)}{version}",

@@ -193,16 +193,16 @@ class Store:
 
     def _merged(self, names: Iterable[str]) -> Iterator[tuple[pa.Table, list[str]]]:
         """Tables of about `PART_BYTES` each, with the files they were made of."""
-        tables: list[pa.Table] = []
-        merged: list[str] = []
+        tables: dict[str, pa.Table] = {}
+        size = 0
         for name in names:
-            tables.append(read_table(name, self.folder.get(name)))
-            merged.append(name)
-            if sum(table.nbytes for table in tables) >= PART_BYTES:
-                yield pa.concat_tables(tables), merged
-                tables, merged = [], []
+            tables[name] = read_table(name, self.folder.get(name))
+            size += tables[name].nbytes
+            if size >= PART_BYTES:
+                yield pa.concat_tables(tables.values()), list(tables)
+                tables, size = {}, 0
         if tables:
-            yield pa.concat_tables(tables), merged
+            yield pa.concat_tables(tables.values()), list(tables)
 
     def _compact(self, shelf: Shelf, model: str, epoch: int, table: pa.Table, names: Sequence[str]) -> None:
         count = sum(n.endswith(".parquet") for n in self.folder.list(_prefix(shelf, model)))

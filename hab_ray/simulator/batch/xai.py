@@ -62,8 +62,7 @@ async def _about(desk: Desk, job: Job, request: web.BaseRequest, wanted: tuple[s
         case "GET", "", "results":
             return await _results(job, request)
         case "POST", "cancel":
-            if not job.state.ended:
-                desk.cancel(job)
+            desk.cancel(job)
             return ok(_view(desk, job))
         case _:
             return response(error(404, f"Invalid URL ({request.method} {request.path})"))
