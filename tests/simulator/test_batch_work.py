@@ -31,7 +31,7 @@ from tests.simulator.batches import (
 )
 from tests.simulator.conftest import Line, Start
 
-ROWS = 1500
+ROWS = 4000
 
 
 async def test_other_requests_are_answered_while_lines_are(start: Start) -> None:
