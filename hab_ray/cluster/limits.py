@@ -113,7 +113,8 @@ class SharedPermits:
         give_up = time.monotonic() + PATIENCE_S
         while True:
             try:
-                granted = await asyncio.wait_for(self._ask(reports, asks), ANSWER_S)
+                async with asyncio.timeout(ANSWER_S):  # wait_for loses a cancellation that comes with the answer
+                    granted = await self._ask(reports, asks)
             except (RayError, TimeoutError) as error:
                 if isinstance(error, TimeoutError):
                     ray.kill(self._actor)

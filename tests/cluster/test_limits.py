@@ -16,7 +16,7 @@ from ray.exceptions import RayActorError
 from hab_ray.catalog import Limits
 from hab_ray.cluster import limits
 from hab_ray.cluster.limits import NAMESPACE, AccountActor, SharedMoney, SharedPermits, account_name, purse
-from hab_ray.engine.permits import Ask, Report
+from hab_ray.engine.permits import Ask, Granted, Report
 from hab_ray.engine.purse import Draw, Drawn
 
 pytestmark = pytest.mark.usefixtures("ray_address")
@@ -102,3 +102,24 @@ async def test_a_purse_is_one_for_all_lanes_of_a_run() -> None:
     assert await first.draw(Draw(least=10, want=2000)) == Drawn(450, 900)
     assert await second.draw(Draw(least=450, want=450)) == Drawn(450, 900)
     assert await first.draw(Draw(spent=450, least=1, want=1)) == Drawn(0, 450)
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2])
+async def test_a_cancellation_that_comes_with_the_answer_is_not_lost(
+    turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer: asyncio.Future[Granted] = asyncio.get_running_loop().create_future()
+
+    async def ask(*_: object) -> Granted:
+        return await answer
+
+    permits = SharedPermits("account", "lane", {}, 60.0)
+    monkeypatch.setattr(permits, "_ask", ask)
+    exchange = asyncio.create_task(permits.exchange([], []))
+    await asyncio.sleep(0.01)
+    answer.set_result(Granted({}, {}))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    taken = exchange.cancel()
+    await asyncio.wait([exchange])
+    assert exchange.cancelled() == taken
