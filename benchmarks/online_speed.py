@@ -102,7 +102,7 @@ def start(lanes: Any, store: Path, epoch: int, of: Vendor) -> Any:
         epoch=epoch,
         failures_since=0,
         not_before=0.0,
-        purse=None,
+        budget=None,
     )
     lane = lanes.get(str(of.kind), lambda: setup)
     return lane.complete.remote(calls(str(of.kind), of.calls))

@@ -37,12 +37,14 @@ class BatchProgress:
 @dataclass(frozen=True)
 class Money:
     """A run's money in nano-dollars. `spent` by all its processes so far, calls whose bill is not known at the most
-    that they can have cost; `reserved` for calls in flight.
+    that they can have cost; of that, `stranded` was granted before an unclean end and is not accounted for. `reserved`
+    is for calls and batches under way.
     """
 
     spent: int
     reserved: int
     budget: int
+    stranded: int = 0
 
 
 @dataclass(frozen=True)

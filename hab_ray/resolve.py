@@ -23,6 +23,7 @@ from hab_ray.local import LocalError, default_cache, embedding_weights, pull, sh
 from hab_ray.prices import priced
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
 from hab_ray.stages.wording import load_prompts
+from hab_ray.storage.registry import new_run_id
 from hab_ray.storage.run import SWEEP, RunFolder
 from hab_ray.work import Work
 
@@ -34,10 +35,12 @@ _OF_THE_TESTS = ("seed", "generate", "validation", "select", "tests", "deduplica
 class Record(Strict):
     """A run's sweep.yaml: the sweep as resolved and all that its results depend on.
 
-    `started` is the first start, `priced_on` the day whose prices the latest one plans, reserves and pays by: a
-    vendor charges what it charges when a call is made, and what was paid before stands in the replies.
+    `id` is the run's for ever; None in records of format 0. `started` is the first start, `priced_on` the day whose
+    prices the latest one plans, reserves and pays by: a vendor charges what it charges when a call is made, and what
+    was paid before stands in the replies.
     """
 
+    id: str | None = None
     sweep: Sweep
     as_of: dict[str, str | None]
     hashes: dict[str, str]
@@ -79,6 +82,7 @@ def _pinned(sweep: Sweep, earlier: Record | None, now: datetime) -> Work:
         themes=load_themes(sweep.rubrics),
         prompts=load_prompts(sweep.rubrics),
         run_path=sweep.run_folder.absolute(),
+        run_id=(earlier and earlier.id) or new_run_id(),
     )
 
 
@@ -164,6 +168,7 @@ def write_record(work: Work, now: datetime) -> None:
     """
     earlier = read_record(work.run_path)
     record = Record(
+        id=work.run_id,
         sweep=work.sweep,
         as_of=(earlier.as_of if earlier else {}) | {name: model.as_of for name, model in work.models.items()},
         hashes=(earlier.hashes if earlier else {}) | hashes(work) | _entry_hashes(work),
@@ -190,6 +195,15 @@ def read_record(run: Path) -> Record | None:
         raise ConfigError(
             f"{path}: not a record this version wrote ({error}); use another `run:`, the store is kept"
         ) from None
+
+
+def run_id_in(run: Path) -> str | None:
+    """The id of the run in a folder; None where there is none that can be read."""
+    try:
+        record = read_record(run)
+    except ConfigError:
+        return None
+    return record.id if record else None
 
 
 def load_work(run: Path, now: datetime) -> Work:

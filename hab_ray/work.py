@@ -130,6 +130,7 @@ class Work:
     themes: tuple[str, ...]
     prompts: Prompts
     run_path: Path
+    run_id: str
 
     @property
     def run(self) -> RunFolder:

@@ -69,7 +69,7 @@ class Run:
     def __init__(self, work: Work) -> None:
         self.work = work
         self.folder = open_folder(work.sweep.store)
-        self.writer = StoreWriter(self.folder, 1, "test")
+        self.writer = StoreWriter(self.folder, 1, "test", Mode.ONLINE)
         self.made: Counter[Cell] = Counter()
         self.paid = 0
 

@@ -56,6 +56,7 @@ def make(tmp_path: Path, rubrics: dict[str, Rubric], themes: tuple[str, ...]) ->
         }
         sweep = Sweep.model_validate({**given, **changes})
         return Work(
+            run_id="0" * 32,
             sweep=sweep,
             catalog=sweep.catalog,
             models={name: Model(name, sweep.catalog.find(name)) for name in sweep.model_names()},

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console, JustifyMethod
 from rich.table import Table
 
+from hab_ray.cli.identity import registry_of
 from hab_ray.cli.status import batches_in_store, open_run
 from hab_ray.engine.ledger import Batch, Harvested, Intent, Phase, Submitted
 from hab_ray.errors import CallError, ConfigError, Exit
@@ -30,8 +31,8 @@ _COLUMNS: dict[str, JustifyMethod] = {
 
 def batches_of(work: Work) -> list[Batch]:
     """All batches of a run, in whatever state, oldest first."""
-    run = work.run_name
-    return sorted((b for b in batches_in_store(work) if b.intent.run == run), key=lambda b: b.since)
+    epochs = registry_of(work).epochs(work.run_id, work.run_path)
+    return sorted((b for b in batches_in_store(work) if b.events[0].epoch in epochs), key=lambda b: b.since)
 
 
 def list_batches(run: Path, console: Console) -> Exit:

@@ -29,10 +29,12 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 rubric_app = typer.Typer(help="The rubrics that define the dimensions.", no_args_is_help=True)
+budget_app = typer.Typer(help="What a run has spent.", no_args_is_help=True)
 local_app = typer.Typer(help="Open-weight models served on this machine.", no_args_is_help=True)
 batches_app = typer.Typer(help="What a run has at the vendors' batch APIs.", no_args_is_help=True)
 app.add_typer(rubric_app, name="rubric")
 app.add_typer(batches_app, name="batches")
+app.add_typer(budget_app, name="budget")
 app.add_typer(local_app, name="local")
 
 FILE_COLUMNS = 140
@@ -108,6 +110,9 @@ def run_command(
     detach: Annotated[
         bool, typer.Option("--detach", help="Send all that goes by batch, then end; run again to collect.")
     ] = False,
+    new_id: Annotated[
+        bool, typer.Option("--new-id", help="Make a copy of a run's folder a run of its own, which has spent nothing.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show Ray's own messages too.")] = False,
 ) -> Exit:
     """Run a sweep as far as it goes; the same command again goes on where it ended.
@@ -118,7 +123,7 @@ def run_command(
     from hab_ray.cli.run import RunOptions, run_sweep
 
     choices = _choices(model, run, store, subject, judge, available_only)
-    return run_sweep(sweep, choices, RunOptions(yes, retry_failed, detach, verbose), console)
+    return run_sweep(sweep, choices, RunOptions(yes, retry_failed, detach, verbose, new_id), console)
 
 
 @app.command("plan")
@@ -241,6 +246,18 @@ def batches_cancel_command(
     from hab_ray.cli.batches import cancel_batches
 
     return cancel_batches(run, batch or [], console)
+
+
+@budget_app.command("release")
+@ends_with_status
+def budget_release_command(run: RunFolderArgument) -> Exit:
+    """Count as not spent what was granted before unclean ends of a run and is not accounted for.
+
+    Look at the vendors' bills first: calls that were in flight at such an end may have been billed.
+    """
+    from hab_ray.cli.budget import release_stranded
+
+    return release_stranded(run, console)
 
 
 @rubric_app.command("check")

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from contextlib import ExitStack
 from datetime import UTC, datetime
 
 from rich.console import Console
 
 from hab_ray.cli.agree import ask_to_spend
-from hab_ray.engine.purse import OwnPurse, Purse
+from hab_ray.cli.identity import entered, identified, registry_of
+from hab_ray.engine.books import open_budget, opening
+from hab_ray.engine.budget import LocalMoney, unlimited
 from hab_ray.errors import Exit
 from hab_ray.plan.make import Latencies
 from hab_ray.plan.probe import Probe, Probed, most
 from hab_ray.prices import NANO
 from hab_ray.rehearse.place import refuse_simulated
+from hab_ray.resolve import run_id_in
 from hab_ray.serving import Endpoints
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease import UNCLEAN_WAIT_S, LocalLease
-from hab_ray.storage.spending import keep_lost, spent_before
+from hab_ray.storage.lease import UNCLEAN_WAIT_S, WATCH_EVERY_S, LocalLease
+from hab_ray.storage.spending import keep_lost
 from hab_ray.storage.store import Store
 from hab_ray.work import Work
 
@@ -59,16 +63,35 @@ def _probe(work: Work, each: int) -> Probed:
     folder = open_folder(work.sweep.store)
     try:
         with ExitStack() as stack:
-            budget = None if work.sweep.budget_usd is None else round(work.sweep.budget_usd * NANO)
-            spent = 0 if budget is None else spent_before(folder, work.run_name, lease.epoch)
-            money = OwnPurse(Purse(budget, spent))
-            probe = Probe(work, lease.epoch, each, Endpoints(work, stack).url, money)
+            work = _known_run(work)
+            probe = Probe(work, lease.epoch, each, Endpoints(work, stack).url, _money(work, lease))
             probed = asyncio.run(_until_asked_to_end(probe, 0.0 if lease.clean else UNCLEAN_WAIT_S))
         if probed.lost_nanousd:
             keep_lost(folder, lease.epoch, probed.lost_nanousd)
         return probed
     finally:
         lease.release()
+
+
+def _known_run(work: Work) -> Work:
+    """The work as its run has it; where no run has started yet, the first one claims what the probe spends."""
+    if run_id_in(work.run_path) is None:
+        return work
+    work = identified(work)
+    entered(work, datetime.now(UTC))
+    return work
+
+
+def _money(work: Work, lease: LocalLease) -> LocalMoney:
+    if work.sweep.budget_usd is None:
+        return unlimited()
+    folder, registry = open_folder(work.sweep.store), registry_of(work)
+    if not lease.clean:
+        time.sleep(2 * WATCH_EVERY_S)
+    earlier = registry.epochs(work.run_id, work.run_path) - {lease.epoch}
+    before = opening(folder, earlier, registry.released_up_to(work.run_id))
+    limit = round(work.sweep.budget_usd * NANO)
+    return LocalMoney(open_budget(limit, before, folder, lease.epoch, time.monotonic))
 
 
 async def _until_asked_to_end(probe: Probe, wait_s: float) -> Probed:

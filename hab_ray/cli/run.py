@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from hab_ray.cli.agree import ask_to_spend
+from hab_ray.cli.identity import entered, identified, separated
 from hab_ray.cli.plan_view import PlanOptions, print_plan
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.view import View
@@ -35,12 +36,13 @@ DEMO_NOTICE = (
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How `hab run` goes about it: `yes` spends without asking."""
+    """How `hab run` goes about it: `yes` spends without asking, `new_id` makes a copied folder a run of its own."""
 
     yes: bool = False
     retry_failed: bool = False
     detach: bool = False
     verbose: bool = False
+    new_id: bool = False
 
 
 def run_sweep(path: Path, choices: Choices, options: RunOptions, console: Console) -> Exit:
@@ -55,7 +57,9 @@ def run_sweep(path: Path, choices: Choices, options: RunOptions, console: Consol
     refuse_simulated(work.sweep)
     lease = LocalLease.acquire(work.sweep.store, work.run_path, now)
     try:
+        work = separated(work) if options.new_id else identified(work)
         write_record(work, now)
+        entered(work, now)
         _announce(work, console)
         view = View(console)
         with view.shown():

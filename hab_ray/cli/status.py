@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from rich.table import Table
 
 from hab_ray.engine.ledger import Batch, Ledger, Phase
 from hab_ray.errors import Exit
+from hab_ray.prices import NANO
 from hab_ray.resolve import load_work
 from hab_ray.storage.folder import open_folder
+from hab_ray.storage.format import refuse_newer
 from hab_ray.storage.lease import last_holder, run_folder
 from hab_ray.storage.run import PROGRESS
 from hab_ray.work import StageName, Work
@@ -23,9 +26,11 @@ def open_run(run: Path) -> Work:
     """The work of a run folder.
 
     Raises:
-        ConfigError: there is no run.
+        ConfigError: there is no run, or a newer version has written its store.
     """
-    return load_work(run, datetime.now(UTC))
+    work = load_work(run, datetime.now(UTC))
+    refuse_newer(open_folder(work.sweep.store), f"store {work.sweep.store}")
+    return work
 
 
 def batches_in_store(work: Work) -> list[Batch]:
@@ -75,6 +80,16 @@ def _tell_batches(work: Work, console: Console) -> None:
         )
 
 
+def _tell_money(money: Mapping[str, int], console: Console) -> None:
+    spent, stranded = money["spent"] / NANO, money.get("stranded", 0) / NANO
+    unaccounted = f" (${stranded:.4f} of it stranded by unclean ends)" if stranded else ""
+    console.print(
+        f"budget ${money['budget'] / NANO:.4f}: ${spent:.4f} spent{unaccounted}, ${money['reserved'] / NANO:.4f} "
+        "set aside for what is under way",
+        soft_wrap=True,
+    )
+
+
 def _tell_progress(work: Work, console: Console) -> None:
     if not work.run.has(PROGRESS):
         return
@@ -83,5 +98,7 @@ def _tell_progress(work: Work, console: Console) -> None:
     console.print(
         f"last progress {last['at']}: {last['calls']} calls, {in_flight} in flight, ${last['cost_nanousd'] / 1e9:.4f}"
     )
+    if last.get("money"):
+        _tell_money(last["money"], console)
     for note in last["notes"]:
         console.print(f"note: {note}", style="yellow", soft_wrap=True)

@@ -19,9 +19,10 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from hab_ray.calls import from_json
 from hab_ray.catalog import ModelEntry, ProviderEntry, folder_name
 from hab_ray.cluster.limits import SharedMoney, SharedPermits, account, account_name
+from hab_ray.engine.budget import unlimited
 from hab_ray.engine.jobs import Job, Tally
 from hab_ray.engine.online import OnlineEngine, Surroundings
-from hab_ray.engine.purse import OwnPurse, Purse
+from hab_ray.prices import Mode
 from hab_ray.providers import connect
 from hab_ray.providers.access import endpoint_of
 from hab_ray.storage.folder import open_folder
@@ -37,7 +38,7 @@ COLLECT_EVERY = (20_000, 20, 50)
 class LaneSetup:
     """What a lane needs to know. The key is read from the environment inside the actor, never passed.
 
-    `purse` is the actor that keeps the run's money, None where the run has no budget.
+    `budget` is the actor that keeps the run's budget, None where it has none.
     """
 
     provider: str
@@ -48,7 +49,7 @@ class LaneSetup:
     epoch: int
     failures_since: int
     not_before: float
-    purse: Any | None
+    budget: Any | None
 
     @property
     def account(self) -> str:
@@ -75,14 +76,14 @@ class Lane:
         self._engine = OnlineEngine(
             provider=self._provider,
             models=setup.models,
-            writer=StoreWriter(folder, setup.epoch, f"{folder_name(setup.provider)}-{os.getpid()}"),
+            writer=StoreWriter(folder, setup.epoch, f"{folder_name(setup.provider)}-{os.getpid()}", Mode.ONLINE),
             known=known,
             world=Surroundings(
                 clock=time.monotonic,
                 today=lambda: datetime.now(UTC),
                 guard=LeaseWatch(folder, setup.epoch, time.monotonic).check,
                 permits=SharedPermits(setup.account, lane, limits, setup.entry.limits.patience_s),
-                money=SharedMoney(setup.purse) if setup.purse else OwnPurse(Purse(budget=None, spent=0)),
+                money=SharedMoney(setup.budget) if setup.budget else unlimited(),
             ),
         )
 

@@ -1,8 +1,9 @@
-"""Limits and money for all lanes of a cluster: actors around the engine's pure classes.
+"""Limits and budget for all lanes of a cluster: actors around the engine's pure classes.
 
 One named, detached actor a provider account, in a namespace of its own, so that lanes of other drivers and nodes
 find it too. It ends with its last lane. When it dies, the lanes make a new one and tell it what they have in
-flight; it starts with no burst, so nothing is sent faster than before. The purse belongs to one run's driver.
+flight; it starts with no burst, so nothing is sent faster than before. The budget's actor belongs to
+one run's driver; Ray starts it again where it dies, and it goes on from its mark and from what the engines report.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -19,8 +22,10 @@ from ray.exceptions import RayError
 
 from hab_ray.catalog import Limits, folder_name
 from hab_ray.engine.account import LOST_AFTER_S, Account, Enrolment
+from hab_ray.engine.books import open_budget
+from hab_ray.engine.budget import Draw, Drawn, Opening
 from hab_ray.engine.permits import Ask, Granted, Report
-from hab_ray.engine.purse import Draw, Drawn, Purse
+from hab_ray.storage.folder import open_folder
 
 NAMESPACE = "hab_ray-limits"
 GAP_S = 0.05
@@ -144,24 +149,36 @@ class SharedPermits:
 
 
 @ray.remote(num_cpus=0.01)
-class PurseActor:
-    """The money of one run."""
+class BudgetActor:
+    """The budget of one run in one epoch, see `Budget`."""
 
-    def __init__(self, budget: int, spent: int) -> None:
-        self._purse = Purse(budget, spent)
+    def __init__(self, setup: BudgetSetup) -> None:
+        folder = open_folder(setup.store)
+        self._budget = open_budget(setup.limit, setup.opening, folder, setup.epoch, time.monotonic)
 
     async def draw(self, draw: Draw) -> Drawn:
-        """See Purse."""
-        return self._purse.draw(draw)
+        """See Budget."""
+        return self._budget.draw(draw)
 
 
-def purse(budget: int, spent: int) -> Any:
-    """The actor that keeps the money of this driver's run, which has spent so much before."""
-    return PurseActor.options(max_concurrency=MOST_LANES).remote(budget, spent)  # type: ignore[attr-defined]
+@dataclass(frozen=True)
+class BudgetSetup:
+    """What a run's budget starts from: its limit in nano-dollars, and what earlier processes have left."""
+
+    limit: int
+    opening: Opening
+    store: Path
+    epoch: int
+
+
+def budget_actor(setup: BudgetSetup) -> Any:
+    """The actor that keeps the budget of this driver's run. A draw that its death cuts off is sent again."""
+    again = {"max_restarts": -1, "max_task_retries": -1, "max_concurrency": MOST_LANES}
+    return BudgetActor.options(**again).remote(setup)  # type: ignore[attr-defined]
 
 
 class SharedMoney:
-    """A lane's way to its run's purse."""
+    """An engine's way to its run's budget."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor

@@ -62,7 +62,7 @@ class BatchEngine:
         self._ledger, self._store, self._habits, self._world = ledger, store, habits, world
         self._prices = {name: rate(entry, Mode.BATCH) for name, entry in models.items()}
         self._wallet = Wallet(world.money)
-        self._placer = Placer(api, ledger, habits, world.watch, self._tally.notes.append)
+        self._placer = Placer(api, ledger, habits, world.watch, self._tally.notes.append, self._wallet.commit)
         self._harvester = Harvester(provider, api, writer, world.watch.today)
         self._packs: dict[str, Home] = {}
         self._answered = KeyIndex()
@@ -138,7 +138,9 @@ class BatchEngine:
     def tell(self) -> BatchTally:
         """What was done so far; open rows and notes are told once."""
         tally = self._tally
-        tally.lost_nanousd, tally.reserved_nanousd = self._wallet.lost, self._wallet.reserved
+        wallet = self._wallet
+        tally.lost_nanousd, tally.spent_nanousd = wallet.lost, wallet.spent
+        tally.reserved_nanousd = wallet.reserved + wallet.in_batches
         told = deepcopy(tally)
         told.batches = tuple(home.batch for home in self._open if home.batch)
         tally.open.clear()
@@ -200,7 +202,14 @@ class BatchEngine:
             except CallError as error:
                 self._refused(batch, error)
                 self._stop("" if isinstance(error, ProviderError) else home.model, str(error))
-            self._wallet.release(home.nanousd)
+            self._set_free(home.nanousd, batch)
+
+    def _set_free(self, nanousd: int, batch: Batch | None) -> None:
+        """Take back what was set aside for a batch that was not made; while that is in doubt, nothing."""
+        if batch is None or not batch.events:
+            self._wallet.release(nanousd)
+        elif batch.phase is Phase.DONE:
+            self._wallet.collect(nanousd, cost=0, lost=0)
 
     def _intent(self, model: str, pack: Pack, lines: Lines) -> Callable[[str, str | None], Intent]:
         watch, first = self._world.watch, pack.rows[0]
@@ -231,13 +240,13 @@ class BatchEngine:
     def _refused(self, batch: Batch | None, error: CallError) -> None:
         """Close a batch that the vendor did not make."""
         if batch and batch.events:
-            self._close(batch, "refused", str(error))
+            self._close(batch, "refused", str(error), Harvest())
 
-    def _close(self, batch: Batch, word: str, problem: str) -> None:
+    def _close(self, batch: Batch, word: str, problem: str, harvest: Harvest) -> None:
         epoch, now = self._world.watch.epoch, self._world.watch.today()
         if batch.ended is None:
             self._ledger.add(batch, Ended(epoch=epoch, at=now, word=word, problem=problem))
-        self._ledger.add(batch, Harvest().event(batch.intent.rows, epoch, now))
+        self._ledger.add(batch, harvest.event(batch.intent.rows, epoch, now))
 
     async def _has_leave(self, home: Home, pack: Pack) -> bool:
         """Wait for room in the vendor's queue and for money; False if the pack will not be sent from here."""
@@ -335,21 +344,17 @@ class BatchEngine:
                 f"whose run is at {intent.run}, seen from the store, collects it"
             )
             return
+        home = Home(intent.model, batch=batch, is_own=batch.events[0].epoch in self._world.epochs)
+        if home.is_own:
+            home.nanousd = intent.nanousd
+            self._wallet.take_up(intent.nanousd)
         if batch.phase is Phase.ENDED and batch.batch_id is None:
-            return self._close(batch, "", "")
-        home = Home(intent.model, batch=batch, nanousd=await self._set_aside(intent.nanousd))
+            self._close(batch, "", "", Harvest())
+            return self._wallet.collect(home.nanousd, cost=0, lost=0)
         home.since = home.due = self._world.clock()
         home.keys = KeySet(body_hashes(await asyncio.to_thread(self._ledger.rows, batch)))
         self._open.append(home)
         self._tally.in_flight[home.model] += intent.rows
-
-    async def _set_aside(self, nanousd: int) -> int:
-        """Money for a batch that is at the vendor whether it can be afforded or not; what there is of it."""
-        try:
-            refusal = await asyncio.wait_for(self._wallet.reserve(nanousd), QUICK_S)
-        except TimeoutError:
-            return 0
-        return 0 if refusal else nanousd
 
     async def _settle_doubts(self) -> None:
         """Find out what became of the batches that a crash left in doubt, before any other is made."""
@@ -377,10 +382,10 @@ class BatchEngine:
             if not isinstance(error, RateLimited):
                 return self._stop("", f"{error}; its batches are looked for when the same command is given again")
             self._queues.wait(home.model, error)
-            self._give_up(home, "refused", str(error))
+            self._give_up(home, "refused", str(error), Harvest())
         except CallError as error:
             self._stop("" if isinstance(error, ProviderError) else home.model, str(error))
-            self._give_up(home, "refused", str(error))
+            self._give_up(home, "refused", str(error), Harvest())
 
     def _opened(self, home: Home, batch: Batch) -> None:
         home.batch, home.since = batch, self._world.clock()
@@ -435,7 +440,7 @@ class BatchEngine:
             just_made = batch.is_certain and self._world.clock() - home.since <= YOUNG_S
             if batch.ended or not just_made:
                 self._tally.notes.append(f"batch {batch.name} is gone at the vendor: {error}")
-                self._give_up(home, "gone", str(error))
+                self._give_up(home, "gone", str(error), self._cut_off(home, batch))
         except ProviderError as error:
             self._stop("", str(error))
         except CallError as error:
@@ -492,8 +497,8 @@ class BatchEngine:
 
     def _finish(self, home: Home, harvest: Harvest, hashes: Mapping[str, str]) -> None:
         paid_now = harvest.nanousd - harvest.earlier_nanousd
-        self._wallet.settle(home.nanousd - harvest.lost_nanousd, paid_now)
-        self._wallet.lose(harvest.lost_nanousd)
+        if home.is_own:
+            self._wallet.collect(home.nanousd, harvest.nanousd, harvest.lost_nanousd)
         self._tally.cost_nanousd += paid_now
         self._answered.add(sorted(harvest.answered), 0)
         self._open.remove(home)
@@ -501,8 +506,14 @@ class BatchEngine:
         self._tally.in_flight[home.model] -= len(hashes)
         self._tally.finished.update(home.waiting)
 
-    def _give_up(self, home: Home, word: str, problem: str) -> None:
-        """Close a batch that brings nothing."""
+    def _give_up(self, home: Home, word: str, problem: str, harvest: Harvest) -> None:
+        """Close a batch that brings no more than what was harvested of it."""
         assert home.batch is not None
-        self._close(home.batch, word, problem)
-        self._finish(home, Harvest(), body_hashes(self._ledger.rows(home.batch)))
+        self._close(home.batch, word, problem, harvest)
+        self._finish(home, harvest, body_hashes(self._ledger.rows(home.batch)))
+
+    def _cut_off(self, home: Home, batch: Batch) -> Harvest:
+        """What was harvested of a batch that is gone at the vendor; the rest may have been billed all the same."""
+        harvest = home.harvest or self._resumed(home.model, batch, body_hashes(self._ledger.rows(batch)))
+        harvest.lost_nanousd = max(0, batch.intent.nanousd - harvest.nanousd)
+        return harvest

@@ -61,6 +61,7 @@ class Harvest:
             strangers=self.strangers,
             doubled=self.doubled,
             nanousd=self.nanousd,
+            lost_nanousd=self.lost_nanousd,
         )
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from hab_ray.engine.budget import Money
 from hab_ray.engine.harvesting import Harvest
 from hab_ray.engine.jobs import Tally
 from hab_ray.engine.ledger import Batch, Phase
 from hab_ray.engine.placing import Watch
-from hab_ray.engine.purse import Money
 from hab_ray.storage.keyindex import KeySet
 
 
@@ -20,7 +20,8 @@ class BatchSurroundings:
     """What the engine is given of the world.
 
     `clock` is monotonic seconds; `token` gives a word that no other batch has; from `deadline` on, what is open is
-    cancelled and nothing more is sent.
+    cancelled and nothing more is sent. `epochs` are those of this run, the present one included: batches of others
+    are collected, not paid for.
     """
 
     clock: Callable[[], float]
@@ -28,6 +29,7 @@ class BatchSurroundings:
     money: Money
     token: Callable[[], str]
     run: str
+    epochs: frozenset[int]
     deadline: datetime | None
 
 
@@ -54,12 +56,16 @@ class BatchTally(Tally):
 
 @dataclass(eq=False)
 class Home:
-    """Where rows are on their way: a pack, then a batch, whose keys are known. `waiting` counts rows by shard."""
+    """Where rows are on their way: a pack, then a batch, whose keys are known. `waiting` counts rows by shard.
+
+    `is_own` says that this run pays for the batch.
+    """
 
     model: str
     keys: KeySet | None = None
     waiting: Counter[int] = field(default_factory=Counter)
     batch: Batch | None = None
+    is_own: bool = True
     nanousd: int = 0
     harvest: Harvest | None = None
     since: float = 0.0

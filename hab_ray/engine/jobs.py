@@ -39,9 +39,9 @@ class OpenRow:
 class Tally:
     """What a lane has done so far; `finished` counts, by shard, rows whose outcome is in the store.
 
-    Of this process's money `cost_nanousd` went for outcomes, `lost_nanousd` is what calls may have cost that
-    brought none, `reserved_nanousd` is set aside for calls in flight. By model, `answered` counts the requests that
-    were answered and `waited_s` adds up how many seconds that took.
+    This process has paid `cost_nanousd` for outcomes; `lost_nanousd` is what calls may have cost that brought none.
+    Of the run's budget, `spent_nanousd` is spent, `reserved_nanousd` set aside for calls and batches under way. By
+    model, `answered` counts the requests that were answered and `waited_s` adds up how many seconds that took.
     """
 
     finished: Counter[int] = field(default_factory=Counter)
@@ -54,5 +54,6 @@ class Tally:
     waited_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     cost_nanousd: int = 0
     lost_nanousd: int = 0
+    spent_nanousd: int = 0
     reserved_nanousd: int = 0
     stops: dict[str, str] = field(default_factory=dict)

@@ -89,7 +89,10 @@ class Ended(_Event):
 
 
 class Harvested(_Event):
-    """All results are in the store. `unanswered` rows had none; `strangers` and `doubled` lines were left out."""
+    """All results are in the store. `unanswered` rows had none; `strangers` and `doubled` lines were left out.
+
+    `lost_nanousd` is what rows may have cost that brought nothing; None in ledgers of format 0.
+    """
 
     kind: Literal["harvested"] = "harvested"
     replies: int
@@ -98,6 +101,7 @@ class Harvested(_Event):
     strangers: int
     doubled: int
     nanousd: int
+    lost_nanousd: int | None = None
 
 
 Event = Intent | Submitted | Ended | Harvested

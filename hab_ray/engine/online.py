@@ -20,12 +20,12 @@ from typing import Self
 from hab_ray.calls import Answer, Call, EmbedCall, Failure, Reply
 from hab_ray.catalog import ModelEntry
 from hab_ray.engine.buckets import LARGEST_CHUNK
+from hab_ray.engine.budget import Money
 from hab_ray.engine.filing import Filing, Stream
 from hab_ray.engine.gate import Gate
 from hab_ray.engine.jitter import jitter
 from hab_ray.engine.jobs import Job, OpenKind, Tally
 from hab_ray.engine.permits import Permits
-from hab_ray.engine.purse import Money
 from hab_ray.engine.sending import Refusal, Sender, Unit
 from hab_ray.engine.wallet import Wallet
 from hab_ray.errors import (
@@ -131,7 +131,8 @@ class OnlineEngine:
     def tell(self) -> Tally:
         """What was done so far; rows left open are told once."""
         self.tally.stops.update(self._gate.stops)
-        self.tally.lost_nanousd, self.tally.reserved_nanousd = self._wallet.lost, self._wallet.reserved
+        self.tally.lost_nanousd, self.tally.spent_nanousd = self._wallet.lost, self._wallet.spent
+        self.tally.reserved_nanousd = self._wallet.reserved
         told = replace(self.tally)
         self.tally.open = []
         return told

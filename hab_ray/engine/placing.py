@@ -59,12 +59,22 @@ def _wait_s(error: TransientError, attempt: int) -> float:
 
 
 class Placer:
-    """Brings batches to one vendor account, one at a time. `say` is told what a user may want to know."""
+    """Brings batches to one vendor account, one at a time.
+
+    `say` is told what a user may want to know, `commit` how much money a new batch's intent has made durable.
+    """
 
     def __init__(
-        self, api: BatchApi, ledger: Ledger, habits: BatchHabits, watch: Watch, say: Callable[[str], None]
+        self,
+        api: BatchApi,
+        ledger: Ledger,
+        habits: BatchHabits,
+        watch: Watch,
+        say: Callable[[str], None],
+        commit: Callable[[int], None],
     ) -> None:
         self._api, self._ledger, self._habits, self._watch, self._say = api, ledger, habits, watch, say
+        self._commit = commit
         self._ours: set[str] = set()
 
     def know(self, batch_id: str) -> None:
@@ -88,6 +98,8 @@ class Placer:
             owner = await patiently(self._api.owner)
             self._watch.guard()
             self._ledger.add(batch, intent(owner, newest))
+            if len(batch.events) == 1:
+                self._commit(batch.intent.nanousd)
             try:
                 return self._note(batch, await self._api.submit(_job(batch.intent, lines)))
             except InDoubt as error:

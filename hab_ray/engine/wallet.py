@@ -1,19 +1,22 @@
-"""A lane's money in hand. A call's reservation is made before it is sent and settled when its cost is known.
+"""An engine's money in hand. A call's reservation is made before it is sent and settled when its cost is known.
 
 in hand ── reserve ──> reserved ── settle ──> spent as the call cost, the rest in hand again
                                 ── release ──> in hand: nothing was sent, or the vendor charged nothing
                                 ── lose ──> spent whole: sent, and the bill is not known
+                                ── commit ──> in a batch whose intent is durable ── collect ──> free, less its cost
 """
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
+from dataclasses import replace
 from math import inf
 from typing import Self
+from uuid import uuid4
 
-from hab_ray.engine.purse import Draw, Money
+from hab_ray.engine.budget import Account, Draw, Money
 
-CALLS_DRAWN = 32
 EVEN_OUT_EVERY_S = 0.5
 ASK_AGAIN_S = 0.1
 NANO = 1e9
@@ -21,17 +24,25 @@ BUDGET_REACHED = "budget reached"
 
 
 class Wallet:
-    """Money in hand, in nano-dollars. Used as a context; it works on one event loop."""
+    """Money in hand, in nano-dollars. Used as a context; it works on one event loop.
+
+    `reserved` is set aside for calls in flight, `in_batches` for open batches. `lost` is what calls may have cost
+    whose bill is not known.
+    """
 
     def __init__(self, money: Money) -> None:
         self._money = money
+        self._lane, self._sequence = uuid4().hex, 0
+        self._account = Account()
+        self._unanswered: Draw | None = None
         self._in_hand = 0
-        self._untold = 0
-        self._needed = 0
+        self._wanted = 0
         self.left: int | None = None
         self._dry_until = -inf
         self._drawing = asyncio.Lock()
+        self._hurry = asyncio.Event()
         self.reserved = 0
+        self.in_batches = 0
         self.lost = 0
 
     async def __aenter__(self) -> Self:
@@ -39,11 +50,18 @@ class Wallet:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Give everything back."""
+        """Return everything."""
         self._evening_out.cancel()
         await asyncio.gather(self._evening_out, return_exceptions=True)
         async with self._drawing:
+            if self._unanswered:
+                await self._answered()
             await self._draw(least=0, want=0, keep=0)
+
+    @property
+    def spent(self) -> int:
+        """What this engine has spent."""
+        return self._account.spent + self._account.cost
 
     def refusal(self, bound: int) -> str | None:
         """Why a call that may cost this much will never be paid for; None where it may be."""
@@ -56,26 +74,28 @@ class Wallet:
 
     async def reserve(self, bound: int) -> str | None:
         """Set aside the most that a call may cost, waiting for other calls' change; the reason, if it cannot be."""
-        while bound > self._in_hand:
-            async with self._drawing:
-                if bound > self._in_hand and self._dry_until <= self._now():
-                    await self._draw(least=bound - self._in_hand, want=CALLS_DRAWN * bound, keep=self._in_hand)
-                    self._dry_until = self._now() + ASK_AGAIN_S if bound > self._in_hand else -inf
-            refusal = self.refusal(bound)
-            if refusal:
-                return refusal
-            if bound > self._in_hand:
-                await asyncio.sleep(ASK_AGAIN_S)
+        self._wanted += bound
+        try:
+            while bound > self._in_hand:
+                async with self._drawing:
+                    if bound > self._in_hand and self._dry_until <= self._now():
+                        await self._draw_for(bound)
+                refusal = self.refusal(bound)
+                if refusal:
+                    return refusal
+                if bound > self._in_hand:
+                    await asyncio.sleep(ASK_AGAIN_S)
+        finally:
+            self._wanted -= bound
         self._in_hand -= bound
         self.reserved += bound
-        self._needed += bound
         return None
 
     def settle(self, bound: int, cost: int) -> None:
         """A call that `bound` was set aside for has cost this much."""
         self.reserved -= bound
         self._in_hand += bound - cost
-        self._untold += cost
+        self._account = replace(self._account, spent=self._account.spent + cost)
 
     def release(self, bound: int) -> None:
         """A call that `bound` was set aside for has cost nothing."""
@@ -86,23 +106,69 @@ class Wallet:
         self.settle(bound, bound)
         self.lost += bound
 
+    def commit(self, bound: int) -> None:
+        """A batch that `bound` was set aside for has a durable intent, which counts this money from now on."""
+        self.reserved -= bound
+        self.in_batches += bound
+        self._account = replace(self._account, committed=self._account.committed + bound)
+        self._hurry.set()
+
+    def take_up(self, bound: int) -> None:
+        """An open batch of an earlier process of this run has this much set aside."""
+        self.in_batches += bound
+
+    def collect(self, bound: int, cost: int, lost: int) -> None:
+        """A batch with this much set aside has ended: it cost this much, and at most `lost` more for answers that
+        brought nothing.
+        """
+        self.in_batches -= bound
+        self.lost += lost
+        account = self._account
+        self._account = replace(account, collected=account.collected + bound, cost=account.cost + cost + lost)
+        self._hurry.set()
+
     @staticmethod
     def _now() -> float:
         return asyncio.get_running_loop().time()
 
+    async def _draw_for(self, bound: int) -> None:
+        """Draw what is missing for one call, and better for all that wait, with half of what is in flight on top."""
+        if self._unanswered:
+            await self._answered()
+        missing = max(0, bound - self._in_hand)
+        want = max(missing, self._wanted + self.reserved // 2 - self._in_hand)
+        await self._draw(least=missing, want=want, keep=self._in_hand)
+        self._dry_until = self._now() + ASK_AGAIN_S if bound > self._in_hand else -inf
+
     async def _draw(self, least: int, want: int, keep: int) -> None:
-        spent, returned = self._untold, max(0, self._in_hand - keep)
-        self._untold -= spent
+        returned = max(0, self._in_hand - keep)
         self._in_hand -= returned
-        drawn = await self._money.draw(Draw(spent, returned, least, want))
+        self._account = replace(self._account, returned=self._account.returned + returned)
+        self._unanswered = Draw(self._lane, self._sequence, self._account, self.reserved, least, want)
+        self._sequence += 1
+        await self._answered()
+
+    async def _answered(self) -> None:
+        """Send the draw that has no answer yet, perhaps once more: a cut connection must not cost what it granted."""
+        assert self._unanswered is not None
+        drawn = await self._money.draw(self._unanswered)
+        self._unanswered = None
         self._in_hand += drawn.granted
+        self._account = replace(self._account, granted=self._account.granted + drawn.granted)
         self.left = drawn.left
 
     async def _even_out_regularly(self) -> None:
-        """Tell what was spent, and keep in hand no more than was needed since the last time."""
+        """Report what was spent, and keep in hand no more than half of what is in flight."""
+        reported = self._account
         while True:
-            await asyncio.sleep(EVEN_OUT_EVERY_S)
-            keep, self._needed = self._needed, 0
-            if self._untold or self._in_hand > keep:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EVEN_OUT_EVERY_S):
+                    await self._hurry.wait()
+            self._hurry.clear()
+            keep = self.reserved // 2
+            if self._account != reported or self._in_hand > keep:
                 async with self._drawing:
+                    if self._unanswered:
+                        await self._answered()
                     await self._draw(least=0, want=0, keep=keep)
+                    reported = self._account

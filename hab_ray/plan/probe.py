@@ -21,16 +21,17 @@ from pathlib import Path
 from hab_ray.calls import Call
 from hab_ray.catalog import ModelEntry, folder_name
 from hab_ray.engine.account import SoleUser
+from hab_ray.engine.budget import Money
 from hab_ray.engine.jobs import Job, OpenKind, Tally
 from hab_ray.engine.ledger import keys_under_way
 from hab_ray.engine.limiter import Limiter
 from hab_ray.engine.online import OnlineEngine, Surroundings
-from hab_ray.engine.purse import Money
 from hab_ray.errors import Interrupted
 from hab_ray.plan.counting import Counting
 from hab_ray.plan.drafts import Cell, Draft, Measured
 from hab_ray.plan.figures import Line
 from hab_ray.plan.make import Latencies
+from hab_ray.prices import Mode
 from hab_ray.providers import connect
 from hab_ray.providers.access import endpoint_of
 from hab_ray.storage.folder import open_folder
@@ -156,7 +157,7 @@ class Probe:
         return OnlineEngine(
             provider=client,
             models=models,
-            writer=StoreWriter(folder, self.epoch, f"{folder_name(provider)}-{os.getpid()}"),
+            writer=StoreWriter(folder, self.epoch, f"{folder_name(provider)}-{os.getpid()}", Mode.ONLINE),
             known=keys_under_way(folder, provider).union(*(store.keys(model) for model in models)),
             world=Surroundings(
                 clock=time.monotonic,

@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -49,11 +49,24 @@ def _name(epoch: int) -> str:
     return f"lease/{epoch:06d}.json"
 
 
+def holders(folder: Folder) -> Iterator[Holder]:
+    """Everybody who ever held the store, the first one first."""
+    for name in _records(folder):
+        yield _holder(folder, name)
+
+
 def last_holder(folder: Folder) -> Holder | None:
     """Who held the store last, or holds it now; None where nobody ever did."""
-    names = folder.list("lease")
-    records = [n for n in names if n.endswith(".json")]
-    return Holder(**json.loads(folder.get(records[-1]))) if records else None
+    records = _records(folder)
+    return _holder(folder, records[-1]) if records else None
+
+
+def _records(folder: Folder) -> list[str]:
+    return [name for name in folder.list("lease") if name.endswith(".json")]
+
+
+def _holder(folder: Folder, name: str) -> Holder:
+    return Holder(**json.loads(folder.get(name)))
 
 
 class LocalLease:

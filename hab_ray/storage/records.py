@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,10 +12,12 @@ import pyarrow.parquet as pq
 
 from hab_ray.calls import Failure, Finish, Reply, Usage, clean_text
 from hab_ray.errors import DamagedFile, FailureKind
+from hab_ray.prices import Mode
 
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _USAGE = ("input", "cached", "cache_written", "output", "reasoning")
-_EPOCH = "epoch"
+_EPOCH, _MODE = "epoch", "mode"
+_ADDED = (_EPOCH, _MODE)
 
 REPLY_SCHEMA = pa.schema(
     [
@@ -29,10 +32,11 @@ REPLY_SCHEMA = pa.schema(
         pa.field("body_sha256", pa.string(), nullable=False),
         pa.field("at", pa.timestamp("us", tz="UTC"), nullable=False),
         pa.field(_EPOCH, pa.int64(), nullable=False),
+        pa.field(_MODE, pa.string()),
     ]
 )
 
-_REPLY_OWN = [name for name in REPLY_SCHEMA.names if name not in (*_USAGE, _EPOCH)]
+_REPLY_OWN = [name for name in REPLY_SCHEMA.names if name not in (*_USAGE, *_ADDED)]
 
 FAILURE_SCHEMA = pa.schema(
     [
@@ -42,21 +46,26 @@ FAILURE_SCHEMA = pa.schema(
         pa.field("message", pa.string(), nullable=False),
         pa.field("cost_nanousd", pa.int64(), nullable=False),
         pa.field(_EPOCH, pa.int64(), nullable=False),
+        pa.field(_MODE, pa.string()),
     ]
 )
 
-_FAILURE_OWN = [name for name in FAILURE_SCHEMA.names if name != _EPOCH]
+_FAILURE_OWN = [name for name in FAILURE_SCHEMA.names if name not in _ADDED]
 
 
-def replies_to_table(replies: Iterable[Reply], epoch: int) -> pa.Table:
-    """Replies as a table of `REPLY_SCHEMA`; `epoch` is the one that paid for them."""
+def replies_to_table(replies: Iterable[Reply], epoch: int, mode: Mode) -> pa.Table:
+    """Replies as a table of `REPLY_SCHEMA`; `epoch` is the one that paid for them, `mode` how they were asked."""
     taken = list(replies)
     columns = _columns(taken, _REPLY_OWN) | _columns([reply.usage for reply in taken], _USAGE)
-    return pa.table({**columns, _EPOCH: [epoch] * len(taken)}, schema=REPLY_SCHEMA)
+    return pa.table({**columns, **_added(epoch, mode, len(taken))}, schema=REPLY_SCHEMA)
 
 
 def _columns(records: Sequence[Any], names: Sequence[str]) -> dict[str, list[Any]]:
     return {name: [_storable(getattr(record, name)) for record in records] for name in names}
+
+
+def _added(epoch: int, mode: Mode, rows: int) -> dict[str, list[Any]]:
+    return {_EPOCH: [epoch] * rows, _MODE: [str(mode)] * rows}
 
 
 def _storable(value: Any) -> Any:
@@ -67,7 +76,7 @@ def _storable(value: Any) -> Any:
 def replies_from_table(table: pa.Table) -> list[Reply]:
     """The replies of a table that `replies_to_table` made."""
     found = []
-    for record in table.drop_columns(_EPOCH).to_pylist():
+    for record in _own(table).to_pylist():
         usage = Usage(**{name: record.pop(name) for name in _USAGE})
         at: datetime = record.pop("at")
         finish = Finish(record.pop("finish"))
@@ -75,16 +84,49 @@ def replies_from_table(table: pa.Table) -> list[Reply]:
     return found
 
 
-def failures_to_table(failures: Iterable[Failure], epoch: int) -> pa.Table:
-    """Permanent failures as a table of `FAILURE_SCHEMA`; `epoch` is the one that paid for them."""
+def failures_to_table(failures: Iterable[Failure], epoch: int, mode: Mode) -> pa.Table:
+    """Permanent failures as a table of `FAILURE_SCHEMA`; `epoch` and `mode` as for replies."""
     taken = list(failures)
-    return pa.table({**_columns(taken, _FAILURE_OWN), _EPOCH: [epoch] * len(taken)}, schema=FAILURE_SCHEMA)
+    return pa.table({**_columns(taken, _FAILURE_OWN), **_added(epoch, mode, len(taken))}, schema=FAILURE_SCHEMA)
 
 
 def failures_from_table(table: pa.Table) -> list[Failure]:
     """The failures of a table that `failures_to_table` made."""
-    records = table.drop_columns(_EPOCH).to_pylist()
+    records = _own(table).to_pylist()
     return [Failure(**{**record, "kind": FailureKind(record["kind"])}, permanent=True) for record in records]
+
+
+def _own(table: pa.Table) -> pa.Table:
+    """A table without what the store adds; files from before format 1 have no mode."""
+    return table.drop_columns([name for name in _ADDED if name in table.column_names])
+
+
+def in_one(tables: Iterable[pa.Table]) -> pa.Table:
+    """Tables of one kind as one; where some lack a column that came later, its values are null."""
+    return pa.concat_tables(tables, promote_options="default")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one record cost. `mode` is None in files from before format 1."""
+
+    key: str
+    epoch: int
+    nanousd: int
+    mode: str | None
+
+
+def costs_in(name: str, data: bytes) -> Iterator[Cost]:
+    """What the records of a file of ours cost.
+
+    Raises:
+        DamagedFile: the bytes are not what the name says.
+    """
+    table = read_table(name, data)
+    modes = table.column(_MODE).to_pylist() if _MODE in table.column_names else [None] * table.num_rows
+    columns = [table.column(column).to_pylist() for column in ("key", _EPOCH, "cost_nanousd")]
+    for key, epoch, nanousd, mode in zip(*columns, modes, strict=True):
+        yield Cost(key, epoch, nanousd, mode)
 
 
 def to_arrow(table: pa.Table) -> bytes:

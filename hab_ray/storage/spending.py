@@ -1,24 +1,32 @@
-"""What a run has spent so far, over all its processes, as its store has it. Integer nano-dollars.
+"""What online calls have cost, by the epoch that paid for them. Integer nano-dollars.
 
-Each record says which epoch paid for it, and `lease/<epoch>.json` which run held the store then. What an epoch's
-calls may have cost that brought no record is kept beside:
+Each record of the store says which epoch paid for it, and how: what batches cost stands in the ledger. Beside the
+records are, by epoch:
 
-    lost/<epoch>.json
+    lost/<epoch>.json      what calls may have cost that brought no record
+    budget/<epoch>.json    the budget's mark: the most that the epoch's online calls can have cost, see `engine.budget`
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import PurePosixPath
 
+from hab_ray.prices import Mode
 from hab_ray.storage.folder import Folder
-from hab_ray.storage.lease import Holder
-from hab_ray.storage.records import read_table
+from hab_ray.storage.records import costs_in
 from hab_ray.storage.store import Shelf
 
-_COLUMNS = ("key", "epoch", "cost_nanousd")
+
+@dataclass(frozen=True)
+class Online:
+    """What the online calls of some epochs count as spent, and how much of that nothing accounts for."""
+
+    spent: int
+    stranded: int
 
 
 def keep_lost(folder: Folder, epoch: int, nanousd: int) -> None:
@@ -26,28 +34,37 @@ def keep_lost(folder: Folder, epoch: int, nanousd: int) -> None:
     folder.put(f"lost/{epoch:06d}.json", json.dumps({"nanousd": nanousd}).encode())
 
 
-def spent_before(folder: Folder, run: str, epoch: int) -> int:
-    """What the processes of the run of this name spent that held the store before this epoch.
+def online_spending(folder: Folder, epochs: Collection[int], released_up_to: int) -> Online:
+    """What online calls of these epochs have cost, or may have.
 
-    For the holder of the lease.
+    Of an epoch with a mark all that the mark covers counts, unless a later one released it: its process may have
+    ended while calls were in flight.
 
     Raises:
         DamagedFile: a file of the store cannot be read.
     """
-    epochs = {holder.epoch for holder in _holders(folder) if holder.run == run}
-    spent = _recorded(folder)
-    spent.update(_lost(folder))
-    return sum(spent[earlier] for earlier in epochs if earlier < epoch)
-
-
-def _holders(folder: Folder) -> Iterator[Holder]:
-    for name in folder.list("lease"):
-        if name.endswith(".json"):
-            yield Holder(**json.loads(folder.get(name)))
+    known = _recorded(folder)
+    known.update(_lost(folder))
+    marks = _marks(folder)
+    spent = stranded = 0
+    for epoch in epochs:
+        counted = max(known[epoch], 0 if epoch < released_up_to else marks[epoch])
+        spent += counted
+        stranded += counted - known[epoch]
+    return Online(spent, stranded)
 
 
 def _lost(folder: Folder) -> Counter[int]:
-    return Counter({int(Path(name).stem): json.loads(folder.get(name))["nanousd"] for name in folder.list("lost")})
+    return _numbers(folder, "lost", "nanousd")
+
+
+def _marks(folder: Folder) -> Counter[int]:
+    return _numbers(folder, "budget", "outlay")
+
+
+def _numbers(folder: Folder, prefix: str, field: str) -> Counter[int]:
+    names = [name for name in folder.list(prefix) if name.endswith(".json")]
+    return Counter({int(PurePosixPath(name).stem): int(json.loads(folder.get(name))[field]) for name in names})
 
 
 def _recorded(folder: Folder) -> Counter[int]:
@@ -55,10 +72,10 @@ def _recorded(folder: Folder) -> Counter[int]:
     costs: dict[tuple[Shelf, int, str], int] = {}
     for shelf in Shelf:
         for name in folder.list(shelf):
-            columns = read_table(name, folder.get(name), _COLUMNS).to_pydict()
-            for key, epoch, cost in zip(*(columns[c] for c in _COLUMNS), strict=True):
-                costs[shelf, epoch, key] = cost
+            for cost in costs_in(name, folder.get(name)):
+                if cost.mode != Mode.BATCH:
+                    costs[shelf, cost.epoch, cost.key] = cost.nanousd
     spent: Counter[int] = Counter()
-    for (_, epoch, _), cost in costs.items():
-        spent[epoch] += cost
+    for (_, epoch, _), nanousd in costs.items():
+        spent[epoch] += nanousd
     return spent

@@ -20,11 +20,13 @@ import pyarrow as pa
 
 from hab_ray.calls import Failure, Outcome
 from hab_ray.catalog import folder_name
+from hab_ray.prices import Mode
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.keyindex import KeyIndex
 from hab_ray.storage.records import (
     failures_from_table,
     failures_to_table,
+    in_one,
     read_table,
     replies_from_table,
     replies_to_table,
@@ -52,8 +54,8 @@ def shelf_of(outcome: Outcome) -> Shelf:
     return Shelf.EMBEDDINGS if outcome.vector else Shelf.REPLIES
 
 
-def _table_of(shelf: Shelf, outcomes: Iterable[Any], epoch: int) -> pa.Table:
-    return failures_to_table(outcomes, epoch) if shelf is Shelf.FAILURES else replies_to_table(outcomes, epoch)
+def _table_of(shelf: Shelf, outcomes: Iterable[Any], epoch: int, mode: Mode) -> pa.Table:
+    return (failures_to_table if shelf is Shelf.FAILURES else replies_to_table)(outcomes, epoch, mode)
 
 
 def _outcomes_of(shelf: Shelf, table: pa.Table) -> Sequence[Outcome]:
@@ -65,10 +67,11 @@ def _prefix(shelf: Shelf, model: str) -> str:
 
 
 class StoreWriter:
-    """Collects outcomes and writes them, one file a model and shelf at each `flush`."""
+    """Collects outcomes and writes them, one file a model and shelf at each `flush`. `mode` is how they were asked."""
 
-    def __init__(self, folder: Folder, epoch: int, writer: str) -> None:
-        self._folder, self._epoch, self._stem, self._count = folder, epoch, f"wal-{epoch:06d}-{writer}", 0
+    def __init__(self, folder: Folder, epoch: int, writer: str, mode: Mode) -> None:
+        self._folder, self._epoch, self._mode = folder, epoch, mode
+        self._stem, self._count = f"wal-{epoch:06d}-{writer}", 0
         self._waiting: dict[tuple[Shelf, str], list[Outcome]] = defaultdict(list)
 
     @property
@@ -90,7 +93,7 @@ class StoreWriter:
         for (shelf, model), outcomes in taken.items():
             self._count += 1
             name = f"{_prefix(shelf, model)}/{self._stem}.{self._count:06d}.arrow"
-            self._folder.put_new(name, to_arrow(_table_of(shelf, outcomes, self._epoch)))
+            self._folder.put_new(name, to_arrow(_table_of(shelf, outcomes, self._epoch, self._mode)))
 
     def flush(self) -> None:
         """Write all that waits."""
@@ -199,10 +202,10 @@ class Store:
             tables[name] = read_table(name, self.folder.get(name))
             size += tables[name].nbytes
             if size >= PART_BYTES:
-                yield pa.concat_tables(tables.values()), list(tables)
+                yield in_one(tables.values()), list(tables)
                 tables, size = {}, 0
         if tables:
-            yield pa.concat_tables(tables.values()), list(tables)
+            yield in_one(tables.values()), list(tables)
 
     def _compact(self, shelf: Shelf, model: str, epoch: int, table: pa.Table, names: Sequence[str]) -> None:
         count = sum(n.endswith(".parquet") for n in self.folder.list(_prefix(shelf, model)))

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from hab_ray.catalog import BatchHabits
 from hab_ray.engine.batch import BatchEngine
+from hab_ray.engine.budget import Money
 from hab_ray.engine.desk import Desk
 from hab_ray.engine.homes import BatchSurroundings, BatchTally
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.ledger import Ledger, Phase
 from hab_ray.engine.placing import Watch
-from hab_ray.engine.purse import Money
 from hab_ray.prices import Mode
 from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.access import endpoint_of
@@ -33,11 +33,15 @@ BARREN_BATCHES = 3
 
 @dataclass(frozen=True)
 class BatchSetup:
-    """What the run gives its batches. `url` finds an endpoint, `money` the run's purse when the first is needed."""
+    """What the run gives its batches. `epochs` are the run's own, the present one included.
+
+    `url` finds an endpoint, `money` the run's budget when the first is needed.
+    """
 
     work: Work
     store: Path
     epoch: int
+    epochs: frozenset[int]
     failures_since: int
     deadline: datetime | None
     url: Callable[[str], str]
@@ -174,7 +178,7 @@ class Batches:
             models={m.name: m.entry for m in work.models.values() if m.entry.provider == provider and m.entry.batch},
             ledger=Ledger(folder, provider),
             store=Store(folder, setup.failures_since),
-            writer=StoreWriter(folder, setup.epoch, f"{provider}-batches"),
+            writer=StoreWriter(folder, setup.epoch, f"{provider}-batches", Mode.BATCH),
             habits=habits,
             world=BatchSurroundings(
                 clock=time.monotonic,
@@ -182,6 +186,7 @@ class Batches:
                 money=money,
                 token=lambda: f"hab-{secrets.token_hex(12)}",
                 run=work.run_name,
+                epochs=setup.epochs,
                 deadline=setup.deadline,
             ),
         )

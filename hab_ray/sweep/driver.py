@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hab_ray.calls import Call
+from hab_ray.engine.books import open_budget, opening
+from hab_ray.engine.budget import Budget, LocalMoney, Opening, unlimited
+from hab_ray.engine.budget import Money as BudgetMoney
 from hab_ray.engine.homes import BatchTally
 from hab_ray.engine.jobs import OpenKind, Tally
-from hab_ray.engine.purse import Money as Purses
-from hab_ray.engine.purse import OwnPurse, Purse
 from hab_ray.errors import Exit
 from hab_ray.prices import NANO, Mode
 from hab_ray.progress import BatchProgress, Money, Progress, RunEnd, Unanswered
@@ -28,9 +29,10 @@ from hab_ray.resolve import read_record
 from hab_ray.rows import ChosenTest
 from hab_ray.serving import Endpoints
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease import UNCLEAN_WAIT_S, LocalLease
+from hab_ray.storage.lease import UNCLEAN_WAIT_S, WATCH_EVERY_S, LocalLease
+from hab_ray.storage.registry import Registry
 from hab_ray.storage.run import PROGRESS
-from hab_ray.storage.spending import keep_lost, spent_before
+from hab_ray.storage.spending import keep_lost
 from hab_ray.storage.store import Store
 from hab_ray.sweep.batches import Batches, BatchSetup, lane_name
 from hab_ray.sweep.tracks import Phase, Track, stage_progress
@@ -94,10 +96,14 @@ class _Driver:
         self._stops: dict[str, str] = {}
         self._notes: list[str] = []
         self._budget = None if work.sweep.budget_usd is None else round(work.sweep.budget_usd * NANO)
-        self._spent_before = 0
+        registry = Registry(self._store.folder, self._store_path)
+        self._epochs = registry.epochs(work.run_id, work.run_path) | {lease.epoch}
+        self._released_up_to = registry.released_up_to(work.run_id)
+        self._before = Opening()
         self._lost = 0
         self._budget_reached = False
-        self._purse: Any = None
+        self._budget_actor: Any = None
+        self._own_money: LocalMoney | None = None
         self._endpoints = Endpoints(work, stack)
         self._started = time.monotonic()
         self._reported = float("-inf")
@@ -108,6 +114,7 @@ class _Driver:
                 work=work,
                 store=self._store_path,
                 epoch=lease.epoch,
+                epochs=self._epochs,
                 failures_since=self._failures_since,
                 deadline=self._deadline(),
                 url=self._endpoints.url,
@@ -119,19 +126,44 @@ class _Driver:
         record, limit = read_record(self._work.run_path), self._work.sweep.time_limit
         return record.started + limit if record and limit else None
 
-    def _money_for_batches(self) -> Purses:
-        """The purse that batches draw from: the lanes' own where there is a budget to share."""
+    def _money_for_batches(self) -> BudgetMoney:
+        """The budget that batches draw from: one for all providers, shared with the lanes where there are any."""
         if self._budget is None:
-            return OwnPurse(Purse(budget=None, spent=0))
+            return unlimited()
+        if self._is_wholly_by_batch():
+            self._own_money = self._own_money or LocalMoney(self._open_budget(self._budget))
+            return self._own_money
         self._ensure_ray()
         from hab_ray.cluster.limits import SharedMoney
 
-        return SharedMoney(self._purse)
+        return SharedMoney(self._budget_actor)
+
+    def _is_wholly_by_batch(self) -> bool:
+        """Whether no call of this run can go online, so that nobody else draws from its budget."""
+        work = self._work
+        return all(work.mode(s) == "batch" and work.model(s).entry.batch is not None for s in self._tracks)
+
+    def _open_budget(self, limit: int) -> Budget:
+        return open_budget(limit, self._before, self._store.folder, self._lease.epoch, time.monotonic)
+
+    def _open_books(self) -> None:
+        """Learn what the run has spent. After an unclean end, not before that process's budget grants no more."""
+        if self._budget is None:
+            return
+        if not self._lease.clean:
+            time.sleep(2 * WATCH_EVERY_S)
+        earlier = self._epochs - {self._lease.epoch}
+        self._before = opening(self._store.folder, earlier, self._released_up_to)
+        if self._before.stranded:
+            self._notes.append(
+                f"${self._before.stranded / NANO:.4f} of what counts as spent was granted before an unclean end and "
+                f"is not accounted for; if the vendors' bills show that it was not spent: `hab budget release "
+                f"{self._work.run_path}`"
+            )
 
     def run(self) -> RunEnd:
         self._place_given_tests()
-        if self._budget is not None:
-            self._spent_before = spent_before(self._store.folder, self._work.run_name, self._lease.epoch)
+        self._open_books()
         interrupted = False
         try:
             self._batches.take_up()
@@ -295,9 +327,10 @@ class _Driver:
             self._stack.enter_context(ray_session(self._options.verbose))
             self._lanes = Lanes()
             if self._budget is not None:
-                from hab_ray.cluster.limits import purse
+                from hab_ray.cluster.limits import BudgetSetup, budget_actor
 
-                self._purse = purse(self._budget, self._spent_before)
+                setup = BudgetSetup(self._budget, self._before, self._store_path, self._lease.epoch)
+                self._budget_actor = budget_actor(setup)
             for provider in self._needed():
                 self._lanes.start(provider, self._setup(provider))
         return self._lanes
@@ -320,7 +353,7 @@ class _Driver:
             epoch=self._lease.epoch,
             failures_since=self._failures_since,
             not_before=self._not_before,
-            purse=self._purse,
+            budget=self._budget_actor,
         )
 
     def _watch(self) -> None:
@@ -353,7 +386,7 @@ class _Driver:
             before = self._tallies.get(lane)
             self._deferred += batches.deferred - (before.deferred if isinstance(before, BatchTally) else Counter())
             self._take_in(lane, batches)
-        lost = sum(tally.lost_nanousd for tally in self._tallies.values())
+        lost = sum(t.lost_nanousd for t in self._tallies.values() if not isinstance(t, BatchTally))
         if lost != self._lost:
             self._lost = lost
             keep_lost(self._store.folder, self._lease.epoch, lost)
@@ -407,8 +440,9 @@ class _Driver:
         if self._budget is None:
             return None
         tallies = self._tallies.values()
-        spent = self._spent_before + sum(t.cost_nanousd + t.lost_nanousd for t in tallies)
-        return Money(spent, sum(t.reserved_nanousd for t in tallies), self._budget)
+        spent = self._before.spent + sum(t.spent_nanousd for t in tallies)
+        reserved = sum(t.reserved_nanousd for t in tallies)
+        return Money(spent, reserved, self._budget, self._before.stranded)
 
     def _batch_progress(self) -> tuple[BatchProgress, ...]:
         return tuple(

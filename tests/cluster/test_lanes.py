@@ -33,7 +33,7 @@ def setup(tmp_path: Path) -> Callable[[str], LaneSetup]:
             epoch=lease.epoch,
             failures_since=0,
             not_before=0.0,
-            purse=None,
+            budget=None,
         )
 
     return of

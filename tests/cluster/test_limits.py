@@ -7,6 +7,8 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +17,18 @@ from ray.exceptions import RayActorError
 
 from hab_ray.catalog import Limits
 from hab_ray.cluster import limits
-from hab_ray.cluster.limits import NAMESPACE, AccountActor, SharedMoney, SharedPermits, account_name, purse
+from hab_ray.cluster.limits import (
+    NAMESPACE,
+    AccountActor,
+    BudgetSetup,
+    SharedMoney,
+    SharedPermits,
+    account_name,
+    budget_actor,
+)
+from hab_ray.engine.budget import Account, Draw, Drawn, Opening
 from hab_ray.engine.permits import Ask, Granted, Report
-from hab_ray.engine.purse import Draw, Drawn
+from hab_ray.storage.lease import LocalLease
 
 pytestmark = pytest.mark.usefixtures("ray_address")
 LIMITS = {"m": Limits(concurrent=10)}
@@ -96,12 +107,21 @@ async def test_accounts_differ_by_place_and_key() -> None:
     assert len(names) == 8
 
 
-async def test_a_purse_is_one_for_all_lanes_of_a_run() -> None:
-    money = purse(1000, 100)
-    first, second = SharedMoney(money), SharedMoney(money)
-    assert await first.draw(Draw(least=10, want=2000)) == Drawn(450, 900)
-    assert await second.draw(Draw(least=450, want=450)) == Drawn(450, 900)
-    assert await first.draw(Draw(spent=450, least=1, want=1)) == Drawn(0, 450)
+async def test_a_budget_is_one_for_all_engines_and_outlives_its_actor(tmp_path: Path) -> None:
+    lease = LocalLease.acquire(tmp_path, Path("runs/x"), datetime.now(UTC))
+    actor = budget_actor(BudgetSetup(1000, Opening(spent=100), tmp_path, lease.epoch))
+    first, second = SharedMoney(actor), SharedMoney(actor)
+    assert await first.draw(Draw("one", 0, Account(), least=10, want=2000)) == Drawn(450, 900)
+    assert await second.draw(Draw("two", 0, Account(), least=450, want=450)) == Drawn(450, 900)
+    spent = Draw("one", 1, Account(granted=450, spent=450), least=1, want=1)
+    assert await first.draw(spent) == Drawn(0, 450)
+    pid = ray.get(actor.__ray_call__.remote(lambda _: os.getpid()))
+    os.kill(pid, signal.SIGKILL)
+    assert await asyncio.wait_for(first.draw(Draw("one", 2, Account(450, 0, 450), least=1, want=1)), 60) == Drawn(
+        0, 100
+    )
+    assert await second.draw(Draw("two", 1, Account(450, 400, 50), least=10, want=10)) == Drawn(10, 400)
+    lease.release()
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2])

@@ -16,10 +16,11 @@ from typing import Any
 from hab_ray.calls import Call, ChatCall, Message, Params, Role
 from hab_ray.catalog import Limits, ModelEntry, Protocol, Purpose, UsdPrice
 from hab_ray.engine.account import SoleUser
+from hab_ray.engine.budget import Budget, LocalMoney, Opening, unlimited
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.limiter import Limiter
 from hab_ray.engine.online import OnlineEngine, Surroundings
-from hab_ray.engine.purse import OwnPurse, Purse
+from hab_ray.prices import Mode
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
 from hab_ray.simulator import Profile, simulator
@@ -27,6 +28,13 @@ from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.store import Store, StoreWriter
 
 PRICE = UsdPrice(input=1.0, output=2.0)
+
+
+def budget_of(limit: int | None, spent: int = 0) -> Budget:
+    """A budget whose marks nobody reads."""
+    return Budget(limit, Opening(spent=spent), keep=lambda _: None)
+
+
 PLACES = {Protocol.OPENAI: "x/sim/v1", Protocol.ANTHROPIC: "anthropic", Protocol.GOOGLE: "google"}
 
 
@@ -74,7 +82,7 @@ async def engine_at(
     limits: Limits | None = None,
     known: set[str] | None = None,
     guard: Callable[[], None] = lambda: None,
-    purse: Purse | None = None,
+    budget: Budget | None = None,
     epoch: int = 1,
     kind: Protocol = Protocol.OPENAI,
     list_size: int = 8,
@@ -95,14 +103,14 @@ async def engine_at(
     engine = OnlineEngine(
         provider,
         entries,
-        StoreWriter(LocalFolder(tmp_path), epoch, "test"),
+        StoreWriter(LocalFolder(tmp_path), epoch, "test", Mode.ONLINE),
         known if known is not None else set(),
         Surroundings(
             clock=time.monotonic,
             today=lambda: datetime.now(UTC),
             guard=guard,
             permits=SoleUser(Limiter(dict.fromkeys(models, limits), limits.patience_s), time.monotonic),
-            money=OwnPurse(purse or Purse(budget=None, spent=0)),
+            money=LocalMoney(budget) if budget else unlimited(),
         ),
     )
     yield Bench(engine, tmp_path, url)

@@ -82,7 +82,7 @@ def place(tmp_path: Path, vendor: Vendor, batch: Batch, known: str | None = None
     ledger = Ledger(LocalFolder(tmp_path), "acme")
     ledger.keep(batch.number, LINES)
     clock = Clock()
-    placer = Placer(vendor, ledger, HABITS, Watch(clock, lambda: None, epoch=2), lambda _: None)
+    placer = Placer(vendor, ledger, HABITS, Watch(clock, lambda: None, epoch=2), lambda _: None, lambda _: None)
     if known:
         placer.know(known)
 

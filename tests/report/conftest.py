@@ -56,6 +56,7 @@ def work_of(path: Path, shape: Shape) -> Work:
     sweep = Sweep.model_validate(given)
     catalog, rubrics = sweep.catalog, rubrics_once()
     return Work(
+        run_id="0" * 32,
         sweep=sweep,
         catalog=catalog,
         models={name: Model(name, catalog.find(name)) for name in sweep.model_names()},

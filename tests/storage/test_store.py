@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from hab_ray.calls import Failure, Finish, Outcome, Reply, Usage, clean_text
 from hab_ray.errors import DamagedFile, FailureKind
+from hab_ray.prices import Mode
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.records import read_table
 from hab_ray.storage.store import COMPACT_FROM_FILES, Shelf, Store, StoreWriter
@@ -59,7 +60,7 @@ def folder(tmp_path: Path) -> LocalFolder:
 
 def write(folder: LocalFolder, *outcomes: Outcome, epoch: int = 1, writer: str = "w", model: str = MODEL) -> None:
     """One file a shelf, as a lane writes."""
-    store_writer = StoreWriter(folder, epoch, writer)
+    store_writer = StoreWriter(folder, epoch, writer, Mode.ONLINE)
     for outcome in outcomes:
         store_writer.add(model, outcome)
     store_writer.flush()
@@ -67,7 +68,7 @@ def write(folder: LocalFolder, *outcomes: Outcome, epoch: int = 1, writer: str =
 
 def write_files(folder: LocalFolder, replies: Sequence[Reply], writer: str = "w") -> None:
     """One file a reply."""
-    store_writer = StoreWriter(folder, 1, writer)
+    store_writer = StoreWriter(folder, 1, writer, Mode.ONLINE)
     for reply in replies:
         store_writer.add(MODEL, reply)
         store_writer.flush()
@@ -115,7 +116,7 @@ def cleaned(outcome: Outcome) -> Outcome:
 def test_each_kind_has_its_shelf_and_each_model_its_folder(
     folder: LocalFolder, reply: MakeReply, failure: MakeFailure
 ) -> None:
-    writer = StoreWriter(folder, 7, "openai-123")
+    writer = StoreWriter(folder, 7, "openai-123", Mode.ONLINE)
     writer.add(MODEL, reply("a"))
     writer.add(MODEL, reply("b", vector=b"\0" * 8, text=""))
     writer.add(MODEL, failure("c"))

@@ -1,0 +1,56 @@
+"""`hab budget`: give back what a run's unclean ends have stranded."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from hab_ray.cli.identity import entered, identified, registry_of
+from hab_ray.cli.status import open_run
+from hab_ray.engine.books import batches_of, opening
+from hab_ray.engine.ledger import Phase
+from hab_ray.errors import ConfigError, Exit
+from hab_ray.prices import NANO
+from hab_ray.resolve import write_record
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.lease import LocalLease
+from hab_ray.work import Work
+
+
+def release_stranded(run: Path, console: Console) -> Exit:
+    """Count what a run's unclean ends have stranded as not spent; the exit status.
+
+    Raises:
+        ConfigError: there is no run, or the vendor may still have a batch of it that is not known here.
+        StoreHeld: a process drives the store.
+    """
+    now = datetime.now(UTC)
+    work = open_run(run)
+    lease = LocalLease.acquire(work.sweep.store, work.run_path, now)
+    try:
+        work = identified(work)
+        write_record(work, now)
+        entered(work, now)
+        stranded = _release(work, lease.epoch, now)
+    finally:
+        lease.release()
+    spent = f"${stranded / NANO:.4f} no longer counts as spent" if stranded else "nothing is stranded"
+    console.print(f"{work.run_path}: {spent}", markup=False, soft_wrap=True)
+    return Exit.COMPLETE
+
+
+def _release(work: Work, epoch: int, now: datetime) -> int:
+    folder, registry = open_folder(work.sweep.store), registry_of(work)
+    earlier = registry.epochs(work.run_id, work.run_path) - {epoch}
+    unresolved = [batch.name for batch in batches_of(folder, earlier) if batch.phase is Phase.IN_DOUBT]
+    if unresolved:
+        raise ConfigError(
+            f"{work.run_path}: it is not known yet whether the vendor has made {', '.join(unresolved)}; "
+            "`hab run` finds out, then release"
+        )
+    stranded = opening(folder, earlier, registry.released_up_to(work.run_id)).stranded
+    if stranded:
+        registry.release(work.run_id, epoch, stranded, now)
+    return stranded

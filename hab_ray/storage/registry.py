@@ -1,0 +1,109 @@
+"""The runs of a store. A run has an id, kept in its sweep.yaml, and the store keeps by it what each run has spent.
+
+    runs/<id>/<epoch>.json             this run's process held the store in that epoch; `folder` is where the run was
+    runs/<id>/released-<epoch>.json    what earlier epochs had stranded was released, see `storage.spending`
+
+An epoch belongs to at most one run. Where the run's folder lies does not matter: it may be moved, linked or mounted
+elsewhere. Two folders with one id are a copy, and one of the two must be given an id of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from uuid import uuid4
+
+from hab_ray.errors import ConfigError
+from hab_ray.storage.folder import Folder
+from hab_ray.storage.lease import holders, run_folder, run_name
+
+_EPOCH = re.compile(r"^(\d+)\.json$")
+_RELEASED = re.compile(r"^released-(\d+)\.json$")
+
+IdOf = Callable[[Path], str | None]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run in one epoch."""
+
+    run_id: str
+    epoch: int
+
+
+def new_run_id() -> str:
+    """An id that no other run has."""
+    return uuid4().hex
+
+
+class Registry:
+    """The runs of the store at a path."""
+
+    def __init__(self, folder: Folder, store: Path) -> None:
+        self._folder, self._store = folder, store
+
+    def epochs(self, run_id: str, run: Path) -> frozenset[int]:
+        """The epochs in which a run's processes held the store.
+
+        Epochs of the same folder that are nobody's count too: they are of a store from before runs had ids, or of a
+        probe before the run began.
+        """
+        entries = self._entries()
+        own = {entry.epoch for entry in entries if entry.run_id == run_id}
+        name = run_name(self._store, run)
+        unclaimed = {holder.epoch for holder in holders(self._folder) if holder.run == name}
+        return frozenset(own | (unclaimed - {entry.epoch for entry in entries}))
+
+    def enter(self, run_id: str, run: Path, now: datetime) -> None:
+        """Claim this epoch for a run, and what else `epochs` counts as its; for the lease's holder."""
+        own = {entry.epoch for entry in self._entries() if entry.run_id == run_id}
+        text = json.dumps({"folder": run_name(self._store, run), "at": now.isoformat(timespec="seconds")}).encode()
+        for epoch in sorted(self.epochs(run_id, run) - own):
+            self._folder.put_new(f"runs/{run_id}/{epoch:06d}.json", text)
+
+    def refuse_copy(self, run_id: str, run: Path, id_of: IdOf) -> None:
+        """Check that no other folder is this same run; `id_of` reads the id of the run in a folder.
+
+        Raises:
+            ConfigError: another folder has the id.
+        """
+        other = self.other_folder(run_id, run, id_of)
+        if other is not None:
+            raise ConfigError(
+                f"{run}: is a copy of {other}, and both count as one run; give `--new-id` to make this one a run of "
+                "its own, or remove one of the two"
+            )
+
+    def other_folder(self, run_id: str, run: Path, id_of: IdOf) -> Path | None:
+        """Another folder with the same id, where this run was driven last; None where there is none."""
+        entries = [entry for entry in self._entries() if entry.run_id == run_id]
+        if not entries:
+            return None
+        newest = max(entry.epoch for entry in entries)
+        record = json.loads(self._folder.get(f"runs/{run_id}/{newest:06d}.json"))
+        last = run_folder(self._store, record["folder"])
+        if id_of(last) != run_id or (run.exists() and last.samefile(run)):
+            return None
+        return last
+
+    def released_up_to(self, run_id: str) -> int:
+        """The epoch whose holder released what earlier ones had stranded; 0 where nobody did."""
+        names = (PurePosixPath(name).name for name in self._folder.list(f"runs/{run_id}"))
+        return max((int(found.group(1)) for name in names if (found := _RELEASED.match(name))), default=0)
+
+    def release(self, run_id: str, epoch: int, nanousd: int, now: datetime) -> None:
+        """Note that what the run's earlier epochs had stranded counts as spent no longer; for the lease's holder."""
+        text = json.dumps({"nanousd": nanousd, "at": now.isoformat(timespec="seconds")}).encode()
+        self._folder.put_new(f"runs/{run_id}/released-{epoch:06d}.json", text)
+
+    def _entries(self) -> list[Entry]:
+        found = []
+        for path in map(PurePosixPath, self._folder.list("runs")):
+            epoch = _EPOCH.match(path.name)
+            if epoch:
+                found.append(Entry(path.parent.name, int(epoch.group(1))))
+        return found
