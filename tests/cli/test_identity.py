@@ -1,0 +1,123 @@
+"""A run keeps its identity, and the store what it has spent, wherever its folder goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.lease import last_holder
+from tests.conftest import Desk, Vendor
+from tests.sweep.crashing import sweep_file
+
+
+@pytest.fixture
+def sim(vendor: Callable[..., Vendor]) -> Vendor:
+    priced = {"openai": {"models": {"gpt-4.1-mini": {"price": {"input": 0.4, "output": 1.6}}}}}
+    return vendor(accounts=priced, batch={"turnaround": {"kind": "fixed", "value_s": 0.1}})
+
+
+def budgeted(desk: Desk, sim: Vendor) -> Path:
+    sweep = sweep_file(desk.folder, "openai", sim.url, "identity")
+    settings = yaml.safe_load(sweep.read_text())
+    for key in ("run", "store"):
+        settings[key] = key
+    sweep.write_text(yaml.safe_dump(settings | {"budget_usd": 1.0}))
+    return sweep
+
+
+def record(run: Path) -> dict[str, Any]:
+    return dict(yaml.safe_load((run / "sweep.yaml").read_text()))
+
+
+def money(run: Path) -> dict[str, int]:
+    return dict(json.loads((run / "log/progress.json").read_text())["money"])
+
+
+def test_a_moved_or_linked_run_has_spent_what_it_has_spent(desk: Desk, sim: Vendor) -> None:
+    """The budget counts by the run's id, not by where its folder is."""
+    sweep = budgeted(desk, sim)
+    assert desk.hab("run", sweep, "--yes").returncode == 0
+    spent = money(desk.folder / "run")["spent"]
+    assert spent == sim.meter()["batch"]["nanousd"] > 0
+    (desk.folder / "run").rename(desk.folder / "moved")
+    assert desk.hab("run", sweep, "--run", "moved", "--yes").returncode == 0
+    assert money(desk.folder / "moved")["spent"] == spent
+    (desk.folder / "link").symlink_to("moved")
+    assert desk.hab("run", sweep, "--run", "link", "--yes").returncode == 0
+    assert money(desk.folder / "moved")["spent"] == spent
+    assert sim.meter()["batch"]["nanousd"] == spent
+
+
+def test_a_copied_run_is_refused_until_it_has_an_id_of_its_own(desk: Desk, sim: Vendor) -> None:
+    """Two folders with one id would share a budget without anybody noticing."""
+    sweep = budgeted(desk, sim)
+    refused = desk.hab("run", sweep, "--new-id", "--yes")
+    assert refused.returncode == 2 and "not a copy" in refused.stdout
+    assert desk.hab("run", sweep, "--yes").returncode == 0
+    first = record(desk.folder / "run")["id"]
+    shutil.copytree(desk.folder / "run", desk.folder / "copy")
+    refused = desk.hab("run", sweep, "--run", "copy", "--yes")
+    assert refused.returncode == 2 and "--new-id" in refused.stdout and "copy of" in refused.stdout
+    assert desk.hab("run", sweep, "--run", "copy", "--new-id", "--yes").returncode == 0
+    assert record(desk.folder / "copy")["id"] != first == record(desk.folder / "run")["id"]
+    assert money(desk.folder / "copy")["spent"] == 0
+    assert desk.hab("run", sweep, "--run", "copy", "--yes").returncode == 0
+    assert desk.hab("run", sweep, "--yes").returncode == 0
+
+
+def test_what_an_unclean_end_has_stranded_is_shown_and_can_be_released(desk: Desk, sim: Vendor) -> None:
+    """What was granted and not accounted for counts as spent until somebody who has seen the bill releases it."""
+    sweep = budgeted(desk, sim)
+    assert desk.hab("run", sweep, "--yes").returncode == 0
+    spent = money(desk.folder / "run")["spent"]
+    assert "nothing is stranded" in desk.hab("budget", "release", "run").stdout
+    store = LocalFolder(desk.folder / "store")
+    store.put("budget/000001.json", json.dumps({"outlay": 250_000_000, "committed": 0, "cost": 0}).encode())
+    again = desk.hab("run", sweep, "--yes")
+    assert again.returncode == 0 and "hab budget release" in again.stdout and "$0.2500" in again.stdout
+    assert money(desk.folder / "run") == {"spent": spent + 250_000_000, "reserved": 0, "budget": 10**9} | {
+        "stranded": 250_000_000
+    }
+    assert "$0.2500 of it stranded" in desk.hab("status", "run").stdout
+    released = desk.hab("budget", "release", "run")
+    assert released.returncode == 0 and "$0.2500 no longer counts as spent" in released.stdout
+    assert "nothing is stranded" in desk.hab("budget", "release", "run").stdout
+    assert desk.hab("run", sweep, "--yes").returncode == 0
+    assert money(desk.folder / "run")["spent"] == spent
+
+
+def test_nothing_is_released_while_the_vendor_may_have_a_batch_that_is_not_known(desk: Desk, sim: Vendor) -> None:
+    """An intent without an answer may be a batch that is billed."""
+    sweep = budgeted(desk, sim)
+    assert desk.hab("run", sweep, "--yes").returncode == 0
+    store = desk.folder / "store"
+    for event in (store / "ledger/openai/000001").glob("*.json"):
+        if "intent" not in event.name:
+            event.unlink()
+    (store / "budget/000001.json").write_text(json.dumps({"outlay": 250_000_000, "committed": 0, "cost": 0}))
+    refused = desk.hab("budget", "release", "run")
+    assert refused.returncode == 2 and "openai/000001" in refused.stdout and "hab run" in refused.stdout
+
+
+def test_a_store_of_a_newer_version_is_refused_and_one_without_format_adopted(desk: Desk, sim: Vendor) -> None:
+    """What this version cannot read it must not touch."""
+    sweep = budgeted(desk, sim)
+    assert desk.hab("run", sweep, "--yes").returncode == 0
+    told = desk.folder / "store/format.json"
+    assert json.loads(told.read_text()) == {"format": 1}
+    told.write_text('{"format": 2}')
+    epoch = last_holder(LocalFolder(desk.folder / "store"))
+    for command in (("run", sweep, "--yes"), ("plan", sweep), ("status", "run"), ("report", "run")):
+        refused = desk.hab(*command)
+        assert refused.returncode == 2 and "format 2" in refused.stdout and "newer hab_ray" in refused.stdout
+    assert last_holder(LocalFolder(desk.folder / "store")) == epoch
+    os.unlink(told)
+    assert desk.hab("run", sweep, "--yes").returncode == 0 and json.loads(told.read_text()) == {"format": 1}

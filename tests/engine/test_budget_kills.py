@@ -1,0 +1,78 @@
+"""A budget holds while processes are killed again and again: what was in flight is never forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import random
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hab_ray.catalog import Limits
+from hab_ray.engine.books import open_budget, opening
+from hab_ray.engine.budget import Opening
+from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.lease import LocalLease
+from hab_ray.storage.store import Store
+from tests.conftest import Vendor
+from tests.engine.bench import chat, engine_at, jobs, stream
+
+KILLS = 6
+LIMITS = Limits(concurrent=20, patience_s=20, timeout_s=20)
+PRICED = {"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}
+CALLS = [chat("a", f"question {n} " + "and so on " * (n % 40)) for n in range(300)]
+DEAREST = 1_500_000
+
+
+def before(folder: Path, epoch: int) -> Opening:
+    return opening(LocalFolder(folder), range(1, epoch), released_up_to=0)
+
+
+def spend(url: str, folder: Path, limit: int) -> None:
+    """One process of a run: it holds the store and asks what is open, as far as the budget goes."""
+    asyncio.run(_spend(url, folder, limit))
+
+
+async def _spend(url: str, folder: Path, limit: int) -> None:
+    lease = LocalLease.acquire(folder, Path("runs/x"), datetime.now(UTC))
+    budget = open_budget(limit, before(folder, lease.epoch), LocalFolder(folder), lease.epoch, time.monotonic)
+    known: set[str] = set()
+    async with engine_at(url, folder, "a", limits=LIMITS, budget=budget, epoch=lease.epoch, known=known) as b:
+        known.update(b.stored("a"))
+        async with b.engine:
+            await b.engine.complete(stream(jobs(CALLS)))
+    lease.release()
+
+
+def test_no_number_of_kills_lets_a_run_spend_more_than_its_budget(
+    tmp_path: Path, vendor: Callable[..., Vendor]
+) -> None:
+    sim = vendor(accounts=PRICED, latency={"kind": "fixed", "value_s": 0.4})
+    processes = multiprocessing.get_context("forkserver")
+    processes.set_forkserver_preload(["tests.engine.test_budget_kills"])
+    draw = random.Random(7)
+    budget = 100_000_000
+    for kill in range(KILLS):
+        received = sim.meter()["received"]
+        process = processes.Process(target=spend, args=(sim.url, tmp_path, budget))
+        process.start()
+        while process.is_alive() and sim.meter()["received"] < received + 21:
+            time.sleep(0.02)
+        time.sleep(draw.uniform(0, 0.5))
+        process.kill()
+        process.join()
+        stood = before(tmp_path, kill + 2)
+        assert sim.meter()["nanousd"] <= stood.spent <= budget
+        assert stood.stranded <= (kill + 1) * 2 * LIMITS.concurrent * DEAREST
+    assert before(tmp_path, KILLS + 1).stranded > 0
+    enough = sim.meter()["nanousd"] + 300 * DEAREST // 4 + before(tmp_path, KILLS + 1).stranded
+    last = processes.Process(target=spend, args=(sim.url, tmp_path, enough))
+    last.start()
+    last.join(60)
+    assert last.exitcode == 0
+    assert sim.meter()["nanousd"] <= before(tmp_path, KILLS + 2).spent <= enough
+    store = Store(LocalFolder(tmp_path))
+    store.refresh("a")
+    assert len(store.keys("a")) == len(CALLS)
