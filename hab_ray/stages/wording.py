@@ -19,10 +19,14 @@ from hab_ray.rubric import Example
 
 
 class Template(Strict):
-    """The two halves of a request: what stays the same within a dimension, and what changes."""
+    """The two halves of a request: what stays the same within a dimension, and what changes.
+
+    `again` is added when an answer could not be used and the request is sent once more; None = nothing is added.
+    """
 
     system: str
     user: str
+    again: str | None = None
 
 
 class Prompts(Strict):
@@ -35,8 +39,8 @@ class Prompts(Strict):
 
     @property
     def sha256(self) -> str:
-        """The hash of all templates, for the record of a run."""
-        return sha256(self.model_dump_json().encode()).hexdigest()
+        """The hash of all templates, for the record of a run; what a file does not have does not count."""
+        return sha256(self.model_dump_json(exclude_none=True).encode()).hexdigest()
 
 
 def load_prompts(folder: Path | None = None) -> Prompts:
@@ -53,7 +57,7 @@ def load_prompts(folder: Path | None = None) -> Prompts:
             raise ValueError("it needs the keys version, generate, validate and judge")
         prompts = Prompts.model_validate({"validation": given.pop("validate"), **given})
         for template in (prompts.generate, prompts.validation, prompts.judge):
-            _compiled(template.system + template.user)
+            _compiled(template.system + template.user + (template.again or ""))
     except (ValueError, jinja2.TemplateSyntaxError) as error:
         raise ConfigError(f"{source}: not a prompts file: {error}; compare with the built-in one") from None
     return prompts
@@ -93,6 +97,13 @@ class Wording:
     def user(self, values: Mapping[str, Any]) -> str:
         """The changing half, filled."""
         return self._user.render(values)
+
+    def again(self, problem: str) -> str | None:
+        """What a repeated request says of the answer that could not be used; None where the prompts say nothing.
+
+        `problem` is a clause in our own words, without a full stop: it must not quote the answer.
+        """
+        return None if self.template.again is None else _compiled(self.template.again).render(problem=problem)
 
 
 @cache
