@@ -68,7 +68,8 @@ class StoreWriter:
     """Collects outcomes and writes them, one file a model and shelf at each `flush`."""
 
     def __init__(self, folder: Folder, epoch: int, writer: str) -> None:
-        self._folder, self._epoch, self._stem, self._count = folder, epoch, f"wal-{epoch:06d}-{writer}", 0
+        self.folder = folder
+        self._epoch, self._stem, self._count = epoch, f"wal-{epoch:06d}-{writer}", 0
         self._waiting: dict[tuple[Shelf, str], list[Outcome]] = defaultdict(list)
 
     @property
@@ -90,7 +91,7 @@ class StoreWriter:
         for (shelf, model), outcomes in taken.items():
             self._count += 1
             name = f"{_prefix(shelf, model)}/{self._stem}.{self._count:06d}.arrow"
-            self._folder.put_new(name, to_arrow(_table_of(shelf, outcomes, self._epoch)))
+            self.folder.put_new(name, to_arrow(_table_of(shelf, outcomes, self._epoch)))
 
     def flush(self) -> None:
         """Write all that waits."""
