@@ -134,7 +134,8 @@ class _Environment(ImmutableSandboxedEnvironment):
                 return obj.get(attribute)
             except KeyError:
                 pass
-        return self.undefined(f"there is no field `{attribute}` here")
+        empty = "; the value before the dot is empty" if obj is None else ""
+        return self.undefined(f"there is no field `{attribute}` here{empty}")
 
 
 def _printable(value: Any) -> Any:

@@ -72,9 +72,13 @@ class Template:
 
 @dataclass(frozen=True)
 class Prompts:
-    """The templates of the three stages that ask models to work for the benchmark."""
+    """The templates of the three stages that ask models to work for the benchmark.
+
+    `version` is the file's, `fence` that of the fences its texts are put in.
+    """
 
     version: int
+    fence: int
     sha256: str
     generate: Template
     validation: Template
@@ -82,11 +86,10 @@ class Prompts:
 
 
 class BadPrompts(ConfigError):
-    """A prompts file that cannot be used, with all that is wrong in it."""
+    """Prompts that cannot be used; its arguments are the problems."""
 
-    def __init__(self, problems: list[Problem]) -> None:
-        super().__init__("\n".join(map(str, problems)))
-        self.problems = problems
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.args))
 
 
 def load_prompts(folder: Path | None = None, version: int = PROMPTS_VERSION, fence: int = FENCE_VERSION) -> Prompts:
@@ -110,7 +113,7 @@ def prompt_problems(folder: Path | None = None) -> list[Problem]:
     try:
         _load(_source(folder, PROMPTS_VERSION), FENCE_VERSION)
     except BadPrompts as error:
-        return list(error.problems)
+        return list(error.args)
     return []
 
 
@@ -128,6 +131,7 @@ def _load(source: Traversable, fence: int) -> Prompts:
     file = _read(source)
     prompts = Prompts(
         version=file.version,
+        fence=fence,
         sha256=file.sha256,
         generate=_template(file.generate, "generate", source, fence),
         validation=_template(file.validation, "validate", source, fence),
@@ -135,7 +139,7 @@ def _load(source: Traversable, fence: int) -> Prompts:
     )
     problems = [p for t in (prompts.generate, prompts.validation, prompts.judge) for p in _problems(t)]
     if problems:
-        raise BadPrompts(problems)
+        raise BadPrompts(*problems)
     return prompts
 
 
@@ -147,7 +151,7 @@ def _read(source: Traversable) -> PromptsFile:
     except (BadYaml, OSError, UnicodeDecodeError, RecursionError) as error:
         causes = [("", " ".join(str(error).split()))]
     remedy = "compare with the built-in prompts.yaml"
-    raise BadPrompts([Problem(str(source), at, f"not a prompts file: {cause}", remedy) for at, cause in causes])
+    raise BadPrompts(*(Problem(str(source), at, f"not a prompts file: {cause}", remedy) for at, cause in causes))
 
 
 def _template(texts: TemplateTexts, stage: str, source: Traversable, fence: int) -> Template:
@@ -186,7 +190,7 @@ class Wording:
             return safe_template(text, names, self.template.fence).render(values)
         except BadTemplate as error:
             where, remedy = f"{self.template.stage}.{half}", "change the template; the built-in one shows what works"
-            raise BadPrompts([Problem(self.template.file, where, str(error), remedy)]) from None
+            raise BadPrompts(Problem(self.template.file, where, str(error), remedy)) from None
 
 
 def _problems(template: Template) -> Iterator[Problem]:
@@ -202,7 +206,7 @@ def _problems(template: Template) -> Iterator[Problem]:
             for sample in samples():
                 filled(sample)
         except BadPrompts as error:
-            yield from error.problems
+            yield from error.args
 
 
 def compact_schema(properties: Mapping[str, Any]) -> str:

@@ -31,6 +31,7 @@ def test_a_folders_own_prompts_go_before_and_have_another_hash(tmp_path: Path, p
         ("", ""),
         ("[]", ""),
         ("version: [", ""),
+        ("version: " + "[" * 100_000, ""),
         ("version: 1", "validate"),
         ("version: 1\nvalidate: {system: a, usr: b}", "validate.usr"),
         ("version: 3", "version"),
