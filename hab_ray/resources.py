@@ -12,6 +12,8 @@ import yaml
 
 from hab_ray.errors import ConfigError
 
+DEEPEST_YAML = 50
+
 
 class BadYaml(ValueError):
     """A text is not YAML; the message says where and why."""
@@ -34,9 +36,10 @@ def read_yaml(text: str) -> Any:
     """What a YAML text holds.
 
     Raises:
-        BadYaml: it is none, or a key stands twice in one mapping.
+        BadYaml: it is none, or a key stands twice in one mapping, or it is nested so deeply that libyaml would crash.
     """
     try:
+        _refuse_deep(text)
         return yaml.load(text, _UniqueKeyLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
@@ -44,6 +47,14 @@ def read_yaml(text: str) -> Any:
         raise BadYaml(f"{where}{error.problem}") from None
     except yaml.YAMLError as error:
         raise BadYaml(" ".join(str(error).split())) from None
+
+
+def _refuse_deep(text: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, yaml.CSafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST_YAML:
+            raise BadYaml(f"lists and mappings stand within each other more than {DEEPEST_YAML} deep")
 
 
 def bundled(name: str) -> Traversable:

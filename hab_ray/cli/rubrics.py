@@ -9,19 +9,16 @@ from rich.console import Console
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.local import LocalError, default_cache, pull, sha256_of
 from hab_ray.rubric import check, load_rubrics
-from hab_ray.stages.wording import load_prompts
+from hab_ray.stages.wording import prompt_problems
 
 
 def check_rubrics(folder: Path | None, console: Console) -> Exit:
-    """Print every problem of a folder's rubrics, or what is in it."""
-    problems = check(folder)
+    """Print every problem of a folder's rubrics and prompts, or what is in it."""
+    problems = check(folder) + prompt_problems(folder)
     for problem in problems:
-        console.print(
-            f"{problem.file}: {problem.field}: {problem.cause}; {problem.remedy}", soft_wrap=True, markup=False
-        )
+        console.print(str(problem), soft_wrap=True, markup=False, highlight=False)
     if problems:
         return Exit.CONFIGURATION
-    load_prompts(folder)
     for rubric in load_rubrics(folder).values():
         console.print(
             f"{rubric.id}: {len(rubric.generation.seeds)} seeds, {len(rubric.validation.criteria)} criteria, "

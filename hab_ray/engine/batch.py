@@ -31,10 +31,12 @@ from hab_ray.engine.placing import Placer
 from hab_ray.engine.queues import Queues
 from hab_ray.engine.wallet import Wallet
 from hab_ray.errors import CallError, ModelError, ProviderError, RateLimited, TransientError
+from hab_ray.fences import FenceCodes
 from hab_ray.prices import Mode, rate
 from hab_ray.providers.base import Provider
 from hab_ray.providers.batching import BatchApi, BatchStatus, ResultsGone
 from hab_ray.storage.keyindex import KeyIndex, KeySet
+from hab_ray.storage.secret import fence_secret
 from hab_ray.storage.store import Store, StoreWriter
 
 CHUNK = 256
@@ -61,6 +63,7 @@ class BatchEngine:
         self._provider, self._api, self._models = provider, api, models
         self._ledger, self._store, self._habits, self._world = ledger, store, habits, world
         self._prices = {name: rate(entry, Mode.BATCH) for name, entry in models.items()}
+        self._codes = FenceCodes(fence_secret(store.folder))
         self._wallet = Wallet(world.money)
         self._placer = Placer(api, ledger, habits, world.watch, self._tally.notes.append, self._wallet.commit)
         self._harvester = Harvester(provider, api, writer, world.watch.today)
@@ -106,7 +109,7 @@ class BatchEngine:
             ConfigError: the key belongs to another organisation than the open batches.
             OSError: the store cannot be written.
         """
-        packer = RowPacker(self._provider, self._api, self._models[model], self._prices[model])
+        packer = RowPacker(self._provider, self._api, self._models[model], self._prices[model], self._codes)
         with self._breaking():
             async with self._packing:
                 await self._pack_all(model, lambda: [packer.row(job) for job in islice(jobs, CHUNK)])

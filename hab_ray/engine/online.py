@@ -38,7 +38,9 @@ from hab_ray.errors import (
     TransientError,
     Unreachable,
 )
+from hab_ray.fences import FenceCodes
 from hab_ray.providers.base import Provider
+from hab_ray.storage.secret import fence_secret
 from hab_ray.storage.store import StoreWriter
 
 ATTEMPTS = 6
@@ -86,7 +88,8 @@ class OnlineEngine:
         self.tally = Tally()
         self._today = world.today
         self._gate, self._wallet = Gate(world.permits, world.clock), Wallet(world.money)
-        self._sender = Sender(provider, models, self._gate, self._wallet, world.guard, self.tally, world.clock)
+        codes = FenceCodes(fence_secret(writer.folder))
+        self._sender = Sender(provider, models, self._gate, self._wallet, world.guard, self.tally, world.clock, codes)
         self._filing = Filing(writer, known, self.tally)
         self._queues: dict[str, asyncio.Queue[Call]] = {}
         self._runners: list[asyncio.Task[None]] = []

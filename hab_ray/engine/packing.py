@@ -10,6 +10,7 @@ from hab_ray.catalog import ModelEntry
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.ledger import Lines
 from hab_ray.engine.sending import BYTES_A_TOKEN, TOKENS_AROUND
+from hab_ray.fences import FenceCodes
 from hab_ray.prices import Price, input_bytes
 from hab_ray.providers.base import Provider, Wire
 
@@ -97,13 +98,16 @@ class Pack:
 class RowPacker:
     """Writes the jobs of one model as lines."""
 
-    def __init__(self, provider: Provider, writer: LineWriter, entry: ModelEntry, price: Price) -> None:
+    def __init__(
+        self, provider: Provider, writer: LineWriter, entry: ModelEntry, price: Price, codes: FenceCodes
+    ) -> None:
         self._provider, self._writer, self._entry, self._price = provider, writer, entry, price
+        self._codes = codes
 
     def wire(self, call: Call) -> Wire:
         """The request of a call, as it would be sent online."""
         if isinstance(call, ChatCall):
-            return self._provider.chat(call, self._entry)
+            return self._provider.chat(self._codes.filled(call), self._entry)
         return self._provider.embed([call], self._entry)
 
     def row(self, job: Job) -> PackedRow:

@@ -12,6 +12,7 @@ from hab_ray.engine.gate import Gate
 from hab_ray.engine.jobs import OpenKind, Tally
 from hab_ray.engine.wallet import Wallet
 from hab_ray.errors import CallError, FailureKind, RateLimited, Unreachable
+from hab_ray.fences import FenceCodes
 from hab_ray.prices import Mode, Price, input_bytes, rate
 from hab_ray.providers.base import Exchange, Provider, Wire
 
@@ -54,16 +55,18 @@ class Sender:
         guard: Callable[[], None],
         tally: Tally,
         clock: Callable[[], float],
+        codes: FenceCodes,
     ) -> None:
         self._provider, self._models, self._tally, self._clock = provider, models, tally, clock
-        self._gate, self._wallet, self._guard = gate, wallet, guard
+        self._gate, self._wallet, self._guard, self._codes = gate, wallet, guard, codes
         self._rates: dict[str, Price] = {name: rate(entry, Mode.ONLINE) for name, entry in models.items()}
 
     def unit(self, model: str, calls: Sequence[Call]) -> Unit:
         """The request for these calls of a model."""
         entry, first = self._models[model], calls[0]
         if isinstance(first, ChatCall):
-            wire, output = self._provider.chat(first, entry), entry.output_limit(first.params.max_tokens)
+            filled = self._codes.filled(first)
+            wire, output = self._provider.chat(filled, entry), entry.output_limit(first.params.max_tokens)
         else:
             wire, output = self._provider.embed([c for c in calls if isinstance(c, EmbedCall)], entry), 0
         said = sum(map(input_bytes, calls))

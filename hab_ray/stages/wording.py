@@ -3,39 +3,50 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
 from hashlib import sha256
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-import jinja2
+from pydantic import Field, ValidationError
 
 from hab_ray.catalog import Strict
 from hab_ray.errors import ConfigError
-from hab_ray.resources import bundled, read_yaml
-from hab_ray.rubric import Example
+from hab_ray.fences import FENCE_VERSION, FENCES
+from hab_ray.resources import BadYaml, bundled, read_yaml
+from hab_ray.rubric import Problem
+from hab_ray.stages.samples import Sample, samples
+from hab_ray.stages.sandbox import FUNCTIONS, BadTemplate, safe_template
+
+PROMPTS_VERSION = 2
+PROMPTS_FILE = "prompts.yaml"
+
+_SYSTEM_NAMES = frozenset({"rubric", *FUNCTIONS})
+_USER_NAMES: Mapping[str, frozenset[str]] = {
+    "generate": frozenset({"rubric", "seeds", "theme", "count", *FUNCTIONS}),
+    "validate": frozenset({"rubric", "prompt", "context", *FUNCTIONS}),
+    "judge": frozenset({"rubric", "prompt", "context", "response", *FUNCTIONS}),
+}
+_AGAIN_NAMES = frozenset({"problem"})
 
 
-class Template(Strict):
-    """The two halves of a request: what stays the same within a dimension, and what changes.
-
-    `again` is added when an answer could not be used and the request is sent once more; None = nothing is added.
-    """
+class TemplateTexts(Strict):
+    """The templates of one kind of request, as in the file."""
 
     system: str
     user: str
     again: str | None = None
 
 
-class Prompts(Strict):
-    """The templates of the three stages that ask models to work for the benchmark."""
+class PromptsFile(Strict):
+    """A prompts.yaml."""
 
-    version: int
-    generate: Template
-    validation: Template
-    judge: Template
+    version: int = Field(ge=1, le=PROMPTS_VERSION)
+    generate: TemplateTexts
+    validation: TemplateTexts = Field(alias="validate")
+    judge: TemplateTexts
 
     @property
     def sha256(self) -> str:
@@ -43,74 +54,159 @@ class Prompts(Strict):
         return sha256(self.model_dump_json(exclude_none=True).encode()).hexdigest()
 
 
-def load_prompts(folder: Path | None = None) -> Prompts:
-    """The folder's prompts.yaml where it has one, else the built-in.
+@dataclass(frozen=True)
+class Template:
+    """The two halves of a request: what stays the same within a dimension, and what changes.
+
+    `again` is added when an answer could not be used and the request is sent once more; None = nothing is added.
+    `stage` is the key in the file, `file` where it is, `fence` the version of its fences.
+    """
+
+    system: str
+    user: str
+    again: str | None
+    stage: str
+    file: str
+    fence: int
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """The templates of the three stages that ask models to work for the benchmark.
+
+    `version` is the file's, `fence` that of the fences its texts are put in.
+    """
+
+    version: int
+    fence: int
+    sha256: str
+    generate: Template
+    validation: Template
+    judge: Template
+
+
+class BadPrompts(ConfigError):
+    """Prompts that cannot be used; its arguments are the problems."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.args))
+
+
+def load_prompts(folder: Path | None = None, version: int = PROMPTS_VERSION, fence: int = FENCE_VERSION) -> Prompts:
+    """The folder's prompts.yaml where it has one, else the built-in of this version, with fences of this version.
+
+    A run that has started asks for the versions it started with, so that its calls keep their keys.
 
     Raises:
-        ConfigError: it is not of the expected shape.
+        ConfigError: there is no such version; or, one a line, every problem of the file.
     """
-    own = folder / "prompts.yaml" if folder else None
-    source = own if own and own.is_file() else bundled("rubrics").joinpath("prompts.yaml")
+    if version not in range(1, PROMPTS_VERSION + 1) or fence not in FENCES:
+        raise ConfigError(
+            f"prompts version {version} with fence version {fence} is not known: this version of hab-ray has prompts "
+            f"1 to {PROMPTS_VERSION} and fences 1 to {FENCE_VERSION}; use the one that started the run"
+        )
+    return _load(_source(folder, version), fence)
+
+
+def prompt_problems(folder: Path | None = None) -> list[Problem]:
+    """Everything wrong in the prompts that a sweep with this folder would use."""
     try:
-        given = read_yaml(source.read_text(encoding="utf-8"))
-        if not isinstance(given, dict) or "validate" not in given:
-            raise ValueError("it needs the keys version, generate, validate and judge")
-        prompts = Prompts.model_validate({"validation": given.pop("validate"), **given})
-        for template in (prompts.generate, prompts.validation, prompts.judge):
-            _compiled(template.system + template.user + (template.again or ""))
-    except (ValueError, jinja2.TemplateSyntaxError) as error:
-        raise ConfigError(f"{source}: not a prompts file: {error}; compare with the built-in one") from None
+        _load(_source(folder, PROMPTS_VERSION), FENCE_VERSION)
+    except BadPrompts as error:
+        return list(error.args)
+    return []
+
+
+def _source(folder: Path | None, version: int) -> Traversable:
+    own = folder / PROMPTS_FILE if folder else None
+    if own and own.is_file():
+        return own
+    rubrics = bundled("rubrics")
+    if version == PROMPTS_VERSION:
+        return rubrics.joinpath(PROMPTS_FILE)
+    return rubrics.joinpath("versions", f"prompts-{version}.yaml")
+
+
+def _load(source: Traversable, fence: int) -> Prompts:
+    file = _read(source)
+    prompts = Prompts(
+        version=file.version,
+        fence=fence,
+        sha256=file.sha256,
+        generate=_template(file.generate, "generate", source, fence),
+        validation=_template(file.validation, "validate", source, fence),
+        judge=_template(file.judge, "judge", source, fence),
+    )
+    problems = [p for t in (prompts.generate, prompts.validation, prompts.judge) for p in _problems(t)]
+    if problems:
+        raise BadPrompts(*problems)
     return prompts
 
 
-def fence(name: str, text: str) -> str:
-    """Put text between two marks with a code that the text does not contain, so that it cannot end the fence."""
-    code = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
-    while code in text:
-        code = sha256(code.encode()).hexdigest()[:10]
-    return f"<<<{name} {code}>>>\n{text}\n<<<END {name} {code}>>>"
+def _read(source: Traversable) -> PromptsFile:
+    try:
+        return PromptsFile.model_validate(read_yaml(source.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        causes = [(".".join(map(str, detail["loc"])), detail["msg"]) for detail in error.errors(include_url=False)]
+    except (BadYaml, OSError, UnicodeDecodeError, RecursionError) as error:
+        causes = [("", " ".join(str(error).split()))]
+    remedy = "compare with the built-in prompts.yaml"
+    raise BadPrompts(*(Problem(str(source), at, f"not a prompts file: {cause}", remedy) for at, cause in causes))
 
 
-def verdict_json(example: Example) -> str:
-    """A graded example as the JSON a judge should write."""
-    return json.dumps({"assessment": example.assessment, "issues": list(example.issues)}, ensure_ascii=False)
+def _template(texts: TemplateTexts, stage: str, source: Traversable, fence: int) -> Template:
+    return Template(texts.system, texts.user, texts.again, stage, str(source), fence)
 
 
 @dataclass(frozen=True)
 class Wording:
-    """A template ready to be filled."""
+    """A template ready to be filled.
+
+    Raises:
+        ConfigError: the template fails with the values it gets; the message names file and field.
+    """
 
     template: Template
 
-    @cached_property
-    def _system(self) -> jinja2.Template:
-        return _compiled(self.template.system)
-
-    @cached_property
-    def _user(self) -> jinja2.Template:
-        return _compiled(self.template.user)
-
     def system(self, values: Mapping[str, Any]) -> str:
         """The fixed half, filled."""
-        return self._system.render(values)
+        return self._filled("system", self.template.system, _SYSTEM_NAMES, values)
 
     def user(self, values: Mapping[str, Any]) -> str:
         """The changing half, filled."""
-        return self._user.render(values)
+        return self._filled("user", self.template.user, _USER_NAMES[self.template.stage], values)
 
     def again(self, problem: str) -> str | None:
         """What a repeated request says of the answer that could not be used; None where the prompts say nothing.
 
         `problem` is a clause in our own words, without a full stop: it must not quote the answer.
         """
-        return None if self.template.again is None else _compiled(self.template.again).render(problem=problem)
+        if self.template.again is None:
+            return None
+        return self._filled("again", self.template.again, _AGAIN_NAMES, {"problem": problem})
+
+    def _filled(self, half: str, text: str, names: frozenset[str], values: Mapping[str, Any]) -> str:
+        try:
+            return safe_template(text, names, self.template.fence).render(values)
+        except BadTemplate as error:
+            where, remedy = f"{self.template.stage}.{half}", "change the template; the built-in one shows what works"
+            raise BadPrompts(Problem(self.template.file, where, str(error), remedy)) from None
 
 
-@cache
-def _compiled(text: str) -> jinja2.Template:
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, autoescape=False)
-    environment.globals.update(fence=fence, verdict_json=verdict_json)
-    return environment.from_string(text)
+def _problems(template: Template) -> Iterator[Problem]:
+    """What fails when a template is filled with samples, the first of each half."""
+    wording = Wording(template)
+    halves: list[Callable[[Sample], str | None]] = [
+        lambda sample: wording.system({"rubric": sample.rubric}),
+        lambda sample: wording.user(sample.values(template.stage)),
+        lambda sample: wording.again(sample.problem),
+    ]
+    for filled in halves:
+        try:
+            for sample in samples():
+                filled(sample)
+        except BadPrompts as error:
+            yield from error.args
 
 
 def compact_schema(properties: Mapping[str, Any]) -> str:

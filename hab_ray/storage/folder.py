@@ -39,6 +39,9 @@ class Folder(Protocol):
             FileExistsError: it does.
         """
 
+    def put_new_private(self, name: str, data: bytes) -> None:
+        """As `put_new`, readable by this user alone (mode 0600 on disk)."""
+
     def delete(self, name: str) -> None:
         """Remove; a name that is not there is fine."""
 
@@ -73,17 +76,22 @@ class LocalFolder:
         with self._written_aside(name, data) as aside:
             os.link(aside, self.root / name)
 
+    def put_new_private(self, name: str, data: bytes) -> None:
+        """See Folder."""
+        with self._written_aside(name, data, mode=0o600) as aside:
+            os.link(aside, self.root / name)
+
     def delete(self, name: str) -> None:
         """See Folder."""
         (self.root / name).unlink(missing_ok=True)
 
     @contextmanager
-    def _written_aside(self, name: str, data: bytes) -> Iterator[Path]:
+    def _written_aside(self, name: str, data: bytes, mode: int = 0o666) -> Iterator[Path]:
         parent = (self.root / name).parent
         parent.mkdir(parents=True, exist_ok=True)
         aside = parent / f"{_ASIDE}{secrets.token_hex(8)}"
         try:
-            with aside.open("wb") as file:
+            with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

@@ -70,7 +70,8 @@ class StoreWriter:
     """Collects outcomes and writes them, one file a model and shelf at each `flush`. `mode` is how they were asked."""
 
     def __init__(self, folder: Folder, epoch: int, writer: str, mode: Mode) -> None:
-        self._folder, self._epoch, self._mode = folder, epoch, mode
+        self.folder = folder
+        self._epoch, self._mode = epoch, mode
         self._stem, self._count = f"wal-{epoch:06d}-{writer}", 0
         self._waiting: dict[tuple[Shelf, str], list[Outcome]] = defaultdict(list)
 
@@ -93,7 +94,7 @@ class StoreWriter:
         for (shelf, model), outcomes in taken.items():
             self._count += 1
             name = f"{_prefix(shelf, model)}/{self._stem}.{self._count:06d}.arrow"
-            self._folder.put_new(name, to_arrow(_table_of(shelf, outcomes, self._epoch, self._mode)))
+            self.folder.put_new(name, to_arrow(_table_of(shelf, outcomes, self._epoch, self._mode)))
 
     def flush(self) -> None:
         """Write all that waits."""

@@ -9,7 +9,7 @@ import yaml
 
 from hab_ray.errors import ConfigError
 from hab_ray.resources import bundled
-from hab_ray.stages.wording import Prompts, Wording, fence, load_prompts
+from hab_ray.stages.wording import Prompts, Wording, load_prompts
 
 
 def test_a_folder_without_prompts_has_the_built_in_ones(tmp_path: Path, prompts: Prompts) -> None:
@@ -25,20 +25,23 @@ def test_a_folders_own_prompts_go_before_and_have_another_hash(tmp_path: Path, p
     assert found.sha256 != prompts.sha256
 
 
-BAD = ["", "[]", "version: 1", "version: [", "version: 1\nvalidate: {system: a, usr: b}"]
-HALVES = "{system: a, user: '{{ fence(x'}"
-
-
-@pytest.mark.parametrize("text", [*BAD, f"version: 1\ngenerate: {HALVES}\nvalidate: {HALVES}\njudge: {HALVES}"])
-def test_what_is_no_prompts_file_is_named(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("", ""),
+        ("[]", ""),
+        ("version: [", ""),
+        ("version: " + "[" * 100_000, ""),
+        ("version: 1", "validate"),
+        ("version: 1\nvalidate: {system: a, usr: b}", "validate.usr"),
+        ("version: 3", "version"),
+        ("version: 1\nvalidate: !!python/object/apply:os.getcwd []", ""),
+    ],
+)
+def test_what_is_no_prompts_file_is_named(text: str, at: str, tmp_path: Path) -> None:
     (tmp_path / "prompts.yaml").write_text(text)
-    with pytest.raises(ConfigError, match=r"prompts\.yaml: not a prompts file"):
+    with pytest.raises(ConfigError, match=rf"prompts\.yaml: {at}.*not a prompts file: .*built-in prompts.yaml"):
         load_prompts(tmp_path)
-
-
-def test_a_fence_depends_on_its_text_alone() -> None:
-    assert fence("A", "text") == fence("A", "text")
-    assert fence("A", "text").splitlines()[0] != fence("A", "other").splitlines()[0]
 
 
 def test_a_repeated_request_says_what_was_wrong_where_the_prompts_have_words_for_it(prompts: Prompts) -> None:

@@ -1,0 +1,101 @@
+"""Fences: marks around foreign text in a request, under a code that nobody outside the store can compute.
+
+A stage writes `PLACEHOLDER` where the code goes, so that a call's key depends on neither store nor secret and its
+reply is reused by every run. Just before the request's body is built, `FenceCodes` replaces the placeholder by a
+code of that one request: all its marks carry the same, and no text inside can, because the code depends on the
+text through the key and on the store's secret.
+
+Version 1 (runs started before there was a version) marks each text with a code made of its own hash.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from types import MappingProxyType
+
+from hab_ray.calls import ChatCall
+
+FENCE_VERSION = 2
+PLACEHOLDER = "[hab-fence-code]"
+CODE_DIGITS = 16
+
+_BARRED_PLACEHOLDER = PLACEHOLDER.replace("-", "¦")
+_CHAT_MARK = re.compile(
+    r"<[|\uff5c][^<>\n]{0,128}[|\uff5c]>|<[|\uff5c]/?\w{1,64}>|</?\w{1,64}[|\uff5c]>"
+    r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]"
+    r"|<<(?=/?SYS>>)|<(?=/?(?:s|bos|eos|pad|unk|mask|start_of_turn|end_of_turn|end_of_utterance)>)",
+    re.IGNORECASE,
+)
+_BARS = str.maketrans("|\uff5c", "¦¦")
+_CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"} | {0x7F: 0x2421}
+
+
+def without_placeholder(text: str) -> str:
+    """The text, unable to become a code: a placeholder in it is broken visibly."""
+    return text.replace(PLACEHOLDER, _BARRED_PLACEHOLDER)
+
+
+def neutral(text: str) -> str:
+    """The text without what a model's server could take for its own: marks of chat templates, control characters.
+
+    Nothing is removed: `<|im_start|>` becomes `<¦im_start¦>`, `[INST]` becomes `[¦INST]`, NUL becomes U+2400.
+    """
+    return _CHAT_MARK.sub(_broken_mark, without_placeholder(text)).translate(_CONTROLS)
+
+
+def _broken_mark(found: re.Match[str]) -> str:
+    barred = found[0].translate(_BARS)
+    return barred if barred != found[0] else f"{barred[0]}¦{barred[1:]}"
+
+
+def _fence_with_placeholder(name: str, text: str) -> str:
+    return f"<<<{name} {PLACEHOLDER}>>>\n{neutral(text)}\n<<<END {name} {PLACEHOLDER}>>>"
+
+
+def _fence_with_hash(name: str, text: str) -> str:
+    code = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+    while code in text:
+        code = sha256(code.encode()).hexdigest()[:10]
+    return f"<<<{name} {code}>>>\n{text}\n<<<END {name} {code}>>>"
+
+
+@dataclass(frozen=True)
+class FenceStyle:
+    """One version of the fence: `put(name, text)` marks a text, `plain(text)` is for text outside of fences."""
+
+    put: Callable[[str, str], str]
+    plain: Callable[[str], str]
+
+
+FENCES: Mapping[int, FenceStyle] = MappingProxyType(
+    {
+        1: FenceStyle(_fence_with_hash, lambda text: text),
+        FENCE_VERSION: FenceStyle(_fence_with_placeholder, without_placeholder),
+    }
+)
+
+
+class FenceCodes:
+    """Puts the codes into calls. The secret is shown by no repr, and no code can be traced back to it."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def filled(self, call: ChatCall) -> ChatCall:
+        """The call as it is sent: its own code in place of each placeholder. File its reply under the given call."""
+        texts = (call.system, *(message.text for message in call.messages))
+        if not any(PLACEHOLDER in text for text in texts):
+            return call
+        code = hmac.new(self._secret, call.key.encode("ascii"), sha256).hexdigest()[:CODE_DIGITS]
+        messages = tuple(replace(message, text=_with_code(message.text, code)) for message in call.messages)
+        return replace(call, system=_with_code(call.system, code), messages=messages)
+
+
+def _with_code(text: str, code: str) -> str:
+    """The text with the code in it at the placeholders and nowhere else."""
+    half = CODE_DIGITS // 2
+    return text.replace(code, f"{code[:half]}¦{code[half:]}").replace(PLACEHOLDER, code)
