@@ -22,7 +22,8 @@ from hab_ray.errors import ConfigError
 from hab_ray.local import LocalError, default_cache, embedding_weights, pull, sha256_of
 from hab_ray.prices import priced
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
-from hab_ray.stages.wording import load_prompts
+from hab_ray.stages.reading import READER_VERSION
+from hab_ray.stages.wording import Prompts, load_prompts
 from hab_ray.storage.registry import new_run_id
 from hab_ray.storage.run import SWEEP, RunFolder
 from hab_ray.work import Work
@@ -35,7 +36,8 @@ _OF_THE_TESTS = ("seed", "generate", "validation", "select", "tests", "deduplica
 class Record(Strict):
     """A run's sweep.yaml: the sweep as resolved and all that its results depend on.
 
-    `id` is the run's for ever; None in records of format 0. `started` is the first start, `priced_on` the day whose
+    `id` is the run's for ever; None in records of format 0. A started run keeps its prompts and fences, so that its
+    calls keep their keys; `reader_version` says by which rules its verdicts were read. `started` is the first start, `priced_on` the day whose
     prices the latest one plans, reserves and pays by: a vendor charges what it charges when a call is made, and what
     was paid before stands in the replies.
     """
@@ -47,6 +49,9 @@ class Record(Strict):
     versions: Mapping[str, str]
     started: datetime
     priced_on: date | None = None
+    prompts_version: int = 1
+    fence_version: int = 1
+    reader_version: int = 1
 
 
 def resolve(sweep: Sweep, now: datetime) -> Work:
@@ -80,10 +85,16 @@ def _pinned(sweep: Sweep, earlier: Record | None, now: datetime) -> Work:
         models=models,
         rubrics=rubrics,
         themes=load_themes(sweep.rubrics),
-        prompts=load_prompts(sweep.rubrics),
+        prompts=_prompts(sweep, earlier),
         run_path=sweep.run_folder.absolute(),
         run_id=(earlier and earlier.id) or new_run_id(),
     )
+
+
+def _prompts(sweep: Sweep, earlier: Record | None) -> Prompts:
+    if earlier is None:
+        return load_prompts(sweep.rubrics)
+    return load_prompts(sweep.rubrics, earlier.prompts_version, earlier.fence_version)
 
 
 def _rubrics(sweep: Sweep) -> dict[str, Rubric]:
@@ -175,6 +186,9 @@ def write_record(work: Work, now: datetime) -> None:
         versions=_versions(),
         started=earlier.started if earlier else now,
         priced_on=now.date(),
+        prompts_version=work.prompts.version,
+        fence_version=work.prompts.fence,
+        reader_version=READER_VERSION,
     )
     text = yaml.safe_dump(record.model_dump(mode="json", by_alias=True), sort_keys=False, allow_unicode=True)
     RunFolder(work.run_path).folder.put(SWEEP, text.encode())

@@ -211,11 +211,9 @@ def status_command(run: RunFolderArgument) -> Exit:
 @ends_with_status
 def report_command(run: RunFolderArgument) -> Exit:
     """Write a run's scores and report again from its files, and show the leaderboard."""
-    from hab_ray.cli.run import show_results
-    from hab_ray.cli.status import open_run
+    from hab_ray.cli.run import report_run
 
-    show_results(open_run(run), console)
-    return Exit.COMPLETE
+    return report_run(run, console)
 
 
 @batches_app.command("list")

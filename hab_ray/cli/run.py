@@ -14,6 +14,8 @@ from hab_ray.cli.agree import ask_to_spend
 from hab_ray.cli.identity import entered, identified, separated
 from hab_ray.cli.plan_view import PlanOptions, print_plan
 from hab_ray.cli.prepare import Choices, prepare
+from hab_ray.cli.status import open_run
+from hab_ray.cli.upgrade import needs_rereading, reread_verdicts
 from hab_ray.cli.view import View
 from hab_ray.errors import Exit
 from hab_ray.plan import make_plan
@@ -58,6 +60,8 @@ def run_sweep(path: Path, choices: Choices, options: RunOptions, console: Consol
     lease = LocalLease.acquire(work.sweep.store, work.run_path, now)
     try:
         work = separated(work) if options.new_id else identified(work)
+        if needs_rereading(work):
+            reread_verdicts(work, console)
         write_record(work, now)
         entered(work, now)
         _announce(work, console)
@@ -139,6 +143,21 @@ def _tell_unanswered(work: Work, end: RunEnd, console: Console) -> None:
     for row in itertools.islice(end.unanswered, SHOWN_UNANSWERED):
         console.print(f"  {row.row_id}: {row.reason}", soft_wrap=True)
     console.print(f"all of them: {work.run_path / UNANSWERED}; the same command asks again", soft_wrap=True)
+
+
+def report_run(run: Path, console: Console) -> Exit:
+    """Write a run's scores and report again; one of an older version has its verdicts read again first."""
+    work = open_run(run)
+    if needs_rereading(work):
+        now = datetime.now(UTC)
+        lease = LocalLease.acquire(work.sweep.store, work.run_path, now)
+        try:
+            reread_verdicts(work, console)
+            write_record(work, now)
+        finally:
+            lease.release()
+    show_results(work, console)
+    return Exit.COMPLETE
 
 
 def show_results(work: Work, console: Console) -> None:

@@ -81,12 +81,12 @@ def test_a_letter_costs_once_however_often_it_is_named(rubrics: dict[str, Rubric
 
 def silent(prompts: Prompts) -> Prompts:
     """Prompts from before a re-ask said anything."""
-    return prompts.model_copy(update={"judge": prompts.judge.model_copy(update={"again": None})})
+    return replace(prompts, judge=replace(prompts.judge, again=None))
 
 
 def speaking(prompts: Prompts) -> Prompts:
     """Prompts with words for a re-ask."""
-    return prompts.model_copy(update={"judge": prompts.judge.model_copy(update={"again": "Unusable: {{ problem }}."})})
+    return replace(prompts, judge=replace(prompts.judge, again="Unusable: {{ problem }}."))
 
 
 PROBLEMS = {
