@@ -38,6 +38,7 @@ ASSESSMENTS = (
     "```json",
 )
 NUMBERS = ("0", "-1", "1.5", "1e999", "-0.0", "12345678901234567890123", "1E-400")
+EXTRAS: tuple[Any, ...] = (1, 0.5, True, None, {"a": [1, {"b": 2}]})
 JUNK = ("null", "true", '"A"', '"A, B"', "{}", '{"A": true}', "[[]]", '[["A"]]', "[null]", "[1]", '["A", 1]', "1.0")
 
 
@@ -176,7 +177,7 @@ class Grammar:
             chosen = [{"prompt": f"What about {letter}{self.random.choice(ASSESSMENTS)}?"} for letter in chosen]
         pairs = [(self.key, chosen), ("assessment", self.random.choice(ASSESSMENTS))]
         if self.random.random() < 0.15:
-            pairs.append(("confidence", self.random.choice((1, 0.5, True, None, {"a": [1, {"b": 2}]}))))
+            pairs.append(("confidence", self.random.choice(EXTRAS)))
         if self.random.random() < 0.1:
             pairs.pop(1)
         self.random.shuffle(pairs)
