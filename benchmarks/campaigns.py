@@ -61,12 +61,26 @@ class Modes:
     judge: str
 
 
+@dataclass(frozen=True)
+class Shape:
+    """A sweep: so many tests a dimension, so many rows a batch; `enqueued_tokens` lets few batches be open at once."""
+
+    modes: Modes
+    tests: int
+    rows: int
+    enqueued_tokens: int | None = None
+
+
 @dataclass
 class Session:
-    """A folder in which `hab` is run against one simulator. What it starts carries a mark in its environment."""
+    """A folder in which `hab` is run against one simulator, with Rays of its own or the one at `ray_address`.
+
+    What it starts carries a mark in its environment.
+    """
 
     folder: Path
     url: str
+    ray_address: str | None = None
     mark: str = field(default_factory=lambda: secrets.token_hex(8))
 
     @property
@@ -77,15 +91,24 @@ class Session:
     def sweep(self) -> Path:
         return self.folder / "sweep.yaml"
 
-    def write(self, modes: Modes, tests: int, budget_usd: float | None, rows: int) -> None:
-        """Write the sweep: so many tests a dimension, so many rows a batch."""
+    def write(self, shape: Shape, budget_usd: float | None) -> None:
+        """Write the sweep file and its tests."""
+        modes, limits = shape.modes, {"concurrent": 4, "patience_s": 20, "timeout_s": 60}
+        if shape.enqueued_tokens is not None:
+            limits["enqueued_tokens"] = shape.enqueued_tokens
         account = {
-            "limits": {"concurrent": 4, "patience_s": 20, "timeout_s": 60},
+            "limits": limits,
             "price": PRICE,
             "batch": {"discount": 0, "price": PRICE},
-            "batches": {"rows": rows, "poll_s": 0.2, "longest_poll_s": 0.2, "in_doubt_s": 1.0, "longest_s": 600.0},
+            "batches": {
+                "rows": shape.rows,
+                "poll_s": 0.2,
+                "longest_poll_s": 0.2,
+                "in_doubt_s": 1.0,
+                "longest_s": 600.0,
+            },
         }
-        models = {name: {"sampling": "fixed"} for name in ("beta", "judge")}
+        models = {"beta": {"sampling": "fixed"}}
         providers = {
             "sim": {"kind": "openai", "url": f"{self.url}/x/sim/v1", **account},
             "other": {"kind": "anthropic", "url": f"{self.url}/anthropic", "models": models, **account},
@@ -101,17 +124,19 @@ class Session:
                 {"model": "sim/alpha", "name": "alpha", "mode": modes.alpha, "params": {"max_tokens": 300}},
                 {"model": "other/beta", "name": "beta", "mode": modes.beta, "params": {"max_tokens": 300}},
             ],
-            "judges": [{"model": "other/judge", "name": "judge", "mode": modes.judge, "params": {"max_tokens": 400}}],
+            "judges": [{"model": "sim/judge", "name": "judge", "mode": modes.judge, "params": {"max_tokens": 400}}],
         }
         if budget_usd is not None:
             settings["budget_usd"] = budget_usd
-        (self.folder / "tests.jsonl").write_text("".join(_tests(tests)))
+        (self.folder / "tests.jsonl").write_text("".join(_tests(shape.tests)))
         self.sweep.write_text(yaml.safe_dump(settings))
 
     def start(self) -> subprocess.Popen[str]:
         """`hab run` in a process group of its own, as a terminal starts it; what it prints is kept in `hab.log`."""
         environment = {**os.environ, MARK: self.mark, "RAY_AUTH_MODE": "disabled"}
         environment.pop("RAY_ADDRESS", None)
+        if self.ray_address:
+            environment["RAY_ADDRESS"] = self.ray_address
         with (self.folder / "hab.log").open("a") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "hab_ray.cli", "run", "--yes", "sweep.yaml"],

@@ -26,7 +26,7 @@ from enum import StrEnum
 from pathlib import Path
 from random import Random
 
-from benchmarks.campaigns import BATCHED, MODELS, ONLINE, Modes, Session, called, get, running, sent, until, wait
+from benchmarks.campaigns import BATCHED, MODELS, ONLINE, Modes, Session, Shape, called, get, running, sent, until, wait
 from hab_ray.simulator import Profile, SimulatorProcess
 
 GRACE_S, LONGEST_S, SECOND_S, HANGS_S = 0.5, 25.0, 3.0, 90.0
@@ -34,10 +34,9 @@ STARTS_S, FINISHES_S = 120.0, 240.0
 WINDOW_S = 8.0
 LATENCIES_S = (1.0, 3.0, 10.0)
 STRAYS_S = 3.0
-TESTS, ROWS = 12, 3
 EVERY = 5
 EARLY = 4
-MODES = Modes(alpha="online", beta="batch", judge="online")
+SHAPE = Shape(Modes(alpha="online", beta="batch", judge="online"), tests=12, rows=3, enqueued_tokens=1500)
 
 
 class Way(StrEnum):
@@ -122,7 +121,7 @@ def interrupted(number: int, way: Way, random: Random) -> Interrupted:
         SimulatorProcess.start(profile(latency_s)) as simulator,
     ):
         session = Session(Path(folder), simulator.url)
-        session.write(MODES, TESTS, None, ROWS)
+        session.write(SHAPE, budget_usd=None)
         with running(session) as process:
             if not until(session, process, sent if number % EARLY == 0 else called, STARTS_S):
                 raise SystemExit(f"run {number} sent nothing: {session.log()}")
