@@ -22,7 +22,8 @@ from hab_ray.rubric import load_rubrics
 
 MARK = "HAB_CAMPAIGN"
 DIMENSIONS = ("correct_misinformation", "encourage_learning")
-PRICE = {"input": 1.0, "output": 4.0}
+PRICE = {"input": 0.02, "output": 4.0}
+SHORT = 40
 MODELS = {"*": {"price": PRICE, "batch_price": PRICE}}
 ONLINE, BATCHED = "x/sim", "anthropic"
 _GONE_S = 10.0
@@ -69,6 +70,7 @@ class Shape:
     tests: int
     rows: int
     enqueued_tokens: int | None = None
+    concurrent: int = 8
 
 
 @dataclass
@@ -92,8 +94,11 @@ class Session:
         return self.folder / "sweep.yaml"
 
     def write(self, shape: Shape, budget_usd: float | None) -> None:
-        """Write the sweep file and its tests."""
-        modes, limits = shape.modes, {"concurrent": 4, "patience_s": 20, "timeout_s": 60}
+        """Write the sweep file and its tests.
+
+        Answers are cut at so few tokens that each costs nearly what is set aside for it: what a budget forgets, shows.
+        """
+        modes, limits = shape.modes, {"concurrent": shape.concurrent, "patience_s": 20, "timeout_s": 60}
         if shape.enqueued_tokens is not None:
             limits["enqueued_tokens"] = shape.enqueued_tokens
         account = {
@@ -121,8 +126,8 @@ class Session:
             "dimensions": list(DIMENSIONS),
             "providers": providers,
             "subjects": [
-                {"model": "sim/alpha", "name": "alpha", "mode": modes.alpha, "params": {"max_tokens": 300}},
-                {"model": "other/beta", "name": "beta", "mode": modes.beta, "params": {"max_tokens": 300}},
+                {"model": "sim/alpha", "name": "alpha", "mode": modes.alpha, "params": {"max_tokens": SHORT}},
+                {"model": "other/beta", "name": "beta", "mode": modes.beta, "params": {"max_tokens": SHORT}},
             ],
             "judges": [{"model": "sim/judge", "name": "judge", "mode": modes.judge, "params": {"max_tokens": 400}}],
         }

@@ -36,7 +36,7 @@ LATENCIES_S = (1.0, 3.0, 10.0)
 STRAYS_S = 3.0
 EVERY = 5
 EARLY = 4
-SHAPE = Shape(Modes(alpha="online", beta="batch", judge="online"), tests=12, rows=3, enqueued_tokens=1500)
+SHAPE = Shape(Modes(alpha="online", beta="batch", judge="online"), tests=12, rows=3, enqueued_tokens=1500, concurrent=4)
 
 
 class Way(StrEnum):

@@ -39,11 +39,11 @@ SWEEPS = {
     "mixed": Modes("online", "batch", "online"),
 }
 BY_BATCH = {"online": frozenset[str](), "batch": frozenset({ONLINE, BATCHED}), "mixed": frozenset({BATCHED})}
-LATENCY_S, TURNAROUND_S = 0.3, 0.5
-SAFE_S = 4.0
-KILLS_A_SWEEP, TESTS, ROWS = 5, 24, 8
-SLACK = 1.05
-SAMPLE_TESTS, SAMPLE_STRIKES_S = 4, 1.5
+LATENCY_S, TURNAROUND_S = 1.0, 0.5
+SAFE_S = 5.0
+KILLS_A_SWEEP, TESTS, ROWS = 5, 40, 16
+TIGHT, SLACK = (0.4, 0.8), 1.05
+SAMPLE_TESTS, SAMPLE_STRIKES_S = 8, 1.5
 STARTS_S, STRIKES_S, EARLY = 120.0, 8.0, 0.15
 ENDS_S, TRIES = 400.0, 4
 COMPLETE, BUDGET, BROKEN = 0, 4, 7
@@ -146,7 +146,7 @@ def undisturbed(tests: int) -> Undisturbed:
 
 def campaign(mode: str, target: str, expected: Undisturbed, random: Random, scale: Scale) -> Outcome:
     """One sweep, killed so many times, given again until it ends, and once more with what it needs."""
-    budget = round(expected.cost * random.uniform(0.6, 0.9))
+    budget = round(expected.cost * random.uniform(*TIGHT))
     with tempfile.TemporaryDirectory(prefix="hab-kill-") as folder, SimulatorProcess.start(profile()) as simulator:
         session = Session(Path(folder), simulator.url, scale.ray_address)
         outcome = Outcome(mode, target, budget)
@@ -293,7 +293,7 @@ def run_sample(ray_address: str | None) -> list[Outcome]:
     expected = undisturbed(SAMPLE_TESTS)
     print(f"a sweep undisturbed costs ${expected.cost / NANO:.4f}\n{HEAD}", flush=True)
     found = []
-    for mode, kills in (("batch", 2), ("online", 1)):
+    for mode, kills in (("batch", 1), ("online", 2)):
         scale = Scale(SAMPLE_TESTS, kills, SAMPLE_STRIKES_S, ray_address)
         one = campaign(mode, "driver", expected, Random(f"sample/{mode}"), scale)
         print(one.row(), flush=True)

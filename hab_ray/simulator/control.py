@@ -1,12 +1,12 @@
 """The simulator's own URLs: reading the meter and the truth, and changing faults and quotas while it runs.
 
-GET /_meter, /_calls?after=N, /_requests?after=N, /_truth, /_batches; POST /_reset, /_faults (a list of faults),
-/_batch_faults, /_quota ({account: calls or null}), /_prompts ({sha256 of a prompt: dimension}, added to what is known).
+GET /_meter, /_calls?after=N, /_truth, /_batches; POST /_reset, /_faults (a list of faults), /_batch_faults,
+/_quota ({account: calls or null}), /_prompts ({sha256 of a prompt: dimension}, added to what is known).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -14,7 +14,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from hab_ray.simulator.batch.faults import BATCH_FAULTS
 from hab_ray.simulator.faults import FAULTS
-from hab_ray.simulator.meter import Arrival, CallRecord
 from hab_ray.simulator.sending import json_response
 
 if TYPE_CHECKING:
@@ -49,16 +48,11 @@ def _get(simulator: Simulator, request: web.BaseRequest) -> web.Response:
         case "/_batches":
             return json_response(simulator.desk.reading())
         case "/_calls":
-            return _page(simulator.meter.calls, request)
-        case "/_requests":
-            return _page(simulator.meter.arrivals, request)
+            after = _NUMBER.validate_python(request.query.get("after", 0))
+            calls = simulator.meter.calls[after : after + _CALLS_SHOWN]
+            return json_response([call.reading() for call in calls])
         case path:
             return _unknown(path)
-
-
-def _page(entries: Sequence[CallRecord] | Sequence[Arrival], request: web.BaseRequest) -> web.Response:
-    after = _NUMBER.validate_python(request.query.get("after", 0))
-    return json_response([entry.reading() for entry in entries[after : after + _CALLS_SHOWN]])
 
 
 def _post(simulator: Simulator, path: str, raw: bytes) -> web.Response:

@@ -104,19 +104,6 @@ class BatchCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
-    """The beginning of one request to a vendor, in seconds since 1970, whatever became of it."""
-
-    at: float
-    method: str
-    path: str
-
-    def reading(self) -> dict[str, Any]:
-        """Wire JSON of one entry of `GET /_requests`."""
-        return {"at": self.at, "method": self.method, "path": self.path}
-
-
-@dataclass(frozen=True, slots=True)
 class CallRecord:
     """One request in order of arrival; `status` is None where no HTTP answer was given.
 
@@ -172,7 +159,6 @@ class Meter:
     in_flight: int = 0
     in_flight_max: int = 0
     calls: list[CallRecord] = field(default_factory=list)
-    arrivals: list[Arrival] = field(default_factory=list)
     _models: dict[tuple[str, str], Counts] = field(default_factory=dict)
     _charged: Counter[bytes] = field(default_factory=Counter)
     _doubles: dict[bytes, Double] = field(default_factory=dict)
