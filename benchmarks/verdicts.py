@@ -1,0 +1,226 @@
+"""What the stages read out of fuzzed replies, beside an independent scorer of the same rules.
+
+    python benchmarks/verdicts.py                          60,000 replies
+    python benchmarks/verdicts.py --replies 6000 --seed 1 --shown 20
+
+Ends with status 1 where the two differ, a hostile reply raises, or a megabyte takes a second or more. Shown are the
+first differences, by the seed that makes each again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from random import Random
+
+from benchmarks.replies import Grammar
+from hab_ray.calls import Finish, Reply, Usage
+from hab_ray.catalog import Model, ModelEntry
+from hab_ray.config import Generate, Judge, Validate
+from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
+from hab_ray.rubric import load_rubrics, load_themes
+from hab_ray.stages.generate import CandidateTask, GenerateStage
+from hab_ray.stages.judge import JudgeStage, VerdictTask
+from hab_ray.stages.validate import ValidateStage
+from hab_ray.stages.wording import load_prompts
+from tests.stages.verdict_rules import Nothing, read_letters, read_list
+
+REPLIES = 60_000
+TRUNCATED = 0.05
+MEGABYTE = 1_000_000
+MOST_S = 1.0
+PER_CALL = 3
+DIMENSION = "ask_clarifying_questions"
+TEXT = "Of what?"
+Said = tuple[str, ...] | None
+"""The letters and the assessment, or the prompts; None where nothing was read."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A stage's reading and the scorer's, of the same list."""
+
+    key: str
+    letters: tuple[str, ...]
+    read: Callable[[Reply], Said]
+    expected: Callable[[str, bool], Said]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A reply that the two read otherwise."""
+
+    key: str
+    seed: str
+    text: str
+    read: Said
+    expected: Said
+
+
+def reply(text: str, truncated: bool) -> Reply:
+    """A model's reply."""
+    finish = Finish.TRUNCATED if truncated else Finish.OK
+    return Reply("k", finish, Usage(), 0, "wire", "", "", datetime(2026, 11, 1, tzinfo=UTC), text=text)
+
+
+@cache
+def readers() -> tuple[Reader, ...]:
+    """The three stages that read lists out of replies, each beside its rules."""
+    rubric, prompts = load_rubrics()[DIMENSION], load_prompts()
+    model = Model("some-model", ModelEntry(provider="vendor", wire="wire"))
+    judging = JudgeStage(rubric, prompts, Judge(model=model.name, name="judge"), model)
+    validating = ValidateStage(rubric, prompts, model, Validate(model=model.name, keep=1))
+    given = Generate(model=model.name, candidates=PER_CALL, per_call=PER_CALL)
+    generating = GenerateStage(rubric, load_themes(), prompts, model, given, 0)
+    test = ChosenTest("t", rubric.id, "What?", "", "", None)
+    response = Response("t", rubric.id, "subject", 0, State.OK, TEXT, "ok", "{}", "m", "", "", "k")
+    asked_again = VerdictTask(test, response, ask=1)
+    candidate = Candidate("c", rubric.id, State.OK, "What?", "", "", "", "k")
+
+    def judged(given: Reply) -> Said:
+        found = judging.parse(asked_again, given)
+        return (*found.issues, found.assessment) if isinstance(found, Verdict) and found.state is State.OK else None
+
+    def validated(given: Reply) -> Said:
+        found = validating.parse(candidate, given)
+        return (*found.deductions, found.reason) if found.state is State.OK else None
+
+    def generated(given: Reply) -> Said:
+        found = [generating.parse(CandidateTask(0, index), given) for index in range(PER_CALL)]
+        return tuple(c.prompt if c.state is State.OK else "" for c in found) if _any_ok(found) else None
+
+    issues, criteria = rubric.issue_letters(), tuple(c.letter for c in rubric.validation.criteria)
+    return (
+        Reader("issues", issues, judged, lambda text, cut: _letters(text, "issues", issues, cut)),
+        Reader("deductions", criteria, validated, lambda text, cut: _letters(text, "deductions", criteria, cut)),
+        Reader("queries", issues, generated, _prompts),
+    )
+
+
+def _any_ok(found: list[Candidate]) -> bool:
+    return any(candidate.state is State.OK for candidate in found)
+
+
+def _letters(text: str, key: str, allowed: tuple[str, ...], truncated: bool) -> Said:
+    try:
+        found = read_letters(text, key, allowed, truncated)
+    except Nothing:
+        return None
+    return (*found.letters, found.assessment)
+
+
+def _prompts(text: str, truncated: bool) -> Said:
+    try:
+        members = read_list(text, "queries", truncated)
+    except Nothing:
+        return None
+    texts = [member.get("prompt") if isinstance(member, dict) else None for member in members]
+    prompts = [text.strip() if isinstance(text, str) else "" for text in [*texts, *[None] * PER_CALL][:PER_CALL]]
+    return tuple(prompts) if any(prompts) else None
+
+
+def differences(count: int, seed: int, told: Counter[str]) -> Iterator[Difference]:
+    """Every reply of so many that is read otherwise than by the rules; `told` counts what the rules read of each."""
+    for number in range(count):
+        label = f"{seed}/{number}"
+        random = Random(label)
+        reader = random.choices(readers(), (3, 1, 1))[0]
+        text = Grammar(random, reader.key, reader.letters).reply()
+        truncated = random.random() < TRUNCATED
+        expected = reader.expected(text, truncated)
+        told[f"{reader.key} {'unreadable' if expected is None else 'readable'}"] += 1
+        read = reader.read(reply(text, truncated))
+        if _plain(read) != _plain(expected):
+            yield Difference(reader.key, label, text, read, expected)
+
+
+def _plain(said: Said) -> Said:
+    """What was said without half characters, which no file takes."""
+    return None if said is None else tuple(part.encode("utf-8", "replace").decode() for part in said)
+
+
+def hostile() -> dict[str, str]:
+    """Replies of a megabyte, or nested too deeply for any parser, that hold no verdict."""
+    good = '{"issues": [], "assessment": ""}'
+    units = (
+        "{",
+        "[",
+        '{"',
+        '{"a":',
+        '{"a": [',
+        "[{",
+        "[1,",
+        '{"issues":',
+        '"',
+        "\\",
+        "<think>",
+        "</think>",
+        "<",
+        "< ",
+        '"issues" ',
+    )
+    many = {f"{unit!r} many times": unit * (MEGABYTE // len(unit)) for unit in units}
+    deep = {
+        "a deep object": '{"a":' * 100_000 + "1" + "}" * 100_000 + "{",
+        "a deep list": "[" * 100_000 + "]" * 100_000,
+        "a text without an end": '{"assessment": "' + "x" * MEGABYTE,
+        "two million digits": '{"n": ' + "1" * 2 * MEGABYTE + "}",
+        "verdicts that differ": f'{good}{{"issues": ["A"]}}' * 20_000,
+        "braces before a cut verdict": "{" * MEGABYTE + '{"issues": ["A"',
+        "NULs": "\x00" * MEGABYTE,
+        "half characters": "\ud800" * MEGABYTE,
+        "spaces": "{" + " " * MEGABYTE + "[" + "\n" * MEGABYTE,
+        "broken objects": "{x}" * (MEGABYTE // 3),
+        "empty objects": "{}" * (MEGABYTE // 2),
+        "unlike quotes": "{\"'" * (MEGABYTE // 3),
+        "unclosed tags": "<think><thought>" * (MEGABYTE // 16),
+    }
+    return many | deep
+
+
+def seconds_for(reader: Reader, text: str) -> float | None:
+    """The CPU time to read a hostile reply; None where something was read out of it."""
+    began = time.process_time()
+    found = reader.read(reply(text, truncated=False))
+    return time.process_time() - began if found is None else None
+
+
+def measure_hostile() -> int:
+    """Print each hostile reply's time; how many took too long, or were read."""
+    bad = 0
+    for name, text in hostile().items():
+        taken = seconds_for(readers()[0], text)
+        wrong = "READ" if taken is None else "TOO SLOW" if taken >= MOST_S else ""
+        bad += bool(wrong)
+        print(f"  {name:<40}{taken or 0:8.3f} s   {wrong}".rstrip())
+    return bad
+
+
+def main() -> int:
+    """Compare and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--replies", type=int, default=REPLIES)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--shown", type=int, default=5)
+    asked = parser.parse_args()
+    told: Counter[str] = Counter()
+    found = list(differences(asked.replies, asked.seed, told))
+    for one in found[: asked.shown]:
+        print(f"{one.key} {one.seed}: {json.dumps(one.text)}\n  read {one.read!r}\n  by the rules {one.expected!r}")
+    for name in sorted(told):
+        print(f"{name:<24}{told[name]:8}{100 * told[name] / asked.replies:8.1f} %")
+    print(f"{'differences':<24}{len(found):8}")
+    bad = measure_hostile()
+    print(f"{'FAIL' if found or bad else 'PASS'}: {len(found)} differences, {bad} hostile replies slow or read")
+    return 1 if found or bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,16 @@
+"""A few of the kills of `make bench`, at fixed moments."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.kill_campaign import rules, run_sample
+
+
+@pytest.mark.timeout(280)
+@pytest.mark.integration
+def test_killed_drivers_stay_within_the_budget_and_pay_by_batch_once(ray_address: str) -> None:
+    found = run_sample(ray_address)
+    assert sum(one.kills for one in found) == 3, found
+    broken = [rule for rule, count in rules(found) if count]
+    assert not broken, f"{broken}: {found}"

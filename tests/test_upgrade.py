@@ -1,0 +1,120 @@
+"""Runs and stores made before stores named their format: `hab run` goes on with them and pays for nothing again.
+
+`benchmarks/upgrade.py` made them; `left.json` says what was true when they were left.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import urllib.request
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from benchmarks.upgrade import CALLS, FIXTURES, TESTS, charged, profile
+from tests.conftest import Desk, Vendor
+
+TURNAROUND_S = 0.5
+VERDICTS = 2 * TESTS
+
+
+def taken_over(desk: Desk, name: str, url: str) -> tuple[Desk, Path, dict[str, Any]]:
+    """A copy of a fixture, its vendors at a simulator; a desk in it, its sweep file, and what was true of it."""
+    folder = desk.folder / name
+    shutil.copytree(FIXTURES / name, folder)
+    left = json.loads((folder / "left.json").read_bytes())
+    sweep = folder / "sweep.yaml"
+    sweep.write_text(sweep.read_text().replace(left["url"], url))
+    return replace(desk, folder=folder), sweep, left
+
+
+def spent(folder: Path) -> int:
+    return int(json.loads((folder / "run/log/progress.json").read_bytes())["money"]["spent"])
+
+
+def verdicts(folder: Path) -> int:
+    tables = [pq.read_table(path) for path in folder.glob("run/verdicts/*/*/*.parquet")]
+    return sum(row["state"] == "ok" for table in tables for row in table.to_pylist())
+
+
+def test_a_finished_run_sends_nothing_and_has_spent_the_same(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    sim = vendor(**profile(TURNAROUND_S))
+    here, sweep, left = taken_over(desk, "finished", sim.url)
+    scores = pq.read_table(here.folder / "run/scores.parquet").to_pylist()
+    done = here.hab("run", "--yes", sweep)
+    assert done.returncode == 0, done.stdout
+    assert sim.meter()["received"] == 0 and sim.meter()["batch"]["created"] == 0
+    assert spent(here.folder) == left["spent_nanousd"]
+    assert pq.read_table(here.folder / "run/scores.parquet").to_pylist() == scores
+
+
+@pytest.mark.timeout(280)
+def test_an_interrupted_run_asks_only_what_was_not_answered(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    sim = vendor(**profile(TURNAROUND_S))
+    here, sweep, left = taken_over(cluster_desk, "interrupted", sim.url)
+    done = here.hab("run", "--yes", sweep)
+    assert done.returncode == 0, done.stdout
+    meter = sim.meter()
+    assert meter["received"] == meter["billed"] == CALLS - left["billed_online"]
+    assert not {call["identity"] for call in sim.calls()} & set(left["identities"])
+    assert spent(here.folder) == left["spent_nanousd"] + charged(meter)
+    assert verdicts(here.folder) == VERDICTS
+    again = here.hab("run", "--yes", sweep)
+    assert again.returncode == 0, again.stdout
+    assert sim.meter()["received"] == meter["received"]
+    assert spent(here.folder) == left["spent_nanousd"] + charged(meter)
+
+
+@pytest.mark.timeout(280)
+def test_an_open_batch_is_collected_and_what_was_collected_is_not_asked_again(
+    cluster_desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
+    sim = vendor(**profile(TURNAROUND_S))
+    here, sweep, left = taken_over(cluster_desk, "batches", sim.url)
+    before = made_again(sim, here.folder / "store/ledger", left)
+    done = here.hab("run", "--yes", sweep)
+    assert done.returncode == 0, done.stdout
+    meter = sim.meter()
+    lines = meter["batch"]["lines_billed"] - before["batch"]["lines_billed"]
+    assert lines == CALLS - left["billed_by_batch"] and meter["billed"] == 0
+    assert meter["billed_more_than_once"]["bodies"] == 0
+    assert spent(here.folder) == left["spent_nanousd"] + charged(meter) - charged(before)
+    assert verdicts(here.folder) == VERDICTS
+
+
+def made_again(sim: Vendor, ledger: Path, left: dict[str, Any]) -> dict[str, Any]:
+    """Have a new vendor make the open batch as the old one made it, so that it has the same number; the meter then."""
+    for batch in left["batches"]:
+        create(sim, requests(ledger / "other") if is_open(batch) else [NOTHING])
+    for old, new in zip(left["batches"], sim.get("/_batches"), strict=True):
+        assert not is_open(old) or (old["account"], old["id"]) == (new["account"], new["id"])
+    return sim.meter()
+
+
+def is_open(batch: dict[str, Any]) -> bool:
+    return bool(batch["state"] != "completed")
+
+
+NOTHING: dict[str, Any] = {"custom_id": "nothing", "params": {"model": "nothing", "max_tokens": 1, "messages": []}}
+
+
+def requests(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a provider's batch as they were sent."""
+    (path,) = folder.glob("*/requests-*")
+    packed = zstandard.ZstdDecompressor().decompressobj().decompress(path.read_bytes())
+    return [json.loads(line) for line in packed.split(b"\n") if line]
+
+
+def create(sim: Vendor, lines: list[dict[str, Any]]) -> None:
+    """Make a batch at Anthropic."""
+    body = json.dumps({"requests": lines}).encode()
+    headers = {"x-api-key": "any", "anthropic-version": "2023-06-01", "Content-Type": "application/json"}
+    request = urllib.request.Request(f"{sim.url}/anthropic/v1/messages/batches", body, headers)
+    with urllib.request.urlopen(request) as answer:
+        assert answer.status == 200
