@@ -37,9 +37,9 @@ class Record(Strict):
     """A run's sweep.yaml: the sweep as resolved and all that its results depend on.
 
     `id` is the run's for ever; None in records of format 0. A started run keeps its prompts and fences, so that its
-    calls keep their keys; `reader_version` says by which rules its verdicts were read. `started` is the first start, `priced_on` the day whose
-    prices the latest one plans, reserves and pays by: a vendor charges what it charges when a call is made, and what
-    was paid before stands in the replies.
+    calls keep their keys; `reader_version` says by which rules its verdicts were read. `started` is the first start,
+    `priced_on` the day whose prices the latest one plans, reserves and pays by: a vendor charges what it charges when
+    a call is made, and what was paid before stands in the replies.
     """
 
     id: str | None = None

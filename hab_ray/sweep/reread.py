@@ -29,7 +29,10 @@ def _shown(score: int | None) -> str:
 
 
 def reread(work: Work, store: Store) -> list[Changed]:
-    """Replace the run's views of verdicts by what the present reader finds; what has changed. For the lease's holder."""
+    """Replace the run's views of verdicts by what the present reader finds; returns what has changed.
+
+    For the lease's holder.
+    """
     changed: list[Changed] = []
     for shard in work.shards():
         if shard.stage is StageName.JUDGE and work.run.has(shard.file):
