@@ -107,6 +107,8 @@ class ChatCall:
     `as_of` is the run's month for a moving alias, the weights' sha256 for a local model, else None.
     `schema_json` is an ordered JSON text: the order of a schema's fields steers generation.
     `sample` tells replicates and generation slots apart; `ask` is 1 for the re-ask of an unreadable verdict.
+    `verbatim`: its texts are sent as they are, also where they look like the placeholder of a fence's code; this is
+    no part of the key.
     """
 
     provider: str
@@ -118,6 +120,7 @@ class ChatCall:
     schema_json: str | None = None
     sample: int = 0
     ask: int = 0
+    verbatim: bool = False
 
     def canonical(self) -> list[Any]:
         """What the key is made of, in its fixed order."""
@@ -173,7 +176,7 @@ def _key(canonical: list[Any]) -> str:
 
 def to_json(call: Call) -> str:
     """The call as text, for its way to a lane; `from_json` reads it back with the same key."""
-    return _compact(call.canonical())
+    return _compact([*call.canonical(), call.verbatim] if isinstance(call, ChatCall) else call.canonical())
 
 
 def from_json(text: str) -> Call:
@@ -181,7 +184,7 @@ def from_json(text: str) -> Call:
     tag, provider, model, as_of, *rest = json.loads(text)
     if tag == "embed":
         return EmbedCall(provider, model, as_of, *rest)
-    system, messages, (max_tokens, temperature, top_p, effort), schema_json, sample, ask = rest
+    system, messages, (max_tokens, temperature, top_p, effort), schema_json, sample, ask, verbatim = rest
     return ChatCall(
         provider=provider,
         model=model,
@@ -197,6 +200,7 @@ def from_json(text: str) -> Call:
         schema_json=schema_json,
         sample=sample,
         ask=ask,
+        verbatim=verbatim,
     )
 
 

@@ -88,7 +88,7 @@ class FenceCodes:
     def filled(self, call: ChatCall) -> ChatCall:
         """The call as it is sent: its own code in place of each placeholder. File its reply under the given call."""
         texts = (call.system, *(message.text for message in call.messages))
-        if not any(PLACEHOLDER in text for text in texts):
+        if call.verbatim or not any(PLACEHOLDER in text for text in texts):
             return call
         code = hmac.new(self._secret, call.key.encode("ascii"), sha256).hexdigest()[:CODE_DIGITS]
         messages = tuple(replace(message, text=_with_code(message.text, code)) for message in call.messages)

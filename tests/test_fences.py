@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hab_ray.calls import ChatCall, Message, Params, Role
+from hab_ray.calls import ChatCall, Message, Params, Role, from_json, to_json
 from hab_ray.fences import CODE_DIGITS, FENCES, PLACEHOLDER, FenceCodes, neutral
 
 SECRET = bytes(range(32))
@@ -43,6 +43,12 @@ def test_the_code_hangs_on_the_whole_call_and_on_the_secret() -> None:
 def test_a_call_without_fences_is_sent_as_it_is() -> None:
     asked = call("<<<USER abc>>> What now? <|im_start|>")
     assert FenceCodes(SECRET).filled(asked) is asked
+
+
+def test_a_subject_is_asked_what_the_test_says_also_where_it_speaks_of_fences() -> None:
+    asked = replace(call(f"What does {PLACEHOLDER} mean?"), verbatim=True)
+    assert FenceCodes(SECRET).filled(asked) is asked
+    assert asked.key == replace(asked, verbatim=False).key and from_json(to_json(asked)) == asked
 
 
 def test_a_text_with_the_code_cannot_use_it() -> None:

@@ -68,6 +68,7 @@ class RespondStage:
                     messages=(Message(Role.USER, task.test.prompt),),
                     params=self._params,
                     sample=task.sample,
+                    verbatim=True,
                 ),
             )
 

@@ -42,6 +42,8 @@ def test_a_run_sends_one_code_a_judgement_and_keeps_its_secret(desk: Desk, vendo
     done = desk.hab("run", sweep, "--yes", "-v")
     assert done.returncode == 0, done.stdout
 
+    asked = [body for body in bodies(desk.folder / "store") if "You judge how" not in body]
+    assert all(any(body.endswith(prompt) for body in asked) for prompt in PROMPTS)
     judged = [body for body in bodies(desk.folder / "store") if "You judge how" in body]
     codes = [set(CODE.findall(body)) for body in judged]
     assert len(judged) == len(PROMPTS)
