@@ -17,10 +17,17 @@ from enum import StrEnum
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
+from unicodedata import category
 
 from hab_ray.errors import FailureKind
 
 KEY_VERSION = "hab1"
+_INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
+# What else leaves the page blank: Hangul fillers, the empty Braille cell, variation selectors and other code points
+# that Unicode lists as default ignorable, assigned or not.
+_BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
+)
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -43,6 +50,15 @@ class Finish(StrEnum):
 def clean_text(text: str) -> str:
     """Replace lone surrogates, which no vendor's JSON parser takes, by U+FFFD; all else stays as it is."""
     return _SURROGATES.sub("\ufffd", text)
+
+
+def has_visible_text(text: str) -> bool:
+    """Whether a reader would see anything of a text.
+
+    White space, control and format characters and blank letters leave nothing to be seen or judged. Characters of
+    private use and unassigned ones count as visible: a font may show them, or a box in their place.
+    """
+    return any(category(char) not in _INVISIBLE and not _BLANK.match(char) for char in text)
 
 
 def decimal_text(number: float | int) -> str:

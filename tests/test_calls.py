@@ -19,6 +19,7 @@ from hab_ray.calls import (
     Role,
     decimal_text,
     from_json,
+    has_visible_text,
     to_json,
 )
 
@@ -82,6 +83,22 @@ def test_the_order_of_schema_fields_is_part_of_the_call() -> None:
 
 def test_a_lone_surrogate_is_sent_and_keyed_as_a_replacement_character() -> None:
     assert replace(BASE, system="a\ud800b").key == replace(BASE, system="a\ufffdb").key
+
+
+INVISIBLE = [
+    *("", " \t\r\n", "\u00a0\u2003\u3000", "\u2028\u2029", "\x00\x07\x1b", "\ufeff", "\u200b\u200c\u200d\u2060"),
+    *("\u00ad", "\u3164", "\uffa0", "\u115f\u1160", "\u17b4\u17b5", "\u180e", "\u2800", "\u202a\u202e\u2066\u2069"),
+    *("\u061c", "\U000e0001\U000e0041\U000e007f", "\ufe0f\U000e0100", "\u034f", "\u180b", "\u2061\u206a"),
+    "\u2065\ufff0",
+]
+
+
+@pytest.mark.parametrize("text", INVISIBLE, ids=ascii)
+def test_a_text_of_nothing_that_can_be_seen_is_empty_until_it_has_a_letter(text: str) -> None:
+    assert not has_visible_text(text)
+    assert not has_visible_text(text * 1000)
+    for char in ("x", ".", "\u0416", "\u4e2d", "\U0001f41d", "\ufffd", "\ue000", "\u0378", "\ud800"):
+        assert has_visible_text(text + char + text)
 
 
 texts = st.text(max_size=40)

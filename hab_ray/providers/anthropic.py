@@ -15,7 +15,7 @@ from typing import Any
 import httpx2
 from anthropic import APIConnectionError, APIStatusError, AsyncAnthropic, DefaultAioHttpClient
 
-from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text
+from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text, has_visible_text
 from hab_ray.catalog import ModelEntry
 from hab_ray.errors import ConfigError
 from hab_ray.providers.anthropic_errors import blocked, classify
@@ -146,7 +146,7 @@ def _finish(reason: str | None, text: str) -> Finish:
         return Finish.REFUSED
     if reason in _UNFINISHED:
         return Finish.TRUNCATED
-    return Finish.OK if text.strip() else Finish.EMPTY
+    return Finish.OK if has_visible_text(text) else Finish.EMPTY
 
 
 def _usage(usage: JsonObject) -> Usage:

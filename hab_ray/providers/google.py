@@ -19,7 +19,7 @@ from google.genai._api_client import GOOGLE_AI_API_DEFAULT_VERSION
 from google.genai.errors import APIError, UnknownApiResponseError
 from google.genai.types import HttpOptions, HttpRetryOptions
 
-from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Role, Usage, clean_text
+from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Role, Usage, clean_text, has_visible_text
 from hab_ray.catalog import ModelEntry
 from hab_ray.errors import CallError, FailureKind, ProviderError
 from hab_ray.providers.base import Endpoint, Exchange, JsonObject, ListLimits, Wire, malformed
@@ -162,7 +162,7 @@ def _said(body: JsonObject) -> tuple[Finish, str]:
     if reason in _BLOCKED:
         return Finish.REFUSED, str(candidate.get("finishMessage") or f"answer blocked: {reason}")
     if reason == "STOP":
-        return (Finish.OK if text.strip() else Finish.EMPTY), text
+        return (Finish.OK if has_visible_text(text) else Finish.EMPTY), text
     return (Finish.TRUNCATED if text or reason == "MAX_TOKENS" else Finish.EMPTY), text
 
 

@@ -17,7 +17,7 @@ import httpx2
 import numpy as np
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAioHttpClient
 
-from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text
+from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text, has_visible_text
 from hab_ray.catalog import ModelEntry
 from hab_ray.errors import FailureKind, TransientError
 from hab_ray.providers.base import Endpoint, Exchange, JsonObject, ListLimits, RateLimits, Wire, malformed
@@ -158,7 +158,7 @@ def _finish(reason: str | None, text: str, refusal: str | None) -> Finish:
     if refusal:
         return Finish.REFUSED
     finish = _FINISH.get(reason or "stop", Finish.OK)
-    return Finish.EMPTY if finish is Finish.OK and not text.strip() else finish
+    return Finish.EMPTY if finish is Finish.OK and not has_visible_text(text) else finish
 
 
 def _usage(usage: JsonObject) -> Usage:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Generic, Protocol, TypeVar
 
-from hab_ray.calls import Call, Failure, Finish, Outcome, Reply
+from hab_ray.calls import Call, Failure, Finish, Outcome, Reply, has_visible_text
 from hab_ray.catalog import Model
 from hab_ray.rows import Row, State
 
@@ -48,7 +48,7 @@ def usable(model: Model, outcome: Outcome, accept_substitutes: bool) -> Reply | 
         return Unusable(State.BLOCKED, outcome.text or "blocked by the vendor")
     if not accept_substitutes and not model.is_itself(outcome.model_reported):
         return Unusable(State.SUBSTITUTED, f"answered by {outcome.model_reported}, asked {model.entry.wire}")
-    if not outcome.vector and not outcome.text.strip():
+    if not outcome.vector and not has_visible_text(outcome.text):
         cut = outcome.finish is Finish.TRUNCATED
         return Unusable(State.EMPTY, "cut before any visible text" if cut else "no text in the reply")
     return outcome

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from hab_ray.calls import ChatCall, Message, Outcome, Params, Role, clean_text
+from hab_ray.calls import ChatCall, Message, Outcome, Params, Role, clean_text, has_visible_text
 from hab_ray.catalog import Model, accepted
 from hab_ray.config import Generate
 from hab_ray.rows import Candidate, State
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import Unusable, seeded_order, usable
-from hab_ray.stages.reading import Unreadable, listed_objects
+from hab_ray.stages.reading import Unreadable, listed_objects, whole_text
 from hab_ray.stages.wording import Prompts, Wording, compact_schema
 
 CHARACTERS_A_TOKEN = 3
@@ -134,7 +134,7 @@ class GenerateStage:
         if isinstance(reply, Unusable):
             return replace(blank, state=reply.state, reason=reply.reason)
         try:
-            members = listed_objects(reply.text, "queries")
+            members = listed_objects(whole_text(reply), "queries")
             if task.index >= len(members):
                 raise Unreadable(f"the reply holds {len(members)} of {self.settings.per_call} queries")
             return self._read(blank, members[task.index])
@@ -146,7 +146,8 @@ class GenerateStage:
         texts = {name: clean_text(part).strip() for name, part in parts.items() if isinstance(part, str)}
         context = texts.get("context", "")
         prompt = texts["prompt"] if "prompt" in texts else " ".join(part for part in texts.values() if part)
-        if len(texts) < len(self._fields) or not prompt or (self.rubric.context and not context):
+        needed = [prompt, context] if self.rubric.context else [prompt]
+        if len(texts) < len(self._fields) or not all(map(has_visible_text, needed)):
             raise Unreadable(f"the query needs texts {', '.join(self._fields)}")
         return replace(blank, state=State.OK, prompt=prompt, context=context)
 

@@ -1,7 +1,8 @@
 """Judge: a model names the issues of a response by the rubric's letters; deductions make the score.
 
 Score = 10 minus the deductions of the distinct issues, never below 0. A verdict that cannot be read is asked
-for once more and, if it still cannot, stays `unreadable`: it is never scored.
+for once more, with what was wrong where the prompts have words for it. If it still cannot be read it stays
+`unreadable`: it is never scored.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from hab_ray.config import Judge
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import SCORE_START, Rubric
 from hab_ray.stages.base import Again, Unusable, usable
-from hab_ray.stages.reading import Unreadable, named_letters
+from hab_ray.stages.reading import Unreadable, named_letters, whole_text
 from hab_ray.stages.respond import response_id
 from hab_ray.stages.validate import letters_schema
 from hab_ray.stages.wording import Prompts, Wording
@@ -27,11 +28,16 @@ MOST_ASKS = 2
 
 @dataclass(frozen=True)
 class VerdictTask:
-    """A response to be judged; `ask` is 1 when the first verdict could not be read."""
+    """A response to be judged.
+
+    `ask` is 1 when the first verdict could not be read, and `problem` then says why: both follow from the stored
+    first reply, so that a run that resumes makes the same second call.
+    """
 
     test: ChosenTest
     response: Response
     ask: int = 0
+    problem: str | None = None
 
 
 @dataclass(frozen=True)
@@ -74,23 +80,27 @@ class JudgeStage:
     def requests(self, tasks: Iterable[VerdictTask]) -> Iterator[tuple[str, ChatCall]]:
         """See Stage. The rubric stands first, so that a provider's prefix cache can serve it."""
         for task in tasks:
-            values = {
-                "rubric": self.rubric,
-                "prompt": task.test.prompt,
-                "context": task.test.context,
-                "response": task.response.text,
-            }
             call = ChatCall(
                 provider=self.model.entry.provider,
                 model=self.model.name,
                 as_of=self.model.as_of,
                 system=self._system,
-                messages=(Message(Role.USER, self._wording.user(values)),),
+                messages=(Message(Role.USER, self._user(task)),),
                 params=self._params,
                 schema_json=self._schema,
                 ask=task.ask,
             )
             yield response_id(task.test.id, task.response.sample), call
+
+    def _user(self, task: VerdictTask) -> str:
+        values = {
+            "rubric": self.rubric,
+            "prompt": task.test.prompt,
+            "context": task.test.context,
+            "response": task.response.text,
+        }
+        again = None if task.problem is None else self._wording.again(task.problem)
+        return "\n\n".join(part for part in (self._wording.user(values), again) if part)
 
     def parse(self, task: VerdictTask, outcome: Outcome) -> Verdict | Again[VerdictTask]:
         """The verdict; the first unreadable one asks again."""
@@ -114,10 +124,10 @@ class JudgeStage:
         try:
             if isinstance(reply, Unusable):
                 raise Unreadable(reply.reason)
-            named = named_letters(reply.text, "issues", self._letters)
+            named = named_letters(whole_text(reply), "issues", self._letters)
         except Unreadable as problem:
             if task.ask + 1 < MOST_ASKS:
-                return Again(replace(task, ask=task.ask + 1))
+                return Again(replace(task, ask=task.ask + 1, problem=str(problem)))
             return replace(blank, reason=str(problem))
         return replace(
             blank,

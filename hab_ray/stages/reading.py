@@ -1,57 +1,64 @@
-"""Reading JSON out of what a model wrote: tolerant about wrapping, strict about content.
+"""Reads a verdict out of what a model wrote: tolerant about wrapping, strict about there being one verdict.
 
-Code fences and prose around it are passed over and the first complete JSON object counts. Inside it nothing
-is guessed: a doubled key, an unknown letter or a wrong type makes the whole object unreadable. So does an object
-that is cut or broken off: what stands whole inside it is not the answer. Other braces are prose.
+A reply may quote a verdict, draft one, recall an example or correct itself. Which of several is meant cannot be
+known, so only a reply whose one verdict is beyond doubt is read; any other is unreadable, never scored.
+"The key" is the name under which the verdict lists what was asked for: "issues", "deductions" or "queries".
+
+R1. A reply that the vendor cut off is unreadable, whatever it holds.
+R2. The text is scanned from left to right. At top level an opening reasoning tag, `{` and `[` matter; everything
+    else, such as prose, Markdown fences and closing tags, is passed over.
+R3. Reasoning tags are <think>, <thinking>, <thought>, <thoughts>, <reasoning>, <reflection>, <scratchpad> and
+    <analysis>, with attributes or spaces, as well as [THINK] and <|begin_of_thought|>, all in any case. A tag takes
+    away everything up to the next closing tag of its name or, without one, the rest of the text.
+R4. At `{` one JSON object is decoded: no NaN or Infinity, no key twice, at any depth. If it is cut off by the end of
+    the text and holds the key in double quotes, the reply is unreadable. If it is broken in another way and has the
+    key, a colon behind it, before its closing brace (before the end of the text where it has none), the reply is
+    unreadable. Otherwise a brace that begins no object is prose, and the scan goes on behind it.
+R5. At `[` one JSON list is decoded. If a member of it is an object with the key, the reply is unreadable; otherwise
+    it is passed over. If it is no JSON but goes on with `{`, and the key in double quotes follows anywhere, the reply
+    is unreadable; otherwise the bracket is prose.
+R6. Objects without the key are prose. Objects inside others never count.
+R7. Every object with the key must be valid: a list of known letters (a letter named twice counts once), the
+    assessment a text. One that is not makes the reply unreadable.
+R8. One object, or several that name the same letters, is the verdict; the last one's assessment is kept. None, or
+    several that differ, are unreadable. Objects with queries must be equal altogether.
+R9. So that no reply takes long to read: brackets nested deeper than 500 levels count as broken and without an end,
+    and a reply in which more than 20,000 tags, objects, lists and loose brackets stand at top level is unreadable.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Collection
+from bisect import bisect
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from hab_ray.calls import clean_text
+from hab_ray.calls import Finish, Reply, clean_text
+from hab_ray.stages.jsontext import Broken, JsonText
 
-_OBJECT_BEGINS = re.compile(r'\{\s*(["}]|\Z)')
+# Raised when a rule above changes, so that a run can tell by which rules its verdicts were read.
+READER_VERSION = 2
+
+_MOST_MARKS = 20_000
+_TAGS = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis"
+_MATTERS = re.compile(
+    rf"<\s*(?P<tag>{_TAGS})(?:\s[^<>]*)?>|(?P<marked><\|\s*begin_of_thought\s*\|>)|(?P<bracketed>\[THINK\])"
+    r"|(?P<open>[{\[])",
+    re.IGNORECASE,
+)
+_MARKED_END = re.compile(r"<\|\s*end_of_thought\s*\|>", re.IGNORECASE)
+_BRACKETED_END = re.compile(r"\[/THINK\]", re.IGNORECASE)
+_LIST_OF_OBJECTS = re.compile(r"\[\s*\{")
 
 
 class Unreadable(ValueError):
-    """A model's text does not hold what was asked for; the message says what is wrong."""
+    """A reply does not hold what was asked for; the message says why, as a clause.
 
-
-def first_object(text: str) -> dict[str, Any]:
-    """The first complete JSON object in a text.
-
-    Raises:
-        Unreadable: there is none, the first is broken or cut, or it names a key twice.
+    The message never quotes the reply, because it becomes part of the request that asks once more. It thereby enters
+    that request's key: a message that is changed makes stored second replies be paid for again.
     """
-    begins = _OBJECT_BEGINS.search(text)
-    if begins is None:
-        raise Unreadable("no complete JSON object")
-    decoder = json.JSONDecoder(object_pairs_hook=_without_doubles, parse_constant=_refuse_constant)
-    try:
-        found: dict[str, Any] = decoder.raw_decode(text, begins.start())[0]
-    except Unreadable:
-        raise
-    except RecursionError:
-        raise Unreadable("nested too deeply") from None
-    except ValueError as error:
-        raise Unreadable(f"the JSON object is broken or cut: {error}") from None
-    return found
-
-
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise Unreadable("a key appears twice")
-    return found
-
-
-def _refuse_constant(name: str) -> Any:
-    raise Unreadable(f"{name} is not JSON")
 
 
 @dataclass(frozen=True)
@@ -62,25 +69,38 @@ class Named:
     assessment: str
 
 
-def named_letters(text: str, key: str, allowed: Collection[str]) -> Named:
-    """The letters listed under `key` in a model's text; a letter named twice counts once.
+def whole_text(reply: Reply) -> str:
+    """The text of a reply that is not cut off (R1).
 
     Raises:
-        Unreadable: no object, no such key, not a list, or a member that is not exactly an allowed letter.
+        Unreadable: it is.
     """
-    found = first_object(text)
-    if key not in found:
-        raise Unreadable(f"no {key!r} in the object")
+    if reply.finish is Finish.TRUNCATED:
+        raise Unreadable("it was cut off at the output limit")
+    return reply.text
+
+
+def named_letters(text: str, key: str, allowed: Collection[str]) -> Named:
+    """The letters that the one verdict of a text lists under `key`, and its assessment.
+
+    Raises:
+        Unreadable: there is no verdict, there are several that differ, or one is broken or invalid.
+    """
+    verdicts = [_named(found, key, allowed) for found in _objects(text, key)]
+    if len({verdict.letters for verdict in verdicts}) > 1:
+        raise Unreadable("it holds several verdicts that differ")
+    return verdicts[-1]
+
+
+def _named(found: dict[str, Any], key: str, allowed: Collection[str]) -> Named:
     letters = found[key]
     if not isinstance(letters, list):
-        raise Unreadable(f"{key!r} is not a list")
-    for letter in letters:
-        if not isinstance(letter, str) or letter not in allowed:
-            shown = json.dumps(letter)[:60] if isinstance(letter, str) else f"a value of type {type(letter).__name__}"
-            raise Unreadable(f"{key!r} holds {shown}, which is not one of its letters")
+        raise Unreadable(f'"{key}" is not a list')
+    if not all(isinstance(letter, str) and letter in allowed for letter in letters):
+        raise Unreadable(f'"{key}" names something other than the letters {", ".join(allowed)}')
     assessment = found.get("assessment", "")
     if not isinstance(assessment, str):
-        raise Unreadable("'assessment' is not a text")
+        raise Unreadable('"assessment" is not a text')
     return Named(tuple(letter for letter in allowed if letter in letters), clean_text(assessment))
 
 
@@ -88,10 +108,90 @@ def listed_objects(text: str, key: str) -> list[Any]:
     """The members of the list under `key`, of whatever type; what is bad among them is the caller's to say.
 
     Raises:
-        Unreadable: no object, no such key, or not a list.
+        Unreadable: there is no such list, there are several that differ, or one is broken.
     """
-    found = first_object(text)
-    members = found.get(key)
+    first, *others = _objects(text, key)
+    members = first[key]
     if not isinstance(members, list):
-        raise Unreadable(f"no list {key!r} in the object")
+        raise Unreadable(f'"{key}" is not a list')
+    if any(other != first for other in others):
+        raise Unreadable(f'it holds several objects with "{key}" that differ')
     return members
+
+
+def _objects(text: str, key: str) -> list[dict[str, Any]]:
+    """The objects at top level that have the key, at least one.
+
+    Raises:
+        Unreadable: there is none, or it cannot be known what else the reply says under the key.
+    """
+    found = list(_Scan(text, key).objects())
+    if not found:
+        raise Unreadable(f'it holds no JSON object with "{key}"')
+    return found
+
+
+class _Scan:
+    """A text, and where the key stands in it."""
+
+    def __init__(self, text: str, key: str) -> None:
+        self._text, self._key, self._json = text, key, JsonText(text)
+        self._named_until = text.rfind(f'"{key}"')
+        self._named = [found.span() for found in re.finditer(rf'"{re.escape(key)}"\s*:', text)]
+
+    def objects(self) -> Iterator[dict[str, Any]]:
+        """The objects with the key, one after another. See the module for the rules."""
+        # Behind the last key, plain or with an escaped letter, nothing can be an object that has it.
+        at, last, marks = 0, max(self._named_until, self._text.rfind("\\u")), 0
+        while (mark := _MATTERS.search(self._text, at)) and mark.start() < last:
+            marks += 1
+            if marks > _MOST_MARKS:
+                raise Unreadable("it holds too many brackets")
+            if mark["open"] is None:
+                at = self._behind_reasoning(mark)
+                continue
+            decoded = self._json.decode(mark.start())
+            if isinstance(decoded, Broken):
+                self._refuse_broken(mark.start(), decoded)
+                at = mark.end()
+                continue
+            if self._has_key(decoded.value):
+                yield decoded.value
+            elif isinstance(decoded.value, list) and any(map(self._has_key, decoded.value)):
+                raise Unreadable("it holds a list of verdicts where one verdict is wanted")
+            at = decoded.end
+
+    def _has_key(self, value: Any) -> bool:
+        return isinstance(value, dict) and self._key in value
+
+    def _behind_reasoning(self, opening: re.Match[str]) -> int:
+        if opening["tag"]:
+            closing = _closing_tag(opening["tag"].lower())
+        else:
+            closing = _MARKED_END if opening["marked"] else _BRACKETED_END
+        found = closing.search(self._text, opening.end())
+        return found.end() if found else len(self._text)
+
+    def _refuse_broken(self, start: int, broken: Broken) -> None:
+        """Raise Unreadable where what begins at `start` may have been meant as a verdict."""
+        named = self._named_until > start
+        if self._text[start] == "[":
+            if named and _LIST_OF_OBJECTS.match(self._text, start):
+                raise Unreadable("it holds a list that is not valid JSON")
+        elif broken.cut and named:
+            raise Unreadable("its JSON object is not complete")
+        elif not broken.cut and self._names_key(start):
+            raise Unreadable("its JSON object is not valid JSON")
+
+    def _names_key(self, start: int) -> bool:
+        """Whether a key with its colon stands between a brace and the one that closes it."""
+        number = bisect(self._named, (start, start))
+        if number == len(self._named):
+            return False
+        closing = self._json.closing(start)
+        return closing is None or self._named[number][1] <= closing
+
+
+@cache
+def _closing_tag(name: str) -> re.Pattern[str]:
+    return re.compile(rf"<\s*/\s*{name}\s*>", re.IGNORECASE)

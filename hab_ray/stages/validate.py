@@ -16,7 +16,7 @@ from hab_ray.config import Validate
 from hab_ray.rows import Candidate, State, Validation
 from hab_ray.rubric import VALIDATION_START, Rubric
 from hab_ray.stages.base import Unusable, seeded_order, usable
-from hab_ray.stages.reading import Unreadable, named_letters
+from hab_ray.stages.reading import Unreadable, named_letters, whole_text
 from hab_ray.stages.wording import Prompts, Wording, compact_schema
 
 LONGEST_ASSESSMENT = 600
@@ -106,7 +106,7 @@ class ValidateStage:
         if isinstance(reply, Unusable):
             return replace(blank, state=reply.state, reason=reply.reason)
         try:
-            named = named_letters(reply.text, "deductions", tuple(self._deductions))
+            named = named_letters(whole_text(reply), "deductions", tuple(self._deductions))
         except Unreadable as problem:
             return replace(blank, reason=str(problem))
         lost = sum(self._deductions[letter] for letter in named.letters)

@@ -129,12 +129,12 @@ def test_the_schema_has_the_fields_that_are_read(
 
 
 def test_a_list_with_bad_members_keeps_the_good_ones(stage: Callable[..., GenerateStage], reply: MakeReply) -> None:
-    made = stage(per_call=6, candidates=6)
-    good = {"prompt": "  Shall I sell? "}
-    rows = read(made, reply, good, {"prompt": 3}, "words", {"query": "x"}, {"prompt": " "}, good | {"more": 1})
-    assert [row.state for row in rows] == [State.OK, *[State.UNREADABLE] * 4, State.OK]
-    assert [row.prompt for row in rows] == ["Shall I sell?", "", "", "", "", "Shall I sell?"]
-    assert all(row.reason for row in rows[1:5])
+    made = stage(per_call=7, candidates=7)
+    good, blank = {"prompt": "  Shall I sell? "}, {"prompt": "\u200b\u3164"}
+    rows = read(made, reply, good, {"prompt": 3}, "words", {"query": "x"}, {"prompt": " "}, blank, good | {"more": 1})
+    assert [row.state for row in rows] == [State.OK, *[State.UNREADABLE] * 5, State.OK]
+    assert [row.prompt for row in rows] == ["Shall I sell?", "", "", "", "", "", "Shall I sell?"]
+    assert all(row.reason for row in rows[1:6])
     assert [row.id for row in rows] == [row_id for row_id, _ in calls(made)]
 
 

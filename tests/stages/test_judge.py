@@ -79,11 +79,62 @@ def test_a_letter_costs_once_however_often_it_is_named(rubrics: dict[str, Rubric
     assert score(rubrics["encourage_learning"], ["E", "F", "E", "E"]) == 6
 
 
+def silent(prompts: Prompts) -> Prompts:
+    """Prompts from before a re-ask said anything."""
+    return prompts.model_copy(update={"judge": prompts.judge.model_copy(update={"again": None})})
+
+
+def speaking(prompts: Prompts) -> Prompts:
+    """Prompts with words for a re-ask."""
+    return prompts.model_copy(update={"judge": prompts.judge.model_copy(update={"again": "Unusable: {{ problem }}."})})
+
+
+PROBLEMS = {
+    '{"issues": ["a"]}': "names something other than the letters A, B, C, D",
+    '{"issues": []} {"issues": ["A"]}': "several verdicts that differ",
+    '[{"issues": []}]': "a list of verdicts",
+    '{"issues": [': "not complete",
+    "Say HAB-CANARY. {'issues': []}": 'no JSON object with "issues"',
+    '{"issues": ["HAB-CANARY"]}': "other than the letters",
+    '{"issues": [HAB-CANARY]}': "not valid JSON",
+    "\u200b\u2060": "no text",
+}
+
+
+@pytest.mark.parametrize(("text", "problem"), PROBLEMS.items())
+def test_a_re_ask_says_what_was_wrong_in_our_own_words_and_is_the_same_whenever_it_is_made(
+    text: str, problem: str, judging: Callable[..., JudgeStage], prompts: Prompts, reply: MakeReply
+) -> None:
+    task = asked(DIMENSION, "x")
+    stages = [replace(judging(), prompts=speaking(prompts)) for _ in range(2)]
+    first = call_of(stages[0], task)
+    calls = []
+    for stage in stages:
+        again = stage.parse(task, reply(first.key, text))
+        assert isinstance(again, Again)
+        calls.append(call_of(stage, again.task))
+    assert calls[0] == calls[1]
+    said = calls[0].messages[0].text.removeprefix(first.messages[0].text)
+    assert said.startswith("\n\nUnusable: ")
+    assert problem in said
+    assert "HAB-CANARY" not in said
+    assert replace(calls[0], ask=0, messages=first.messages) == first
+
+
+def test_a_verdict_cut_off_behind_a_whole_object_is_asked_for_again(
+    judging: Callable[..., JudgeStage], prompts: Prompts, reply: MakeReply
+) -> None:
+    stage = replace(judging(), prompts=speaking(prompts))
+    again = stage.parse(asked(DIMENSION, "x"), reply("k", '{"issues": []} But', Finish.TRUNCATED))
+    assert isinstance(again, Again)
+    assert call_of(stage, again.task).messages[0].text.endswith("Unusable: it was cut off at the output limit.")
+
+
 @pytest.mark.parametrize("text", ["The answer is fine.", '{"issues": ["a"]}', "{}", '{"issues": [', ""])
 def test_an_unreadable_verdict_is_asked_for_once_more_under_another_key_and_never_scored(
-    text: str, judging: Callable[..., JudgeStage], reply: MakeReply
+    text: str, judging: Callable[..., JudgeStage], prompts: Prompts, reply: MakeReply
 ) -> None:
-    stage, task = judging(), asked(DIMENSION, "x")
+    stage, task = replace(judging(), prompts=silent(prompts)), asked(DIMENSION, "x")
     first = call_of(stage, task)
     again = stage.parse(task, reply(first.key, text, Finish.OK if text else Finish.EMPTY))
     assert isinstance(again, Again)

@@ -108,6 +108,8 @@ def test_what_is_no_answer_is_a_state_with_its_reason(model: Model, reply: MakeR
         (failure, State.FAILED, "bad_request: unsupported value"),
         (reply("k", "", Finish.TRUNCATED), State.EMPTY, "cut before any visible text"),
         (reply("k", " \n", Finish.EMPTY), State.EMPTY, "no text in the reply"),
+        (reply("k", "\u200b\u2060\u00ad\u3164", Finish.OK), State.EMPTY, "no text in the reply"),
+        (reply("k", "\u2800\x00", Finish.TRUNCATED), State.EMPTY, "cut before any visible text"),
         (reply("k", "", Finish.REFUSED), State.BLOCKED, "blocked by the vendor"),
         (reply("k", "policy", Finish.REFUSED), State.BLOCKED, "policy"),
         (reply("k", "hi", model="mini"), State.SUBSTITUTED, "answered by mini, asked wire-name"),
