@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hab_ray.calls import Call, Failure, Finish, Outcome, Reply, Usage
+from hab_ray.calls import Call, ChatCall, Failure, Finish, Outcome, Reply, Usage
 from hab_ray.catalog import BatchTerms, Model
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError, FailureKind
@@ -231,6 +231,8 @@ def test_a_run_goes_from_nothing_to_verdicts_by_replies_alone(make: MakeWork, re
     replies.answer(call, "I find no issue.")
     ((again_id, again),) = settled(work, judge, replies).open
     assert (again_id, again.key != call.key) == (row_id, True)
+    assert isinstance(again, ChatCall)
+    assert 'holds no JSON object with "issues"' in again.messages[0].text
     replies.answer(again, '{"issues": ["C"]}')
     end = settled(work, judge, replies)
     assert end.open == []
