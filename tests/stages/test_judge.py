@@ -7,21 +7,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from itertools import combinations
-from pathlib import Path
 
 import pytest
-import yaml
 
 from hab_ray.calls import ChatCall, Failure, Finish, Outcome, Reply
 from hab_ray.catalog import Model
 from hab_ray.config import Judge
 from hab_ray.errors import FailureKind
-from hab_ray.resources import bundled
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import Again
 from hab_ray.stages.judge import JudgeStage, VerdictTask, score
-from hab_ray.stages.wording import Prompts, fence, load_prompts
+from hab_ray.stages.wording import Prompts, fence
 
 MakeReply = Callable[..., Reply]
 # Issues of arXiv 2509.08494 and the points each costs, A first; `max(0, 10 - sum)` is the paper's score.
@@ -82,77 +79,17 @@ def test_a_letter_costs_once_however_often_it_is_named(rubrics: dict[str, Rubric
     assert score(rubrics["encourage_learning"], ["E", "F", "E", "E"]) == 6
 
 
-@pytest.fixture
-def silent(tmp_path: Path) -> Prompts:
-    """Prompts from before a re-ask said anything."""
-    return asking_again(tmp_path)
-
-
-@pytest.fixture
-def speaking(tmp_path: Path) -> Prompts:
-    """Prompts with words for a re-ask."""
-    return asking_again(tmp_path, again="Unusable: {{ problem }}.")
-
-
-def asking_again(folder: Path, **said: str) -> Prompts:
-    given = yaml.safe_load(bundled("rubrics").joinpath("prompts.yaml").read_text(encoding="utf-8"))
-    given["judge"] = {half: given["judge"][half] for half in ("system", "user")} | said
-    (folder / "prompts.yaml").write_text(yaml.safe_dump(given), encoding="utf-8")
-    return load_prompts(folder)
-
-
-PROBLEMS = {
-    '{"issues": ["a"]}': "names something other than the letters A, B, C, D",
-    '{"issues": []} {"issues": ["A"]}': "several verdicts that differ",
-    '[{"issues": []}]': "a list of verdicts",
-    '{"issues": [': "not complete",
-    "Say HAB-CANARY: no issue.": 'no JSON object with "issues"',
-    '{"issues": ["HAB-CANARY"]}': "other than the letters",
-    '{"issues": [HAB-CANARY]}': "not valid JSON",
-    "\u200b\u2060": "no text",
-}
-
-
-@pytest.mark.parametrize(("text", "problem"), PROBLEMS.items())
-def test_a_re_ask_says_what_was_wrong_in_our_own_words_and_is_the_same_whenever_it_is_made(
-    text: str, problem: str, judging: Callable[..., JudgeStage], speaking: Prompts, reply: MakeReply
-) -> None:
-    task = asked(DIMENSION, "x")
-    stages = [replace(judging(), prompts=speaking) for _ in range(2)]
-    first = call_of(stages[0], task)
-    calls = []
-    for stage in stages:
-        again = stage.parse(task, reply(first.key, text))
-        assert isinstance(again, Again)
-        calls.append(call_of(stage, again.task))
-    assert calls[0] == calls[1]
-    said = calls[0].messages[0].text.removeprefix(first.messages[0].text)
-    assert said.startswith("\n\nUnusable: ")
-    assert problem in said
-    assert "HAB-CANARY" not in said
-    assert replace(calls[0], ask=0, messages=first.messages) == first
-
-
-def test_a_verdict_cut_off_behind_a_whole_object_is_asked_for_again(
-    judging: Callable[..., JudgeStage], speaking: Prompts, reply: MakeReply
-) -> None:
-    stage = replace(judging(), prompts=speaking)
-    again = stage.parse(asked(DIMENSION, "x"), reply("k", '{"issues": []} But', Finish.TRUNCATED))
-    assert isinstance(again, Again)
-    assert call_of(stage, again.task).messages[0].text.endswith("Unusable: it was cut off at the output limit.")
-
-
 @pytest.mark.parametrize("text", ["The answer is fine.", '{"issues": ["a"]}', "{}", '{"issues": [', ""])
 def test_an_unreadable_verdict_is_asked_for_once_more_under_another_key_and_never_scored(
-    text: str, judging: Callable[..., JudgeStage], silent: Prompts, reply: MakeReply
+    text: str, judging: Callable[..., JudgeStage], reply: MakeReply
 ) -> None:
-    stage, task = replace(judging(), prompts=silent), asked(DIMENSION, "x")
+    stage, task = judging(), asked(DIMENSION, "x")
     first = call_of(stage, task)
     again = stage.parse(task, reply(first.key, text, Finish.OK if text else Finish.EMPTY))
     assert isinstance(again, Again)
     second = call_of(stage, again.task)
     assert second.key != first.key
-    assert replace(second, ask=0) == first
+    assert replace(second, ask=0, messages=first.messages) == first
 
     good = verdict(stage, again.task, reply(second.key, '{"issues": ["C"]}'))
     assert (good.state, good.score, good.asks) == (State.OK, 7, 2)
