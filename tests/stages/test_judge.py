@@ -140,7 +140,7 @@ def test_an_unreadable_verdict_is_asked_for_once_more_under_another_key_and_neve
     assert isinstance(again, Again)
     second = call_of(stage, again.task)
     assert second.key != first.key
-    assert replace(second, ask=0) == first
+    assert replace(second, ask=0, messages=first.messages) == first
 
     good = verdict(stage, again.task, reply(second.key, '{"issues": ["C"]}'))
     assert (good.state, good.score, good.asks) == (State.OK, 7, 2)
