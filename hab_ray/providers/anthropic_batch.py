@@ -111,7 +111,7 @@ class AnthropicBatches:
         )
         with asking_for(status.id):
             response = await self._ask(request)
-        async with aclosing(read_lines(chunks_of(response), _custom_id, self._body)) as lines:
+        async with aclosing(read_lines(self._endpoint, chunks_of(response), _custom_id, self._body)) as lines:
             async for line in lines:
                 yield line
 
@@ -133,7 +133,7 @@ class AnthropicBatches:
         request = self._client.get(_PATH, cast_to=httpx2.Response, options={"params": params})
         with asking():
             response = await self._ask(request)
-            self._owner = response.headers.get("anthropic-organization-id", "")
+            self._owner = self._endpoint.without_key(response.headers.get("anthropic-organization-id", ""))
             return self._read(response)
 
     async def _json(self, request: Awaitable[httpx2.Response], limit_s: float | None = None) -> JsonObject:
