@@ -42,11 +42,13 @@ def for_terminal(text: str) -> str:
 def one_line(text: str, longest: int = LONGEST_LINE) -> str:
     """The text as a single line, for messages, log lines and cells of tables.
 
-    Line breaks and tabs become spaces, so that nothing after them passes for a line of ours. What is left out after
-    `longest` characters is counted at the end.
+    Line breaks and tabs become spaces, so that nothing after them passes for a line of ours. It is cut after `longest`
+    characters and says so.
     """
-    left_out = f"... ({len(text) - longest:,} more characters)" if len(text) > longest else ""
-    return _ON_TERMINALS.sub(_code, _BREAKS.sub(" ", text[:longest].strip())) + left_out
+    shown = _ON_TERMINALS.sub(_code, _BREAKS.sub(" ", text[:longest].strip()))
+    if len(text) <= longest >= len(shown):
+        return shown
+    return f"{shown[:longest]}... ({len(text):,} characters)"
 
 
 def hides_something(text: str) -> bool:

@@ -19,7 +19,7 @@ from hab_ray.visible import one_line
 from hab_ray.work import Work
 
 NANO = 1e9
-LONGEST_STATE = 40
+LONGEST_STATE, LONGEST_MODEL = 24, 60
 _COLUMNS: dict[str, JustifyMethod] = {
     "batch": "left",
     "model": "left",
@@ -43,8 +43,9 @@ def list_batches(run: Path, console: Console) -> Exit:
         console.print("this run has sent no batch")
         return Exit.COMPLETE
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    widths = {"model": None, "batch": max(len(batch.name) for batch in batches)}
     for title, side in _COLUMNS.items():
-        table.add_column(title, justify=side, no_wrap=True, min_width=None if title == "model" else len(title))
+        table.add_column(title, justify=side, no_wrap=True, min_width=widths.get(title, len(title)))
     for batch in batches:
         table.add_row(*_cells(batch, datetime.now(UTC)))
     console.print(table)
@@ -59,7 +60,7 @@ def _cells(batch: Batch, now: datetime) -> Sequence[str]:
     answered = 0 if harvested is None else harvested.replies + harvested.failures
     dollars = f"<{intent.nanousd / NANO:.4f}" if harvested is None else f"{harvested.nanousd / NANO:.4f}"
     state = batch.ended.word if batch.ended and harvested else str(batch.phase)
-    names = one_line(batch.name), one_line(intent.model), one_line(state, LONGEST_STATE)
+    names = one_line(batch.name), one_line(intent.model, LONGEST_MODEL), one_line(state, LONGEST_STATE)
     return *names, age(batch.since, now), f"{answered}/{intent.rows}", dollars
 
 

@@ -10,15 +10,13 @@ from hab_ray.errors import ConfigError, Exit
 from hab_ray.local import LocalError, default_cache, pull, sha256_of
 from hab_ray.rubric import check, load_rubrics
 from hab_ray.stages.wording import load_prompts
-from hab_ray.visible import one_line
 
 
 def check_rubrics(folder: Path | None, console: Console) -> Exit:
     """Print every problem of a folder's rubrics, or what is in it."""
     problems = check(folder)
     for problem in problems:
-        told = f"{problem.file}: {problem.field}: {problem.cause}; {problem.remedy}"
-        console.print(one_line(told), soft_wrap=True)
+        console.print(str(problem), soft_wrap=True)
     if problems:
         return Exit.CONFIGURATION
     load_prompts(folder)
