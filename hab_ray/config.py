@@ -266,11 +266,11 @@ def load_sweep(path: Path, changes: Mapping[str, Any] | None = None) -> Sweep:
     try:
         sweep = Sweep.model_validate(given)
     except ValidationError as error:
-        lines = [f"{path}: {_explained(given, e)}" for e in error.errors() if not _follows_from_another(e)]
+        lines = [one_line(f"{path}: {_explained(given, e)}") for e in error.errors() if not _follows_from_another(e)]
         raise ConfigError("\n".join(dict.fromkeys(lines))) from None
     problems = list(_problems(sweep))
     if problems:
-        raise ConfigError("\n".join(f"{path}: {p}" for p in problems))
+        raise ConfigError("\n".join(one_line(f"{path}: {p}") for p in problems))
     return sweep
 
 
@@ -286,10 +286,10 @@ def _explained(given: Any, error: ErrorDetails) -> str:
     keys = _keys(given, error)
     where = ".".join(keys)
     if error["type"] != "extra_forbidden":
-        return one_line(f"{where}: {error['msg'].removeprefix('Value error, ')}")
+        return f"{where}: {error['msg'].removeprefix('Value error, ')}"
     near = difflib.get_close_matches(keys[-1], _known_keys(keys), n=1)
     hint = f"did you mean {near[0]!r}?" if near else "remove it, or see the sweep file's keys in README.md"
-    return one_line(f"{where}: unknown key; {hint}")
+    return f"{where}: unknown key; {hint}"
 
 
 def _keys(given: Any, error: ErrorDetails) -> list[str]:

@@ -147,6 +147,8 @@ class AnthropicBatches:
             raise refusal(self._endpoint, error.response, classify) from None
         except (APIConnectionError, TimeoutError) as error:
             raise broken(error) from None
+        except (httpx2.InvalidURL, UnicodeEncodeError):
+            raise malformed("it named a batch or file by what no address can hold") from None
 
     def _read(self, response: httpx2.Response) -> JsonObject:
         return json_object(self._endpoint.without_key(response.text))

@@ -12,7 +12,7 @@ import pytest
 from hab_ray.calls import Answer
 from hab_ray.catalog import Protocol as Kind
 from hab_ray.catalog import ProviderEntry
-from hab_ray.errors import ConfigError
+from hab_ray.errors import CallError, ConfigError
 from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.access import endpoint_of
 from hab_ray.providers.base import Endpoint
@@ -133,6 +133,15 @@ async def test_a_key_in_a_batchs_good_answer_is_not_stored(kind: Kind) -> None:
     assert found.body is not None
     answer = connect(Endpoint("p", kind, "http://127.0.0.1:1", KEY, 1.0)).read_chat(found.body)
     assert answer.text == "It is [key]." and KEY not in told(answer)
+
+
+@pytest.mark.parametrize("name", ["\x1b[31m", "a\nb", "half \ud800", "x" * 70_000, "\u202e"])
+@pytest.mark.parametrize("kind", BATCH_KINDS)
+async def test_a_batch_by_a_name_that_no_address_can_hold_is_an_error_of_the_call(kind: Kind, name: str) -> None:
+    async with vendor(kind) as line:
+        with pytest.raises(CallError) as caught:
+            await line.api.poll(name)
+    assert str(caught.value).isprintable()
 
 
 def account(kind: Kind, monkeypatch: pytest.MonkeyPatch, url: str, *, name: str = "X-Team-Token") -> Endpoint:
