@@ -15,10 +15,11 @@ from fnmatch import fnmatchcase
 from functools import cache
 from hashlib import sha256
 from importlib import resources
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_serializer
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_serializer
 
+from hab_ray.addresses import checked_headers, checked_url
 from hab_ray.calls import Params
 from hab_ray.errors import ConfigError
 from hab_ray.resources import read_yaml
@@ -27,9 +28,9 @@ _PLAIN_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}$")
 
 
 class Strict(BaseModel):
-    """A frozen model that refuses unknown keys."""
+    """A frozen model that refuses unknown keys. Its errors do not repeat what they refuse: it may be a secret."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Protocol(StrEnum):
@@ -174,15 +175,17 @@ class ModelEntry(Capabilities):
 class ProviderEntry(Strict):
     """An account at a vendor, or an endpoint that speaks a vendor's protocol.
 
-    `key_env` names the environment variable that holds the key; `serve: true` means that `hab` starts the
-    local model server for it. `price`, `limits` and `batch` hold for models that say nothing of their own;
-    `models` adds to or changes what the catalogue says of a model, by wire name. `priced_as` is the provider's
-    name in the price list of genai-prices; without it a model needs a `price`.
+    `key_env` names the environment variable that holds the key, `headers_env` those that hold the values of further
+    headers, by header name. `serve: true` means that `hab` starts the local model server for it. `price`, `limits` and
+    `batch` hold for models that say nothing of their own; `models` adds to or changes what the catalogue says of a
+    model, by wire name. `priced_as` is the provider's name in the price list of genai-prices; without it a model needs
+    a `price`.
     """
 
     kind: Protocol
-    url: str | None = None
+    url: Annotated[str, AfterValidator(checked_url)] | None = None
     key_env: str | None = None
+    headers_env: Annotated[Mapping[str, str], AfterValidator(checked_headers)] = {}
     serve: bool = False
     limits: Limits = Limits()
     price: UsdPrice | None = None

@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from hab_ray.calls import Params
@@ -30,8 +30,16 @@ from hab_ray.catalog import (
 )
 from hab_ray.errors import ConfigError
 from hab_ray.resources import BadYaml, read_yaml
+from hab_ray.visible import hides_something, one_line
 
-Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+def _shown_as_it_is(name: str) -> str:
+    if hides_something(name):
+        raise ValueError(f"{one_line(name)} holds a character that cannot be seen; write the name without it")
+    return name
+
+
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_shown_as_it_is)]
 ModeName = Literal["auto", "online", "batch"]
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -152,7 +160,7 @@ class Sweep(Strict):
     validation: Validation | None = Field(default=None, alias="validate")
     select: Select | None = None
     tests: Path | Literal["seeds"] | None = None
-    providers: Mapping[str, ProviderEntry] = {}
+    providers: Mapping[Name, ProviderEntry] = {}
     subjects: tuple[Subject, ...] = Field(min_length=1)
     judges: tuple[Judge, ...] = Field(min_length=1)
     samples: int = Field(default=1, gt=0)
@@ -258,11 +266,11 @@ def load_sweep(path: Path, changes: Mapping[str, Any] | None = None) -> Sweep:
     try:
         sweep = Sweep.model_validate(given)
     except ValidationError as error:
-        lines = [f"{path}: {_explained(given, e)}" for e in error.errors() if not _follows_from_another(e)]
+        lines = [one_line(f"{path}: {_explained(given, e)}") for e in error.errors() if not _follows_from_another(e)]
         raise ConfigError("\n".join(dict.fromkeys(lines))) from None
     problems = list(_problems(sweep))
     if problems:
-        raise ConfigError("\n".join(f"{path}: {p}" for p in problems))
+        raise ConfigError("\n".join(one_line(f"{path}: {p}") for p in problems))
     return sweep
 
 
@@ -278,7 +286,7 @@ def _explained(given: Any, error: ErrorDetails) -> str:
     keys = _keys(given, error)
     where = ".".join(keys)
     if error["type"] != "extra_forbidden":
-        return f"{where}: {error['msg']}"
+        return f"{where}: {error['msg'].removeprefix('Value error, ')}"
     near = difflib.get_close_matches(keys[-1], _known_keys(keys), n=1)
     hint = f"did you mean {near[0]!r}?" if near else "remove it, or see the sweep file's keys in README.md"
     return f"{where}: unknown key; {hint}"

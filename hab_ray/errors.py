@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from enum import IntEnum, StrEnum
 
+from hab_ray.visible import one_line
+
 
 class Exit(IntEnum):
     """Exit statuses of the command `hab`. 1: a rehearsal ended, and its scores or bills are not what they must be."""
@@ -88,10 +90,14 @@ class DamagedFile(HabError):
 
 
 class CallError(HabError):
-    """A call failed; `kind` says how, the class says what follows from it."""
+    """A call failed; `kind` says how, the class says what follows from it.
+
+    The message holds a vendor's words and goes to terminals, logs and stored failures: it is one line that hides
+    nothing.
+    """
 
     def __init__(self, kind: FailureKind, message: str) -> None:
-        super().__init__(message)
+        super().__init__(one_line(message))
         self.kind = kind
 
 

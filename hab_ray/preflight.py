@@ -93,10 +93,13 @@ def _keys(work: Work, environ: Mapping[str, str]) -> Iterator[Problem]:
         users[model.entry.provider].append(model.name)
     for name, models in users.items():
         provider = work.catalog.providers[name]
-        if provider.key_env and not environ.get(provider.key_env, "").strip():
-            cause = f"providers.{name}: {provider.key_env} is not set, and {', '.join(models)} cannot be called without"
-            remedy = f"set it to a key of {name}, or run with --available-only"
-            yield Problem(Severity.ERROR, tuple(models), cause, remedy)
+        wanted = {provider.key_env: f"a key of {name}"} if provider.key_env else {}
+        wanted |= {variable: f"the value of the header {header}" for header, variable in provider.headers_env.items()}
+        for variable, value in wanted.items():
+            if not environ.get(variable, "").strip():
+                cause = f"providers.{name}: {variable} is not set, and {', '.join(models)} cannot be called without"
+                remedy = f"set it to {value}, or run with --available-only"
+                yield Problem(Severity.ERROR, tuple(models), cause, remedy)
         if provider.url is None and not provider.serve:
             cause = f"providers.{name}: no `url`"
             yield Problem(Severity.ERROR, tuple(models), cause, "give the address of its API")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from hab_ray.errors import Exit
+from hab_ray.visible import log_json
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Progress:
 
     def to_json(self) -> bytes:
         """As log/progress.json holds it."""
-        return json.dumps(asdict(self), indent=1).encode()
+        return log_json(asdict(self), indent=1).encode()
 
 
 @dataclass(frozen=True)

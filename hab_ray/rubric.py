@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, Valida
 
 from hab_ray.errors import ConfigError
 from hab_ray.resources import BadYaml, bundled, read_yaml
+from hab_ray.visible import one_line
 
 VALIDATION_START = 1000
 SCORE_START = 10
@@ -143,7 +144,7 @@ class Problem:
 
     def __str__(self) -> str:
         where = f"{self.file}: {self.field}" if self.field else self.file
-        return f"{where}: {self.cause}; {self.remedy}"
+        return one_line(f"{where}: {self.cause}; {self.remedy}")
 
 
 def load_rubrics(folder: Path | None = None) -> dict[str, Rubric]:

@@ -107,7 +107,7 @@ def test_a_run_with_every_key_comes_back_from_its_folder_alone(resolved: Resolve
         generate={"model": "lab/w", "candidates": 30, "temperature": 0.1},
         validate="off",
         select={"embedding": "lab/emb", "tests": 3},
-        judges=[{"model": "lab/j", "name": "j\u2028\U0001f41d: 'x'", "params": {"effort": "low", "top_p": 0.95}}],
+        judges=[{"model": "lab/j", "name": "j\U0001f41d: 'x' [/red]", "params": {"effort": "low", "top_p": 0.95}}],
     )
     write_record(work, NOW)
     assert load_work(tmp_path / "run", LATER) == work

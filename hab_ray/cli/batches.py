@@ -16,9 +16,11 @@ from hab_ray.engine.ledger import Batch, Harvested, Intent, Phase, Submitted
 from hab_ray.errors import CallError, ConfigError, Exit
 from hab_ray.providers import connect_batch
 from hab_ray.providers.access import endpoint_of
+from hab_ray.visible import one_line
 from hab_ray.work import Work
 
 NANO = 1e9
+LONGEST_STATE, LONGEST_MODEL = 24, 60
 _COLUMNS: dict[str, JustifyMethod] = {
     "batch": "left",
     "model": "left",
@@ -42,8 +44,9 @@ def list_batches(run: Path, console: Console) -> Exit:
         console.print("this run has sent no batch")
         return Exit.COMPLETE
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    widths = {"model": None, "batch": max(len(batch.name) for batch in batches)}
     for title, side in _COLUMNS.items():
-        table.add_column(title, justify=side, no_wrap=True, min_width=None if title == "model" else len(title))
+        table.add_column(title, justify=side, no_wrap=True, min_width=widths.get(title, len(title)))
     for batch in batches:
         table.add_row(*_cells(batch, datetime.now(UTC)))
     console.print(table)
@@ -58,7 +61,8 @@ def _cells(batch: Batch, now: datetime) -> Sequence[str]:
     answered = 0 if harvested is None else harvested.replies + harvested.failures
     dollars = f"<{intent.nanousd / NANO:.4f}" if harvested is None else f"{harvested.nanousd / NANO:.4f}"
     state = batch.ended.word if batch.ended and harvested else str(batch.phase)
-    return batch.name, intent.model, state, age(batch.since, now), f"{answered}/{intent.rows}", dollars
+    names = one_line(batch.name), one_line(intent.model, LONGEST_MODEL), one_line(state, LONGEST_STATE)
+    return *names, age(batch.since, now), f"{answered}/{intent.rows}", dollars
 
 
 def age(since: datetime, now: datetime) -> str:
@@ -78,9 +82,12 @@ def show_batch(run: Path, name: str, console: Console) -> Exit:
         ConfigError: the run has no such batch.
     """
     batch = _named(open_run(run), name)
-    console.print(f"{batch.name}: {batch.intent.rows} rows for {batch.intent.model}, {batch.intent.bytes:,} bytes")
+    intent = batch.intent
+    console.print(
+        f"{batch.name}: {intent.rows} rows for {one_line(intent.model)}, {intent.bytes:,} bytes", soft_wrap=True
+    )
     for event in batch.events:
-        console.print(f"{event.at:%Y-%m-%d %H:%M:%S}  {event.kind:<10}{_told(event)}", soft_wrap=True)
+        console.print(f"{event.at:%Y-%m-%d %H:%M:%S}  {event.kind:<10}{one_line(_told(event))}", soft_wrap=True)
     return Exit.COMPLETE
 
 
@@ -111,13 +118,14 @@ def cancel_batches(run: Path, names: Sequence[str], console: Console) -> Exit:
         if batch.phase is not Phase.AT_VENDOR:
             continue
         if not batch.is_certain:
-            console.print(f"{batch.name}: may be somebody else's batch ({batch.batch_id}) and is left alone")
+            told = f"{batch.name}: may be somebody else's batch ({batch.batch_id}) and is left alone"
+            console.print(one_line(told), soft_wrap=True)
             continue
         try:
             asyncio.run(_cancel(work, batch))
             console.print(f"{batch.name}: its end was asked for; `hab run` collects what is done")
         except CallError as error:
-            console.print(f"{batch.name}: {error}", style="red")
+            console.print(f"{batch.name}: {one_line(str(error))}", style="red", soft_wrap=True)
             status = Exit.UNANSWERED
     return status
 

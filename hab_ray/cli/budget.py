@@ -16,6 +16,7 @@ from hab_ray.prices import NANO
 from hab_ray.resolve import write_record
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import LocalLease
+from hab_ray.visible import one_line
 from hab_ray.work import Work
 
 
@@ -37,7 +38,7 @@ def release_stranded(run: Path, console: Console) -> Exit:
     finally:
         lease.release()
     spent = f"${stranded / NANO:.4f} no longer counts as spent" if stranded else "nothing is stranded"
-    console.print(f"{work.run_path}: {spent}", markup=False, soft_wrap=True)
+    console.print(one_line(f"{work.run_path}: {spent}"), markup=False, soft_wrap=True)
     return Exit.COMPLETE
 
 

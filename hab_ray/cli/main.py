@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ParamSpec
 
 import typer
-from rich.console import Console
 
 from hab_ray import __version__
+from hab_ray.cli.terminal import Terminal, output, write_whatever_the_encoding
 from hab_ray.errors import Exit, HabError
 
 if TYPE_CHECKING:
@@ -37,9 +37,8 @@ app.add_typer(batches_app, name="batches")
 app.add_typer(budget_app, name="budget")
 app.add_typer(local_app, name="local")
 
-FILE_COLUMNS = 140
-console = Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else FILE_COLUMNS)
-errors = Console(stderr=True, highlight=False)
+console = output()
+errors = Terminal(stderr=True)
 
 
 def ends_with_status(command: Callable[P, Exit]) -> Callable[P, None]:
@@ -50,7 +49,7 @@ def ends_with_status(command: Callable[P, Exit]) -> Callable[P, None]:
         try:
             status = command(*args, **kwargs)
         except HabError as error:
-            errors.print(str(error), markup=False, soft_wrap=True, style="red")
+            errors.print(str(error), soft_wrap=True, style="red")
             status = error.exit
         except KeyboardInterrupt:
             status = Exit.INTERRUPTED
@@ -293,6 +292,7 @@ def _interrupt(*_: object) -> None:
 def main() -> None:
     """The entry point of the console script. SIGTERM ends a run as Ctrl-C does: what was paid for is kept."""
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+    write_whatever_the_encoding()
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
     sys.exit(app())

@@ -11,6 +11,7 @@ from rich.console import Console
 from hab_ray.cli.plan_view import PlanOptions, print_plan, to_json
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.probe import NOTHING, probe_sweep
+from hab_ray.cli.terminal import Terminal
 from hab_ray.errors import Exit
 from hab_ray.plan import make_plan
 from hab_ray.preflight import Severity, refuse_errors
@@ -31,7 +32,7 @@ def show_plan(path: Path, choices: Choices, options: PlanOptions, console: Conso
         latencies, status = probe_sweep(work, options.probe, options.yes, _aside(options, console))
     plan = make_plan(work, Store(open_folder(work.sweep.store)), latencies)
     if options.as_json:
-        console.print_json(json.dumps(to_json(plan, problems)))
+        console.print_json(json.dumps(to_json(plan, problems)), ensure_ascii=True)
     else:
         print_plan(work.sweep, plan, problems, options, console)
     return Exit.CONFIGURATION if any(p.severity is Severity.ERROR for p in problems) else status
@@ -39,4 +40,4 @@ def show_plan(path: Path, choices: Choices, options: PlanOptions, console: Conso
 
 def _aside(options: PlanOptions, console: Console) -> Console:
     """Where to say what is not the plan: beside it, where the plan is for a program to read."""
-    return Console(stderr=True, highlight=False) if options.as_json else console
+    return Terminal(stderr=True) if options.as_json else console

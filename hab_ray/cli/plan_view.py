@@ -13,6 +13,7 @@ from hab_ray.config import Sweep
 from hab_ray.plan import Figures, Line, Plan, StageTime
 from hab_ray.preflight import Problem, Severity
 from hab_ray.prices import NANO
+from hab_ray.visible import one_line
 
 _FIGURES = ("calls", "in store", "input", "output", "online $", "at most $", "batch $", "at most $")
 _STYLE = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
@@ -50,16 +51,16 @@ def print_plan(sweep: Sweep, plan: Plan, problems: list[Problem], options: PlanO
     else:
         console.print(_table(plan, ("stage", "model"), lambda n: (n.stage, n.name)))
     total = plan.total
-    console.print(
+    told = (
         f"{total.to_pay:,} calls to pay, {total.reused:,} of {total.calls:,} are in the store {sweep.store}; "
-        f"online {_usd(total.online)}, by batch {_usd(total.batch)} ({total.batchable:,} calls have a batch API)",
-        soft_wrap=True,
+        f"online {_usd(total.online)}, by batch {_usd(total.batch)} ({total.batchable:,} calls have a batch API)"
     )
+    console.print(one_line(told), soft_wrap=True)
     saved = total.online - plan.as_sent
     saving = f", which saves {_usd(saved)}" if saved else ""
     console.print(f"as this sweep sends them (mode: {sweep.mode}): {_usd(plan.as_sent)}{saving}", soft_wrap=True)
     for time in plan.times:
-        console.print(f"{time.stage}: {_duration(time.seconds)} online, {_slowest(time)}", soft_wrap=True)
+        console.print(one_line(f"{time.stage}: {_duration(time.seconds)} online, {_slowest(time)}"), soft_wrap=True)
     console.print(
         f"together at most {_duration(plan.seconds)} online at the catalogue's limits (an account may have others); "
         "a batch takes an hour as a rule and a day at most, at each stage",
@@ -71,11 +72,11 @@ def print_plan(sweep: Sweep, plan: Plan, problems: list[Problem], options: PlanO
     if measured:
         guesses = [f"{stage} {name}" for stage, name in plan.assumed]
         rest = f"; still guessed of {', '.join(guesses)}" if guesses else ""
-        console.print(f"tokens are measured on {measured:,} replies in the store{rest}", markup=False, soft_wrap=True)
+        console.print(one_line(f"tokens are measured on {measured:,} replies in the store{rest}"), soft_wrap=True)
     if not plan.exact:
         console.print("marked ~: tests or responses do not exist yet; their number is known, their length assumed")
     for problem in problems:
-        console.print(str(problem), style=_STYLE[problem.severity], markup=False, soft_wrap=True)
+        console.print(one_line(str(problem)), style=_STYLE[problem.severity], soft_wrap=True)
 
 
 def _table(plan: Plan, titles: tuple[str, ...], by: Callable[[Line], tuple[str, ...]]) -> Table:
@@ -86,7 +87,7 @@ def _table(plan: Plan, titles: tuple[str, ...], by: Callable[[Line], tuple[str, 
         table.add_column(title, justify="right")
     inexact = {by(line) for line in plan.lines if not line.exact}
     for group, figures in plan.grouped(by).items():
-        table.add_row(*group, *_cells(figures, "~" if group in inexact else ""))
+        table.add_row(*map(one_line, group), *_cells(figures, "~" if group in inexact else ""))
     table.add_section()
     table.add_row("total", *[""] * (len(titles) - 1), *_cells(plan.total, "" if plan.exact else "~"), style="bold")
     return table

@@ -25,6 +25,7 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import UNCLEAN_WAIT_S, WATCH_EVERY_S, LocalLease
 from hab_ray.storage.spending import keep_lost
 from hab_ray.storage.store import Store
+from hab_ray.visible import one_line
 from hab_ray.work import Work
 
 _REASONS_SHOWN = 5
@@ -106,4 +107,4 @@ async def _until_asked_to_end(probe: Probe, wait_s: float) -> Probed:
 def _tell(probed: Probed, console: Console) -> None:
     console.print(f"probed: {probed.calls:,} calls sent, ${probed.cost_nanousd / NANO:.4f} paid")
     for reason in probed.unanswered[:_REASONS_SHOWN]:
-        console.print(f"  unanswered: {reason}", style="red", markup=False, soft_wrap=True)
+        console.print(f"  unanswered: {one_line(reason)}", style="red", soft_wrap=True)

@@ -23,6 +23,7 @@ from hab_ray.report import leaderboard, write_report
 from hab_ray.resolve import hashes
 from hab_ray.simulator.latency import LognormalLatency, NoLatency
 from hab_ray.sweep import Options
+from hab_ray.visible import one_line
 from hab_ray.work import Work
 
 NOTICE = "Everything here was answered by the simulator: these scores show that the chain works and measure nothing."
@@ -66,17 +67,17 @@ def rehearse_sweep(path: Path, options: RehearseOptions, console: Console) -> Ex
     place = Place.of(sweep, options.run, options.store)
     work = staged(sweep, place, now, options.turnaround)
     refuse_errors(preflight(work, {}, now.date()))
-    console.print(
+    told = (
         f"rehearsal of {sweep.name}: {len(work.rubrics)} dimensions, {len(sweep.subjects)} subjects, "
-        f"{len(sweep.judges)} judges; run {place.run}, store {place.store}",
-        soft_wrap=True,
+        f"{len(sweep.judges)} judges; run {place.run}, store {place.store}"
     )
+    console.print(one_line(told), soft_wrap=True)
     view = View(console)
     with view.shown():
         done = perform(work, options.play(), Options(verbose=options.verbose, watch=view.update), now)
     report = write_report(work, done.gathered, record=_record(work), notice=NOTICE)
     console.print(leaderboard(done.gathered.summary.scores))
-    console.print(f"report: {report}", soft_wrap=True)
+    console.print(one_line(f"report: {report}"), soft_wrap=True)
     _tell(done, console)
     if done.end.exit is not Exit.COMPLETE:
         return done.end.exit
@@ -90,15 +91,11 @@ def _record(work: Work) -> dict[str, str]:
 def _tell(done: Rehearsal, console: Console) -> None:
     end, meter = done.end, done.meter
     for note in (*end.notes, *(f"{who} was stopped: {why}" for who, why in end.stops.items())):
-        console.print(f"note: {note}", style="yellow", markup=False, soft_wrap=True)
+        console.print(f"note: {one_line(note)}", style="yellow", soft_wrap=True)
     if end.unanswered:
         first = end.unanswered[0]
-        console.print(
-            f"{len(end.unanswered)} rows are unanswered, the first {first.file} {first.row_id}: {first.reason}",
-            style="red",
-            markup=False,
-            soft_wrap=True,
-        )
+        told = f"{len(end.unanswered)} rows are unanswered, the first {first.file} {first.row_id}: {first.reason}"
+        console.print(one_line(told), style="red", soft_wrap=True)
     console.print(
         f"{done.seconds:.0f} s, {end.calls:,} calls sent, {meter.received:,} received, {meter.billed:,} billed; "
         f"{meter.billed_more_than_once.bodies:,} bodies billed more than once, "
@@ -126,6 +123,6 @@ def _tell_cells(done: Rehearsal, console: Console) -> None:
     style = "red" if wrong else "green"
     console.print(f"recovered {done.recovered:,} of {len(done.cells):,} cells exactly", style=style)
     for cell in wrong[:_SHOWN]:
-        console.print(f"  {cell}", markup=False, soft_wrap=True)
+        console.print(f"  {one_line(str(cell))}", soft_wrap=True)
     if len(wrong) > _SHOWN:
         console.print(f"  and {len(wrong) - _SHOWN:,} more")

@@ -16,7 +16,7 @@ def check_rubrics(folder: Path | None, console: Console) -> Exit:
     """Print every problem of a folder's rubrics and prompts, or what is in it."""
     problems = check(folder) + prompt_problems(folder)
     for problem in problems:
-        console.print(str(problem), soft_wrap=True, markup=False, highlight=False)
+        console.print(str(problem), soft_wrap=True)
     if problems:
         return Exit.CONFIGURATION
     for rubric in load_rubrics(folder).values():

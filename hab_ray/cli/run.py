@@ -28,6 +28,7 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import LocalLease
 from hab_ray.storage.store import Store
 from hab_ray.sweep import UNANSWERED, Options, drive
+from hab_ray.visible import one_line
 from hab_ray.work import Work
 
 SHOWN_UNANSWERED = 5
@@ -53,7 +54,7 @@ def run_sweep(path: Path, choices: Choices, options: RunOptions, console: Consol
     work, problems = prepare(path, choices, now)
     for problem in problems:
         if problem.severity is Severity.WARNING:
-            console.print(str(problem), style="yellow", markup=False, soft_wrap=True)
+            console.print(one_line(str(problem)), style="yellow", soft_wrap=True)
     refuse_errors(problems)
     _agree_to_spend(work, problems, options, console)
     refuse_simulated(work.sweep)
@@ -97,10 +98,11 @@ def _agree_to_spend(work: Work, problems: list[Problem], options: RunOptions, co
 
 def _announce(work: Work, console: Console) -> None:
     sweep = work.sweep
-    console.print(
+    told = (
         f"{sweep.name}: {len(work.rubrics)} dimensions, {len(sweep.subjects)} subjects, {len(sweep.judges)} "
         f"{'judge' if len(sweep.judges) == 1 else 'judges'}; run {sweep.run_folder}, store {sweep.store}"
     )
+    console.print(one_line(told), soft_wrap=True)
     if notice(work):
         console.print(notice(work), style="yellow")
 
@@ -113,9 +115,9 @@ def notice(work: Work) -> str | None:
 
 def _tell(work: Work, end: RunEnd, console: Console) -> None:
     for note in end.notes:
-        console.print(f"note: {note}", style="yellow")
+        console.print(f"note: {one_line(note)}", style="yellow", soft_wrap=True)
     for who, why in end.stops.items():
-        console.print(f"{who} was stopped: {why}", style="red")
+        console.print(f"{one_line(who)} was stopped: {one_line(why)}", style="red", soft_wrap=True)
     if end.unanswered:
         _tell_unanswered(work, end, console)
     if end.exit is Exit.INTERRUPTED:
@@ -139,10 +141,10 @@ def _tell_unanswered(work: Work, end: RunEnd, console: Console) -> None:
     by_file = Counter(row.file for row in end.unanswered)
     console.print(f"{len(end.unanswered)} rows are unanswered:", style="red")
     for file, count in sorted(by_file.items()):
-        console.print(f"  {file}: {count}")
+        console.print(f"  {one_line(file)}: {count}", soft_wrap=True)
     for row in itertools.islice(end.unanswered, SHOWN_UNANSWERED):
-        console.print(f"  {row.row_id}: {row.reason}", soft_wrap=True)
-    console.print(f"all of them: {work.run_path / UNANSWERED}; the same command asks again", soft_wrap=True)
+        console.print(f"  {one_line(row.row_id)}: {one_line(row.reason)}", soft_wrap=True)
+    console.print(one_line(f"all of them: {work.run_path / UNANSWERED}; the same command asks again"), soft_wrap=True)
 
 
 def report_run(run: Path, console: Console) -> Exit:
@@ -166,7 +168,7 @@ def show_results(work: Work, console: Console) -> None:
     write_scores(work, gathered)
     report = write_report(work, gathered, record=_record(work), notice=notice(work))
     console.print(leaderboard(gathered.summary.scores))
-    console.print(f"report: {report}", soft_wrap=True)
+    console.print(one_line(f"report: {report}"), soft_wrap=True)
 
 
 def _record(work: Work) -> dict[str, str]:

@@ -59,7 +59,7 @@ async def _serve(profile: Profile, port: int, console: Console) -> None:
     async with serve(profile, port=port) as url:
         console.print(f"the simulator listens at {url}; any key is taken unless the profile lists some")
         for vendor, base in _BASES.items():
-            console.print(f"  {vendor}: {url}{base}", markup=False, soft_wrap=True)
-        console.print(f"  what it counted: {url} + {_OWN}", markup=False, soft_wrap=True)
+            console.print(f"  {vendor}: {url}{base}", soft_wrap=True)
+        console.print(f"  what it counted: {url} + {_OWN}", soft_wrap=True)
         console.print("Ctrl-C ends it")
         await asked_to_end.wait()

@@ -19,6 +19,7 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.format import refuse_newer
 from hab_ray.storage.lease import last_holder, run_folder
 from hab_ray.storage.run import PROGRESS
+from hab_ray.visible import one_line
 from hab_ray.work import StageName, Work
 
 
@@ -51,7 +52,7 @@ def show_status(run: Path, console: Console) -> Exit:
         done[cell] += work.run.count(shard.file) or 0
     table = Table("stage", "model", "in files", "known", box=None, pad_edge=False)
     for stage, name in sorted(known, key=lambda c: list(StageName).index(c[0])):
-        table.add_row(stage, name, str(done[stage, name]), str(known[stage, name]))
+        table.add_row(stage, one_line(name), str(done[stage, name]), str(known[stage, name]))
     console.print(table)
     _tell_driver(work, console)
     _tell_batches(work, console)
@@ -65,7 +66,8 @@ def _tell_driver(work: Work, console: Console) -> None:
         console.print("no process drives this store")
     else:
         run = run_folder(work.sweep.store, holder.run)
-        console.print(f"store held by process {holder.pid} on {holder.host} for {run}, since {holder.since}")
+        since = f"for {run}, since {holder.since}"
+        console.print(one_line(f"store held by process {holder.pid} on {holder.host} {since}"), soft_wrap=True)
 
 
 def _tell_batches(work: Work, console: Console) -> None:
@@ -73,11 +75,11 @@ def _tell_batches(work: Work, console: Console) -> None:
     waiting = [batch for batch in batches if batch.phase is not Phase.DONE]
     if batches:
         rows, paid = sum(b.intent.rows for b in waiting), sum(b.harvested.nanousd for b in batches if b.harvested)
-        console.print(
+        told = (
             f"batches in the store: {len(batches)}, open {len(waiting)} with {rows} rows; the others cost "
-            f"${paid / 1e9:.4f}; `hab batches list {work.run_path}` shows each of this run",
-            soft_wrap=True,
+            f"${paid / 1e9:.4f}; `hab batches list {work.run_path}` shows each of this run"
         )
+        console.print(one_line(told), soft_wrap=True)
 
 
 def _tell_money(money: Mapping[str, int], console: Console) -> None:
@@ -95,10 +97,10 @@ def _tell_progress(work: Work, console: Console) -> None:
         return
     last = json.loads(work.run.folder.get(PROGRESS))
     in_flight = sum(stage["in_flight"] for stage in last["stages"])
-    console.print(
-        f"last progress {last['at']}: {last['calls']} calls, {in_flight} in flight, ${last['cost_nanousd'] / 1e9:.4f}"
-    )
+    dollars = last["cost_nanousd"] / 1e9
+    told = f"last progress {last['at']}: {last['calls']} calls, {in_flight} in flight, ${dollars:.4f}"
+    console.print(one_line(told), soft_wrap=True)
     if last.get("money"):
         _tell_money(last["money"], console)
     for note in last["notes"]:
-        console.print(f"note: {note}", style="yellow", soft_wrap=True)
+        console.print(f"note: {one_line(note)}", style="yellow", soft_wrap=True)

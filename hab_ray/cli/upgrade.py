@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 
 from rich.console import Console
@@ -12,6 +11,7 @@ from hab_ray.stages.reading import READER_VERSION
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
 from hab_ray.sweep.reread import reread
+from hab_ray.visible import log_json, one_line
 from hab_ray.work import Work
 
 REREAD = "log/reread.jsonl"
@@ -37,8 +37,8 @@ def reread_verdicts(work: Work, console: Console) -> None:
     )
     if not changed:
         return
-    lines = "".join(json.dumps(asdict(one), ensure_ascii=True) + "\n" for one in changed)
+    lines = "".join(log_json(asdict(one)) + "\n" for one in changed)
     work.run.folder.put(REREAD, lines.encode())
     for one in changed[:_SHOWN]:
-        console.print(f"  {one}", markup=False, soft_wrap=True)
-    console.print(f"all of them: {work.run_path / REREAD}", markup=False, soft_wrap=True)
+        console.print(f"  {one_line(str(one))}", markup=False, soft_wrap=True)
+    console.print(one_line(f"all of them: {work.run_path / REREAD}"), markup=False, soft_wrap=True)

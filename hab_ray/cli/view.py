@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hab_ray.progress import Progress, StageProgress
+from hab_ray.visible import one_line
 
 LINE_EVERY_S = 5.0
 NANO = 1e9
@@ -65,7 +66,7 @@ class View:
 
     def _print_line(self, progress: Progress) -> None:
         text = "; ".join(
-            f"{s.stage} {s.model} {s.done}/{s.total}" + (f" ({s.failed} failed)" if s.failed else "")
+            f"{s.stage} {one_line(s.model)} {s.done}/{s.total}" + (f" ({s.failed} failed)" if s.failed else "")
             for s in progress.stages
             if s.total > 0 and (s.in_flight or s.done < s.total)
         )
@@ -85,7 +86,7 @@ class View:
         cost = f"  ${progress.cost_nanousd / NANO:.4f}" if progress.cost_nanousd else ""
         batches = f"  {len(progress.batches)} batches at the vendors" if progress.batches else ""
         foot = f"{progress.elapsed_s:.0f} s  {progress.calls} calls  {progress.retries} retries{cost}{batches}"
-        return Group(table, Text(foot, style="dim"), *(Text(note, style="yellow") for note in progress.notes))
+        return Group(table, Text(foot, style="dim"), *(Text(one_line(note), style="yellow") for note in progress.notes))
 
     def _cells(self, stage: StageProgress) -> tuple[str, ...]:
         rate = self._rates[stage.stage, stage.model].per_s
@@ -93,7 +94,7 @@ class View:
         eta = f"{left / rate:.0f} s" if rate > 0 and left else ""
         return (
             stage.stage,
-            stage.model,
+            one_line(stage.model),
             f"{stage.done}/{stage.total or '?'}",
             str(stage.failed or ""),
             str(stage.in_flight or ""),

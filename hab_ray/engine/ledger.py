@@ -28,6 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from hab_ray.catalog import folder_name
 from hab_ray.errors import DamagedFile, LeaseLost
 from hab_ray.storage.folder import Folder
+from hab_ray.visible import log_json
 
 ROW_BYTES = 64
 _HASH_BYTES = 32
@@ -251,7 +252,7 @@ class Ledger:
         if any(PurePosixPath(n).name.startswith(taken) for n in self._folder.list(self._place(batch.number))):
             raise LeaseLost(f"batch {batch.name} is another driver's: nothing more is spent here")
         try:
-            self._folder.put_new(name, event.model_dump_json().encode())
+            self._folder.put_new(name, log_json(event.model_dump(mode="json")).encode())
         except FileExistsError:
             raise LeaseLost(f"batch {batch.name} is another driver's: nothing more is spent here") from None
         batch.events.append(event)

@@ -50,6 +50,7 @@ def connection(endpoint: Endpoint) -> AsyncAnthropic:
     return AsyncAnthropic(
         base_url=endpoint.url,
         api_key=endpoint.key,
+        default_headers=endpoint.headers,
         max_retries=0,
         timeout=time_limits(endpoint),
         http_client=DefaultAioHttpClient(limits=CONNECTIONS),
@@ -106,7 +107,7 @@ class AnthropicProvider:
             return self._refused(error.response)
         except (APIConnectionError, TimeoutError) as error:
             raise broken(error) from None
-        return Exchange(json_object(response.content), _rate_limits(response.headers))
+        return Exchange(json_object(self._endpoint.body_without_key(response.content)), _rate_limits(response.headers))
 
     def _refused(self, response: httpx2.Response) -> Exchange:
         body = error_object(self._endpoint.without_key(response.text))

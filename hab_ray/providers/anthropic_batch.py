@@ -111,7 +111,7 @@ class AnthropicBatches:
         )
         with asking_for(status.id):
             response = await self._ask(request)
-        async with aclosing(read_lines(chunks_of(response), _custom_id, self._body)) as lines:
+        async with aclosing(read_lines(self._endpoint, chunks_of(response), _custom_id, self._body)) as lines:
             async for line in lines:
                 yield line
 
@@ -133,7 +133,7 @@ class AnthropicBatches:
         request = self._client.get(_PATH, cast_to=httpx2.Response, options={"params": params})
         with asking():
             response = await self._ask(request)
-            self._owner = response.headers.get("anthropic-organization-id", "")
+            self._owner = self._endpoint.without_key(response.headers.get("anthropic-organization-id", ""))
             return self._read(response)
 
     async def _json(self, request: Awaitable[httpx2.Response], limit_s: float | None = None) -> JsonObject:
@@ -147,6 +147,8 @@ class AnthropicBatches:
             raise refusal(self._endpoint, error.response, classify) from None
         except (APIConnectionError, TimeoutError) as error:
             raise broken(error) from None
+        except (httpx2.InvalidURL, UnicodeEncodeError):
+            raise malformed("it named a batch or file by what no address can hold") from None
 
     def _read(self, response: httpx2.Response) -> JsonObject:
         return json_object(self._endpoint.without_key(response.text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from typing import Any, Protocol
 
@@ -12,25 +13,38 @@ from hab_ray import catalog
 from hab_ray.calls import Answer, ChatCall, EmbedCall
 from hab_ray.catalog import ModelEntry
 from hab_ray.errors import FailureKind, TransientError
+from hab_ray.providers.secrets import Secrets
 
 JsonObject = Mapping[str, Any]
 
-_SHORTEST_SECRET = 8
+NO_KEY = "no-key-needed"
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a provider is and how to get in. The key is not shown by repr, so that no log can hold it."""
+    """Where a provider is and how to get in: with a key, and with `headers` where it wants others.
+
+    Neither is shown by repr, so that no log can hold it.
+    """
 
     name: str
     kind: catalog.Protocol
     url: str
     key: str = field(repr=False)
     timeout_s: float
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def without_key(self, text: str) -> str:
-        """A vendor's text without the key that it may echo. The placeholder keys of local servers stay."""
-        return text.replace(self.key, "[key]") if len(self.key) >= _SHORTEST_SECRET else text
+        """A vendor's text without the secrets that it may echo. The placeholder keys of local servers stay."""
+        return self._secrets.masked(text)
+
+    def body_without_key(self, raw: bytes) -> bytes:
+        """A vendor's body, as it came, without the secrets that it may echo."""
+        return self._secrets.masked_bytes(raw)
+
+    @cached_property
+    def _secrets(self) -> Secrets:
+        return Secrets([value for value in (self.key, *self.headers.values()) if value != NO_KEY])
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from hab_ray.errors import CallError, TransientError
-from hab_ray.providers.base import JsonObject, malformed
+from hab_ray.providers.base import Endpoint, JsonObject, malformed
 from hab_ray.providers.batch_http import reading
 from hab_ray.providers.batching import Line
 from hab_ray.providers.http import json_object
@@ -26,12 +26,14 @@ def compact(record: JsonObject) -> bytes:
     return json.dumps(record, separators=(",", ":")).encode()
 
 
-async def read_lines(chunks: Chunks, read_id: ReadId, read_body: ReadBody) -> AsyncGenerator[Line, None]:
-    """The results in a streamed file. `read_body` returns the body, or raises what the line reports."""
+async def read_lines(
+    endpoint: Endpoint, chunks: Chunks, read_id: ReadId, read_body: ReadBody
+) -> AsyncGenerator[Line, None]:
+    """The results in an endpoint's streamed file. `read_body` returns the body, or raises what the line reports."""
     async with aclosing(_split(chunks)) as lines:
         async for raw in lines:
             if raw.strip():
-                yield _read_line(raw, read_id, read_body)
+                yield _read_line(endpoint.body_without_key(raw), read_id, read_body)
 
 
 def read_record(record: JsonObject, read_id: ReadId, read_body: ReadBody) -> Line:

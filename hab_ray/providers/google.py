@@ -40,6 +40,7 @@ def connection(endpoint: Endpoint) -> Client:
         api_key=endpoint.key,
         http_options=HttpOptions(
             base_url=endpoint.url,
+            headers=dict(endpoint.headers),
             api_version="",
             timeout=round(endpoint.timeout_s * _MILLISECONDS),
             retry_options=HttpRetryOptions(attempts=1),
@@ -93,7 +94,7 @@ class GoogleProvider:
             raise broken(error) from None
         except (UnknownApiResponseError, UnicodeDecodeError, json.JSONDecodeError) as error:
             raise malformed(type(error).__name__) from None
-        return Exchange(json_object(response.body or ""))
+        return Exchange(json_object(self._endpoint.without_key(response.body or "")))
 
     def read_chat(self, body: JsonObject) -> Answer:
         """See Provider."""

@@ -7,11 +7,11 @@ typed methods: those drop what a failed batch says of its failure and refuse ans
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from io import BytesIO
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 from google.genai._api_client import GOOGLE_AI_API_DEFAULT_VERSION
@@ -113,7 +113,7 @@ class GoogleBatches:
                 for record in records:
                     yield read_record(record, _key, self._body)
                 continue
-            async with aclosing(read_lines(self._chunks(name), _key, self._body)) as lines:
+            async with aclosing(read_lines(self._endpoint, self._chunks(name), _key, self._body)) as lines:
                 async for line in lines:
                     yield line
 
@@ -153,10 +153,16 @@ class GoogleBatches:
             begun = await api.async_request("post", f"upload/{_VERSION}/files", body, HttpOptions(headers=told))
             headers = {name.lower(): value for name, value in (begun.headers or {}).items()}
             url = text_field(headers, "x-goog-upload-url")
-            options = HttpOptions(headers={"Content-Type": _LINES_TYPE})
+            options = HttpOptions(headers={**self._upload_headers(url), "Content-Type": _LINES_TYPE})
             done = await api.async_upload_file(BytesIO(job.lines), url, len(job.lines), http_options=options)
         with reading():
             return text_field(done.json["file"], "name")
+
+    def _upload_headers(self, url: str) -> Mapping[str, str]:
+        """The account's own headers where the upload goes to its own host; the vendor may name any other."""
+        here, there = urlsplit(self._endpoint.url), urlsplit(url)
+        same = (here.scheme, here.netloc) == (there.scheme, there.netloc)
+        return self._endpoint.headers if same else {}
 
     async def _delete(self, name: str) -> None:
         try:

@@ -43,6 +43,7 @@ def connection(endpoint: Endpoint) -> AsyncOpenAI:
     return AsyncOpenAI(
         base_url=endpoint.url,
         api_key=endpoint.key,
+        default_headers=endpoint.headers,
         max_retries=0,
         timeout=time_limits(endpoint),
         http_client=DefaultAioHttpClient(limits=CONNECTIONS),
@@ -101,10 +102,9 @@ class OpenAIProvider:
             return self._refused(error.status_code, body, error.response.headers)
         except (APIConnectionError, TimeoutError) as error:
             raise broken(error) from None
-        body = json_object(response.content)
+        body = json_object(self._endpoint.body_without_key(response.content))
         status = error_status(body)
         if status is not None:
-            body = error_object(self._endpoint.without_key(response.text))
             return self._refused(status, body, response.headers)
         return Exchange(body, _rate_limits(response.headers))
 

@@ -102,7 +102,7 @@ class OpenAIBatches:
         for file_id in status.results:
             with asking_for(status.id):
                 response = await self._account.stream(f"/files/{file_id}/content")
-            async with aclosing(read_lines(chunks_of(response), _custom_id, self._body)) as lines:
+            async with aclosing(read_lines(self._endpoint, chunks_of(response), _custom_id, self._body)) as lines:
                 async for line in lines:
                     yield line
 
@@ -127,7 +127,7 @@ class OpenAIBatches:
     async def _page(self, query: Query) -> JsonObject:
         with asking():
             response = await self._account.get("/batches", query)
-            self._owner = _owner(response.headers)
+            self._owner = self._endpoint.without_key(_owner(response.headers))
             return self._account.read(response)
 
     def _status(self, batch_id: str, batch: JsonObject) -> BatchStatus:

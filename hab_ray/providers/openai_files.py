@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 from openai import APIConnectionError, APIStatusError
 
-from hab_ray.providers.base import Endpoint, JsonObject, Wire
+from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
 from hab_ray.providers.batch_http import LONGEST_UPLOAD_S, Refused, asking, asking_for, refusal, text_field
 from hab_ray.providers.batch_lines import compact
 from hab_ray.providers.batching import BatchJob, ResultsGone
@@ -93,6 +93,8 @@ class FileAccount:
             raise refusal(self._endpoint, error.response, classify) from None
         except (APIConnectionError, TimeoutError) as error:
             raise broken(error) from None
+        except (httpx2.InvalidURL, UnicodeEncodeError):
+            raise malformed("it named a batch or file by what no address can hold") from None
 
 
 def request_line(custom_id: str, wire: Wire) -> bytes:

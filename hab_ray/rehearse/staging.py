@@ -96,6 +96,7 @@ def _staged_provider(
         update={
             "url": f"{_NOWHERE}/{account(name, provider.kind)}{version}",
             "key_env": None,
+            "headers_env": {},
             "serve": False,
             "limits": _unhurried(provider.limits),
             "batches": habits,

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from hab_ray.analysis.cells import PANEL
 from hab_ray.report.board import Board, board
-from hab_ray.report.visible import visible
 from hab_ray.rows import Score
+from hab_ray.visible import one_line
 
 _WORD, _SHORT_WORD = 8, 5
 _UNBOUNDED = 10_000
@@ -49,7 +49,7 @@ class Leaderboard:
             table.add_column(title, justify="right", no_wrap=True)
         for line in self.shown.lines:
             cells = [score_text(line.overall), *map(in_dimension, line.by_dimension)]
-            table.add_row(Text(visible(line.subject), no_wrap=True, overflow="ellipsis"), *cells)
+            table.add_row(Text(one_line(line.subject), no_wrap=True, overflow="ellipsis"), *cells)
         return table
 
 

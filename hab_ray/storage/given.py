@@ -18,6 +18,7 @@ from hab_ray.catalog import Strict
 from hab_ray.errors import ConfigError
 from hab_ray.rows import ChosenTest
 from hab_ray.rubric import Rubric
+from hab_ray.visible import one_line
 
 Text = Annotated[str, AfterValidator(clean_text)]
 
@@ -46,7 +47,7 @@ def read_given_tests(path: Path, rubrics: Mapping[str, Rubric]) -> dict[str, lis
             given = GivenTest.model_validate(record)
         except ValidationError as error:
             what = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            raise ConfigError(f"{path}, row {number}: {what}") from None
+            raise ConfigError(one_line(f"{path}, row {number}: {what}")) from None
         if given.dimension not in rubrics:
             continue
         _check_context(given, rubrics[given.dimension], f"{path}, row {number}")

@@ -18,6 +18,7 @@ from typing import Self
 
 from hab_ray.errors import LeaseLost, StoreHeld
 from hab_ray.storage.folder import Folder, LocalFolder
+from hab_ray.visible import one_line
 
 WATCH_EVERY_S = 1.0
 UNCLEAN_WAIT_S = 10.0
@@ -116,7 +117,7 @@ class LocalLease:
 
 def _held_message(store: Path, holder: Holder | None) -> str:
     who = (
-        f"process {holder.pid} on {holder.host}, run {run_folder(store, holder.run)}, since {holder.since}"
+        one_line(f"process {holder.pid} on {holder.host}, run {run_folder(store, holder.run)}, since {holder.since}")
         if holder and not holder.released
         else "another process that has just started"
     )

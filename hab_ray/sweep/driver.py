@@ -6,7 +6,6 @@ store, the ledger in it, and the views.
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -36,6 +35,7 @@ from hab_ray.storage.spending import keep_lost
 from hab_ray.storage.store import Store
 from hab_ray.sweep.batches import Batches, BatchSetup, lane_name
 from hab_ray.sweep.tracks import Phase, Track, stage_progress
+from hab_ray.visible import log_json
 from hab_ray.work import Shard, StageName, Work, tests_file
 
 if TYPE_CHECKING:
@@ -501,4 +501,4 @@ class _Driver:
 
 
 def _lines(unanswered: tuple[Unanswered, ...]) -> bytes:
-    return "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in unanswered).encode()
+    return "".join(log_json(asdict(row)) + "\n" for row in unanswered).encode()

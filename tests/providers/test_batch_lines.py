@@ -12,14 +12,15 @@ import pytest
 from hab_ray.calls import EmbedCall
 from hab_ray.catalog import Protocol
 from hab_ray.errors import FailureKind, TransientError
-from hab_ray.providers.base import JsonObject
+from hab_ray.providers.base import Endpoint, JsonObject
 from hab_ray.providers.batch_lines import read_lines
 from hab_ray.providers.batching import Line
 from tests.providers.batch_vendor import jsonl, vendor
-from tests.providers.conftest import Connect, entry
+from tests.providers.conftest import KEY, Connect, entry
 from tests.providers.test_wire import CASES, Case
 
 NOWHERE = "http://127.0.0.1:1"
+ENDPOINT = Endpoint("p", Protocol.OPENAI, NOWHERE, KEY, 1.0)
 SPLITTERS = "a\u2028b\u2029c\u0085d\x0be\x1cf\rg"
 
 
@@ -72,7 +73,7 @@ async def read(pieces: Iterable[bytes]) -> list[Line]:
         for piece in pieces:
             yield piece
 
-    return [line async for line in read_lines(chunks(), read_id, read_body)]
+    return [line async for line in read_lines(ENDPOINT, chunks(), read_id, read_body)]
 
 
 @pytest.mark.parametrize("end", [b"\n", b"", b"\r\n", b"\n\n"])

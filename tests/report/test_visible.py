@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from markupsafe import Markup
 
-from hab_ray.report.visible import finalize, visible
+from hab_ray.report.visible import finalize
+from hab_ray.visible import visible
 
 
 @pytest.mark.parametrize(

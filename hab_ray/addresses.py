@@ -1,0 +1,82 @@
+"""What a provider entry may say of where its endpoint is and which headers it wants.
+
+Sweep files are shared, and a run keeps its own copy: no secret may stand in them. Keys and secret headers are named
+by the environment variables that hold them. No message here repeats what it refuses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import SplitResult, urlsplit
+
+from hab_ray.visible import hides_something
+
+_IN_ENVIRONMENT = (
+    "put the secret into an environment variable and name that: `key_env: VARIABLE` for the key, or "
+    "`headers_env: {Header-Name: VARIABLE}` for a header"
+)
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Headers of one connection, and those that the client itself writes to say what it sends.
+_NOT_OURS_TO_SET = {
+    *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
+    *("transfer-encoding", "upgrade", "host", "content-length", "content-type", "content-encoding", "expect"),
+}
+
+
+def checked_url(url: str) -> str:
+    """The URL of an endpoint, as given, if requests can be sent there and no secret stands in it.
+
+    Raises:
+        ValueError: with the remedy.
+    """
+    if not url.strip():
+        raise ValueError("is empty; give the address of the endpoint, such as https://llm.example.org/v1")
+    if hides_something(url) or " " in url or "\\" in url:
+        raise ValueError("holds a space, a backslash or a character that cannot be seen; write the address without")
+    parts = _parts(url)
+    if parts.username is not None or parts.password is not None:
+        raise ValueError(f"holds a user or a password, which would be stored with the run; {_IN_ENVIRONMENT}")
+    if parts.query or "?" in url:
+        raise ValueError(
+            "has a query (`?...`), which no request would carry, and which would be stored with the run if it holds a "
+            f"key; leave it out, and where it is a key, {_IN_ENVIRONMENT}"
+        )
+    if "#" in url:
+        raise ValueError("has a fragment (`#...`), which no request would carry; leave it out")
+    return url
+
+
+def _parts(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("is no web address; it begins with http:// or https:// and a host, with or without a port")
+    return parts
+
+
+def checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """The variables that hold the values of headers, by the headers' names.
+
+    Raises:
+        ValueError: a header may not be set so, or stands twice, or what is given is no variable's name.
+    """
+    seen: set[str] = set()
+    for name, variable in headers.items():
+        if not _HEADER.fullmatch(name):
+            raise ValueError("has a key that is no header's name; write for example `X-Team: TEAM_TOKEN`")
+        if name.lower() in _NOT_OURS_TO_SET:
+            raise ValueError(f"{name}: this header belongs to the connection and is set by the client; leave it out")
+        if name.lower() in seen:
+            raise ValueError(f"{name}: the header stands twice (case does not count); keep one of them")
+        if not _VARIABLE.fullmatch(variable):
+            raise ValueError(
+                f"{name}: what is given is not the name of an environment variable; put the header's value into one "
+                "and give its name here, so that no secret stands in the file"
+            )
+        seen.add(name.lower())
+    return headers

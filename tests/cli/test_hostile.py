@@ -1,0 +1,253 @@
+"""Hostile texts from vendors, models, names and files through every command: none crashes it, none gets out raw."""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from hab_ray.cli.main import app
+from hab_ray.cli.terminal import Terminal
+from hab_ray.cli.view import View
+from hab_ray.engine.harvesting import Harvest
+from hab_ray.engine.ledger import Batch, Ended, Event, Intent, Ledger, Submitted
+from hab_ray.progress import Progress, StageProgress
+from hab_ray.rubric import load_rubrics
+from hab_ray.storage.folder import LocalFolder
+from hab_ray.visible import hides_something, one_line
+from tests.cli.hostile_vendor import HostileVendor, hostile_vendor
+from tests.hostile import TEXTS, raw_in
+
+DIMENSION = "encourage_learning"
+GROUPS = [" | ".join(text[:60] for text in TEXTS[n : n + 8]) for n in range(0, len(TEXTS), 8)]
+NAMES = [text for text in TEXTS if len(text) <= 200 and text.strip() and not hides_something(text)]
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder to work in, and a process whose clients share one TLS context."""
+    folder = tmp_path_factory.mktemp("desk")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
+        yield folder
+
+
+def hab(*arguments: object) -> tuple[int, str]:
+    """`hab` in this process: its exit status, and what it printed, which is checked."""
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert raw_in(done.output) == []
+    return done.exit_code, done.output
+
+
+def write_sweep(folder: Path, name: str, **changes: Any) -> Path:
+    batch = {"price": {"input": 1, "output": 1}, "batch": {"discount": 0.5}, "batches": {"poll_s": 0.02}}
+    providers = {
+        account: {"kind": "openai", "url": f"{url}/v1", **batch} for account, url in changes.pop("accounts", {}).items()
+    }
+    given = {"name": name, "mode": "batch", "dimensions": [DIMENSION], "providers": providers, **changes}
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(given))
+    return path
+
+
+def hostile_rubric(folder: Path) -> Path:
+    """A folder with a rubric of hostile texts; what YAML cannot hold at all is left out."""
+    text = "\n".join(text for text in TEXTS if len(text) < 200 and max(text, default="") < "\ud800")
+    rubric = load_rubrics()[DIMENSION].model_dump(mode="json", exclude_none=True)
+    rubric |= {"title": text, "definition": text}
+    for issue in rubric["judging"]["issues"]:
+        issue["text"] = text
+    rubrics = folder / "own"
+    rubrics.mkdir()
+    (rubrics / f"{DIMENSION}.yaml").write_text(yaml.safe_dump(rubric))
+    return rubrics
+
+
+@pytest.fixture(scope="module")
+def vendor() -> Iterator[HostileVendor]:
+    with hostile_vendor(TEXTS, GROUPS) as line:
+        yield line
+
+
+@pytest.fixture(scope="module")
+def run(desk: Path, vendor: HostileVendor) -> Path:
+    """A run of a whole sweep against the hostile vendor, by batch."""
+    tests = desk / "tests.jsonl"
+    rows = [{"id": f"{n} {text[:50]}", "dimension": DIMENSION, "prompt": text} for n, text in enumerate(TEXTS)]
+    tests.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    closed = {f"closed-{n}": f"{vendor.url}/closed-{n}" for n in range(len(GROUPS))}
+    accounts = {name: f"{vendor.url}/{name}" for name in ("answers", "rows", "fails")}
+    sweep = write_sweep(
+        desk,
+        "campaign",
+        accounts=accounts | closed,
+        rubrics=str(hostile_rubric(desk)),
+        tests="tests.jsonl",
+        subjects=["answers/[/red]", "rows/x[/red]", "fails/[/]", *(f"{name}/[/{name}]" for name in closed)],
+        judges=["answers/judge"],
+    )
+    assert hab("rubric", "check", "own")[0] == 0
+    status, planned = hab("plan", sweep)
+    assert status == 0 and "rows/x[/red]" in planned
+    status, output = hab("run", sweep, "--yes")
+    assert status == 5, output
+    assert output.count("was stopped: HTTP 401 invalid_api_key: ") == len(GROUPS)
+    assert "report: " in output and "is in a state that is not known here: " in output
+    assert vendor.answered >= 3 * len(TEXTS)
+    return desk / "runs/campaign"
+
+
+def test_enough_texts() -> None:
+    assert len(TEXTS) >= 60 and len(NAMES) >= 20 and len(set(TEXTS)) == len(TEXTS)
+    assert all(text.isprintable() or raw_in(one_line(text)) == [] for text in TEXTS)
+
+
+def test_status_and_batches_of_a_run_with_hostile_answers(run: Path) -> None:
+    status, output = hab("status", run)
+    assert status == 0 and "answers/[/red]" in output and output.count("stopped: HTTP 401") >= len(GROUPS)
+    status, output = hab("batches", "list", run)
+    assert status == 0 and "rows/x[/red]" in output
+    for name in ("answers/000001", "rows/000001", "fails/000001"):
+        assert hab("batches", "show", run, name)[0] == 0
+
+
+def test_no_file_of_a_run_holds_a_raw_control_character(run: Path) -> None:
+    logs = [path for path in (run / "log").rglob("*") if path.suffix in (".json", ".jsonl", ".log")]
+    events = list((run.parent.parent / "store/ledger").rglob("*.json"))
+    assert len(logs) >= 2 and len(events) >= 8
+    for path in logs + events:
+        assert raw_in(path.read_text(encoding="utf-8")) == [], path
+    lines = (run / "log/unanswered.jsonl").read_text().split("\n")[:-1]
+    told = [json.loads(line) for line in lines]
+    assert len(told) >= len(GROUPS) * len(TEXTS)
+    assert all(set(row) == {"file", "row_id", "reason"} and "\n" not in row["reason"] for row in told)
+
+
+def test_the_report_shows_hostile_texts_and_does_nothing(run: Path) -> None:
+    html = (run / "report/index.html").read_text(encoding="utf-8")
+    assert "<script" not in html and "<img" not in html and "<h1>gone" not in html and "<svg" not in html
+    assert html.count("</body>") == 1 and html.count("</style>") == 1
+    assert "&lt;script&gt;alert(1)" in html and "{{ 7*7 }}" in html and "[U+202E]gnp.exe" in html
+    assert {found for found in raw_in(html)} <= {"U+200B", "U+200D", "U+FEFF", "U+00AD", "U+E0041", "U+E0042"}
+
+
+def test_names_are_shown_as_they_are_or_refused(desk: Path, vendor: HostileVendor) -> None:
+    accounts = {"answers": f"{vendor.url}/answers"}
+    subjects = [{"model": f"answers/{name.strip()}", "name": name} for name in NAMES]
+    sweep = write_sweep(desk, "named", accounts=accounts, tests="seeds", subjects=subjects, judges=["answers/[/b]"])
+    status, output = hab("plan", sweep)
+    unbroken = "".join(output.split())
+    assert status == 0 and all("".join(one_line(name).split()) in unbroken for name in NAMES)
+    hidden = [text for text in TEXTS if len(text) <= 200 and hides_something(text) and max(text) < "\ud800"]
+    subjects = [{"model": "answers/a", "name": name} for name in hidden]
+    sweep = write_sweep(desk, "hidden", accounts=accounts, tests="seeds", subjects=subjects, judges=["answers/j"])
+    status, output = hab("plan", sweep)
+    assert status == 2 and output.count("cannot be seen") == len(hidden) == output.count("\n")
+    for bad in ({"\x1b[31m": {"kind": "openai"}}, {"a\nb: all is well": {"kind": "openai"}}):
+        sweep = write_sweep(desk, "provider", tests="seeds", subjects=["a/b"], judges=["a/b"])
+        sweep.write_text(yaml.safe_dump(yaml.safe_load(sweep.read_text()) | {"providers": bad}))
+        status, output = hab("plan", sweep)
+        assert status == 2 and "cannot be seen" in output
+
+
+def test_keys_of_files_that_are_not_known_forge_no_line(desk: Path) -> None:
+    unknown = [text for text in TEXTS if max(text) < "\ud800" and len(text) < 200]
+    path = desk / "unknown.yaml"
+    path.write_text(yaml.safe_dump({"name": "n", "subjects": ["a"], "judges": ["a"]} | dict.fromkeys(unknown, 1)))
+    status, output = hab("plan", path)
+    assert status == 2 and output.count("unknown key") == len(unknown) == output.count("\n")
+
+
+def event_words(text: str, number: int) -> list[Event]:
+    """The events of a batch in one of three states, with a text wherever the vendor's may be."""
+    epoch, now = 1, datetime.now(UTC)
+    intent = Intent(
+        epoch=epoch,
+        at=now,
+        tag=text,
+        run="../runs/campaign",
+        model=text,
+        wire=text,
+        path="/x",
+        version=None,
+        embeds=False,
+        rows=1,
+        bytes=1,
+        tokens=1,
+        nanousd=1,
+        rows_file="r",
+        requests_file="q",
+        owner=text,
+        newest=text,
+    )
+    told: list[Event] = [intent, Submitted(epoch=epoch, at=now, batch_id=text, adopted=True, certain=False)]
+    if number % 3 > 0:
+        told.append(Ended(epoch=epoch, at=now, word=text, problem=text))
+    if number % 3 > 1:
+        counts = Harvest(replies=1, nanousd=1)
+        told.append(counts.event(1, epoch, now))
+    return told
+
+
+def test_a_ledger_of_hostile_batches_is_listed_and_shown(run: Path) -> None:
+    ledger = Ledger(LocalFolder(run.parent.parent / "store"), "rows")
+    before = len(ledger.read())
+    together = [" | ".join(text[:60] for text in TEXTS[n::5]) for n in range(5)]
+    for number, text in enumerate([*TEXTS, *together], before + 1):
+        batch = Batch("rows", number)
+        for event in event_words(text, number):
+            ledger.add(batch, event)
+    status, listed = hab("batches", "list", run)
+    assert status == 0 and listed.count("rows/") >= len(TEXTS)
+    for batch in ledger.read()[-len(together) :]:
+        status, shown = hab("batches", "show", run, batch.name)
+        assert status == 0 and shown.count("\n") == 1 + len(batch.events)
+    assert hab("batches", "cancel", run, "no [/such] \x1b[31mbatch")[0] == 2
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_the_live_view_shows_any_note_and_name(text: str) -> None:
+    class Screen(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen, terminal = Screen(), Terminal(width=100)
+    terminal.file = screen
+    view = View(terminal)
+    stage = StageProgress("respond", text[:500], 5, 1, 1, 1)
+    with view.shown():
+        view.update(Progress("now", 1.0, (stage,), 1, 0, 1, (text,)))
+    terminal.print(text[:500])
+    hostile = [found for found in raw_in(screen.getvalue()) if found != "U+001B"]
+    assert set(hostile) <= {"U+000D"}
+    assert not any(
+        sequence in screen.getvalue() for sequence in ("\x1b]", "\x1bP", "\x1bc", "\x1b(", "\x1b[6n", "\x1b[8m")
+    )
+
+
+def test_a_terminal_without_unicode_ends_no_command(run: Path) -> None:
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "LANG": "C", "LC_ALL": "C"}
+    done = subprocess.run(
+        [sys.executable, "-m", "hab_ray.cli", "status", run],
+        capture_output=True,
+        env=environment,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr
+    assert raw_in(done.stdout.decode("ascii")) == []

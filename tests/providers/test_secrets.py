@@ -1,0 +1,225 @@
+"""Secrets that come back, in an error or in a good answer, are masked before anything is read; secret headers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import pytest
+
+from hab_ray.calls import Answer
+from hab_ray.catalog import Protocol as Kind
+from hab_ray.catalog import ProviderEntry
+from hab_ray.errors import CallError, ConfigError
+from hab_ray.providers import connect, connect_batch
+from hab_ray.providers.access import endpoint_of
+from hab_ray.providers.base import Endpoint
+from hab_ray.providers.secrets import Secrets
+from tests.providers.batch_vendor import (
+    CANCEL,
+    CREATE,
+    ENDED,
+    IDS,
+    ONE,
+    RESULTS,
+    UPLOAD,
+    all_lines,
+    job,
+    sent_results,
+    vendor,
+)
+from tests.providers.batch_vendor import KINDS as BATCH_KINDS
+from tests.providers.batch_vendor import Answer as Told
+from tests.providers.conftest import KEY, KINDS, Connect, Script, chat_call, entry
+
+ODD = "sk/proj+Ab12cd34==&'\"x y"
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "JSON": lambda key: json.dumps(key)[1:-1],
+    "JSON twice": lambda key: json.dumps(json.dumps(key))[3:-3],
+    "JSON with escaped slashes": lambda key: json.dumps(key)[1:-1].replace("/", "\\/"),
+    "JSON with codes": lambda key: "".join(c if c.isalnum() else f"\\u{ord(c):04x}" for c in key),
+    "URL": lambda key: quote(key, safe=""),
+    "form": quote_plus,
+    "URL twice": lambda key: quote(quote(key, safe=""), safe=""),
+    "HTML": lambda key: "".join(c if c.isalnum() else f"&#{ord(c)};" for c in key),
+}
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+@pytest.mark.parametrize("secret", [KEY, ODD])
+def test_a_secret_is_found_in_every_spelling(secret: str, name: str) -> None:
+    secrets = Secrets([secret])
+    written = SPELLINGS[name](secret)
+    assert secrets.masked(f"<{written}> and {written}.") == "<[key]> and [key]."
+    assert secrets.masked_bytes(f"é{written}".encode() + b"\xff") == "é[key]".encode() + b"\xff"
+
+
+def test_a_header_is_masked_with_and_without_its_scheme_and_text_without_secrets_stays() -> None:
+    secrets = Secrets(["Bearer abcdef123456", "short", ""])
+    assert secrets.masked("Bearer abcdef123456, abcdef123456; Bearer; short") == "[key], [key]; Bearer; short"
+    assert secrets.masked_bytes(b"nothing here \xff") == b"nothing here \xff"
+
+
+BODIES: dict[Kind, Callable[[str], dict[str, Any]]] = {
+    Kind.OPENAI: lambda key: {
+        "model": key,
+        "provider": key,
+        "choices": [{"message": {"content": f"It is {key}."}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1},
+    },
+    Kind.ANTHROPIC: lambda key: {
+        "model": key,
+        "content": [{"type": "text", "text": f"It is {key}."}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    },
+    Kind.GOOGLE: lambda key: {
+        "modelVersion": key,
+        "candidates": [{"content": {"parts": [{"text": f"It is {key}."}]}, "finishReason": "STOP"}],
+        "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1},
+    },
+}
+REFUSED: dict[Kind, Callable[[str], dict[str, Any]]] = {
+    Kind.OPENAI: lambda key: {"choices": [{"message": {"refusal": key}}]},
+    Kind.ANTHROPIC: lambda key: {
+        **BODIES[Kind.ANTHROPIC](key),
+        "stop_reason": "refusal",
+        "stop_details": {"explanation": key},
+    },
+    Kind.GOOGLE: lambda key: {"candidates": [{"finishReason": "SAFETY", "finishMessage": key}]},
+}
+
+
+def told(answer: Answer) -> str:
+    return repr(answer)
+
+
+@pytest.mark.parametrize("bodies", [BODIES, REFUSED], ids=["answer", "refusal"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_key_in_a_good_answer_is_not_stored(
+    kind: Kind, bodies: dict[Kind, Callable[[str], dict[str, Any]]], script: Script, provider_of: Connect
+) -> None:
+    provider = provider_of(kind, script.url, key=ODD)
+    wire = provider.chat(chat_call(), entry())
+    for spelling in (str, SPELLINGS["URL"], SPELLINGS["HTML"]):
+        script.says(200, bodies[kind](spelling(ODD)))
+        answer = provider.read_chat((await provider.send(wire)).body)
+        assert "[key]" in answer.text and "Ab12cd34" not in told(answer)
+    assert "Ab12cd34" in str(script.sent_headers)
+
+
+def line_of(kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
+    match kind:
+        case Kind.OPENAI:
+            return {"custom_id": "1", "response": {"status_code": 200, "body": body}}
+        case Kind.ANTHROPIC:
+            return {"custom_id": "1", "result": {"type": "succeeded", "message": body}}
+        case Kind.GOOGLE:
+            return {"key": "1", "response": body}
+        case Kind.XAI:
+            return {"batch_request_id": "1", "batch_result": {"response": {"chat_get_completion": body}}}
+
+
+@pytest.mark.parametrize("kind", BATCH_KINDS)
+async def test_a_key_in_a_batchs_good_answer_is_not_stored(kind: Kind) -> None:
+    spoken = Kind.OPENAI if kind is Kind.XAI else kind
+    async with vendor(kind) as line:
+        line.says(ONE[kind], ENDED[kind])
+        line.says(RESULTS[kind], sent_results(kind, line_of(kind, BODIES[spoken](KEY))))
+        (found,) = await all_lines(line.api, await line.api.poll(IDS[kind]))
+    assert found.body is not None
+    answer = connect(Endpoint("p", kind, "http://127.0.0.1:1", KEY, 1.0)).read_chat(found.body)
+    assert answer.text == "It is [key]." and KEY not in told(answer)
+
+
+@pytest.mark.parametrize("name", ["\x1b[31m", "a\nb", "half \ud800", "x" * 70_000, "\u202e"])
+@pytest.mark.parametrize("kind", BATCH_KINDS)
+async def test_a_batch_by_a_name_that_no_address_can_hold_is_an_error_of_the_call(kind: Kind, name: str) -> None:
+    async with vendor(kind) as line:
+        with pytest.raises(CallError) as caught:
+            await line.api.poll(name)
+    assert str(caught.value).isprintable()
+
+
+def account(kind: Kind, monkeypatch: pytest.MonkeyPatch, url: str, *, name: str = "X-Team-Token") -> Endpoint:
+    monkeypatch.setenv("TEAM_TOKEN", "Bearer team-token-0123456789\n")
+    monkeypatch.setenv("A_KEY", KEY)
+    given = ProviderEntry.model_validate(
+        {"kind": kind, "url": url, "key_env": "A_KEY", "headers_env": {name: "TEAM_TOKEN"}}
+    )
+    return endpoint_of("p", given, given.url or "")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_headers_from_the_environment_are_sent_online_and_masked(
+    kind: Kind, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = account(kind, monkeypatch, script.url)
+    assert "team-token" not in repr(endpoint)
+    provider = connect(endpoint)
+    script.says(200, BODIES[kind]("team-token-0123456789"))
+    answer = provider.read_chat((await provider.send(provider.chat(chat_call(), entry()))).body)
+    await provider.close()
+    assert [sent["x-team-token"] for sent in script.sent_headers] == ["Bearer team-token-0123456789"]
+    assert answer.text == "It is [key]."
+
+
+@pytest.mark.parametrize("name", ["Authorization", "authorization"])
+async def test_an_authorization_of_ones_own_takes_the_place_of_the_keys(
+    name: str, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = connect(account(Kind.OPENAI, monkeypatch, script.url, name=name))
+    script.says(200, BODIES[Kind.OPENAI]("x"))
+    await provider.send(provider.chat(chat_call(), entry()))
+    await provider.close()
+    assert [sent["authorization"] for sent in script.sent_headers] == ["Bearer team-token-0123456789"]
+    assert KEY not in str(script.sent_headers)
+
+
+@pytest.mark.parametrize("kind", BATCH_KINDS)
+async def test_headers_from_the_environment_are_sent_with_every_batch_verb(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with vendor(kind) as line:
+        line.takes_uploads()
+        line.says(CREATE[kind], {"id": "batch_1", "batch_id": "batch_1", "name": "batches/1"})
+        line.says(ONE[kind], ENDED[kind])
+        line.says(CANCEL[kind], {})
+        line.says(RESULTS[kind], sent_results(kind))
+        api = connect_batch(account(kind, monkeypatch, line.url))
+        await api.submit(job(kind))
+        await all_lines(api, await api.poll(IDS[kind]))
+        await api.cancel(IDS[kind])
+        await api.close()
+    assert {"POST /to-here"} <= {got.route for got in line.got} or kind is not Kind.GOOGLE
+    assert len(line.got) >= 4 + (kind in UPLOAD)
+    assert {got.headers.get("x-team-token") for got in line.got} == {"Bearer team-token-0123456789"}
+
+
+async def test_an_upload_to_another_host_carries_no_header_of_the_accounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with vendor(Kind.GOOGLE) as line:
+        line.takes_uploads()
+        elsewhere = line.url.replace("127.0.0.1", "localhost")
+        line.says(UPLOAD[Kind.GOOGLE], Told(headers={"X-Goog-Upload-URL": f"{elsewhere}/to-here?upload_id=7"}))
+        line.says(CREATE[Kind.GOOGLE], {"name": "batches/1"})
+        api = connect_batch(account(Kind.GOOGLE, monkeypatch, line.url))
+        await api.submit(job(Kind.GOOGLE))
+        await api.close()
+    (there,) = line.sent("POST /to-here")
+    assert "x-team-token" not in there.headers and KEY not in str(there.headers)
+
+
+@pytest.mark.parametrize(("value", "cause"), [("", "is not set"), ("  \n", "is not set"), ("a\nb", "characters")])
+@pytest.mark.parametrize("variable", ["A_KEY", "TEAM_TOKEN"])
+def test_a_variable_that_cannot_be_a_header_is_named_and_not_repeated(
+    variable: str, value: str, cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account(Kind.OPENAI, monkeypatch, "http://h")
+    monkeypatch.setenv(variable, value)
+    given = {"kind": "openai", "url": "http://h", "key_env": "A_KEY", "headers_env": {"X-Team": "TEAM_TOKEN"}}
+    with pytest.raises(ConfigError) as caught:
+        endpoint_of("p", ProviderEntry.model_validate(given), "http://h")
+    assert variable in str(caught.value) and cause in str(caught.value) and "a\nb" not in str(caught.value)
