@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from hab_ray.calls import Call
+from hab_ray.engine.billing import Billing
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Tally:
     This process has paid `cost_nanousd` for outcomes; `lost_nanousd` is what calls may have cost that brought none.
     Of the run's budget, `spent_nanousd` is spent, `reserved_nanousd` set aside for calls and batches under way. By
     model, `answered` counts the requests that were answered and `waited_s` adds up how many seconds that took.
+    `billing` compares their bills with ours.
     """
 
     finished: Counter[int] = field(default_factory=Counter)
@@ -57,3 +59,4 @@ class Tally:
     spent_nanousd: int = 0
     reserved_nanousd: int = 0
     stops: dict[str, str] = field(default_factory=dict)
+    billing: Billing = field(default_factory=Billing)

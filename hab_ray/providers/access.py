@@ -38,4 +38,4 @@ def endpoint_of(provider: str, entry: ProviderEntry, url: str) -> Endpoint:
     """
     key = api_key(provider, entry.key_env)
     headers = {name: _secret(provider, env, f"the header {name}") for name, env in entry.headers_env.items()}
-    return Endpoint(provider, entry.kind, url, key, entry.limits.timeout_s, headers)
+    return Endpoint(provider, entry.kind, url, key, entry.limits.timeout_s, headers, entry.api_version)

@@ -24,7 +24,8 @@ NO_KEY = "no-key-needed"
 class Endpoint:
     """Where a provider is and how to get in: with a key, and with `headers` where it wants others.
 
-    Neither is shown by repr, so that no log can hold it.
+    Neither is shown by repr, so that no log can hold it. `api_version` holds for every request to the endpoint; None
+    leaves it to the vendor's client.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Endpoint:
     key: str = field(repr=False)
     timeout_s: float
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    api_version: str | None = None
 
     def without_key(self, text: str) -> str:
         """A vendor's text without the secrets that it may echo. The placeholder keys of local servers stay."""
@@ -51,7 +53,7 @@ class Endpoint:
 class Wire:
     """One request as the vendor gets it: the path below the endpoint's URL, and the JSON body.
 
-    `version` is the API version to ask for; None leaves it to the vendor's SDK.
+    `version` is the API version that the model needs; None = the endpoint's.
     """
 
     path: str

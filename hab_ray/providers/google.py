@@ -9,13 +9,12 @@ default: without it a broken connection is slept on and sent again.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import aiohttp
-import numpy as np
 from google.genai import Client
-from google.genai._api_client import GOOGLE_AI_API_DEFAULT_VERSION
 from google.genai.errors import APIError, UnknownApiResponseError
 from google.genai.types import HttpOptions, HttpRetryOptions
 
@@ -25,12 +24,15 @@ from hab_ray.errors import CallError, FailureKind, ProviderError
 from hab_ray.providers.base import Endpoint, Exchange, JsonObject, ListLimits, Wire, malformed
 from hab_ray.providers.google_errors import classify
 from hab_ray.providers.http import broken, error_object, json_object, retry_after_s
+from hab_ray.providers.numbers import token_count, usage_fields, vector
 
 _HARMS = ("HARASSMENT", "HATE_SPEECH", "SEXUALLY_EXPLICIT", "DANGEROUS_CONTENT")
 _SAFETY = [{"category": f"HARM_CATEGORY_{harm}", "threshold": "BLOCK_NONE"} for harm in _HARMS]
 _ROLE = {Role.USER: "user", Role.ASSISTANT: "model"}
 _BLOCKED = {"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "ESCALATION", "MODEL_ARMOR"}
 _MILLISECONDS = 1000
+_VERSION_ENV = "GOOGLE_GENAI_API_VERSION"
+_DEFAULT_VERSION = "v1beta"
 
 
 def connection(endpoint: Endpoint) -> Client:
@@ -46,6 +48,16 @@ def connection(endpoint: Endpoint) -> Client:
             retry_options=HttpRetryOptions(attempts=1),
         ),
     )
+
+
+def api_version(endpoint: Endpoint, wire_version: str | None = None) -> str:
+    """The API version of a request: the model's, else the provider's, else the environment's, else v1beta.
+
+    Every verb asks here, because a file or a batch of one version is not found under another. Not the SDK's default:
+    v1 has no systemInstruction, responseMimeType or thinkingConfig. "beta" is the SDK's own name for v1beta.
+    """
+    version = wire_version or endpoint.api_version or os.environ.get(_VERSION_ENV) or _DEFAULT_VERSION
+    return _DEFAULT_VERSION if version == "beta" else version
 
 
 def refusal(endpoint: Endpoint, error: APIError) -> CallError:
@@ -85,7 +97,7 @@ class GoogleProvider:
 
     async def send(self, wire: Wire) -> Exchange:
         """See Provider."""
-        path = f"{wire.version or GOOGLE_AI_API_DEFAULT_VERSION}{wire.path}"
+        path = f"{api_version(self._endpoint, wire.version)}{wire.path}"
         try:
             response = await self._client._api_client.async_request("post", path, dict(wire.body))
         except APIError as error:
@@ -98,18 +110,20 @@ class GoogleProvider:
 
     def read_chat(self, body: JsonObject) -> Answer:
         """See Provider."""
+        usage = usage_fields(body, "usageMetadata")
+        used = _usage(usage)
         try:
             finish, text = _said(body)
-            usage = _usage(body.get("usageMetadata") or {})
-            return Answer(finish, usage, str(body.get("modelVersion") or ""), text=text)
+            known = bool(usage) or finish is Finish.REFUSED
+            return Answer(finish, used, str(body.get("modelVersion") or ""), text=text, bill_known=known)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             raise malformed(repr(error)) from None
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
         """See Provider."""
+        usage = _usage(usage_fields(body, "usageMetadata"))
         try:
-            vectors = tuple(np.asarray(item["values"], dtype="<f4").tobytes() for item in body["embeddings"])
-            usage = _usage(body.get("usageMetadata") or {})
+            vectors = tuple(vector(item["values"]) for item in body["embeddings"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise malformed(repr(error)) from None
         if len(vectors) != count:
@@ -169,10 +183,10 @@ def _said(body: JsonObject) -> tuple[Finish, str]:
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
     """The prompt includes what was cached; the candidates leave out the thoughts, which are billed as output."""
-    thoughts = int(usage.get("thoughtsTokenCount") or 0)
+    thoughts = token_count(usage, "thoughtsTokenCount")
     return Usage(
-        input=int(usage.get("promptTokenCount") or 0),
-        cached=int(usage.get("cachedContentTokenCount") or 0),
-        output=int(usage.get("candidatesTokenCount") or 0) + thoughts,
+        input=token_count(usage, "promptTokenCount"),
+        cached=token_count(usage, "cachedContentTokenCount"),
+        output=token_count(usage, "candidatesTokenCount") + thoughts,
         reasoning=thoughts,
     )

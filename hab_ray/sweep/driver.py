@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hab_ray.calls import Call
+from hab_ray.engine.billing import billing_notes
 from hab_ray.engine.books import open_budget, opening
 from hab_ray.engine.budget import Budget, LocalMoney, Opening, unlimited
 from hab_ray.engine.budget import Money as BudgetMoney
@@ -479,7 +480,7 @@ class _Driver:
             exit=self._exit(interrupted),
             unanswered=unanswered,
             stops=dict(self._stops),
-            notes=tuple(self._notes),
+            notes=(*self._notes, *billing_notes(tallies)),
             calls=sum(t.calls for t in tallies),
             cost_nanousd=sum(t.cost_nanousd for t in tallies),
             money=money,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+from hab_ray.simulator import xai
 from hab_ray.simulator.asks import Answer, compact
 from hab_ray.simulator.batch.jobs import State
 from hab_ray.simulator.batch.openai_lines import OpenAiLines
+from hab_ray.simulator.vendor import Vendor
 
 # gRPC's codes, by the HTTP status each stands for.
 _CODES = {400: 3, 401: 16, 403: 7, 404: 5, 408: 4, 409: 10, 429: 8, 500: 13, 502: 14, 503: 14, 504: 4, 529: 14}
@@ -17,6 +19,7 @@ _UNKNOWN = 2
 class XaiLines(OpenAiLines):
     """OpenAI's requests with results of its own. See Dialect."""
 
+    vendor: Vendor = xai
     error_file = False
 
     def result(self, handle: bytes, answer: Answer) -> bytes:
