@@ -114,7 +114,8 @@ class BatchHabits(Strict):
 
     A batch is asked after every `poll_s` while young and every `longest_poll_s` while old. After a create request
     without a clear answer the vendor's list must lack the batch for `in_doubt_s` before it is sent once more. A batch
-    that has not ended after `longest_s` is cancelled, and its open rows go into another.
+    that has not ended after `longest_s` is cancelled, and its open rows go into another. Where a vendor may still
+    change the counters of an ended batch, they must not change for `still_s` before its results are collected.
     """
 
     rows: int = Field(default=50_000, gt=0)
@@ -123,6 +124,7 @@ class BatchHabits(Strict):
     longest_poll_s: float = Field(default=300.0, gt=0)
     in_doubt_s: float = Field(default=600.0, ge=0)
     longest_s: float = Field(default=108_000.0, gt=0)
+    still_s: float = Field(default=60.0, ge=0)
 
 
 class Lifecycle(Strict):

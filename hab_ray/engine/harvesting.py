@@ -13,7 +13,7 @@ from hab_ray.engine.memory import give_back_freed
 from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RowError
 from hab_ray.prices import Price
 from hab_ray.providers.base import JsonObject, Provider
-from hab_ray.providers.batching import BatchApi, BatchStatus, Line
+from hab_ray.providers.batching import BatchApi, BatchRefused, BatchStatus, Line
 from hab_ray.storage.store import StoreWriter
 
 FLUSH_AT = 2048
@@ -24,7 +24,8 @@ class Harvest:
     """What a batch has brought so far. `answered` are the keys with an outcome in the store or on the way there.
 
     `earlier_nanousd` is the part of `nanousd` that an earlier process has filed; `lost_nanousd` is what answers that
-    nobody can read may have cost.
+    nobody can read may have cost. `stop` says of a line's model or account that it cannot be used, `refused` that the
+    model cannot be asked by batch.
     """
 
     answered: set[str] = field(default_factory=set)
@@ -36,6 +37,7 @@ class Harvest:
     earlier_nanousd: int = 0
     lost_nanousd: int = 0
     stop: CallError | None = None
+    refused: BatchRefused | None = None
 
     @classmethod
     def resumed(cls, outcomes: Collection[Outcome]) -> Harvest:
@@ -100,6 +102,15 @@ class Harvester:
             await asyncio.to_thread(self._writer.flush)
             give_back_freed()
 
+    async def give_up(self, model: str, key: str, message: str) -> None:
+        """File a call that the vendor will never take as a permanent failure.
+
+        Raises:
+            OSError: the store cannot be written.
+        """
+        self._writer.add(model, Failure(key, FailureKind.BAD_REQUEST, permanent=True, attempts=1, message=message))
+        await asyncio.to_thread(self._writer.flush)
+
     def _file(self, harvest: Harvest, intent: Intent, price: Price, body_sha256: str, line: Line) -> None:
         try:
             if line.body is None:
@@ -111,6 +122,9 @@ class Harvester:
             harvest.failures += 1
         except (ModelError, ProviderError) as error:
             harvest.stop = error
+            return
+        except BatchRefused as error:
+            harvest.refused = error
             return
         except CallError:
             if line.body is not None:

@@ -25,7 +25,7 @@ from hab_ray.providers.batch_http import (
     Refused,
     asking,
     asking_for,
-    creating,
+    creating_with_rows,
     ending,
     made_of,
     made_since,
@@ -93,7 +93,7 @@ class GoogleBatches:
         path, _, verb = job.path.rpartition(":")
         body = {"batch": {"displayName": job.tag, "inputConfig": {"fileName": file}}}
         async with made_of(file, self._delete):
-            with creating():
+            with creating_with_rows():
                 created = await self._json("post", f"{job.version or _VERSION}{path}{_CREATE[':' + verb]}", body)
                 return text_field(created, "name")
 
