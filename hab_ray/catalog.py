@@ -178,7 +178,8 @@ class ProviderEntry(Strict):
 
     `key_env` names the environment variable that holds the key; `serve: true` means that `hab` starts the
     local model server for it. `price`, `limits` and `batch` hold for models that say nothing of their own;
-    `models` adds to or changes what the catalogue says of a model, by wire name. `priced_as` is the provider's
+    `models` adds to or changes what the catalogue says of a model, by wire name. `api_version` is the vendor's API
+    version for all requests; a model's own goes before it. `priced_as` is the provider's
     name in the price list of genai-prices; without it a model needs a `price`.
     """
 
@@ -190,6 +191,7 @@ class ProviderEntry(Strict):
     price: UsdPrice | None = None
     batch: BatchTerms | None = None
     batches: BatchHabits = BatchHabits()
+    api_version: str | None = Field(default=None, pattern=r"^[A-Za-z0-9.-]+$")
     priced_as: str | None = None
     models: Mapping[str, Capabilities] = {}
 

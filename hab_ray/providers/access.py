@@ -31,4 +31,5 @@ def endpoint_of(provider: str, entry: ProviderEntry, url: str) -> Endpoint:
     Raises:
         ConfigError: the variable that holds its key is not set.
     """
-    return Endpoint(provider, entry.kind, url, api_key(provider, entry.key_env), entry.limits.timeout_s)
+    key = api_key(provider, entry.key_env)
+    return Endpoint(provider, entry.kind, url, key, entry.limits.timeout_s, entry.api_version)

@@ -96,7 +96,8 @@ class AnthropicProvider:
 
     async def send(self, wire: Wire) -> Exchange:
         """See Provider."""
-        headers = {"anthropic-version": wire.version} if wire.version else {}
+        version = wire.version or self._endpoint.api_version
+        headers = {"anthropic-version": version} if version else {}
         try:
             async with asyncio.timeout(self._endpoint.timeout_s):
                 response = await self._client.post(

@@ -20,13 +20,17 @@ _SHORTEST_SECRET = 8
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a provider is and how to get in. The key is not shown by repr, so that no log can hold it."""
+    """Where a provider is and how to get in. The key is not shown by repr, so that no log can hold it.
+
+    `api_version` holds for every request to the endpoint; None leaves it to the vendor's client.
+    """
 
     name: str
     kind: catalog.Protocol
     url: str
     key: str = field(repr=False)
     timeout_s: float
+    api_version: str | None = None
 
     def without_key(self, text: str) -> str:
         """A vendor's text without the key that it may echo. The placeholder keys of local servers stay."""
@@ -37,7 +41,7 @@ class Endpoint:
 class Wire:
     """One request as the vendor gets it: the path below the endpoint's URL, and the JSON body.
 
-    `version` is the API version to ask for; None leaves it to the vendor's SDK.
+    `version` is the API version that the model needs; None = the endpoint's.
     """
 
     path: str

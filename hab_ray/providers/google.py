@@ -9,13 +9,13 @@ default: without it a broken connection is slept on and sent again.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import aiohttp
 import numpy as np
 from google.genai import Client
-from google.genai._api_client import GOOGLE_AI_API_DEFAULT_VERSION
 from google.genai.errors import APIError, UnknownApiResponseError
 from google.genai.types import HttpOptions, HttpRetryOptions
 
@@ -31,6 +31,8 @@ _SAFETY = [{"category": f"HARM_CATEGORY_{harm}", "threshold": "BLOCK_NONE"} for 
 _ROLE = {Role.USER: "user", Role.ASSISTANT: "model"}
 _BLOCKED = {"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "ESCALATION", "MODEL_ARMOR"}
 _MILLISECONDS = 1000
+_VERSION_ENV = "GOOGLE_GENAI_API_VERSION"
+_DEFAULT_VERSION = "v1beta"
 
 
 def connection(endpoint: Endpoint) -> Client:
@@ -45,6 +47,16 @@ def connection(endpoint: Endpoint) -> Client:
             retry_options=HttpRetryOptions(attempts=1),
         ),
     )
+
+
+def api_version(endpoint: Endpoint, wire_version: str | None = None) -> str:
+    """The API version of a request: the model's, else the provider's, else the environment's, else v1beta.
+
+    Every verb asks here, because a file or a batch of one version is not found under another. Not the SDK's default:
+    v1 has no systemInstruction, responseMimeType or thinkingConfig. "beta" is the SDK's own name for v1beta.
+    """
+    version = wire_version or endpoint.api_version or os.environ.get(_VERSION_ENV) or _DEFAULT_VERSION
+    return _DEFAULT_VERSION if version == "beta" else version
 
 
 def refusal(endpoint: Endpoint, error: APIError) -> CallError:
@@ -84,7 +96,7 @@ class GoogleProvider:
 
     async def send(self, wire: Wire) -> Exchange:
         """See Provider."""
-        path = f"{wire.version or GOOGLE_AI_API_DEFAULT_VERSION}{wire.path}"
+        path = f"{api_version(self._endpoint, wire.version)}{wire.path}"
         try:
             response = await self._client._api_client.async_request("post", path, dict(wire.body))
         except APIError as error:

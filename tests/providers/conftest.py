@@ -65,8 +65,10 @@ async def provider_of() -> AsyncIterator[Connect]:
     """Connect to a vendor's base path below a URL; closed after the test."""
     opened: list[Provider] = []
 
-    def begin(kind: Protocol, url: str, timeout_s: float = 20.0, key: str = KEY) -> Provider:
-        opened.append(connect(Endpoint("p", kind, url + BASE[kind], key, timeout_s)))
+    def begin(
+        kind: Protocol, url: str, timeout_s: float = 20.0, key: str = KEY, api_version: str | None = None
+    ) -> Provider:
+        opened.append(connect(Endpoint("p", kind, url + BASE[kind], key, timeout_s, api_version)))
         return opened[-1]
 
     yield begin

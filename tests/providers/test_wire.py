@@ -200,27 +200,53 @@ def test_anthropic_has_no_embeddings(provider_of: Connect) -> None:
 
 
 async def test_the_version_of_the_catalogue_is_asked_for(script: Script, provider_of: Connect) -> None:
-    anthropic = provider_of(Protocol.ANTHROPIC, script.url)
-    google = provider_of(Protocol.GOOGLE, script.url)
-    for version in (None, "2023-06-01"):
-        await anthropic.send(anthropic.chat(PLAIN, entry(api_version=version)))
-    for version in (None, "v1beta"):
-        await google.send(google.chat(PLAIN, entry(api_version=version)))
-    assert [headers.get("anthropic-version") for headers in script.sent_headers[:2]] == ["2026-10-21", "2023-06-01"]
-    assert script.paths[2:] == [
-        "/google/v1/models/some-model:generateContent",
-        "/google/v1beta/models/some-model:generateContent",
+    for provided in (None, "2024-01-01"):
+        anthropic = provider_of(Protocol.ANTHROPIC, script.url, api_version=provided)
+        for version in (None, "2023-06-01"):
+            await anthropic.send(anthropic.chat(PLAIN, entry(api_version=version)))
+    told = [headers.get("anthropic-version") for headers in script.sent_headers]
+    assert told == ["2026-10-21", "2023-06-01", "2024-01-01", "2023-06-01"]
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "environment", "expected"),
+    [
+        (None, None, None, "v1beta"),
+        (None, None, "v1", "v1"),
+        (None, None, "beta", "v1beta"),
+        (None, "v1", "v1alpha", "v1"),
+        ("v1alpha", "v1", "v9", "v1alpha"),
+    ],
+)
+async def test_gemini_is_asked_under_one_version_by_every_verb(
+    model: str | None,
+    provider: str | None,
+    environment: str | None,
+    expected: str,
+    script: Script,
+    provider_of: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("GOOGLE_GENAI_API_VERSION", raising=False)
+    if environment:
+        monkeypatch.setenv("GOOGLE_GENAI_API_VERSION", environment)
+    google = provider_of(Protocol.GOOGLE, script.url, api_version=provider)
+    at = entry(api_version=model)
+    await google.send(google.chat(PLAIN, at))
+    await google.send(google.embed([EmbedCall("p", "m", None, "red cats")], at))
+    assert script.paths == [
+        f"/google/{expected}/models/some-model:generateContent",
+        f"/google/{expected}/models/some-model:batchEmbedContents",
     ]
 
 
-async def test_google_is_asked_with_the_time_limit_and_not_as_the_environment_says(
+async def test_google_is_asked_with_the_time_limit_and_this_key_whatever_the_environment_says(
     script: Script, provider_of: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
-    monkeypatch.setenv("GOOGLE_GENAI_API_VERSION", "v9")
     monkeypatch.setenv("GOOGLE_API_KEY", "other")
     google = provider_of(Protocol.GOOGLE, script.url, timeout_s=7.5)
     await google.send(google.chat(PLAIN, entry()))
-    assert script.paths == ["/google/v1/models/some-model:generateContent"]
+    assert script.paths == ["/google/v1beta/models/some-model:generateContent"]
     assert script.sent_headers[0]["x-server-timeout"] == "8"
     assert script.sent_headers[0]["x-goog-api-key"] != "other"
