@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from hab_ray.errors import CallError, FailureKind, RowError, TransientError
+from hab_ray.errors import CallError, FailureKind, RateLimited, RowError, TransientError
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
 from hab_ray.providers.batch_http import (
     asking,
@@ -37,7 +37,8 @@ from hab_ray.providers.openai_files import FileAccount, request_line
 
 _LISTED, _RESULTS = 100, 1000
 _CANCELLED, _REFUSED, _UNKNOWN = 1, 400, 500
-_BATCH_ENDED = re.compile(r"^batch (was )?(cancell?ed|expired)", re.I)
+_BATCH_ENDED = re.compile(r"^(the )?batch (was )?(?P<how>cancell?ed|expired)", re.I)
+_TOO_FAST = re.compile(r"rate limit|too many requests", re.I)
 _BLOCK = re.compile(r"violates usage guidelines|SAFETY_CHECK_TYPE_", re.I)
 _AT_FAULT = re.compile(r"\b(must( not)? be|invalid|malformed|not supported|unsupported|failed to download)\b", re.I)
 _ODD = "without counters"
@@ -168,8 +169,11 @@ def _in_words(message: str) -> CallError:
     It is read as a refused request would be online where its words say that the request, the model or the account is
     at fault. Otherwise it is the vendor's own failure, so that the request may be made again.
     """
-    if _BATCH_ENDED.search(message):
-        return TransientError(FailureKind.STOPPED, f"the batch ended before this request's turn: {message}")
+    if ended := _BATCH_ENDED.search(message):
+        kind = FailureKind.TIMEOUT if ended["how"].lower() == "expired" else FailureKind.STOPPED
+        return TransientError(kind, f"the batch ended before this request's turn: {message}")
+    if _TOO_FAST.search(message):
+        return RateLimited(message, None)
     refused = classify(_REFUSED, {"error": {"message": message}}, None)
     if isinstance(refused, RowError) and refused.kind is FailureKind.BAD_REQUEST and not _AT_FAULT.search(message):
         return classify(_UNKNOWN, {"error": {"message": message}}, None)
