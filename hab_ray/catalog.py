@@ -140,7 +140,8 @@ class Capabilities(Strict):
     `alias: moving` marks a name whose weights change, so that its replies are kept apart by month. `reports`
     are the names, beside the wire name, that the model may answer under, `*` and `[0-9]` as in file names; left
     out, any name is taken. `schema_bounds`: which bounds in a JSON schema the server takes. `list_size`: texts in
-    one embedding request.
+    one embedding request. `highest_temperature`, `efforts` (patterns as in `reports`; left out, any) and `most_output`
+    (tokens, thinking included; left out, unknown) are what the vendor takes of these settings.
     """
 
     purpose: Purpose = Purpose.CHAT
@@ -159,6 +160,9 @@ class Capabilities(Strict):
     price: UsdPrice | None = None
     batch: BatchTerms | None = None
     lifecycle: Lifecycle | None = None
+    highest_temperature: float = Field(default=2.0, gt=0)
+    efforts: tuple[str, ...] | None = None
+    most_output: int | None = Field(default=None, gt=0)
 
 
 class ModelEntry(Capabilities):
@@ -171,6 +175,10 @@ class ModelEntry(Capabilities):
     def output_limit(self, visible: int) -> int:
         """The most tokens an answer of `visible` tokens may be billed for: thinking comes on top."""
         return visible if self.thinking is Thinking.NONE else visible + self.thinking_reserve
+
+    def takes_effort(self, effort: str) -> bool:
+        """Whether the vendor knows this level of effort for the model."""
+        return self.efforts is None or any(fnmatchcase(effort.lower(), pattern) for pattern in self.efforts)
 
 
 class ProviderEntry(Strict):
