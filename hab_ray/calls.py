@@ -194,6 +194,11 @@ class Usage:
     output: int = 0
     reasoning: int = 0
 
+    def fits(self, most_input: int, most_output: int) -> bool:
+        """Whether a request that allows so many tokens can have used these, and the parts are parts."""
+        parts_fit = self.cached + self.cache_written <= self.input and self.reasoning <= self.output
+        return parts_fit and self.input <= most_input and self.output <= most_output
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -232,7 +237,11 @@ Outcome = Reply | Failure
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a provider's parser reads out of one response body, before it is filed under a key."""
+    """What a provider's parser reads out of one response body, before it is filed under a key.
+
+    `stated_nanousd` is the vendor's own price of the call, where it states one. `bill_known` is False where the
+    vendor worked and does not say how much: the call is then booked at the most that it can cost.
+    """
 
     finish: Finish
     usage: Usage
@@ -240,3 +249,5 @@ class Answer:
     served_by: str = ""
     text: str = ""
     vectors: tuple[bytes, ...] = field(default=())
+    stated_nanousd: int | None = None
+    bill_known: bool = True

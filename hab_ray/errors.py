@@ -3,9 +3,11 @@
 | error             | row                   | model           | provider        | run                                  |
 |-------------------|-----------------------|-----------------|-----------------|--------------------------------------|
 | RowError          | permanent Failure     | goes on         | goes on         | goes on                              |
+| BadUsage          | permanent, at its most| goes on         | goes on         | goes on                              |
 | TransientError    | tried again, then open| goes on         | goes on         | goes on; exit 5 if rows stay open    |
 | RateLimited       | tried again           | slows down      | goes on         | goes on                              |
 | Unreachable       | tried again, then open| goes on         | pauses, stops   | others go on; exit 5                 |
+| Intercepted       | tried again, then open| goes on         | pauses, stops   | others go on; exit 5                 |
 | ModelError        | open                  | stopped         | goes on         | others go on; exit 5                 |
 | ProviderError     | open                  | stopped         | stopped         | others go on; exit 5                 |
 | DamagedFile       | derived again         | -               | -               | goes on where it can be rebuilt      |
@@ -46,6 +48,7 @@ class FailureKind(StrEnum):
     TIMEOUT = "timeout"
     CONNECTION = "connection"
     MALFORMED = "malformed"
+    BAD_USAGE = "bad_usage"
     MODEL_UNKNOWN = "model_unknown"
     MODEL_RETIRED = "model_retired"
     BAD_KEY = "bad_key"
@@ -99,20 +102,38 @@ class RowError(CallError):
     """This request will never succeed as it stands: stored as a permanent Failure."""
 
 
+class BadUsage(RowError):
+    """An answer whose usage cannot be money: stored as a permanent Failure that cost all that was reserved for it."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(
+            FailureKind.BAD_USAGE,
+            f"the usage that the vendor reports is impossible: {problem}; the call is booked at the most that it can "
+            "have cost, and asked again with --retry-failed",
+        )
+
+
 class TransientError(CallError):
-    """The same request may succeed later."""
+    """The same request may succeed later; `retry_after_s` is the vendor's word in seconds, where it gave one."""
+
+    def __init__(self, kind: FailureKind, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(kind, message)
+        self.retry_after_s = retry_after_s
 
 
 class RateLimited(TransientError):
-    """Too fast for this model; `retry_after_s` is the vendor's word in seconds, where it gave one."""
+    """Too fast for this model."""
 
     def __init__(self, message: str, retry_after_s: float | None) -> None:
-        super().__init__(FailureKind.RATE_LIMITED, message)
-        self.retry_after_s = retry_after_s
+        super().__init__(FailureKind.RATE_LIMITED, message, retry_after_s)
 
 
 class Unreachable(TransientError):
     """No HTTP answer at all: the endpoint or the network is down."""
+
+
+class Intercepted(TransientError):
+    """A web page instead of the vendor's answer: a proxy, firewall or challenge page stands in between."""
 
 
 class ModelError(CallError):

@@ -52,8 +52,11 @@ class Price:
         )
 
     def cost(self, usage: Usage) -> int:
-        """The cost of one call in nano-dollars, rounded half up."""
-        fresh = usage.input - usage.cached - usage.cache_written
+        """The cost of one call in nano-dollars, rounded half up.
+
+        Parts that a vendor counts beyond the whole input cost what they are; nothing is taken off for them.
+        """
+        fresh = max(0, usage.input - usage.cached - usage.cache_written)
         total = (
             fresh * self.input
             + usage.cached * self.cached

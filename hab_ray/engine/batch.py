@@ -67,7 +67,7 @@ class BatchEngine:
         self._prices = {name: rate(entry, Mode.BATCH) for name, entry in models.items()}
         self._wallet = Wallet(world.money)
         self._placer = Placer(api, ledger, habits, world.watch, self._tally.notes.append)
-        self._harvester = Harvester(provider, api, writer, world.watch.today)
+        self._harvester = Harvester(provider, api, writer, world.watch.today, self._tally.billing)
         self._packs: dict[str, Home] = {}
         self._answered = KeyIndex()
         self._open: list[Home] = []

@@ -52,6 +52,12 @@ class Filing:
         async with self._released:
             await self._released.wait_for(lambda: reached() or self.broken is not None)
 
+    async def pause(self, seconds: float) -> None:
+        """Sleep; also ends when nothing more is to be done."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.until(lambda: False)
+
     async def _notify(self) -> None:
         """Something changed that `until` may wait for."""
         async with self._released:
@@ -119,12 +125,16 @@ class Filing:
         self._due.set()
 
     async def _flush(self) -> None:
-        """Write what has come in; only then are its rows finished and its keys known."""
+        """Write what has come in; only then are its rows finished and its keys known.
+
+        What cannot be written is a failure by then, and its rows are finished too.
+        """
         taken, keys = self._writer.take(), self._unwritten
         self._unwritten = []
         if not keys:
             return
-        await asyncio.to_thread(self._writer.write, taken)
+        for failure in await asyncio.to_thread(self._writer.write, taken):
+            self._tally.failed.update(waiting.job.shard for waiting in self._waiting[failure.key])
         self._known.update(keys)
         self._tally.finished.update(Counter(job.shard for key in keys for job in self._release(key)))
         await self._notify()

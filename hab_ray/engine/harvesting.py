@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from hab_ray.calls import Answer, Failure, Outcome, Reply
+from hab_ray.engine.billing import Billing
 from hab_ray.engine.ledger import Harvested, Intent
 from hab_ray.engine.memory import give_back_freed
-from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RowError
+from hab_ray.errors import BadUsage, CallError, FailureKind, ModelError, ProviderError, RowError
 from hab_ray.prices import Price
 from hab_ray.providers.base import JsonObject, Provider
 from hab_ray.providers.batching import BatchApi, BatchRefused, BatchStatus, Line
+from hab_ray.providers.numbers import MOST_TOKENS
 from hab_ray.storage.store import StoreWriter
 
 FLUSH_AT = 2048
@@ -69,8 +71,16 @@ class Harvest:
 class Harvester:
     """Files the results of the batches of one provider account."""
 
-    def __init__(self, provider: Provider, api: BatchApi, writer: StoreWriter, today: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        provider: Provider,
+        api: BatchApi,
+        writer: StoreWriter,
+        today: Callable[[], datetime],
+        billing: Billing,
+    ) -> None:
         self._provider, self._api, self._writer, self._today = provider, api, writer, today
+        self._billing = billing
 
     async def harvest(
         self, harvest: Harvest, intent: Intent, price: Price, hashes: Mapping[str, str], status: BatchStatus
@@ -97,9 +107,9 @@ class Harvester:
                     self._file(harvest, intent, price, hashes[line.custom_id], line)
                 seen.add(line.custom_id)
                 if self._writer.waiting >= FLUSH_AT:
-                    await asyncio.to_thread(self._writer.flush)
+                    await self._flush(harvest)
         finally:
-            await asyncio.to_thread(self._writer.flush)
+            await self._flush(harvest)
             give_back_freed()
 
     async def give_up(self, model: str, key: str, message: str) -> None:
@@ -111,15 +121,24 @@ class Harvester:
         self._writer.add(model, Failure(key, FailureKind.BAD_REQUEST, permanent=True, attempts=1, message=message))
         await asyncio.to_thread(self._writer.flush)
 
+    async def _flush(self, harvest: Harvest) -> None:
+        unstorable = await asyncio.to_thread(self._writer.flush)
+        harvest.replies -= len(unstorable)
+        harvest.failures += len(unstorable)
+
     def _file(self, harvest: Harvest, intent: Intent, price: Price, body_sha256: str, line: Line) -> None:
+        """File what a line brought. What is known only of the whole batch, its reservation, has equal shares."""
+        share = intent.nanousd // intent.rows
         try:
             if line.body is None:
                 raise line.error or CallError(FailureKind.MALFORMED, "a result without body or error")
             answer = self._answer(line.body, intent.embeds)
         except RowError as error:
+            cost = share if isinstance(error, BadUsage) else 0
             failure = Failure(line.custom_id, error.kind, permanent=True, attempts=1, message=str(error))
-            self._writer.add(intent.model, failure)
+            self._writer.add(intent.model, replace(failure, cost_nanousd=cost))
             harvest.failures += 1
+            harvest.nanousd += cost
         except (ModelError, ProviderError) as error:
             harvest.stop = error
             return
@@ -128,10 +147,12 @@ class Harvester:
             return
         except CallError:
             if line.body is not None:
-                harvest.lost_nanousd += intent.nanousd // intent.rows
+                harvest.lost_nanousd += share
             return
         else:
-            cost = price.cost(answer.usage)
+            cost = self._billing.cost(intent.model, answer, price, share)
+            if harvest.nanousd + cost > intent.nanousd or not answer.usage.fits(intent.bytes, MOST_TOKENS):
+                self._billing.beyond[intent.model] += 1
             self._writer.add(intent.model, self._reply(line.custom_id, answer, cost, body_sha256))
             harvest.replies += 1
             harvest.nanousd += cost

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from hab_ray.calls import Call
+from hab_ray.engine.billing import Billing
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Tally:
 
     Of this process's money `cost_nanousd` went for outcomes, `lost_nanousd` is what calls may have cost that
     brought none, `reserved_nanousd` is set aside for calls in flight. By model, `answered` counts the requests that
-    were answered and `waited_s` adds up how many seconds that took.
+    were answered and `waited_s` adds up how many seconds that took; `billing` compares their bills with ours.
     """
 
     finished: Counter[int] = field(default_factory=Counter)
@@ -56,3 +57,4 @@ class Tally:
     lost_nanousd: int = 0
     reserved_nanousd: int = 0
     stops: dict[str, str] = field(default_factory=dict)
+    billing: Billing = field(default_factory=Billing)

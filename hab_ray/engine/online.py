@@ -29,6 +29,7 @@ from hab_ray.engine.purse import Money
 from hab_ray.engine.sending import Refusal, Sender, Unit
 from hab_ray.engine.wallet import Wallet
 from hab_ray.errors import (
+    BadUsage,
     CallError,
     Interrupted,
     ModelError,
@@ -44,6 +45,7 @@ from hab_ray.storage.store import StoreWriter
 ATTEMPTS = 6
 FIRST_BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 30.0
+LONGEST_ASKED_S = 600.0
 AHEAD = 2 * LARGEST_CHUNK
 
 
@@ -143,7 +145,7 @@ class OnlineEngine:
     async def _keep_filing(self) -> None:
         try:
             await self._filing.flush_regularly()
-        except OSError as error:
+        except Exception as error:  # whatever it is: who waits for the store would wait for ever
             await self._break(error)
 
     def _queue(self, model: str) -> asyncio.Queue[Call]:
@@ -187,6 +189,8 @@ class OnlineEngine:
         while True:
             try:
                 return self._file_replies(unit, *await self._sender.send(unit))
+            except BadUsage as error:
+                return self._file_failures(unit, error, attempt + 1)
             except RowError as error:
                 if len(unit.calls) > 1:
                     return await self._one_by_one(unit)
@@ -202,9 +206,12 @@ class OnlineEngine:
                 attempt += own_fault
                 if attempt >= ATTEMPTS:
                     return await self._leave_open(unit, f"{error} (tried {attempt} times)")
+                asked_s = error.retry_after_s or 0.0
+                if own_fault and asked_s > LONGEST_ASKED_S:
+                    return await self._leave_open(unit, f"{error} (the vendor asks for {asked_s:g} s of patience)")
             self.tally.retries += 1
             if own_fault:
-                await asyncio.sleep(backoff_s(unit.calls[0].key, attempt))
+                await self._filing.pause(max(asked_s, backoff_s(unit.calls[0].key, attempt)))
             refusal = await self._sender.admitted(unit)
             if refusal:
                 return await self._filing.leave_open(unit.calls, refusal)
@@ -221,6 +228,11 @@ class OnlineEngine:
 
     async def _leave_open(self, unit: Unit, reason: str) -> None:
         await self._filing.leave_open(unit.calls, Refusal(OpenKind.UNANSWERED, reason))
+
+    def _file_failures(self, unit: Unit, error: BadUsage, attempts: int) -> None:
+        """Nothing of an answer can be kept whose bill is impossible; all that was set aside for it is spent."""
+        for call, cost in zip(unit.calls, _shared(unit.bound, len(unit.calls)), strict=True):
+            self._filing.file(call, replace(_failure(call, error, attempts), cost_nanousd=cost))
 
     def _file_replies(self, unit: Unit, answer: Answer, cost: int) -> None:
         costs, inputs = _shared(cost, len(unit.calls)), _shared(answer.usage.input, len(unit.calls))

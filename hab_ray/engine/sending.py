@@ -11,7 +11,7 @@ from hab_ray.catalog import ModelEntry
 from hab_ray.engine.gate import Gate
 from hab_ray.engine.jobs import OpenKind, Tally
 from hab_ray.engine.wallet import Wallet
-from hab_ray.errors import CallError, FailureKind, RateLimited, Unreachable
+from hab_ray.errors import BadUsage, CallError, FailureKind, Intercepted, RateLimited, Unreachable
 from hab_ray.prices import Mode, Price, input_bytes, rate
 from hab_ray.providers.base import Exchange, Provider, Wire
 
@@ -24,13 +24,15 @@ _BILL_UNKNOWN = frozenset({FailureKind.TIMEOUT, FailureKind.CONNECTION, FailureK
 class Unit:
     """What goes out in one request: one call, or a list of texts to embed.
 
-    `tokens` is what rate limits count, `bound` the most that it can cost in nano-dollars.
+    `tokens` is what rate limits count. It can use `most_input` and `most_output` tokens, and cost `bound` nano-dollars.
     """
 
     model: str
     calls: Sequence[Call]
     wire: Wire
     tokens: int
+    most_input: int
+    most_output: int
     bound: int
 
 
@@ -67,8 +69,16 @@ class Sender:
         else:
             wire, output = self._provider.embed([c for c in calls if isinstance(c, EmbedCall)], entry), 0
         said = sum(map(input_bytes, calls))
-        bound = self._rates[model].bound(_wire_bytes(wire), output)
-        return Unit(model, calls, wire, said // BYTES_A_TOKEN + TOKENS_AROUND + output, bound)
+        size = _wire_bytes(wire)
+        return Unit(
+            model=model,
+            calls=calls,
+            wire=wire,
+            tokens=said // BYTES_A_TOKEN + TOKENS_AROUND + output,
+            most_input=size,
+            most_output=output,
+            bound=self._rates[model].bound(size, output),
+        )
 
     def longest_list(self, model: str) -> int:
         """How many texts of a model go out together: as the catalogue has it, and no more than the vendor takes."""
@@ -106,6 +116,7 @@ class Sender:
         """Send an admitted unit once; its answer and what that cost, in nano-dollars.
 
         Raises:
+            BadUsage: it was answered, and the whole bound is spent.
             CallError: as the provider says.
             LeaseLost: nothing may be spent any more, and nothing was sent.
         """
@@ -121,22 +132,33 @@ class Sender:
         try:
             exchange = await self._provider.send(unit.wire)
             answer = self._read(unit, exchange)
-            cost = self._rates[unit.model].cost(answer.usage)
         except BaseException as error:
             self._tell_gate(unit, exchange, error)
-            refused = isinstance(error, Unreachable) or getattr(error, "kind", None) not in _BILL_UNKNOWN
-            if exchange is None and isinstance(error, CallError) and refused:
-                self._wallet.release(unit.bound)
-            else:
-                self._wallet.lose(unit.bound)
+            self._book_failed(unit, exchange, error)
             raise
         finally:
             self._tally.in_flight[unit.model] -= 1
         self._gate.answered(unit.model, exchange.limits)
+        cost = self._billed(unit, answer)
         self._wallet.settle(unit.bound, cost)
         self._tally.answered[unit.model] += 1
         self._tally.waited_s[unit.model] += self._clock() - started
         return answer, cost
+
+    def _billed(self, unit: Unit, answer: Answer) -> int:
+        billing = self._tally.billing
+        if not answer.usage.fits(unit.most_input, unit.most_output):
+            billing.beyond[unit.model] += 1
+        return billing.cost(unit.model, answer, self._rates[unit.model], unit.bound)
+
+    def _book_failed(self, unit: Unit, exchange: Exchange | None, error: BaseException) -> None:
+        """Settle what was set aside for a call without an answer that can be kept."""
+        if isinstance(error, BadUsage):
+            return self._wallet.settle(unit.bound, unit.bound)
+        refused = isinstance(error, Unreachable) or getattr(error, "kind", None) not in _BILL_UNKNOWN
+        if exchange is None and isinstance(error, CallError) and refused:
+            return self._wallet.release(unit.bound)
+        self._wallet.lose(unit.bound)
 
     def _read(self, unit: Unit, exchange: Exchange) -> Answer:
         if isinstance(unit.calls[0], ChatCall):
@@ -145,7 +167,7 @@ class Sender:
 
     def _tell_gate(self, unit: Unit, exchange: Exchange | None, error: BaseException) -> None:
         match error:
-            case Unreachable():
+            case Unreachable() | Intercepted():
                 self._gate.unreachable(unit.model, str(error))
             case RateLimited():
                 self._gate.refused(unit.model, error)

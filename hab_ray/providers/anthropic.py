@@ -41,6 +41,7 @@ from hab_ray.providers.http import (
     time_limits,
     until_s,
 )
+from hab_ray.providers.numbers import token_count, usage_fields
 
 _UNFINISHED = {"max_tokens", "model_context_window_exceeded", "pause_turn", "tool_use"}
 
@@ -120,15 +121,18 @@ class AnthropicProvider:
         reason = blocked(body)
         if reason is not None:
             return Answer(Finish.REFUSED, Usage(), model_reported="", text=reason)
+        usage = usage_fields(body, "usage")
+        used = _usage(usage)
         try:
             text = "".join(block["text"] for block in body["content"] if block["type"] == "text")
             finish = _finish(body["stop_reason"], text)
             explanation = (body.get("stop_details") or {}).get("explanation")
             return Answer(
                 finish=finish,
-                usage=_usage(body["usage"]),
+                usage=used,
                 model_reported=str(body.get("model") or ""),
                 text=str(explanation or text) if finish is Finish.REFUSED else text,
+                bill_known="input_tokens" in usage and "output_tokens" in usage,
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise malformed(repr(error)) from None
@@ -152,15 +156,14 @@ def _finish(reason: str | None, text: str) -> Finish:
 
 def _usage(usage: JsonObject) -> Usage:
     """`input_tokens` leaves out what was read from and written to the cache; `output_tokens` has the thinking."""
-    read = int(usage.get("cache_read_input_tokens") or 0)
-    written = int(usage.get("cache_creation_input_tokens") or 0)
-    details = usage.get("output_tokens_details") or {}
+    read = token_count(usage, "cache_read_input_tokens")
+    written = token_count(usage, "cache_creation_input_tokens")
     return Usage(
-        input=int(usage["input_tokens"]) + read + written,
+        input=token_count(usage, "input_tokens") + read + written,
         cached=read,
         cache_written=written,
-        output=int(usage["output_tokens"]),
-        reasoning=int(details.get("thinking_tokens") or 0),
+        output=token_count(usage, "output_tokens"),
+        reasoning=token_count(usage_fields(usage, "output_tokens_details"), "thinking_tokens"),
     )
 
 

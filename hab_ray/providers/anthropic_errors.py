@@ -14,6 +14,8 @@ from hab_ray.providers.refusals import (
     Problem,
     Rules,
     bad_key,
+    closed,
+    context_full,
     no_model,
     no_quota,
     not_taken,
@@ -32,7 +34,7 @@ _RULES = Rules(
         "linked_organization_spend_limit_reached": no_quota,
         "linked_organization_billing_unavailable": no_quota,
         "billing_error": no_quota,
-        "organization_on_hold": bad_key,
+        "organization_on_hold": closed,
         "organization_type_not_supported": bad_key,
         "authentication_error": bad_key,
         "permission_error": no_model,
@@ -45,10 +47,13 @@ _RULES = Rules(
     },
     words=(
         (re.compile(r"credit balance is too low|API usage limits", re.I), no_quota),
-        (re.compile(r"prompt is too long|exceeds? .{0,40}context", re.I), too_long),
+        (re.compile(r"\b(organization|account|workspace) (has been|is) (disabled|suspended|closed)", re.I), closed),
+        (re.compile(r"prompt is too long", re.I), too_long),
+        (re.compile(r"exceeds? .{0,40}context", re.I), context_full),
         (
             re.compile(
-                r"Extra inputs are not permitted|deprecated for this model|not supported (by|for|with) this model"
+                r"^(temperature|top_p|top_k|max_tokens|thinking|output_config|output_format)\b|does not support effort"
+                r"|Extra inputs are not permitted|deprecated for this model|not supported (by|for|with) this model"
                 r"|cannot both be specified|^anthropic-version|maximum allowed number of output tokens",
                 re.I,
             ),

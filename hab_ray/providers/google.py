@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import aiohttp
-import numpy as np
 from google.genai import Client
 from google.genai.errors import APIError, UnknownApiResponseError
 from google.genai.types import HttpOptions, HttpRetryOptions
@@ -25,6 +24,7 @@ from hab_ray.errors import CallError, FailureKind, ProviderError
 from hab_ray.providers.base import Endpoint, Exchange, JsonObject, ListLimits, Wire, malformed
 from hab_ray.providers.google_errors import classify
 from hab_ray.providers.http import broken, error_object, json_object, retry_after_s
+from hab_ray.providers.numbers import token_count, usage_fields, vector
 
 _HARMS = ("HARASSMENT", "HATE_SPEECH", "SEXUALLY_EXPLICIT", "DANGEROUS_CONTENT")
 _SAFETY = [{"category": f"HARM_CATEGORY_{harm}", "threshold": "BLOCK_NONE"} for harm in _HARMS]
@@ -109,18 +109,20 @@ class GoogleProvider:
 
     def read_chat(self, body: JsonObject) -> Answer:
         """See Provider."""
+        usage = usage_fields(body, "usageMetadata")
+        used = _usage(usage)
         try:
             finish, text = _said(body)
-            usage = _usage(body.get("usageMetadata") or {})
-            return Answer(finish, usage, str(body.get("modelVersion") or ""), text=text)
+            known = bool(usage) or finish is Finish.REFUSED
+            return Answer(finish, used, str(body.get("modelVersion") or ""), text=text, bill_known=known)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             raise malformed(repr(error)) from None
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
         """See Provider."""
+        usage = _usage(usage_fields(body, "usageMetadata"))
         try:
-            vectors = tuple(np.asarray(item["values"], dtype="<f4").tobytes() for item in body["embeddings"])
-            usage = _usage(body.get("usageMetadata") or {})
+            vectors = tuple(vector(item["values"]) for item in body["embeddings"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise malformed(repr(error)) from None
         if len(vectors) != count:
@@ -180,10 +182,10 @@ def _said(body: JsonObject) -> tuple[Finish, str]:
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
     """The prompt includes what was cached; the candidates leave out the thoughts, which are billed as output."""
-    thoughts = int(usage.get("thoughtsTokenCount") or 0)
+    thoughts = token_count(usage, "thoughtsTokenCount")
     return Usage(
-        input=int(usage.get("promptTokenCount") or 0),
-        cached=int(usage.get("cachedContentTokenCount") or 0),
-        output=int(usage.get("candidatesTokenCount") or 0) + thoughts,
+        input=token_count(usage, "promptTokenCount"),
+        cached=token_count(usage, "cachedContentTokenCount"),
+        output=token_count(usage, "candidatesTokenCount") + thoughts,
         reasoning=thoughts,
     )

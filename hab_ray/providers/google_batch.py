@@ -295,8 +295,13 @@ def _key(record: JsonObject) -> object:
 
 def _embedded(response: JsonObject) -> JsonObject:
     """One embedding, in the shape of the list that the vendor sends online."""
-    usage = response.get("usageMetadata") or {"promptTokenCount": response.get("tokenCount")}
+    usage = response.get("usageMetadata") or {"promptTokenCount": _int64(response.get("tokenCount"))}
     return {"embeddings": [response["embedding"]], "usageMetadata": usage}
+
+
+def _int64(count: object) -> object:
+    """A 64-bit number, which protobuf's JSON writes as a text."""
+    return int(count) if isinstance(count, str) and count.isdecimal() else count
 
 
 def _seen(operation: JsonObject) -> SeenBatch:

@@ -16,6 +16,7 @@ from hab_ray.providers.refusals import (
     Problem,
     Rules,
     bad_key,
+    closed,
     no_model,
     no_quota,
     not_taken,
@@ -26,10 +27,20 @@ from hab_ray.providers.refusals import (
     too_long,
 )
 
+_SPENT = re.compile(r"prepa(?:id|yment)\w* credits|credits are depleted|spending cap|spend limit", re.I)
 _NO_LIMIT = re.compile(r"\blimit: 0\b")
+
+
+def _exhausted(problem: Problem) -> CallError:
+    """A rate limit, or money: the vendor has one code for both."""
+    return no_quota(problem) if _SPENT.search(problem.message) else too_fast(problem)
+
+
 _RULES = Rules(
     codes={
-        "RESOURCE_EXHAUSTED": too_fast,
+        "RESOURCE_EXHAUSTED": _exhausted,
+        "CONSUMER_SUSPENDED": closed,
+        "BILLING_DISABLED": no_quota,
         "API_KEY_INVALID": bad_key,
         "UNAUTHENTICATED": bad_key,
         "PERMISSION_DENIED": bad_key,
@@ -42,12 +53,14 @@ _RULES = Rules(
     },
     words=(
         (re.compile(r"free tier|enable billing", re.I), no_quota),
+        (re.compile(r"unexpected model name format", re.I), no_model),
         (re.compile(r"API key (not valid|expired)|location is not supported", re.I), bad_key),
         (re.compile(r"exceeds the maximum number of tokens|payload size exceeds", re.I), too_long),
         (
             re.compile(
-                r"not supported for this model|^Unsupported value|only works in thinking mode|thinking budget"
-                r"|Unknown name|maxOutputTokens must be|max_output_tokens",
+                r"not supported for this model|^Unsupported value|only works in thinking mode"
+                r"|thinking[ _]?(budget|level|config)|Unknown name|maxOutputTokens must be"
+                r"|max_output_tokens|generation_?config|\b(temperature|top_?p) .{0,40}\brange\b",
                 re.I,
             ),
             not_taken,
@@ -60,7 +73,10 @@ def classify(status: int, body: JsonObject, retry_after_s: float | None) -> Call
     """What an error body means, online or as the `error` of a batch's result line."""
     error = body.get("error", body)
     error = error if isinstance(error, Mapping) else {"message": error}
-    details = [detail for detail in error.get("details") or [] if isinstance(detail, Mapping)]
+    told_details = error.get("details")
+    details = (
+        [detail for detail in told_details if isinstance(detail, Mapping)] if isinstance(told_details, list) else []
+    )
     reasons = [str(detail["reason"]) for detail in details if detail.get("reason")]
     named = [str(error["status"])] if error.get("status") else []
     told = next((duration_s(str(detail["retryDelay"])) for detail in details if detail.get("retryDelay")), None)
@@ -78,6 +94,8 @@ def _quotas(details: list[Mapping[str, object]]) -> Iterator[tuple[str, str]]:
     for detail in details:
         violations = detail.get("violations")
         for violation in violations if isinstance(violations, list) else []:
+            if not isinstance(violation, Mapping):
+                continue
             yield str(violation.get("quotaId", "")), str(violation.get("quotaValue", ""))
 
 

@@ -17,16 +17,20 @@ from functools import lru_cache
 import aiohttp
 import httpx2
 
-from hab_ray.errors import FailureKind, TransientError, Unreachable
+from hab_ray.errors import FailureKind, Intercepted, TransientError, Unreachable
 from hab_ray.providers.base import Allowance, Endpoint, JsonObject, malformed
 
 # The limiter bounds the calls in flight. "No bound" cannot be said here: aiohttp then takes its own, 100.
 CONNECTIONS = httpx2.Limits(max_connections=65_536)
 LONGEST_CONNECT_S = 30.0
+# What headers say beyond these is no statement: a wait of more than a month, a limit of more than a trillion a minute.
+LONGEST_WAIT_S = 31 * 86_400.0
+HIGHEST_LIMIT = 10**12
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|us|µs|ns|m|s)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _LONGEST_TEXT = 500
+_PAGE = re.compile(r"\s*(\ufeff\s*)?<(!doctype|!--|\?xml|html|head|body|center|script|h1)|error code: 1\d{3}\b", re.I)
 
 Headers = Mapping[str, str]
 
@@ -60,19 +64,51 @@ def json_object(content: bytes | str) -> JsonObject:
         TransientError: it is none.
     """
     try:
-        body = json.loads(content)
-    except ValueError as error:
+        body = _parsed(content)
+    except (ValueError, RecursionError) as error:
         raise malformed(error) from None
     if not isinstance(body, dict):
         raise malformed("not a JSON object")
     return body
 
 
+def _parsed(content: bytes | str) -> object:
+    """JSON, in which a number of more digits than Python converts is infinity: its field is then told apart."""
+    try:
+        return json.loads(content)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:
+        return json.loads(content, parse_int=_whole)
+
+
+def _whole(digits: str) -> int | float:
+    try:
+        return int(digits)
+    except ValueError:
+        return math.copysign(math.inf, -1 if digits.startswith("-") else 1)
+
+
+def is_page(text: str) -> bool:
+    """Whether an answer is a web page, or the line that a CDN sends instead of one; no vendor's API sends either."""
+    return _PAGE.match(text) is not None
+
+
+def intercepted(text: str) -> Intercepted:
+    """The error for a web page in the place of an answer."""
+    page = " ".join(text.split())[:_LONGEST_TEXT]
+    return Intercepted(
+        FailureKind.SERVER,
+        "a web page came instead of an answer: a proxy, firewall or challenge page stands between here and the vendor; "
+        f"check the network and the provider's url ({page})",
+    )
+
+
 def error_object(content: str) -> JsonObject:
     """The JSON object of an error response; a proxy's or gateway's page becomes the message of one."""
     try:
         body = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         body = None
     return body if isinstance(body, dict) else {"error": {"message": content[:_LONGEST_TEXT]}}
 
@@ -86,14 +122,21 @@ def retry_after_s(headers: Headers) -> float | None:
     for value, scale in ((headers.get("retry-after-ms", ""), 1e-3), (wait, 1.0)):
         number = _number(value)
         if number is not None:
-            return max(0.0, number * scale)
+            return _wait(number * scale)
     return until_s(_http_date(wait), headers)
+
+
+def _wait(seconds: float) -> float | None:
+    """A wait as a vendor names it; None for what no vendor can mean."""
+    return max(0.0, seconds) if seconds <= LONGEST_WAIT_S else None
 
 
 def until_s(moment: datetime | None, headers: Headers) -> float | None:
     """Seconds from the response's own date to a moment; None where either is missing."""
     sent = _http_date(headers.get("date", ""))
-    return None if moment is None or sent is None else max(0.0, (moment - sent).total_seconds())
+    if moment is None or sent is None:
+        return None
+    return _wait((moment - sent).total_seconds())
 
 
 def rfc3339(text: str | None) -> datetime | None:
@@ -106,26 +149,27 @@ def rfc3339(text: str | None) -> datetime | None:
 
 
 def duration_s(text: str | None) -> float | None:
-    """A duration such as 12ms, 1.5s or 6m0s (Go, protobuf), or plain seconds; None where it is neither."""
+    """A duration such as 12ms, 1.5s or 6m0s (Go, protobuf), or plain seconds; None where it is no wait."""
     parts = _PART.findall(text or "")
     if parts and "".join(number + unit for number, unit in parts) == text:
-        return sum(float(number) * _SECONDS[unit] for number, unit in parts)
-    return _number(text or "")
+        return _wait(sum(float(number) * _SECONDS[unit] for number, unit in parts))
+    seconds = _number(text or "")
+    return None if seconds is None else _wait(seconds)
 
 
 def allowance(limit: str | None, remaining: str | None, reset_s: float | None) -> Allowance | None:
     """One limit as headers tell it; some endpoints send 0 or -1 for a limit they do not have."""
     most, left = _number(limit or ""), _number(remaining or "")
-    if most is None or most <= 0:
+    if most is None or not 1 <= most <= HIGHEST_LIMIT:
         return None
-    return Allowance(int(most), None if left is None or left < 0 else int(left), reset_s)
+    return Allowance(int(most), None if left is None or not 0 <= left <= HIGHEST_LIMIT else int(left), reset_s)
 
 
 @lru_cache(maxsize=16)
 def _http_date(text: str) -> datetime | None:
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 

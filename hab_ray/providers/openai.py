@@ -7,16 +7,14 @@ the body built here is the one sent.
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import json
 from collections.abc import Sequence
 from typing import Any
 
 import httpx2
-import numpy as np
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAioHttpClient
 
+from hab_ray import catalog
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text
 from hab_ray.catalog import ModelEntry
 from hab_ray.errors import FailureKind, TransientError
@@ -32,7 +30,8 @@ from hab_ray.providers.http import (
     retry_after_s,
     time_limits,
 )
-from hab_ray.providers.openai_errors import blocked, classify, error_status
+from hab_ray.providers.numbers import stated_nanousd, token_count, usage_fields, vector
+from hab_ray.providers.openai_errors import blocked, classify, cut_off, error_status, is_answer
 
 _FINISH = {"stop": Finish.OK, "length": Finish.TRUNCATED, "content_filter": Finish.REFUSED}
 _BROKEN_OFF = {"error", "abort"}
@@ -109,7 +108,7 @@ class OpenAIProvider:
         return Exchange(body, _rate_limits(response.headers))
 
     def _refused(self, status: int, body: JsonObject, headers: Headers) -> Exchange:
-        if blocked(body) is None:
+        if not is_answer(body):
             raise classify(status, body, retry_after_s(headers)) from None
         return Exchange(body, _rate_limits(headers))
 
@@ -118,36 +117,74 @@ class OpenAIProvider:
         reason = blocked(body)
         if reason is not None:
             return Answer(Finish.REFUSED, Usage(), model_reported="", text=reason)
+        usage = usage_fields(body, "usage")
+        used, stated = self._usage(usage), stated_nanousd(usage)
+        if cut_off(body):
+            return Answer(Finish.TRUNCATED, used, "", stated_nanousd=stated, bill_known=bool(usage))
         try:
             choice = body["choices"][0]
             message = choice["message"]
-            text, refusal = message.get("content") or "", message.get("refusal")
+            text, refusal = _text(message.get("content")), _text(message.get("refusal"))
             return Answer(
                 finish=_finish(choice.get("finish_reason"), text, refusal),
-                usage=_usage(body.get("usage") or {}),
+                usage=used,
                 model_reported=str(body.get("model") or ""),
                 served_by=str(body.get("provider") or body.get("system_fingerprint") or ""),
                 text=refusal or text,
+                stated_nanousd=stated,
+                bill_known=bool(usage),
             )
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             raise malformed(repr(error)) from None
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
         """See Provider."""
+        usage = usage_fields(body, "usage")
+        used, stated = Usage(input=token_count(usage, "prompt_tokens")), stated_nanousd(usage)
         try:
-            by_index = {item["index"]: _vector(item["embedding"]) for item in body["data"]}
+            by_index = {item["index"]: vector(item["embedding"]) for item in body["data"]}
             vectors = tuple(by_index[i] for i in range(count))
-            usage = Usage(input=int((body.get("usage") or {}).get("prompt_tokens") or 0))
-            return Answer(Finish.OK, usage, str(body.get("model") or ""), vectors=vectors)
-        except (KeyError, TypeError, ValueError, AttributeError, binascii.Error) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise malformed(repr(error)) from None
+        return Answer(Finish.OK, used, str(body.get("model") or ""), vectors=vectors, stated_nanousd=stated)
+
+    def _usage(self, usage: JsonObject) -> Usage:
+        """Prompt tokens include the cached ones. Completion tokens include the reasoning ones but at xAI.
+
+        At a gateway to xAI the sums tell: a total that adds reasoning on top, or more reasoning than completion.
+        """
+        prompt, parts = usage_fields(usage, "prompt_tokens_details"), usage_fields(usage, "completion_tokens_details")
+        said, completion = token_count(usage, "prompt_tokens"), token_count(usage, "completion_tokens")
+        reasoning = token_count(parts, "reasoning_tokens")
+        on_top = token_count(usage, "total_tokens") == said + completion + reasoning or reasoning > completion
+        beside = self._endpoint.kind is catalog.Protocol.XAI or on_top
+        return Usage(
+            input=said,
+            cached=token_count(prompt, "cached_tokens"),
+            cache_written=token_count(prompt, "cache_write_tokens"),
+            output=completion + reasoning if beside else completion,
+            reasoning=reasoning,
+        )
 
     async def close(self) -> None:
         """See Provider."""
         await self._client.close()
 
 
-def _finish(reason: str | None, text: str, refusal: str | None) -> Finish:
+def _text(content: object) -> str:
+    """What a message says: a text, or the text parts of a list (Mistral's reasoning models; thoughts are left out).
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        raise TypeError(f"content is a {type(content).__name__}")
+    return "".join(part["text"] for part in content if part["type"] == "text")
+
+
+def _finish(reason: str | None, text: str, refusal: str) -> Finish:
     """How a choice ended. Unknown reasons of compatible servers count as a normal end.
 
     Raises:
@@ -159,26 +196,6 @@ def _finish(reason: str | None, text: str, refusal: str | None) -> Finish:
         return Finish.REFUSED
     finish = _FINISH.get(reason or "stop", Finish.OK)
     return Finish.EMPTY if finish is Finish.OK and not text.strip() else finish
-
-
-def _usage(usage: JsonObject) -> Usage:
-    """Prompt tokens include the cached ones, completion tokens the reasoning ones."""
-    prompt = usage.get("prompt_tokens_details") or {}
-    completion = usage.get("completion_tokens_details") or {}
-    return Usage(
-        input=int(usage.get("prompt_tokens") or 0),
-        cached=int(prompt.get("cached_tokens") or 0),
-        cache_written=int(prompt.get("cache_write_tokens") or 0),
-        output=int(usage.get("completion_tokens") or 0),
-        reasoning=int(completion.get("reasoning_tokens") or 0),
-    )
-
-
-def _vector(embedding: str | list[float]) -> bytes:
-    """A vector as float32 little endian; servers that ignore `encoding_format` send a list."""
-    if isinstance(embedding, str):
-        return base64.b64decode(embedding, validate=True)
-    return np.asarray(embedding, dtype="<f4").tobytes()
 
 
 def _rate_limits(headers: Headers) -> RateLimits | None:

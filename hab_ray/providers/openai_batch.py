@@ -29,7 +29,7 @@ from hab_ray.providers.batch_http import (
 )
 from hab_ray.providers.batch_lines import read_lines
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
-from hab_ray.providers.openai_errors import blocked, classify, error_status
+from hab_ray.providers.openai_errors import classify, error_status, is_answer
 from hab_ray.providers.openai_files import FileAccount, Query, request_line, target
 
 _TAG = "hab_tag"
@@ -162,7 +162,7 @@ class OpenAIBatches:
                 return _object(body)
             status = told
         body = scrubbed(self._endpoint, body)
-        if blocked(body) is None:
+        if not is_answer(body):
             raise meant_for_batches(classify(status, body, None))
         return body
 

@@ -11,8 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, RowError, TransientError
+from hab_ray.providers.http import intercepted, is_page
 
 _LONGEST_TEXT = 500
+_PLAIN_STATUSES = frozenset({408, 413, 429})
+# What an answer may take of a context, and the context itself, as servers and vendors put it.
+_ANSWER = re.compile(
+    r"max_(?:completion_)?tokens'? is too large: (\d{1,18})|\b(\d{1,18})(?: tokens)? (?:in|for) the completion"
+    r"|requested (\d{1,18}) output tokens|\b\d+ \+ (\d{1,18}) > \d",
+    re.I,
+)
+_CONTEXT = re.compile(r"context (?:length|window|size)\D{0,20}(\d{1,18})|\b\d+ \+ \d+ > (\d{1,18})", re.I)
 _RETIRED = re.compile(r"retired|deprecated|shut ?down|sunset|discontinued|no longer|end[- ]of[- ]life", re.I)
 
 
@@ -47,6 +56,22 @@ def bad_key(problem: Problem) -> CallError:
     )
 
 
+def closed(problem: Problem) -> CallError:
+    """The vendor has closed or restricted the account."""
+    return ProviderError(
+        FailureKind.BAD_KEY,
+        f"{problem}; the vendor has closed or restricted this account: see its console or ask its support, or use the "
+        "key of another account",
+    )
+
+
+def bad_url(problem: Problem) -> CallError:
+    """There is a web site where the API should be."""
+    return ProviderError(
+        FailureKind.BAD_REQUEST, f"{problem}; no API is at the provider's url: correct it (providers.<name>.url)"
+    )
+
+
 def no_model(problem: Problem) -> CallError:
     """The model is unknown, gone, or not for this key."""
     if _RETIRED.search(problem.message):
@@ -63,14 +88,35 @@ def not_taken(problem: Problem) -> CallError:
     """
     return ModelError(
         FailureKind.BAD_REQUEST,
-        f"{problem}; correct the model's catalogue entry (sampling, thinking, thinking_reserve, output_limit_field, "
-        "api_version)",
+        f"{problem}; the model refuses a setting: change it in the sweep (temperature, top_p, effort, max_tokens), or "
+        "correct the model's entry under providers.<name>.models (sampling, thinking, thinking_reserve, "
+        "output_limit_field, json_schema, api_version)",
     )
 
 
 def too_long(problem: Problem) -> CallError:
     """This request is longer than the model or the account ever takes."""
     return RowError(FailureKind.TOO_LONG, str(problem))
+
+
+def context_full(problem: Problem) -> CallError:
+    """Request and answer do not fit into the context together.
+
+    Where the answer's limit alone takes more than half of it, the limit is at fault, and every call would fail.
+    """
+    answer, context = _first_number(_ANSWER, problem), _first_number(_CONTEXT, problem)
+    if answer is None or context is None or 2 * answer <= context:
+        return too_long(problem)
+    return ModelError(
+        FailureKind.BAD_REQUEST,
+        f"{problem}; the output limit does not fit the model's context: lower max_tokens in the sweep, or "
+        "thinking_reserve in the model's entry under providers.<name>.models, or serve it with a longer context",
+    )
+
+
+def _first_number(pattern: re.Pattern[str], problem: Problem) -> int | None:
+    found = pattern.search(problem.message)
+    return int(next(group for group in found.groups() if group)) if found else None
 
 
 def bad_request(problem: Problem) -> CallError:
@@ -85,17 +131,22 @@ def too_fast(problem: Problem) -> CallError:
 
 def overloaded(problem: Problem) -> CallError:
     """The vendor has no capacity at the moment."""
-    return TransientError(FailureKind.OVERLOADED, str(problem))
+    return TransientError(FailureKind.OVERLOADED, str(problem), problem.retry_after_s)
 
 
 def timed_out(problem: Problem) -> CallError:
     """The vendor gave up before the model was done."""
-    return TransientError(FailureKind.TIMEOUT, str(problem))
+    return TransientError(FailureKind.TIMEOUT, str(problem), problem.retry_after_s)
 
 
 def server_fault(problem: Problem) -> CallError:
     """The vendor's own failure."""
-    return TransientError(FailureKind.SERVER, str(problem))
+    return TransientError(FailureKind.SERVER, str(problem), problem.retry_after_s)
+
+
+def page(problem: Problem) -> CallError:
+    """A web page where an answer should be: it says nothing of row or model."""
+    return bad_url(problem) if problem.status == 404 else intercepted(str(problem))
 
 
 _BY_STATUS: Mapping[int, Meaning] = {
@@ -123,6 +174,8 @@ class Rules:
 
     def meaning(self, problem: Problem) -> CallError:
         """The error whose class says what follows for row, model and provider."""
+        if problem.status < 500 and problem.status not in _PLAIN_STATUSES and is_page(problem.message):
+            return page(problem)
         for code in problem.codes:
             if code in self.codes:
                 return self.codes[code](problem)

@@ -32,14 +32,13 @@ from hab_ray.providers.batch_lines import read_record
 from hab_ray.providers.batching import BatchJob, BatchRefused, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
 from hab_ray.providers.grpc_codes import CODES
 from hab_ray.providers.http import rfc3339
-from hab_ray.providers.openai_errors import blocked, classify
+from hab_ray.providers.openai_errors import classify, is_answer
 from hab_ray.providers.openai_files import FileAccount, request_line
 
 _LISTED, _RESULTS = 100, 1000
 _CANCELLED, _REFUSED, _UNKNOWN = 1, 400, 500
 _BATCH_ENDED = re.compile(r"^(the )?batch (was )?(?P<how>cancell?ed|expired)", re.I)
 _TOO_FAST = re.compile(r"rate limit|too many requests", re.I)
-_BLOCK = re.compile(r"violates usage guidelines|SAFETY_CHECK_TYPE_", re.I)
 _AT_FAULT = re.compile(r"\b(must( not)? be|invalid|malformed|not supported|unsupported|failed to download)\b", re.I)
 _ODD = "without counters"
 
@@ -134,7 +133,7 @@ class XaiBatches:
         response = result.get("response")
         if not response:
             told = scrubbed(self._endpoint, {"error": _told(record, result)})
-            if blocked(told) is not None:
+            if is_answer(told):
                 return told
             raise meant_for_batches(_failure(told))
         body = response["chat_get_completion"]
@@ -145,10 +144,7 @@ class XaiBatches:
 
 def _told(record: JsonObject, result: JsonObject) -> Any:
     """What is said of a request without a response: a status object or words, in one of three places."""
-    told = result.get("error") or record.get("error") or record.get("error_message") or "no response and no error"
-    if isinstance(told, str) and _BLOCK.search(told):
-        return {"message": told, "code": "content_policy_violation"}
-    return told
+    return result.get("error") or record.get("error") or record.get("error_message") or "no response and no error"
 
 
 def _failure(body: JsonObject) -> CallError:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import ceil, isinf
 from typing import Any
 
 from hab_ray.simulator.accounts import Account
 from hab_ray.simulator.answers import Mind, embedding_bill
-from hab_ray.simulator.asks import Answer, Ask, ChatAsk, EmbedAsk, Finish, Refused, VectorForm, compact
+from hab_ray.simulator.asks import Answer, Ask, Bill, ChatAsk, EmbedAsk, Finish, Refused, VectorForm, compact
 from hab_ray.simulator.embedding import embed
 from hab_ray.simulator.limits import Verdict
 from hab_ray.simulator.openai_bodies import error, read_chat, read_embeddings
@@ -69,7 +69,7 @@ def check(path: str, headers: Mapping[str, str], account: Account, body: Any) ->
 
 def reply(mind: Mind, ask: Ask) -> Answer:
     """The vendor's answer to a request that passed."""
-    return _chat(mind, ask) if isinstance(ask, ChatAsk) else _embeddings(mind, ask)
+    return chat(mind, ask, _usage) if isinstance(ask, ChatAsk) else embeddings(mind, ask)
 
 
 def limit_headers(verdict: Verdict) -> dict[str, str]:
@@ -121,9 +121,9 @@ def _duration(seconds: float) -> str:
     return f"{int(minutes)}m{rest:g}s" if minutes else f"{rest:g}s"
 
 
-def _chat(mind: Mind, ask: ChatAsk) -> Answer:
+def chat(mind: Mind, ask: ChatAsk, usage: Callable[[Bill], dict[str, Any]]) -> Answer:
+    """A chat completion, whose bill is told as `usage` says."""
     said = mind.say(ask)
-    usage = said.bill.usage
     blocked = said.finish is Finish.REFUSED
     refused = blocked and ask.schema is not None
     message: dict[str, Any] = {
@@ -141,18 +141,7 @@ def _chat(mind: Mind, ask: ChatAsk) -> Answer:
         "choices": [
             {"index": 0, "message": message, "logprobs": None, "finish_reason": finish},
         ],
-        "usage": {
-            "prompt_tokens": usage.input,
-            "completion_tokens": usage.output,
-            "total_tokens": usage.input + usage.output,
-            "prompt_tokens_details": {"cached_tokens": usage.cached, "audio_tokens": 0},
-            "completion_tokens_details": {
-                "reasoning_tokens": usage.reasoning,
-                "audio_tokens": 0,
-                "accepted_prediction_tokens": 0,
-                "rejected_prediction_tokens": 0,
-            },
-        },
+        "usage": usage(said.bill),
         "service_tier": "default",
         "system_fingerprint": None,
     }
@@ -160,7 +149,24 @@ def _chat(mind: Mind, ask: ChatAsk) -> Answer:
     return Answer(200, compact(body), headers, said.bill, said.sighting)
 
 
-def _embeddings(mind: Mind, ask: EmbedAsk) -> Answer:
+def _usage(bill: Bill) -> dict[str, Any]:
+    used = bill.usage
+    return {
+        "prompt_tokens": used.input,
+        "completion_tokens": used.output,
+        "total_tokens": used.input + used.output,
+        "prompt_tokens_details": {"cached_tokens": used.cached, "audio_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": used.reasoning,
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    }
+
+
+def embeddings(mind: Mind, ask: EmbedAsk) -> Answer:
+    """Vectors of texts."""
     vectors = (embed(text, ask.model.vector, ask.dimensions) for text in ask.texts)
     data = [
         {

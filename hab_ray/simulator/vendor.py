@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from hab_ray.simulator import anthropic, google, openai
+from hab_ray.simulator import anthropic, google, openai, xai
 from hab_ray.simulator.accounts import Account
 from hab_ray.simulator.answers import Mind
 from hab_ray.simulator.asks import Answer, Ask
@@ -71,7 +71,7 @@ def route(path: str) -> Route | None:
         case ["google", "upload" | "download" as way, "v1" | "v1beta", *rest]:
             return Route("google", google, "/".join([way, *rest]))
         case ["xai", "v1", *rest]:
-            return Route("xai", openai, "/".join(rest))
+            return Route("xai", xai, "/".join(rest))
         case ["x", name, "v1", *rest]:
             return Route(f"x/{name}", openai, "/".join(rest))
         case _:

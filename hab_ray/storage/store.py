@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from hab_ray.calls import Failure, Outcome
 from hab_ray.catalog import folder_name
+from hab_ray.errors import FailureKind
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.keyindex import KeyIndex
 from hab_ray.storage.records import (
@@ -33,6 +34,9 @@ from hab_ray.storage.records import (
 )
 
 _EPOCH = re.compile(r"/(?:wal|part)-(\d+)")
+_UNSTORABLE = (pa.ArrowException, ArithmeticError, TypeError, ValueError, AttributeError)
+_MOST_COST = 2**63 - 1
+_LONGEST_REASON = 300
 COMPACT_FROM_FILES = 8
 PART_BYTES = 1 << 25
 
@@ -85,16 +89,56 @@ class StoreWriter:
         taken, self._waiting = self._waiting, defaultdict(list)
         return taken
 
-    def write(self, taken: Mapping[tuple[Shelf, str], list[Outcome]]) -> None:
-        """Put what was taken into the store; it is durable when this returns."""
-        for (shelf, model), outcomes in taken.items():
-            self._count += 1
-            name = f"{_prefix(shelf, model)}/{self._stem}.{self._count:06d}.arrow"
-            self._folder.put_new(name, to_arrow(_table_of(shelf, outcomes, self._epoch)))
+    def write(self, taken: Mapping[tuple[Shelf, str], list[Outcome]]) -> list[Failure]:
+        """Put what was taken into the store; it is durable when this returns.
 
-    def flush(self) -> None:
-        """Write all that waits."""
-        self.write(self.take())
+        An outcome that no file can hold does not take its neighbours down: it is replaced by a permanent failure,
+        which is written and returned.
+        """
+        replaced: list[Failure] = []
+        for (shelf, model), outcomes in taken.items():
+            try:
+                self._put(shelf, model, _table_of(shelf, outcomes, self._epoch))
+            except _UNSTORABLE:
+                storable, failures = _sorted_out(shelf, outcomes)
+                if storable:
+                    self._put(shelf, model, _table_of(shelf, storable, self._epoch))
+                self._put(Shelf.FAILURES, model, failures_to_table(failures, self._epoch))
+                replaced += failures
+        return replaced
+
+    def _put(self, shelf: Shelf, model: str, table: pa.Table) -> None:
+        self._count += 1
+        self._folder.put_new(f"{_prefix(shelf, model)}/{self._stem}.{self._count:06d}.arrow", to_arrow(table))
+
+    def flush(self) -> list[Failure]:
+        """Write all that waits; see `write`."""
+        return self.write(self.take())
+
+
+def _sorted_out(shelf: Shelf, outcomes: Iterable[Outcome]) -> tuple[list[Outcome], list[Failure]]:
+    """The outcomes that a file can hold, and failures in the place of the others."""
+    storable: list[Outcome] = []
+    failures: list[Failure] = []
+    for outcome in outcomes:
+        try:
+            _table_of(shelf, [outcome], 0)
+            storable.append(outcome)
+        except _UNSTORABLE as error:
+            failures.append(_unstorable(outcome, error))
+    return storable, failures
+
+
+def _unstorable(outcome: Outcome, error: Exception) -> Failure:
+    """A failure in the place of an outcome; what that cost stays spent."""
+    return Failure(
+        key=outcome.key,
+        kind=FailureKind.MALFORMED,
+        permanent=True,
+        attempts=1,
+        message=f"the answer cannot be stored: {error}"[:_LONGEST_REASON],
+        cost_nanousd=min(max(0, outcome.cost_nanousd), _MOST_COST),
+    )
 
 
 class _ModelIndex:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hab_ray.calls import Call
+from hab_ray.engine.billing import billing_notes
 from hab_ray.engine.homes import BatchTally
 from hab_ray.engine.jobs import OpenKind, Tally
 from hab_ray.engine.purse import Money as Purses
@@ -445,7 +446,7 @@ class _Driver:
             exit=self._exit(interrupted),
             unanswered=unanswered,
             stops=dict(self._stops),
-            notes=tuple(self._notes),
+            notes=(*self._notes, *billing_notes(tallies)),
             calls=sum(t.calls for t in tallies),
             cost_nanousd=sum(t.cost_nanousd for t in tallies),
             money=money,

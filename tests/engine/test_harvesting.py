@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hab_ray.catalog import Protocol
+from hab_ray.engine.billing import Billing
 from hab_ray.engine.harvesting import Harvest, Harvester
 from hab_ray.errors import FailureKind, TransientError
 from hab_ray.prices import Price
@@ -55,7 +56,7 @@ async def test_an_answer_that_cannot_be_read_is_asked_again_and_its_money_counts
         ]
     )
     provider = connect(Endpoint("acme", Protocol.OPENAI, "http://localhost:1", "a-key", 1.0))
-    harvester = Harvester(provider, api, StoreWriter(LocalFolder(tmp_path), 1, "w"), lambda: NOW)
+    harvester = Harvester(provider, api, StoreWriter(LocalFolder(tmp_path), 1, "w"), lambda: NOW, Billing())
     batch = intent("tag").model_copy(update={"model": "m", "rows": 4, "nanousd": 4_000})
     harvest, price = Harvest(), Price(input=10, cached=10, cache_written=10, output=10)
     for _ in range(2):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from hab_ray.simulator import anthropic, google, openai
+from hab_ray.simulator import anthropic, google, openai, xai
 from hab_ray.simulator.batch import anthropic as anthropic_batches
 from hab_ray.simulator.batch import google as google_batches
 from hab_ray.simulator.batch import openai as openai_batches
@@ -26,7 +26,9 @@ def handler(place: Route) -> Handler | None:
     """What answers a request about files or batches; None if it is about neither."""
     parts = place.path.split("/")
     if place.vendor is openai and parts[0] in ("files", "batches"):
-        return xai_batches.handle if place.account == xai_batches.ACCOUNT else openai_batches.handle
+        return openai_batches.handle
+    if place.vendor is xai and parts[0] in ("files", "batches"):
+        return xai_batches.handle
     if place.vendor is anthropic and parts[:2] == ["messages", "batches"]:
         return anthropic_batches.handle
     if place.vendor is google and (

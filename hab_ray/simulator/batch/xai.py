@@ -23,7 +23,6 @@ from hab_ray.simulator.openai_bodies import error
 from hab_ray.simulator.sending import response, send_half
 from hab_ray.simulator.vendor import Route
 
-ACCOUNT = "xai"
 _LINES = XaiLines()
 _ENDPOINT = "/v1/chat/completions"
 _PURPOSES = frozenset({"", "batch"})

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+from hab_ray.simulator import xai
 from hab_ray.simulator.asks import Answer, compact
 from hab_ray.simulator.batch.jobs import State
 from hab_ray.simulator.batch.openai_lines import OpenAiLines
+from hab_ray.simulator.vendor import Vendor
 
 _UNDONE = {State.EXPIRED: "Batch expired", State.CANCELLED: "Batch cancelled"}
 
@@ -14,6 +16,7 @@ _UNDONE = {State.EXPIRED: "Batch expired", State.CANCELLED: "Batch cancelled"}
 class XaiLines(OpenAiLines):
     """OpenAI's requests with results of its own. See Dialect."""
 
+    vendor: Vendor = xai
     error_file = False
 
     def result(self, handle: bytes, answer: Answer) -> bytes:
