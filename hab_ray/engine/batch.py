@@ -187,19 +187,24 @@ class BatchEngine:
         """Bring a pack to the vendor, in parts where the vendor refuses it for some of its rows."""
         tries = FEWEST_TRIES + TRIES_A_HALVING * len(pack.rows).bit_length()
         parts = [(home, pack)]
+        bad: list[tuple[Home, PackedRow, BadRows]] = []
         while parts:
             home, pack = parts.pop()
             try:
                 await self._place_part(home, pack)
             except BadRows as error:
                 tries -= 1
+                if tries <= 0:
+                    self._tally.refuse(home.model, BatchRefused(f"too many of its rows are malformed: {error}"))
                 if len(pack.rows) == 1:
-                    await self._fail(home, pack.rows[0], error)
+                    bad.append((home, pack.rows[0], error))
                     continue
                 rest, apart = pack.parted(error.rows)
                 parts += [(home, rest), (self._moved(home, apart), apart)]
-                if not tries:
-                    self._tally.refuse(home.model, BatchRefused(f"too many of its rows are malformed: {error}"))
+        for home, row, refusal in bad:
+            if tries > 0:
+                await self._fail(home, row, refusal)
+            self._give_back(home)
 
     def _moved(self, home: Home, pack: Pack) -> Home:
         """A home of their own for some rows of another."""
@@ -212,7 +217,6 @@ class BatchEngine:
         await self._harvester.give_up(home.model, row.key, str(error))
         self._answered.add([row.key], 0)
         self._tally.notes.append(f"{home.model}: row {row.row_id} failed every batch it was in: {error}")
-        self._give_back(home)
 
     async def _place_part(self, home: Home, pack: Pack) -> None:
         """Bring a pack to the vendor once there is room and money for it.

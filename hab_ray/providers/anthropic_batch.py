@@ -85,8 +85,8 @@ class AnthropicBatches:
         """See BatchApi."""
         length = len(_BEGIN) + len(job.lines) - 1 + len(_END)
         headers = {"Content-Type": "application/json", "Content-Length": str(length)}
-        if job.version:
-            headers["anthropic-version"] = job.version
+        if version := job.version or self._endpoint.api_version:
+            headers["anthropic-version"] = version
         request = self._client.post(
             _PATH, content=_envelope(job.lines), options={"headers": headers}, cast_to=httpx2.Response
         )

@@ -106,6 +106,18 @@ def test_one_malformed_row_ends_no_other_rows_life(desk: Desk, vendor: Callable[
     assert done.returncode == 0 and "was stopped" not in done.stdout
 
 
+def test_a_batch_of_malformed_rows_is_given_up_after_a_bounded_number_of_tries(
+    desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
+    sim = vendor(batch=SOON | {"lines": {"malformed": 1.0}})
+    sweep = sweep_file(desk.folder, "google", sim.url, "hopeless")
+    done = desk.hab("run", changed(sweep, tests="seeds", dimensions="all"), "--yes")
+    assert done.returncode == 5 and "too many of its rows are malformed" in done.stdout, done.stdout
+    assert "give it `mode: auto` or `mode: online`" in done.stdout
+    assert len(list((desk.folder / "store/ledger/google").iterdir())) < 50
+    assert sim.meter()["batch"]["created"] == 0
+
+
 def test_an_open_batch_is_collected_though_its_model_is_no_longer_said_to_have_batches(
     desk: Desk, vendor: Callable[..., Vendor]
 ) -> None:
