@@ -115,7 +115,8 @@ class BatchHabits(Strict):
 
     A batch is asked after every `poll_s` while young and every `longest_poll_s` while old. After a create request
     without a clear answer the vendor's list must lack the batch for `in_doubt_s` before it is sent once more. A batch
-    that has not ended after `longest_s` is cancelled, and its open rows go into another.
+    that has not ended after `longest_s` is cancelled, and its open rows go into another. Where a vendor may still
+    change the counters of an ended batch, they must not change for `still_s` before its results are collected.
     """
 
     rows: int = Field(default=50_000, gt=0)
@@ -124,6 +125,7 @@ class BatchHabits(Strict):
     longest_poll_s: float = Field(default=300.0, gt=0)
     in_doubt_s: float = Field(default=600.0, ge=0)
     longest_s: float = Field(default=108_000.0, gt=0)
+    still_s: float = Field(default=60.0, ge=0)
 
 
 class Lifecycle(Strict):
@@ -139,7 +141,8 @@ class Capabilities(Strict):
     `alias: moving` marks a name whose weights change, so that its replies are kept apart by month. `reports`
     are the names, beside the wire name, that the model may answer under, `*` and `[0-9]` as in file names; left
     out, any name is taken. `schema_bounds`: which bounds in a JSON schema the server takes. `list_size`: texts in
-    one embedding request.
+    one embedding request. `highest_temperature`, `efforts` (patterns as in `reports`; left out, any) and `most_output`
+    (tokens, thinking included; left out, unknown) are what the vendor takes of these settings.
     """
 
     purpose: Purpose = Purpose.CHAT
@@ -158,6 +161,9 @@ class Capabilities(Strict):
     price: UsdPrice | None = None
     batch: BatchTerms | None = None
     lifecycle: Lifecycle | None = None
+    highest_temperature: float = Field(default=2.0, gt=0)
+    efforts: tuple[str, ...] | None = None
+    most_output: int | None = Field(default=None, gt=0)
 
 
 class ModelEntry(Capabilities):
@@ -170,6 +176,10 @@ class ModelEntry(Capabilities):
     def output_limit(self, visible: int) -> int:
         """The most tokens an answer of `visible` tokens may be billed for: thinking comes on top."""
         return visible if self.thinking is Thinking.NONE else visible + self.thinking_reserve
+
+    def takes_effort(self, effort: str) -> bool:
+        """Whether the vendor knows this level of effort for the model."""
+        return self.efforts is None or any(fnmatchcase(effort.lower(), pattern) for pattern in self.efforts)
 
 
 class ProviderEntry(Strict):

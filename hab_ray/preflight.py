@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import StrEnum
 
-from hab_ray.catalog import Model
-from hab_ray.config import Sweep
+from hab_ray.calls import Params
+from hab_ray.catalog import Model, ModelEntry, accepted
+from hab_ray.config import Sweep, Validate
 from hab_ray.errors import ConfigError
 from hab_ray.prices import no_price
+from hab_ray.stages.judge import JUDGE_SETTINGS
+from hab_ray.stages.respond import PAPER_SETTINGS
 from hab_ray.work import Work
 
 NOTICE = timedelta(days=30)
@@ -40,7 +43,7 @@ class Problem:
 
 def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Problem]:
     """Every problem of a resolved sweep that shows without a call; `environ` is where keys are looked up."""
-    found = [*_keys(work, environ)]
+    found = [*_keys(work, environ), *_settings(work), *_batches(work)]
     for model in work.models.values():
         found += [*_lifecycle(work.sweep, model, today), *_price(model)]
     return found
@@ -116,6 +119,56 @@ def _lifecycle(sweep: Sweep, model: Model, today: date) -> Iterator[Problem]:
     else:
         cause = f"{where} ends on {end.ends}, in {(end.ends - today).days} days ({end.why})"
         yield Problem(Severity.WARNING, (model.name,), cause, "finish before that day, or use another model")
+
+
+def _settings(work: Work) -> Iterator[Problem]:
+    """Settings that a model's vendor refuses: every call with them would fail."""
+    for key, name, wanted in _wanted(work.sweep):
+        entry = work.models[name].entry
+        sent = accepted(entry, wanted)
+        for field, cause, remedy in _refused(name, entry, sent):
+            yield Problem(Severity.ERROR, (name,), f"{key}.{field}: {cause}", remedy)
+
+
+def _wanted(sweep: Sweep) -> Iterator[tuple[str, str, Params]]:
+    """Where the sweep sets how a model is asked, the model, and the settings."""
+    if sweep.generate and sweep.tests is None:
+        made = sweep.generate
+        yield "generate", made.model, Params(made.max_tokens, made.temperature, made.top_p)
+        if isinstance(sweep.validation, Validate):
+            yield "validate", sweep.validation.model, Params(sweep.validation.max_tokens, temperature=0.0)
+    for number, subject in enumerate(sweep.subjects):
+        yield f"subjects.{number}.params", subject.model, subject.params.over(PAPER_SETTINGS)
+    for number, judge in enumerate(sweep.judges):
+        yield f"judges.{number}.params", judge.model, judge.params.over(JUDGE_SETTINGS)
+
+
+def _refused(name: str, entry: ModelEntry, sent: Params) -> Iterator[tuple[str, str, str]]:
+    """Each setting that the catalogue says is refused: its name, why, and what to do."""
+    highest = entry.highest_temperature
+    if sent.temperature is not None and sent.temperature > highest:
+        cause = f"{sent.temperature:g} is more than {name} takes (0 to {highest:g})"
+        yield "temperature", cause, f"give at most {highest:g}, or choose another model"
+    if sent.effort is not None and not entry.takes_effort(sent.effort):
+        levels = ", ".join(entry.efforts or ())
+        yield "effort", f"{name} does not know the effort {sent.effort!r}", f"give one of {levels}, or leave it out"
+    limit = entry.output_limit(sent.max_tokens)
+    if entry.most_output is not None and limit > entry.most_output:
+        reserve = limit - sent.max_tokens
+        thinking = f" and {reserve} for thinking" if reserve else ""
+        cause = f"{sent.max_tokens}{thinking} is more than {name} writes ({entry.most_output} tokens)"
+        yield "max_tokens", cause, f"give at most {entry.most_output - reserve}"
+
+
+def _batches(work: Work) -> Iterator[Problem]:
+    """Models that must go by batch and of which nobody has said that their vendor takes them so."""
+    for key, name, mode in work.sweep.modes_by_key():
+        entry = work.models[name].entry
+        told = work.catalog.providers[entry.provider].models.get(entry.wire)
+        if mode == "batch" and name not in work.catalog.models and not (told and told.batch):
+            cause = f"{key}: it is not known whether {entry.provider} takes batches of {name}"
+            remedy = "if it refuses them the rows stay open; `mode: auto` would send them online"
+            yield Problem(Severity.WARNING, (name,), cause, remedy)
 
 
 def _price(model: Model) -> Iterator[Problem]:

@@ -148,3 +148,89 @@ def test_what_makes_the_tests_cannot_be_left_out(tmp_path: Path) -> None:
     problems = preflight(resolve(sweep, NOW), {**KEYS, "HOUSE_KEY": "x"}, NOW.date())
     with pytest.raises(ConfigError, match=r"tests cannot be made without generate\.model: grok-3"):
         available_only(sweep, problems)
+
+
+def refused(tmp_path: Path, **changes: object) -> list[str]:
+    work = resolve(small(tmp_path, providers={}, **{"subjects": ["gpt-6-luna"], **changes}), NOW)
+    return [str(p) for p in preflight(work, KEYS, NOW.date()) if p.severity is Severity.ERROR]
+
+
+@pytest.mark.parametrize(
+    ("subject", "said"),
+    [
+        (
+            {"model": "claude-haiku-4-5", "params": {"temperature": 1.4}},
+            "subjects.0.params.temperature: 1.4 is more than claude-haiku-4-5 takes (0 to 1); give at most 1",
+        ),
+        (
+            {"model": "gpt-6-luna", "params": {"effort": "extreme"}},
+            "subjects.0.params.effort: gpt-6-luna does not know the effort 'extreme'; give one of none, minimal, low",
+        ),
+        (
+            {"model": "gemini-2.5-flash", "params": {"effort": "high"}},
+            "subjects.0.params.effort: gemini-2.5-flash does not know the effort 'high'",
+        ),
+        (
+            {"model": "gpt-4.1", "params": {"max_tokens": 40000}},
+            "subjects.0.params.max_tokens: 40000 is more than gpt-4.1 writes (32768 tokens); give at most 32768",
+        ),
+        (
+            {"model": "gemini-3.8-flash", "params": {"max_tokens": 60000}},
+            "60000 and 8192 for thinking is more than gemini-3.8-flash writes (65536 tokens); give at most 57344",
+        ),
+    ],
+)
+def test_a_setting_that_the_model_refuses_is_an_error_before_anything_is_sent(
+    tmp_path: Path, subject: dict[str, object], said: str
+) -> None:
+    (problem,) = refused(tmp_path, subjects=[{"name": "s", **subject}])
+    assert said in problem
+
+
+def test_settings_that_are_never_sent_are_no_errors(tmp_path: Path) -> None:
+    given = [
+        {"model": "claude-haiku-4-5", "params": {"temperature": 1.0}},
+        {"model": "claude-opus-4-8", "params": {"temperature": 2.0, "effort": "any"}},
+        {"model": "gemini-3.8-flash", "params": {"effort": "XHIGH"}},
+        {"model": "gemini-2.5-flash", "params": {"effort": "2048"}},
+    ]
+    assert refused(tmp_path, subjects=given) == []
+
+
+def test_the_generators_own_temperature_is_checked_too(tmp_path: Path) -> None:
+    making = {
+        "tests": None,
+        "generate": {"model": "claude-sonnet-4-6", "candidates": 3},
+        "select": {"embedding": "text-embedding-3-small", "tests": 2},
+    }
+    (problem,) = refused(tmp_path, **making)
+    assert "generate.temperature: 1.4 is more than claude-sonnet-4-6 takes (0 to 1); give at most 1" in problem
+
+
+@pytest.mark.parametrize("model", ["grok-4.7", "grok-4.6", "grok-4.5"])
+def test_a_model_whose_batches_are_refused_is_an_error_in_mode_batch_and_costs_the_online_price(
+    tmp_path: Path, model: str
+) -> None:
+    sweep = tmp_path / "sweep.yaml"
+    sweep.write_text(f"{{name: s, mode: batch, tests: seeds, subjects: [{model}], judges: [gpt-6-luna]}}")
+    with pytest.raises(ConfigError, match=rf"subjects\.0\.model: {model} has no batch API .* `mode: online`"):
+        load_sweep(sweep)
+    work = resolve(load_sweep(sweep, {"mode": "auto", "store": str(tmp_path), "run": str(tmp_path / "run")}), NOW)
+    entry = work.models[model].entry
+    assert rate(entry, Mode.BATCH) == rate(entry, Mode.ONLINE) != FREE
+    assert not any(work.wants_batch(shard, 10_000) for shard in work.shards() if shard.name == model)
+
+
+def test_batches_of_a_model_nobody_knows_are_a_warning(tmp_path: Path) -> None:
+    work = resolve(small(tmp_path, providers={}, mode="batch", subjects=["openai/gpt-7"]), NOW)
+    said = [str(p) for p in preflight(work, KEYS, NOW.date()) if p.severity is Severity.WARNING]
+    assert said == [
+        "warning: subjects.0.model: it is not known whether openai takes batches of openai/gpt-7; if it refuses them "
+        "the rows stay open; `mode: auto` would send them online"
+    ]
+
+
+@pytest.mark.parametrize("model", ["gemini-3.7-flash", "gemini-3.5-flash"])
+def test_a_name_that_is_answered_by_another_model_is_gone(tmp_path: Path, model: str) -> None:
+    (problem,) = refused(tmp_path, subjects=[model])
+    assert f"{model} is gone since 2026-10-08" in problem and "answered by gemini-3." in problem

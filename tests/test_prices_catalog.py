@@ -46,7 +46,9 @@ PUBLISHED: dict[str, tuple[float, float, float, float, float]] = {
     "gemini-3.1-pro-preview": (2, 0.2, 12, 1, 6),
     "gemini-2.5-pro": (1.25, 0.125, 10, 0.625, 5),
     "gemini-2.5-flash": (0.3, 0.03, 2.5, 0.15, 1.25),
-    "grok-4.7": (2, 0.5, 6, 1.6, 4.8),
+    "grok-4.7": (2, 0.5, 6, 2, 6),  # no batches: the online price stands for both
+    "grok-4.20-reasoning": (1.25, 0.2, 2.5, 1.0, 2.0),
+    "grok-4.20-non-reasoning": (1.25, 0.2, 2.5, 1.0, 2.0),
     "grok-4.3": (1.25, 0.2, 2.5, 1.0, 2.0),
 }
 

@@ -5,6 +5,8 @@ A row's life:
     offered ── answered already ──> finished         offered ── its key in an open batch ──> waits for that batch
     offered ── packed ── room, money ──> placed (see `placing`) ── ended ──> harvested ──> finished
     packed ── no money left, model or provider stopped ──> open: named with its reason
+    packed ── the vendor takes no batches of the model ──> finished: to be offered online
+    packed ── batch refused for its rows ──> packed in parts ── refused alone ──> finished: a permanent failure
 
 `finished` counts rows whose batch has brought what it will, answered or not: whoever offered them looks into the
 store and offers again what has no answer. Nothing is kept of a row but its key, so that a sweep of any size fits.
@@ -34,7 +36,7 @@ from hab_ray.errors import CallError, ModelError, ProviderError, RateLimited, Tr
 from hab_ray.fences import FenceCodes
 from hab_ray.prices import Mode, rate
 from hab_ray.providers.base import Provider
-from hab_ray.providers.batching import BatchApi, BatchStatus, ResultsGone
+from hab_ray.providers.batching import BadRows, BatchApi, BatchRefused, BatchStatus, ResultsGone
 from hab_ray.storage.keyindex import KeyIndex, KeySet
 from hab_ray.storage.secret import fence_secret
 from hab_ray.storage.store import Store, StoreWriter
@@ -43,6 +45,8 @@ CHUNK = 256
 YOUNG_S = 300.0
 WAIT_S = 0.2
 QUICK_S = 2.0
+FEWEST_TRIES = 8
+TRIES_A_HALVING = 4
 
 
 class BatchEngine:
@@ -185,7 +189,46 @@ class BatchEngine:
         )
 
     async def _place(self, home: Home, pack: Pack) -> None:
-        """Bring a pack to the vendor once there is room and money for it."""
+        """Bring a pack to the vendor, in parts where the vendor refuses it for some of its rows."""
+        tries = FEWEST_TRIES + TRIES_A_HALVING * len(pack.rows).bit_length()
+        parts = [(home, pack)]
+        bad: list[tuple[Home, PackedRow, BadRows]] = []
+        while parts:
+            home, pack = parts.pop()
+            try:
+                await self._place_part(home, pack)
+            except BadRows as error:
+                tries -= 1
+                if tries <= 0:
+                    self._tally.refuse(home.model, BatchRefused(f"too many of its rows are malformed: {error}"))
+                if len(pack.rows) == 1:
+                    bad.append((home, pack.rows[0], error))
+                    continue
+                rest, apart = pack.parted(error.rows)
+                parts += [(home, rest), (self._moved(home, apart), apart)]
+        for home, row, refusal in bad:
+            if tries > 0:
+                await self._fail(home, row, refusal)
+            self._give_back(home)
+
+    def _moved(self, home: Home, pack: Pack) -> Home:
+        """A home of their own for some rows of another."""
+        moved = home.part(pack.rows)
+        self._packs.update(dict.fromkeys(pack.keys(), moved))
+        return moved
+
+    async def _fail(self, home: Home, row: PackedRow, error: BadRows) -> None:
+        """End a row that the vendor refuses in a batch of its own too."""
+        await self._harvester.give_up(home.model, row.key, str(error))
+        self._answered.add([row.key], 0)
+        self._tally.notes.append(f"{home.model}: row {row.row_id} failed every batch it was in: {error}")
+
+    async def _place_part(self, home: Home, pack: Pack) -> None:
+        """Bring a pack to the vendor once there is room and money for it.
+
+        Raises:
+            BadRows: the vendor refuses it for some of its rows.
+        """
         while await self._has_leave(home, pack):
             batch: Batch | None = None
             lines = pack.lines()
@@ -202,9 +245,13 @@ class BatchEngine:
                 self._refused(batch, error)
             except TransientError as error:
                 self._stop("", f"{error}; its batches are looked for when the same command is given again")
+            except BadRows as error:
+                self._refused(batch, error)
+                self._set_free(home.nanousd, batch)
+                raise
             except CallError as error:
                 self._refused(batch, error)
-                self._stop("" if isinstance(error, ProviderError) else home.model, str(error))
+                self._heed_one(home.model, error)
             self._set_free(home.nanousd, batch)
 
     def _set_free(self, nanousd: int, batch: Batch | None) -> None:
@@ -284,10 +331,10 @@ class BatchEngine:
 
     async def _waited(self, home: Home, ready: Callable[[], bool]) -> bool:
         """Wait; False if meanwhile nothing more may be sent, and then the pack's rows are given back."""
-        if ready() and not self._stopped(home.model) and not self._is_late():
+        if ready() and not self._tally.closed(home.model) and not self._is_late():
             return True
         async with self._stuck():
-            while not (reason := self._stopped(home.model)) and not self._is_late() and not ready():
+            while not (reason := self._tally.closed(home.model)) and not self._is_late() and not ready():
                 await asyncio.sleep(WAIT_S)
         if reason or self._is_late():
             self._give_back(home)
@@ -307,9 +354,6 @@ class BatchEngine:
         finally:
             self._tally.stuck -= 1
             await self._packing.acquire()
-
-    def _stopped(self, model: str) -> str | None:
-        return self._tally.stops.get(model) or self._tally.stops.get("")
 
     def _is_late(self) -> bool:
         return self._world.deadline is not None and self._world.watch.today() >= self._world.deadline
@@ -337,6 +381,13 @@ class BatchEngine:
         if not model:
             for home in self._open:
                 self._give_back(home)
+
+    def _heed_one(self, model: str, error: CallError) -> None:
+        """Draw the consequences of an error that is no single row's for a model or its provider."""
+        if isinstance(error, BatchRefused):
+            self._tally.refuse(model, error)
+        else:
+            self._stop("" if isinstance(error, ProviderError) else model, str(error))
 
     async def _take_up(self, batch: Batch) -> None:
         """Wait for a batch that an earlier process made."""
@@ -386,8 +437,10 @@ class BatchEngine:
                 return self._stop("", f"{error}; its batches are looked for when the same command is given again")
             self._queues.wait(home.model, error)
             self._give_up(home, "refused", str(error), Harvest())
+        except BadRows as error:
+            self._give_up(home, "refused", str(error), Harvest())
         except CallError as error:
-            self._stop("" if isinstance(error, ProviderError) else home.model, str(error))
+            self._heed_one(home.model, error)
             self._give_up(home, "refused", str(error), Harvest())
 
     def _opened(self, home: Home, batch: Batch) -> None:
@@ -404,9 +457,8 @@ class BatchEngine:
         """
         age = self._world.clock() - home.since
         name = home.batch.name if home.batch else ""
-        return max(self._habits.poll_s, min(self._habits.longest_poll_s, age / 10)) * (
-            0.9 + 0.2 * jitter(name, home.looks)
-        )
+        longest_s = self._habits.longest_poll_s if home.counters is None else self._habits.still_s
+        return max(self._habits.poll_s, min(longest_s, age / 10)) * (0.9 + 0.2 * jitter(name, home.looks))
 
     async def _poll_regularly(self) -> None:
         with self._breaking():
@@ -437,7 +489,7 @@ class BatchEngine:
             status = await self._api.poll(batch.batch_id)
             if not status.known and home.looks == 1:
                 self._tally.notes.append(f"batch {batch.name} is in a state that is not known here: {status.word}")
-            if status.ended:
+            if status.ended and home.is_still(status.counters, self._world.clock(), self._habits.still_s):
                 await self._harvest(home, batch, status)
         except ResultsGone as error:
             just_made = batch.is_certain and self._world.clock() - home.since <= YOUNG_S
@@ -490,11 +542,9 @@ class BatchEngine:
             self._tally.deferred.update(home.waiting)
         elif status.problem is None:
             self._queues.passed(home.model)
-        for problem in (status.problem, harvest.stop):
-            if isinstance(problem, ProviderError):
-                self._stop("", str(problem))
-            elif isinstance(problem, ModelError):
-                self._stop(home.model, str(problem))
+        for problem in (status.problem, harvest.stop, harvest.refused):
+            if isinstance(problem, ProviderError | ModelError | BatchRefused):
+                self._heed_one(home.model, problem)
         if status.problem:
             self._tally.notes.append(f"batch {home.batch.name} {status.word}: {status.problem}")
 

@@ -14,11 +14,12 @@ from hab_ray.engine.memory import give_back_freed
 from hab_ray.errors import BadUsage, CallError, FailureKind, ModelError, ProviderError, RowError
 from hab_ray.prices import Price
 from hab_ray.providers.base import JsonObject, Provider
-from hab_ray.providers.batching import BatchApi, BatchStatus, Line
+from hab_ray.providers.batching import BatchApi, BatchRefused, BatchStatus, Line
 from hab_ray.providers.numbers import MOST_TOKENS
 from hab_ray.storage.store import StoreWriter
 
 FLUSH_AT = 2048
+FEWEST_ALIKE = 10
 
 
 @dataclass
@@ -26,7 +27,9 @@ class Harvest:
     """What a batch has brought so far. `answered` are the keys with an outcome in the store or on the way there.
 
     `earlier_nanousd` is the part of `nanousd` that an earlier process has filed; `lost_nanousd` is what answers that
-    nobody can read may have cost.
+    nobody can read may have cost. `stop` says of a line's model or account that it cannot be used, `refused` that the
+    model cannot be asked by batch. `bad_requests` are the keys of refused requests by the vendor's words, until all
+    lines are read: only the whole batch tells whether the requests are at fault or a setting that they share.
     """
 
     answered: set[str] = field(default_factory=set)
@@ -38,6 +41,8 @@ class Harvest:
     earlier_nanousd: int = 0
     lost_nanousd: int = 0
     stop: CallError | None = None
+    refused: BatchRefused | None = None
+    bad_requests: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def resumed(cls, outcomes: Collection[Outcome]) -> Harvest:
@@ -95,6 +100,7 @@ class Harvester:
             OSError: the store cannot be written.
         """
         harvest.strangers = harvest.doubled = harvest.lost_nanousd = 0
+        harvest.bad_requests.clear()
         seen: set[str] = set()
         try:
             async for line in self._api.results(status):
@@ -107,9 +113,19 @@ class Harvester:
                 seen.add(line.custom_id)
                 if self._writer.waiting >= FLUSH_AT:
                     await self._flush(harvest)
+            self._file_bad_requests(harvest, intent.model)
         finally:
             await self._flush(harvest)
             give_back_freed()
+
+    async def give_up(self, model: str, key: str, message: str) -> None:
+        """File a call that the vendor will never take as a permanent failure.
+
+        Raises:
+            OSError: the store cannot be written.
+        """
+        self._writer.add(model, _bad_request(key, message))
+        await asyncio.to_thread(self._writer.flush)
 
     async def _flush(self, harvest: Harvest) -> None:
         unstorable = await asyncio.to_thread(self._writer.flush)
@@ -124,6 +140,9 @@ class Harvester:
                 raise line.error or CallError(FailureKind.MALFORMED, "a result without body or error")
             answer = self._answer(line.body, intent.embeds)
         except RowError as error:
+            if error.kind is FailureKind.BAD_REQUEST:
+                harvest.bad_requests.setdefault(str(error), []).append(line.custom_id)
+                return
             cost = share if isinstance(error, BadUsage) else 0
             failure = Failure(line.custom_id, error.kind, permanent=True, attempts=1, message=str(error))
             self._writer.add(intent.model, replace(failure, cost_nanousd=cost))
@@ -131,6 +150,9 @@ class Harvester:
             harvest.nanousd += cost
         except (ModelError, ProviderError) as error:
             harvest.stop = error
+            return
+        except BatchRefused as error:
+            harvest.refused = error
             return
         except CallError:
             if line.body is not None:
@@ -144,6 +166,26 @@ class Harvester:
             harvest.replies += 1
             harvest.nanousd += cost
         harvest.answered.add(line.custom_id)
+
+    def _file_bad_requests(self, harvest: Harvest, model: str) -> None:
+        """File refused requests as permanent failures, unless all were refused alike: then it is the model's end."""
+        counts = {words: len(keys) for words, keys in harvest.bad_requests.items()}
+        nothing_else = not harvest.replies and not harvest.failures
+        if nothing_else and len(counts) == 1 and min(counts.values()) >= FEWEST_ALIKE:
+            ((words, count),) = counts.items()
+            harvest.stop = harvest.stop or ModelError(
+                FailureKind.BAD_REQUEST,
+                f"all {count} requests of a batch were refused in the same words: {words}; change the setting at fault "
+                "(`params:` in the sweep, or the model's catalogue entry) and give the same command again",
+            )
+            return
+        for words, keys in harvest.bad_requests.items():
+            for key in keys:
+                self._writer.add(
+                    model, Failure(key, FailureKind.BAD_REQUEST, permanent=True, attempts=1, message=words)
+                )
+            harvest.failures += len(keys)
+            harvest.answered.update(keys)
 
     def _answer(self, body: JsonObject, embeds: bool) -> Answer:
         return self._provider.read_embeddings(body, 1) if embeds else self._provider.read_chat(body)
@@ -161,3 +203,7 @@ class Harvester:
             text=answer.text,
             vector=answer.vectors[0] if answer.vectors else b"",
         )
+
+
+def _bad_request(key: str, message: str) -> Failure:
+    return Failure(key, FailureKind.BAD_REQUEST, permanent=True, attempts=1, message=message)

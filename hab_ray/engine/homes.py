@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -11,7 +11,9 @@ from hab_ray.engine.budget import Money
 from hab_ray.engine.harvesting import Harvest
 from hab_ray.engine.jobs import Tally
 from hab_ray.engine.ledger import Batch, Phase
+from hab_ray.engine.packing import PackedRow
 from hab_ray.engine.placing import Watch
+from hab_ray.providers.batching import BatchRefused, NoBatchApi
 from hab_ray.storage.keyindex import KeySet
 
 
@@ -39,7 +41,8 @@ class BatchTally(Tally):
     full queue sent back.
 
     `stuck` counts the streams whose rows wait for room or money and are not with the vendor; `batches` are the open
-    ones.
+    ones. `refused` says by model why its batches are refused, while the model itself goes on; the empty name holds for
+    all models of the provider.
     """
 
     offered: Counter[int] = field(default_factory=Counter)
@@ -47,6 +50,25 @@ class BatchTally(Tally):
     notes: list[str] = field(default_factory=list)
     batches: tuple[Batch, ...] = ()
     stuck: int = 0
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def refuse(self, model: str, error: BatchRefused) -> None:
+        """Note that a model takes no batches, or that the endpoint has no batch API at all."""
+        whose = "" if isinstance(error, NoBatchApi) else model
+        if whose not in self.refused:
+            self.refused[whose] = str(error)
+            self.notes.append(
+                f"{model} cannot be asked by batch: {error}; with `mode: auto` its calls go online, at the online "
+                "price, with `mode: batch` they stay open"
+            )
+
+    def why_refused(self, model: str) -> str | None:
+        """Why a model's batches are refused; None where they are not."""
+        return self.refused.get(model) or self.refused.get("")
+
+    def closed(self, model: str) -> str | None:
+        """Why nothing more may be sent to a model by batch."""
+        return self.stops.get(model) or self.stops.get("") or self.why_refused(model)
 
     @property
     def doubts(self) -> int:
@@ -72,3 +94,19 @@ class Home:
     due: float = 0.0
     looks: int = 0
     cancelled: bool = False
+    counters: tuple[int, ...] | None = None
+    still_since: float = 0.0
+
+    def is_still(self, counters: tuple[int, ...] | None, now: float, still_s: float) -> bool:
+        """Whether an ended batch stays as it is: its counters have not changed for so long, or never change."""
+        if counters is None:
+            return True
+        if counters != self.counters:
+            self.counters, self.still_since = counters, now
+        return now - self.still_since >= still_s
+
+    def part(self, rows: Iterable[PackedRow]) -> Home:
+        """A new home for some of its rows, which no longer wait here."""
+        moved = Counter(row.shard for row in rows)
+        self.waiting -= moved
+        return Home(self.model, waiting=moved)

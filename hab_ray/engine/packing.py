@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -82,6 +83,16 @@ class Pack:
         self.tokens -= row.tokens
         self.nanousd -= row.nanousd
         return row
+
+    def parted(self, named: Collection[int]) -> tuple[Pack, Pack]:
+        """Two packs of its rows, which must be at least two: the named ones apart from the rest, else halves."""
+        apart = {n for n in named if n < len(self.rows)}
+        if not 0 < len(apart) < len(self.rows):
+            apart = set(range(len(self.rows) // 2, len(self.rows)))
+        packs = Pack(), Pack()
+        for number, row in enumerate(self.rows):
+            packs[number in apart].add(row)
+        return packs
 
     def lines(self) -> Lines:
         """What is sent, and what is kept to read the results by."""

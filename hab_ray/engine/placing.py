@@ -18,7 +18,8 @@ from typing import TypeVar
 
 from hab_ray.catalog import BatchHabits
 from hab_ray.engine.ledger import Batch, Intent, Ledger, Lines, Submitted, body_hashes
-from hab_ray.errors import ConfigError, RateLimited, TransientError
+from hab_ray.errors import CallError, ConfigError, RateLimited, TransientError
+from hab_ray.providers.batch_http import same_owner
 from hab_ray.providers.batching import BatchApi, BatchJob, InDoubt, ResultsGone, SeenBatch
 
 ATTEMPTS = 8
@@ -125,7 +126,17 @@ class Placer:
         self.know(batch_id)
 
     async def _found(self, batch: Batch) -> bool:
-        """Look for a batch that may have been made; whether it was."""
+        """Look for a batch that may have been made; whether it was.
+
+        Raises:
+            InDoubt: the vendor could not be asked, so that it may have been made all the same.
+        """
+        try:
+            return await self._looked_for(batch)
+        except CallError as error:
+            raise InDoubt(error.kind, str(error)) from None
+
+    async def _looked_for(self, batch: Batch) -> bool:
         await self.check_owner(batch)
         long_enough = batch.intent.at + timedelta(seconds=self._habits.in_doubt_s)
         not_ours: set[str] = set()
@@ -173,7 +184,7 @@ class Placer:
             ConfigError: it is of another.
         """
         owner = await patiently(self._api.owner)
-        if owner and batch.intent.owner and owner != batch.intent.owner:
+        if not same_owner(owner, batch.intent.owner):
             raise ConfigError(
                 f"provider {batch.provider}: batch {batch.name} was sent to organisation {batch.intent.owner}, and the "
                 f"key now belongs to {owner}; use a key of the first one until its batches are harvested"

@@ -22,9 +22,10 @@ from hab_ray.providers.batch_http import (
     asking,
     asking_for,
     chunks_of,
-    creating,
+    creating_with_rows,
     ending,
     listed_since,
+    owner_named,
     reading,
     refusal,
     scrubbed,
@@ -61,7 +62,7 @@ class AnthropicBatches:
         return compact({"custom_id": custom_id, "params": wire.body})
 
     async def owner(self) -> str:
-        """The organisation, as the list's headers say. The vendor does not tell the key's workspace."""
+        """The organisation and, where it is told, the workspace, as the list's headers say."""
         if self._owner is None:
             await self.newest()
         return self._owner or ""
@@ -84,12 +85,12 @@ class AnthropicBatches:
         """See BatchApi."""
         length = len(_BEGIN) + len(job.lines) - 1 + len(_END)
         headers = {"Content-Type": "application/json", "Content-Length": str(length)}
-        if job.version:
-            headers["anthropic-version"] = job.version
+        if version := job.version or self._endpoint.api_version:
+            headers["anthropic-version"] = version
         request = self._client.post(
             _PATH, content=_envelope(job.lines), options={"headers": headers}, cast_to=httpx2.Response
         )
-        with creating():
+        with creating_with_rows():
             return text_field(await self._json(request, LONGEST_UPLOAD_S), "id")
 
     async def poll(self, batch_id: str) -> BatchStatus:
@@ -133,7 +134,8 @@ class AnthropicBatches:
         request = self._client.get(_PATH, cast_to=httpx2.Response, options={"params": params})
         with asking():
             response = await self._ask(request)
-            self._owner = self._endpoint.without_key(response.headers.get("anthropic-organization-id", ""))
+            owner = owner_named(response.headers, "anthropic-organization-id", "anthropic-workspace-id")
+            self._owner = self._endpoint.without_key(owner)
             return self._read(response)
 
     async def _json(self, request: Awaitable[httpx2.Response], limit_s: float | None = None) -> JsonObject:

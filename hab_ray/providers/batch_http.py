@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
@@ -10,16 +11,26 @@ from datetime import UTC, datetime
 import aiohttp
 import httpx2
 
-from hab_ray.errors import CallError, FailureKind, ProviderError, TransientError, Unreachable
+from hab_ray.errors import CallError, RowError, TransientError, Unreachable
 from hab_ray.providers.base import Endpoint, JsonObject, malformed
-from hab_ray.providers.batching import BatchStatus, InDoubt, ResultsGone, SeenBatch
-from hab_ray.providers.http import broken, error_object, retry_after_s
+from hab_ray.providers.batching import BadRows, BatchRefused, BatchStatus, InDoubt, NoBatchApi, ResultsGone, SeenBatch
+from hab_ray.providers.http import Headers, broken, error_object, retry_after_s
 
 # 64 MB at a quarter of a megabit a second. The endpoint's own limit bounds each read, the vendor's silence too.
 LONGEST_UPLOAD_S = 2400.0
 PAGE = 100
 
 _NOT_SERVED = {404, 405, 501}
+_NO_SUCH_VERB = {405, 501}
+# xAI: "Model m is not supported for batch processing". OpenAI: "The provided model 'm' is not supported by the Batch
+# API" (under the code model_not_found). Gemini: "models/m is not found ..., or is not supported for
+# batchGenerateContent".
+_NOT_BY_BATCH = re.compile(
+    r"not (supported|available|enabled|allowed) (for|by|in|with|on|via)( the| use in)? ?(async)?batch"
+    r"|(does not|doesn't|cannot) (support|be used with|be used in)( the)? batch",
+    re.I,
+)
+_ROW = re.compile(r"\brequests?[.\[](\d+)")
 _GONE = {404, 410}
 _UNCLEAR = {408, 409, 499}
 _HAS_ENDED = {400, 409}
@@ -43,6 +54,16 @@ def refusal(endpoint: Endpoint, response: httpx2.Response, classify: Classify) -
     return Refused(response.status_code, classify(response.status_code, body, retry_after_s(response.headers)))
 
 
+def meant_for_batches(error: CallError) -> CallError:
+    """The same error, or BatchRefused where the vendor's words say that only the way by batch is closed.
+
+    Vendors put these words under codes that mean an unknown model or a bad request elsewhere.
+    """
+    if not isinstance(error, TransientError) and _NOT_BY_BATCH.search(str(error)):
+        return BatchRefused(str(error))
+    return error
+
+
 @contextmanager
 def asking() -> Iterator[None]:
     """Around a request for no batch in particular: a list, an upload."""
@@ -50,12 +71,8 @@ def asking() -> Iterator[None]:
         yield
     except Refused as refused:
         if refused.status in _NOT_SERVED:
-            raise ProviderError(
-                FailureKind.BAD_REQUEST,
-                f"{refused.error}: the endpoint has no batch API here; correct the provider's url, or ask its models "
-                "with `mode: online`",
-            ) from None
-        raise refused.error from None
+            raise _no_batch_api(refused) from None
+        raise _of_the_batch(refused.error) from None
 
 
 @contextmanager
@@ -75,13 +92,49 @@ def creating() -> Iterator[None]:
     try:
         yield
     except Refused as refused:
+        if refused.status in _NO_SUCH_VERB:
+            raise _no_batch_api(refused) from None
         if refused.status >= 500 or refused.status in _UNCLEAR:
             raise InDoubt(refused.error.kind, str(refused.error)) from None
-        raise refused.error from None
+        raise meant_for_batches(refused.error) from None
     except Unreachable:
         raise
     except TransientError as error:
         raise InDoubt(error.kind, str(error)) from None
+
+
+@contextmanager
+def creating_from_file() -> Iterator[None]:
+    """`creating` where the rows are looked into later: a bad request is about the batch, whatever its rows are."""
+    try:
+        with creating():
+            yield
+    except RowError as error:
+        raise BatchRefused(str(error)) from None
+
+
+@contextmanager
+def creating_with_rows() -> Iterator[None]:
+    """`creating` where the vendor checks the rows before it answers: a bad request is about some of them."""
+    try:
+        with creating():
+            yield
+    except RowError as error:
+        raise BadRows(str(error), _named_rows(str(error))) from None
+
+
+def _no_batch_api(refused: Refused) -> NoBatchApi:
+    return NoBatchApi(f"{refused.error}: the endpoint has no batch API at this url")
+
+
+def _of_the_batch(error: CallError) -> CallError:
+    """A refusal of a list or file; one that is about neither account nor model is about batches."""
+    error = meant_for_batches(error)
+    return BatchRefused(str(error)) if isinstance(error, RowError) else error
+
+
+def _named_rows(message: str) -> tuple[int, ...]:
+    return tuple(sorted({int(number) for number in _ROW.findall(message)}))
 
 
 @asynccontextmanager
@@ -196,6 +249,16 @@ def made_since(listed: Iterable[SeenBatch], newest: str | None) -> list[SeenBatc
 
 def _made(batch: SeenBatch) -> datetime:
     return batch.created or _LONG_AGO
+
+
+def owner_named(headers: Headers, organisation: str, part: str) -> str:
+    """Whose key it is, by these two headers: the organisation, and behind a slash the part of it where that is told."""
+    return "/".join(name for name in (headers.get(organisation), headers.get(part)) if name)
+
+
+def same_owner(one: str, other: str) -> bool:
+    """Whether two names of an owner may be the same one's: as far as both say, they agree."""
+    return all(a == b for a, b in zip(one.split("/"), other.split("/"), strict=False) if a and b)
 
 
 def text_field(body: JsonObject, name: str) -> str:

@@ -27,6 +27,28 @@ class ResultsGone(CallError):
         super().__init__(FailureKind.STOPPED, message)
 
 
+class BatchRefused(CallError):
+    """The vendor takes no batches of this model. The same calls may be answered online."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(FailureKind.BAD_REQUEST, message)
+
+
+class NoBatchApi(BatchRefused):
+    """The endpoint has no batch API, for any model."""
+
+
+class BadRows(CallError):
+    """No batch was made because some of its rows are malformed.
+
+    `rows` holds the positions of those that the vendor names, from 0; empty where it names none.
+    """
+
+    def __init__(self, message: str, rows: tuple[int, ...] = ()) -> None:
+        super().__init__(FailureKind.BAD_REQUEST, message)
+        self.rows = rows
+
+
 @dataclass(frozen=True, slots=True)
 class BatchSize:
     """The most that one batch may hold, as the vendor says."""
@@ -71,7 +93,8 @@ class BatchStatus:
     `word` is its own name of the state. `ended` says that nothing more will come; an unknown state has not ended
     and is not `known`. `problem` is why the batch as a whole was refused after it was made: RateLimited where the
     account's queue was full, so that the same batch fits later. `results` is where the results are, for
-    `BatchApi.results` alone to read.
+    `BatchApi.results` alone to read. `counters` are those of an ended batch whose vendor may still change them:
+    results are final once these have stopped changing. None where an ended batch stays as it is.
     """
 
     id: str
@@ -82,6 +105,7 @@ class BatchStatus:
     failed: int = 0
     problem: CallError | None = None
     results: tuple[str, ...] = ()
+    counters: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +136,8 @@ class BatchApi(Protocol):
 
         Raises:
             InDoubt: there may be a batch now.
+            BatchRefused: there is none, and there will be none of this model.
+            BadRows: there is none, because of some of its rows.
             CallError: there is none; the class says what follows for model and provider.
         """
 

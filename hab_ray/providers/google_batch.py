@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
-from google.genai._api_client import GOOGLE_AI_API_DEFAULT_VERSION
 from google.genai.errors import APIError, UnknownApiResponseError
 from google.genai.types import HttpOptions
 
@@ -25,7 +24,7 @@ from hab_ray.providers.batch_http import (
     Refused,
     asking,
     asking_for,
-    creating,
+    creating_with_rows,
     ending,
     made_of,
     made_since,
@@ -36,11 +35,10 @@ from hab_ray.providers.batch_http import (
 )
 from hab_ray.providers.batch_lines import compact, read_lines, read_record
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
-from hab_ray.providers.google import connection, refusal
+from hab_ray.providers.google import api_version, connection, refusal
 from hab_ray.providers.google_status import meaning
 from hab_ray.providers.http import broken, json_object, rfc3339
 
-_VERSION = GOOGLE_AI_API_DEFAULT_VERSION
 _LINES_TYPE = "application/jsonl"
 _CREATE = {":generateContent": ":batchGenerateContent", ":batchEmbedContents": ":asyncBatchEmbedContent"}
 _EMBEDDING = ":batchEmbedContents"
@@ -76,7 +74,7 @@ class GoogleBatches:
     async def newest(self) -> str | None:
         """See BatchApi."""
         with asking():
-            page = await self._json("get", f"{_VERSION}/batches?pageSize=1")
+            page = await self._json("get", f"{api_version(self._endpoint)}/batches?pageSize=1")
         with reading():
             operations = page.get("operations") or []
             return str(operations[0]["name"]) if operations else None
@@ -93,8 +91,10 @@ class GoogleBatches:
         path, _, verb = job.path.rpartition(":")
         body = {"batch": {"displayName": job.tag, "inputConfig": {"fileName": file}}}
         async with made_of(file, self._delete):
-            with creating():
-                created = await self._json("post", f"{job.version or _VERSION}{path}{_CREATE[':' + verb]}", body)
+            with creating_with_rows():
+                created = await self._json(
+                    "post", f"{api_version(self._endpoint, job.version)}{path}{_CREATE[':' + verb]}", body
+                )
                 return text_field(created, "name")
 
     async def poll(self, batch_id: str) -> BatchStatus:
@@ -120,7 +120,7 @@ class GoogleBatches:
     async def cancel(self, batch_id: str) -> None:
         """See BatchApi."""
         async with ending(batch_id, self.poll):
-            await self._ask("post", f"{_VERSION}/{batch_id}:cancel", {})
+            await self._ask("post", f"{api_version(self._endpoint)}/{batch_id}:cancel", {})
 
     async def clean_up(self, batch_id: str) -> None:
         """See BatchApi."""
@@ -150,7 +150,9 @@ class GoogleBatches:
         api = self._client._api_client
         body: dict[str, object] = {"file": {"displayName": job.tag, "mimeType": _LINES_TYPE}}
         with asking(), self._exchange():
-            begun = await api.async_request("post", f"upload/{_VERSION}/files", body, HttpOptions(headers=told))
+            begun = await api.async_request(
+                "post", f"upload/{api_version(self._endpoint, job.version)}/files", body, HttpOptions(headers=told)
+            )
             headers = {name.lower(): value for name, value in (begun.headers or {}).items()}
             url = text_field(headers, "x-goog-upload-url")
             options = HttpOptions(headers={**self._upload_headers(url), "Content-Type": _LINES_TYPE})
@@ -166,7 +168,7 @@ class GoogleBatches:
 
     async def _delete(self, name: str) -> None:
         try:
-            await self._ask("delete", f"{_VERSION}/{name}", {})
+            await self._ask("delete", f"{api_version(self._endpoint)}/{name}", {})
         except Refused as refused:
             if refused.status not in _NOT_OURS_TO_DELETE:
                 raise refused.error from None
@@ -174,7 +176,7 @@ class GoogleBatches:
     async def _listed(self) -> AsyncIterator[SeenBatch]:
         async def page_at(token: str) -> JsonObject:
             query = {"pageSize": str(PAGE)} | ({"pageToken": token} if token else {})
-            return await self._json("get", f"{_VERSION}/batches?{urlencode(query)}")
+            return await self._json("get", f"{api_version(self._endpoint)}/batches?{urlencode(query)}")
 
         async for page in token_pages(page_at, "nextPageToken"):
             with reading():
@@ -184,7 +186,7 @@ class GoogleBatches:
 
     async def _operation(self, batch_id: str) -> JsonObject:
         with asking_for(batch_id):
-            return await self._json("get", f"{_VERSION}/{batch_id}")
+            return await self._json("get", f"{api_version(self._endpoint)}/{batch_id}")
 
     async def _json(self, method: str, path: str, body: JsonObject | None = None) -> JsonObject:
         return json_object(self._endpoint.without_key(await self._ask(method, path, dict(body or {}))))
@@ -197,7 +199,7 @@ class GoogleBatches:
     async def _chunks(self, file: str) -> AsyncGenerator[bytes, None]:
         """A file of results as it arrives: each read is bounded, not the whole."""
         api = self._client._api_client
-        request = api._build_request("get", f"{_VERSION}/{file}:download?alt=media", {})
+        request = api._build_request("get", f"{api_version(self._endpoint)}/{file}:download?alt=media", {})
         request.timeout = None
         with asking_for(file), _file_may_be_gone(file), self._exchange():
             async with asyncio.timeout(self._endpoint.timeout_s):

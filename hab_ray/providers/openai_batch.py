@@ -17,17 +17,18 @@ from hab_ray.providers.batch_http import (
     asking,
     asking_for,
     chunks_of,
-    creating,
+    creating_from_file,
     ending,
     listed_since,
     made_of,
+    meant_for_batches,
+    owner_named,
     reading,
     scrubbed,
     text_field,
 )
 from hab_ray.providers.batch_lines import read_lines
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
-from hab_ray.providers.http import Headers
 from hab_ray.providers.openai_errors import classify, error_status, is_answer
 from hab_ray.providers.openai_files import FileAccount, Query, request_line, target
 
@@ -87,7 +88,7 @@ class OpenAIBatches:
                 "completion_window": "24h",
                 "metadata": {_TAG: job.tag},
             }
-            with creating():
+            with creating_from_file():
                 return text_field(self._account.read(await self._account.post("/batches", body)), "id")
 
     async def poll(self, batch_id: str) -> BatchStatus:
@@ -127,7 +128,8 @@ class OpenAIBatches:
     async def _page(self, query: Query) -> JsonObject:
         with asking():
             response = await self._account.get("/batches", query)
-            self._owner = self._endpoint.without_key(_owner(response.headers))
+            owner = owner_named(response.headers, "openai-organization", "openai-project")
+            self._owner = self._endpoint.without_key(owner)
             return self._account.read(response)
 
     def _status(self, batch_id: str, batch: JsonObject) -> BatchStatus:
@@ -162,7 +164,7 @@ class OpenAIBatches:
             status = told
         body = scrubbed(self._endpoint, body)
         if not is_answer(body):
-            raise classify(status, body, None)
+            raise meant_for_batches(classify(status, body, None))
         return body
 
 
@@ -174,11 +176,6 @@ def _object(body: Any) -> JsonObject:
     if not isinstance(body, Mapping):
         raise malformed("the body of a result line is no JSON object")
     return body
-
-
-def _owner(headers: Headers) -> str:
-    names = (headers.get("openai-organization"), headers.get("openai-project"))
-    return "/".join(name for name in names if name)
 
 
 def _seen(batch: JsonObject) -> SeenBatch:
@@ -203,7 +200,8 @@ def _problem(batch: JsonObject) -> CallError:
     first = problems[0]
     line = "" if first.get("line") is None else f" (line {first['line']})"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return classify(400, {"error": {**first, "message": f"{first.get('message')}{line}{more}"}}, None)
+    error = classify(400, {"error": {**first, "message": f"{first.get('message')}{line}{more}"}}, None)
+    return meant_for_batches(error)
 
 
 def _undone(body: JsonObject) -> CallError:

@@ -1,46 +1,52 @@
 """xAI's batches: a file goes up as at OpenAI, the state is read off counters, the results come in pages.
 
 Source: docs.x.ai (batch API) and what other clients met there: the upload takes no purpose; all counters are 0 until
-the vendor has looked into the file; a refused file is told by `cancel_by_xai_message` alone. Requests stand in the file
-as they would be sent online. That a file may have 48 MB is unverified; shipped batches stay below.
+the vendor has looked into the file; a refused file is told by `cancel_by_xai_message` alone; an error is a bare string
+in place of a request's response; counters of a cancelled batch have gone back from cancelled to succeeded some 20 s
+later, with all results there. Requests stand in the file as they would be sent online.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from hab_ray.errors import CallError, FailureKind, TransientError
+from hab_ray.errors import CallError, FailureKind, RateLimited, RowError, TransientError
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
 from hab_ray.providers.batch_http import (
     asking,
     asking_for,
-    creating,
+    creating_from_file,
     ending,
     made_of,
     made_since,
+    meant_for_batches,
     reading,
     scrubbed,
     text_field,
     token_pages,
 )
 from hab_ray.providers.batch_lines import read_record
-from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
+from hab_ray.providers.batching import BatchJob, BatchRefused, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
 from hab_ray.providers.grpc_codes import CODES
 from hab_ray.providers.http import rfc3339
-from hab_ray.providers.openai_errors import classify
+from hab_ray.providers.openai_errors import classify, is_answer
 from hab_ray.providers.openai_files import FileAccount, request_line
 
 _LISTED, _RESULTS = 100, 1000
-_CANCELLED, _UNKNOWN = 1, 500
+_CANCELLED, _REFUSED, _UNKNOWN = 1, 400, 500
+_BATCH_ENDED = re.compile(r"^(the )?batch (was )?(?P<how>cancell?ed|expired)", re.I)
+_TOO_FAST = re.compile(r"rate limit|too many requests", re.I)
+_AT_FAULT = re.compile(r"\b(must( not)? be|invalid|malformed|not supported|unsupported|failed to download)\b", re.I)
 _ODD = "without counters"
 
 
 class XaiBatches:
     """Batches of chat completions at one endpoint. See BatchApi."""
 
-    batch_size = BatchSize(rows=100_000, bytes=48_000_000)
+    batch_size = BatchSize(rows=50_000, bytes=200_000_000)
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -65,7 +71,7 @@ class XaiBatches:
         with asking():
             async for page in self._pages("/batches", _LISTED):
                 with reading():
-                    found += [_seen(batch) for batch in page["batches"]]
+                    found += [_seen(batch) for batch in page.get("batches") or []]
         return made_since(found, newest)
 
     async def submit(self, job: BatchJob) -> str:
@@ -73,7 +79,7 @@ class XaiBatches:
         file_id = await self._account.upload(job, {})
         async with made_of(file_id, self._account.delete_file):
             body = {"name": job.tag, "input_file_id": file_id}
-            with creating():
+            with creating_from_file():
                 return text_field(self._account.read(await self._account.post("/batches", body)), "batch_id")
 
     async def poll(self, batch_id: str) -> BatchStatus:
@@ -126,7 +132,10 @@ class XaiBatches:
         result = record.get("batch_result") or {}
         response = result.get("response")
         if not response:
-            raise _failure(scrubbed(self._endpoint, {"error": _told(record, result)}))
+            told = scrubbed(self._endpoint, {"error": _told(record, result)})
+            if is_answer(told):
+                return told
+            raise meant_for_batches(_failure(told))
         body = response["chat_get_completion"]
         if not isinstance(body, Mapping):
             raise malformed("the body of a result is no JSON object")
@@ -139,13 +148,32 @@ def _told(record: JsonObject, result: JsonObject) -> Any:
 
 
 def _failure(body: JsonObject) -> CallError:
-    """The error of a request. Codes are gRPC's; words alone say nothing of whose fault it was."""
+    """The error of a request: a status object with one of gRPC's codes, or words alone."""
     error = body["error"]
+    if isinstance(error, str):
+        return _in_words(error)
     code = error.get("code") if isinstance(error, Mapping) else None
     if code == _CANCELLED:
         return TransientError(FailureKind.STOPPED, f"the batch ended before this request's turn: {error}")
     status = CODES[code][0] if isinstance(code, int) and code in CODES else _UNKNOWN
     return classify(status, body, None)
+
+
+def _in_words(message: str) -> CallError:
+    """The error that a bare string tells.
+
+    It is read as a refused request would be online where its words say that the request, the model or the account is
+    at fault. Otherwise it is the vendor's own failure, so that the request may be made again.
+    """
+    if ended := _BATCH_ENDED.search(message):
+        kind = FailureKind.TIMEOUT if ended["how"].lower() == "expired" else FailureKind.STOPPED
+        return TransientError(kind, f"the batch ended before this request's turn: {message}")
+    if _TOO_FAST.search(message):
+        return RateLimited(message, None)
+    refused = classify(_REFUSED, {"error": {"message": message}}, None)
+    if isinstance(refused, RowError) and refused.kind is FailureKind.BAD_REQUEST and not _AT_FAULT.search(message):
+        return classify(_UNKNOWN, {"error": {"message": message}}, None)
+    return refused
 
 
 def _request_id(record: JsonObject) -> object:
@@ -168,6 +196,7 @@ def _counts(state: JsonObject | None) -> dict[str, int]:
 def _status(batch_id: str, batch: JsonObject) -> BatchStatus:
     counts, message = _counts(batch["state"]), batch.get("cancel_by_xai_message")
     rows = counts.get("num_requests", 0)
+    asked = bool(batch.get("cancel_time")) and not message
     word, ended = _state(counts, refused=bool(message), cancelled=bool(batch.get("cancel_time")))
     return BatchStatus(
         id=batch_id,
@@ -176,9 +205,20 @@ def _status(batch_id: str, batch: JsonObject) -> BatchStatus:
         known=word != _ODD,
         done=counts.get("num_success", 0),
         failed=counts.get("num_error", 0) + counts.get("num_cancelled", 0),
-        problem=classify(400, {"error": {"message": message}}, None) if message and not rows else None,
+        problem=None if asked or not ended else _problem(counts, message),
         results=(batch_id,) if ended and rows else (),
+        counters=tuple(counts.values()) if ended else None,
     )
+
+
+def _problem(counts: Mapping[str, int], message: object) -> CallError | None:
+    """Why nothing came of a batch that nobody on our side has cancelled."""
+    rows = counts.get("num_requests", 0)
+    if message and not counts.get("num_success"):
+        return meant_for_batches(classify(_REFUSED, {"error": {"message": message}}, None))
+    if rows and counts.get("num_cancelled") == rows:
+        return BatchRefused(f"the vendor cancelled all {rows} requests of the batch and gives no reason")
+    return None
 
 
 def _state(counts: Mapping[str, int], *, refused: bool, cancelled: bool) -> tuple[str, bool]:

@@ -84,7 +84,11 @@ def _habits(turnaround_s: float) -> BatchHabits:
     """Batches asked after often enough to be seen soon after their end, however short it takes."""
     often = max(_SHORTEST_POLL_S, turnaround_s / _POLLS)
     return BatchHabits(
-        poll_s=often, longest_poll_s=often, in_doubt_s=turnaround_s, longest_s=4 * turnaround_s + _LONGEST_S
+        poll_s=often,
+        longest_poll_s=often,
+        in_doubt_s=turnaround_s,
+        longest_s=4 * turnaround_s + _LONGEST_S,
+        still_s=often,
     )
 
 

@@ -36,6 +36,14 @@ class Thinking(StrEnum):
     ALWAYS = "always"
 
 
+class ByBatch(StrEnum):
+    """What becomes of a model's batches: answered, refused as a whole, or cancelled once the vendor has looked in."""
+
+    TAKEN = "taken"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+
+
 class Service(StrEnum):
     """What a model can be asked for."""
 
@@ -70,7 +78,8 @@ class Model(Settings):
     embedding. Limits are a minute's. `refused`, `empty`, `cut` and `cached` are shares of the requests: a
     refusal in the vendor's shape, no text at all, a stop half-way, a prompt prefix read from the cache.
     `reports_as` is the name in the reply, for the share `reports_as_share` of them. `batch_price` is that of a
-    batch's lines, `batch_queue_tokens` the most input tokens that open batches may hold together.
+    batch's lines, `batch_queue_tokens` the most input tokens that open batches may hold together; `by_batch` says
+    whether it can be asked by batch.
     """
 
     serves: frozenset[Service] = frozenset(Service)
@@ -85,6 +94,7 @@ class Model(Settings):
     price: Price = Price()
     batch_price: Price | None = None
     batch_queue_tokens: int | None = Field(default=None, gt=0)
+    by_batch: ByBatch = ByBatch.TAKEN
     latency: Latency | None = None
     requests_per_minute: int | None = Field(default=None, gt=0)
     tokens_per_minute: int | None = Field(default=None, gt=0)
@@ -103,7 +113,8 @@ class Account(Settings):
     an exact name first, then the first pattern that fits; a name that fits none is unknown (404).
     `quota_calls`: so many billed calls, then the quota is exhausted. `says_retry_after`: whether a
     rate-limit answer tells how long to wait. `batch` goes before the profile's. `batch_queue_rows` and
-    `batch_jobs` are the most requests and the most batches that may be open together.
+    `batch_jobs` are the most requests and the most batches that may be open together; an account without `batch_api`
+    answers every request about files and batches as unknown.
     """
 
     keys: frozenset[str] = frozenset()
@@ -113,6 +124,7 @@ class Account(Settings):
     batch: BatchSettings | None = None
     batch_queue_rows: int | None = Field(default=None, gt=0)
     batch_jobs: int | None = Field(default=None, gt=0)
+    batch_api: bool = True
     _fitting: dict[str, Model | None] = PrivateAttr(default_factory=dict)
 
     def model(self, name: str) -> Model | None:

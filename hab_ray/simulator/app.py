@@ -79,6 +79,8 @@ class Simulator:
             refusal = self._key_refusal(place, request)
             return response(refusal or place.vendor.models(self.profile.account(place.account)))
         batches = handler(place)
+        if batches is not None and not self.profile.account(place.account).batch_api:
+            return json_response({"error": {"message": "Not Found"}}, 404)
         if batches is not None:
             refusal = None if keyless(place, request) else self._key_refusal(place, request)
             return response(refusal) if refusal else await batches(self.desk, place, request)

@@ -79,7 +79,7 @@ class Batches:
     def take_up(self) -> None:
         """Wait for what earlier processes left open at the vendors."""
         folder = open_folder(self._setup.store)
-        for provider in {m.entry.provider for m in self._setup.work.models.values() if m.entry.batch}:
+        for provider in {m.entry.provider for m in self._setup.work.models.values()}:
             if any(batch.phase is not Phase.DONE for batch in Ledger(folder, provider).read()):
                 self._open(provider)
 
@@ -105,6 +105,10 @@ class Batches:
 
     def _why_not(self, track: Track) -> str | None:
         """Why nothing of a shard may be sent by batch any more; None where it may."""
+        model = self._setup.work.model(track.shard)
+        tally = self._tallies.get(lane_name(model.entry.provider), BatchTally())
+        if refused := tally.why_refused(model.name):
+            return f"{model.name} cannot be asked by batch: {refused}; give it `mode: auto` or `mode: online`"
         if self._is_late:
             return "the deadline has passed; give `mode: auto` or a later `deadline:`"
         if track.barren >= BARREN_BATCHES:
@@ -175,7 +179,7 @@ class Batches:
         return BatchEngine(
             provider=connect(endpoint),
             api=connect_batch(endpoint),
-            models={m.name: m.entry for m in work.models.values() if m.entry.provider == provider and m.entry.batch},
+            models={m.name: m.entry for m in work.models.values() if m.entry.provider == provider},
             ledger=Ledger(folder, provider),
             store=Store(folder, setup.failures_since),
             writer=StoreWriter(folder, setup.epoch, f"{provider}-batches", Mode.BATCH),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from hab_ray.catalog import Protocol
 from hab_ray.engine.billing import Billing
 from hab_ray.engine.harvesting import Harvest, Harvester
-from hab_ray.errors import FailureKind, TransientError
+from hab_ray.errors import FailureKind, ModelError, RowError, TransientError
 from hab_ray.prices import Mode, Price
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
@@ -68,3 +68,34 @@ async def test_an_answer_that_cannot_be_read_is_asked_again_and_its_money_counts
     store.refresh("m")
     assert set(store.read("m", KEYS)) == {KEYS[0]}
     await provider.close()
+
+
+async def refused_alike(tmp_path: Path, *others: Line) -> tuple[Harvest, int]:
+    """What becomes of a batch of twelve requests refused in the same words, and of other lines; and what is stored."""
+    keys = [f"{n:064x}" for n in range(12 + len(others))]
+    refused = RowError(FailureKind.BAD_REQUEST, "verbosity: unknown level")
+    lines = [Line(key, None, refused) for key in keys[:12]] + [
+        replace(o, custom_id=k) for o, k in zip(others, keys[12:], strict=True)
+    ]
+    provider = connect(Endpoint("acme", Protocol.OPENAI, "http://localhost:1", "a-key", 1.0))
+    writer = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE)
+    harvester = Harvester(provider, Results(lines=lines), writer, lambda: NOW, Billing())
+    batch = intent("tag").model_copy(update={"model": "m", "rows": len(keys), "nanousd": 4_000})
+    harvest, hashes = Harvest(), dict.fromkeys(keys, "0" * 64)
+    await harvester.harvest(harvest, batch, Price(1, 1, 1, 1), hashes, BatchStatus("b", "completed", ended=True))
+    await provider.close()
+    store = Store(LocalFolder(tmp_path))
+    store.refresh("m")
+    return harvest, len(store.read("m", keys))
+
+
+async def test_a_setting_that_every_request_is_refused_for_stops_the_model_and_ends_no_row(tmp_path: Path) -> None:
+    harvest, stored = await refused_alike(tmp_path)
+    assert isinstance(harvest.stop, ModelError) and "all 12 requests" in str(harvest.stop)
+    assert "verbosity: unknown level" in str(harvest.stop) and "catalogue entry" in str(harvest.stop)
+    assert (stored, harvest.failures, harvest.answered) == (0, 0, set())
+
+
+async def test_requests_that_are_refused_beside_an_answer_are_at_fault_themselves(tmp_path: Path) -> None:
+    harvest, stored = await refused_alike(tmp_path, Line("", answer("yes")))
+    assert harvest.stop is None and (stored, harvest.failures, harvest.replies) == (13, 12, 1)

@@ -13,7 +13,7 @@ import pytest
 from hab_ray.catalog import BatchHabits
 from hab_ray.engine.ledger import Batch, Intent, Ledger, Phase
 from hab_ray.engine.placing import Placer, Watch
-from hab_ray.errors import ConfigError, FailureKind, LeaseLost, RateLimited
+from hab_ray.errors import ConfigError, FailureKind, LeaseLost, ProviderError, RateLimited
 from hab_ray.providers.base import Wire
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, InDoubt, Line, SeenBatch
 from hab_ray.storage.folder import LocalFolder
@@ -172,3 +172,35 @@ def test_a_full_queue_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(RateLimited):
         place(tmp_path, vendor, Batch("acme", 1))
     assert len(vendor.submitted) == 1
+
+
+@dataclass
+class Blind(Vendor):
+    """A vendor that can be asked for its list no more."""
+
+    async def since(self, newest: str | None) -> list[SeenBatch]:
+        raise ProviderError(FailureKind.BAD_KEY, "no such key")
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_a_look_that_fails_leaves_the_batch_in_doubt_and_sends_nothing_again(tmp_path: Path, sent: bool) -> None:
+    vendor, batch = Blind(breaks=sent), Batch("acme", 1) if sent else doubtful(tmp_path)
+    with pytest.raises(InDoubt, match="no such key"):
+        place(tmp_path, vendor, batch)
+    assert batch.phase is Phase.IN_DOUBT and len(vendor.submitted) == sent
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "same"),
+    [("org", "org/workspace", True), ("org/a", "org/b", False), ("org", "other/a", False), ("", "org", True)],
+)
+def test_an_owner_is_the_same_as_far_as_both_records_say(tmp_path: Path, then: str, now: str, same: bool) -> None:
+    vendor, batch = Vendor(org=now), Batch("acme", 1)
+    old = intent("tag").model_copy(update={"at": START, "owner": then})
+    Ledger(LocalFolder(tmp_path), "acme").add(batch, old)
+    if same:
+        place(tmp_path, vendor, batch)
+    else:
+        with pytest.raises(ConfigError, match=then):
+            place(tmp_path, vendor, batch)
+    assert len(vendor.submitted) == same

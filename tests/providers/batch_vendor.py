@@ -30,16 +30,16 @@ PATHS = {
 CREATE = {
     Protocol.OPENAI: "POST /batches",
     Protocol.ANTHROPIC: "POST /v1/messages/batches",
-    Protocol.GOOGLE: "POST /v1/models/m:batchGenerateContent",
+    Protocol.GOOGLE: "POST /v1beta/models/m:batchGenerateContent",
     Protocol.XAI: "POST /batches",
 }
 LIST = {
     Protocol.OPENAI: "GET /batches",
     Protocol.ANTHROPIC: "GET /v1/messages/batches",
-    Protocol.GOOGLE: "GET /v1/batches",
+    Protocol.GOOGLE: "GET /v1beta/batches",
     Protocol.XAI: "GET /batches",
 }
-UPLOAD = {Protocol.OPENAI: "POST /files", Protocol.GOOGLE: "POST /upload/v1/files", Protocol.XAI: "POST /files"}
+UPLOAD = {Protocol.OPENAI: "POST /files", Protocol.GOOGLE: "POST /upload/v1beta/files", Protocol.XAI: "POST /files"}
 IDS = {
     Protocol.OPENAI: "batch_1",
     Protocol.ANTHROPIC: "msgbatch_1",
@@ -50,13 +50,13 @@ ONE = {kind: f"{LIST[kind]}/{IDS[kind].removeprefix('batches/')}" for kind in KI
 CANCEL = {
     Protocol.OPENAI: "POST /batches/batch_1/cancel",
     Protocol.ANTHROPIC: "POST /v1/messages/batches/msgbatch_1/cancel",
-    Protocol.GOOGLE: "POST /v1/batches/1:cancel",
+    Protocol.GOOGLE: "POST /v1beta/batches/1:cancel",
     Protocol.XAI: "POST /batches/batch_1:cancel",
 }
 RESULTS = {
     Protocol.OPENAI: "GET /files/out/content",
     Protocol.ANTHROPIC: "GET /v1/messages/batches/msgbatch_1/results",
-    Protocol.GOOGLE: "GET /v1/files/out:download",
+    Protocol.GOOGLE: "GET /v1beta/files/out:download",
     Protocol.XAI: "GET /batches/batch_1/results",
 }
 ENDED: dict[Protocol, dict[str, Any]] = {

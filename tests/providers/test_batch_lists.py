@@ -145,6 +145,12 @@ async def test_a_refused_list_is_classified(kind: Protocol) -> None:
         (Protocol.OPENAI, {"openai-organization": "org"}, "org", 1),
         (Protocol.OPENAI, {}, "", 1),
         (Protocol.ANTHROPIC, {"anthropic-organization-id": "org-7"}, "org-7", 1),
+        (
+            Protocol.ANTHROPIC,
+            {"anthropic-organization-id": "org-7", "anthropic-workspace-id": "wrkspc-1"},
+            "org-7/wrkspc-1",
+            1,
+        ),
         (Protocol.ANTHROPIC, {}, "", 1),
         (Protocol.GOOGLE, {}, "", 0),
         (Protocol.XAI, {}, "", 0),

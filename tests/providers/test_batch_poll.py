@@ -8,7 +8,7 @@ import pytest
 
 from hab_ray.catalog import Protocol
 from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, RowError, TransientError
-from hab_ray.providers.batching import BatchStatus, ResultsGone
+from hab_ray.providers.batching import BatchRefused, BatchStatus, ResultsGone
 from tests.providers.batch_vendor import (
     CANCEL,
     ENDED,
@@ -119,7 +119,39 @@ async def test_xais_states_follow_from_its_counters(
 ) -> None:
     status = await polled(XAI, batch)
     done, failed = (4, 6) if (batch["state"] or {}).get("num_requests") else (0, 0)
-    assert status == BatchStatus("batch_1", word, ended, known, done, failed, None, results)
+    counters = tuple(batch["state"].values()) if ended else None
+    assert status == BatchStatus("batch_1", word, ended, known, done, failed, None, results, counters)
+
+
+def all_cancelled(**more: Any) -> dict[str, Any]:
+    counts = {"num_requests": 10, "num_pending": 0, "num_success": 0, "num_error": 0, "num_cancelled": 10}
+    return xai(state=counts, **more)
+
+
+NO_BATCHES = "Model grok-4.7 is not supported for batch processing"
+
+
+@pytest.mark.parametrize(
+    ("kind", "batch"),
+    [
+        (XAI, refused_by_xai(f"JSONL file validation failed: line 1: {NO_BATCHES}")),
+        (XAI, all_cancelled(cancel_time=STAMP, cancel_by_xai_message=NO_BATCHES)),
+        (XAI, all_cancelled()),
+        (
+            OPENAI,
+            openai(
+                "failed",
+                errors={"data": [{"code": "model_not_found", "message": "Model m is not supported by the Batch API."}]},
+            ),
+        ),
+    ],
+)
+async def test_a_batch_that_is_dead_on_arrival_says_nothing_of_its_model(kind: Protocol, batch: dict[str, Any]) -> None:
+    assert type((await polled(kind, batch)).problem) is BatchRefused
+
+
+async def test_a_batch_that_we_have_cancelled_is_no_refusal() -> None:
+    assert (await polled(XAI, all_cancelled(cancel_time=STAMP))).problem is None
 
 
 async def test_counts_that_are_missing_are_none() -> None:
@@ -221,7 +253,7 @@ async def test_a_refused_end_of_an_open_batch_is_an_error(kind: Protocol) -> Non
 DELETED = {
     OPENAI: ["DELETE /files/in", "DELETE /files/out"],
     ANTHROPIC: ["DELETE /v1/messages/batches/msgbatch_1"],
-    GOOGLE: ["DELETE /v1/files/in", "DELETE /v1/files/out", "DELETE /v1/batches/1"],
+    GOOGLE: ["DELETE /v1beta/files/in", "DELETE /v1beta/files/out", "DELETE /v1beta/batches/1"],
     XAI: ["DELETE /files/in"],
 }
 

@@ -14,7 +14,7 @@ from aiohttp import web
 from hab_ray.calls import Finish
 from hab_ray.catalog import Protocol
 from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, RowError, TransientError
-from hab_ray.providers.batching import BatchStatus, Line, ResultsGone
+from hab_ray.providers.batching import BatchRefused, BatchStatus, Line, ResultsGone
 from tests.providers.batch_vendor import (
     ENDED,
     HANG,
@@ -104,6 +104,10 @@ def status(code: int | None, message: str = "No.", **more: Any) -> dict[str, Any
     return {"key": "x", "error": {"code": code, "message": message, **more}}
 
 
+def in_words(message: str) -> dict[str, Any]:
+    return {"batch_request_id": "x", "batch_result": {"error": message}}
+
+
 ERRORS: list[tuple[Protocol, dict[str, Any], type[CallError], FailureKind]] = [
     (OPENAI, refused(400, "invalid_value"), RowError, FailureKind.BAD_REQUEST),
     (OPENAI, refused(400, "context_length_exceeded"), RowError, FailureKind.TOO_LONG),
@@ -165,6 +169,12 @@ ERRORS: list[tuple[Protocol, dict[str, Any], type[CallError], FailureKind]] = [
     (XAI, {"batch_request_id": "x", "error_message": "No."}, TransientError, FailureKind.SERVER),
     (XAI, {"batch_request_id": "x", "error": {"code": 3, "message": "No."}}, RowError, FailureKind.BAD_REQUEST),
     (XAI, {"batch_request_id": "x", "batch_result": {}}, TransientError, FailureKind.SERVER),
+    (XAI, in_words("Batch cancelled"), TransientError, FailureKind.STOPPED),
+    (XAI, in_words("Maximum number of tokens max_tokens must be positive"), RowError, FailureKind.BAD_REQUEST),
+    (XAI, in_words("Something went wrong"), TransientError, FailureKind.SERVER),
+    (XAI, in_words("The model m does not exist"), ModelError, FailureKind.MODEL_UNKNOWN),
+    (XAI, in_words("Incorrect API key provided"), ProviderError, FailureKind.BAD_KEY),
+    (XAI, in_words("Model m is not supported for batch processing."), BatchRefused, FailureKind.BAD_REQUEST),
     (XAI, {"batch_request_id": "x", "batch_result": {"response": {"new": 1}}}, TransientError, FailureKind.MALFORMED),
 ]
 
@@ -184,6 +194,7 @@ async def test_an_error_line_means_what_it_would_online(
         (OPENAI, refused(400, "content_policy_violation", "Blocked."), "Blocked."),
         (OPENAI, refused(403, "403", "Flagged.", metadata={"reasons": ["x"]}), "Flagged."),
         (ANTHROPIC, errored("invalid_request_error", "Output blocked by content filtering policy"), "Output blocked"),
+        (XAI, in_words("Content violates usage guidelines: SAFETY_CHECK_TYPE_BIO"), "Content violates"),
         (GOOGLE, answered(GOOGLE, "x", {"promptFeedback": {"blockReason": "SAFETY"}}), "prompt blocked: SAFETY"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from contextlib import suppress
 
 import pytest
 
@@ -11,8 +12,20 @@ from hab_ray.catalog import Protocol
 from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, TransientError, Unreachable
 from hab_ray.providers import connect_batch
 from hab_ray.providers.base import Endpoint
-from hab_ray.providers.batching import InDoubt
-from tests.providers.batch_vendor import CREATE, HANG, KINDS, RESET, TAG, UPLOAD, Answer, job, patience_s, vendor
+from hab_ray.providers.batching import BadRows, BatchRefused, BatchStatus, InDoubt, NoBatchApi
+from tests.providers.batch_vendor import (
+    CREATE,
+    HANG,
+    KINDS,
+    RESET,
+    TAG,
+    UPLOAD,
+    Answer,
+    all_lines,
+    job,
+    patience_s,
+    vendor,
+)
 from tests.providers.conftest import KEY
 
 LINES = '{"a":"x\u2028y"}\n{"b":2}\n'.encode()
@@ -58,10 +71,11 @@ async def test_anthropics_lines_are_joined_wherever_they_are_cut() -> None:
     assert requests == [json.loads(raw) for raw in lines.splitlines()]
 
 
-@pytest.mark.parametrize(("version", "sent"), [(None, "v1"), ("v1beta", "v1beta")])
+@pytest.mark.parametrize(("version", "sent"), [(None, "v1beta"), ("v1alpha", "v1alpha")])
 async def test_gemini_is_sent_a_file_in_two_steps_and_a_batch_of_it(version: str | None, sent: str) -> None:
     async with vendor(Protocol.GOOGLE) as line:
         line.takes_uploads()
+        line.says(f"POST /upload/{sent}/files", *line.answers[UPLOAD[Protocol.GOOGLE]])
         line.says(f"POST /{sent}/models/m:batchGenerateContent", MADE)
         assert await line.api.submit(job(Protocol.GOOGLE, LINES, version)) == "batches/1"
     begin, upload, create = line.got
@@ -77,7 +91,7 @@ async def test_gemini_is_sent_a_file_in_two_steps_and_a_batch_of_it(version: str
     ("kind", "path", "route"),
     [
         (Protocol.OPENAI, "/embeddings", "POST /batches"),
-        (Protocol.GOOGLE, "/models/e:batchEmbedContents", "POST /v1/models/e:asyncBatchEmbedContent"),
+        (Protocol.GOOGLE, "/models/e:batchEmbedContents", "POST /v1beta/models/e:asyncBatchEmbedContent"),
     ],
 )
 async def test_embeddings_have_their_own_batches(kind: Protocol, path: str, route: str) -> None:
@@ -152,7 +166,9 @@ async def test_a_clear_refusal_is_classified_as_online_and_its_file_deleted(
         assert not isinstance(caught.value, InDoubt)
         assert len(line.sent(CREATE[kind])) == 1
         deleted = [got.route for got in line.got if got.route.startswith("DELETE")]
-    assert deleted == {Protocol.OPENAI: ["DELETE /files/in"], Protocol.GOOGLE: ["DELETE /v1/files/in"]}.get(kind, [])
+    assert deleted == {Protocol.OPENAI: ["DELETE /files/in"], Protocol.GOOGLE: ["DELETE /v1beta/files/in"]}.get(
+        kind, []
+    )
     if isinstance(caught.value, RateLimited):
         assert caught.value.retry_after_s == 7
 
@@ -183,10 +199,90 @@ async def test_a_failed_second_step_leaves_no_doubt_either(answer: Answer) -> No
 
 async def test_an_endpoint_without_batches_says_so() -> None:
     async with vendor(Protocol.OPENAI) as line:
-        with pytest.raises(ProviderError, match="mode: online"):
+        with pytest.raises(NoBatchApi, match="no batch API"):
             await line.api.submit(job(Protocol.OPENAI))
-        with pytest.raises(ProviderError, match="mode: online"):
+        with pytest.raises(NoBatchApi, match="no batch API"):
             await line.api.newest()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("status", [405, 501])
+async def test_a_create_verb_that_does_not_exist_makes_no_batch_and_leaves_no_doubt(
+    kind: Protocol, status: int
+) -> None:
+    async with vendor(kind) as line:
+        line.takes_uploads()
+        line.says(CREATE[kind], Answer({"error": {"message": "no"}}, status))
+        with pytest.raises(NoBatchApi):
+            await line.api.submit(job(kind))
+
+
+NOT_BY_BATCH: list[tuple[Protocol, int, dict[str, object]]] = [
+    (
+        Protocol.XAI,
+        400,
+        {"code": "Invalid argument", "error": "Model m is not supported for batch processing."},
+    ),
+    (Protocol.OPENAI, 400, said("model_not_found", "The provided model 'm' is not supported by the Batch API.")),
+    (Protocol.OPENAI, 400, said("invalid_request", "The file is too odd.")),
+    (
+        Protocol.GOOGLE,
+        404,
+        said("NOT_FOUND", "models/m is not found, or is not supported for batchGenerateContent."),
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "status", "body"), NOT_BY_BATCH)
+async def test_a_refusal_of_the_batch_is_none_of_the_model(
+    kind: Protocol, status: int, body: dict[str, object]
+) -> None:
+    async with vendor(kind) as line:
+        line.takes_uploads()
+        line.says(CREATE[kind], Answer(body, status))
+        with pytest.raises(BatchRefused) as caught:
+            await line.api.submit(job(kind))
+        assert type(caught.value) is BatchRefused
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "rows"),
+    [
+        (Protocol.GOOGLE, "Request contains an invalid argument.", ()),
+        (Protocol.GOOGLE, "Invalid value at 'requests[7].contents'", (7,)),
+        (Protocol.ANTHROPIC, "requests.1.custom_id: String should have at most 64 characters", (1,)),
+    ],
+)
+async def test_malformed_rows_are_told_apart_from_a_refused_model(
+    kind: Protocol, message: str, rows: tuple[int, ...]
+) -> None:
+    async with vendor(kind) as line:
+        line.takes_uploads()
+        line.says(CREATE[kind], Answer(said("INVALID_ARGUMENT", message), 400))
+        with pytest.raises(BadRows) as caught:
+            await line.api.submit(job(kind))
+        assert caught.value.rows == rows
+
+
+async def test_every_verb_of_geminis_batches_asks_under_the_same_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_GENAI_API_VERSION", "v1alpha")
+    async with vendor(Protocol.GOOGLE) as line:
+        api = line.api
+        asked = [
+            api.newest(),
+            api.since(None),
+            api.submit(job(Protocol.GOOGLE)),
+            api.poll("batches/1"),
+            api.cancel("batches/1"),
+            api.clean_up("batches/1"),
+        ]
+        for one in asked:
+            with suppress(CallError):
+                await one
+        with suppress(CallError):
+            await all_lines(api, BatchStatus("batches/1", "", True, results=("files/out",)))
+        assert len(line.got) >= 7
+        assert all("/v1alpha/" in got.route for got in line.got)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -139,15 +139,28 @@ async def test_errors_stand_in_their_lines_as_grpc_status(start: Start) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"no json\n", b'{"key": "a"}\n'])
-async def test_bad_files_fail_the_batch(start: Start, data: bytes) -> None:
+async def test_bad_files_make_no_batch(start: Start, data: bytes) -> None:
     line = await start(batch=SOON)
     client = google_client(line)
     config = types.UploadFileConfig(mime_type="application/jsonl")
     file = await client.aio.files.upload(file=io.BytesIO(data), config=config)
-    job = await client.aio.batches.create(model="gemini-3.8-flash", src=str(file.name))
-    assert (await end_google(client, job.name)).state == types.JobState.JOB_STATE_FAILED
-    operation = await line.get(f"/google/v1/{job.name}?key=k")
-    assert operation["error"]["code"] == 3 and "response" not in operation
+    with pytest.raises(errors.ClientError) as refused:
+        await client.aio.batches.create(model="gemini-3.8-flash", src=str(file.name))
+    assert (refused.value.code, refused.value.status) == (400, "INVALID_ARGUMENT")
+    assert (await line.get("/google/v1beta/batches?key=k"))["operations"] == []
+
+
+async def test_one_malformed_row_of_many_makes_no_batch_and_is_not_named(start: Start) -> None:
+    line = await start(batch=SOON | {"lines": {"malformed": 1.0}})
+    with pytest.raises(errors.ClientError, match=r"INVALID_ARGUMENT.*Request contains an invalid argument\."):
+        await submit_google(google_client(line), 3)
+
+
+async def test_a_model_that_takes_no_batches_is_not_found(start: Start) -> None:
+    models = {"gemini-3.8-flash": {"by_batch": "refused"}}
+    line = await start(batch=SOON, accounts={"google": {"models": models}})
+    with pytest.raises(errors.ClientError, match="not supported for batchGenerateContent"):
+        await submit_google(google_client(line), 3)
 
 
 async def test_lists_page_newest_first(start: Start) -> None:

@@ -110,7 +110,7 @@ def sweep_file(folder: Path, vendor: str, url: str, word: str) -> Path:
         "url": f"{url}/{vendor}" + ("/v1" if vendor in ("openai", "xai") else ""),
         "priced_as": vendor.replace("xai", "x-ai"),
         "batch": {"discount": 0.5},
-        "batches": {"poll_s": 0.05, "longest_poll_s": 0.05, "in_doubt_s": 0.4},
+        "batches": {"poll_s": 0.05, "longest_poll_s": 0.05, "in_doubt_s": 0.4, "still_s": 0.1},
     }
     sweep = folder / "sweep.yaml"
     sweep.write_text(

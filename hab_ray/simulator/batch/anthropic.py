@@ -27,6 +27,7 @@ _MOST_BYTES = 256 * 1024**2
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ODD_STATE = "paused"
 _ITEM = {"custom_id", "params"}
+_OWNER = {"anthropic-organization-id": "org-simulated", "anthropic-workspace-id": "wrkspc-simulated"}
 
 
 async def handle(desk: Desk, place: Route, request: web.BaseRequest) -> web.StreamResponse:
@@ -165,7 +166,9 @@ def _list(desk: Desk, place: Route, request: web.BaseRequest) -> web.StreamRespo
         items, more = list(part.items), part.more
     data = [_view(job, request) for job in items]
     first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
-    return ok({"data": data, "has_more": more, "first_id": first, "last_id": last})
+    answer = ok({"data": data, "has_more": more, "first_id": first, "last_id": last})
+    answer.headers.update(_OWNER)
+    return answer
 
 
 def _invalid(message: str) -> Answer:

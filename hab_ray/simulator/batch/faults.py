@@ -82,6 +82,13 @@ class Stuck(BatchRule):
     done: Share = 0.5
 
 
+class RevertedCancel(BatchRule):
+    """xAI: a cancelled batch shows all its requests as cancelled, and `after_s` seconds later what was done of them."""
+
+    kind: Literal["reverted_cancel"] = "reverted_cancel"
+    after_s: float = Field(default=20.0, gt=0)
+
+
 class PollError(BatchRule):
     """The first polls of the batch are answered with this status; 404 as if it did not exist."""
 
@@ -112,6 +119,7 @@ BatchFault = Annotated[
     | Expired
     | CancelledByVendor
     | Stuck
+    | RevertedCancel
     | PollError
     | OddState
     | CutResults,

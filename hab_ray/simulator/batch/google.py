@@ -12,7 +12,7 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
-from hab_ray.simulator.accounts import Service
+from hab_ray.simulator.accounts import ByBatch, Service
 from hab_ray.simulator.asks import Answer, Refused, compact
 from hab_ray.simulator.batch import google_files
 from hab_ray.simulator.batch.clock import rfc3339
@@ -20,9 +20,11 @@ from hab_ray.simulator.batch.desk import Desk
 from hab_ray.simulator.batch.dialect import BadInput
 from hab_ray.simulator.batch.google_lines import GoogleLines
 from hab_ray.simulator.batch.jobs import Job, Order, State
+from hab_ray.simulator.batch.pacing import Pacer
 from hab_ray.simulator.batch.replies import create, ok, page, poll_refusal
 from hab_ray.simulator.batch.spool import Lines
 from hab_ray.simulator.batch.work import count_tokens
+from hab_ray.simulator.draws import unit
 from hab_ray.simulator.google_bodies import error, find_model
 from hab_ray.simulator.sending import response
 from hab_ray.simulator.vendor import Route
@@ -119,14 +121,33 @@ async def _create(desk: Desk, place: Route, request: web.BaseRequest, name: str,
     raw = await request.content.read()
     _, source = desk.files.fresh()
     try:
-        find_model(desk.account(place.account), name, _service(method))
+        model = find_model(desk.account(place.account), name, _service(method))
+        if model.by_batch is ByBatch.REFUSED:
+            message = f"models/{name} is not found for API version v1beta, or is not supported for {method}."
+            raise Refused(error(404, message), name)
         order = _order(desk, place, f"models/{name}:{_METHODS[method]}", name, raw, source)
+        await _check_lines(desk, order)
         order = await _check_room(desk, place, order)
         return await create(desk, request, order, _LINES, _view)
     except Refused as refusal:
         return response(refusal.answer)
     finally:
         source.unlink(missing_ok=True)
+
+
+async def _check_lines(desk: Desk, order: Order) -> None:
+    """Raises Refused where a line is malformed: then there is no batch, and nothing says which line it was."""
+    faults, pacer = desk.settings(order.account).lines, Pacer()
+    intake = _LINES.intake(order)
+    try:
+        for line in Lines(order.source):
+            intake.check(line)
+            await pacer.pause()
+            if faults.malformed and unit(desk.profile.seed, "malformed", line) < faults.malformed:
+                raise BadInput("INVALID_ARGUMENT", "Request contains an invalid argument.")
+        intake.finish()
+    except BadInput as bad:
+        raise _refused(str(bad)) from None
 
 
 def _service(method: str) -> Service:

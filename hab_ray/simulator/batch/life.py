@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from hab_ray.simulator.accounts import Account
+from hab_ray.simulator.accounts import Account, ByBatch
 from hab_ray.simulator.answers import Mind
 from hab_ray.simulator.batch.clock import VendorClock
 from hab_ray.simulator.batch.delivery import deliver, keep
@@ -44,7 +44,7 @@ class Life:
         if spool is None:
             job.enter(State.FAILED, self.clock.now())
             return
-        state, done = await self._until_end(job)
+        state, done = await self._until_end(job) if not job.problems else (State.CANCELLED, 0.0)
         if state is not State.CANCELLED:
             job.enter(State.FINALIZING, self.clock.now())
         if state is State.COMPLETED or dialect.keeps_partial:
@@ -71,6 +71,7 @@ class Life:
         source = job.folder / "input"
         lines = Lines(source)
         await self._check(job, dialect, lines)
+        model = self.account(job.account).model(job.model)
         if not job.problems:
             job.rows = len(lines)
             if job.state is State.VALIDATING:
@@ -80,7 +81,11 @@ class Life:
             async with self._working:
                 spool = await answerer.answer(job, dialect, lines)
         source.unlink()
-        return None if job.problems else spool
+        if job.problems:
+            return None
+        if model and model.by_batch is ByBatch.CANCELLED:
+            job.problems = (Problem("model_not_found", f"Model {job.model} is not supported for batch processing."),)
+        return spool
 
     async def _check(self, job: Job, dialect: Dialect, lines: Lines) -> None:
         await check(job, dialect, lines)
@@ -88,6 +93,10 @@ class Life:
             job.settings = job.settings.model_copy(update={"lines": LineFaults(refused=1)})
         elif job.struck.find(Invalid):
             job.problems = (Problem("invalid_json_line", "This line is not parseable as valid JSON.", 1),)
+        model = self.account(job.account).model(job.model)
+        if model and model.by_batch is ByBatch.REFUSED and not job.problems:
+            message = f"The provided model '{job.model}' is not supported by the Batch API."
+            job.problems = (Problem("model_not_found", message, 1, "body.model"),)
         if job.problems:
             return
         if job.tokens is None:

@@ -54,11 +54,11 @@ class Intake:
             raise BadInput("duplicate_custom_id", f"The custom_id '{name}' stands in two lines.", param="custom_id")
         if value["method"] != "POST" or value["url"] != self._endpoint:
             message = f"The URL provided for this request does not match the batch endpoint {self._endpoint}."
-            raise BadInput("url_mismatch", message, param="url")
+            raise BadInput("invalid_url", message, param="url")
         model = str(body.get("model"))
         if self._ids and self.model != model:
             message = f"The model '{model}' does not match that of the first line, '{self.model}'."
-            raise BadInput("model_mismatch", message, param="body.model")
+            raise BadInput("mismatched_model", message, param="body.model")
         self._ids.add(name)
         self.model = model
         inputs = body.get("input")

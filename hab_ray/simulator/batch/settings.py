@@ -17,13 +17,15 @@ class LineFaults(Settings):
     """What goes wrong with single lines, as shares of a batch's lines.
 
     `failed` lines end with the vendor's error for `failed_status` and are drawn anew at every sending of a body;
-    `refused` ones are turned down as invalid however often they are sent. `missing` lines have no result and are
+    `refused` ones are turned down as invalid however often they are sent; a `malformed` one has Gemini refuse the whole
+    create request that holds it. `missing` lines have no result and are
     not charged; `doubled` ones have theirs twice. Each `foreign` line is one more, with an id nobody sent.
     """
 
     failed: Share = 0.0
     failed_status: LineStatus = 500
     refused: Share = 0.0
+    malformed: Share = 0.0
     missing: Share = 0.0
     doubled: Share = 0.0
     foreign: Share = 0.0

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from hab_ray.simulator.asks import Answer
+from hab_ray.simulator.accounts import ByBatch
+from hab_ray.simulator.asks import Answer, compact
 from hab_ray.simulator.batch import openai_files
 from hab_ray.simulator.batch.clock import rfc3339
 from hab_ray.simulator.batch.desk import Desk
+from hab_ray.simulator.batch.faults import RevertedCancel
 from hab_ray.simulator.batch.jobs import Job, Order, State
 from hab_ray.simulator.batch.replies import breaks_off, create, ok, page, poll_refusal
 from hab_ray.simulator.batch.spool import Lines
@@ -59,7 +63,7 @@ async def _about(desk: Desk, job: Job, request: web.BaseRequest, wanted: tuple[s
             refusal = poll_refusal(job, _LINES, _missing(job.id))
             return response(refusal) if refusal else ok(_view(desk, job))
         case "GET", "", "results":
-            return await _results(job, request)
+            return await _results(desk, job, request)
         case "POST", "cancel":
             desk.cancel(job)
             return ok(_view(desk, job))
@@ -76,6 +80,10 @@ async def _create(desk: Desk, place: Route, request: web.BaseRequest) -> web.Str
     file = desk.files.find(place.account, wanted.input_file_id.removeprefix(openai_files.PREFIX))
     if file is None:
         return response(error(400, f"No file {wanted.input_file_id}."))
+    model = _first_model(file.path)
+    known = desk.profile.account(place.account).model(model)
+    if known and known.by_batch is ByBatch.REFUSED:
+        return response(error(400, f"Model {model} is not supported for batch processing."))
     order = Order(
         account=place.account,
         source=file.path,
@@ -105,7 +113,24 @@ def _list(desk: Desk, place: Route, request: web.BaseRequest) -> web.StreamRespo
     return ok({"batches": [_view(desk, job) for job in part.items], "pagination_token": token})
 
 
-async def _results(job: Job, request: web.BaseRequest) -> web.StreamResponse:
+def _first_model(source: Path) -> str:
+    """The model of a file's first request, where it has one."""
+    try:
+        with source.open("rb") as lines:
+            return str(json.loads(lines.readline())["body"]["model"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def _hides_results(desk: Desk, job: Job) -> bool:
+    """Whether a cancelled batch still shows nothing of what was done."""
+    fault = job.struck.find(RevertedCancel)
+    if fault is None or job.state is not State.CANCELLED:
+        return False
+    return desk.clock.now() < job.times[State.CANCELLED] + fault.after_s
+
+
+async def _results(desk: Desk, job: Job, request: web.BaseRequest) -> web.StreamResponse:
     """The results of a batch that has ended; before, there are none yet."""
     asked = _asked_page(request)
     if asked is None:
@@ -114,7 +139,10 @@ async def _results(job: Job, request: web.BaseRequest) -> web.StreamResponse:
     lines = Lines(job.output) if job.output else None
     rows = len(lines) if lines else 0
     end = min(start + limit, rows)
-    results = b",".join(lines[number] for number in range(start, end)) if lines else b""
+    found = [lines[number] for number in range(start, end)] if lines else []
+    if _hides_results(desk, job):
+        found = [_LINES.undone(compact(json.loads(line)["batch_request_id"]), State.CANCELLED) for line in found]
+    results = b",".join(found)
     token = b'"%d"' % end if end < rows else b"null"
     answer = Answer(200, b'{"results":[%b],"pagination_token":%b}' % (results, token))
     return await send_half(request, answer) if breaks_off(job) else response(answer)
@@ -152,6 +180,8 @@ def _counts(desk: Desk, job: Job) -> dict[str, int]:
         done, failed, cancelled = job.rows - pending, 0, 0
     elif job.state is not State.CANCELLED:
         failed, cancelled = failed + cancelled, 0
+    elif _hides_results(desk, job):
+        done, failed, cancelled = 0, 0, job.rows
     return {
         "num_requests": job.rows,
         "num_pending": pending,

@@ -1,4 +1,4 @@
-"""xAI's batch lines: OpenAI's requests in, {"batch_request_id", "batch_result"} out."""
+"""xAI's batch lines: OpenAI's requests in, {"batch_request_id", "batch_result"} out; an error is a bare string."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from hab_ray.simulator.batch.jobs import State
 from hab_ray.simulator.batch.openai_lines import OpenAiLines
 from hab_ray.simulator.vendor import Vendor
 
-# gRPC's codes, by the HTTP status each stands for.
-_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 408: 4, 409: 10, 429: 8, 500: 13, 502: 14, 503: 14, 504: 4, 529: 14}
-_UNDONE = {State.EXPIRED: (4, "The batch expired."), State.CANCELLED: (1, "The batch was cancelled.")}
-_UNKNOWN = 2
+_UNDONE = {State.EXPIRED: "Batch expired", State.CANCELLED: "Batch cancelled"}
 
 
 class XaiLines(OpenAiLines):
@@ -26,16 +23,15 @@ class XaiLines(OpenAiLines):
         """See Dialect."""
         if answer.status < 400:
             return _line(handle, b'{"response":{"chat_get_completion":%b}}' % answer.body)
-        problem = json.loads(answer.body)["error"]
-        return _error(handle, _CODES.get(answer.status, _UNKNOWN), problem["message"])
+        return _error(handle, json.loads(answer.body)["error"]["message"])
 
     def undone(self, handle: bytes, state: State) -> bytes:
         """See Dialect."""
-        return _error(handle, *_UNDONE[state])
+        return _error(handle, _UNDONE[state])
 
 
-def _error(handle: bytes, code: int, message: str) -> bytes:
-    return _line(handle, b'{"error":%b}' % compact({"code": code, "message": message}))
+def _error(handle: bytes, message: str) -> bytes:
+    return _line(handle, b'{"error":%b}' % compact(message))
 
 
 def _line(handle: bytes, result: bytes) -> bytes:
