@@ -38,7 +38,6 @@ SWEEPS = {
     "batch": Modes("batch", "batch", "batch"),
     "mixed": Modes("online", "batch", "online"),
 }
-BY_BATCH = {"online": frozenset[str](), "batch": frozenset({ONLINE, BATCHED}), "mixed": frozenset({BATCHED})}
 LATENCY_S, TURNAROUND_S = 1.0, 0.5
 SAFE_S = 5.0
 KILLS_A_SWEEP, TESTS, ROWS = 5, 40, 16
@@ -68,7 +67,6 @@ class Outcome:
     doubled_by_batch: int = 0
     repeats: int = 0
     safe_repeats: int = 0
-    rows: int = 0
 
     @property
     def stranded(self) -> int:
@@ -225,12 +223,13 @@ def _count(session: Session, outcome: Outcome, marks: Sequence[tuple[int, int]])
     """Read what was charged more than once, and whether a call was sent again that had long been answered."""
     meter = session.meter()
     outcome.charged_in_all = charged(meter)
-    doubles = meter["billed_more_than_once"]["first"]
-    outcome.doubled_by_batch = sum(double["account"] in BY_BATCH[outcome.mode] for double in doubles)
-    calls = [call["identity"] for call in _billed(session)]
-    outcome.repeats = sum(count - 1 for count in Counter(calls).values())
-    everything = [call["identity"] for call in _calls(session)]
-    outcome.safe_repeats = sum(len(set(everything[:safe]) & set(everything[at_kill:])) for safe, at_kill in marks)
+    calls = list(_calls(session))
+    billed = Counter(call["identity"] for call in calls if call["outcome"] == "billed")
+    outcome.repeats = sum(count - 1 for count in billed.values())
+    doubled_online = sum(count > 1 for count in billed.values())
+    outcome.doubled_by_batch = meter["billed_more_than_once"]["bodies"] - doubled_online
+    sent_to = [call["identity"] for call in calls]
+    outcome.safe_repeats = sum(len(set(sent_to[:safe]) & set(sent_to[at_kill:]) - {""}) for safe, at_kill in marks)
 
 
 def _calls(session: Session) -> Iterator[dict[str, str]]:
@@ -238,10 +237,6 @@ def _calls(session: Session) -> Iterator[dict[str, str]]:
     while page := get(session.url, f"/_calls?after={after}"):
         after += len(page)
         yield from page
-
-
-def _billed(session: Session) -> Iterator[dict[str, str]]:
-    return (call for call in _calls(session) if call["outcome"] == "billed")
 
 
 def modes_for(target: str) -> Iterator[str]:
