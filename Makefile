@@ -57,6 +57,10 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/batch_sweep.py
 	$(BIN)/python benchmarks/batch_sweep.py --nightmare
 	$(BIN)/python benchmarks/batch_sweep.py --times 10
+	$(BIN)/python benchmarks/verdicts.py
+	$(BIN)/python benchmarks/interrupts.py
+	$(BIN)/python benchmarks/kill_campaign.py --kills driver=60,lane=20,limiter=20,purse=20
+	$(BIN)/python benchmarks/cpu_pairs.py cce5b15 .
 	HAB_STOPPED_S=120 $(BIN)/pytest tests/cli/test_batches.py -k stopped_holder
 
 clean:

@@ -30,7 +30,7 @@ from hab_ray.stages.generate import CandidateTask, GenerateStage
 from hab_ray.stages.judge import JudgeStage, VerdictTask
 from hab_ray.stages.validate import ValidateStage
 from hab_ray.stages.wording import load_prompts
-from tests.stages.verdict_rules import Nothing, read_letters, read_list
+from tests.stages.verdict_rules import Nothing, read_letters, read_list, whole
 
 REPLIES = 60_000
 TRUNCATED = 0.05
@@ -122,7 +122,7 @@ def _prompts(text: str, truncated: bool) -> Said:
     except Nothing:
         return None
     texts = [member.get("prompt") if isinstance(member, dict) else None for member in members]
-    prompts = [text.strip() if isinstance(text, str) else "" for text in [*texts, *[None] * PER_CALL][:PER_CALL]]
+    prompts = [whole(text).strip() if isinstance(text, str) else "" for text in [*texts, *[None] * PER_CALL][:PER_CALL]]
     return tuple(prompts) if any(prompts) else None
 
 
@@ -137,13 +137,8 @@ def differences(count: int, seed: int, told: Counter[str]) -> Iterator[Differenc
         expected = reader.expected(text, truncated)
         told[f"{reader.key} {'unreadable' if expected is None else 'readable'}"] += 1
         read = reader.read(reply(text, truncated))
-        if _plain(read) != _plain(expected):
+        if read != expected:
             yield Difference(reader.key, label, text, read, expected)
-
-
-def _plain(said: Said) -> Said:
-    """What was said without half characters, which no file takes."""
-    return None if said is None else tuple(part.encode("utf-8", "replace").decode() for part in said)
 
 
 def hostile() -> dict[str, str]:

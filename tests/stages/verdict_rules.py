@@ -172,6 +172,11 @@ def _paired(text: str) -> str:
     )
 
 
+def whole(text: str) -> str:
+    """A text without halves of characters, which no file takes."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
 @dataclass(frozen=True)
 class Read:
     """A verdict: its letters in the rubric's order, and its words."""
@@ -277,7 +282,7 @@ def _letters(value: dict[str, Any], key: str, allowed: Collection[str]) -> Read:
         raise Nothing("a wrong type")
     if not all(isinstance(letter, str) and letter in allowed for letter in named):
         raise Nothing("not a letter")
-    return Read(tuple(letter for letter in allowed if letter in named), _SURROGATE.sub("\ufffd", words))
+    return Read(tuple(letter for letter in allowed if letter in named), whole(words))
 
 
 def read_list(text: str, key: str, truncated: bool) -> list[Any]:

@@ -1,0 +1,180 @@
+"""CPU a call online and by batch of two commits, in pairs that take turns: has the newer become dearer?
+
+    python benchmarks/cpu_pairs.py cce5b15 HEAD            ten pairs, about ten minutes on a quiet machine
+    python benchmarks/cpu_pairs.py cce5b15 . --pairs 3     `.` is the working tree as it stands
+
+Each commit is checked out into a temporary folder, and both use this Python's packages. A measurement is one `hab
+rehearse` of a sweep, online through Ray or by batch; what the same takes with few calls (the median of three) is
+taken off, because what starting costs is not the calls'. CPU is user and system time of the driver and all that it
+starts, without the simulator. In each pair a coin says who is first. Printed are the medians, the median of the
+pairs' ratios and its upper 95 % bound (bootstrap over the pairs); bar 1.05.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from statistics import median
+
+import psutil
+import yaml
+
+from benchmarks.checkouts import ROOT, checkout, environment
+from hab_ray.rubric import load_rubrics
+
+BAR = 1.05
+DRAWS = 10_000
+EVERY_S = 0.2
+LONGEST_S = 240.0
+FEW, STARTS = 24, 3
+SIZES = {"online": 4_000, "batch": 12_000}
+DIMENSIONS = ("correct_misinformation", "encourage_learning")
+SUBJECT, JUDGE = "gpt-4.1-mini", "claude-haiku-5-5"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two commits."""
+
+    name: str
+    tree: Path
+
+
+def sweep_file(folder: Path, mode: str, calls: int) -> Path:
+    """A sweep of so many calls, half of them a subject's, half a judge's."""
+    rubrics = load_rubrics()
+    rows = []
+    for number in range(calls // 2):
+        dimension = DIMENSIONS[number % len(DIMENSIONS)]
+        seeds = rubrics[dimension].generation.seeds
+        seed = seeds[number % len(seeds)]
+        rows.append({"dimension": dimension, "prompt": f"{seed.prompt}\n({number})", "context": seed.context or ""})
+    (folder / "tests.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path = folder / "pair.yaml"
+    settings = {"name": "pair", "mode": mode, "tests": "tests.jsonl", "subjects": [SUBJECT], "judges": [JUDGE]}
+    path.write_text(yaml.safe_dump({**settings, "dimensions": list(DIMENSIONS)}))
+    return path
+
+
+def cpu_s(side: Side, mode: str, calls: int) -> float:
+    """CPU seconds of a rehearsal of so many calls."""
+    with tempfile.TemporaryDirectory(prefix="hab-pair-") as name:
+        folder = Path(name)
+        command = [sys.executable, "-m", "hab_ray.cli", "rehearse", str(sweep_file(folder, mode, calls))]
+        command += ["--turnaround", "2"]
+        used = {name: value for name, value in environment(side.tree).items() if name != "RAY_ADDRESS"}
+        with (folder / "log").open("w") as log:
+            process = psutil.Popen(command, cwd=folder, env=used, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            taken = _watched(process)
+        finally:
+            if process.is_running():
+                process.kill()
+            status = process.wait()
+        if status != 0:
+            raise SystemExit(f"{side.name} {mode}: status {status}: {(folder / 'log').read_text()[-2000:]}")
+        return taken
+
+
+def _watched(process: psutil.Popen) -> float:
+    """CPU seconds of a process tree without the simulator, looked at until it ends.
+
+    A process counts as it was seen last; what it was not seen to use any more is a fraction of a second. Processes are
+    known by pid and start, because pids come again.
+    """
+    seen: dict[tuple[int, float], float] = {}
+    until = time.monotonic() + LONGEST_S
+    while process.poll() is None and time.monotonic() < until:
+        for one in _tree(process):
+            try:
+                times = one.cpu_times()
+                seen[one.pid, one.create_time()] = times.user + times.system
+            except psutil.Error:
+                continue
+        time.sleep(EVERY_S)
+    return sum(seen.values())
+
+
+def _tree(process: psutil.Popen) -> Iterator[psutil.Process]:
+    try:
+        children = process.children(recursive=True)
+    except psutil.Error:
+        return
+    yield psutil.Process(process.pid)
+    for one in children:
+        try:
+            if "hab_ray.simulator" not in one.cmdline():
+                yield one
+        except psutil.Error:
+            continue
+
+
+def started_s(side: Side, mode: str) -> float:
+    """CPU seconds of what is not the calls': the median of a few rehearsals of few calls."""
+    return median(cpu_s(side, mode, FEW) for _ in range(STARTS))
+
+
+def ms_a_call(side: Side, mode: str, started: float) -> float:
+    """CPU milliseconds a call, without what starting costs."""
+    return 1000 * (cpu_s(side, mode, SIZES[mode]) - started) / (SIZES[mode] - FEW)
+
+
+def upper_bound(ratios: Sequence[float], random: Random) -> float:
+    """The upper 95 % bound of the median of ratios, by bootstrap."""
+    medians = sorted(median(random.choices(ratios, k=len(ratios))) for _ in range(DRAWS))
+    return medians[int(0.95 * DRAWS)]
+
+
+def measure(old: Side, new: Side, mode: str, pairs: int, random: Random) -> bool:
+    """Print the pairs of one mode; whether the bar is met."""
+    found: list[tuple[float, float]] = []
+    started = {side.name: started_s(side, mode) for side in (old, new)}
+    print(f"{mode}, starting: {started[old.name]:.2f} s before, {started[new.name]:.2f} s after", flush=True)
+    for number in range(pairs):
+        order = [old, new] if random.random() < 0.5 else [new, old]
+        taken = {side.name: ms_a_call(side, mode, started[side.name]) for side in order}
+        found.append((taken[old.name], taken[new.name]))
+        print(f"  {mode} {number + 1:>2}: {taken[old.name]:.3f} ms, {taken[new.name]:.3f} ms", flush=True)
+    ratios = [after / before for before, after in found]
+    bound = upper_bound(ratios, random)
+    print(
+        f"{mode}: {median(before for before, _ in found):.3f} ms a call before, "
+        f"{median(after for _, after in found):.3f} ms after; ratio {median(ratios):.3f}, "
+        f"upper 95 % bound {bound:.3f}   bar {BAR:g}: {'met' if bound <= BAR else 'MISSED'}",
+        flush=True,
+    )
+    return bound <= BAR
+
+
+def _side(stack: ExitStack, role: str, commit: str) -> Side:
+    return Side(f"{role} ({commit})", ROOT if commit == "." else stack.enter_context(checkout(commit)))
+
+
+def main() -> int:
+    """Compare and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("old")
+    parser.add_argument("new")
+    parser.add_argument("--pairs", type=int, default=10)
+    parser.add_argument("--modes", nargs="+", choices=sorted(SIZES), default=sorted(SIZES))
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args()
+    print(f"load of the machine before: {os.getloadavg()[0]:.1f}")
+    with ExitStack() as stack:
+        old, new = _side(stack, "old", asked.old), _side(stack, "new", asked.new)
+        met = [measure(old, new, mode, asked.pairs, Random(f"{asked.seed}/{mode}")) for mode in asked.modes]
+    return 0 if all(met) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
