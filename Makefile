@@ -58,6 +58,8 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/batch_sweep.py --nightmare
 	$(BIN)/python benchmarks/batch_sweep.py --times 10
 	HAB_STOPPED_S=120 $(BIN)/pytest tests/cli/test_batches.py -k stopped_holder
+	HAB_KILLS=all $(BIN)/pytest tests/sweep/test_crash_matrix.py
+	HAB_KILLS=all $(BIN)/pytest tests/cli/test_run.py -k killed
 
 clean:
 	rm -rf $(VENV) runs store .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

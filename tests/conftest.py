@@ -19,13 +19,14 @@ from hypothesis import HealthCheck, settings
 
 from hab_ray.simulator import Profile, SimulatorProcess
 from tests.forking import ForkServer
+from tests.sampling import SAMPLE
 
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 
 OF_RAY = {"cluster_desk", "ray_address"}
-OF_PROCESSES = {*OF_RAY, "desk", "vendor", "forges"}
+OF_PROCESSES = {*OF_RAY, "desk", "vendor", "forks"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -36,6 +37,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.integration)
         if fixtures & OF_RAY:
             item.add_marker(pytest.mark.cluster)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which kills were tried, so that a failure can be had again."""
+    terminalreporter.write_line(SAMPLE)
 
 
 @dataclass
@@ -118,7 +124,7 @@ class Desk:
 
     def start(self, *arguments: object) -> subprocess.Popen[str]:
         """`hab` as a process of its own, forked: its imports are done."""
-        return self.forks.start([str(argument) for argument in arguments], self.folder, self.whole_environment)
+        return self.forks.start("hab_ray.cli", [str(each) for each in arguments], self.folder, self.whole_environment)
 
     def start_afresh(self, *arguments: object) -> subprocess.Popen[str]:
         """`hab` as a new interpreter, as a user's shell starts it."""

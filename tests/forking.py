@@ -1,4 +1,4 @@
-"""`python -m hab_ray.cli` in processes forked from one that has imported everything.
+"""`python -m hab_ray.cli`, and other modules, in processes forked from one that has imported everything.
 
 A command's imports take up to four seconds of CPU, most of what a test of the command line took. A forked process
 is one like any other to whoever signals it, kills it or reads what it prints, and it runs the same module from its
@@ -7,6 +7,7 @@ first line; only its imports are done.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import importlib
 import json
@@ -16,20 +17,22 @@ import runpy
 import select
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-MODULE = "hab_ray.cli"
-IMPORTED = (
+MODULES = (
     "pandas",
     "pyarrow.dataset",
+    "genai_prices.data",
     "ray.data",
     "sklearn.decomposition",
     "hab_ray.cluster.clustering",
@@ -39,7 +42,6 @@ IMPORTED = (
     "hab_ray.sweep",
 )
 PACKAGES = ("hab_ray.cli", "hab_ray.providers")
-START_S = 60.0
 REQUEST_BYTES = 1 << 20
 
 
@@ -120,16 +122,18 @@ class ForkServer:
                 pass_fds=[listening.fileno()],
             )
 
-    def start(self, arguments: list[str], cwd: Path, environment: Mapping[str, str]) -> Forked:
-        """Start `hab` with arguments in a folder, with an environment of its own."""
+    def start(self, module: str, arguments: list[str], cwd: Path, environment: Mapping[str, str]) -> Forked:
+        """Start `python -m module` with arguments in a folder, with an environment of its own."""
         line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, REQUEST_BYTES)
         line.connect(self._place)
         reading, writing = os.pipe()
-        request = json.dumps({"arguments": arguments, "cwd": str(cwd), "environment": dict(environment)}).encode()
+        request = json.dumps(
+            {"module": module, "arguments": arguments, "cwd": str(cwd), "environment": dict(environment)}
+        ).encode()
         socket.send_fds(line, [request], [writing])
         os.close(writing)
-        return Forked(line, reading, ["hab", *arguments])
+        return Forked(line, reading, [module, *arguments])
 
     def close(self) -> None:
         """End; what was forked goes on."""
@@ -140,6 +144,7 @@ class ForkServer:
 
 @dataclass(frozen=True)
 class _Request:
+    module: str
     arguments: list[str]
     cwd: str
     environment: dict[str, str]
@@ -162,8 +167,8 @@ class _Request:
         os.environ.clear()
         os.environ.update(self.environment)
         sys.path[0] = self.cwd
-        sys.argv = ["hab", *self.arguments]
-        runpy.run_module(MODULE, run_name="__main__", alter_sys=True)
+        sys.argv = [self.module, *self.arguments]
+        runpy.run_module(self.module, run_name="__main__", alter_sys=True)
 
 
 def _mind(line: socket.socket) -> _Request | None:
@@ -190,20 +195,35 @@ def _serve(listening: socket.socket) -> _Request | None:
         line.close()
 
 
-def _import_everything() -> None:
+def _warm_up() -> None:
+    """Do once what every process forked from this one would do again: imports, and TLS contexts that no test uses."""
     for name in PACKAGES:
         package: Any = importlib.import_module(name)
         for module in pkgutil.iter_modules(package.__path__, f"{name}."):
             if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
-    for name in IMPORTED:
+    for name in MODULES:
         importlib.import_module(name)
+    ssl.create_default_context = cache(ssl.create_default_context)  # type: ignore[assignment]
+    asyncio.run(_connect_to_each_vendor())
+    gc.collect()
     gc.freeze()
+
+
+async def _connect_to_each_vendor() -> None:
+    from hab_ray.catalog import Protocol
+    from hab_ray.providers import connect, connect_batch
+    from hab_ray.providers.base import Endpoint
+
+    for kind in Protocol:
+        endpoint = Endpoint("p", kind, "http://127.0.0.1:9/v1", "key", 1.0)
+        for client in (connect(endpoint), connect_batch(endpoint)):
+            await client.close()
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # minders are waited for by nobody
-    _import_everything()
+    _warm_up()
     mine = _serve(socket.socket(fileno=int(sys.argv[1])))
     if mine is None:
         os._exit(0)
