@@ -13,6 +13,12 @@ CREATE := $(PYTHON) -m venv $(VENV)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
+# The folders of tests are kept in memory where 2 GB are free: what is written there need not wait for a disk.
+IN_MEMORY := $(shell df -k --output=avail /dev/shm 2>/dev/null | awk 'NR == 2 && $$1 > 2000000 {print "/dev/shm"}')
+ifneq ($(IN_MEMORY),)
+export PYTEST_DEBUG_TEMPROOT := $(IN_MEMORY)
+endif
+
 .PHONY: demo test tests-on-ray tests-without-ray lint-and-tests-without-ray lint unit bench clean
 
 $(VENV)/.local: pyproject.toml

@@ -8,6 +8,7 @@ first line; only its imports are done.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import gc
 import importlib
 import json
@@ -168,7 +169,19 @@ class _Request:
         os.environ.update(self.environment)
         sys.path[0] = self.cwd
         sys.argv = [self.module, *self.arguments]
-        runpy.run_module(self.module, run_name="__main__", alter_sys=True)
+        try:
+            runpy.run_module(self.module, run_name="__main__", alter_sys=True)
+        except SystemExit as end:
+            _end(end.code)
+
+
+def _end(status: object) -> None:
+    """End as the interpreter does, but for clearing up everything that was imported, which takes 0.4 s of CPU."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status if isinstance(status, int) else int(status is not None))
 
 
 def _mind(line: socket.socket) -> _Request | None:
