@@ -13,6 +13,12 @@ CREATE := $(PYTHON) -m venv $(VENV)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 endif
 
+# The folders of tests are kept in memory where 2 GB are free: what is written there need not wait for a disk.
+IN_MEMORY := $(shell df -k --output=avail /dev/shm 2>/dev/null | awk 'NR == 2 && $$1 > 2000000 {print "/dev/shm"}')
+ifneq ($(IN_MEMORY),)
+export PYTEST_DEBUG_TEMPROOT := $(IN_MEMORY)
+endif
+
 .PHONY: demo test tests-on-ray tests-without-ray lint-and-tests-without-ray lint unit bench clean
 
 $(VENV)/.local: pyproject.toml
@@ -62,6 +68,8 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/kill_campaign.py --kills driver=60,lane=20,limiter=20,purse=20
 	$(BIN)/python benchmarks/cpu_pairs.py cce5b15 .
 	HAB_STOPPED_S=120 $(BIN)/pytest tests/cli/test_batches.py -k stopped_holder
+	HAB_KILLS=all $(BIN)/pytest tests/sweep/test_crash_matrix.py
+	HAB_KILLS=all $(BIN)/pytest tests/cli/test_run.py -k killed
 
 clean:
 	rm -rf $(VENV) runs store .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -18,13 +18,15 @@ import yaml
 from hypothesis import HealthCheck, settings
 
 from hab_ray.simulator import Profile, SimulatorProcess
+from tests.forking import ForkServer
+from tests.sampling import SAMPLE
 
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 
 OF_RAY = {"cluster_desk", "ray_address"}
-OF_PROCESSES = {*OF_RAY, "desk", "vendor", "forges"}
+OF_PROCESSES = {*OF_RAY, "desk", "vendor", "forks"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -35,6 +37,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.integration)
         if fixtures & OF_RAY:
             item.add_marker(pytest.mark.cluster)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which kills were tried, so that a failure can be had again."""
+    terminalreporter.write_line(SAMPLE)
 
 
 @dataclass
@@ -81,6 +88,7 @@ class Desk:
     """A folder a user works in: sweep files are written here and `hab` is run here."""
 
     folder: Path
+    forks: ForkServer
     environment: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -115,7 +123,11 @@ class Desk:
         return path
 
     def start(self, *arguments: object) -> subprocess.Popen[str]:
-        """`hab` as a process of its own."""
+        """`hab` as a process of its own, forked: its imports are done."""
+        return self.forks.start("hab_ray.cli", [str(each) for each in arguments], self.folder, self.whole_environment)
+
+    def start_afresh(self, *arguments: object) -> subprocess.Popen[str]:
+        """`hab` as a new interpreter, as a user's shell starts it."""
         return subprocess.Popen(
             [sys.executable, "-m", "hab_ray.cli", *map(str, arguments)],
             cwd=self.folder,
@@ -128,14 +140,27 @@ class Desk:
 
     def hab(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         """Run `hab` to its end; what it printed is in `stdout`."""
-        process = self.start(*arguments)
-        output, _ = process.communicate(timeout=840)
-        return subprocess.CompletedProcess(process.args, process.returncode, output)
+        return ended(self.start(*arguments))
+
+
+def ended(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
+    """A process at its end; what it printed is in `stdout`."""
+    output, _ = process.communicate(timeout=840)
+    return subprocess.CompletedProcess(process.args, process.returncode, output)
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[ForkServer]:
+    from hab_ray.cluster.session import QUIET
+
+    server = ForkServer(dict(os.environ) | QUIET)
+    yield server
+    server.close()
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def desk(tmp_path: Path, forks: ForkServer) -> Desk:
+    return Desk(tmp_path, forks)
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from hab_ray.rubric import load_rubrics
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendor, ended
 
 FRONTIER = yaml.safe_load((Path(__file__).parents[2] / "jobs/frontier.yaml").read_text())
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "XAI_API_KEY")
@@ -168,7 +168,7 @@ def test_keys_leave_no_trace(desk: Desk, vendor: Callable[..., Vendor], short_fo
         judges=["openai/gpt-4.1-mini"],
     )
     desk.environment |= keys | {"RAY_ADDRESS": "", "RAY_TMPDIR": str(short_folder)}
-    done = desk.hab("run", path, "--verbose")
+    done = ended(desk.start_afresh("run", path, "--verbose"))
     assert done.returncode == 5 and "API_KEY_INVALID" in done.stdout, done.stdout
     billed = {model["account"]: model["billed"] for model in sim.meter()["models"]}
     assert billed["openai"] > 0 and billed["anthropic"] > 0
@@ -179,7 +179,7 @@ def test_keys_leave_no_trace(desk: Desk, vendor: Callable[..., Vendor], short_fo
 
 def test_the_simulator_in_the_foreground(desk: Desk) -> None:
     (desk.folder / "profile.yaml").write_text("accounts: {x/mine: {models: {m: {}}}}\n")
-    process = desk.start("simulate", "--profile", "profile.yaml", "--seed", 7)
+    process = desk.start_afresh("simulate", "--profile", "profile.yaml", "--seed", 7)
     assert process.stdout
     said = ""
     while "Ctrl-C" not in said:

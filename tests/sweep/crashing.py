@@ -6,24 +6,15 @@ import itertools
 import json
 import os
 import signal
-import subprocess
 import sys
-import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pandas  # type: ignore[import-untyped]  # noqa: F401  the drivers' own slow imports, done once before they are forked
-import pyarrow.compute
-import pyarrow.parquet  # noqa: F401
 import yaml
 
-import hab_ray.providers.anthropic
-import hab_ray.providers.google
-import hab_ray.providers.openai
-import hab_ray.serving  # noqa: F401
 from hab_ray.config import load_sweep
 from hab_ray.providers.anthropic_batch import AnthropicBatches
 from hab_ray.providers.google_batch import GoogleBatches
@@ -33,6 +24,7 @@ from hab_ray.resolve import resolve, write_record
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.lease import LocalLease
 from hab_ray.sweep import Options, drive
+from tests.forking import ForkServer
 
 VERBS = ("owner", "newest", "submit", "since", "poll", "cancel", "clean_up")
 MODELS = {
@@ -142,50 +134,26 @@ def run(sweep: Path) -> int:
     return int(end.exit)
 
 
-def in_a_child(sweep: Path, at: str | None) -> int:
-    """Drive a sweep in a child of this process that dies at a point; its exit status, -9 when it died.
+def drive_apart(forks: ForkServer, sweep: Path, at: str | None = None) -> int:
+    """Drive a sweep in a process of its own that dies at a point; its exit status, -9 when it died.
 
-    The points it came by are written beside the sweep where it lived.
+    What it printed, and the points it came by where it lived, are written beside the sweep.
     """
-    child = os.fork()
-    if child:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    status = 99
+    arguments = [str(sweep), *([at] if at else [])]
+    process = forks.start("tests.sweep.crashing", arguments, sweep.parent, os.environ)
+    said, _ = process.communicate(timeout=120)
+    with sweep.with_suffix(".log").open("a") as log:
+        log.write(said)
+    return process.returncode
+
+
+def _main(sweep: Path, at: str | None) -> int:
     points = Points(at, [])
-    try:
-        os.dup2(os.open(sweep.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
-        arm(points)
-        status = run(sweep)
-        sweep.with_suffix(".points").write_text("\n".join(points.seen))
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(status)
-
-
-class Forge:
-    """A process with everything imported and no thread, which forks the drivers."""
-
-    def __init__(self) -> None:
-        command = [sys.executable, "-m", "tests.sweep.crashing"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def drive(self, sweep: Path, at: str | None = None) -> int:
-        """See `in_a_child`."""
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(json.dumps([str(sweep), at]) + "\n")
-        self._process.stdin.flush()
-        return int(self._process.stdout.readline())
-
-    def close(self) -> None:
-        """End."""
-        assert self._process.stdin
-        self._process.stdin.close()
-        self._process.wait()
+    arm(points)
+    status = run(sweep)
+    sweep.with_suffix(".points").write_text("\n".join(points.seen))
+    return status
 
 
 if __name__ == "__main__":
-    for line in sys.stdin:
-        path, place = json.loads(line)
-        print(in_a_child(Path(path), place), flush=True)
+    sys.exit(_main(Path(sys.argv[1]), next(iter(sys.argv[2:]), None)))

@@ -1,8 +1,11 @@
-"""A driver without Ray, killed -9 before and after every kind of put and vendor call, and started again."""
+"""A driver without Ray, killed -9 before and after every kind of put and vendor call, and started again.
+
+`make bench` kills it on both sides of each, `make test` on one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,45 +13,37 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import Vendor
-from tests.sweep.crashing import DIMENSION, MODELS, TESTS, Forge, sweep_file
+from tests.forking import ForkServer
+from tests.sampling import SAMPLE, one_side_of_each
+from tests.sweep.crashing import DIMENSION, MODELS, TESTS, drive_apart, sweep_file
 
 AT_ONCE = 4
 LEAST_POINTS = 24
 
 
-@pytest.fixture
-def forges() -> Iterator[list[Forge]]:
-    made = [Forge() for _ in range(AT_ONCE)]
-    yield made
-    for forge in made:
-        forge.close()
-
-
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("vendor_name", MODELS)
 def test_whatever_crashes_when_every_row_is_there_once_and_paid_once(
-    vendor_name: str, vendor: Callable[..., Vendor], forges: list[Forge], tmp_path: Path
+    vendor_name: str, vendor: Callable[..., Vendor], forks: ForkServer, tmp_path: Path
 ) -> None:
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
     whole = _folder(tmp_path, "whole")
-    assert forges[0].drive(sweep_file(whole, vendor_name, sim.url, "whole")) == 0, _log(whole)
+    assert drive_apart(forks, sweep_file(whole, vendor_name, sim.url, "whole")) == 0, _log(whole)
     points = list(dict.fromkeys((whole / "sweep.points").read_text().split("\n")))
     assert len(points) >= LEAST_POINTS, points
+    points = one_side_of_each(points, vendor_name)
 
-    def crashed(forge: Forge, point: str) -> str | None:
+    def crashed(point: str) -> str | None:
         folder = _folder(tmp_path, f"p{points.index(point)}")
         sweep = sweep_file(folder, vendor_name, sim.url, point)
-        died, ended = forge.drive(sweep, point), forge.drive(sweep)
+        died, ended = drive_apart(forks, sweep, point), drive_apart(forks, sweep)
         if died != -9 or ended != 0:
             return f"{point}: {died}, then {ended}: {_log(folder)}"
         return None if _rows(folder) == _rows(whole) else f"{point}: other rows"
 
-    def some(number: int) -> list[str | None]:
-        return [crashed(forges[number], point) for point in points[number::AT_ONCE]]
-
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        wrong = [problem for problems in pool.map(some, range(AT_ONCE)) for problem in problems if problem]
-    assert not wrong, "\n".join(wrong)
+        wrong = [problem for problem in pool.map(crashed, points) if problem]
+    assert not wrong, "\n".join([SAMPLE, *wrong])
     meter = sim.meter()
     assert meter["billed_more_than_once"]["bodies"] == 0
     assert meter["batch"]["lines_billed"] == 2 * TESTS * (1 + len(points))
