@@ -57,6 +57,10 @@ class Vendor:
     def received(self, model: str) -> int:
         return sum(m["received"] for m in self.meter()["models"] if m["model"] == model)
 
+    def requests(self) -> list[dict[str, Any]]:
+        """Every HTTP request of whatever kind in order of arrival, with the wall time of its arrival."""
+        return list(self.get("/_requests"))
+
     def calls(self) -> list[dict[str, Any]]:
         """Every call in order of arrival."""
         return list(self.get("/_calls"))

@@ -37,7 +37,7 @@ class BatchTally(Tally):
     full queue sent back.
 
     `stuck` counts the streams whose rows wait for room or money and are not with the vendor; `batches` are the open
-    ones.
+    ones; `creating_nanousd` is set aside for the one whose create request is open.
     """
 
     offered: Counter[int] = field(default_factory=Counter)
@@ -45,6 +45,7 @@ class BatchTally(Tally):
     notes: list[str] = field(default_factory=list)
     batches: tuple[Batch, ...] = ()
     stuck: int = 0
+    creating_nanousd: int = 0
 
     @property
     def doubts(self) -> int:

@@ -19,10 +19,11 @@ class Job:
 
 
 class OpenKind(StrEnum):
-    """Why a row was left open: no answer could be had, or the budget does not allow to ask."""
+    """Why a row was left open: no answer could be had, the budget does not allow to ask, or the run is stopped."""
 
     UNANSWERED = "unanswered"
     BUDGET = "budget reached"
+    STOPPED = "stopped"
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class Tally:
 
     Of this process's money `cost_nanousd` went for outcomes, `lost_nanousd` is what calls may have cost that
     brought none, `reserved_nanousd` is set aside for calls in flight. By model, `answered` counts the requests that
-    were answered and `waited_s` adds up how many seconds that took.
+    were answered and `waited_s` adds up how many seconds that took, `cut` counts those that were cut off unanswered
+    because the run was stopped; `cut_nanousd`, a part of `lost_nanousd`, is the most that they may have cost.
     """
 
     finished: Counter[int] = field(default_factory=Counter)
@@ -56,3 +58,5 @@ class Tally:
     lost_nanousd: int = 0
     reserved_nanousd: int = 0
     stops: dict[str, str] = field(default_factory=dict)
+    cut: Counter[str] = field(default_factory=Counter)
+    cut_nanousd: int = 0

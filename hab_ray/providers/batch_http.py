@@ -12,7 +12,7 @@ import httpx2
 
 from hab_ray.errors import CallError, FailureKind, ProviderError, TransientError, Unreachable
 from hab_ray.providers.base import Endpoint, JsonObject, malformed
-from hab_ray.providers.batching import BatchStatus, InDoubt, ResultsGone, SeenBatch
+from hab_ray.providers.batching import BatchJob, BatchStatus, InDoubt, ResultsGone, SeenBatch
 from hab_ray.providers.http import broken, error_object, retry_after_s
 
 # 64 MB at a quarter of a megabit a second. The endpoint's own limit bounds each read, the vendor's silence too.
@@ -70,8 +70,9 @@ def asking_for(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def creating() -> Iterator[None]:
+def creating(job: BatchJob) -> Iterator[None]:
     """Around the one request that makes a batch: only a clear refusal or no connection at all means that none is."""
+    job.before_create()
     try:
         yield
     except Refused as refused:

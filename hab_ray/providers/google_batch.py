@@ -93,7 +93,7 @@ class GoogleBatches:
         path, _, verb = job.path.rpartition(":")
         body = {"batch": {"displayName": job.tag, "inputConfig": {"fileName": file}}}
         async with made_of(file, self._delete):
-            with creating():
+            with creating(job):
                 created = await self._json("post", f"{job.version or _VERSION}{path}{_CREATE[':' + verb]}", body)
                 return text_field(created, "name")
 

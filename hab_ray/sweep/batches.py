@@ -33,7 +33,11 @@ BARREN_BATCHES = 3
 
 @dataclass(frozen=True)
 class BatchSetup:
-    """What the run gives its batches. `url` finds an endpoint, `money` the run's purse when the first is needed."""
+    """What the run gives its batches.
+
+    `url` finds an endpoint, `money` the run's purse when the first is needed; `may_send` raises Interrupted once the
+    user stops the run.
+    """
 
     work: Work
     store: Path
@@ -42,6 +46,7 @@ class BatchSetup:
     deadline: datetime | None
     url: Callable[[str], str]
     money: Callable[[], Money]
+    may_send: Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -149,8 +154,17 @@ class Batches:
         tallies = self._tallies.values()
         return len(self._passes) == sum(t.stuck for t in tallies) and not any(t.doubts for t in tallies)
 
+    def stop(self, drain_s: float) -> None:
+        """Send nothing more; an open request that makes a batch has so many seconds. For any thread."""
+        if self._desk:
+            self._desk.stop(drain_s)
+
+    def end(self) -> Future[Mapping[str, BatchTally]] | None:
+        """Begin to end; what is at the vendors stays there. The last tallies, by provider; None where there is none."""
+        return self._desk.end() if self._desk else None
+
     def close(self) -> None:
-        """End; what is at the vendors stays there."""
+        """Let go, once what `end` gave has ended."""
         if self._desk:
             self._desk.close()
 
@@ -167,7 +181,12 @@ class Batches:
     def _engine(self, endpoint: Endpoint, habits: BatchHabits, money: Money) -> BatchEngine:
         setup, work, provider = self._setup, self._setup.work, endpoint.name
         folder = open_folder(setup.store)
-        guard = LeaseWatch(folder, setup.epoch, time.monotonic).check
+        lease = LeaseWatch(folder, setup.epoch, time.monotonic)
+
+        def guard() -> None:
+            setup.may_send()
+            lease.check()
+
         return BatchEngine(
             provider=connect(endpoint),
             api=connect_batch(endpoint),
