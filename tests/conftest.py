@@ -51,6 +51,10 @@ class Vendor:
         with urllib.request.urlopen(self.url + path) as response:
             return json.load(response)
 
+    def post(self, path: str, body: object) -> None:
+        """Change faults or quotas."""
+        urllib.request.urlopen(self.url + path, json.dumps(body).encode()).close()
+
     def meter(self) -> dict[str, Any]:
         return dict(self.get("/_meter"))
 

@@ -92,7 +92,8 @@ class BatchEngine:
 
     async def __aexit__(self, *_: object) -> None:
         """End; what is at the vendor stays there, and in the ledger."""
-        self.stop(0.0)
+        if self._cut_at == inf:
+            self.stop(0.0)
         await self._create_ended()
         await asyncio.gather(*self._working, *self._streams, return_exceptions=True)
         await self._wallet.__aexit__()

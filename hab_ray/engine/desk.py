@@ -63,10 +63,15 @@ class Desk:
             LeaseLost, ConfigError, OSError: an engine had to end.
         """
 
-        async def told() -> dict[str, BatchTally]:
-            for engine in self._engines.values():
-                if engine.broken:
-                    raise engine.broken
+        for engine in self._engines.values():
+            if engine.broken:
+                raise engine.broken
+        return self.last_tallies()
+
+    def last_tallies(self) -> Mapping[str, BatchTally]:
+        """What each engine has done, also where one had to end."""
+
+        async def told() -> Mapping[str, BatchTally]:
             return {provider: engine.tell() for provider, engine in self._engines.items()}
 
         return self._run(told()).result()
@@ -81,12 +86,11 @@ class Desk:
 
         self._loop.call_soon_threadsafe(stop_all)
 
-    def end(self) -> Future[Mapping[str, BatchTally]]:
-        """Begin to end; what is at the vendor stays there, and in the ledger. The last that each engine has to say."""
+    def end(self) -> Future[None]:
+        """Begin to end; what is at the vendor stays there, and in the ledger."""
 
-        async def ended() -> Mapping[str, BatchTally]:
+        async def ended() -> None:
             await asyncio.gather(*(engine.__aexit__() for engine in self._engines.values()), return_exceptions=True)
-            return {provider: engine.tell() for provider, engine in self._engines.items()}
 
         return self._run(ended())
 

@@ -140,7 +140,7 @@ class Batches:
         """
         ended = [p for p in self._passes if p.end.done()]
         if self._desk:
-            self._tallies = {lane_name(provider): tally for provider, tally in self._desk.tallies().items()}
+            self._tallies = _by_lane(self._desk.tallies())
         for one in ended:
             self._passes.remove(one)
             one.end.result()
@@ -159,9 +159,13 @@ class Batches:
         if self._desk:
             self._desk.stop(drain_s)
 
-    def end(self) -> Future[Mapping[str, BatchTally]] | None:
-        """Begin to end; what is at the vendors stays there. The last tallies, by provider; None where there is none."""
+    def end(self) -> Future[None] | None:
+        """Begin to end, where anything was begun; what is at the vendors stays there."""
         return self._desk.end() if self._desk else None
+
+    def last_tallies(self) -> Mapping[str, BatchTally]:
+        """What has been done, by lane, also where an engine had to end."""
+        return _by_lane(self._desk.last_tallies()) if self._desk else {}
 
     def close(self) -> None:
         """Let go, once what `end` gave has ended."""
@@ -204,6 +208,10 @@ class Batches:
                 deadline=setup.deadline,
             ),
         )
+
+
+def _by_lane(tallies: Mapping[str, BatchTally]) -> Mapping[str, BatchTally]:
+    return {lane_name(provider): tally for provider, tally in tallies.items()}
 
 
 def lane_name(provider: str) -> str:

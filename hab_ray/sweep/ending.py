@@ -14,10 +14,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hab_ray.engine.homes import BatchTally
 from hab_ray.engine.jobs import Tally
 from hab_ray.errors import EngineBroke, HabError
-from hab_ray.sweep.batches import Batches, lane_name
+from hab_ray.sweep.batches import Batches
 
 if TYPE_CHECKING:
     from hab_ray.cluster.lanes import Lanes
@@ -34,18 +33,17 @@ class Ending:
         self._lanes, self._batches = lanes, batches
         self._give_up_at = time.monotonic() + limit_s + GRACE_S
         self._open: dict[str, Any] = dict(lanes.end()) if lanes else {}
-        self._desk: Future[Mapping[str, BatchTally]] | None = batches.end()
+        self._desk: Future[None] | None = batches.end()
         self.left_behind: list[str] = []
 
     def tallies(self) -> Iterator[Mapping[str, Tally]]:
         """What each lane says, again and again until all have ended or the time is over; the last word counts."""
         while self._open or self._desk:
-            time.sleep(LOOK_EVERY_S)
-            yield {**self._last_of_lanes(), **self._last_of_batches()}
+            yield {**self._last_of_lanes(), **self._last_of_batches(), **self._so_far()}
             if time.monotonic() > self._give_up_at:
                 self.left_behind.extend(self._open)
                 return
-            yield self._so_far()
+            time.sleep(LOOK_EVERY_S)
         self._batches.close()
 
     def _last_of_lanes(self) -> dict[str, Tally]:
@@ -62,19 +60,19 @@ class Ending:
                 self.left_behind.append(provider)
         return last
 
-    def _last_of_batches(self) -> dict[str, Tally]:
+    def _last_of_batches(self) -> Mapping[str, Tally]:
         if self._desk is None or not self._desk.done():
             return {}
-        told, self._desk = self._desk.result(), None
-        return {lane_name(provider): tally for provider, tally in told.items()}
+        self._desk = None
+        return self._batches.last_tallies()
 
     def _so_far(self) -> Mapping[str, Tally]:
-        """What lanes that have not ended say meanwhile; nothing where one cannot say it."""
-        if self._lanes is None or not self._open:
-            return {}
-        with suppress(EngineBroke):
-            return self._lanes.tallies(self._open, ANSWER_S)
-        return {}
+        """What is said meanwhile by those that have not ended; nothing of lanes where one cannot say it."""
+        told: dict[str, Tally] = dict(self._batches.last_tallies()) if self._desk else {}
+        if self._lanes and self._open:
+            with suppress(EngineBroke):
+                told.update(self._lanes.tallies(self._open, ANSWER_S))
+        return told
 
 
 def written_off(tally: Tally) -> Tally:
