@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -77,6 +78,7 @@ def _signals_are_ours() -> Iterator[None]:
         yield
     finally:
         services.ConsolePopen, utils.set_sigterm_handler = popen, set_handler  # type: ignore[misc]
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))  # Ray's C++ put its own beneath Python's
 
 
 def _leave_out_errors_of_ray() -> None:
