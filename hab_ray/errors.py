@@ -10,17 +10,24 @@
 | Intercepted       | tried again, then open| goes on         | pauses, stops   | others go on; exit 5                 |
 | ModelError        | open                  | stopped         | goes on         | others go on; exit 5                 |
 | ProviderError     | open                  | stopped         | stopped         | others go on; exit 5                 |
-| DamagedFile       | derived again         | -               | -               | goes on where it can be rebuilt      |
+| DamagedFile       | derived again         | -               | -               | goes on where it can be rebuilt, else|
+|                   |                       |                 |                 | ends; exit 7                         |
+| EngineBroke       | open                  | -               | -               | what is in flight is kept; exit 7    |
 | ConfigError       | -                     | -               | -               | never starts; exit 2                 |
 | StoreHeld         | -                     | -               | -               | never starts; exit 6                 |
 | Interrupted       | open                  | -               | -               | ends; exit 130                       |
 | LeaseLost         | open                  | -               | -               | stops spending at once; exit 6       |
 
 "Open" means: no reply and no permanent failure is stored, so the same command asks again.
+
+Exit status 7 means: this run could not go on, nothing that was paid for is lost, and the same command goes on, at
+once (a process of the engine died) or after the message's remedy (disk full, damaged file). An exception that is
+not a HabError is a bug: one line, exit 7.
 """
 
 from __future__ import annotations
 
+import errno
 from enum import IntEnum, StrEnum
 
 from hab_ray.visible import one_line
@@ -36,6 +43,7 @@ class Exit(IntEnum):
     BUDGET = 4
     UNANSWERED = 5
     HELD = 6
+    ENGINE = 7
     INTERRUPTED = 130
 
 
@@ -89,7 +97,46 @@ class Interrupted(HabError):
 
 
 class DamagedFile(HabError):
-    """A stored file cannot be read."""
+    """A stored file cannot be read: names the file and what to do with it."""
+
+    exit = Exit.ENGINE
+
+
+class EngineBroke(HabError):
+    """Something the run stands on broke (a process of Ray, the disk); the same command goes on."""
+
+    exit = Exit.ENGINE
+
+
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NOT_WRITABLE = {errno.EROFS, errno.EACCES, errno.EPERM}
+_NOT_A_FOLDER = {errno.ENOTDIR, errno.EEXIST}
+_FOLDER_IN_THE_WAY = {errno.EISDIR}
+
+
+def file_problem(error: OSError) -> HabError | None:
+    """What an error of the file system means for a run, with its remedy; None where it is no such error."""
+    place = error.filename2 or error.filename or "a file of the run or the store"
+    if error.errno in _NO_SPACE:
+        return EngineBroke(
+            f"{place}: cannot be written: {error.strerror}. Free space on that disk and give the same command again; "
+            "what was stored by now is kept and not paid for again"
+        )
+    if error.errno in _NOT_WRITABLE:
+        return ConfigError(
+            f"{place}: {error.strerror}. Make the folder writable for this user, or name another `run:` or `store:`"
+        )
+    if error.errno in _NOT_A_FOLDER:
+        return ConfigError(
+            f"{place}: a file is where a folder is needed. Move it away, or name another `run:` or `store:`"
+        )
+    if error.errno in _FOLDER_IN_THE_WAY:
+        return ConfigError(
+            f"{place}: a folder is where a file is needed. Move it away, or name another `run:` or `store:`"
+        )
+    if error.errno == errno.EIO:
+        return EngineBroke(f"{place}: the disk reports: {error.strerror}. Check it, then give the same command again")
+    return None
 
 
 class CallError(HabError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from hab_ray.errors import Exit
 from hab_ray.visible import log_json
@@ -48,10 +48,19 @@ class Money:
 
 
 @dataclass(frozen=True)
+class Draining:
+    """A run that is being stopped: for so many seconds more it waits for these calls, which may cost so much."""
+
+    left_s: float
+    calls: int
+    nanousd: int
+
+
+@dataclass(frozen=True)
 class Progress:
     """A run at one moment. `cost_nanousd` is what this process has paid, `calls` what it has sent.
 
-    `money` is there where the sweep has a budget.
+    `money` is there where the sweep has a budget, `draining` from the first signal on.
     """
 
     at: str
@@ -63,6 +72,7 @@ class Progress:
     notes: tuple[str, ...]
     money: Money | None = None
     batches: tuple[BatchProgress, ...] = ()
+    draining: Draining | None = None
 
     def to_json(self) -> bytes:
         """As log/progress.json holds it."""
@@ -82,7 +92,8 @@ class Unanswered:
 class RunEnd:
     """How a run ended. `stops` says what was stopped and why, by provider or provider and model.
 
-    `batches` are those that are still at the vendors.
+    `batches` are those that are still at the vendors, `cut` the calls by model that were cut off unanswered and count
+    as spent with `cut_nanousd`.
     """
 
     exit: Exit
@@ -93,3 +104,5 @@ class RunEnd:
     cost_nanousd: int
     money: Money | None = None
     batches: tuple[BatchProgress, ...] = ()
+    cut: Mapping[str, int] = field(default_factory=dict)
+    cut_nanousd: int = 0

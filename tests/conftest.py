@@ -58,11 +58,19 @@ class Vendor:
         with urllib.request.urlopen(self.url + path) as response:
             return json.load(response)
 
+    def post(self, path: str, body: object) -> None:
+        """Change faults or quotas."""
+        urllib.request.urlopen(self.url + path, json.dumps(body).encode()).close()
+
     def meter(self) -> dict[str, Any]:
         return dict(self.get("/_meter"))
 
     def received(self, model: str) -> int:
         return sum(m["received"] for m in self.meter()["models"] if m["model"] == model)
+
+    def requests(self) -> list[dict[str, Any]]:
+        """Every HTTP request of whatever kind in order of arrival, with the wall time of its arrival."""
+        return list(self.get("/_requests"))
 
     def calls(self) -> list[dict[str, Any]]:
         """Every call in order of arrival."""

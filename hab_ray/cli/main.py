@@ -1,11 +1,17 @@
-"""The command `hab`: its subcommands, and how errors become messages and exit statuses."""
+"""The command `hab`: its subcommands, and how errors become messages and exit statuses.
+
+An error of ours is one message and the status of its class (see `hab_ray.errors`); so is an error of the file system.
+Any other exception is a bug: one line and status 7, because what was paid for is in the store and the same command
+goes on. A traceback is shown with -v only.
+"""
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ParamSpec
@@ -14,7 +20,8 @@ import typer
 
 from hab_ray import __version__
 from hab_ray.cli.terminal import Terminal, output, write_whatever_the_encoding
-from hab_ray.errors import Exit, HabError
+from hab_ray.errors import Exit, HabError, file_problem
+from hab_ray.stopping import DRAIN_S, Stop
 
 if TYPE_CHECKING:
     from hab_ray.cli.prepare import Choices
@@ -41,21 +48,63 @@ console = output()
 errors = Terminal(stderr=True)
 
 
+stop = Stop()
+
+
 def ends_with_status(command: Callable[P, Exit]) -> Callable[P, None]:
-    """Make a command end the process with the status it returns; errors of ours become one message."""
+    """Make a command end the process with the status it returns; an exception becomes one message."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             status = command(*args, **kwargs)
-        except HabError as error:
-            errors.print(str(error), soft_wrap=True, style="red")
-            status = error.exit
         except KeyboardInterrupt:
             status = Exit.INTERRUPTED
+        except typer.Abort:  # Ctrl-C or an end of input at a question
+            status = Exit.INTERRUPTED
+        except typer.Exit:
+            raise
+        except Exception as error:
+            status = _said(error, bool(kwargs.get("verbose")) or _verbose.tracebacks)
         raise typer.Exit(int(status))
 
     return run
+
+
+@dataclass
+class _Verbose:
+    """Whether `hab -v` was given; `hab run -v` comes with the command's own options."""
+
+    tracebacks: bool = False
+
+
+_verbose = _Verbose()
+
+
+def _said(error: Exception, with_traceback: bool) -> Exit:
+    """Say in one message what an exception means; the exit status it leads to."""
+    ours = file_problem(error) if isinstance(error, OSError) else error
+    if with_traceback:
+        errors.print("".join(traceback.format_exception(error)), markup=False, soft_wrap=True)
+    if isinstance(ours, HabError):
+        errors.print(str(ours), markup=False, soft_wrap=True, style="red")
+        return ours.exit
+    first_line = (str(error).strip().splitlines() or [""])[0]
+    errors.print(
+        f"{type(error).__name__}: {first_line}\nThis is a bug in hab_ray. What was paid for is kept, and the same "
+        "command goes on where this ended; with -v right after `hab` it shows the traceback, for a report of the bug.",
+        markup=False,
+        soft_wrap=True,
+        style="red",
+    )
+    return Exit.ENGINE
+
+
+@app.callback()
+def _before_any_command(
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show the traceback of an error too.")] = False,
+) -> None:
+    _verbose.tracebacks = verbose
 
 
 RunFolderArgument = Annotated[Path, typer.Argument(help="The run's folder, e.g. runs/demo.")]
@@ -112,17 +161,26 @@ def run_command(
     new_id: Annotated[
         bool, typer.Option("--new-id", help="Make a copy of a run's folder a run of its own, which has spent nothing.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show Ray's own messages too.")] = False,
+    drain: Annotated[
+        float, typer.Option(min=0, help="Seconds that open calls get to be answered after Ctrl-C or SIGTERM.")
+    ] = DRAIN_S,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Show Ray's own messages and tracebacks too.")
+    ] = False,
 ) -> Exit:
     """Run a sweep as far as it goes; the same command again goes on where it ended.
 
+    Ctrl-C or SIGTERM: nothing new is sent, open calls are waited for (--drain); a second one ends at once.
+
     Exit status: 0 complete, 2 configuration, 3 batches are still at the vendors, 4 budget reached, 5 rows
-    unanswered because of failures, 6 store held by another driver, 130 interrupted.
+    unanswered because of failures, 6 store held by another driver, 7 the engine broke (a process of it died, the
+    disk is full, a file is damaged) and the same command goes on, 130 interrupted.
     """
     from hab_ray.cli.run import RunOptions, run_sweep
 
     choices = _choices(model, run, store, subject, judge, available_only)
-    return run_sweep(sweep, choices, RunOptions(yes, retry_failed, detach, verbose, new_id), console)
+    options = RunOptions(yes, retry_failed, detach, verbose, new_id, drain)
+    return run_sweep(sweep, choices, options, console, stop)
 
 
 @app.command("plan")
@@ -150,7 +208,7 @@ def plan_command(
     from hab_ray.cli.plan_view import PlanOptions
 
     choices = _choices(model, run, store, subject, judge, available_only)
-    return show_plan(sweep, choices, PlanOptions(by_dimension, as_json, probe, yes), console)
+    return show_plan(sweep, choices, PlanOptions(by_dimension, as_json, probe, yes), console, stop)
 
 
 @app.command("rehearse")
@@ -178,7 +236,7 @@ def rehearse_command(
     from hab_ray.cli.rehearse import RehearseOptions, rehearse_sweep
 
     options = RehearseOptions(run, store, seed, faults, latency, turnaround, judge_error, verbose)
-    return rehearse_sweep(sweep, options, console)
+    return rehearse_sweep(sweep, options, console, stop)
 
 
 @app.command("simulate")
@@ -285,14 +343,9 @@ def version_command() -> None:
     console.print(__version__)
 
 
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point of the console script. SIGTERM ends a run as Ctrl-C does: what was paid for is kept."""
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")
     write_whatever_the_encoding()
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGINT, _interrupt)
-    sys.exit(app())
+    stop.listen()
+    sys.exit(app(arguments))

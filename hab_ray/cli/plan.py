@@ -15,11 +15,12 @@ from hab_ray.cli.terminal import Terminal
 from hab_ray.errors import Exit
 from hab_ray.plan import make_plan
 from hab_ray.preflight import Severity, refuse_errors
+from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
 
 
-def show_plan(path: Path, choices: Choices, options: PlanOptions, console: Console) -> Exit:
+def show_plan(path: Path, choices: Choices, options: PlanOptions, console: Console, stop: Stop) -> Exit:
     """Show a sweep file's plan and what stands in its way; the exit status.
 
     Problems that need no money to be found (a key that is not set, a retired model) do not keep the plan from
@@ -29,7 +30,7 @@ def show_plan(path: Path, choices: Choices, options: PlanOptions, console: Conso
     latencies, status = NOTHING, Exit.COMPLETE
     if options.probe:
         refuse_errors(problems)
-        latencies, status = probe_sweep(work, options.probe, options.yes, _aside(options, console))
+        latencies, status = probe_sweep(work, options.probe, options.yes, _aside(options, console), stop)
     plan = make_plan(work, Store(open_folder(work.sweep.store)), latencies)
     if options.as_json:
         console.print_json(json.dumps(to_json(plan, problems)), ensure_ascii=True)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 
 from rich.console import Console
@@ -21,6 +20,7 @@ from hab_ray.prices import NANO
 from hab_ray.rehearse.place import refuse_simulated
 from hab_ray.resolve import run_id_in
 from hab_ray.serving import Endpoints
+from hab_ray.stopping import DRAIN_S, LATE_S, Stop
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import UNCLEAN_WAIT_S, WATCH_EVERY_S, LocalLease
 from hab_ray.storage.spending import keep_lost
@@ -32,7 +32,7 @@ _REASONS_SHOWN = 5
 NOTHING: Latencies = {}
 
 
-def probe_sweep(work: Work, each: int, yes: bool, console: Console) -> tuple[Latencies, Exit]:
+def probe_sweep(work: Work, each: int, yes: bool, console: Console, stop: Stop) -> tuple[Latencies, Exit]:
     """Have `each` calls of every cell answered, as far as the store lacks them, after asking unless `yes`.
 
     Raises:
@@ -51,14 +51,14 @@ def probe_sweep(work: Work, each: int, yes: bool, console: Console) -> tuple[Lat
     )
     if expense.nanousd and not yes:
         ask_to_spend("a probe", console)
-    probed = _probe(work, each)
+    probed = _probe(work, each, stop)
     _tell(probed, console)
     if probed.budget_reached:
         return probed.latencies, Exit.BUDGET
     return probed.latencies, Exit.UNANSWERED if probed.unanswered else Exit.COMPLETE
 
 
-def _probe(work: Work, each: int) -> Probed:
+def _probe(work: Work, each: int, stop: Stop) -> Probed:
     refuse_simulated(work.sweep)
     lease = LocalLease.acquire(work.sweep.store, work.run_path, datetime.now(UTC))
     folder = open_folder(work.sweep.store)
@@ -66,9 +66,11 @@ def _probe(work: Work, each: int) -> Probed:
         with ExitStack() as stack:
             work = _known_run(work)
             probe = Probe(work, lease.epoch, each, Endpoints(work, stack).url, _money(work, lease))
-            probed = asyncio.run(_until_asked_to_end(probe, 0.0 if lease.clean else UNCLEAN_WAIT_S))
+            with stop.last_words(lease.release):
+                probed = asyncio.run(_until_asked_to_end(probe, 0.0 if lease.clean else UNCLEAN_WAIT_S, stop))
         if probed.lost_nanousd:
             keep_lost(folder, lease.epoch, probed.lost_nanousd)
+        stop.check()
         return probed
     finally:
         lease.release()
@@ -95,13 +97,24 @@ def _money(work: Work, lease: LocalLease) -> LocalMoney:
     return LocalMoney(open_budget(limit, before, folder, lease.epoch, time.monotonic))
 
 
-async def _until_asked_to_end(probe: Probe, wait_s: float) -> Probed:
-    """Probe; Ctrl-C and SIGTERM let calls in flight end and be kept."""
-    loop, stopping = asyncio.get_running_loop(), set[asyncio.Task[None]]()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, lambda: stopping.add(asyncio.create_task(probe.stop())))
-    await asyncio.sleep(wait_s)
-    return await probe.run()
+async def _until_asked_to_end(probe: Probe, wait_s: float, stop: Stop) -> Probed:
+    """Probe; on Ctrl-C or SIGTERM nothing more is sent, and calls in flight get `DRAIN_S` to be answered and kept."""
+    loop, asked = asyncio.get_running_loop(), asyncio.Event()
+
+    async def end_when_asked() -> None:
+        await asked.wait()
+        await probe.stop(DRAIN_S)
+
+    def on_stop() -> None:
+        loop.call_soon_threadsafe(asked.set)
+
+    with stop.deferred(on_stop, DRAIN_S + LATE_S):
+        ending = asyncio.create_task(end_when_asked())
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asked.wait(), wait_s)
+        probed = await probe.run()
+        ending.cancel()
+        return probed
 
 
 def _tell(probed: Probed, console: Console) -> None:

@@ -22,6 +22,7 @@ from hab_ray.rehearse.trouble import Trouble, load_trouble
 from hab_ray.report import leaderboard, write_report
 from hab_ray.resolve import hashes
 from hab_ray.simulator.latency import LognormalLatency, NoLatency
+from hab_ray.stopping import Stop
 from hab_ray.sweep import Options
 from hab_ray.visible import one_line
 from hab_ray.work import Work
@@ -60,7 +61,7 @@ class RehearseOptions:
         )
 
 
-def rehearse_sweep(path: Path, options: RehearseOptions, console: Console) -> Exit:
+def rehearse_sweep(path: Path, options: RehearseOptions, console: Console, stop: Stop) -> Exit:
     """Rehearse a sweep file; 0 only if every mean was recovered exactly and the bills agree, 1 if they were not."""
     now = datetime.now(UTC)
     sweep = load_sweep(shipped_or_own(path))
@@ -74,7 +75,7 @@ def rehearse_sweep(path: Path, options: RehearseOptions, console: Console) -> Ex
     console.print(one_line(told), soft_wrap=True)
     view = View(console)
     with view.shown():
-        done = perform(work, options.play(), Options(verbose=options.verbose, watch=view.update), now)
+        done = perform(work, options.play(), Options(verbose=options.verbose, watch=view.update, stop=stop), now)
     report = write_report(work, done.gathered, record=_record(work), notice=NOTICE)
     console.print(leaderboard(done.gathered.summary.scores))
     console.print(one_line(f"report: {report}"), soft_wrap=True)

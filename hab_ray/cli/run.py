@@ -20,10 +20,12 @@ from hab_ray.cli.view import View
 from hab_ray.errors import Exit
 from hab_ray.plan import make_plan
 from hab_ray.preflight import Problem, Severity, refuse_errors
+from hab_ray.prices import NANO
 from hab_ray.progress import RunEnd
 from hab_ray.rehearse.place import refuse_simulated
 from hab_ray.report import gather, leaderboard, write_report, write_scores
 from hab_ray.resolve import hashes, read_record, write_record
+from hab_ray.stopping import DRAIN_S, Stop
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import LocalLease
 from hab_ray.storage.store import Store
@@ -39,16 +41,20 @@ DEMO_NOTICE = (
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How `hab run` goes about it: `yes` spends without asking, `new_id` makes a copied folder a run of its own."""
+    """How `hab run` goes about it: `yes` spends without asking, `new_id` makes a copied folder a run of its own.
+
+    `drain_s` is what open calls get after a signal.
+    """
 
     yes: bool = False
     retry_failed: bool = False
     detach: bool = False
     verbose: bool = False
     new_id: bool = False
+    drain_s: float = DRAIN_S
 
 
-def run_sweep(path: Path, choices: Choices, options: RunOptions, console: Console) -> Exit:
+def run_sweep(path: Path, choices: Choices, options: RunOptions, console: Console, stop: Stop) -> Exit:
     """Run a sweep file; the exit status."""
     now = datetime.now(UTC)
     work, problems = prepare(path, choices, now)
@@ -59,25 +65,34 @@ def run_sweep(path: Path, choices: Choices, options: RunOptions, console: Consol
     _agree_to_spend(work, problems, options, console)
     refuse_simulated(work.sweep)
     lease = LocalLease.acquire(work.sweep.store, work.run_path, now)
+    view = View(console)
     try:
-        work = separated(work) if options.new_id else identified(work)
-        if needs_rereading(work):
-            reread_verdicts(work, console)
-        write_record(work, now)
-        entered(work, now)
-        _announce(work, console)
-        view = View(console)
-        with view.shown():
-            end = drive(work, lease, _driving(options, view))
+        with stop.last_words(lease.release), stop.last_words(view.leave):
+            work = separated(work) if options.new_id else identified(work)
+            if needs_rereading(work):
+                reread_verdicts(work, console)
+            write_record(work, now)
+            entered(work, now)
+            _announce(work, console)
+            with view.shown():
+                end = drive(work, lease, _driving(options, view, stop))
     finally:
         lease.release()
     _tell(work, end, console)
-    show_results(work, console)
+    if end.exit is not Exit.INTERRUPTED:
+        show_results(work, console)
     return end.exit
 
 
-def _driving(options: RunOptions, view: View) -> Options:
-    return Options(retry_failed=options.retry_failed, detach=options.detach, verbose=options.verbose, watch=view.update)
+def _driving(options: RunOptions, view: View, stop: Stop) -> Options:
+    return Options(
+        retry_failed=options.retry_failed,
+        detach=options.detach,
+        verbose=options.verbose,
+        watch=view.update,
+        stop=stop,
+        drain_s=options.drain_s,
+    )
 
 
 def _agree_to_spend(work: Work, problems: list[Problem], options: RunOptions, console: Console) -> None:
@@ -120,11 +135,25 @@ def _tell(work: Work, end: RunEnd, console: Console) -> None:
         console.print(f"{one_line(who)} was stopped: {one_line(why)}", style="red", soft_wrap=True)
     if end.unanswered:
         _tell_unanswered(work, end, console)
+    if end.cut:
+        _tell_cut(end, console)
     if end.exit is Exit.INTERRUPTED:
         console.print("interrupted; the same command goes on where this ended", style="yellow")
     if end.batches:
         _tell_batches(work, end, console)
     console.print(f"{end.calls} calls sent, ${end.cost_nanousd / 1e9:.4f} paid")
+
+
+def _tell_cut(end: RunEnd, console: Console) -> None:
+    """What was in flight and may be paid for twice: the online window of the documentation."""
+    calls = ", ".join(f"{count} of {model}" for model, count in sorted(end.cut.items()))
+    console.print(
+        f"{sum(end.cut.values())} open calls were cut off ({calls}). The vendors may charge for them: they count as "
+        f"spent with at most ${end.cut_nanousd / NANO:.4f}, and the same command asks them again.",
+        style="yellow",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 def _tell_batches(work: Work, end: RunEnd, console: Console) -> None:

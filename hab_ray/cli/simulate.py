@@ -21,7 +21,7 @@ _BASES = {
     "xAI": "/xai/v1",
     "any OpenAI-compatible endpoint": "/x/<name>/v1",
 }
-_OWN = "/_meter, /_truth, /_calls, /_batches"
+_OWN = "/_meter, /_truth, /_calls, /_requests, /_batches"
 
 
 def simulate(profile: Path | None, port: int, seed: int | None, console: Console, speed: float | None = None) -> Exit:

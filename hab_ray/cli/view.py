@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from hab_ray.progress import Progress, StageProgress
+from hab_ray.progress import Draining, Progress, StageProgress
 from hab_ray.visible import one_line
 
 LINE_EVERY_S = 5.0
@@ -42,6 +42,7 @@ class View:
     _live: Live | None = None
     _last_line: float = float("-inf")
     _last_text: str = ""
+    _is_draining: bool = False
 
     @contextmanager
     def shown(self) -> Iterator[None]:
@@ -54,15 +55,27 @@ class View:
             yield
         self._live = None
 
+    def leave(self) -> None:
+        """Give the terminal back before the process is ended by force."""
+        self.console.show_cursor(True)
+        self.console.print("ended at once; open calls count as spent, and the same command goes on", style="yellow")
+
     def update(self, progress: Progress) -> None:
         """Take in the newest figures."""
         for stage in progress.stages:
             self._rates.setdefault((stage.stage, stage.model), _Rate()).see(stage, progress.elapsed_s)
         if self._live:
             self._live.update(self._table(progress))
+        elif progress.draining and not self._is_draining:
+            self._is_draining = True
+            self._last_line = progress.elapsed_s
+            self.console.print(_countdown(progress.draining), style="yellow", soft_wrap=True)
         elif progress.elapsed_s - self._last_line >= LINE_EVERY_S:
             self._last_line = progress.elapsed_s
-            self._print_line(progress)
+            if progress.draining:
+                self.console.print(_countdown(progress.draining), style="yellow", soft_wrap=True)
+            else:
+                self._print_line(progress)
 
     def _print_line(self, progress: Progress) -> None:
         text = "; ".join(
@@ -86,7 +99,9 @@ class View:
         cost = f"  ${progress.cost_nanousd / NANO:.4f}" if progress.cost_nanousd else ""
         batches = f"  {len(progress.batches)} batches at the vendors" if progress.batches else ""
         foot = f"{progress.elapsed_s:.0f} s  {progress.calls} calls  {progress.retries} retries{cost}{batches}"
-        return Group(table, Text(foot, style="dim"), *(Text(one_line(note), style="yellow") for note in progress.notes))
+        last = [Text(_countdown(progress.draining), style="bold yellow")] if progress.draining else []
+        notes = (Text(one_line(note), style="yellow") for note in progress.notes)
+        return Group(table, Text(foot, style="dim"), *notes, *last)
 
     def _cells(self, stage: StageProgress) -> tuple[str, ...]:
         rate = self._rates[stage.stage, stage.model].per_s
@@ -101,3 +116,11 @@ class View:
             f"{rate:.1f}" if rate and left else "",
             eta,
         )
+
+
+def _countdown(draining: Draining) -> str:
+    """How long open calls are waited for, and what is at stake."""
+    return (
+        f"stopping: nothing new is sent; {draining.calls} open calls have {draining.left_s:.0f} s more to be answered, "
+        f"at most ${draining.nanousd / NANO:.4f} at stake. Ctrl-C again ends at once"
+    )

@@ -6,9 +6,11 @@ import asyncio
 import gc
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from hab_ray.calls import from_json
 from hab_ray.catalog import ModelEntry, ProviderEntry, folder_name
 from hab_ray.cluster.limits import SharedMoney, SharedPermits, account, account_name
+from hab_ray.cluster.session import ANSWER_S, result
 from hab_ray.engine.budget import unlimited
 from hab_ray.engine.jobs import Job, Tally
 from hab_ray.engine.online import OnlineEngine, Surroundings
@@ -71,6 +74,7 @@ class Lane:
         self._provider = connect(endpoint_of(setup.provider, setup.entry, setup.url))
         self._wait_s = max(0.0, setup.not_before - time.time())
         self._opening: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
         lane = str(ray.get_runtime_context().get_actor_id())
         limits = {name: entry.limits or setup.entry.limits for name, entry in setup.models.items()}
         self._engine = OnlineEngine(
@@ -93,7 +97,9 @@ class Lane:
         await self._opening
 
     async def _open(self) -> None:
-        await asyncio.sleep(self._wait_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._wait_s):
+                await self._stopping.wait()
         await self._engine.__aenter__()
         _spare_what_stays()
 
@@ -106,15 +112,17 @@ class Lane:
         """What was done so far; rows left open are told once."""
         return self._engine.tell()
 
-    async def stop(self) -> None:
-        """Send nothing more."""
-        await self._engine.stop()
+    async def stop(self, drain_s: float = inf) -> None:
+        """Begin no further request; those in flight have so many seconds."""
+        self._stopping.set()
+        await self._engine.stop(drain_s)
 
-    async def close(self) -> None:
-        """Wait for what is in flight, keep it, and close connections."""
+    async def close(self) -> Tally:
+        """Wait for what is in flight, keep it, and close connections; the last that there is to say."""
         await self.open()
         await self._engine.__aexit__()
         await self._provider.close()
+        return self._engine.tell()
 
 
 def _spare_what_stays() -> None:
@@ -172,18 +180,41 @@ class Lanes:
         self._kept[provider].used = True
         return self._kept[provider].lane
 
-    def tallies(self) -> dict[str, Tally]:
-        """What each lane that is open and used has done."""
-        asked = {name: kept.lane.tally.remote() for name, kept in self._kept.items() if kept.used and kept.is_open}
-        return {provider: ray.get(ref) for provider, ref in asked.items()}
+    def tallies(self, names: Container[str] | None = None, timeout_s: float = ANSWER_S) -> dict[str, Tally]:
+        """What each lane that is open and used has done; of these names only, where some are given.
 
-    def stop(self) -> None:
-        """Have no lane send anything more."""
-        ray.get([kept.lane.stop.remote() for kept in self._kept.values() if kept.used])
+        Raises:
+            EngineBroke: a lane died or does not answer in time.
+        """
+        asked = {
+            name: kept.lane.tally.remote()
+            for name, kept in self._kept.items()
+            if kept.used and (names is None or name in names) and kept.is_open
+        }
+        return {
+            provider: result(ref, f"the worker that calls {provider}", timeout_s) for provider, ref in asked.items()
+        }
 
-    def close(self) -> None:
-        """Wait for what is in flight; it is in the store when this returns. Lanes never used just end."""
+    def stop(self, drain_s: float = inf) -> None:
+        """Have no lane begin another request; those in flight have so many seconds. Waits for nothing; any thread."""
+        for kept in list(self._kept.values()):
+            kept.lane.stop.remote(drain_s)
+
+    def end(self) -> Mapping[str, Any]:
+        """Have each used lane wait for what is in flight, write it and end: references to their last tallies.
+
+        Lanes never used just end.
+        """
         for kept in self._kept.values():
             if not kept.used:
                 ray.kill(kept.lane)
-        ray.get([kept.lane.close.remote() for kept in self._kept.values() if kept.used])
+        return {name: kept.lane.close.remote() for name, kept in self._kept.items() if kept.used}
+
+    def close(self) -> None:
+        """End, and wait for it; what was in flight is in the store when this returns.
+
+        Raises:
+            EngineBroke: a lane died.
+        """
+        for provider, ref in self.end().items():
+            result(ref, f"the worker that calls {provider}", timeout_s=None)

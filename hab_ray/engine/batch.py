@@ -7,6 +7,7 @@ A row's life:
     packed ── no money left, model or provider stopped ──> open: named with its reason
     packed ── the vendor takes no batches of the model ──> finished: to be offered online
     packed ── batch refused for its rows ──> packed in parts ── refused alone ──> finished: a permanent failure
+    offered, packed ── the user stops the run ──> left where they are: the next run offers them again
 
 `finished` counts rows whose batch has brought what it will, answered or not: whoever offered them looks into the
 store and offers again what has no answer. Nothing is kept of a row but its key, so that a sweep of any size fits.
@@ -32,9 +33,9 @@ from hab_ray.engine.packing import Pack, PackedRow, Room, RowPacker
 from hab_ray.engine.placing import Placer
 from hab_ray.engine.queues import Queues
 from hab_ray.engine.wallet import Wallet
-from hab_ray.errors import CallError, ModelError, ProviderError, RateLimited, TransientError
+from hab_ray.errors import CallError, Interrupted, ModelError, ProviderError, RateLimited, TransientError
 from hab_ray.fences import FenceCodes
-from hab_ray.prices import Mode, rate
+from hab_ray.prices import NANO, Mode, rate
 from hab_ray.providers.base import Provider
 from hab_ray.providers.batching import BadRows, BatchApi, BatchRefused, BatchStatus, ResultsGone
 from hab_ray.storage.keyindex import KeyIndex, KeySet
@@ -47,6 +48,7 @@ WAIT_S = 0.2
 QUICK_S = 2.0
 FEWEST_TRIES = 8
 TRIES_A_HALVING = 4
+CREATE_LOOK_S = 0.05
 
 
 class BatchEngine:
@@ -79,6 +81,8 @@ class BatchEngine:
         self._packing, self._placing = asyncio.Lock(), asyncio.Lock()
         self.broken: Exception | None = None
         self._working: list[asyncio.Task[None]] = []
+        self._streams: set[asyncio.Task[None]] = set()
+        self._cut_at = inf
 
     async def __aenter__(self) -> Self:
         """Take up what earlier processes left open."""
@@ -95,12 +99,38 @@ class BatchEngine:
 
     async def __aexit__(self, *_: object) -> None:
         """End; what is at the vendor stays there, and in the ledger."""
-        for task in self._working:
-            task.cancel()
-        await asyncio.gather(*self._working, return_exceptions=True)
+        if self._cut_at == inf:
+            self.stop(0.0)
+        await self._create_ended()
+        await asyncio.gather(*self._working, *self._streams, return_exceptions=True)
         await self._wallet.__aexit__()
         await self._provider.close()
         await self._api.close()
+
+    def stop(self, drain_s: float) -> None:
+        """Begin no further request; the one that makes a batch, where one is open, has so many seconds to end.
+
+        Harvests are cut off: what they filed is kept, and the next run reads the rest.
+        """
+        self._cut_at = min(self._cut_at, self._world.clock() + drain_s)
+        self._placer.ending = True
+        creating = self._placer.creating
+        for task in (*self._working, *self._streams):
+            if creating is None or task is not creating.task:
+                task.cancel()
+
+    async def _create_ended(self) -> None:
+        """Wait for an open create request until the drain ends, then cut it off: its intent stays in the ledger."""
+        while self._placer.creating and self._cut_at > self._world.clock():
+            await asyncio.sleep(CREATE_LOOK_S)
+        if creating := self._placer.creating:
+            intent = creating.batch.intent
+            self._tally.notes.append(
+                f"the request to make batch {creating.batch.name} ({intent.rows} rows of {intent.model}, at most "
+                f"${intent.nanousd / NANO:.4f}) was cut off: the same command looks for the batch at the vendor"
+            )
+        for task in (*self._working, *self._streams):
+            task.cancel()
 
     async def complete(self, model: str, jobs: Iterator[Job]) -> None:
         """Bring the calls of these jobs, all of one model, to the vendor; several such streams may run at once.
@@ -114,13 +144,28 @@ class BatchEngine:
             OSError: the store cannot be written.
         """
         packer = RowPacker(self._provider, self._api, self._models[model], self._prices[model], self._codes)
-        with self._breaking():
+        with self._breaking(), self._stream():
             async with self._packing:
                 await self._pack_all(model, lambda: [packer.row(job) for job in islice(jobs, CHUNK)])
 
+    @contextmanager
+    def _stream(self) -> Iterator[None]:
+        """Around one stream; one that `stop` ends has brought to the vendor what it could."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._streams.add(task)
+        try:
+            self._world.watch.guard()
+            yield
+        except (Interrupted, asyncio.CancelledError):
+            if not self._placer.ending:
+                raise
+        finally:
+            self._streams.discard(task)
+
     async def _pack_all(self, model: str, next_rows: Callable[[], list[PackedRow]]) -> None:
         home, pack = Home(model), Pack()
-        while chunk := await asyncio.to_thread(next_rows):
+        while not self._placer.ending and (chunk := await asyncio.to_thread(next_rows)):
             known = self._known([row.key for row in chunk])
             for row in chunk:
                 self._tally.offered[row.shard] += 1
@@ -133,7 +178,7 @@ class BatchEngine:
                 pack.add(row)
                 home.waiting[row.shard] += 1
                 self._packs[row.key] = home
-        if pack.rows:
+        if pack.rows and not self._placer.ending:
             await self._place(home, pack)
 
     def holds(self, keys: Iterable[str]) -> bool:
@@ -150,6 +195,7 @@ class BatchEngine:
         tally.reserved_nanousd = wallet.reserved + wallet.in_batches
         told = deepcopy(tally)
         told.batches = tuple(home.batch for home in self._open if home.batch)
+        told.creating_nanousd = self._placer.creating.batch.intent.nanousd if self._placer.creating else 0
         tally.open.clear()
         tally.notes.clear()
         return told
@@ -252,6 +298,9 @@ class BatchEngine:
             except CallError as error:
                 self._refused(batch, error)
                 self._heed_one(home.model, error)
+            except (Interrupted, asyncio.CancelledError):
+                self._set_free(home.nanousd, batch)
+                raise
             self._set_free(home.nanousd, batch)
 
     def _set_free(self, nanousd: int, batch: Batch | None) -> None:
@@ -290,13 +339,7 @@ class BatchEngine:
     def _refused(self, batch: Batch | None, error: CallError) -> None:
         """Close a batch that the vendor did not make."""
         if batch and batch.events:
-            self._close(batch, "refused", str(error), Harvest())
-
-    def _close(self, batch: Batch, word: str, problem: str, harvest: Harvest) -> None:
-        epoch, now = self._world.watch.epoch, self._world.watch.today()
-        if batch.ended is None:
-            self._ledger.add(batch, Ended(epoch=epoch, at=now, word=word, problem=problem))
-        self._ledger.add(batch, harvest.event(batch.intent.rows, epoch, now))
+            self._placer.close(batch, "refused", str(error), Harvest())
 
     async def _has_leave(self, home: Home, pack: Pack) -> bool:
         """Wait for room in the vendor's queue and for money; False if the pack will not be sent from here."""
@@ -316,11 +359,19 @@ class BatchEngine:
     async def _reserved(self, pack: Pack) -> str | None:
         """Set aside what a pack may cost, or say why that cannot be."""
         reserving = asyncio.ensure_future(self._wallet.reserve(pack.nanousd))
-        await asyncio.wait({reserving}, timeout=QUICK_S)
-        if reserving.done():
-            return reserving.result()
-        async with self._stuck():
-            return await reserving
+        try:
+            await asyncio.wait({reserving}, timeout=QUICK_S)
+            while self._wallet.is_asking and not reserving.done():
+                await asyncio.wait({reserving}, timeout=WAIT_S)
+            if reserving.done():
+                return reserving.result()
+            async with self._stuck():
+                return await reserving
+        except asyncio.CancelledError:
+            if reserving.done() and not reserving.cancelled() and reserving.result() is None:
+                self._wallet.release(pack.nanousd)
+            reserving.cancel()
+            raise
 
     def _has_room(self, model: str, pack: Pack) -> bool:
         return self._queues.has_room(model, self._enqueued(model), pack.tokens)
@@ -354,6 +405,9 @@ class BatchEngine:
         finally:
             self._tally.stuck -= 1
             await self._packing.acquire()
+
+    def _stopped(self, model: str) -> str | None:
+        return "stopped on request" if self._placer.ending else self._tally.closed(model)
 
     def _is_late(self) -> bool:
         return self._world.deadline is not None and self._world.watch.today() >= self._world.deadline
@@ -403,7 +457,7 @@ class BatchEngine:
             home.nanousd = intent.nanousd
             self._wallet.take_up(intent.nanousd)
         if batch.phase is Phase.ENDED and batch.batch_id is None:
-            self._close(batch, "", "", Harvest())
+            self._placer.close(batch, "", "", Harvest())
             return self._wallet.collect(home.nanousd, cost=0, lost=0)
         home.since = home.due = self._world.clock()
         home.keys = KeySet(body_hashes(await asyncio.to_thread(self._ledger.rows, batch)))
@@ -416,6 +470,8 @@ class BatchEngine:
             with self._breaking():
                 for home in [h for h in self._open if h.batch and h.batch.phase is Phase.IN_DOUBT]:
                     assert home.batch is not None
+                    if self._placer.ending:
+                        return
                     await self._settle_doubt(home, home.batch)
         finally:
             self._placing.release()
@@ -562,7 +618,7 @@ class BatchEngine:
     def _give_up(self, home: Home, word: str, problem: str, harvest: Harvest) -> None:
         """Close a batch that brings no more than what was harvested of it."""
         assert home.batch is not None
-        self._close(home.batch, word, problem, harvest)
+        self._placer.close(home.batch, word, problem, harvest)
         self._finish(home, harvest, body_hashes(self._ledger.rows(home.batch)))
 
     def _cut_off(self, home: Home, batch: Batch) -> Harvest:

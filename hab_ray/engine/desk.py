@@ -28,6 +28,7 @@ class Desk:
         self._thread = threading.Thread(target=self._loop.run_forever, name="batches", daemon=True)
         self._thread.start()
         self._engines: dict[str, BatchEngine] = {}
+        self._drain_s: float | None = None
 
     def _run(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -40,7 +41,10 @@ class Desk:
         """
 
         async def opened() -> BatchEngine:
-            return await make().__aenter__()
+            engine = await make().__aenter__()
+            if self._drain_s is not None:
+                engine.stop(self._drain_s)
+            return engine
 
         self._engines[provider] = self._run(opened()).result()
 
@@ -59,21 +63,38 @@ class Desk:
             LeaseLost, ConfigError, OSError: an engine had to end.
         """
 
-        async def told() -> dict[str, BatchTally]:
-            for engine in self._engines.values():
-                if engine.broken:
-                    raise engine.broken
+        for engine in self._engines.values():
+            if engine.broken:
+                raise engine.broken
+        return self.last_tallies()
+
+    def last_tallies(self) -> Mapping[str, BatchTally]:
+        """What each engine has done, also where one had to end."""
+
+        async def told() -> Mapping[str, BatchTally]:
             return {provider: engine.tell() for provider, engine in self._engines.items()}
 
         return self._run(told()).result()
 
-    def close(self) -> None:
-        """End; what is at the vendors stays there, and in the ledger."""
+    def stop(self, drain_s: float) -> None:
+        """Have no engine begin another request; an open one that makes a batch has so many seconds. For any thread."""
 
-        async def closed() -> None:
+        def stop_all() -> None:
+            self._drain_s = drain_s
             for engine in self._engines.values():
-                await engine.__aexit__()
+                engine.stop(drain_s)
 
-        self._run(closed()).result()
+        self._loop.call_soon_threadsafe(stop_all)
+
+    def end(self) -> Future[None]:
+        """Begin to end; what is at the vendor stays there, and in the ledger."""
+
+        async def ended() -> None:
+            await asyncio.gather(*(engine.__aexit__() for engine in self._engines.values()), return_exceptions=True)
+
+        return self._run(ended())
+
+    def close(self) -> None:
+        """Stop the thread, once `end` has ended."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

@@ -41,8 +41,8 @@ class BatchTally(Tally):
     full queue sent back.
 
     `stuck` counts the streams whose rows wait for room or money and are not with the vendor; `batches` are the open
-    ones. `refused` says by model why its batches are refused, while the model itself goes on; the empty name holds for
-    all models of the provider.
+    ones, and `creating_nanousd` is set aside for the one whose create request is open. `refused` says by model why its
+    batches are refused, while the model itself goes on; the empty name holds for all models of the provider.
     """
 
     offered: Counter[int] = field(default_factory=Counter)
@@ -51,6 +51,7 @@ class BatchTally(Tally):
     batches: tuple[Batch, ...] = ()
     stuck: int = 0
     refused: dict[str, str] = field(default_factory=dict)
+    creating_nanousd: int = 0
 
     def refuse(self, model: str, error: BatchRefused) -> None:
         """Note that a model takes no batches, or that the endpoint has no batch API at all."""

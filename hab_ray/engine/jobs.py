@@ -20,10 +20,11 @@ class Job:
 
 
 class OpenKind(StrEnum):
-    """Why a row was left open: no answer could be had, or the budget does not allow to ask."""
+    """Why a row was left open: no answer could be had, the budget does not allow to ask, or the run is stopped."""
 
     UNANSWERED = "unanswered"
     BUDGET = "budget reached"
+    STOPPED = "stopped"
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,9 @@ class Tally:
 
     This process has paid `cost_nanousd` for outcomes; `lost_nanousd` is what calls may have cost that brought none.
     Of the run's budget, `spent_nanousd` is spent, `reserved_nanousd` set aside for calls and batches under way. By
-    model, `answered` counts the requests that were answered and `waited_s` adds up how many seconds that took.
-    `billing` compares their bills with ours.
+    model, `answered` counts the requests that were answered and `waited_s` adds up how many seconds that took; `cut`
+    counts those that were cut off unanswered because the run was stopped, and `cut_nanousd`, a part of `lost_nanousd`,
+    is the most that they may have cost. `billing` compares the answered ones' bills with ours.
     """
 
     finished: Counter[int] = field(default_factory=Counter)
@@ -60,3 +62,5 @@ class Tally:
     reserved_nanousd: int = 0
     stops: dict[str, str] = field(default_factory=dict)
     billing: Billing = field(default_factory=Billing)
+    cut: Counter[str] = field(default_factory=Counter)
+    cut_nanousd: int = 0

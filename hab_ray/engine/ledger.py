@@ -218,13 +218,15 @@ class Ledger:
                 number = int(PurePosixPath(name).parts[-2])
                 batch = batches.setdefault(number, Batch(self.provider, number))
                 batch.events.append(self._event(name))
+                if not isinstance(batch.events[0], Intent):
+                    raise DamagedFile(_unusable(str(PurePosixPath(name).with_name("001-intent.json")), "is missing"))
         return [batches[number] for number in sorted(batches)]
 
     def _event(self, name: str) -> Event:
         try:
             return _EVENT.validate_json(self._folder.get(name))
         except ValidationError as error:
-            raise DamagedFile(f"{name}: not an event of the ledger ({error.error_count()} problems)") from None
+            raise DamagedFile(_unusable(name, f"not an event of the ledger ({error.error_count()} problems)")) from None
 
     def keep(self, number: int, lines: Lines) -> None:
         """Store a batch's lines, before its intent names them."""
@@ -259,6 +261,22 @@ class Ledger:
 
     def _place(self, number: int) -> str:
         return f"{self._prefix}/{number:06d}"
+
+
+def _unusable(name: str, why: str) -> str:
+    """What is wrong with an event, and the remedy: what is deleted is found again at the vendor, but for the intent."""
+    path = PurePosixPath(name)
+    if path.name.startswith("001-"):
+        remedy = (
+            f"put it back from a backup, or delete the folder {path.parent}: its batch, where the vendor made it, "
+            "is then not collected, and its rows are asked and paid for again"
+        )
+    else:
+        remedy = (
+            "put it back from a backup, or delete it and the events of its batch with higher numbers: the batch is "
+            "then looked for at the vendor, and nothing is lost"
+        )
+    return f"the store's {name}: {why}; {remedy}. Then give the same command again"
 
 
 def keys_under_way(folder: Folder, provider: str) -> set[str]:

@@ -7,6 +7,7 @@ A job's life:
     in flight ── transient error ──> waits, queued again     (at most `ATTEMPTS` times)
     in flight ── row error ──> permanent failure, filed
     queued, in flight ── anything else that ends it ──> open: named with its reason, asked again by the next run
+    in flight ── unanswered at the end of the drain ──> cut off: counts as spent at its bound, asked again next time
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Self
+from math import inf
+from typing import Any, Self
 
 from hab_ray.calls import Answer, Call, EmbedCall, Failure, Reply
 from hab_ray.catalog import ModelEntry
@@ -49,6 +51,8 @@ FIRST_BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 30.0
 LONGEST_ASKED_S = 600.0
 AHEAD = 2 * LARGEST_CHUNK
+DRAIN_LOOK_S = 0.1
+STOPPED = "stopped on request"
 
 
 def backoff_s(key: str, attempt: int) -> float:
@@ -88,7 +92,7 @@ class OnlineEngine:
         world: Surroundings,
     ) -> None:
         self.tally = Tally()
-        self._today = world.today
+        self._today, self._clock = world.today, world.clock
         self._gate, self._wallet = Gate(world.permits, world.clock), Wallet(world.money)
         codes = FenceCodes(fence_secret(writer.folder))
         self._sender = Sender(provider, models, self._gate, self._wallet, world.guard, self.tally, world.clock, codes)
@@ -96,6 +100,8 @@ class OnlineEngine:
         self._queues: dict[str, asyncio.Queue[Call]] = {}
         self._runners: list[asyncio.Task[None]] = []
         self._exchanges: set[asyncio.Task[None]] = set()
+        self._in_flight: set[asyncio.Task[Any]] = set()
+        self._cut_at = inf
 
     async def __aenter__(self) -> Self:
         await self._gate.__aenter__()
@@ -104,11 +110,12 @@ class OnlineEngine:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Wait for what is in flight, write it, and end."""
+        """Wait for what is in flight, after `stop` for no longer than that allows, write it, and end."""
         self._gate.close("the engine has ended")
         for runner in self._runners:
             runner.cancel()
-        await asyncio.gather(*self._runners, *self._exchanges, return_exceptions=True)
+        await asyncio.gather(*self._runners, return_exceptions=True)
+        await self._drain()
         self._filing.end()
         await self._flusher
         await self._gate.__aexit__()
@@ -129,9 +136,20 @@ class OnlineEngine:
         if self._filing.broken:
             raise self._filing.broken
 
-    async def stop(self) -> None:
-        """Send nothing more; what is in flight is waited for and kept."""
-        await self._break(Interrupted("stopped on request"))
+    async def stop(self, drain_s: float = inf) -> None:
+        """Begin no further request; those in flight have so many seconds to be answered and kept."""
+        self._cut_at = min(self._cut_at, self._clock() + drain_s)
+        self._gate.close(STOPPED)
+        for task in (*self._runners, *(self._exchanges - self._in_flight)):
+            task.cancel()
+        await self._break(Interrupted(STOPPED))
+
+    async def _drain(self) -> None:
+        while self._exchanges:
+            await asyncio.wait(self._exchanges, timeout=DRAIN_LOOK_S)
+            if self._clock() >= self._cut_at:
+                for task in self._exchanges:
+                    task.cancel()
 
     def tell(self) -> Tally:
         """What was done so far; rows left open are told once."""
@@ -192,7 +210,7 @@ class OnlineEngine:
         attempt = 0
         while True:
             try:
-                return self._file_replies(unit, *await self._sender.send(unit))
+                return self._file_replies(unit, *await self._sent(unit))
             except BadUsage as error:
                 return self._file_failures(unit, error, attempt + 1)
             except RowError as error:
@@ -213,12 +231,24 @@ class OnlineEngine:
                 asked_s = error.retry_after_s or 0.0
                 if own_fault and asked_s > LONGEST_ASKED_S:
                     return await self._leave_open(unit, f"{error} (the vendor asks for {asked_s:g} s of patience)")
+            if self._filing.broken:
+                return await self._filing.leave_open(unit.calls, Refusal(OpenKind.STOPPED, str(self._filing.broken)))
             self.tally.retries += 1
             if own_fault:
                 await self._filing.pause(max(asked_s, backoff_s(unit.calls[0].key, attempt)))
             refusal = await self._sender.admitted(unit)
             if refusal:
                 return await self._filing.leave_open(unit.calls, refusal)
+
+    async def _sent(self, unit: Unit) -> tuple[Answer, int]:
+        """Send a unit; meanwhile only the end of the drain cancels this task."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._in_flight.add(task)
+        try:
+            return await self._sender.send(unit)
+        finally:
+            self._in_flight.discard(task)
 
     async def _one_by_one(self, unit: Unit) -> None:
         """A list was refused for one of its members: find out which."""

@@ -5,6 +5,9 @@ intent written ── create request ── id ───────────
                                  ── no clear answer, or a crash ──> look through the vendor's list
 look ── found ──> submitted (adopted)
 look ── not there twice, and for long enough ──> intent written again
+
+intent written ── the user stops the run before the create request ──> ended, harvested: nothing was made
+create request ── cut off at the end of the drain ──> in doubt: the next run looks through the vendor's list
 """
 
 from __future__ import annotations
@@ -14,11 +17,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hab_ray.catalog import BatchHabits
-from hab_ray.engine.ledger import Batch, Intent, Ledger, Lines, Submitted, body_hashes
-from hab_ray.errors import CallError, ConfigError, RateLimited, TransientError
+from hab_ray.engine.harvesting import Harvest
+from hab_ray.engine.ledger import Batch, Ended, Intent, Ledger, Lines, Submitted, body_hashes
+from hab_ray.errors import CallError, ConfigError, Interrupted, RateLimited, TransientError
 from hab_ray.providers.batch_http import same_owner
 from hab_ray.providers.batching import BatchApi, BatchJob, InDoubt, ResultsGone, SeenBatch
 
@@ -31,7 +35,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Watch:
-    """Time, the lease and its epoch: `today` wall time in UTC; `guard` raises LeaseLost when spending must end."""
+    """Time, the lease and its epoch: `today` wall time in UTC.
+
+    `guard` raises LeaseLost or Interrupted when spending must end.
+    """
 
     today: Callable[[], datetime]
     guard: Callable[[], None]
@@ -59,6 +66,14 @@ def _wait_s(error: TransientError, attempt: int) -> float:
     return asked if asked is not None else min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0**attempt)
 
 
+@dataclass(frozen=True)
+class OpenCreate:
+    """A create request that has no answer yet: the task that waits for it, and its batch."""
+
+    task: asyncio.Task[Any] | None
+    batch: Batch
+
+
 class Placer:
     """Brings batches to one vendor account, one at a time.
 
@@ -77,6 +92,9 @@ class Placer:
         self._api, self._ledger, self._habits, self._watch, self._say = api, ledger, habits, watch, say
         self._commit = commit
         self._ours: set[str] = set()
+        self._create_sent = False
+        self.creating: OpenCreate | None = None
+        self.ending = False
 
     def know(self, batch_id: str) -> None:
         """A batch at the vendor that is ours already."""
@@ -90,6 +108,7 @@ class Placer:
         Raises:
             CallError: the vendor refuses it and nothing was made; RateLimited where its queue is full for now.
             LeaseLost: another driver has the store.
+            Interrupted: the user stops the run; what the ledger says of the batch holds.
             ConfigError: the key belongs to another organisation than the one the batch was sent to.
         """
         if batch.events and await self._found(batch):
@@ -102,15 +121,48 @@ class Placer:
             if len(batch.events) == 1:
                 self._commit(batch.intent.nanousd)
             try:
-                return self._note(batch, await self._api.submit(_job(batch.intent, lines)))
+                return self._note(batch, await self._create(batch, lines))
             except InDoubt as error:
+                if self.ending:
+                    raise
                 self._say(f"batch {batch.name}: the request to make it got no clear answer ({error}); looking for it")
                 if await self._found(batch):
                     return
             except TransientError as error:
-                if isinstance(error, RateLimited) or attempt == ATTEMPTS - 1:
+                if isinstance(error, RateLimited) or attempt == ATTEMPTS - 1 or self.ending:
                     raise
                 await asyncio.sleep(_wait_s(error, attempt))
+
+    async def _create(self, batch: Batch, lines: Lines) -> str:
+        """Upload a batch and have it made; `creating` is there while the request that makes it is open."""
+        self._create_sent = False
+
+        def before_create() -> None:
+            self._watch.guard()
+            self._create_sent = True
+            self.creating = OpenCreate(asyncio.current_task(), batch)
+
+        try:
+            return await self._api.submit(_job(batch.intent, lines, before_create))
+        except (Interrupted, asyncio.CancelledError):
+            if not self._create_sent:
+                self._withdraw(batch)
+            raise
+        finally:
+            self.creating = None
+
+    def _withdraw(self, batch: Batch) -> None:
+        """Close a batch whose create request was never sent; its upload may have been cut off unanswered."""
+        problem = f"stopped before it was made; the vendor may keep its file {batch.intent.tag}.jsonl for a while"
+        self._say(f"batch {batch.name}: {problem}. Nothing is charged for that, and the next run sends its rows again")
+        self.close(batch, "not made", problem, Harvest())
+
+    def close(self, batch: Batch, word: str, problem: str, harvest: Harvest) -> None:
+        """Note that a batch brings no more than what was harvested of it."""
+        epoch, now = self._watch.epoch, self._watch.today()
+        if batch.ended is None:
+            self._ledger.add(batch, Ended(epoch=epoch, at=now, word=word, problem=problem))
+        self._ledger.add(batch, harvest.event(batch.intent.rows, epoch, now))
 
     def _note(self, batch: Batch, batch_id: str) -> None:
         self._submitted(batch, batch_id, adopted=False, certain=True)
@@ -191,5 +243,5 @@ class Placer:
             )
 
 
-def _job(intent: Intent, lines: Lines) -> BatchJob:
-    return BatchJob(intent.tag, intent.wire, intent.path, intent.version, lines.requests, intent.rows)
+def _job(intent: Intent, lines: Lines, before_create: Callable[[], None]) -> BatchJob:
+    return BatchJob(intent.tag, intent.wire, intent.path, intent.version, lines.requests, intent.rows, before_create)

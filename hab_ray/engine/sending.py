@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -101,14 +102,18 @@ class Sender:
             return Refusal(OpenKind.BUDGET, refusal)
         reason = await self._gate.permit(unit.model, unit.tokens)
         if reason is not None:
-            return Refusal(OpenKind.UNANSWERED, reason)
-        refusal = await self._wallet.reserve(unit.bound)
+            return Refusal(OpenKind.STOPPED if self._gate.closed else OpenKind.UNANSWERED, reason)
+        try:
+            refusal = await self._wallet.reserve(unit.bound)
+        except BaseException:
+            self._gate.ended(unit.model)
+            raise
         if refusal:
             self._gate.ended(unit.model)
             return Refusal(OpenKind.BUDGET, refusal)
         if self._gate.closed is not None:
             self._give_back(unit)
-            return Refusal(OpenKind.UNANSWERED, self._gate.closed)
+            return Refusal(OpenKind.STOPPED, self._gate.closed)
         return None
 
     def _give_back(self, unit: Unit) -> None:
@@ -117,6 +122,8 @@ class Sender:
 
     async def send(self, unit: Unit) -> tuple[Answer, int]:
         """Send an admitted unit once; its answer and what that cost, in nano-dollars.
+
+        A cancellation cuts the request off: it counts as spent at its bound, since its bill will never be known.
 
         Raises:
             BadUsage: it was answered, and the whole bound is spent.
@@ -162,6 +169,9 @@ class Sender:
         if exchange is None and isinstance(error, CallError) and refused:
             return self._wallet.release(unit.bound)
         self._wallet.lose(unit.bound)
+        if isinstance(error, asyncio.CancelledError):
+            self._tally.cut[unit.model] += 1
+            self._tally.cut_nanousd += unit.bound
 
     def _read(self, unit: Unit, exchange: Exchange) -> Answer:
         if isinstance(unit.calls[0], ChatCall):

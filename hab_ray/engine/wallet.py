@@ -63,6 +63,11 @@ class Wallet:
         """What this engine has spent."""
         return self._account.spent + self._account.cost
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a draw has no answer yet."""
+        return self._unanswered is not None
+
     def refusal(self, bound: int) -> str | None:
         """Why a call that may cost this much will never be paid for; None where it may be."""
         if self.left is None or bound <= self.left:

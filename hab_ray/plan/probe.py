@@ -12,7 +12,7 @@ import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain, zip_longest
@@ -96,9 +96,16 @@ class Probe:
     async def run(self) -> Probed:
         """Probe every stage in turn.
 
+        Stopped on request, it ends with what it has.
+
         Raises:
             HabError: spending had to end; what was answered by then is in the store.
         """
+        with suppress(Interrupted):
+            await self._all_stages()
+        return self._probed()
+
+    async def _all_stages(self) -> None:
         async with AsyncExitStack() as stack:
             for stage in StageName:
                 jobs = self._jobs(stage)
@@ -107,13 +114,12 @@ class Probe:
                 if self._stopped:
                     raise Interrupted("stopped on request")
                 await self._complete(stage, jobs)
-        return self._probed()
 
-    async def stop(self) -> None:
-        """Send nothing more; what is in flight is waited for and kept."""
+    async def stop(self, drain_s: float) -> None:
+        """Begin no further request; those in flight have so many seconds to be answered and kept."""
         self._stopped = True
         for engine in self._engines.values():
-            await engine.stop()
+            await engine.stop(drain_s)
 
     def _jobs(self, stage: StageName) -> dict[str, list[Job]]:
         """What is to be asked at a stage, by provider."""

@@ -87,10 +87,10 @@ class AnthropicBatches:
         headers = {"Content-Type": "application/json", "Content-Length": str(length)}
         if version := job.version or self._endpoint.api_version:
             headers["anthropic-version"] = version
-        request = self._client.post(
-            _PATH, content=_envelope(job.lines), options={"headers": headers}, cast_to=httpx2.Response
-        )
-        with creating_with_rows():
+        with creating_with_rows(job):
+            request = self._client.post(
+                _PATH, content=_envelope(job.lines), options={"headers": headers}, cast_to=httpx2.Response
+            )
             return text_field(await self._json(request, LONGEST_UPLOAD_S), "id")
 
     async def poll(self, batch_id: str) -> BatchStatus:

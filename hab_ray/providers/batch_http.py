@@ -13,7 +13,16 @@ import httpx2
 
 from hab_ray.errors import CallError, RowError, TransientError, Unreachable
 from hab_ray.providers.base import Endpoint, JsonObject, malformed
-from hab_ray.providers.batching import BadRows, BatchRefused, BatchStatus, InDoubt, NoBatchApi, ResultsGone, SeenBatch
+from hab_ray.providers.batching import (
+    BadRows,
+    BatchJob,
+    BatchRefused,
+    BatchStatus,
+    InDoubt,
+    NoBatchApi,
+    ResultsGone,
+    SeenBatch,
+)
 from hab_ray.providers.http import Headers, broken, error_object, retry_after_s
 
 # 64 MB at a quarter of a megabit a second. The endpoint's own limit bounds each read, the vendor's silence too.
@@ -87,8 +96,9 @@ def asking_for(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def creating() -> Iterator[None]:
+def creating(job: BatchJob) -> Iterator[None]:
     """Around the one request that makes a batch: only a clear refusal or no connection at all means that none is."""
+    job.before_create()
     try:
         yield
     except Refused as refused:
@@ -104,20 +114,20 @@ def creating() -> Iterator[None]:
 
 
 @contextmanager
-def creating_from_file() -> Iterator[None]:
+def creating_from_file(job: BatchJob) -> Iterator[None]:
     """`creating` where the rows are looked into later: a bad request is about the batch, whatever its rows are."""
     try:
-        with creating():
+        with creating(job):
             yield
     except RowError as error:
         raise BatchRefused(str(error)) from None
 
 
 @contextmanager
-def creating_with_rows() -> Iterator[None]:
+def creating_with_rows(job: BatchJob) -> Iterator[None]:
     """`creating` where the vendor checks the rows before it answers: a bad request is about some of them."""
     try:
-        with creating():
+        with creating(job):
             yield
     except RowError as error:
         raise BadRows(str(error), _named_rows(str(error))) from None

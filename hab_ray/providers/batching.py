@@ -7,7 +7,7 @@ batch now: nothing here sends a create request twice.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -61,7 +61,9 @@ class BatchSize:
 class BatchJob:
     """One batch before it is sent: lines as `line` writes them, each ended by a newline.
 
-    `path` and `version` are those of the lines' wires, `model` the wire name, which all lines share.
+    `path` and `version` are those of the lines' wires, `model` the wire name, which all lines share. `before_create`
+    is called before the one request that makes the batch, after a file was uploaded; what it raises keeps the
+    request from being sent.
     """
 
     tag: str
@@ -70,6 +72,7 @@ class BatchJob:
     version: str | None
     lines: bytes
     rows: int
+    before_create: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,7 @@ class BatchApi(Protocol):
             BatchRefused: there is none, and there will be none of this model.
             BadRows: there is none, because of some of its rows.
             CallError: there is none; the class says what follows for model and provider.
+            Interrupted: `job.before_create` did not let the request go; there is none.
         """
 
     async def since(self, newest: str | None) -> list[SeenBatch]:

@@ -91,7 +91,7 @@ class GoogleBatches:
         path, _, verb = job.path.rpartition(":")
         body = {"batch": {"displayName": job.tag, "inputConfig": {"fileName": file}}}
         async with made_of(file, self._delete):
-            with creating_with_rows():
+            with creating_with_rows(job):
                 created = await self._json(
                     "post", f"{api_version(self._endpoint, job.version)}{path}{_CREATE[':' + verb]}", body
                 )

@@ -88,7 +88,7 @@ class OpenAIBatches:
                 "completion_window": "24h",
                 "metadata": {_TAG: job.tag},
             }
-            with creating_from_file():
+            with creating_from_file(job):
                 return text_field(self._account.read(await self._account.post("/batches", body)), "id")
 
     async def poll(self, batch_id: str) -> BatchStatus:

@@ -79,7 +79,7 @@ class XaiBatches:
         file_id = await self._account.upload(job, {})
         async with made_of(file_id, self._account.delete_file):
             body = {"name": job.tag, "input_file_id": file_id}
-            with creating_from_file():
+            with creating_from_file(job):
                 return text_field(self._account.read(await self._account.post("/batches", body)), "batch_id")
 
     async def poll(self, batch_id: str) -> BatchStatus:

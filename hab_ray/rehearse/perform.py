@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def perform(work: Work, play: Play, options: Options, now: datetime) -> Rehearsa
     lease = Place(work.run_path, Path(work.sweep.store)).take(now)
     try:
         write_record(work, now)
-        with _simulator(profile) as simulator:
+        with options.stop.last_words(lease.release), _simulator(profile) as simulator:
             return _driven(work, lease, options, Control(simulator.url))
     finally:
         lease.release()
@@ -78,7 +78,7 @@ def _simulator(profile: Profile) -> SimulatorProcess:
 def _driven(work: Work, lease: LocalLease, options: Options, control: Control) -> Rehearsal:
     started = time.monotonic()
     watch = _announcing(work, control, options.watch)
-    end = drive(at(work, control.url), lease, Options(verbose=options.verbose, watch=watch))
+    end = drive(at(work, control.url), lease, replace(options, watch=watch))
     if end.exit is Exit.INTERRUPTED:
         raise Interrupted("interrupted; the same command begins the rehearsal anew")
     gathered = gather(work)

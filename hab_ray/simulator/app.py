@@ -25,7 +25,7 @@ from hab_ray.simulator.batch.routes import handler, keyless
 from hab_ray.simulator.batch.spool import Entry
 from hab_ray.simulator.faults import DelayFault, Fault, FaultPlan, StatusFault, charges, loses
 from hab_ray.simulator.limits import Limiter, Verdict
-from hab_ray.simulator.meter import CallRecord, Meter, Outcome, call_label
+from hab_ray.simulator.meter import CallRecord, Meter, Outcome, Request, call_label
 from hab_ray.simulator.planted import Ledger, Truth
 from hab_ray.simulator.profile import Profile
 from hab_ray.simulator.sending import json_response, response, send
@@ -75,6 +75,8 @@ class Simulator:
         place = route(request.path)
         if place is None:
             return json_response({"error": f"no vendor lives at {request.path}"}, 404)
+        now = datetime.now(UTC).timestamp()
+        self.meter.requests.append(Request(now, place.account, request.method, place.path))
         if request.method == "GET" and place.path == "models":
             refusal = self._key_refusal(place, request)
             return response(refusal or place.vendor.models(self.profile.account(place.account)))

@@ -1,6 +1,7 @@
 """The simulator's own URLs: reading the meter and the truth, and changing faults and quotas while it runs.
 
-GET /_meter, /_calls?after=N, /_truth, /_batches; POST /_reset, /_faults (a list of faults), /_batch_faults,
+GET /_meter, /_calls?after=N, /_requests?after=N (each HTTP request of whatever kind, polls and uploads too, with the
+wall time at which it began to arrive), /_truth, /_batches; POST /_reset, /_faults (a list of faults), /_batch_faults,
 /_quota ({account: calls or null}), /_prompts ({sha256 of a prompt: dimension}, added to what is known).
 """
 
@@ -51,6 +52,10 @@ def _get(simulator: Simulator, request: web.BaseRequest) -> web.Response:
             after = _NUMBER.validate_python(request.query.get("after", 0))
             calls = simulator.meter.calls[after : after + _CALLS_SHOWN]
             return json_response([call.reading() for call in calls])
+        case "/_requests":
+            after = _NUMBER.validate_python(request.query.get("after", 0))
+            requests = simulator.meter.requests[after : after + _CALLS_SHOWN]
+            return json_response([one.reading() for one in requests])
         case path:
             return _unknown(path)
 

@@ -138,6 +138,20 @@ class CallRecord:
         return seen
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request to a vendor, noted when its headers were there; `at` is wall time in seconds since 1970."""
+
+    at: float
+    account: str
+    method: str
+    path: str
+
+    def reading(self) -> dict[str, Any]:
+        """Wire JSON of `GET /_requests`."""
+        return {"at": self.at, "account": self.account, "method": self.method, "path": self.path}
+
+
 def call_label(account: str, path: str, body: bytes) -> bytes:
     """What makes two requests the same: account, path (Gemini's holds the model) and the body's `identity`."""
     return f"{account} {path} ".encode() + body
@@ -159,6 +173,7 @@ class Meter:
     in_flight: int = 0
     in_flight_max: int = 0
     calls: list[CallRecord] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
     _models: dict[tuple[str, str], Counts] = field(default_factory=dict)
     _charged: Counter[bytes] = field(default_factory=Counter)
     _doubles: dict[bytes, Double] = field(default_factory=dict)

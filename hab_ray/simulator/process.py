@@ -70,7 +70,13 @@ class SimulatorProcess:
             str(ready),
         ]
         with log.open("wb") as output:
-            process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                command,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                process_group=0,  # a Ctrl-C is for those who call it: they still wait for its answers
+            )
         end = time.monotonic() + timeout_s
         while not ready.exists():
             ended = process.poll()

@@ -57,7 +57,7 @@ class LocalFolder:
         return sorted(self._walk(self.root / prefix))
 
     def _walk(self, start: Path) -> Iterator[str]:
-        for parent, _, files in os.walk(start):
+        for parent, _, files in os.walk(start, onerror=_must_be_readable):
             for file in files:
                 if not file.startswith(_ASIDE):
                     yield (Path(parent) / file).relative_to(self.root).as_posix()
@@ -91,7 +91,8 @@ class LocalFolder:
         parent.mkdir(parents=True, exist_ok=True)
         aside = parent / f"{_ASIDE}{secrets.token_hex(8)}"
         try:
-            with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            with _named(self.root / name), open(handle, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -100,6 +101,22 @@ class LocalFolder:
             with suppress(FileNotFoundError):
                 aside.unlink()
         _sync_folder(parent)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Give an error of a write, which knows no name, the name of the file that was to appear."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def _must_be_readable(error: OSError) -> None:
+    """A folder that is not there is empty. One that cannot be read is not: its replies would be paid for again."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _sync_folder(folder: Path) -> None:

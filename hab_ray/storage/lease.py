@@ -11,12 +11,13 @@ import json
 import os
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from hab_ray.errors import LeaseLost, StoreHeld
+from hab_ray.errors import DamagedFile, LeaseLost, StoreHeld
 from hab_ray.storage.folder import Folder, LocalFolder
 from hab_ray.visible import one_line
 
@@ -53,21 +54,33 @@ def _name(epoch: int) -> str:
 def holders(folder: Folder) -> Iterator[Holder]:
     """Everybody who ever held the store, the first one first."""
     for name in _records(folder):
-        yield _holder(folder, name)
+        yield read_holder(folder, name)
 
 
 def last_holder(folder: Folder) -> Holder | None:
     """Who held the store last, or holds it now; None where nobody ever did."""
     records = _records(folder)
-    return _holder(folder, records[-1]) if records else None
+    return read_holder(folder, records[-1]) if records else None
 
 
 def _records(folder: Folder) -> list[str]:
     return [name for name in folder.list("lease") if name.endswith(".json")]
 
 
-def _holder(folder: Folder, name: str) -> Holder:
-    return Holder(**json.loads(folder.get(name)))
+def read_holder(folder: Folder, name: str) -> Holder:
+    """The holder that a file of the lease names.
+
+    Raises:
+        DamagedFile: it names none.
+    """
+    try:
+        return Holder(**json.loads(folder.get(name)))
+    except (ValueError, TypeError):
+        raise DamagedFile(
+            f"the store's {name}, which says who held it, cannot be read. If no other `hab` works on this store, put "
+            "it back from a backup or delete it, and give the same command again; no reply is lost, but a run's "
+            "`budget_usd` no longer counts what was spent under a lease that is deleted"
+        ) from None
 
 
 class LocalLease:
@@ -109,9 +122,10 @@ class LocalLease:
         return cls(lock, folder, holder, clean=before is None or before.released)
 
     def release(self) -> None:
-        """Give the store back; the next driver starts without the wait after a crash."""
+        """Give the store back; the next driver starts without the wait after a crash, unless the disk is full."""
         released = {**asdict(self._holder), "released": True}
-        self._folder.put(_name(self.epoch), json.dumps(released).encode())
+        with suppress(OSError):
+            self._folder.put(_name(self.epoch), json.dumps(released).encode())
         os.close(self._lock)
 
 

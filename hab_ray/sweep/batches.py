@@ -35,7 +35,8 @@ BARREN_BATCHES = 3
 class BatchSetup:
     """What the run gives its batches. `epochs` are the run's own, the present one included.
 
-    `url` finds an endpoint, `money` the run's budget when the first is needed.
+    `url` finds an endpoint, `money` the run's budget when the first is needed; `may_send` raises Interrupted once the
+    user stops the run.
     """
 
     work: Work
@@ -46,6 +47,7 @@ class BatchSetup:
     deadline: datetime | None
     url: Callable[[str], str]
     money: Callable[[], Money]
+    may_send: Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ class Batches:
         """
         ended = [p for p in self._passes if p.end.done()]
         if self._desk:
-            self._tallies = {lane_name(provider): tally for provider, tally in self._desk.tallies().items()}
+            self._tallies = _by_lane(self._desk.tallies())
         for one in ended:
             self._passes.remove(one)
             one.end.result()
@@ -157,8 +159,21 @@ class Batches:
         tallies = self._tallies.values()
         return len(self._passes) == sum(t.stuck for t in tallies) and not any(t.doubts for t in tallies)
 
+    def stop(self, drain_s: float) -> None:
+        """Send nothing more; an open request that makes a batch has so many seconds. For any thread."""
+        if self._desk:
+            self._desk.stop(drain_s)
+
+    def end(self) -> Future[None] | None:
+        """Begin to end, where anything was begun; what is at the vendors stays there."""
+        return self._desk.end() if self._desk else None
+
+    def last_tallies(self) -> Mapping[str, BatchTally]:
+        """What has been done, by lane, also where an engine had to end."""
+        return _by_lane(self._desk.last_tallies()) if self._desk else {}
+
     def close(self) -> None:
-        """End; what is at the vendors stays there."""
+        """Let go, once what `end` gave has ended."""
         if self._desk:
             self._desk.close()
 
@@ -175,7 +190,12 @@ class Batches:
     def _engine(self, endpoint: Endpoint, habits: BatchHabits, money: Money) -> BatchEngine:
         setup, work, provider = self._setup, self._setup.work, endpoint.name
         folder = open_folder(setup.store)
-        guard = LeaseWatch(folder, setup.epoch, time.monotonic).check
+        lease = LeaseWatch(folder, setup.epoch, time.monotonic)
+
+        def guard() -> None:
+            setup.may_send()
+            lease.check()
+
         return BatchEngine(
             provider=connect(endpoint),
             api=connect_batch(endpoint),
@@ -194,6 +214,10 @@ class Batches:
                 deadline=setup.deadline,
             ),
         )
+
+
+def _by_lane(tallies: Mapping[str, BatchTally]) -> Mapping[str, BatchTally]:
+    return {lane_name(provider): tally for provider, tally in tallies.items()}
 
 
 def lane_name(provider: str) -> str:

@@ -10,7 +10,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,12 +22,13 @@ from hab_ray.engine.budget import Budget, LocalMoney, Opening, unlimited
 from hab_ray.engine.budget import Money as BudgetMoney
 from hab_ray.engine.homes import BatchTally
 from hab_ray.engine.jobs import OpenKind, Tally
-from hab_ray.errors import Exit
+from hab_ray.errors import Exit, Interrupted
 from hab_ray.prices import NANO, Mode
-from hab_ray.progress import BatchProgress, Money, Progress, RunEnd, Unanswered
+from hab_ray.progress import BatchProgress, Draining, Money, Progress, RunEnd, Unanswered
 from hab_ray.resolve import read_record
 from hab_ray.rows import ChosenTest
 from hab_ray.serving import Endpoints
+from hab_ray.stopping import DRAIN_S, LATE_S, Stop
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import UNCLEAN_WAIT_S, WATCH_EVERY_S, LocalLease
 from hab_ray.storage.registry import Registry
@@ -35,6 +36,7 @@ from hab_ray.storage.run import PROGRESS
 from hab_ray.storage.spending import keep_lost
 from hab_ray.storage.store import Store
 from hab_ray.sweep.batches import Batches, BatchSetup, lane_name
+from hab_ray.sweep.ending import Ending, written_off
 from hab_ray.sweep.tracks import Phase, Track, stage_progress
 from hab_ray.visible import log_json
 from hab_ray.work import Shard, StageName, Work, tests_file
@@ -62,20 +64,24 @@ class _Pass:
 class Options:
     """How a run is driven. `retry_failed` sends stored permanent failures again; `watch` sees every progress.
 
-    `detach` ends the run once all that can be sent by batch is at the vendors.
+    `detach` ends the run once all that can be sent by batch is at the vendors. Once `stop` is requested, what is in
+    flight has `drain_s` seconds.
     """
 
     retry_failed: bool = False
     detach: bool = False
     verbose: bool = False
     watch: Callable[[Progress], None] = lambda _: None
+    stop: Stop = field(default_factory=Stop)
+    drain_s: float = DRAIN_S
 
 
 def drive(work: Work, lease: LocalLease, options: Options) -> RunEnd:
     """Run a sweep as far as it goes, under a lease that the caller holds.
 
     Raises:
-        HabError: the run cannot go on (lease lost, a key missing, a damaged file).
+        HabError: the run cannot go on (lease lost, a key missing, a damaged file, a process of Ray that died); what
+            was in flight is in the store.
     """
     with ExitStack() as stack:
         driver = _Driver(work, lease, options, stack)
@@ -108,6 +114,7 @@ class _Driver:
         self._endpoints = Endpoints(work, stack)
         self._started = time.monotonic()
         self._reported = float("-inf")
+        self._draining: Draining | None = None
         self._not_before = 0.0 if lease.clean else time.time() + UNCLEAN_WAIT_S
         self._deferred: Counter[int] = Counter()
         self._batches = Batches(
@@ -118,10 +125,16 @@ class _Driver:
                 epochs=self._epochs,
                 failures_since=self._failures_since,
                 deadline=self._deadline(),
-                url=self._endpoints.url,
+                url=self._url,
                 money=self._money_for_batches,
+                may_send=options.stop.check,
             )
         )
+
+    def _url(self, provider: str) -> str:
+        """Where a provider is. A local model server takes up to a minute to start, which a signal ends."""
+        with self._options.stop.immediate():
+            return self._endpoints.url(provider)
 
     def _deadline(self) -> datetime | None:
         record, limit = read_record(self._work.run_path), self._work.sweep.time_limit
@@ -163,26 +176,80 @@ class _Driver:
             )
 
     def run(self) -> RunEnd:
-        self._place_given_tests()
-        self._open_books()
-        interrupted = False
+        """Reconcile, then end: on the first signal after the drain, without compaction and settling."""
+        stop = self._options.stop
+        with stop.last_words(self._write_off), stop.deferred(self._send_nothing_more, self._options.drain_s + LATE_S):
+            try:
+                self._place_given_tests()
+                self._open_books()
+                self._batches.take_up()
+                self._reconcile()
+            except (Interrupted, KeyboardInterrupt):
+                self._drain()
+                return self._end(Exit.INTERRUPTED)
+            except Exception as error:
+                self._drain()
+                self._report(final=True)
+                ours = self._as_ours(error)
+                if ours is error:
+                    raise
+                raise ours from error
+            self._drain()
+        if stop.requested:
+            return self._end(Exit.INTERRUPTED)
         try:
-            self._batches.take_up()
-            self._reconcile()
+            for track in self._numbered:
+                if track.phase is Phase.RUNNING:
+                    self._settle(track)
+            self._compact()
+            return self._end(self._exit())
         except KeyboardInterrupt:
-            interrupted = True
-            if self._lanes:
-                self._lanes.stop()
+            return self._end(Exit.INTERRUPTED)
+
+    def _as_ours(self, error: Exception) -> Exception:
+        if self._lanes is None:
+            return error
+        from hab_ray.cluster.session import named
+
+        return named(error)
+
+    def _send_nothing_more(self) -> None:
+        """Have lanes and batches begin no further request. For any thread."""
+        self._batches.stop(self._options.drain_s)
         if self._lanes:
-            self._lanes.close()
-        self._take_in_tallies()
-        self._batches.close()
-        for track in self._numbered:
-            if track.phase is Phase.RUNNING:
-                self._settle(track)
-        self._compact()
-        self._report(final=True)
-        return self._end(interrupted)
+            self._lanes.stop(self._options.drain_s)
+
+    def _drain(self) -> None:
+        """Wait for what is in flight, as long as the drain allows, and keep it; write off what does not come."""
+        self._send_nothing_more()
+        drain_s = max(0.0, self._options.drain_s - self._options.stop.since_s)
+        ends_at = time.monotonic() + drain_s
+        ending = Ending(self._lanes, self._batches, drain_s)
+        for told in ending.tallies():
+            for lane, tally in told.items():
+                self._take_in_any(lane, tally)
+            self._draining = self._at_stake(max(0.0, ends_at - time.monotonic()))
+            self._report()
+        for lane in ending.left_behind:
+            self._take_in(lane, written_off(self._tallies.get(lane, Tally())))
+        self._draining = None
+        self._keep_lost()
+
+    def _at_stake(self, left_s: float) -> Draining:
+        online = [t for t in self._tallies.values() if not isinstance(t, BatchTally)]
+        creating = [t.creating_nanousd for t in self._tallies.values() if isinstance(t, BatchTally)]
+        return Draining(
+            left_s=left_s,
+            calls=sum(sum(t.in_flight.values()) for t in online) + sum(map(bool, creating)),
+            nanousd=sum(t.reserved_nanousd for t in online) + sum(creating),
+        )
+
+    def _write_off(self) -> None:
+        """Before the process is ended by force: what is in flight counts as spent."""
+        online = (t for t in self._tallies.values() if not isinstance(t, BatchTally))
+        lost = sum(t.lost_nanousd + t.reserved_nanousd for t in online)
+        if lost:
+            keep_lost(self._store.folder, self._lease.epoch, lost)
 
     def _place_given_tests(self) -> None:
         if self._work.sweep.tests is None:
@@ -193,6 +260,7 @@ class _Driver:
     def _reconcile(self) -> None:
         while True:
             self._advance()
+            self._options.stop.check()
             self._start_passes()
             if not self._is_under_way() or self._may_detach():
                 return
@@ -211,6 +279,7 @@ class _Driver:
         """Settle every waiting shard whose inputs are there, in the order of the method."""
         for track in self._numbered:
             if track.phase is Phase.WAITING and self._has_inputs(track.shard):
+                self._options.stop.check()
                 self._settle(track)
 
     def _has_inputs(self, shard: Shard) -> bool:
@@ -325,7 +394,8 @@ class _Driver:
             from hab_ray.cluster.lanes import Lanes
             from hab_ray.cluster.session import ray_session
 
-            self._stack.enter_context(ray_session(self._options.verbose))
+            with self._options.stop.immediate():
+                self._stack.enter_context(ray_session(self._options.verbose))
             self._lanes = Lanes()
             if self._budget is not None:
                 from hab_ray.cluster.limits import BudgetSetup, budget_actor
@@ -348,7 +418,7 @@ class _Driver:
         return LaneSetup(
             provider=provider,
             entry=self._work.catalog.providers[provider],
-            url=self._endpoints.url(provider),
+            url=self._url(provider),
             models={m.name: m.entry for m in self._work.models.values() if m.entry.provider == provider},
             store=self._store_path,
             epoch=self._lease.epoch,
@@ -358,7 +428,12 @@ class _Driver:
         )
 
     def _watch(self) -> None:
-        """Wait a little, then take in what lanes, batches, passes and clusterings say."""
+        """Wait a little, then take in what lanes, batches, passes and clusterings say.
+
+        Raises:
+            Interrupted: the user stops the run.
+            EngineBroke: a process of Ray died.
+        """
         ended = self._wait()
         self._take_in_tallies()
         for running in [p for p in self._passes if p.end in ended]:
@@ -371,22 +446,33 @@ class _Driver:
 
     def _wait(self) -> dict[Any, Any]:
         """What Ray has ended meanwhile, and what came of it."""
-        under_way = [p.end for p in self._passes] + list(self._choosing)
+        providers = {p.end: f"the worker that calls {p.provider}" for p in self._passes}
+        under_way = [*providers, *self._choosing]
         if not under_way:
             time.sleep(POLL_S)
+            self._options.stop.check()
             return {}
-        from hab_ray.cluster.session import finished, result
+        from hab_ray.cluster.session import finished, must_be_alive, result
 
-        return {ref: result(ref) for ref in finished(under_way, POLL_S)}
+        must_be_alive()
+        ended = finished(under_way, POLL_S)
+        self._options.stop.check()
+        return {ref: result(ref, providers.get(ref, "a worker that chooses tests")) for ref in ended}
 
     def _take_in_tallies(self) -> None:
-        for provider, tally in self._lanes.tallies().items() if self._lanes else ():
-            self._take_in(provider, tally)
-        for lane, batches in self._batches.tallies().items():
-            self._notes.extend(batches.notes)
+        lanes = self._lanes.tallies() if self._lanes else {}
+        for lane, tally in (*lanes.items(), *self._batches.tallies().items()):
+            self._take_in_any(lane, tally)
+        self._keep_lost()
+
+    def _take_in_any(self, lane: str, tally: Tally) -> None:
+        if isinstance(tally, BatchTally):
+            self._notes.extend(tally.notes)
             before = self._tallies.get(lane)
-            self._deferred += batches.deferred - (before.deferred if isinstance(before, BatchTally) else Counter())
-            self._take_in(lane, batches)
+            self._deferred += tally.deferred - (before.deferred if isinstance(before, BatchTally) else Counter())
+        self._take_in(lane, tally)
+
+    def _keep_lost(self) -> None:
         lost = sum(t.lost_nanousd for t in self._tallies.values() if not isinstance(t, BatchTally))
         if lost != self._lost:
             self._lost = lost
@@ -398,6 +484,8 @@ class _Driver:
         for model, reason in tally.stops.items():
             self._stops[f"{lane} {model}".strip()] = reason
         for row in tally.open:
+            if row.kind is OpenKind.STOPPED:
+                continue
             self._numbered[row.shard].given_up[row.row_id] = row.reason
             self._budget_reached |= row.kind is OpenKind.BUDGET
         for track in self._numbered:
@@ -435,6 +523,7 @@ class _Driver:
             notes=(*self._notes, *(f"{who} stopped: {why}" for who, why in self._stops.items())),
             money=self._money(),
             batches=self._batch_progress(),
+            draining=self._draining,
         )
 
     def _money(self) -> Money | None:
@@ -461,7 +550,8 @@ class _Driver:
             for batch in tally.batches
         )
 
-    def _end(self, interrupted: bool) -> RunEnd:
+    def _end(self, exit: Exit) -> RunEnd:
+        self._report(final=True)
         unanswered = tuple(
             Unanswered(track.shard.file, row_id, reason)
             for track in self._numbered
@@ -477,7 +567,7 @@ class _Driver:
             )
         tallies = self._tallies.values()
         return RunEnd(
-            exit=self._exit(interrupted),
+            exit=exit,
             unanswered=unanswered,
             stops=dict(self._stops),
             notes=(*self._notes, *billing_notes(tallies)),
@@ -485,11 +575,11 @@ class _Driver:
             cost_nanousd=sum(t.cost_nanousd for t in tallies),
             money=money,
             batches=self._batch_progress(),
+            cut=sum((t.cut for t in tallies), Counter()),
+            cut_nanousd=sum(t.cut_nanousd for t in tallies),
         )
 
-    def _exit(self, interrupted: bool) -> Exit:
-        if interrupted:
-            return Exit.INTERRUPTED
+    def _exit(self) -> Exit:
         if all(track.phase is Phase.COMPLETE for track in self._numbered):
             return Exit.COMPLETE
         if self._budget_reached:

@@ -49,6 +49,13 @@ class LostCreate(BatchRule):
     hidden_s: float = Field(default=0.0, ge=0)
 
 
+class SlowCreate(BatchRule):
+    """The batch is made at once, the create request answered only after so many real seconds."""
+
+    kind: Literal["slow_create"] = "slow_create"
+    seconds: float = Field(gt=0)
+
+
 class Foreign(BatchRule):
     """Somebody else makes a batch of as many rows, without our tag, right after this one."""
 
@@ -114,6 +121,7 @@ class CutResults(BatchRule):
 BatchFault = Annotated[
     RefusedCreate
     | LostCreate
+    | SlowCreate
     | Foreign
     | Invalid
     | Expired

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from aiohttp import web
 from hab_ray.simulator.asks import Answer, compact
 from hab_ray.simulator.batch.desk import Desk
 from hab_ray.simulator.batch.dialect import Dialect
-from hab_ray.simulator.batch.faults import CutResults, LostCreate, PollError, RefusedCreate
+from hab_ray.simulator.batch.faults import CutResults, LostCreate, PollError, RefusedCreate, SlowCreate
 from hab_ray.simulator.batch.jobs import Job, Order
 from hab_ray.simulator.sending import response, send_file, send_half_file, send_reset
 
@@ -35,6 +36,9 @@ async def create(
     if refused:
         return response(dialect.vendor.fault(refused.status, None))
     job = desk.start(order, dialect, struck)
+    slow = struck.find(SlowCreate)
+    if slow:
+        await asyncio.sleep(slow.seconds)
     if struck.find(LostCreate):
         return send_reset(request)
     return ok(view(job))

@@ -1,0 +1,162 @@
+"""Ctrl-C and SIGTERM: the first asks a command to stop, the second ends the process.
+
+Python runs signal handlers in the main thread, between two bytecodes, and the main thread may sit in one call for
+seconds (`ray.get`, a fit in BLAS). So a thread of its own reads the signals from `signal.set_wakeup_fd` and acts at
+once: it calls whoever sends requests, and it ends the process where the main thread does not.
+
+    first signal ── deferred ──> the callback runs in the watching thread; the main thread looks at `requested`
+                 ── else ──────> KeyboardInterrupt in the main thread
+    second signal, or `longest_s` after the first ──> last words, exit status 130
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from math import inf
+
+from hab_ray.errors import Exit, Interrupted
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+DRAIN_S = 20.0
+LATE_S = 5.0
+LONGEST_S = DRAIN_S + LATE_S
+LAST_WORDS_S = 2.0
+LOOK_S = 0.5
+
+
+class Stop:
+    """Whether the user wants this process to stop. One process has at most one that listens."""
+
+    def __init__(self) -> None:
+        self._at = inf
+        self._lock = threading.Lock()
+        self._on_stop: Callable[[], None] | None = None
+        self._longest_s = LONGEST_S
+        self._last_words: list[Callable[[], None]] = []
+        self._raised = False
+
+    @property
+    def requested(self) -> bool:
+        """Whether the first signal came."""
+        return self._at < inf
+
+    @property
+    def since_s(self) -> float:
+        """Seconds since the first signal; 0 before it."""
+        return max(0.0, time.monotonic() - self._at) if self.requested else 0.0
+
+    def check(self) -> None:
+        """Return while nobody wants to stop.
+
+        Raises:
+            Interrupted: somebody does.
+        """
+        if self.requested:
+            raise Interrupted("stopped on request")
+
+    def listen(self) -> None:
+        """Take over SIGINT and SIGTERM. For the main thread."""
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        for number in SIGNALS:
+            signal.signal(number, self._interrupt)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        threading.Thread(target=self._watch, args=(reader,), name="signals", daemon=True).start()
+
+    @contextmanager
+    def deferred(self, on_stop: Callable[[], None], longest_s: float) -> Iterator[None]:
+        """For as long as this lasts the first signal calls `on_stop`, from another thread, and raises nothing here.
+
+        `longest_s` after it the process is ended.
+
+        Raises:
+            KeyboardInterrupt: the signal came before.
+        """
+        with self._lock:
+            came_before = self.requested
+            self._on_stop, self._longest_s = on_stop, longest_s
+        if came_before:
+            self._raise_once()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._on_stop, self._longest_s = None, LONGEST_S
+
+    @contextmanager
+    def immediate(self) -> Iterator[None]:
+        """Within `deferred`: the signal raises KeyboardInterrupt here too, around one long call that can be left."""
+        with self._lock:
+            on_stop, self._on_stop = self._on_stop, None
+            came_before = self.requested
+        try:
+            if came_before:
+                self._raise_once()
+            yield
+        finally:
+            with self._lock:
+                self._on_stop = on_stop
+            if self.requested and not came_before and on_stop:
+                on_stop()
+
+    @contextmanager
+    def last_words(self, say: Callable[[], None]) -> Iterator[None]:
+        """What is done before the process is ended by force while this lasts, the innermost first."""
+        self._last_words.insert(0, say)
+        try:
+            yield
+        finally:
+            self._last_words.remove(say)
+
+    def _interrupt(self, *_: object) -> None:
+        """The main thread's handler. The watching thread may not have read the signal yet."""
+        self._note()
+        if self._on_stop is None:
+            self._raise_once()
+
+    def _raise_once(self) -> None:
+        """A second KeyboardInterrupt would cut off the clearing up that the first one has begun."""
+        if not self._raised:
+            self._raised = True
+            raise KeyboardInterrupt
+
+    def _note(self) -> None:
+        self._at = min(self._at, time.monotonic())
+
+    def _watch(self, reader: int) -> None:
+        if not _signal_came(reader, None):
+            return
+        self._note()
+        with self._lock:
+            if self._on_stop:
+                self._on_stop()
+        _signal_came(reader, lambda: self._longest_s - self.since_s)
+        self._end()
+
+    def _end(self) -> None:
+        speaking = threading.Thread(target=self._speak, daemon=True)
+        speaking.start()
+        speaking.join(LAST_WORDS_S)
+        os._exit(int(Exit.INTERRUPTED))
+
+    def _speak(self) -> None:
+        for say in list(self._last_words):
+            with suppress(Exception):
+                say()
+
+
+def _signal_came(reader: int, left_s: Callable[[], float] | None) -> bool:
+    """Wait for one of our signals, at most until no time is left; False if that was it."""
+    while True:
+        wait_s = None if left_s is None else left_s()
+        if wait_s is not None and wait_s <= 0:
+            return False
+        readable, _, _ = select.select([reader], [], [], None if wait_s is None else min(wait_s, LOOK_S))
+        if readable and any(number in SIGNALS for number in os.read(reader, 1)):
+            return True

@@ -1,0 +1,107 @@
+"""Runs on a Ray of their own: a signal to the whole process group, and processes of Ray that die."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.conftest import Desk, Vendor
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(280)]
+NOTHING_NEW_AFTER_S = 0.5
+PRICED = {"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}
+CONCURRENT = 8
+
+
+def sweep_of(desk: Desk, sim: Vendor) -> Path:
+    """A sweep of online calls alone, without selection, that cost something."""
+    provider: dict[str, Any] = {
+        "kind": "openai",
+        "url": f"{sim.url}/x/sim/v1",
+        "limits": {"concurrent": CONCURRENT, "patience_s": 4, "timeout_s": 60},
+        "price": {"input": 1, "output": 2},
+    }
+    settings: dict[str, Any] = {"tests": "seeds", "generate": None, "validate": None, "select": None}
+    return desk.sweep("own", sim.url, dimensions=["encourage_learning"], providers={"sim": provider}, **settings)
+
+
+def in_a_group(desk: Desk, *arguments: object) -> subprocess.Popen[str]:
+    """`hab` as a shell starts it: the leader of a process group of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "hab_ray.cli", *map(str, arguments)],
+        cwd=desk.folder,
+        env=desk.whole_environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def until_received(sim: Vendor, count: int, process: subprocess.Popen[str]) -> None:
+    for _ in range(2000):
+        if sim.meter()["received"] >= count:
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    raise AssertionError("nothing was sent")
+
+
+def descendant(process: subprocess.Popen[str], title: str) -> int:
+    """The process below `hab` whose name or command line has this word."""
+    below = psutil.Process(process.pid).children(recursive=True)
+    return next(p.pid for p in below if title in p.name() or title in " ".join(p.cmdline()))
+
+
+def test_a_signal_to_the_whole_group_lets_open_calls_end_and_cuts_what_hangs(
+    desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
+    hanging = [{"kind": "hang", "model": "beta", "billed": True, "probability": 1.0}]
+    sim = vendor(latency={"kind": "fixed", "value_s": 1.5}, accounts=PRICED, faults=hanging)
+    sweep = sweep_of(desk, sim)
+    running = in_a_group(desk, "run", sweep, "--yes", "--drain", 4)
+    until_received(sim, 1, running)
+    time.sleep(0.5)
+    at, begun = time.time(), time.monotonic()
+    os.killpg(running.pid, signal.SIGTERM)
+    output, _ = running.communicate(timeout=60)
+    took = time.monotonic() - begun
+    assert running.returncode == 130 and took < 20, output
+    assert [r for r in sim.requests() if r["at"] > at + NOTHING_NEW_AFTER_S] == []
+    cut = re.search(r"(\d+) open calls were cut off \(\1 of sim/beta\).*at most \$(\d+\.\d+)", output)
+    assert cut and int(cut.group(1)) > 0 and float(cut.group(2)) > 0, output
+    assert f"{sim.received('alpha') + sim.received('beta')} calls sent" in output
+    assert "Traceback" not in output and "unanswered" not in output
+    lost = [p.read_text() for p in (desk.folder / "store/lost").glob("*.json")]
+    assert len(lost) == 1 and '"nanousd": 0' not in lost[0]
+    sim.post("/_faults", [])
+    done = desk.hab("run", sweep, "--yes")
+    assert done.returncode == 0, done.stdout
+    assert sim.meter()["billed_more_than_once"]["bodies"] <= int(cut.group(1))
+
+
+@pytest.mark.parametrize(("title", "told"), [("gcs_server", "GCS"), ("ray::Lane", "the worker that calls sim")])
+def test_a_process_of_ray_that_dies_ends_the_run_with_7_and_one_line(
+    desk: Desk, vendor: Callable[..., Vendor], title: str, told: str
+) -> None:
+    sim = vendor(latency={"kind": "fixed", "value_s": 1.0}, accounts=PRICED)
+    sweep = sweep_of(desk, sim)
+    running = in_a_group(desk, "run", sweep, "--yes", "--drain", 5)
+    until_received(sim, CONCURRENT + 1, running)
+    os.kill(descendant(running, title), signal.SIGKILL)
+    begun = time.monotonic()
+    output, _ = running.communicate(timeout=100)
+    assert running.returncode == 7 and time.monotonic() - begun < 40, output
+    assert told in output and "the same command goes on" in output, output
+    assert "Traceback" not in output and "(raylet)" not in output, output

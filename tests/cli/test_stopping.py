@@ -1,0 +1,141 @@
+"""Stopping a run with Ctrl-C or SIGTERM: what is still sent, what is kept, what it says. By batch, so without Ray."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import Desk, Vendor
+from tests.sweep.crashing import TESTS, sweep_file
+
+NOTHING_NEW_AFTER_S = 0.5
+OUT_AFTER_SECOND_S = 3.0
+SLOW = {"turnaround": {"kind": "fixed", "value_s": 0.3}}
+
+
+def one_row_a_batch(folder: Path, vendor_name: str, url: str) -> Path:
+    """A sweep that goes on making batches for a while: each holds one row, and each create takes its time."""
+    sweep = sweep_file(folder, vendor_name, url, "stopped")
+    settings = yaml.safe_load(sweep.read_text())
+    settings["providers"][vendor_name]["batches"]["rows"] = 1
+    sweep.write_text(yaml.safe_dump(settings))
+    return sweep
+
+
+def until_created(sim: Vendor, process: subprocess.Popen[str], count: int = 1) -> None:
+    for _ in range(1200):
+        if sim.meter()["batch"]["created"] >= count:
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    raise AssertionError("no batch was made")
+
+
+def stopped(process: subprocess.Popen[str], how: signal.Signals) -> tuple[float, float, str]:
+    """Stop a run: when (wall time), how many seconds it took to end, and all it printed."""
+    at, begun = time.time(), time.monotonic()
+    process.send_signal(how)
+    output, _ = process.communicate(timeout=60)
+    return at, time.monotonic() - begun, output
+
+
+def later_than(sim: Vendor, at: float) -> list[dict[str, Any]]:
+    """The requests that began later than they may after a signal at this time."""
+    return [request for request in sim.requests() if request["at"] > at + NOTHING_NEW_AFTER_S]
+
+
+def events(folder: Path) -> list[str]:
+    """The ledger's events, as batch and kind."""
+    return [f"{p.parent.name} {p.stem[4:]}" for p in sorted((folder / "store/ledger").rglob("*.json"))]
+
+
+def lease_is_released(folder: Path) -> bool:
+    newest = max((folder / "store/lease").glob("*.json"))
+    return bool(json.loads(newest.read_text())["released"])
+
+
+def paid_once(sim: Vendor) -> bool:
+    meter = sim.meter()
+    return bool(meter["batch"]["lines_billed"] == 2 * TESTS and meter["billed_more_than_once"]["bodies"] == 0)
+
+
+@pytest.mark.parametrize(("vendor_name", "how"), [("openai", signal.SIGINT), ("anthropic", signal.SIGTERM)])
+def test_no_batch_is_made_after_a_signal_and_the_open_create_is_kept(
+    desk: Desk, vendor: Callable[..., Vendor], vendor_name: str, how: signal.Signals
+) -> None:
+    sim = vendor(batch=SLOW, batch_faults=[{"kind": "slow_create", "seconds": 1.5}])
+    sweep = one_row_a_batch(desk.folder, vendor_name, sim.url)
+    running = desk.start("run", sweep, "--yes")
+    until_created(sim, running)
+    at, took, output = stopped(running, how)
+    assert running.returncode == 130 and took < 10, output
+    assert later_than(sim, at) == []
+    assert sim.meter()["batch"]["created"] == 1 and events(desk.folder) == ["000001 intent", "000001 submitted"]
+    assert "stopping: nothing new is sent; 1 open calls" in output and "the same command goes on" in output
+    assert "unanswered" not in output and "report:" not in output and "Traceback" not in output
+    assert lease_is_released(desk.folder)
+    sim.post("/_batch_faults", [])
+    done = desk.hab("run", sweep, "--yes")
+    assert done.returncode == 0 and paid_once(sim), done.stdout
+
+
+def test_a_create_that_is_cut_is_found_at_the_vendor_by_the_next_run(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    sim = vendor(batch=SLOW, batch_faults=[{"kind": "slow_create", "seconds": 50, "ordinal": 1}])
+    sweep = sweep_file(desk.folder, "google", sim.url, "cut")
+    running = desk.start("run", sweep, "--yes", "--drain", 1)
+    until_created(sim, running)
+    at, took, output = stopped(running, signal.SIGTERM)
+    assert running.returncode == 130 and 1 <= took < 10, output
+    assert later_than(sim, at) == [] and events(desk.folder) == ["000001 intent"]
+    told = r"batch google/000001 \(3 rows of [\w.-]+, at most \$0\.\d+\) was cut off"
+    assert re.search(told, output), output
+    done = desk.hab("run", sweep, "--yes")
+    assert done.returncode == 0 and paid_once(sim), done.stdout
+
+
+def test_a_second_signal_ends_the_process_at_once_and_the_store_is_free(
+    desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
+    sim = vendor(batch=SLOW, batch_faults=[{"kind": "slow_create", "seconds": 50, "ordinal": 1}])
+    sweep = sweep_file(desk.folder, "openai", sim.url, "twice")
+    running = desk.start("run", sweep, "--yes")
+    until_created(sim, running)
+    running.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert running.poll() is None
+    _, took, output = stopped(running, signal.SIGINT)
+    assert running.returncode == 130 and took < OUT_AFTER_SECOND_S, output
+    assert lease_is_released(desk.folder) and "ended at once" in output and "Traceback" not in output
+    done = desk.hab("run", sweep, "--yes")
+    assert done.returncode == 0 and paid_once(sim), done.stdout
+
+
+def test_a_run_that_only_waits_for_its_batches_stops_without_asking_the_vendor_again(
+    desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 60}})
+    sweep = sweep_file(desk.folder, "xai", sim.url, "waiting")
+    running = desk.start("run", sweep, "--yes")
+    until_created(sim, running)
+    time.sleep(0.5)
+    at, took, output = stopped(running, signal.SIGINT)
+    assert running.returncode == 130 and took < 10, output
+    assert later_than(sim, at) == [] and "1 batches with 3 rows stay at the vendors" in output
+
+
+def test_a_signal_before_anything_is_sent_ends_with_130(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    sim = vendor()
+    sweep = sweep_file(desk.folder, "openai", sim.url, "early")
+    running = desk.start("run", sweep, "--yes")
+    time.sleep(1.0)
+    _, took, output = stopped(running, signal.SIGINT)
+    assert running.returncode == 130 and took < 10 and "Traceback" not in output, output

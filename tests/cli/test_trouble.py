@@ -1,0 +1,104 @@
+"""Broken files, full disks and bugs: one message with the remedy, a status that says what to do, no traceback."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+import yaml
+
+from hab_ray.cli import main as cli
+from hab_ray.errors import Exit
+from tests.conftest import Desk, Vendor
+from tests.sweep.crashing import TESTS, sweep_file
+
+
+def a_file(folder: Path, name: str) -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("in the way")
+
+
+@pytest.mark.parametrize("name", ["run", "store", "store/lease", "run/log"])
+def test_a_file_where_a_folder_is_needed_is_named(desk: Desk, name: str) -> None:
+    sweep = sweep_file(desk.folder, "openai", "http://127.0.0.1:9", "file")
+    a_file(desk.folder, name)
+    done = desk.hab("run", sweep, "--yes")
+    assert done.returncode == 2 and "Traceback" not in done.stdout, done.stdout
+    assert str(desk.folder / name) in done.stdout and "a file is where a folder is needed" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["replies", "ledger"])
+def test_a_store_whose_replies_cannot_be_listed_is_not_taken_for_an_empty_one(
+    desk: Desk, vendor: Callable[..., Vendor], name: str
+) -> None:
+    sim = vendor()
+    sweep = sweep_file(desk.folder, "openai", sim.url, "unreadable")
+    a_file(desk.folder, f"store/{name}")
+    done = desk.hab("run", sweep, "--yes")
+    assert done.returncode == 2 and f"store/{name}" in done.stdout and "Traceback" not in done.stdout, done.stdout
+    assert sim.requests() == []
+
+
+@pytest.mark.parametrize("name", ["lease/000001.json", "ledger/openai/000001/002-submitted.json"])
+def test_a_damaged_file_is_named_with_its_remedy_and_the_remedy_helps(
+    desk: Desk, vendor: Callable[..., Vendor], name: str
+) -> None:
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
+    sweep = sweep_file(desk.folder, "openai", sim.url, "damaged")
+    assert desk.hab("run", sweep, "--yes", "--detach").returncode in (0, 3)
+    path = desk.folder / "store" / name
+    path.write_text("{")
+    done = desk.hab("run", sweep, "--yes")
+    assert done.returncode == 7 and "Traceback" not in done.stdout, done.stdout
+    assert name in done.stdout and "delete it" in done.stdout
+    for event in path.parent.glob("*.json"):
+        if event.name >= path.name:
+            event.unlink()
+    done = desk.hab("run", sweep, "--yes")
+    assert done.returncode == 0, done.stdout
+    assert sim.meter()["batch"]["lines_billed"] == 2 * TESTS and sim.meter()["billed_more_than_once"]["bodies"] == 0
+
+
+def test_a_disk_that_is_full_ends_the_run_with_7_and_the_same_command_goes_on(
+    desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
+    """A limit on the size of files stands for the full disk: the store's files are small, a batch's are not."""
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
+    sweep = sweep_file(desk.folder, "openai", sim.url, "full")
+    settings = yaml.safe_load(sweep.read_text())
+    sweep.write_text(yaml.safe_dump(settings | {"tests": "seeds"}))
+    limit = 6000
+    done = subprocess.run(
+        [sys.executable, "-m", "hab_ray.cli", "run", str(sweep), "--yes"],
+        cwd=desk.folder,
+        env=desk.whole_environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 7 and "Traceback" not in said, said
+    assert "cannot be written: File too large. Free space" in said and "store/" in said
+    done_later = desk.hab("run", sweep, "--yes")
+    assert done_later.returncode == 0, done_later.stdout
+    assert sim.meter()["billed_more_than_once"]["bodies"] == 0
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_a_bug_is_one_line_with_what_to_do_and_a_traceback_only_where_it_was_asked_for(
+    verbose: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(verbose: bool) -> Exit:
+        raise ZeroDivisionError("a [/red] bug")
+
+    with pytest.raises(typer.Exit) as ended:
+        cli.ends_with_status(broken)(verbose=verbose)
+    said = capsys.readouterr().err
+    assert ended.value.exit_code == 7 and "ZeroDivisionError: a [/red] bug" in said and "This is a bug" in said
+    assert ("Traceback" in said) == verbose
