@@ -27,6 +27,14 @@ from hab_ray.providers.refusals import (
 )
 
 _BLOCKED = re.compile(r"blocked by (our )?content filter", re.I)
+_CLOSED = re.compile(r"\b(organization|account|workspace) (has been|is) (disabled|suspended|closed)", re.I)
+
+
+def _denied(problem: Problem) -> CallError:
+    """A model that this key may not use, or an account that is closed: the vendor has one type for both."""
+    return closed(problem) if _CLOSED.search(problem.message) else no_model(problem)
+
+
 _RULES = Rules(
     codes={
         "enforced_spend_limit_reached": no_quota,
@@ -37,7 +45,7 @@ _RULES = Rules(
         "organization_on_hold": closed,
         "organization_type_not_supported": bad_key,
         "authentication_error": bad_key,
-        "permission_error": no_model,
+        "permission_error": _denied,
         "not_found_error": no_model,
         "request_too_large": too_long,
         "rate_limit_error": too_fast,
@@ -47,7 +55,7 @@ _RULES = Rules(
     },
     words=(
         (re.compile(r"credit balance is too low|API usage limits", re.I), no_quota),
-        (re.compile(r"\b(organization|account|workspace) (has been|is) (disabled|suspended|closed)", re.I), closed),
+        (_CLOSED, closed),
         (re.compile(r"prompt is too long", re.I), too_long),
         (re.compile(r"exceeds? .{0,40}context", re.I), context_full),
         (

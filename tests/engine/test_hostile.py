@@ -1,0 +1,277 @@
+"""A vendor with impossible numbers, and a writer that fails: neighbours are kept, money is booked, nothing hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from hab_ray.calls import EmbedCall, Failure, Finish, Reply, Usage
+from hab_ray.catalog import Limits, Protocol
+from hab_ray.engine import online
+from hab_ray.engine.billing import Billing, billing_notes
+from hab_ray.engine.filing import Filing, Stream
+from hab_ray.engine.harvesting import Harvest, Harvester
+from hab_ray.engine.jobs import Job, Tally
+from hab_ray.engine.purse import Purse
+from hab_ray.errors import FailureKind, Interrupted
+from hab_ray.prices import Price
+from hab_ray.providers import connect
+from hab_ray.providers.base import Endpoint
+from hab_ray.providers.batching import BatchStatus, Line
+from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.store import Store, StoreWriter
+from tests.engine.bench import Bench, chat, engine_at, jobs, stream
+from tests.engine.test_harvesting import HASHES, KEYS, NOW, Results
+from tests.engine.test_ledger import intent
+
+Answering = Callable[[dict[str, Any]], tuple[int, object, dict[str, str]]]
+USAGE = {"prompt_tokens": 10, "completion_tokens": 20}
+BAD = [1e30, 10**30, -1000, 2.5, True, "12", float("nan"), float("inf")]
+PAGE = "<html><head><title>403 Forbidden</title></head></html>"
+
+
+def completion(usage: Any) -> dict[str, Any]:
+    choice = {"index": 0, "message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}
+    return {"model": "a", "choices": [choice], "usage": usage}
+
+
+def asked(body: dict[str, Any]) -> str:
+    return str(body["messages"][-1]["content"])
+
+
+@asynccontextmanager
+async def engine_before(answering: Answering, folder: Path, **more: Any) -> AsyncIterator[Bench]:
+    """An engine before a vendor that answers as a function says: status, body and headers for each request."""
+
+    async def handle(request: web.BaseRequest) -> web.Response:
+        status, body, headers = answering(json.loads(await request.read()))
+        text = body if isinstance(body, str) else json.dumps(body)
+        kind = "text/html" if isinstance(body, str) else "application/json"
+        return web.Response(status=status, text=text, content_type=kind, headers=headers)
+
+    runner = web.ServerRunner(web.Server(handle, access_log=None), shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    limits = Limits(concurrent=30, patience_s=1.5, timeout_s=10)
+    try:
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        async with engine_at(url, folder, "a", "emb", limits=limits, **more) as bench:
+            yield bench
+    finally:
+        await runner.cleanup()
+
+
+@pytest.mark.parametrize("value", BAD, ids=str)
+async def test_one_impossible_count_is_one_rows_failure_at_its_bound(tmp_path: Path, value: object) -> None:
+    calls = [chat("a", f"question {n}") for n in range(20)] + [chat("a", "odd")]
+    purse = Purse(budget=10**12, spent=0)
+
+    def answering(body: dict[str, Any]) -> tuple[int, object, dict[str, str]]:
+        return 200, completion(USAGE | ({"completion_tokens": value} if asked(body) == "odd" else {})), {}
+
+    async with engine_before(answering, tmp_path, purse=purse) as b:
+        async with asyncio.timeout(10), b.engine:
+            await b.engine.complete(stream(jobs(calls)))
+        tally = b.engine.tell()
+        stored = b.stored("a")
+    failure = stored.pop(calls[-1].key)
+    assert len(stored) == 20 and all(isinstance(reply, Reply) for reply in stored.values())
+    assert isinstance(failure, Failure) and failure.permanent and failure.kind is FailureKind.BAD_USAGE
+    assert "completion_tokens is " in failure.message
+    assert failure.cost_nanousd > 200 * 2_000  # the whole output limit of 200 tokens, and the prompt's bytes
+    assert tally.cost_nanousd == purse.spent == failure.cost_nanousd + sum(r.cost_nanousd for r in stored.values())
+    assert (tally.finished[0], tally.failed[0], tally.lost_nanousd, tally.open) == (21, 1, 0, [])
+
+
+async def test_a_list_of_texts_with_an_impossible_bill_is_not_asked_again(tmp_path: Path) -> None:
+    received: list[object] = []
+
+    def answering(body: dict[str, Any]) -> tuple[int, object, dict[str, str]]:
+        received.append(body)
+        data = [{"index": n, "embedding": [1.0, 2.0]} for n in range(len(body["input"]))]
+        return 200, {"data": data, "usage": {"prompt_tokens": -4}}, {}
+
+    calls = [EmbedCall("sim", "emb", None, f"text {n}") for n in range(8)]
+    purse = Purse(budget=10**12, spent=0)
+    async with engine_before(answering, tmp_path, purse=purse) as b:
+        async with asyncio.timeout(10), b.engine:
+            await b.engine.complete(stream(jobs(calls)))
+        stored = b.stored("emb")
+    assert len(stored) == 8 and all(isinstance(failure, Failure) for failure in stored.values())
+    assert sum(failure.cost_nanousd for failure in stored.values()) == purse.spent > 0
+    assert len(received) < 8
+
+
+async def test_counts_beyond_the_request_are_booked_as_told_and_reported(tmp_path: Path) -> None:
+    def answering(body: dict[str, Any]) -> tuple[int, object, dict[str, str]]:
+        return 200, completion({"prompt_tokens": 90_000, "completion_tokens": 5000}), {}
+
+    async with engine_before(answering, tmp_path) as b:
+        async with asyncio.timeout(10), b.engine:
+            await b.engine.complete(stream(jobs([chat("a", "hello")])))
+        tally = b.engine.tell()
+    assert tally.cost_nanousd == 90_000 * 1_000 + 5000 * 2_000
+    assert [note for note in billing_notes([tally]) if note.startswith("a: 1 answers report more tokens")]
+
+
+async def test_the_vendors_own_price_is_booked_and_a_difference_is_told_once(tmp_path: Path) -> None:
+    def answering(body: dict[str, Any]) -> tuple[int, object, dict[str, str]]:
+        return 200, completion(USAGE | {"cost": 0.0003}), {}
+
+    calls = [chat("a", f"question {n}") for n in range(40)]
+    async with engine_before(answering, tmp_path) as b:
+        async with asyncio.timeout(10), b.engine:
+            await b.engine.complete(stream(jobs(calls)))
+        tally = b.engine.tell()
+        stored = b.stored("a")
+    assert {reply.cost_nanousd for reply in stored.values()} == {300_000}
+    assert tally.cost_nanousd == 40 * 300_000
+    (note,) = billing_notes([tally])
+    assert note.startswith("a: the vendor states $0.012 for 40 calls, our prices give $0.002;")
+    same = Billing()
+    same.stated["a"], same.vendors["a"], same.ours["a"] = 3, 1002, 1000
+    assert not list(billing_notes([Tally(billing=same)]))
+
+
+async def test_a_truncation_without_a_bill_is_kept_and_booked_at_its_bound(tmp_path: Path) -> None:
+    def answering(body: dict[str, Any]) -> tuple[int, object, dict[str, str]]:
+        message = "Could not finish the message because max_tokens or model output limit was reached."
+        return 400, {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": None}}, {}
+
+    call = chat("a", "hello")
+    async with engine_before(answering, tmp_path) as b:
+        async with asyncio.timeout(10), b.engine:
+            await b.engine.complete(stream(jobs([call])))
+        reply = b.stored("a")[call.key]
+    assert isinstance(reply, Reply) and (reply.finish, reply.text) == (Finish.TRUNCATED, "")
+    assert reply.cost_nanousd > 200 * 2_000
+
+
+async def test_the_wait_that_an_overloaded_vendor_asks_for_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(online, "FIRST_BACKOFF_S", 0.01)
+    times: list[float] = []
+
+    def answering(body: dict[str, Any]) -> tuple[int, object, dict[str, str]]:
+        times.append(time.monotonic())
+        if len(times) == 1:
+            return 529, {"error": {"message": "Overloaded"}}, {"retry-after": "0.6"}
+        if asked(body) == "later":
+            return 503, {"error": {"message": "Overloaded"}}, {"retry-after": "3600"}
+        return 200, completion(USAGE), {}
+
+    async with engine_before(answering, tmp_path) as b:
+        async with asyncio.timeout(10), b.engine:
+            await b.engine.complete(stream(jobs([chat("a", "now")])))
+            await b.engine.complete(stream(jobs([chat("a", "later")])))
+        (row,) = b.engine.tally.open
+        assert set(b.stored("a")) == {chat("a", "now").key}
+    assert times[1] - times[0] >= 0.6
+    assert "asks for 3600 s" in row.reason and len(times) == 3
+
+
+async def test_a_stop_does_not_wait_for_a_vendors_patience(tmp_path: Path) -> None:
+    seen = asyncio.Event()
+
+    def answering(body: dict[str, Any]) -> tuple[int, object, dict[str, str]]:
+        seen.set()
+        return 503, {"error": {"message": "Overloaded"}}, {"retry-after": "300"}
+
+    async with engine_before(answering, tmp_path) as b:
+        with pytest.raises(Interrupted):
+            async with asyncio.timeout(5), b.engine:
+                work = asyncio.create_task(b.engine.complete(stream(jobs([chat("a", "now")]))))
+                await seen.wait()
+                await asyncio.sleep(0.1)
+                await b.engine.stop()
+                await work
+
+
+async def test_a_proxys_page_is_neither_the_models_nor_a_rows_end(tmp_path: Path) -> None:
+    def answering(body: dict[str, Any]) -> tuple[int, object, dict[str, str]]:
+        return 403, PAGE, {}
+
+    async with engine_before(answering, tmp_path) as b:
+        async with asyncio.timeout(20), b.engine:
+            await b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(3)])))
+        tally = b.engine.tell()
+        assert not b.stored("a") and len(tally.open) == 3
+    assert list(tally.stops) == [""] and "web page" in tally.stops[""]
+    assert (tally.cost_nanousd, tally.lost_nanousd) == (0, 0)
+
+
+async def test_what_cannot_be_written_leaves_its_neighbours_alone(tmp_path: Path) -> None:
+    writer, tally, waited = StoreWriter(LocalFolder(tmp_path), 1, "w"), Tally(), Stream()
+    filing = Filing(writer, set(), tally)
+    calls = [chat("a", f"question {n}") for n in range(21)]
+    for call in calls:
+        await filing.take_in(Job(0, call.key, call), waited)
+    writing = asyncio.create_task(filing.flush_regularly())
+    at = datetime(2026, 11, 1, tzinfo=UTC)
+    for n, call in enumerate(calls):
+        usage = Usage(output=10**30 if n == 7 else 5)
+        filing.file(call, Reply(call.key, Finish.OK, usage, 40, "m", "", "0" * 64, at, text="yes"))
+    filing.end()
+    await asyncio.wait_for(writing, 10)
+    store = Store(LocalFolder(tmp_path))
+    store.refresh("a")
+    stored = store.read("a", [call.key for call in calls])
+    failure = stored.pop(calls[7].key)
+    assert isinstance(failure, Failure) and "cannot be stored" in failure.message and failure.cost_nanousd == 40
+    assert len(stored) == 20 and all(isinstance(reply, Reply) for reply in stored.values())
+    assert (waited.outstanding, tally.finished[0], tally.failed[0]) == (0, 21, 1)
+
+
+@pytest.mark.parametrize("error", [OverflowError("too large"), KeyError("key"), RuntimeError("thread"), MemoryError()])
+async def test_whatever_ends_the_writer_ends_the_run_loudly(
+    tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise error
+
+    def answering(body: dict[str, Any]) -> tuple[int, object, dict[str, str]]:
+        return 200, completion(USAGE), {}
+
+    async with engine_before(answering, tmp_path) as b:
+        monkeypatch.setattr(LocalFolder, "put_new", broken)
+        started = time.monotonic()
+        with pytest.raises(type(error)):
+            async with asyncio.timeout(10), b.engine:
+                await b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(200)])))
+        assert time.monotonic() - started < 8
+
+
+async def test_an_impossible_count_in_a_batch_is_one_rows_failure_at_its_share(tmp_path: Path) -> None:
+    lines = [
+        Line(KEYS[0], completion({"prompt_tokens": 1, "completion_tokens": 1})),
+        Line(KEYS[1], completion({"prompt_tokens": 1, "completion_tokens": -(10**9)})),
+        Line(KEYS[2], completion({"prompt_tokens": 1, "completion_tokens": 1, "cost_in_usd_ticks": 70})),
+        Line(KEYS[3], completion({"prompt_tokens": 1, "completion_tokens": 10**30})),
+    ]
+    provider = connect(Endpoint("acme", Protocol.XAI, "http://localhost:1", "a-key", 1.0))
+    billing = Billing()
+    harvester = Harvester(
+        provider, Results(lines=lines), StoreWriter(LocalFolder(tmp_path), 1, "w"), lambda: NOW, billing
+    )
+    batch = intent("tag").model_copy(update={"model": "m", "rows": 4, "nanousd": 4_000_000, "bytes": 900})
+    harvest, price = Harvest(), Price.usd(input=1.0, output=2.0)
+    await harvester.harvest(harvest, batch, price, HASHES, BatchStatus("b", "completed", ended=True))
+    store = Store(LocalFolder(tmp_path))
+    store.refresh("m")
+    stored = store.read("m", KEYS)
+    assert [stored[key].cost_nanousd for key in KEYS] == [3_000, 1_000_000, 7, 1_000_000]
+    assert (harvest.replies, harvest.failures, harvest.lost_nanousd) == (2, 2, 0)
+    assert harvest.nanousd == 2_003_007 and harvest.answered == set(KEYS)
+    (note,) = billing_notes([Tally(billing=billing)])
+    assert note.startswith("m: the vendor states $7e-09 for 1 calls, our prices give $3e-06;")
+    await provider.close()

@@ -1,0 +1,277 @@
+"""Error bodies as vendors, gateways and servers send them, and what each says of row, model, provider and wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hab_ray.calls import Finish, Usage
+from hab_ray.catalog import Protocol
+from hab_ray.errors import (
+    CallError,
+    FailureKind,
+    Intercepted,
+    ModelError,
+    ProviderError,
+    RateLimited,
+    RowError,
+    TransientError,
+)
+from tests.providers.conftest import Connect, Script, chat_call, entry
+
+Kind = FailureKind
+OPENAI, ANTHROPIC, GOOGLE, XAI = Protocol.OPENAI, Protocol.ANTHROPIC, Protocol.GOOGLE, Protocol.XAI
+DENIED = "The caller does not have permission to execute the specified operation"
+SPENT = (
+    "Your team 3f7c has either used all available credits or reached its monthly spending limit. To continue making "
+    "API requests, please purchase more credits or raise your spending limit."
+)
+CHALLENGE = '<!DOCTYPE html><html lang="en-US"><head><title>Just a moment...</title></head><body>Wait.</body></html>'
+NGINX = (
+    "<html>\r\n<head><title>403 Forbidden</title></head>\r\n<body><center><h1>403 Forbidden</h1></center></body></html>"
+)
+
+
+def openai(message: str, code: str | int | None = None, kind: str | None = "invalid_request_error", **more: Any) -> Any:
+    return {"error": {"message": message, "type": kind, "param": None, "code": code, **more}}
+
+
+def anthropic(message: str, kind: str = "invalid_request_error") -> Any:
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_011CV"}
+
+
+def google(code: int, status: str, message: str, *details: Any) -> Any:
+    return {"error": {"code": code, "message": message, "status": status, "details": list(details)}}
+
+
+def xai(code: str, error: str) -> Any:
+    return {"code": code, "error": error}
+
+
+def mistral(message: str, kind: str, code: str | None = None) -> Any:
+    return {"object": "error", "message": message, "type": kind, "param": None, "code": code}
+
+
+def detail(*where: str, msg: str) -> Any:
+    return {"detail": [{"type": "x", "loc": ["body", *where], "msg": msg, "input": 2}]}
+
+
+def vllm(message: str, **more: Any) -> Any:
+    return {"error": {"message": message, "type": "BadRequestError", "param": None, "code": 400, **more}}
+
+
+def vllm_full(answer: int, context: int, asked: int) -> Any:
+    return vllm(
+        f"'max_tokens' or 'max_completion_tokens' is too large: {answer}. This model's maximum context length is "
+        f"{context} tokens and your request has {asked} input tokens ({answer} > {context} - {asked})."
+    )
+
+
+ACCOUNTS = [
+    (GOOGLE, 429, google(429, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted. Please go to AI Studio")),
+    (GOOGLE, 429, google(429, "RESOURCE_EXHAUSTED", "Your project has exceeded its monthly spending cap.")),
+    (GOOGLE, 403, google(403, "PERMISSION_DENIED", "billing off", {"reason": "BILLING_DISABLED"})),
+    (XAI, 429, xai("Some resource has been exhausted", SPENT)),
+    (XAI, 403, xai(DENIED, SPENT)),
+    (XAI, 403, xai(DENIED, "Your newly created team doesn't have any credits yet. You can purchase credits on")),
+    (
+        OPENAI,
+        403,
+        openai("Key limit exceeded (total limit). Manage it using https://openrouter.ai/settings", 403, None),
+    ),
+    (OPENAI, 402, openai("This request requires more credits, or fewer max_tokens.", 402, None)),
+    (OPENAI, 402, openai("Insufficient Balance", "invalid_request_error", "unknown_error")),
+    (OPENAI, 429, openai("You exceeded your current quota", "insufficient_quota", "insufficient_quota")),
+    (OPENAI, 429, openai("No credits remain", "credit_balance_exhausted", None)),
+    (OPENAI, 403, openai("The project has reached its enforced spend limit", "project_spend_limit_exceeded", None)),
+    (ANTHROPIC, 400, anthropic("Your credit balance is too low to access the Anthropic API.")),
+    (ANTHROPIC, 400, anthropic("You have reached your specified API usage limits.")),
+]
+CLOSED = [
+    (ANTHROPIC, 400, anthropic("This organization has been disabled.")),
+    (ANTHROPIC, 403, anthropic("This organization has been disabled.", "permission_error")),
+    (OPENAI, 400, openai("Organization has been restricted. Please reach out to support", "organization_restricted")),
+    (OPENAI, 401, openai("Your access was terminated due to violation of our policies", "access_terminated")),
+    (GOOGLE, 403, google(403, "PERMISSION_DENIED", "Consumer suspended", {"reason": "CONSUMER_SUSPENDED"})),
+    (XAI, 400, xai("Client specified an invalid argument", "Incorrect API key provided. You can obtain an API key")),
+    (OPENAI, 404, NGINX),
+]
+UNKNOWN_MODELS = [
+    (OPENAI, 400, mistral("Invalid model: mistral-huge", "invalid_model", "1500")),
+    (
+        XAI,
+        404,
+        xai("Some requested entity was not found", "The model grok-9 does not exist or your team has no access"),
+    ),
+    (XAI, 400, xai("Client specified an invalid argument", "Model not found: grok-9")),
+    (OPENAI, 400, openai("The model `x` has been decommissioned", "model_decommissioned")),
+    (OPENAI, 400, openai("acme/x is not a valid model ID", 400, None)),
+    (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "* GenerateContentRequest.model: unexpected model name format")),
+    (ANTHROPIC, 404, anthropic("model: claude-9", "not_found_error")),
+]
+SETTINGS = [
+    (ANTHROPIC, 400, anthropic("temperature: range: 0..1")),
+    (ANTHROPIC, 400, anthropic("This model does not support effort level 'xhigh'.")),
+    (ANTHROPIC, 400, anthropic("max_tokens: 200000 > 64000, which is the maximum allowed number of output tokens")),
+    (ANTHROPIC, 400, anthropic("output_config.effort: Input should be 'low', 'medium' or 'high'")),
+    (ANTHROPIC, 400, anthropic("`temperature` is deprecated for this model.")),
+    (OPENAI, 400, vllm_full(8692, 4096, 120)),
+    (OPENAI, 400, vllm_full(8692, 8192, 3000)),
+    (
+        OPENAI,
+        400,
+        vllm(
+            "This model's maximum context length is 4096 tokens. However, you requested 9292 tokens (1100 in the "
+            "messages, 8192 in the completion). Please reduce the length of the messages or completion."
+        ),
+    ),
+    (
+        OPENAI,
+        400,
+        openai(
+            "This model's maximum context length is 512 tokens, however you requested 600 tokens (100 in your prompt; "
+            "500 for the completion).",
+            "context_length_exceeded",
+        ),
+    ),
+    (OPENAI, 400, openai("Invalid 'max_tokens': integer above maximum value.", "integer_above_max_value")),
+    (OPENAI, 400, openai("`max_tokens` must be less than or equal to `8192`", None)),
+    (OPENAI, 400, openai("Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", None)),
+    (OPENAI, 400, openai("Invalid value", "invalid_value", param="temperature")),
+    (OPENAI, 422, detail("temperature", msg="Input should be less than or equal to 1.5")),
+    (OPENAI, 422, {"object": "error", **detail("response_format", "type", msg="Input should be 'text'")}),
+    (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "Thinking level is not supported for this model.")),
+    (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "Budget 0 is invalid. This model only works in thinking mode.")),
+    (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "Invalid value at 'generation_config.top_p' (TYPE_FLOAT)")),
+]
+TOO_LONG = [
+    (OPENAI, 400, vllm_full(500, 8192, 8000)),
+    (OPENAI, 400, openai("Your messages resulted in 9000 tokens.", "context_length_exceeded", param="messages")),
+    (
+        OPENAI,
+        400,
+        {
+            "error": {
+                "code": 400,
+                "message": "the request exceeds the available context size. try increasing the context size",
+                "type": "exceed_context_size_error",
+                "n_prompt_tokens": 9000,
+                "n_ctx": 4096,
+            }
+        },
+    ),
+    (ANTHROPIC, 400, anthropic("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000")),
+    (ANTHROPIC, 400, anthropic("prompt is too long: 215000 tokens > 200000 maximum")),
+]
+BAD_ROWS = [
+    (OPENAI, 422, detail("messages", "0", "content", msg="Field required")),
+    (ANTHROPIC, 400, anthropic("messages.0.content: Input should be a valid string")),
+    (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "* GenerateContentRequest.contents: contents is not specified")),
+]
+PAGES = [
+    (kind, status, page) for kind in (OPENAI, ANTHROPIC, GOOGLE) for status, page in ((403, CHALLENGE), (400, NGINX))
+]
+PAGES += [(XAI, 403, "error code: 1020"), (OPENAI, 401, "\n\n<HTML><HEAD><TITLE>Log in to the network</TITLE>")]
+FAULTS = [
+    (OPENAI, 503, CHALLENGE, TransientError, Kind.OVERLOADED),
+    (ANTHROPIC, 520, CHALLENGE, TransientError, Kind.SERVER),
+    (GOOGLE, 502, NGINX, TransientError, Kind.SERVER),
+    (ANTHROPIC, 429, CHALLENGE, RateLimited, Kind.RATE_LIMITED),
+    (OPENAI, 429, openai("Rate limit reached", "rate_limit_exceeded"), RateLimited, Kind.RATE_LIMITED),
+    (GOOGLE, 429, google(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota"), RateLimited, Kind.RATE_LIMITED),
+    (OPENAI, 503, openai("The engine is overloaded", "server_overloaded", None), TransientError, Kind.OVERLOADED),
+    (GOOGLE, 429, {"error": {"code": 429, "details": "none", "status": "X"}}, RateLimited, Kind.RATE_LIMITED),
+]
+TABLE = [
+    *((*row, ProviderError, Kind.NO_QUOTA) for row in ACCOUNTS),
+    *((*row, ProviderError, Kind.BAD_KEY) for row in CLOSED[:-1]),
+    (*CLOSED[-1], ProviderError, Kind.BAD_REQUEST),
+    *((*row, ModelError, None) for row in UNKNOWN_MODELS),
+    *((*row, ModelError, Kind.BAD_REQUEST) for row in SETTINGS),
+    *((*row, RowError, Kind.TOO_LONG) for row in TOO_LONG),
+    *((*row, RowError, Kind.BAD_REQUEST) for row in BAD_ROWS),
+    *((*row, Intercepted, Kind.SERVER) for row in PAGES),
+    *FAULTS,
+]
+REMEDY = {Kind.NO_QUOTA: "add credit", Kind.BAD_KEY: "key", Kind.BAD_REQUEST: "providers.<name>"}
+
+
+@pytest.mark.parametrize(("kind", "status", "body", "expected", "failure"), TABLE)
+async def test_a_recorded_error_means_what_its_vendor_means(
+    kind: Protocol,
+    status: int,
+    body: object,
+    expected: type[CallError],
+    failure: FailureKind | None,
+    script: Script,
+    provider_of: Connect,
+) -> None:
+    script.says(status, body)
+    provider = provider_of(kind, script.url)
+    with pytest.raises(CallError) as caught:
+        await provider.send(provider.chat(chat_call(), entry()))
+    assert type(caught.value) is expected, caught.value
+    assert failure is None or caught.value.kind is failure
+    if expected in (ProviderError, ModelError) and failure:
+        assert REMEDY[failure] in str(caught.value)
+
+
+BLOCKS = [
+    (XAI, 403, xai(DENIED, "Content violates usage guidelines. Team: t, Failed check: SAFETY_CHECK_TYPE_CSAM")),
+    (OPENAI, 400, openai("This content was flagged for possible biology risk", "bio_policy")),
+    (OPENAI, 400, openai("The request was rejected by a safety policy", "cyber_policy")),
+    (OPENAI, 400, openai("Blocked by the safety systems", "misalignment_policy_violation")),
+]
+
+
+@pytest.mark.parametrize(("kind", "status", "body"), BLOCKS)
+async def test_one_rows_safety_block_is_an_answer(
+    kind: Protocol, status: int, body: object, script: Script, provider_of: Connect
+) -> None:
+    script.says(status, body)
+    provider = provider_of(kind, script.url)
+    answer = provider.read_chat((await provider.send(provider.chat(chat_call(), entry()))).body)
+    assert (answer.finish, answer.usage) == (Finish.REFUSED, Usage()) and answer.text
+
+
+async def test_a_truncation_told_as_an_error_is_an_answer_whose_bill_is_not_known(
+    script: Script, provider_of: Connect
+) -> None:
+    told = openai(
+        "Could not finish the message because max_tokens or model output limit was reached. Please try again with "
+        "higher max_tokens."
+    )
+    provider = provider_of(OPENAI, script.url)
+    for usage, known in (({}, False), ({"usage": {"prompt_tokens": 9, "completion_tokens": 500}}, True)):
+        script.says(400, told | usage)
+        answer = provider.read_chat((await provider.send(provider.chat(chat_call(), entry()))).body)
+        assert (answer.finish, answer.text, answer.bill_known) == (Finish.TRUNCATED, "", known)
+    assert answer.usage == Usage(input=9, output=500)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "body"),
+    [
+        (OPENAI, 503, openai("Overloaded", "server_error", "server_error")),
+        (OPENAI, 500, openai("The server had an error", None, "server_error")),
+        (ANTHROPIC, 529, anthropic("Overloaded", "overloaded_error")),
+        (GOOGLE, 503, google(503, "UNAVAILABLE", "The model is overloaded")),
+        (OPENAI, 503, CHALLENGE),
+    ],
+)
+@pytest.mark.parametrize(("header", "seconds"), [("7", 7.0), ("1e30", None), ("nan", None), ("-5", 0.0)])
+async def test_the_wait_is_kept_beside_other_refusals_than_429(
+    kind: Protocol,
+    status: int,
+    body: object,
+    header: str,
+    seconds: float | None,
+    script: Script,
+    provider_of: Connect,
+) -> None:
+    script.says(status, body, retry_after=header)
+    provider = provider_of(kind, script.url)
+    with pytest.raises(TransientError) as caught:
+        await provider.send(provider.chat(chat_call(), entry()))
+    assert caught.value.retry_after_s == seconds

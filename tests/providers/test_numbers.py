@@ -1,0 +1,239 @@
+"""Numbers in vendors' answers: whose usage means what, and what none may say."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+
+from hab_ray.calls import Answer, Finish, Usage
+from hab_ray.catalog import Protocol
+from hab_ray.errors import BadUsage, RowError
+from hab_ray.prices import Price
+from hab_ray.providers import connect
+from hab_ray.providers.base import Endpoint, Provider, RateLimits
+from hab_ray.providers.http import json_object
+from tests.providers.conftest import KEY, Connect, Script, Simulate, chat_call, entry
+
+OPENAI, ANTHROPIC, GOOGLE, XAI = Protocol.OPENAI, Protocol.ANTHROPIC, Protocol.GOOGLE, Protocol.XAI
+HUGE = 10**30
+
+
+@cache
+def reader(kind: Protocol) -> Provider:
+    return connect(Endpoint("p", kind, "http://127.0.0.1:1", KEY, 1.0))
+
+
+def openai(usage: Any, content: Any = "Yes.") -> dict[str, Any]:
+    choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
+    return {"model": "m-1", "choices": [choice], "usage": usage}
+
+
+def anthropic(usage: Any) -> dict[str, Any]:
+    return {"model": "m-1", "content": [{"type": "text", "text": "Yes."}], "stop_reason": "end_turn", "usage": usage}
+
+
+def google(usage: Any) -> dict[str, Any]:
+    candidate = {"content": {"parts": [{"text": "Yes."}]}, "finishReason": "STOP"}
+    return {"modelVersion": "m-1", "candidates": [candidate], "usageMetadata": usage}
+
+
+def read(kind: Protocol, usage: Any) -> Answer:
+    wrap = {OPENAI: openai, XAI: openai, ANTHROPIC: anthropic, GOOGLE: google}[kind]
+    return reader(kind).read_chat(json_object(json.dumps(wrap(usage))))
+
+
+def chat(prompt: int, completion: int, reasoning: int, total: int | None, **more: Any) -> dict[str, Any]:
+    told = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total}
+    return told | {"completion_tokens_details": {"reasoning_tokens": reasoning}} | more
+
+
+@pytest.mark.parametrize(
+    ("kind", "usage", "output"),
+    [
+        (XAI, chat(12, 1, 228, 241), 229),
+        (XAI, chat(12, 300, 228, 540), 528),
+        (XAI, chat(12, 300, 228, None), 528),
+        (OPENAI, chat(12, 300, 228, 312), 300),
+        (OPENAI, chat(12, 300, 228, None), 300),
+        (OPENAI, chat(12, 1, 228, 241), 229),
+        (OPENAI, chat(12, 300, 228, 540), 528),
+        (OPENAI, chat(12, 1, 228, None), 229),
+    ],
+)
+def test_reasoning_is_billed_beside_the_completion_where_the_vendor_or_the_sums_say_so(
+    kind: Protocol, usage: Any, output: int
+) -> None:
+    assert read(kind, usage).usage == Usage(input=12, output=output, reasoning=228)
+
+
+def test_a_live_row_of_xais_batches_costs_what_xai_says() -> None:
+    """grok-4.3 at 20 % off: 198 prompt tokens, 192 of them cached, 1 said, 118 thought."""
+    usage = chat(198, 1, 118, 317, prompt_tokens_details={"cached_tokens": 192}, cost_in_usd_ticks=2_747_200)
+    answer = read(XAI, usage)
+    assert Price.usd(input=1.0, cached=0.16, output=2.0).cost(answer.usage) == answer.stated_nanousd == 274_720
+
+
+@pytest.mark.parametrize(
+    ("more", "nanousd"),
+    [
+        ({}, None),
+        ({"cost": None}, None),
+        ({"cost": 0}, 0),
+        ({"cost": 0.00014}, 140_000),
+        ({"cost": 0.0000000015}, 2),
+        ({"cost_in_usd_ticks": 37_756_005}, 3_775_601),
+        ({"cost_in_usd_ticks": 40, "cost": 1.0}, 4),
+        ({"cost": 0.001, "is_byok": False, "cost_details": {"upstream_inference_cost": 0.02}}, 1_000_000),
+        ({"cost": 0.001, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.02}}, 21_000_000),
+        ({"cost": {"total_cost": 0.5}}, None),
+    ],
+)
+def test_a_price_that_the_vendor_states_is_carried(more: Any, nanousd: int | None) -> None:
+    assert read(OPENAI, chat(9, 5, 0, 14) | more).stated_nanousd == nanousd
+
+
+BAD = [-1, HUGE, 1e30, 2.5, True, False, "5", "1" * 50, [3], {"n": 1}, float("nan"), float("inf"), -float("inf")]
+FIELDS: list[tuple[Protocol, str, dict[str, Any]]] = [
+    (OPENAI, "prompt_tokens", {}),
+    (OPENAI, "completion_tokens", {}),
+    (OPENAI, "total_tokens", {}),
+    (XAI, "completion_tokens", {}),
+    (ANTHROPIC, "input_tokens", {"output_tokens": 5}),
+    (ANTHROPIC, "output_tokens", {"input_tokens": 5}),
+    (ANTHROPIC, "cache_read_input_tokens", {"input_tokens": 5, "output_tokens": 5}),
+    (ANTHROPIC, "cache_creation_input_tokens", {"input_tokens": 5, "output_tokens": 5}),
+    (GOOGLE, "promptTokenCount", {}),
+    (GOOGLE, "candidatesTokenCount", {}),
+    (GOOGLE, "thoughtsTokenCount", {}),
+    (GOOGLE, "cachedContentTokenCount", {}),
+]
+NESTED = [
+    (OPENAI, "prompt_tokens_details", "cached_tokens"),
+    (OPENAI, "prompt_tokens_details", "cache_write_tokens"),
+    (OPENAI, "completion_tokens_details", "reasoning_tokens"),
+]
+
+
+@pytest.mark.parametrize("value", BAD, ids=lambda value: str(value)[:12])
+def test_a_count_that_is_none_is_told_with_its_field(value: object) -> None:
+    for kind, field, others in FIELDS:
+        with pytest.raises(BadUsage, match=field):
+            read(kind, others | {field: value})
+    for kind, part, field in NESTED:
+        with pytest.raises(BadUsage, match=field):
+            read(kind, {part: {field: value}})
+
+
+@pytest.mark.parametrize("value", [-1, 1e30, HUGE, True, "0.01", float("nan"), float("inf"), [1]])
+@pytest.mark.parametrize("field", ["cost", "cost_in_usd_ticks"])
+def test_a_price_that_is_none_is_told_with_its_field(field: str, value: object) -> None:
+    with pytest.raises(BadUsage, match=field):
+        read(OPENAI, chat(9, 5, 0, 14) | {field: value})
+
+
+def test_a_number_of_more_digits_than_python_converts_is_one_rows_failure() -> None:
+    body = json.dumps(openai({"prompt_tokens": 7})).replace("7", "9" * 5000)
+    with pytest.raises(BadUsage, match="prompt_tokens is inf"):
+        reader(OPENAI).read_chat(json_object(body))
+
+
+@pytest.mark.parametrize("usage", [5, "many", [1], True])
+def test_a_usage_that_is_no_object_is_one_rows_failure(usage: object) -> None:
+    for kind in (OPENAI, ANTHROPIC, GOOGLE):
+        with pytest.raises(BadUsage):
+            read(kind, usage)
+
+
+def test_the_message_shows_too_little_of_a_text_to_give_a_key_away() -> None:
+    with pytest.raises(BadUsage) as caught:
+        read(OPENAI, {"prompt_tokens": KEY})
+    assert KEY[:8] not in str(caught.value) and "'hab-re'..." in str(caught.value)
+    with pytest.raises(BadUsage, match=r"prompt_tokens is '\\x1b\[31m'"):
+        read(OPENAI, {"prompt_tokens": "\x1b[31m"})
+
+
+def test_whole_numbers_that_are_written_with_a_point_are_taken() -> None:
+    assert read(OPENAI, {"prompt_tokens": 9.0, "completion_tokens": 100_000_000}).usage.output == 100_000_000
+
+
+def test_parts_beyond_the_whole_take_nothing_off() -> None:
+    usage = read(OPENAI, {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 1000}}).usage
+    assert Price.usd(input=2.0, cached=0.5, output=1.0).cost(usage) == 500_000
+    assert not usage.fits(5000, 5000) and Usage(10, cached=10).fits(10, 0)
+    assert not Usage(11).fits(10, 0) and not Usage(0, output=1).fits(10, 0)
+
+
+@pytest.mark.parametrize(("kind", "body"), [(OPENAI, openai(None)), (ANTHROPIC, anthropic({})), (GOOGLE, google(None))])
+def test_an_answer_without_usage_has_no_known_bill(kind: Protocol, body: dict[str, Any]) -> None:
+    assert not reader(kind).read_chat(body).bill_known
+    assert read(kind, {"input_tokens": 1, "output_tokens": 1}).bill_known
+
+
+@pytest.mark.parametrize("embedding", [[1.0, float("nan")], [1e300, 0.0], "AADAfwAAgD8="])
+def test_a_vector_without_distances_is_refused(embedding: object) -> None:
+    with pytest.raises(RowError, match="NaN or infinity"):
+        reader(OPENAI).read_embeddings({"data": [{"index": 0, "embedding": embedding}]}, 1)
+    if isinstance(embedding, list):
+        with pytest.raises(RowError, match="NaN or infinity"):
+            reader(GOOGLE).read_embeddings({"embeddings": [{"values": embedding}]}, 1)
+
+
+def test_typed_parts_are_read_without_the_thoughts() -> None:
+    """As Mistral's reasoning models answer."""
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
+    parts = [thought, {"type": "text", "text": "Yes, "}, {"type": "text", "text": "do."}]
+    answer = reader(OPENAI).read_chat(openai(chat(9, 5, 0, 14), content=parts))
+    assert (answer.text, answer.finish) == ("Yes, do.", Finish.OK)
+    assert reader(OPENAI).read_chat(openai(chat(9, 5, 0, 14), content=[thought])).finish is Finish.EMPTY
+
+
+HOSTILE_HEADERS = [
+    {"x_ratelimit_limit_requests": "1e30", "x_ratelimit_limit_tokens": "0.5"},
+    {"x_ratelimit_limit_requests": "nan", "x_ratelimit_limit_tokens": "-1"},
+    {"x_ratelimit_limit_requests": "inf", "x_ratelimit_limit_tokens": "9" * 400},
+]
+
+
+@pytest.mark.parametrize("headers", HOSTILE_HEADERS)
+async def test_impossible_limits_in_headers_are_no_limits(
+    headers: dict[str, str], script: Script, provider_of: Connect
+) -> None:
+    assert await _limits(script, provider_of, headers) is None
+
+
+@pytest.mark.parametrize("reset", ["-5s", "-5", "1e30", "9" * 400 + "h", "nan", "soon"])
+async def test_impossible_resets_in_headers_hold_nothing_up(reset: str, script: Script, provider_of: Connect) -> None:
+    told = {"x_ratelimit_limit_requests": "60", "x_ratelimit_remaining_requests": "1e30"}
+    limits = await _limits(script, provider_of, told | {"x_ratelimit_reset_requests": reset})
+    assert limits and limits.requests and not limits.requests.reset_s and limits.requests.remaining is None
+
+
+async def test_a_date_beyond_every_calendar_is_no_wait(script: Script, provider_of: Connect) -> None:
+    script.says(503, "busy", retry_after=f"Sat, 21 Nov {'9' * 30} 12:00:00 GMT")
+    provider = provider_of(OPENAI, script.url)
+    with pytest.raises(Exception, match="503") as caught:
+        await provider.send(provider.chat(chat_call(), entry()))
+    assert getattr(caught.value, "retry_after_s", 0) is None
+
+
+async def _limits(script: Script, provider_of: Connect, headers: dict[str, str]) -> RateLimits | None:
+    script.says(200, openai(chat(9, 5, 0, 14)), **headers)
+    provider = provider_of(OPENAI, script.url)
+    return (await provider.send(provider.chat(chat_call(), entry()))).limits
+
+
+async def test_the_simulated_xai_bills_as_xai_does(simulate: Simulate, provider_of: Connect) -> None:
+    price = {"input": 1.25, "output": 2.5}
+    line = await simulate(accounts={"xai": {"models": {"grok": {"thinking": "always", "price": price}}}})
+    provider = provider_of(XAI, line.url)
+    grok = entry("grok", thinking="always", output_limit_field="max_completion_tokens")
+    body = (await provider.send(provider.chat(chat_call(), grok))).body
+    answer = provider.read_chat(body)
+    async with line.session.get(f"{line.url}/_meter") as response:
+        meter = await response.json()
+    assert body["usage"]["completion_tokens"] + answer.usage.reasoning == answer.usage.output == meter["output_tokens"]
+    assert body["usage"]["total_tokens"] == answer.usage.input + answer.usage.output and answer.usage.reasoning > 0
+    assert Price.usd(**price).cost(answer.usage) == answer.stated_nanousd == meter["nanousd"] > 0
