@@ -83,7 +83,7 @@ class Stuck(BatchRule):
 
 
 class RevertedCancel(BatchRule):
-    """xAI: the first polls after the end show all requests of a cancelled batch as cancelled, later ones what was done."""
+    """xAI: the first polls after its end show all requests of a cancelled batch as cancelled, later ones do not."""
 
     kind: Literal["reverted_cancel"] = "reverted_cancel"
     polls: int = Field(default=1, ge=1)
