@@ -90,10 +90,10 @@ class Stuck(BatchRule):
 
 
 class RevertedCancel(BatchRule):
-    """xAI: a cancelled batch shows all its requests as cancelled, and `after_s` seconds later what was done of them."""
+    """xAI: the first polls after its end show all requests of a cancelled batch as cancelled, later ones do not."""
 
     kind: Literal["reverted_cancel"] = "reverted_cancel"
-    after_s: float = Field(default=20.0, gt=0)
+    polls: int = Field(default=1, ge=1)
 
 
 class PollError(BatchRule):

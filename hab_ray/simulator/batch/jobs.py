@@ -112,6 +112,7 @@ class Job:
     output: Path | None = None
     errors: Path | None = None
     polls: int = 0
+    polls_after_end: int = 0
     downloads: int = 0
     stop: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -61,9 +61,10 @@ async def _about(desk: Desk, job: Job, request: web.BaseRequest, wanted: tuple[s
     match wanted:
         case "GET", "":
             refusal = poll_refusal(job, _LINES, _missing(job.id))
+            job.polls_after_end += job.state.ended
             return response(refusal) if refusal else ok(_view(desk, job))
         case "GET", "", "results":
-            return await _results(desk, job, request)
+            return await _results(job, request)
         case "POST", "cancel":
             desk.cancel(job)
             return ok(_view(desk, job))
@@ -122,15 +123,13 @@ def _first_model(source: Path) -> str:
         return ""
 
 
-def _hides_results(desk: Desk, job: Job) -> bool:
+def _hides_results(job: Job) -> bool:
     """Whether a cancelled batch still shows nothing of what was done."""
     fault = job.struck.find(RevertedCancel)
-    if fault is None or job.state is not State.CANCELLED:
-        return False
-    return desk.clock.now() < job.times[State.CANCELLED] + fault.after_s
+    return fault is not None and job.state is State.CANCELLED and job.polls_after_end <= fault.polls
 
 
-async def _results(desk: Desk, job: Job, request: web.BaseRequest) -> web.StreamResponse:
+async def _results(job: Job, request: web.BaseRequest) -> web.StreamResponse:
     """The results of a batch that has ended; before, there are none yet."""
     asked = _asked_page(request)
     if asked is None:
@@ -140,7 +139,7 @@ async def _results(desk: Desk, job: Job, request: web.BaseRequest) -> web.Stream
     rows = len(lines) if lines else 0
     end = min(start + limit, rows)
     found = [lines[number] for number in range(start, end)] if lines else []
-    if _hides_results(desk, job):
+    if _hides_results(job):
         found = [_LINES.undone(compact(json.loads(line)["batch_request_id"]), State.CANCELLED) for line in found]
     results = b",".join(found)
     token = b'"%d"' % end if end < rows else b"null"
@@ -180,7 +179,7 @@ def _counts(desk: Desk, job: Job) -> dict[str, int]:
         done, failed, cancelled = job.rows - pending, 0, 0
     elif job.state is not State.CANCELLED:
         failed, cancelled = failed + cancelled, 0
-    elif _hides_results(desk, job):
+    elif _hides_results(job):
         done, failed, cancelled = 0, 0, job.rows
     return {
         "num_requests": job.rows,
