@@ -108,8 +108,7 @@ def paid_once(sim: Vendor) -> bool:
     return bool(meter["batch"]["lines_billed"] == 2 * TESTS and meter["billed_more_than_once"]["bodies"] == 0)
 
 
-def test_a_detached_run_is_collected_by_another_process_in_another_place(cluster_desk: Desk, slow: Vendor) -> None:
-    desk = cluster_desk  # a budget is shared through Ray
+def test_a_detached_run_is_collected_by_another_process_in_another_place(desk: Desk, slow: Vendor) -> None:
     vendor_name = "anthropic"
     sweep = sweep_file(desk.folder, vendor_name, slow.url, "detached")
     here = {"run": "run", "store": "store", "tests": "tests.jsonl", "budget_usd": 1.0}
