@@ -87,7 +87,9 @@ class Stop:
             yield
         finally:
             with self._lock:
-                self._on_stop, self._longest_s = None, LONGEST_S
+                self._on_stop = None
+                if not self.requested:
+                    self._longest_s = LONGEST_S
 
     @contextmanager
     def immediate(self) -> Iterator[None]:

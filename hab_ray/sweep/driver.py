@@ -228,7 +228,8 @@ class _Driver:
         for told in ending.tallies():
             for lane, tally in told.items():
                 self._take_in_any(lane, tally)
-            self._draining = self._at_stake(max(0.0, ends_at - time.monotonic()))
+            at_stake = self._at_stake(max(0.0, ends_at - time.monotonic()))
+            self._draining = at_stake if at_stake.calls else None
             self._report()
         for lane in ending.left_behind:
             self._take_in(lane, written_off(self._tallies.get(lane, Tally())))
