@@ -24,7 +24,7 @@ def test_a_folder_inside_an_installed_package_wins_over_one_beside_it(tmp_path: 
     installed = tmp_path / "hab_ray"
     (installed / "rubrics").mkdir(parents=True)
     (tmp_path / "rubrics").mkdir()
-    for module in ("__init__.py", "errors.py", "resources.py"):
+    for module in ("__init__.py", "errors.py", "resources.py", "visible.py"):
         shutil.copy(PACKAGE / module, installed / module)
     run = [sys.executable, "-c", PRINT_FOLDER]
     answer = subprocess.run(run, cwd=tmp_path, env={}, capture_output=True, text=True, check=True, timeout=60)
