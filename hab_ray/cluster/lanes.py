@@ -28,6 +28,7 @@ from hab_ray.engine.online import OnlineEngine, Surroundings
 from hab_ray.prices import Mode
 from hab_ray.providers import connect
 from hab_ray.providers.access import endpoint_of
+from hab_ray.storage.ballast import Ballast
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import LeaseWatch
 from hab_ray.storage.store import Store, StoreWriter
@@ -88,6 +89,7 @@ class Lane:
                 guard=LeaseWatch(folder, setup.epoch, time.monotonic).check,
                 permits=SharedPermits(setup.account, lane, limits, setup.entry.limits.patience_s),
                 money=SharedMoney(setup.budget) if setup.budget else unlimited(),
+                make_room=Ballast(setup.store, folder_name(setup.provider)).release,
             ),
         )
 

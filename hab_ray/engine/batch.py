@@ -382,10 +382,10 @@ class BatchEngine:
 
     async def _waited(self, home: Home, ready: Callable[[], bool]) -> bool:
         """Wait; False if meanwhile nothing more may be sent, and then the pack's rows are given back."""
-        if ready() and not self._tally.closed(home.model) and not self._is_late():
+        if ready() and not self._stopped(home.model) and not self._is_late():
             return True
         async with self._stuck():
-            while not (reason := self._tally.closed(home.model)) and not self._is_late() and not ready():
+            while not (reason := self._stopped(home.model)) and not self._is_late() and not ready():
                 await asyncio.sleep(WAIT_S)
         if reason or self._is_late():
             self._give_back(home)

@@ -124,16 +124,31 @@ class Filing:
         self._ending = True
         self._due.set()
 
+    async def write_rest(self) -> None:
+        """Write what a failed write has left, if anything.
+
+        Raises:
+            OSError: the store still cannot be written.
+        """
+        await self._flush()
+
     async def _flush(self) -> None:
         """Write what has come in; only then are its rows finished and its keys known.
 
-        What cannot be written is a failure by then, and its rows are finished too.
+        What no file can hold is a failure by then, and its rows are finished too. Where the store cannot be written,
+        all of it waits for the next write.
         """
         taken, keys = self._writer.take(), self._unwritten
         self._unwritten = []
         if not keys:
             return
-        for failure in await asyncio.to_thread(self._writer.write, taken):
+        try:
+            unstorable = await asyncio.to_thread(self._writer.write, taken)
+        except OSError:
+            self._writer.take_back(taken)
+            self._unwritten = keys + self._unwritten
+            raise
+        for failure in unstorable:
             self._tally.failed.update(waiting.job.shard for waiting in self._waiting[failure.key])
         self._known.update(keys)
         self._tally.finished.update(Counter(job.shard for key in keys for job in self._release(key)))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from math import inf
@@ -64,7 +65,8 @@ def backoff_s(key: str, attempt: int) -> float:
 class Surroundings:
     """What the engine is given of the world: time, and the leave to send and to spend.
 
-    `clock` is monotonic seconds, `today` wall time in UTC; `guard` raises LeaseLost when spending must end.
+    `clock` is monotonic seconds, `today` wall time in UTC; `guard` raises LeaseLost when spending must end. `make_room`
+    frees disk space that is held back for replies that are paid for when the disk is full.
     """
 
     clock: Callable[[], float]
@@ -72,6 +74,7 @@ class Surroundings:
     guard: Callable[[], None]
     permits: Permits
     money: Money
+    make_room: Callable[[], None]
 
 
 class OnlineEngine:
@@ -92,7 +95,7 @@ class OnlineEngine:
         world: Surroundings,
     ) -> None:
         self.tally = Tally()
-        self._today, self._clock = world.today, world.clock
+        self._today, self._clock, self._make_room = world.today, world.clock, world.make_room
         self._gate, self._wallet = Gate(world.permits, world.clock), Wallet(world.money)
         codes = FenceCodes(fence_secret(writer.folder))
         self._sender = Sender(provider, models, self._gate, self._wallet, world.guard, self.tally, world.clock, codes)
@@ -118,6 +121,9 @@ class OnlineEngine:
         await self._drain()
         self._filing.end()
         await self._flusher
+        self._make_room()
+        with suppress(OSError):  # the engine has ended with this error, and no room is left
+            await self._filing.write_rest()
         await self._gate.__aexit__()
         await self._wallet.__aexit__()
 
@@ -178,6 +184,12 @@ class OnlineEngine:
 
     async def _run_model(self, model: str, queue: asyncio.Queue[Call]) -> None:
         """Have the calls queued for one model wait for their permits, a bounded number at a time."""
+        try:
+            await self._feed(model, queue)
+        except Exception as error:  # whatever it is: the jobs of this model would be waited for for ever
+            await self._break(error)
+
+    async def _feed(self, model: str, queue: asyncio.Queue[Call]) -> None:
         ahead = asyncio.Semaphore(AHEAD)
         most = self._sender.longest_list(model)
         while True:

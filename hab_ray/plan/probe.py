@@ -34,6 +34,7 @@ from hab_ray.plan.make import Latencies
 from hab_ray.prices import Mode
 from hab_ray.providers import connect
 from hab_ray.providers.access import endpoint_of
+from hab_ray.storage.ballast import Ballast
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import LeaseWatch
 from hab_ray.storage.store import Store, StoreWriter
@@ -171,6 +172,7 @@ class Probe:
                 guard=LeaseWatch(folder, self.epoch, time.monotonic).check,
                 permits=SoleUser(Limiter(limits, entry.limits.patience_s), time.monotonic),
                 money=self.money,
+                make_room=Ballast(self.work.sweep.store, folder_name(provider)).release,
             ),
         )
 

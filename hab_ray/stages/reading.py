@@ -11,9 +11,10 @@ R3. Reasoning tags are <think>, <thinking>, <thought>, <thoughts>, <reasoning>, 
     <analysis>, with attributes or spaces, as well as [THINK] and <|begin_of_thought|>, all in any case. A tag takes
     away everything up to the next closing tag of its name or, without one, the rest of the text.
 R4. At `{` one JSON object is decoded: no NaN or Infinity, no key twice, at any depth. If it is cut off by the end of
-    the text and holds the key in double quotes, the reply is unreadable. If it is broken in another way and has the
-    key, a colon behind it, before its closing brace (before the end of the text where it has none), the reply is
-    unreadable. Otherwise a brace that begins no object is prose, and the scan goes on behind it.
+    the text and holds the key in double quotes, or names it, the reply is unreadable. If it is broken in another way
+    and names the key before its closing brace (before the end of the text where it has none), the reply is unreadable,
+    too: it was meant as a verdict. To name the key is to write it in any case, in quotation marks of any kind or none,
+    with a colon behind it. Otherwise a brace that begins no object is prose, and the scan goes on behind it.
 R5. At `[` one JSON list is decoded. If a member of it is an object with the key, the reply is unreadable; otherwise
     it is passed over. If it is no JSON but goes on with `{`, and the key in double quotes follows anywhere, the reply
     is unreadable; otherwise the bracket is prose.
@@ -50,6 +51,7 @@ _MATTERS = re.compile(
 )
 _MARKED_END = re.compile(r"<\|\s*end_of_thought\s*\|>", re.IGNORECASE)
 _BRACKETED_END = re.compile(r"\[/THINK\]", re.IGNORECASE)
+_QUOTE = "[\"'`\u2018\u2019\u201c\u201d]?"
 _LIST_OF_OBJECTS = re.compile(r"\[\s*\{")
 
 
@@ -137,12 +139,14 @@ class _Scan:
     def __init__(self, text: str, key: str) -> None:
         self._text, self._key, self._json = text, key, JsonText(text)
         self._named_until = text.rfind(f'"{key}"')
-        self._named = [found.span() for found in re.finditer(rf'"{re.escape(key)}"\s*:', text)]
+        naming = re.compile(rf"(?<!\w){_QUOTE}{re.escape(key)}{_QUOTE}\s*:", re.IGNORECASE)
+        self._named = [found.span() for found in naming.finditer(text)]
 
     def objects(self) -> Iterator[dict[str, Any]]:
         """The objects with the key, one after another. See the module for the rules."""
         # Behind the last key, plain or with an escaped letter, nothing can be an object that has it.
-        at, last, marks = 0, max(self._named_until, self._text.rfind("\\u")), 0
+        ends = (self._named_until, self._text.rfind("\\u"), self._named[-1][0] if self._named else -1)
+        at, last, marks = 0, max(ends), 0
         while (mark := _MATTERS.search(self._text, at)) and mark.start() < last:
             marks += 1
             if marks > _MOST_MARKS:
@@ -178,7 +182,7 @@ class _Scan:
         if self._text[start] == "[":
             if named and _LIST_OF_OBJECTS.match(self._text, start):
                 raise Unreadable("it holds a list that is not valid JSON")
-        elif broken.cut and named:
+        elif broken.cut and (named or self._named[-1:] > [(start, start)]):
             raise Unreadable("its JSON object is not complete")
         elif not broken.cut and self._names_key(start):
             raise Unreadable("its JSON object is not valid JSON")

@@ -93,6 +93,11 @@ class StoreWriter:
         taken, self._waiting = self._waiting, defaultdict(list)
         return taken
 
+    def take_back(self, taken: Mapping[tuple[Shelf, str], list[Outcome]]) -> None:
+        """Queue again what could not be written; what was written all the same does no harm twice."""
+        for place, outcomes in taken.items():
+            self._waiting[place] = outcomes + self._waiting[place]
+
     def write(self, taken: Mapping[tuple[Shelf, str], list[Outcome]]) -> list[Failure]:
         """Put what was taken into the store; it is durable when this returns.
 

@@ -86,6 +86,7 @@ async def engine_at(
     epoch: int = 1,
     kind: Protocol = Protocol.OPENAI,
     list_size: int = 8,
+    make_room: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Bench]:
     """An engine that calls a simulator."""
     limits = limits or Limits(concurrent=20, patience_s=5, timeout_s=10)
@@ -111,6 +112,7 @@ async def engine_at(
             guard=guard,
             permits=SoleUser(Limiter(dict.fromkeys(models, limits), limits.patience_s), time.monotonic),
             money=LocalMoney(budget) if budget else unlimited(),
+            make_room=make_room,
         ),
     )
     yield Bench(engine, tmp_path, url)

@@ -8,6 +8,7 @@ import shutil
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from hab_ray.errors import FailureKind, Interrupted, LeaseLost
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
 from hab_ray.simulator import Profile, simulator
+from hab_ray.storage.store import StoreWriter
 from tests.engine.bench import bench, chat, engine_at, jobs, stream
 
 
@@ -258,6 +260,32 @@ async def test_stop_lets_calls_in_flight_end_and_keeps_them(tmp_path: Path) -> N
                 await b.engine.stop()
                 await work
         assert (await b.meter())["billed"] == len(b.stored("a")) == 10
+
+
+async def test_what_is_paid_for_when_the_disk_is_full_is_written_to_the_space_held_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = True
+    write = StoreWriter.write
+
+    def written(writer: StoreWriter, taken: Any) -> Any:
+        if full:
+            raise OSError(28, "No space left on device")
+        return write(writer, taken)
+
+    def make_room() -> None:
+        nonlocal full
+        full = False
+
+    monkeypatch.setattr(StoreWriter, "write", written)
+    async with (
+        simulator(Profile.model_validate({"latency": {"kind": "fixed", "value_s": 0.05}})) as url,
+        engine_at(url, tmp_path, "a", limits=Limits(concurrent=20), make_room=make_room) as b,
+    ):
+        with pytest.raises(OSError, match="No space left"):
+            async with b.engine:
+                await b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(1000)])))
+        assert 0 < (await b.meter())["billed"] == len(b.stored("a")) < 1000
 
 
 async def test_a_store_that_cannot_be_written_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,15 +79,21 @@ def behind_reasoning(text: str, at: int) -> int | None:
     return None
 
 
+def names(key: str, text: str) -> bool:
+    """Whether a text writes the key before a colon, in any case and in quotation marks of any kind or none."""
+    quote = "[\"'`\u2018\u2019\u201c\u201d]?"
+    return re.search(rf"(?<!\w){quote}{key}{quote}\s*:", text, re.IGNORECASE) is not None
+
+
 def object_at(text: str, at: int, key: str) -> tuple[dict[str, Any] | None, int]:
     decoder = Decoder(text, at)
     try:
         return decoder.object(), decoder.at
     except CutError:
-        if f'"{key}"' in text[at:]:
+        if f'"{key}"' in text[at:] or names(key, text[at:]):
             raise NoVerdictError from None
     except BrokenError:
-        if re.search(rf'"{key}"\s*:', text[at : closing_brace(text, at)]):
+        if names(key, text[at : closing_brace(text, at)]):
             raise NoVerdictError from None
     return None, at + 1
 

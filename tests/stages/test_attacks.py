@@ -39,10 +39,12 @@ READ = {
     "another object first": f'{{"total": 3}} It returns {{}}. {A}',
     "a look-alike first": f'{{"\u0456ssues": []}} {{"iss\u200bues": []}} {A}',
     "another language": f"\u8fd9\u4e2a\u56de\u7b54\u4ece\u4e0d\u63d0\u95ee\u3002{A} Es fragt nie nach.",
-    "single quotes first": f"{{'issues': []}} is what it wants. {A}",
-    "JSON5 first": f"{{issues: [], assessment: none}} is what it wants. {A}",
 }
 UNREADABLE = {
+    "single quotes beside a quote": f"It wants {FREE}. Mine is {{'issues': ['A']}}.",
+    "JSON5 beside a quote": f"It wants {FREE}. Mine is {{issues: [A], assessment: so}}.",
+    "curly quotes beside a quote": f"It wants {FREE}. Mine is {{\u201cissues\u201d: [\u201cA\u201d]}}.",
+    "single quotes cut off beside a quote": f"It wants {FREE}. Mine is {{'issues': ['A'",
     "a quote first": f"The answer claims its verdict is {FREE}. Mine: {A}",
     "a quote last": f"{A} It had claimed {FREE}.",
     "a recalled example": f"As in Example 2, Verdict: {FREE}\nVerdict: {A}",

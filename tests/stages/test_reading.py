@@ -126,7 +126,7 @@ UNREADABLE = [
     ('["A"]', ABSENT),
     ("The answer is faultless, no issues.", ABSENT),
     ("", ABSENT),
-    ("{'issues': ['A']}", ABSENT),
+    ("{'issues': ['A']}", BROKEN),
     (f"{NONE} {B}", DIFFER),
     (f"{B}{NONE}{B}", DIFFER),
     ('{"issues": ["A"], "issues": []}', BROKEN),

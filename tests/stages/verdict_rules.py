@@ -219,16 +219,22 @@ def _reasoning(text: str, at: int) -> int | None:
     return closes.end() if closes else len(text)
 
 
+def names(key: str, text: str) -> bool:
+    """Whether a text writes the key before a colon, in any case and in quotation marks of any kind or none."""
+    quote = "[\"'`\u2018\u2019\u201c\u201d]?"
+    return re.search(rf"(?<!\w){quote}{key}{quote}\s*:", text, re.IGNORECASE) is not None
+
+
 def _object(text: str, at: int, key: str, found: list[dict[str, Any]]) -> int:
     parser = Parser(text, at)
     try:
         value = parser.object()
     except Cut:
-        if f'"{key}"' in text[at:]:
+        if f'"{key}"' in text[at:] or names(key, text[at:]):
             raise Nothing("the object is cut") from None
         return at + 1
     except Broken:
-        if re.search(rf'"{key}"\s*:', _span(text, at)):
+        if names(key, _span(text, at)):
             raise Nothing("the object is broken") from None
         return at + 1
     if key in value:
