@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TextIO
 
 ROOT = Path(__file__).parent.parent
 MODULES = (
@@ -167,12 +167,19 @@ class _Request:
         os.chdir(self.cwd)
         os.environ.clear()
         os.environ.update(self.environment)
+        sys.stdout, sys.stderr = _stream(1, "strict"), _stream(2, "backslashreplace")
         sys.path[0] = self.cwd
         sys.argv = [self.module, *self.arguments]
         try:
             runpy.run_module(self.module, run_name="__main__", alter_sys=True)
         except SystemExit as end:
             _end(end.code)
+
+
+def _stream(handle: int, errors: str) -> TextIO:
+    """A text stream as a new interpreter opens it: what it is connected to is known by now."""
+    encoding, _, own = os.environ.get("PYTHONIOENCODING", "utf-8").partition(":")
+    return open(handle, "w", encoding=encoding or "utf-8", errors=own or errors, closefd=False)
 
 
 def _end(status: object) -> None:
