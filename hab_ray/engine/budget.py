@@ -160,7 +160,7 @@ class Budget:
         else:
             left = max(0, self._limit - self.spent - self._unaccounted)
             granted = _share(draw, left - self.committed - self.in_hand)
-            self._raise_mark(granted)
+            self._raise_mark(granted, self._limit)
         account = draw.account
         taken.account = Account(
             account.granted + granted,
@@ -179,17 +179,21 @@ class Budget:
         self._batches_unaccounted = max(0, self._batches_unaccounted - account.in_batches)
         self._cost_unaccounted = max(0, self._cost_unaccounted - account.cost)
 
-    def _raise_mark(self, granted: int) -> None:
-        """Keep the mark above all that is out, by no more than half of what is in flight; write it where it moves."""
+    def _raise_mark(self, granted: int, limit: int) -> None:
+        """Keep the mark above all that is out, by no more than half of what is in flight; write it where it moves.
+
+        It never covers more than can be granted at all.
+        """
         out = self._unaccounted + granted + sum(known.account.outlay for known in self._engines.values())
         slack = sum(known.in_flight for known in self._engines.values()) // 2
         cost = self._cost_unaccounted + sum(known.account.cost for known in self._engines.values())
+        most = limit - self._opening.spent - cost - self.committed
         outlay = self._mark.outlay
         if outlay < out:
             outlay = out + slack
         elif outlay > out + slack:
             outlay = out + slack // 2
-        mark = Mark(outlay, self.committed, cost)
+        mark = Mark(max(out, min(outlay, most)), self.committed, cost)
         if mark != self._mark:
             self._keep(mark)
             self._mark = mark
