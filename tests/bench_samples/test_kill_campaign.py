@@ -9,8 +9,8 @@ from benchmarks.kill_campaign import SAMPLE_KILLS, rules, run_sample
 
 @pytest.mark.timeout(600)
 @pytest.mark.integration
-def test_killed_drivers_stay_within_the_budget_and_pay_by_batch_once(ray_address: str) -> None:
-    found = run_sample(ray_address)
+def test_killed_drivers_stay_within_the_budget_and_pay_by_batch_once() -> None:
+    found = run_sample()
     assert sum(one.kills for one in found) == SAMPLE_KILLS, found
     broken = [rule for rule, count in rules(found) if count]
     assert not broken, f"{broken}: {found}"
