@@ -18,7 +18,7 @@ from hab_ray.providers.batching import BatchApi
 
 @dataclass(frozen=True)
 class EngineContext:
-    """The collaborators of `Submitter`, `Collector` and `BatchEngine` at one provider account."""
+    """The collaborators of `Submitter` and `Collector` at one provider account."""
 
     api: BatchApi
     models: Mapping[str, ModelEntry]
