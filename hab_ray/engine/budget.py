@@ -13,7 +13,7 @@ forgotten. Money for a batch leaves the mark once the batch's intent is in the l
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 
@@ -161,15 +161,7 @@ class Budget:
             left = max(0, self._limit - self.spent - self._unaccounted)
             granted = _share(draw, left - self.committed - self.in_hand)
             self._raise_mark(granted, self._limit)
-        account = draw.account
-        taken.account = Account(
-            account.granted + granted,
-            account.returned,
-            account.spent,
-            account.committed,
-            account.collected,
-            account.cost,
-        )
+        taken.account = replace(draw.account, granted=draw.account.granted + granted)
         taken.sequence, taken.answer = draw.sequence, Drawn(granted, left)
         return taken.answer
 

@@ -116,27 +116,22 @@ class Filing:
                 async with asyncio.timeout(FLUSH_EVERY_S):
                     await self._due.wait()
             self._due.clear()
-            await self._flush()
-        await self._flush()
+            await self.flush()
+        await self.flush()
 
     def end(self) -> None:
         """Have `flush_regularly` write the rest and return."""
         self._ending = True
         self._due.set()
 
-    async def write_rest(self) -> None:
-        """Write what a failed write has left, if anything.
-
-        Raises:
-            OSError: the store still cannot be written.
-        """
-        await self._flush()
-
-    async def _flush(self) -> None:
+    async def flush(self) -> None:
         """Write what has come in; only then are its rows finished and its keys known.
 
         What no file can hold is a failure by then, and its rows are finished too. Where the store cannot be written,
         all of it waits for the next write.
+
+        Raises:
+            OSError: the store cannot be written.
         """
         taken, keys = self._writer.take(), self._unwritten
         self._unwritten = []

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from hab_ray.catalog import BatchHabits
 from hab_ray.engine.budget import Money
 from hab_ray.engine.harvesting import Harvest
+from hab_ray.engine.jitter import jitter
 from hab_ray.engine.jobs import Tally
 from hab_ray.engine.ledger import Batch, Phase
 from hab_ray.engine.packing import PackedRow
@@ -33,6 +35,11 @@ class BatchSurroundings:
     run: str
     epochs: frozenset[int]
     deadline: datetime | None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the deadline has passed."""
+        return self.deadline is not None and self.watch.today() >= self.deadline
 
 
 @dataclass
@@ -87,7 +94,6 @@ class Home:
     model: str
     keys: KeySet | None = None
     waiting: Counter[int] = field(default_factory=Counter)
-    batch: Batch | None = None
     is_own: bool = True
     nanousd: int = 0
     harvest: Harvest | None = None
@@ -105,6 +111,15 @@ class Home:
         if counters != self.counters:
             self.counters, self.still_since = counters, now
         return now - self.still_since >= still_s
+
+    def interval_s(self, batch: Batch, now: float, habits: BatchHabits) -> float:
+        """How long until its batch is asked after again: a tenth of its age, between the account's two bounds.
+
+        The jitter depends on the batch and the number of looks alone.
+        """
+        longest_s = habits.longest_poll_s if self.counters is None else habits.still_s
+        wait_s = max(habits.poll_s, min(longest_s, (now - self.since) / 10))
+        return wait_s * (0.9 + 0.2 * jitter(batch.name, self.looks))
 
     def part(self, rows: Iterable[PackedRow]) -> Home:
         """A new home for some of its rows, which no longer wait here."""

@@ -123,7 +123,7 @@ class OnlineEngine:
         await self._flusher
         self._make_room()
         with suppress(OSError):  # the engine has ended with this error, and no room is left
-            await self._filing.write_rest()
+            await self._filing.flush()
         await self._gate.__aexit__()
         await self._wallet.__aexit__()
 

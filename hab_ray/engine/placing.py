@@ -121,7 +121,8 @@ class Placer:
             if len(batch.events) == 1:
                 self._commit(batch.intent.nanousd)
             try:
-                return self._note(batch, await self._create(batch, lines))
+                batch_id = await self._create(batch, lines)
+                return self._submitted(batch, batch_id, adopted=False, certain=True)
             except InDoubt as error:
                 if self.ending:
                     raise
@@ -164,9 +165,6 @@ class Placer:
             self._ledger.add(batch, Ended(epoch=epoch, at=now, word=word, problem=problem))
         self._ledger.add(batch, harvest.event(batch.intent.rows, epoch, now))
 
-    def _note(self, batch: Batch, batch_id: str) -> None:
-        self._submitted(batch, batch_id, adopted=False, certain=True)
-
     def _adopt(self, batch: Batch, seen: SeenBatch, certain: bool) -> bool:
         self._submitted(batch, seen.id, adopted=True, certain=certain)
         return True
@@ -189,7 +187,7 @@ class Placer:
             raise InDoubt(error.kind, str(error)) from None
 
     async def _looked_for(self, batch: Batch) -> bool:
-        await self.check_owner(batch)
+        await self._check_owner(batch)
         long_enough = batch.intent.at + timedelta(seconds=self._habits.in_doubt_s)
         not_ours: set[str] = set()
         empty = 0
@@ -229,7 +227,7 @@ class Placer:
                 return line.custom_id in hashes
         return None
 
-    async def check_owner(self, batch: Batch) -> None:
+    async def _check_owner(self, batch: Batch) -> None:
         """See that the key is of the organisation that an open batch was sent to.
 
         Raises:

@@ -16,10 +16,10 @@ from typing import Self
 from uuid import uuid4
 
 from hab_ray.engine.budget import Account, Draw, Money
+from hab_ray.prices import NANO
 
 EVEN_OUT_EVERY_S = 0.5
 ASK_AGAIN_S = 0.1
-NANO = 1e9
 BUDGET_REACHED = "budget reached"
 
 
@@ -54,8 +54,7 @@ class Wallet:
         self._evening_out.cancel()
         await asyncio.gather(self._evening_out, return_exceptions=True)
         async with self._drawing:
-            if self._unanswered:
-                await self._answered()
+            await self._answered()
             await self._draw(least=0, want=0, keep=0)
 
     @property
@@ -138,8 +137,7 @@ class Wallet:
 
     async def _draw_for(self, bound: int) -> None:
         """Draw what is missing for one call, and better for all that wait, with half of what is in flight on top."""
-        if self._unanswered:
-            await self._answered()
+        await self._answered()
         missing = max(0, bound - self._in_hand)
         want = max(missing, self._wanted + self.reserved // 2 - self._in_hand)
         await self._draw(least=missing, want=want, keep=self._in_hand)
@@ -154,8 +152,11 @@ class Wallet:
         await self._answered()
 
     async def _answered(self) -> None:
-        """Send the draw that has no answer yet, perhaps once more: a cut connection must not cost what it granted."""
-        assert self._unanswered is not None
+        """Send the draw that has no answer yet, if any, perhaps once more: a cut connection must not cost what it
+        granted.
+        """
+        if self._unanswered is None:
+            return
         drawn = await self._money.draw(self._unanswered)
         self._unanswered = None
         self._in_hand += drawn.granted
@@ -173,7 +174,6 @@ class Wallet:
             keep = self.reserved // 2
             if self._account != reported or self._in_hand > keep:
                 async with self._drawing:
-                    if self._unanswered:
-                        await self._answered()
+                    await self._answered()
                     await self._draw(least=0, want=0, keep=keep)
                     reported = self._account

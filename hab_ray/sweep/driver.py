@@ -7,38 +7,33 @@ store, the ledger in it, and the views.
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hab_ray.calls import Call
-from hab_ray.engine.billing import billing_notes
-from hab_ray.engine.books import open_budget, opening
-from hab_ray.engine.budget import Budget, LocalMoney, Opening, unlimited
 from hab_ray.engine.budget import Money as BudgetMoney
-from hab_ray.engine.homes import BatchTally
-from hab_ray.engine.jobs import OpenKind, Tally
 from hab_ray.errors import Exit, Interrupted
 from hab_ray.prices import NANO, Mode
-from hab_ray.progress import BatchProgress, Draining, Money, Progress, RunEnd, Unanswered
+from hab_ray.progress import Progress, RunEnd
 from hab_ray.resolve import read_record
 from hab_ray.rows import ChosenTest
 from hab_ray.serving import Endpoints
 from hab_ray.stopping import DRAIN_S, LATE_S, Stop
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease import UNCLEAN_WAIT_S, WATCH_EVERY_S, LocalLease
+from hab_ray.storage.lease import UNCLEAN_WAIT_S, LocalLease
 from hab_ray.storage.registry import Registry
-from hab_ray.storage.run import PROGRESS
-from hab_ray.storage.spending import keep_lost
 from hab_ray.storage.store import Store
 from hab_ray.sweep.batches import Batches, BatchSetup, lane_name
+from hab_ray.sweep.budget import RunBudget
+from hab_ray.sweep.counters import RunCounters
 from hab_ray.sweep.ending import Ending, written_off
-from hab_ray.sweep.tracks import Phase, Track, stage_progress
-from hab_ray.visible import log_json
+from hab_ray.sweep.reporting import Reporter
+from hab_ray.sweep.tracks import Phase, Track
 from hab_ray.work import Shard, StageName, Work, tests_file
 
 if TYPE_CHECKING:
@@ -46,8 +41,6 @@ if TYPE_CHECKING:
 
 POLL_S = 0.25
 GATHER_S = 3.0
-PROGRESS_EVERY_S = 5.0
-UNANSWERED = "log/unanswered.jsonl"
 
 
 @dataclass
@@ -99,24 +92,14 @@ class _Driver:
         self._passes: list[_Pass] = []
         self._choosing: dict[Any, Track] = {}
         self._lanes: Lanes | None = None
-        self._tallies: dict[str, Tally] = {}
-        self._stops: dict[str, str] = {}
-        self._notes: list[str] = []
-        self._budget = None if work.sweep.budget_usd is None else round(work.sweep.budget_usd * NANO)
+        self._counters = RunCounters(self._numbered)
+        self._budget = RunBudget(work.sweep.budget_usd, self._store.folder, self._store_path, lease)
         registry = Registry(self._store.folder, self._store_path)
         self._epochs = registry.epochs(work.run_id, work.run_path) | {lease.epoch}
         self._released_up_to = registry.released_up_to(work.run_id)
-        self._before = Opening()
-        self._lost = 0
-        self._budget_reached = False
-        self._budget_actor: Any = None
-        self._own_money: LocalMoney | None = None
         self._endpoints = Endpoints(work, stack)
-        self._started = time.monotonic()
-        self._reported = float("-inf")
-        self._draining: Draining | None = None
+        self._reporter = Reporter(work, self._numbered, self._counters, self._budget, options.watch)
         self._not_before = 0.0 if lease.clean else time.time() + UNCLEAN_WAIT_S
-        self._deferred: Counter[int] = Counter()
         self._batches = Batches(
             BatchSetup(
                 work=work,
@@ -142,35 +125,22 @@ class _Driver:
 
     def _money_for_batches(self) -> BudgetMoney:
         """The budget that batches draw from: one for all providers, shared with the lanes where there are any."""
-        if self._budget is None:
-            return unlimited()
-        if self._is_wholly_by_batch():
-            self._own_money = self._own_money or LocalMoney(self._open_budget(self._budget))
-            return self._own_money
+        if not self._budget.is_limited or self._is_wholly_by_batch():
+            return self._budget.local()
         self._ensure_ray()
-        from hab_ray.cluster.limits import SharedMoney
-
-        return SharedMoney(self._budget_actor)
+        return self._budget.shared()
 
     def _is_wholly_by_batch(self) -> bool:
         """Whether no call of this run can go online, so that nobody else draws from its budget."""
         work = self._work
         return all(work.mode(s) == "batch" and work.model(s).entry.batch is not None for s in self._tracks)
 
-    def _open_budget(self, limit: int) -> Budget:
-        return open_budget(limit, self._before, self._store.folder, self._lease.epoch, time.monotonic)
-
     def _open_books(self) -> None:
-        """Learn what the run has spent. After an unclean end, not before that process's budget grants no more."""
-        if self._budget is None:
-            return
-        if not self._lease.clean:
-            time.sleep(2 * WATCH_EVERY_S)
-        earlier = self._epochs - {self._lease.epoch}
-        self._before = opening(self._store.folder, earlier, self._released_up_to)
-        if self._before.stranded:
-            self._notes.append(
-                f"${self._before.stranded / NANO:.4f} of what counts as spent was granted before an unclean end and "
+        """Learn what the run has spent, and say what of it may be released."""
+        stranded = self._budget.open_books(self._epochs - {self._lease.epoch}, self._released_up_to)
+        if stranded:
+            self._counters.notes.append(
+                f"${stranded / NANO:.4f} of what counts as spent was granted before an unclean end and "
                 f"is not accounted for; if the vendors' bills show that it was not spent: `hab budget release "
                 f"{self._work.run_path}`"
             )
@@ -186,25 +156,25 @@ class _Driver:
                 self._reconcile()
             except (Interrupted, KeyboardInterrupt):
                 self._drain()
-                return self._end(Exit.INTERRUPTED)
+                return self._reporter.end(Exit.INTERRUPTED)
             except Exception as error:
                 self._drain()
-                self._report(final=True)
+                self._reporter.report_last()
                 ours = self._as_ours(error)
                 if ours is error:
                     raise
                 raise ours from error
             self._drain()
         if stop.requested:
-            return self._end(Exit.INTERRUPTED)
+            return self._reporter.end(Exit.INTERRUPTED)
         try:
             for track in self._numbered:
                 if track.phase is Phase.RUNNING:
                     self._settle(track)
             self._compact()
-            return self._end(self._exit())
+            return self._reporter.end(self._reporter.exit())
         except KeyboardInterrupt:
-            return self._end(Exit.INTERRUPTED)
+            return self._reporter.end(Exit.INTERRUPTED)
 
     def _as_ours(self, error: Exception) -> Exception:
         if self._lanes is None:
@@ -227,30 +197,15 @@ class _Driver:
         ending = Ending(self._lanes, self._batches, drain_s)
         for told in ending.tallies():
             for lane, tally in told.items():
-                self._take_in_any(lane, tally)
-            at_stake = self._at_stake(max(0.0, ends_at - time.monotonic()))
-            self._draining = at_stake if at_stake.calls else None
-            self._report()
+                self._counters.take_in(lane, tally)
+            at_stake = self._counters.at_stake(max(0.0, ends_at - time.monotonic()))
+            self._reporter.report(at_stake if at_stake.calls else None)
         for lane in ending.left_behind:
-            self._take_in(lane, written_off(self._tallies.get(lane, Tally())))
-        self._draining = None
-        self._keep_lost()
-
-    def _at_stake(self, left_s: float) -> Draining:
-        online = [t for t in self._tallies.values() if not isinstance(t, BatchTally)]
-        creating = [t.creating_nanousd for t in self._tallies.values() if isinstance(t, BatchTally)]
-        return Draining(
-            left_s=left_s,
-            calls=sum(sum(t.in_flight.values()) for t in online) + sum(map(bool, creating)),
-            nanousd=sum(t.reserved_nanousd for t in online) + sum(creating),
-        )
+            self._counters.take_in(lane, written_off(self._counters.of(lane)))
+        self._budget.keep_lost(self._counters)
 
     def _write_off(self) -> None:
-        """Before the process is ended by force: what is in flight counts as spent."""
-        online = (t for t in self._tallies.values() if not isinstance(t, BatchTally))
-        lost = sum(t.lost_nanousd + t.reserved_nanousd for t in online)
-        if lost:
-            keep_lost(self._store.folder, self._lease.epoch, lost)
+        self._budget.write_off(self._counters)
 
     def _place_given_tests(self) -> None:
         if self._work.sweep.tests is None:
@@ -318,7 +273,7 @@ class _Driver:
         if not calls:
             return
         came_back = track.lane == lane_name(self._provider(track)) and len(calls) >= track.open > 0
-        track.barren = track.barren + 1 if came_back and not self._deferred.pop(track.number, 0) else 0
+        track.barren = track.barren + 1 if came_back and not self._counters.was_deferred(track) else 0
         ready = [t for t in self._numbered if t.phase is Phase.READY and self._alike(t, track)]
         together = len(calls) + sum(t.open for t in ready)
         route = self._batches.route(track, (call.key for _, call in calls), together)
@@ -333,9 +288,7 @@ class _Driver:
 
     def _stopped(self, track: Track) -> str | None:
         """Why nothing more is sent to a shard's model by batch."""
-        provider, model = self._provider(track), self._work.model(track.shard).name
-        tally = self._tallies.get(lane_name(provider))
-        return (tally.stops.get(model) or tally.stops.get("")) if tally else None
+        return self._counters.stopped(lane_name(self._provider(track)), self._work.model(track.shard).name)
 
     def _is_done(self, track: Track) -> bool:
         run, shard = self._work.run, track.shard
@@ -384,9 +337,9 @@ class _Driver:
         from hab_ray.cluster.pipelines import OpenShard, open_calls
 
         shards = [OpenShard(t.number, t.shard, frozenset(t.given_up)) for t in tracks]
-        done_before = self._tallies[provider].finished if provider in self._tallies else {}
+        done_before = self._counters.of(provider).finished
         for track in tracks:
-            track.start(provider, done_before.get(track.number, 0), track.open)
+            track.start(provider, done_before[track.number], track.open)
         calls = open_calls(self._work, shards, self._store_path, self._failures_since)
         self._passes.append(_Pass(stage, provider, tracks, lane.complete.remote(calls)))
 
@@ -398,11 +351,7 @@ class _Driver:
             with self._options.stop.immediate():
                 self._stack.enter_context(ray_session(self._options.verbose))
             self._lanes = Lanes()
-            if self._budget is not None:
-                from hab_ray.cluster.limits import BudgetSetup, budget_actor
-
-                setup = BudgetSetup(self._budget, self._before, self._store_path, self._lease.epoch)
-                self._budget_actor = budget_actor(setup)
+            self._budget.start_actor()
             for provider in self._needed():
                 self._lanes.start(provider, self._setup(provider))
         return self._lanes
@@ -425,7 +374,7 @@ class _Driver:
             epoch=self._lease.epoch,
             failures_since=self._failures_since,
             not_before=self._not_before,
-            budget=self._budget_actor,
+            budget=self._budget.actor,
         )
 
     def _watch(self) -> None:
@@ -443,7 +392,7 @@ class _Driver:
                 track.phase = Phase.WAITING if track.phase is Phase.RUNNING else track.phase
         for ref in [ref for ref in self._choosing if ref in ended]:
             self._keep_tests(self._choosing.pop(ref), *ended[ref])
-        self._report()
+        self._reporter.report()
 
     def _wait(self) -> dict[Any, Any]:
         """What Ray has ended meanwhile, and what came of it."""
@@ -463,134 +412,16 @@ class _Driver:
     def _take_in_tallies(self) -> None:
         lanes = self._lanes.tallies() if self._lanes else {}
         for lane, tally in (*lanes.items(), *self._batches.tallies().items()):
-            self._take_in_any(lane, tally)
-        self._keep_lost()
-
-    def _take_in_any(self, lane: str, tally: Tally) -> None:
-        if isinstance(tally, BatchTally):
-            self._notes.extend(tally.notes)
-            before = self._tallies.get(lane)
-            self._deferred += tally.deferred - (before.deferred if isinstance(before, BatchTally) else Counter())
-        self._take_in(lane, tally)
-
-    def _keep_lost(self) -> None:
-        lost = sum(t.lost_nanousd for t in self._tallies.values() if not isinstance(t, BatchTally))
-        if lost != self._lost:
-            self._lost = lost
-            keep_lost(self._store.folder, self._lease.epoch, lost)
-
-    def _take_in(self, lane: str, tally: Tally) -> None:
-        """Note what a lane has done; a shard whose jobs are all finished need not wait for its pass to end."""
-        self._tallies[lane] = tally
-        for model, reason in tally.stops.items():
-            self._stops[f"{lane} {model}".strip()] = reason
-        for row in tally.open:
-            if row.kind is OpenKind.STOPPED:
-                continue
-            self._numbered[row.shard].given_up[row.row_id] = row.reason
-            self._budget_reached |= row.kind is OpenKind.BUDGET
-        for track in self._numbered:
-            if track.lane == lane:
-                track.note(tally.finished[track.number], tally.failed[track.number])
+            self._counters.take_in(lane, tally)
+        self._budget.keep_lost(self._counters)
 
     def _keep_tests(self, track: Track, tests: list[ChosenTest], note: str) -> None:
         """Freeze a dimension's tests: they are never chosen again."""
         if note:
-            self._notes.append(f"{track.shard.dimension}: {note}")
+            self._counters.notes.append(f"{track.shard.dimension}: {note}")
         self._work.run.write(ChosenTest, track.shard.file, tests)
         track.phase = Phase.COMPLETE
 
     def _compact(self) -> None:
         for model in self._work.models:
             self._store.compact(model, self._lease.epoch)
-
-    def _report(self, final: bool = False) -> None:
-        progress = self._progress()
-        self._options.watch(progress)
-        now = time.monotonic()
-        if final or now - self._reported >= PROGRESS_EVERY_S:
-            self._reported = now
-            self._work.run.folder.put(PROGRESS, progress.to_json())
-
-    def _progress(self) -> Progress:
-        tallies = self._tallies.values()
-        return Progress(
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
-            elapsed_s=round(time.monotonic() - self._started, 1),
-            stages=tuple(stage_progress(self._numbered, lambda t: self._work.model(t.shard).name, self._tallies)),
-            calls=sum(t.calls for t in tallies),
-            retries=sum(t.retries for t in tallies),
-            cost_nanousd=sum(t.cost_nanousd for t in tallies),
-            notes=(*self._notes, *(f"{who} stopped: {why}" for who, why in self._stops.items())),
-            money=self._money(),
-            batches=self._batch_progress(),
-            draining=self._draining,
-        )
-
-    def _money(self) -> Money | None:
-        if self._budget is None:
-            return None
-        tallies = self._tallies.values()
-        spent = self._before.spent + sum(t.spent_nanousd for t in tallies)
-        reserved = sum(t.reserved_nanousd for t in tallies)
-        return Money(spent, reserved, self._budget, self._before.stranded)
-
-    def _batch_progress(self) -> tuple[BatchProgress, ...]:
-        return tuple(
-            BatchProgress(
-                name=batch.name,
-                id=batch.batch_id,
-                model=batch.intent.model,
-                rows=batch.intent.rows,
-                nanousd=batch.intent.nanousd,
-                since=batch.since.isoformat(timespec="seconds"),
-                state=batch.phase,
-            )
-            for tally in self._tallies.values()
-            if isinstance(tally, BatchTally)
-            for batch in tally.batches
-        )
-
-    def _end(self, exit: Exit) -> RunEnd:
-        self._report(final=True)
-        unanswered = tuple(
-            Unanswered(track.shard.file, row_id, reason)
-            for track in self._numbered
-            if track.phase is not Phase.COMPLETE
-            for row_id, reason in sorted(track.given_up.items())
-        )
-        self._work.run.folder.put(UNANSWERED, _lines(unanswered))
-        money = self._money()
-        if self._budget_reached and money:
-            self._notes.append(
-                f"budget reached: ${money.spent / NANO:.4f} of ${money.budget / NANO:.4f} spent by this run; "
-                "raise budget_usd and give the same command again"
-            )
-        tallies = self._tallies.values()
-        return RunEnd(
-            exit=exit,
-            unanswered=unanswered,
-            stops=dict(self._stops),
-            notes=(*self._notes, *billing_notes(tallies)),
-            calls=sum(t.calls for t in tallies),
-            cost_nanousd=sum(t.cost_nanousd for t in tallies),
-            money=money,
-            batches=self._batch_progress(),
-            cut=sum((t.cut for t in tallies), Counter()),
-            cut_nanousd=sum(t.cut_nanousd for t in tallies),
-        )
-
-    def _exit(self) -> Exit:
-        if all(track.phase is Phase.COMPLETE for track in self._numbered):
-            return Exit.COMPLETE
-        if self._budget_reached:
-            return Exit.BUDGET
-        return Exit.PENDING if self._pending() else Exit.UNANSWERED
-
-    def _pending(self) -> bool:
-        """Whether rows wait for batches, and none was given up."""
-        return bool(self._batch_progress()) and not any(track.given_up for track in self._numbered)
-
-
-def _lines(unanswered: tuple[Unanswered, ...]) -> bytes:
-    return "".join(log_json(asdict(row)) + "\n" for row in unanswered).encode()

@@ -1,0 +1,102 @@
+"""A run's budget: what earlier processes have spent, whom lanes and batches draw from, and what is lost.
+
+The budget of a run is kept in one place: in this process where all calls go by batch, else in an actor of Ray that
+lanes and batches share.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from hab_ray.engine.books import open_budget, opening
+from hab_ray.engine.budget import LocalMoney, Opening, unlimited
+from hab_ray.engine.budget import Money as BudgetMoney
+from hab_ray.prices import NANO
+from hab_ray.progress import Money
+from hab_ray.storage.folder import Folder
+from hab_ray.storage.lease import WATCH_EVERY_S, LocalLease
+from hab_ray.storage.spending import keep_lost
+from hab_ray.sweep.counters import RunCounters
+
+
+class RunBudget:
+    """The budget of one run, in nano-dollars; without a limit nothing is counted. `folder` at `path` is its store.
+
+    `actor` keeps the budget for lanes once `start_actor` was called; None before, and without a limit.
+    """
+
+    def __init__(self, limit_usd: float | None, folder: Folder, path: Path, lease: LocalLease) -> None:
+        self._limit = None if limit_usd is None else round(limit_usd * NANO)
+        self._folder, self._path, self._lease = folder, path, lease
+        self._before = Opening()
+        self._local: LocalMoney | None = None
+        self._kept_lost = 0
+        self.actor: Any = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the run has a budget."""
+        return self._limit is not None
+
+    def open_books(self, earlier: Collection[int], released_up_to: int) -> int:
+        """Learn what the run has spent in these earlier epochs, and return what of it an unclean end has stranded.
+
+        After an unclean end this waits until that process's budget grants no more.
+        """
+        if self._limit is None:
+            return 0
+        if not self._lease.clean:
+            time.sleep(2 * WATCH_EVERY_S)
+        self._before = opening(self._folder, earlier, released_up_to)
+        return self._before.stranded
+
+    def local(self) -> BudgetMoney:
+        """The budget kept in this process, for a run that has no lanes or no limit."""
+        if self._limit is None:
+            return unlimited()
+        if self._local is None:
+            budget = open_budget(self._limit, self._before, self._folder, self._lease.epoch, time.monotonic)
+            self._local = LocalMoney(budget)
+        return self._local
+
+    def start_actor(self) -> None:
+        """Have Ray, which must be running, keep the budget."""
+        if self._limit is None:
+            return
+        from hab_ray.cluster.limits import BudgetSetup, budget_actor
+
+        self.actor = budget_actor(BudgetSetup(self._limit, self._before, self._path, self._lease.epoch))
+
+    def shared(self) -> BudgetMoney:
+        """The budget that the actor keeps."""
+        from hab_ray.cluster.limits import SharedMoney
+
+        return SharedMoney(self.actor)
+
+    def keep_lost(self, counters: RunCounters) -> None:
+        """Make durable what online calls may have cost that brought no answer."""
+        lost = sum(tally.lost_nanousd for tally in counters.online())
+        if lost != self._kept_lost:
+            self._kept_lost = lost
+            keep_lost(self._folder, self._lease.epoch, lost)
+
+    def write_off(self, counters: RunCounters) -> None:
+        """Before the process is ended by force: what is in flight online counts as spent."""
+        lost = sum(tally.lost_nanousd + tally.reserved_nanousd for tally in counters.online())
+        if lost:
+            keep_lost(self._folder, self._lease.epoch, lost)
+
+    def money(self, counters: RunCounters) -> Money | None:
+        """What is spent and set aside by now; None without a limit."""
+        if self._limit is None:
+            return None
+        tallies = counters.tallies.values()
+        return Money(
+            spent=self._before.spent + sum(tally.spent_nanousd for tally in tallies),
+            reserved=sum(tally.reserved_nanousd for tally in tallies),
+            budget=self._limit,
+            stranded=self._before.stranded,
+        )

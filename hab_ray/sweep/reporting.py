@@ -1,0 +1,117 @@
+"""Tells the user, and the run folder, how far a run is and how it ended."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from hab_ray.engine.billing import billing_notes
+from hab_ray.errors import Exit
+from hab_ray.prices import NANO
+from hab_ray.progress import Draining, Progress, RunEnd, Unanswered
+from hab_ray.storage.run import PROGRESS
+from hab_ray.sweep.budget import RunBudget
+from hab_ray.sweep.counters import RunCounters
+from hab_ray.sweep.tracks import Phase, Track, stage_progress
+from hab_ray.visible import log_json
+from hab_ray.work import Work
+
+PROGRESS_EVERY_S = 5.0
+UNANSWERED = "log/unanswered.jsonl"
+
+
+class Reporter:
+    """Reports on one run from the moment it is made. `watch` sees every progress, the run folder one in a while."""
+
+    def __init__(
+        self,
+        work: Work,
+        tracks: Sequence[Track],
+        counters: RunCounters,
+        budget: RunBudget,
+        watch: Callable[[Progress], None],
+    ) -> None:
+        self._work, self._tracks, self._counters, self._budget = work, tracks, counters, budget
+        self._watch = watch
+        self._started = time.monotonic()
+        self._kept = float("-inf")
+
+    def report(self, draining: Draining | None = None) -> None:
+        """Show how far the run is, and keep that every `PROGRESS_EVERY_S`; `draining` is what a stop waits for."""
+        progress = self._progress(draining)
+        self._watch(progress)
+        if time.monotonic() - self._kept >= PROGRESS_EVERY_S:
+            self._keep(progress)
+
+    def report_last(self) -> None:
+        """Show and keep how far the run came."""
+        progress = self._progress(None)
+        self._watch(progress)
+        self._keep(progress)
+
+    def end(self, exit: Exit) -> RunEnd:
+        """Report for the last time, keep which rows have no answer, and sum up."""
+        self.report_last()
+        unanswered = self._unanswered()
+        lines = "".join(log_json(asdict(row)) + "\n" for row in unanswered)
+        self._work.run.folder.put(UNANSWERED, lines.encode())
+        counters = self._counters
+        money = self._budget.money(counters)
+        if counters.budget_reached and money:
+            counters.notes.append(
+                f"budget reached: ${money.spent / NANO:.4f} of ${money.budget / NANO:.4f} spent by this run; "
+                "raise budget_usd and give the same command again"
+            )
+        tallies = counters.tallies.values()
+        return RunEnd(
+            exit=exit,
+            unanswered=unanswered,
+            stops=dict(counters.stops),
+            notes=(*counters.notes, *billing_notes(tallies)),
+            calls=sum(t.calls for t in tallies),
+            cost_nanousd=sum(t.cost_nanousd for t in tallies),
+            money=money,
+            batches=counters.batches(),
+            cut=sum((t.cut for t in tallies), Counter()),
+            cut_nanousd=sum(t.cut_nanousd for t in tallies),
+        )
+
+    def exit(self) -> Exit:
+        """The exit status of a run that went as far as it goes."""
+        if all(track.phase is Phase.COMPLETE for track in self._tracks):
+            return Exit.COMPLETE
+        if self._counters.budget_reached:
+            return Exit.BUDGET
+        waits = self._counters.batches() and not any(track.given_up for track in self._tracks)
+        return Exit.PENDING if waits else Exit.UNANSWERED
+
+    def _unanswered(self) -> tuple[Unanswered, ...]:
+        return tuple(
+            Unanswered(track.shard.file, row_id, reason)
+            for track in self._tracks
+            if track.phase is not Phase.COMPLETE
+            for row_id, reason in sorted(track.given_up.items())
+        )
+
+    def _progress(self, draining: Draining | None) -> Progress:
+        counters = self._counters
+        tallies = counters.tallies.values()
+        return Progress(
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
+            elapsed_s=round(time.monotonic() - self._started, 1),
+            stages=tuple(stage_progress(self._tracks, lambda t: self._work.model(t.shard).name, counters.tallies)),
+            calls=sum(t.calls for t in tallies),
+            retries=sum(t.retries for t in tallies),
+            cost_nanousd=sum(t.cost_nanousd for t in tallies),
+            notes=(*counters.notes, *(f"{who} stopped: {why}" for who, why in counters.stops.items())),
+            money=self._budget.money(counters),
+            batches=counters.batches(),
+            draining=draining,
+        )
+
+    def _keep(self, progress: Progress) -> None:
+        self._kept = time.monotonic()
+        self._work.run.folder.put(PROGRESS, progress.to_json())
