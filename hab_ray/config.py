@@ -41,6 +41,7 @@ def _shown_as_it_is(name: str) -> str:
 
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_shown_as_it_is)]
 ModeName = Literal["auto", "online", "batch"]
+MOST_USD = 1e9
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -153,8 +154,8 @@ class Sweep(Strict):
     seed: int = 0
     dimensions: Annotated[tuple[str, ...], Field(min_length=1)] | Literal["all"] = "all"
     rubrics: Path | None = None
-    budget_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    deadline: Annotated[str, Field(pattern=r"^\d+(\.\d+)?[mhd]$")] | None = None
+    budget_usd: float | None = Field(default=None, ge=0, le=MOST_USD, allow_inf_nan=False)
+    deadline: Annotated[str, Field(pattern=r"^\d{1,6}(\.\d{1,6})?[mhd]$")] | None = None
     mode: ModeName = "auto"
     generate: Generate | None = None
     validation: Validation | None = Field(default=None, alias="validate")

@@ -112,6 +112,7 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_WRITABLE = {errno.EROFS, errno.EACCES, errno.EPERM}
 _NOT_A_FOLDER = {errno.ENOTDIR, errno.EEXIST}
 _FOLDER_IN_THE_WAY = {errno.EISDIR}
+_NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}
 
 
 def file_problem(error: OSError) -> HabError | None:
@@ -134,6 +135,8 @@ def file_problem(error: OSError) -> HabError | None:
         return ConfigError(
             f"{place}: a folder is where a file is needed. Move it away, or name another `run:` or `store:`"
         )
+    if error.errno in _NO_PATH:
+        return ConfigError(f"{place}: {error.strerror}. Name another path for `run:` or `store:`")
     if error.errno == errno.EIO:
         return EngineBroke(f"{place}: the disk reports: {error.strerror}. Check it, then give the same command again")
     return None

@@ -12,9 +12,10 @@ from datetime import date, datetime
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Annotated
 
 import yaml
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from hab_ray.catalog import Model, ModelEntry, Purpose, Strict
 from hab_ray.config import Generate, Judge, Select, Subject, Sweep, Validate
@@ -24,7 +25,7 @@ from hab_ray.prices import priced
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
 from hab_ray.stages.reading import READER_VERSION
 from hab_ray.stages.wording import Prompts, load_prompts
-from hab_ray.storage.registry import new_run_id
+from hab_ray.storage.registry import RUN_ID, new_run_id
 from hab_ray.storage.run import SWEEP, RunFolder
 from hab_ray.work import Work
 
@@ -42,7 +43,7 @@ class Record(Strict):
     a call is made, and what was paid before stands in the replies.
     """
 
-    id: str | None = None
+    id: Annotated[str, Field(pattern=RUN_ID)] | None = None
     sweep: Sweep
     as_of: dict[str, str | None]
     hashes: dict[str, str]
@@ -190,8 +191,28 @@ def write_record(work: Work, now: datetime) -> None:
         fence_version=work.prompts.fence,
         reader_version=READER_VERSION,
     )
+    _put_record(work.run_path, record)
+
+
+def keep_id(work: Work) -> None:
+    """Keep the run's id in its record and leave the rest: only `hab run` checks what the run's results depend on."""
+    _amend_record(work.run_path, {"id": work.run_id})
+
+
+def keep_reader(work: Work) -> None:
+    """Note in the run's record that its verdicts were read by the present rules, and leave the rest as `keep_id`."""
+    _amend_record(work.run_path, {"reader_version": READER_VERSION})
+
+
+def _amend_record(run: Path, changes: Mapping[str, str | int]) -> None:
+    record = read_record(run)
+    assert record is not None
+    _put_record(run, record.model_copy(update=changes))
+
+
+def _put_record(run: Path, record: Record) -> None:
     text = yaml.safe_dump(record.model_dump(mode="json", by_alias=True), sort_keys=False, allow_unicode=True)
-    RunFolder(work.run_path).folder.put(SWEEP, text.encode())
+    RunFolder(run).folder.put(SWEEP, text.encode())
 
 
 def read_record(run: Path) -> Record | None:
@@ -205,7 +226,7 @@ def read_record(run: Path) -> Record | None:
         return None
     try:
         return Record.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (yaml.YAMLError, ValidationError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, ValidationError) as error:
         raise ConfigError(
             f"{path}: not a record this version wrote ({error}); use another `run:`, the store is kept"
         ) from None

@@ -22,7 +22,7 @@ from math import inf
 
 from hab_ray.errors import Exit, Interrupted
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DRAIN_S = 20.0
 LATE_S = 5.0
 LONGEST_S = DRAIN_S + LATE_S
@@ -40,6 +40,7 @@ class Stop:
         self._longest_s = LONGEST_S
         self._last_words: list[Callable[[], None]] = []
         self._raised = False
+        self._terminals: tuple[int, ...] = ()
 
     @property
     def requested(self) -> bool:
@@ -61,11 +62,13 @@ class Stop:
             raise Interrupted("stopped on request")
 
     def listen(self) -> None:
-        """Take over SIGINT and SIGTERM. For the main thread."""
+        """Take over SIGINT, SIGTERM, and SIGHUP unless it is ignored (`nohup`). For the main thread."""
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
+        self._terminals = tuple(output for output in (1, 2) if os.isatty(output))
         for number in SIGNALS:
-            signal.signal(number, self._interrupt)
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._interrupt)
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
         threading.Thread(target=self._watch, args=(reader,), name="signals", daemon=True).start()
 
@@ -116,11 +119,20 @@ class Stop:
         finally:
             self._last_words.remove(say)
 
-    def _interrupt(self, *_: object) -> None:
+    def _interrupt(self, number: int, _: object) -> None:
         """The main thread's handler. The watching thread may not have read the signal yet."""
+        if number == signal.SIGHUP:
+            self._leave_terminal()
         self._note()
         if self._on_stop is None:
             self._raise_once()
+
+    def _leave_terminal(self) -> None:
+        """A terminal that was closed takes no output: writing to it would fail and cut off the clearing up."""
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        for output in self._terminals:
+            os.dup2(nothing, output)
+        os.close(nothing)
 
     def _raise_once(self) -> None:
         """A second KeyboardInterrupt would cut off the clearing up that the first one has begun."""

@@ -315,3 +315,10 @@ def test_a_deadline_is_a_span_of_time(load: Load, given: str, minutes: int) -> N
 @pytest.mark.parametrize("given", ["6", "six hours", "h", "-1h", "6w"])
 def test_a_deadline_that_is_none_is_refused(load: Load, path: Path, given: str) -> None:
     assert problems(load, path, deadline=given)[0].startswith("deadline: ")
+
+
+@pytest.mark.parametrize(
+    ("key", "given"), [("budget_usd", 1e308), ("deadline", "99999999999d"), ("deadline", f"{'9' * 400}h")]
+)
+def test_what_no_arithmetic_holds_is_refused(load: Load, path: Path, key: str, given: object) -> None:
+    assert problems(load, path, **{key: given})[0].startswith(f"{key}: ")

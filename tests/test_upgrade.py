@@ -118,3 +118,19 @@ def create(sim: Vendor, lines: list[dict[str, Any]]) -> None:
     request = urllib.request.Request(f"{sim.url}/anthropic/v1/messages/batches", body, headers)
     with urllib.request.urlopen(request) as answer:
         assert answer.status == 200
+
+
+def test_releasing_says_nothing_of_how_verdicts_were_read(desk: Desk) -> None:
+    """Else the next report would show an older reader's scores as the present one's."""
+    here, _, _ = taken_over(desk, "finished", "http://127.0.0.1:9")
+    assert here.hab("budget", "release", "run").returncode == 0
+    assert "verdicts were read again" in here.hab("report", "run").stdout
+
+
+def test_verdicts_that_a_newer_version_has_read_are_read_again(desk: Desk) -> None:
+    """After a downgrade the report's scores are those of one reader, the present one."""
+    here, _, _ = taken_over(desk, "finished", "http://127.0.0.1:9")
+    record = here.folder / "run/sweep.yaml"
+    record.write_text(record.read_text() + "reader_version: 99\n")
+    assert "verdicts were read again" in here.hab("report", "run").stdout
+    assert "verdicts were read again" not in here.hab("report", "run").stdout

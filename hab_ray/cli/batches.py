@@ -11,7 +11,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from hab_ray.cli.identity import registry_of
-from hab_ray.cli.status import batches_in_store, open_run
+from hab_ray.cli.status import batches_in_store, open_run_with_store
 from hab_ray.engine.ledger import Batch, Harvested, Intent, Phase, Submitted
 from hab_ray.errors import CallError, ConfigError, Exit
 from hab_ray.providers import connect_batch
@@ -39,7 +39,7 @@ def batches_of(work: Work) -> list[Batch]:
 
 def list_batches(run: Path, console: Console) -> Exit:
     """Print each batch of a run: where it stands, how old it is, its rows and dollars."""
-    batches = batches_of(open_run(run))
+    batches = batches_of(open_run_with_store(run))
     if not batches:
         console.print("this run has sent no batch")
         return Exit.COMPLETE
@@ -81,7 +81,7 @@ def show_batch(run: Path, name: str, console: Console) -> Exit:
     Raises:
         ConfigError: the run has no such batch.
     """
-    batch = _named(open_run(run), name)
+    batch = _named(open_run_with_store(run), name)
     intent = batch.intent
     console.print(
         f"{batch.name}: {intent.rows} rows for {one_line(intent.model)}, {intent.bytes:,} bytes", soft_wrap=True
@@ -111,7 +111,7 @@ def cancel_batches(run: Path, names: Sequence[str], console: Console) -> Exit:
     Raises:
         ConfigError: a name is unknown, or a key is missing.
     """
-    work = open_run(run)
+    work = open_run_with_store(run)
     chosen = [_named(work, name) for name in names] or batches_of(work)
     status = Exit.COMPLETE
     for batch in chosen:

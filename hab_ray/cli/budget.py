@@ -8,12 +8,12 @@ from pathlib import Path
 from rich.console import Console
 
 from hab_ray.cli.identity import entered, identified, registry_of
-from hab_ray.cli.status import open_run
+from hab_ray.cli.status import open_run_with_store
 from hab_ray.engine.books import batches_of, opening
 from hab_ray.engine.ledger import Phase
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.prices import NANO
-from hab_ray.resolve import write_record
+from hab_ray.resolve import keep_id
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import LocalLease
 from hab_ray.visible import one_line
@@ -28,11 +28,11 @@ def release_stranded(run: Path, console: Console) -> Exit:
         StoreHeld: a process drives the store.
     """
     now = datetime.now(UTC)
-    work = open_run(run)
+    work = open_run_with_store(run)
     lease = LocalLease.acquire(work.sweep.store, work.run_path, now)
     try:
         work = identified(work)
-        write_record(work, now)
+        keep_id(work)
         entered(work, now)
         stranded = _release(work, lease.epoch, now)
     finally:

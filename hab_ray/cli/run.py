@@ -24,7 +24,7 @@ from hab_ray.prices import NANO
 from hab_ray.progress import RunEnd
 from hab_ray.rehearse.place import refuse_simulated
 from hab_ray.report import gather, leaderboard, write_report, write_scores
-from hab_ray.resolve import hashes, read_record, write_record
+from hab_ray.resolve import keep_reader, read_record, write_record
 from hab_ray.stopping import DRAIN_S, Stop
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import LocalLease
@@ -184,7 +184,7 @@ def report_run(run: Path, console: Console) -> Exit:
         lease = LocalLease.acquire(work.sweep.store, work.run_path, now)
         try:
             reread_verdicts(work, console)
-            write_record(work, now)
+            keep_reader(work)
         finally:
             lease.release()
     show_results(work, console)
@@ -202,10 +202,10 @@ def show_results(work: Work, console: Console) -> None:
 
 def _record(work: Work) -> dict[str, str]:
     """What stands under "settings" in the report."""
-    shown = {f"sha256 of {name}": digest for name, digest in hashes(work).items()}
-    shown |= {f"{name} as of": model.as_of for name, model in work.models.items() if model.as_of}
+    shown = {f"{name} as of": model.as_of for name, model in work.models.items() if model.as_of}
     record = read_record(work.run_path)
     if record:
+        shown |= {f"sha256 of {name}": digest for name, digest in record.hashes.items()}
         shown |= {"started": record.started.isoformat(timespec="seconds")}
         shown |= {"prices of": record.priced_on.isoformat()} if record.priced_on else {}
         shown |= {f"version of {name}": version for name, version in record.versions.items()}

@@ -7,12 +7,13 @@ from collections import defaultdict
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from hab_ray.engine.ledger import Batch, Ledger, Phase
-from hab_ray.errors import Exit
+from hab_ray.errors import ConfigError, Exit
 from hab_ray.prices import NANO
 from hab_ray.resolve import load_work
 from hab_ray.storage.folder import open_folder
@@ -31,6 +32,21 @@ def open_run(run: Path) -> Work:
     """
     work = load_work(run, datetime.now(UTC))
     refuse_newer(open_folder(work.sweep.store), f"store {work.sweep.store}")
+    return work
+
+
+def open_run_with_store(run: Path) -> Work:
+    """The work of a run folder, for commands that answer from its store.
+
+    Raises:
+        ConfigError: there is no run or no store, or a newer version has written the store.
+    """
+    work = open_run(run)
+    if not work.sweep.store.is_dir():
+        raise ConfigError(
+            f"{run}: there is no folder {work.sweep.store}, which holds the run's store. Paths in a sweep are relative "
+            "to the folder that `hab run` was given in: give this command there too"
+        )
     return work
 
 
@@ -95,7 +111,14 @@ def _tell_money(money: Mapping[str, int], console: Console) -> None:
 def _tell_progress(work: Work, console: Console) -> None:
     if not work.run.has(PROGRESS):
         return
-    last = json.loads(work.run.folder.get(PROGRESS))
+    try:
+        _tell_last(json.loads(work.run.folder.get(PROGRESS)), console)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        damaged = f"{work.run_path / PROGRESS} cannot be read; the next `hab run` writes it anew"
+        console.print(one_line(damaged), style="yellow", soft_wrap=True)
+
+
+def _tell_last(last: Mapping[str, Any], console: Console) -> None:
     in_flight = sum(stage["in_flight"] for stage in last["stages"])
     dollars = last["cost_nanousd"] / 1e9
     told = f"last progress {last['at']}: {last['calls']} calls, {in_flight} in flight, ${dollars:.4f}"

@@ -27,6 +27,13 @@ class Terminal(Console):
     def __init__(self, *, stderr: bool = False, width: int | None = None) -> None:
         super().__init__(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
 
+    def on_broken_pipe(self) -> None:
+        """See Console. A reader that has seen enough (`| head`) ends nothing that was paid for."""
+        self.quiet = True
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, self.file.fileno())
+        os.close(nothing)
+
     def render_str(self, text: str, **settings: Any) -> Text:
         """See Console."""
         return super().render_str(for_terminal(text), **settings)
@@ -39,7 +46,7 @@ class Terminal(Console):
 
 def output() -> Terminal:
     """Standard output; as wide as a file should be where it is no terminal and nobody says how wide it is."""
-    is_told = sys.stdout.isatty() or "COLUMNS" in os.environ
+    is_told = (sys.stdout is not None and sys.stdout.isatty()) or "COLUMNS" in os.environ
     return Terminal(width=None if is_told else FILE_COLUMNS)
 
 

@@ -19,9 +19,9 @@ _SHOWN = 10
 
 
 def needs_rereading(work: Work) -> bool:
-    """Whether the run's verdicts were read by an earlier reader's rules."""
+    """Whether the run's verdicts were read by other rules than the present: an earlier reader's, or a later one's."""
     record = read_record(work.run_path)
-    return record is not None and record.reader_version < READER_VERSION
+    return record is not None and record.reader_version != READER_VERSION
 
 
 def reread_verdicts(work: Work, console: Console) -> None:

@@ -17,7 +17,7 @@ from hab_ray.engine.budget import Budget, Mark, Opening
 from hab_ray.engine.ledger import Batch, Ledger, Phase
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.lease import LeaseWatch
-from hab_ray.storage.spending import online_spending
+from hab_ray.storage.spending import online_spending, unreadable
 
 
 def opening(folder: Folder, epochs: Collection[int], released_up_to: int) -> Opening:
@@ -66,6 +66,8 @@ def _mark(folder: Folder, epoch: int) -> Mark | None:
         return Mark(**json.loads(folder.get(_name(epoch))))
     except FileNotFoundError:
         return None
+    except (ValueError, TypeError):
+        raise unreadable(_name(epoch)) from None
 
 
 def _name(epoch: int) -> str:

@@ -54,7 +54,7 @@ def connection(endpoint: Endpoint) -> AsyncAnthropic:
         default_headers=endpoint.headers,
         max_retries=0,
         timeout=time_limits(endpoint),
-        http_client=DefaultAioHttpClient(limits=CONNECTIONS),
+        http_client=DefaultAioHttpClient(limits=CONNECTIONS, follow_redirects=False),
     )
 
 

@@ -46,6 +46,7 @@ def connection(endpoint: Endpoint) -> Client:
             api_version="",
             timeout=round(endpoint.timeout_s * _MILLISECONDS),
             retry_options=HttpRetryOptions(attempts=1),
+            async_client_args={"allow_redirects": False},
         ),
     )
 

@@ -45,7 +45,7 @@ def connection(endpoint: Endpoint) -> AsyncOpenAI:
         default_headers=endpoint.headers,
         max_retries=0,
         timeout=time_limits(endpoint),
-        http_client=DefaultAioHttpClient(limits=CONNECTIONS),
+        http_client=DefaultAioHttpClient(limits=CONNECTIONS, follow_redirects=False),
     )
 
 

@@ -72,6 +72,16 @@ def bad_url(problem: Problem) -> CallError:
     )
 
 
+def redirected(problem: Problem) -> CallError:
+    """The url sends requests elsewhere. None is followed: keys, headers and prompts would go where nobody chose."""
+    return ProviderError(
+        FailureKind.BAD_REQUEST,
+        f"{problem}; the provider's url redirects to another address, and redirects are not followed, because key and "
+        "prompts would go along: give the address that is meant (providers.<name>.url), or see what stands in between "
+        "(a proxy, a login page of the network)",
+    )
+
+
 def no_model(problem: Problem) -> CallError:
     """The model is unknown, gone, or not for this key."""
     if _RETIRED.search(problem.message):
@@ -174,6 +184,8 @@ class Rules:
 
     def meaning(self, problem: Problem) -> CallError:
         """The error whose class says what follows for row, model and provider."""
+        if 300 <= problem.status < 400:
+            return redirected(problem)
         if problem.status < 500 and problem.status not in _PLAIN_STATUSES and is_page(problem.message):
             return page(problem)
         for code in problem.codes:

@@ -45,7 +45,7 @@ def _format(folder: Folder, where: str) -> int:
         found = json.loads(folder.get(_NAME))["format"]
     except FileNotFoundError:
         return 0
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         found = None
     if not isinstance(found, int) or isinstance(found, bool) or found < 0:
         raise ConfigError(

@@ -17,12 +17,14 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from uuid import uuid4
 
-from hab_ray.errors import ConfigError
+from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.lease import holders, run_folder, run_name
 
 _EPOCH = re.compile(r"^(\d+)\.json$")
 _RELEASED = re.compile(r"^released-(\d+)\.json$")
+
+RUN_ID = r"^[0-9a-f]{32}$"
 
 IdOf = Callable[[Path], str | None]
 
@@ -79,16 +81,29 @@ class Registry:
             )
 
     def other_folder(self, run_id: str, run: Path, id_of: IdOf) -> Path | None:
-        """Another folder with the same id, where this run was driven last; None where there is none."""
+        """Another folder with the same id, where this run was driven last; None where there is none.
+
+        Raises:
+            DamagedFile: it is not known where that was.
+        """
         entries = [entry for entry in self._entries() if entry.run_id == run_id]
         if not entries:
             return None
         newest = max(entry.epoch for entry in entries)
-        record = json.loads(self._folder.get(f"runs/{run_id}/{newest:06d}.json"))
-        last = run_folder(self._store, record["folder"])
+        last = run_folder(self._store, self._folder_in(f"runs/{run_id}/{newest:06d}.json"))
         if id_of(last) != run_id or (run.exists() and last.samefile(run)):
             return None
         return last
+
+    def _folder_in(self, name: str) -> str:
+        try:
+            return str(json.loads(self._folder.get(name))["folder"])
+        except (ValueError, TypeError, KeyError):
+            raise DamagedFile(
+                f"the store's {name}, which says where the folder of a run was, cannot be read. Put it back from a "
+                "backup, or delete it if the run's folder was not copied or moved since, and give the same command "
+                "again; no reply is lost"
+            ) from None
 
     def released_up_to(self, run_id: str) -> int:
         """The epoch whose holder released what earlier ones had stranded; 0 where nobody did."""

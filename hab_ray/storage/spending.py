@@ -15,6 +15,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from hab_ray.errors import DamagedFile
 from hab_ray.prices import Mode
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.records import costs_in
@@ -64,7 +65,30 @@ def _marks(folder: Folder) -> Counter[int]:
 
 def _numbers(folder: Folder, prefix: str, field: str) -> Counter[int]:
     names = [name for name in folder.list(prefix) if name.endswith(".json")]
-    return Counter({int(PurePosixPath(name).stem): int(json.loads(folder.get(name))[field]) for name in names})
+    return Counter({_epoch(name): _number(folder, name, field) for name in names})
+
+
+def _epoch(name: str) -> int:
+    try:
+        return int(PurePosixPath(name).stem)
+    except ValueError:
+        raise unreadable(name) from None
+
+
+def _number(folder: Folder, name: str, field: str) -> int:
+    try:
+        return int(json.loads(folder.get(name))[field])
+    except (ValueError, TypeError, KeyError, OverflowError):
+        raise unreadable(name) from None
+
+
+def unreadable(name: str) -> DamagedFile:
+    """The error for a file of the store that says what calls may have cost and cannot be read."""
+    return DamagedFile(
+        f"the store's {name}, which says what calls of a run may have cost, cannot be read. Put it back from a backup "
+        "or delete it, and give the same command again; no reply is lost, but once it is deleted `budget_usd` no "
+        "longer counts what was in flight when that process ended"
+    )
 
 
 def _recorded(folder: Folder) -> Counter[int]:

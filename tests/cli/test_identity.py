@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,77 @@ def test_a_store_of_a_newer_version_is_refused_and_one_without_format_adopted(de
     assert last_holder(LocalFolder(desk.folder / "store")) == epoch
     os.unlink(told)
     assert desk.hab("run", sweep, "--yes").returncode == 0 and json.loads(told.read_text()) == {"format": 1}
+
+
+def test_releasing_and_reporting_accept_no_change_of_what_the_run_was_made_with(desk: Desk, sim: Vendor) -> None:
+    """Only `hab run` takes over a sweep's settings, after it has checked that they fit."""
+    sweep = budgeted(desk, sim)
+    assert desk.hab("run", sweep, "--yes").returncode == 0
+    before = record(desk.folder / "run")
+    tests = desk.folder / "tests.jsonl"
+    tests.write_text(tests.read_text().replace("task 1", "task 9"))
+    assert desk.hab("budget", "release", "run").returncode == 0
+    assert desk.hab("report", "run").returncode == 0
+    assert record(desk.folder / "run") == before
+    refused = desk.hab("run", sweep, "--yes")
+    assert refused.returncode == 2 and "tests: its text has changed" in refused.stdout
+    tests.unlink()
+    for command in (("budget", "release", "run"), ("report", "run")):
+        assert desk.hab(*command).returncode == 0
+    page = (desk.folder / "run/report/index.html").read_text()
+    assert before["hashes"]["tests"] in page
+
+
+@pytest.mark.parametrize("id", ["../../elsewhere", "", "."])
+def test_an_id_that_is_a_path_is_no_id(desk: Desk, sim: Vendor, id: str) -> None:
+    """A shared run folder must not make the store write elsewhere."""
+    sweep = budgeted(desk, sim)
+    assert desk.hab("run", sweep, "--yes").returncode == 0
+    path = desk.folder / "run/sweep.yaml"
+    path.write_text(yaml.safe_dump(record(desk.folder / "run") | {"id": id}))
+    before = sorted(desk.folder.rglob("*.json"))
+    refused = desk.hab("run", sweep, "--yes")
+    assert refused.returncode == 2 and "run/sweep.yaml" in refused.stdout
+    assert not [p for p in desk.folder.rglob("*.json") if p not in before and p.parent.name != "lease"]
+
+
+def test_what_needs_the_store_says_where_it_looked(desk: Desk, sim: Vendor) -> None:
+    """Elsewhere a relative store would be an empty one, in which nothing is stranded and no batch is open."""
+    sweep = budgeted(desk, sim)
+    assert desk.hab("run", sweep, "--yes").returncode == 0
+    other = replace(desk, folder=desk.folder / "other")
+    other.folder.mkdir()
+    for command in (("budget", "release", "../run"), ("batches", "list", "../run")):
+        refused = other.hab(*command)
+        assert refused.returncode == 2 and "no folder store" in refused.stdout
+    assert not list(other.folder.iterdir())
+
+
+@pytest.mark.parametrize(("name", "text"), [("budget", ""), ("budget", '{"outlay": "x"}'), ("lost", "[]")])
+def test_what_says_what_was_spent_and_is_damaged_is_named(desk: Desk, sim: Vendor, name: str, text: str) -> None:
+    """A file that cannot be read is not taken for one that says 0."""
+    sweep = budgeted(desk, sim)
+    assert desk.hab("run", sweep, "--yes").returncode == 0
+    damaged = desk.folder / f"store/{name}/000001.json"
+    damaged.parent.mkdir(exist_ok=True)
+    damaged.write_text(text)
+    for command in (("run", sweep, "--yes"), ("budget", "release", "run")):
+        ended = desk.hab(*command)
+        assert ended.returncode == 7 and f"{name}/000001.json" in ended.stdout and "bug" not in ended.stdout
+    damaged.unlink()
+    assert desk.hab("run", sweep, "--yes").returncode == 0
+
+
+def test_a_damaged_entry_of_the_run_or_its_progress_is_named(desk: Desk, sim: Vendor) -> None:
+    sweep = budgeted(desk, sim)
+    assert desk.hab("run", sweep, "--yes").returncode == 0
+    (desk.folder / "run/log/progress.json").write_text('{"x":')
+    status = desk.hab("status", "run")
+    assert status.returncode == 0 and "run/log/progress.json cannot be read" in status.stdout
+    (entry,) = (desk.folder / "store/runs").rglob("*.json")
+    entry.write_text("")
+    ended = desk.hab("run", sweep, "--yes")
+    assert ended.returncode == 7 and entry.name in ended.stdout and "bug" not in ended.stdout
+    entry.unlink()
+    assert desk.hab("run", sweep, "--yes").returncode == 0
+    assert money(desk.folder / "run")["spent"] == sim.meter()["batch"]["nanousd"]

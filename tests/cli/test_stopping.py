@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -139,3 +142,49 @@ def test_a_signal_before_anything_is_sent_ends_with_130(desk: Desk, vendor: Call
     time.sleep(1.0)
     _, took, output = stopped(running, signal.SIGINT)
     assert running.returncode == 130 and took < 10 and "Traceback" not in output, output
+
+
+def test_a_terminal_that_is_closed_stops_a_run_as_ctrl_c_does(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """A lost connection must not leave the store as after a crash."""
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 60}})
+    sweep = sweep_file(desk.folder, "openai", sim.url, "hung up")
+    process = desk.start("run", sweep, "--yes")
+    until_created(sim, process)
+    _, took_s, _ = stopped(process, signal.SIGHUP)
+    assert process.returncode == 130 and took_s < OUT_AFTER_SECOND_S
+    assert "no process drives this store" in desk.hab("status", "run").stdout
+
+
+def test_what_prints_to_a_closed_terminal_still_clears_up(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 60}})
+    sweep = sweep_file(desk.folder, "openai", sim.url, "terminal")
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "hab_ray.cli", "run", str(sweep), "--yes"]
+    process = subprocess.Popen(
+        command, cwd=desk.folder, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, text=True
+    )
+    os.close(theirs)
+    until_created(sim, process)
+    os.close(ours)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(timeout=30) == 130
+    assert "no process drives this store" in desk.hab("status", "run").stdout
+
+
+def test_a_reader_that_has_seen_enough_ends_no_run(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """`hab run ... | head -1` is paid for to its end."""
+    sim = vendor(batch=SLOW)
+    sweep = sweep_file(desk.folder, "openai", sim.url, "head")
+    process = desk.start("run", sweep, "--yes")
+    assert process.stdout
+    process.stdout.close()
+    assert process.wait(timeout=60) == 0
+    assert sim.meter()["batch"]["lines_billed"] == 2 * TESTS
+
+
+def test_no_output_at_all_is_no_error(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    sim = vendor(batch=SLOW)
+    sweep = sweep_file(desk.folder, "openai", sim.url, "closed")
+    command = f"exec {sys.executable} -m hab_ray.cli plan {sweep} >&-"
+    done = subprocess.run(["sh", "-c", command], cwd=desk.folder, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 0 and done.stderr == ""

@@ -102,3 +102,14 @@ def test_a_bug_is_one_line_with_what_to_do_and_a_traceback_only_where_it_was_ask
     said = capsys.readouterr().err
     assert ended.value.exit_code == 7 and "ZeroDivisionError: a [/red] bug" in said and "This is a bug" in said
     assert ("Traceback" in said) == verbose
+
+
+@pytest.mark.parametrize(
+    ("key", "path", "words"), [("run", "r" * 300, "File name too long"), ("store", "loop", "levels of symbolic links")]
+)
+def test_a_path_that_is_none_is_the_sweeps_fault(desk: Desk, key: str, path: str, words: str) -> None:
+    sweep = sweep_file(desk.folder, "openai", "http://127.0.0.1:9", "path")
+    (desk.folder / "loop").symlink_to("loop")
+    sweep.write_text(yaml.safe_dump(yaml.safe_load(sweep.read_text()) | {key: path}))
+    done = desk.hab("run", sweep, "--yes")
+    assert done.returncode == 2 and words in done.stdout and "`store:`" in done.stdout, done.stdout

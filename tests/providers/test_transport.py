@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from hab_ray.catalog import Protocol
-from hab_ray.errors import CallError, FailureKind, TransientError, Unreachable
+from hab_ray.errors import CallError, FailureKind, ProviderError, TransientError, Unreachable
 from tests.providers.conftest import KINDS, Connect, Script, Simulate, chat_call, entry
 
 MORE_THAN_AIOHTTP_GIVES = 130
@@ -107,3 +107,19 @@ async def test_calls_in_flight_are_not_bounded_by_the_transport(
     await asyncio.gather(*(provider.send(wire) for _ in range(MORE_THAN_AIOHTTP_GIVES)))
     async with line.session.get(f"{line.url}/_meter") as response:
         assert (await response.json())["in_flight_max"] == MORE_THAN_AIOHTTP_GIVES
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_no_redirect_is_followed(
+    kind: Protocol, status: int, script: Script, simulate: Simulate, provider_of: Connect
+) -> None:
+    """Keys in headers of the vendor's own, other headers and prompts would go where nobody chose."""
+    elsewhere = await simulate(accounts={kind: {}})
+    script.says(status, "<html>moved</html>", location=elsewhere.url.replace("127.0.0.1", "localhost"))
+    error = await failure(kind, script.url, provider_of)
+    assert isinstance(error, ProviderError)
+    assert "redirects to another address" in str(error) and "url" in str(error)
+    assert len(script.paths) == 1
+    async with elsewhere.session.get(f"{elsewhere.url}/_requests") as response:
+        assert await response.json() == []
