@@ -11,7 +11,6 @@ import asyncio
 import atexit
 import gc
 import importlib
-import io
 import json
 import os
 import pkgutil
@@ -166,7 +165,6 @@ class _Request:
         os.close(nothing)
         os.close(self.output)
         # The old ones take the outputs for what they were when the server began, for which a position can be asked.
-        sys.stdout, sys.stderr = (io.TextIOWrapper(os.fdopen(each, "wb"), "utf-8") for each in (1, 2))
         os.chdir(self.cwd)
         os.environ.clear()
         os.environ.update(self.environment)

@@ -168,7 +168,8 @@ class Budget:
     def _account_for(self, account: Account) -> None:
         """An engine reports for the first time: what it has is in no unknown hands."""
         self._unaccounted = max(0, self._unaccounted - account.outlay)
-        self._batches_unaccounted = max(0, self._batches_unaccounted - account.in_batches)
+        batches = self._batches_unaccounted - account.in_batches
+        self._batches_unaccounted = max(0, batches) if account.in_batches >= 0 else min(0, batches)
         self._cost_unaccounted = max(0, self._cost_unaccounted - account.cost)
 
     def _raise_mark(self, granted: int, limit: int) -> None:

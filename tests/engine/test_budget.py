@@ -193,6 +193,13 @@ def test_money_of_a_batch_leaves_the_mark_with_its_intent_and_comes_back_when_it
     assert (marks[-1], budget.spent, budget.committed) == (Mark(100, 600, 50), 150, 600)
 
 
+def test_an_engine_that_first_reports_when_it_has_collected_a_batch_of_an_earlier_process() -> None:
+    marks: list[Mark] = []
+    budget = Budget(1000, Opening(spent=100, committed=200), keep=marks.append)
+    assert budget.draw(Draw("b", 0, Account(collected=200, cost=50), least=850, want=850)) == Drawn(850, 850)
+    assert (marks[-1], budget.spent, budget.committed) == (Mark(850, 0, 50), 150, 0)
+
+
 def test_a_budget_that_is_started_again_holds_what_its_mark_covers_until_engines_report() -> None:
     marks: list[Mark] = []
     opening = Opening(spent=100, committed=50)
