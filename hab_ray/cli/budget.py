@@ -51,7 +51,7 @@ def _release(work: Work, epoch: int, now: datetime) -> int:
             f"{work.run_path}: it is not known yet whether the vendor has made {', '.join(unresolved)}; "
             "`hab run` finds out, then release"
         )
-    stranded = opening(folder, earlier, registry.released_up_to(work.run_id)).stranded
+    stranded = opening(folder, earlier, registry.released_up_to(work.run_id), work.models).stranded
     if stranded:
         registry.release(work.run_id, epoch, stranded, now)
     return stranded

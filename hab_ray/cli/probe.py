@@ -92,7 +92,7 @@ def _money(work: Work, lease: LocalLease) -> LocalMoney:
     if not lease.clean:
         time.sleep(2 * WATCH_EVERY_S)
     earlier = registry.epochs(work.run_id, work.run_path) - {lease.epoch}
-    before = opening(folder, earlier, registry.released_up_to(work.run_id))
+    before = opening(folder, earlier, registry.released_up_to(work.run_id), models=())
     limit = round(work.sweep.budget_usd * NANO)
     return LocalMoney(open_budget(limit, before, folder, lease.epoch, time.monotonic))
 

@@ -69,7 +69,7 @@ class BatchEngine:
         self._prices = {name: rate(entry, Mode.BATCH) for name, entry in models.items()}
         self._codes = FenceCodes(fence_secret(store.folder))
         self._tally, self._wallet = BatchTally(), Wallet(world.money)
-        self._rows = RowsInFlight(self._tally)
+        self._rows = RowsInFlight(self._tally, self._wallet.give_up_batches)
         self._placer = Placer(api, ledger, habits, world.watch, self._tally.notes.append, self._wallet.commit)
         self._queues = Queues(models, habits.longest_poll_s, world.clock)
         context = EngineContext(

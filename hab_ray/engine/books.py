@@ -20,18 +20,20 @@ from hab_ray.storage.lease import LeaseWatch
 from hab_ray.storage.spending import online_spending, unreadable
 
 
-def opening(folder: Folder, epochs: Collection[int], released_up_to: int) -> Opening:
-    """What a run's processes of these earlier epochs have left; for the holder of the lease.
+def opening(folder: Folder, epochs: Collection[int], released_up_to: int, models: Collection[str]) -> Opening:
+    """What a run's processes of these earlier epochs have left to one that uses these models; for the lease's holder.
 
     Raises:
         DamagedFile: a file of the store cannot be read.
     """
     online = online_spending(folder, epochs, released_up_to)
     batches = list(batches_of(folder, epochs))
+    waiting = [batch.intent for batch in batches if batch.phase is not Phase.DONE]
     return Opening(
         spent=online.spent + sum(_cost(batch) for batch in batches),
         stranded=online.stranded,
-        committed=sum(batch.intent.nanousd for batch in batches if batch.phase is not Phase.DONE),
+        committed=sum(intent.nanousd for intent in waiting if intent.model in models),
+        out_of_reach=sum(intent.nanousd for intent in waiting if intent.model not in models),
     )
 
 

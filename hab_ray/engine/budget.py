@@ -53,13 +53,14 @@ class Draw:
     """A request for `want` nano-dollars, or for `least` of them.
 
     `sequence` counts the engine's draws: the same number again is the same draw. `in_flight` is set aside for calls
-    under way.
+    under way, `idle` for open batches that the engine waits for no longer.
     """
 
     lane: str
     sequence: int
     account: Account
     in_flight: int = 0
+    idle: int = 0
     least: int = 0
     want: int = 0
 
@@ -86,12 +87,14 @@ class Mark:
 @dataclass(frozen=True, slots=True)
 class Opening:
     """What earlier processes of a run have left: `spent`, of which `stranded` was granted before an unclean end and
-    is not accounted for, and `committed` for batches that are still open.
+    is not accounted for, and `committed` for batches that are still open. `out_of_reach` is set aside for open batches
+    of models that this process does not use: another one will collect them.
     """
 
     spent: int = 0
     stranded: int = 0
     committed: int = 0
+    out_of_reach: int = 0
 
 
 class Money(Protocol):
@@ -105,6 +108,7 @@ class Money(Protocol):
 class _Known:
     account: Account
     in_flight: int
+    idle: int
     sequence: int
     answer: Drawn
 
@@ -154,12 +158,13 @@ class Budget:
             return known.answer
         if known is None:
             self._account_for(draw.account)
-        taken = self._engines[draw.lane] = _Known(draw.account, draw.in_flight, -1, Drawn(0, None))
+        taken = self._engines[draw.lane] = _Known(draw.account, draw.in_flight, draw.idle, -1, Drawn(0, None))
         if self._limit is None:
             granted, left = draw.want, None
         else:
-            left = max(0, self._limit - self.spent - self._unaccounted)
-            granted = _share(draw, left - self.committed - self.in_hand)
+            free = self._limit - self.spent - self._unaccounted - self._opening.out_of_reach
+            left = max(0, free - sum(known.idle for known in self._engines.values()))
+            granted = _share(draw, free - self.committed - self.in_hand)
             self._raise_mark(granted, self._limit)
         taken.account = replace(draw.account, granted=draw.account.granted + granted)
         taken.sequence, taken.answer = draw.sequence, Drawn(granted, left)
@@ -180,7 +185,7 @@ class Budget:
         out = self._unaccounted + granted + sum(known.account.outlay for known in self._engines.values())
         slack = sum(known.in_flight for known in self._engines.values()) // 2
         cost = self._cost_unaccounted + sum(known.account.cost for known in self._engines.values())
-        most = limit - self._opening.spent - cost - self.committed
+        most = limit - self._opening.spent - self._opening.out_of_reach - cost - self.committed
         outlay = self._mark.outlay
         if outlay < out:
             outlay = out + slack

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from hab_ray.engine.homes import BatchTally, Home
 from hab_ray.engine.jobs import OpenKind, OpenRow
@@ -16,11 +16,12 @@ from hab_ray.storage.keyindex import KeyIndex
 class RowsInFlight:
     """Rows by key: in a pack, in an open batch, or answered. Keeps the tally of rows, batches and stopped models.
 
-    A row whose key is already in a pack or a batch waits there too, so that no call is sent twice.
+    A row whose key is already in a pack or a batch waits there too, so that no call is sent twice. `give_up_batches` is
+    called when the open batches are waited for no longer.
     """
 
-    def __init__(self, tally: BatchTally) -> None:
-        self._tally = tally
+    def __init__(self, tally: BatchTally, give_up_batches: Callable[[], None]) -> None:
+        self._tally, self._give_up_batches = tally, give_up_batches
         self._packs: dict[str, Home] = {}
         self._open: dict[Home, Batch] = {}
         self._answered = KeyIndex()
@@ -117,5 +118,6 @@ class RowsInFlight:
     def stop_provider(self, reason: str) -> None:
         """Send nothing more to any model of the provider, and wait for none of its batches."""
         self._tally.stops.setdefault("", reason)
+        self._give_up_batches()
         for home in self._open:
             self.give_back(home)

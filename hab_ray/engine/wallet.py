@@ -44,6 +44,8 @@ class Wallet:
         self.reserved = 0
         self.in_batches = 0
         self.lost = 0
+        self._batches_given_up = False
+        self._reported: Account | None = self._account
 
     async def __aenter__(self) -> Self:
         self._evening_out = asyncio.create_task(self._even_out_regularly())
@@ -131,6 +133,11 @@ class Wallet:
         self._account = replace(account, collected=account.collected + bound, cost=account.cost + cost + lost)
         self._hurry.set()
 
+    def give_up_batches(self) -> None:
+        """The open batches are waited for no longer: what is set aside for them does not come back in this process."""
+        self._batches_given_up, self._reported = True, None
+        self._hurry.set()
+
     @staticmethod
     def _now() -> float:
         return asyncio.get_running_loop().time()
@@ -147,7 +154,8 @@ class Wallet:
         returned = max(0, self._in_hand - keep)
         self._in_hand -= returned
         self._account = replace(self._account, returned=self._account.returned + returned)
-        self._unanswered = Draw(self._lane, self._sequence, self._account, self.reserved, least, want)
+        idle = self.in_batches if self._batches_given_up else 0
+        self._unanswered = Draw(self._lane, self._sequence, self._account, self.reserved, idle, least, want)
         self._sequence += 1
         await self._answered()
 
@@ -165,15 +173,14 @@ class Wallet:
 
     async def _even_out_regularly(self) -> None:
         """Report what was spent, and keep in hand no more than half of what is in flight."""
-        reported = self._account
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(EVEN_OUT_EVERY_S):
                     await self._hurry.wait()
             self._hurry.clear()
             keep = self.reserved // 2
-            if self._account != reported or self._in_hand > keep:
+            if self._account != self._reported or self._in_hand > keep:
                 async with self._drawing:
                     await self._answered()
                     await self._draw(least=0, want=0, keep=keep)
-                    reported = self._account
+                    self._reported = self._account

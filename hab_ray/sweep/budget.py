@@ -31,7 +31,7 @@ class RunBudget:
     def __init__(self, limit_usd: float | None, folder: Folder, path: Path, lease: LocalLease) -> None:
         self._limit = None if limit_usd is None else round(limit_usd * NANO)
         self._folder, self._path, self._lease = folder, path, lease
-        self._before = Opening()
+        self._opened: Opening | None = None
         self._local: LocalMoney | None = None
         self._kept_lost = 0
         self.actor: Any = None
@@ -41,7 +41,11 @@ class RunBudget:
         """Whether the run has a budget."""
         return self._limit is not None
 
-    def open_books(self, earlier: Collection[int], released_up_to: int) -> int:
+    @property
+    def _before(self) -> Opening:
+        return self._opened or Opening()
+
+    def open_books(self, earlier: Collection[int], released_up_to: int, models: Collection[str]) -> int:
         """Learn what the run has spent in these earlier epochs, and return what of it an unclean end has stranded.
 
         After an unclean end this waits until that process's budget grants no more.
@@ -50,7 +54,7 @@ class RunBudget:
             return 0
         if not self._lease.clean:
             time.sleep(2 * WATCH_EVERY_S)
-        self._before = opening(self._folder, earlier, released_up_to)
+        self._opened = opening(self._folder, earlier, released_up_to, models)
         return self._before.stranded
 
     def local(self) -> BudgetMoney:
@@ -90,13 +94,13 @@ class RunBudget:
             keep_lost(self._folder, self._lease.epoch, lost)
 
     def money(self, counters: RunCounters) -> Money | None:
-        """What is spent and set aside by now; None without a limit."""
-        if self._limit is None:
+        """What is spent and set aside by now; None without a limit, and while the books are closed."""
+        if self._limit is None or self._opened is None:
             return None
         tallies = counters.tallies.values()
         return Money(
             spent=self._before.spent + sum(tally.spent_nanousd for tally in tallies),
-            reserved=sum(tally.reserved_nanousd for tally in tallies),
+            reserved=self._before.out_of_reach + sum(tally.reserved_nanousd for tally in tallies),
             budget=self._limit,
             stranded=self._before.stranded,
         )

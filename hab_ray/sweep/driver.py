@@ -137,7 +137,8 @@ class _Driver:
 
     def _open_books(self) -> None:
         """Learn what the run has spent, and say what of it may be released."""
-        stranded = self._budget.open_books(self._epochs - {self._lease.epoch}, self._released_up_to)
+        earlier = self._epochs - {self._lease.epoch}
+        stranded = self._budget.open_books(earlier, self._released_up_to, self._work.models)
         if stranded:
             self._counters.notes.append(
                 f"${stranded / NANO:.4f} of what counts as spent was granted before an unclean end and "

@@ -13,7 +13,7 @@ import pytest
 from hab_ray.calls import Call
 from hab_ray.catalog import Limits
 from hab_ray.engine import online
-from hab_ray.engine.budget import Account, Budget, Draw, Drawn, Mark, Opening
+from hab_ray.engine.budget import Account, Budget, Draw, Drawn, LocalMoney, Mark, Opening
 from hab_ray.engine.jobs import OpenKind, Tally
 from hab_ray.engine.wallet import Wallet
 from hab_ray.simulator import Profile, simulator
@@ -198,6 +198,21 @@ def test_an_engine_that_first_reports_when_it_has_collected_a_batch_of_an_earlie
     budget = Budget(1000, Opening(spent=100, committed=200), keep=marks.append)
     assert budget.draw(Draw("b", 0, Account(collected=200, cost=50), least=850, want=850)) == Drawn(850, 850)
     assert (marks[-1], budget.spent, budget.committed) == (Mark(850, 0, 50), 150, 0)
+
+
+async def test_nobody_waits_for_money_that_does_not_come_back() -> None:
+    """Batches of models that are not used here, and of a provider that was stopped, keep what is set aside for them."""
+    budget = Budget(1000, Opening(committed=300, out_of_reach=200), keep=lambda _: None)
+    async with Wallet(LocalMoney(budget)) as stopped, Wallet(LocalMoney(budget)) as other:
+        stopped.take_up(300)
+        assert await other.reserve(400) is None
+        waiting = asyncio.create_task(other.reserve(300))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        stopped.give_up_batches()
+        other.settle(400, 400)
+        refusal = await asyncio.wait_for(waiting, 5)
+        assert refusal is not None and "budget reached" in refusal
 
 
 def test_a_budget_that_is_started_again_holds_what_its_mark_covers_until_engines_report() -> None:

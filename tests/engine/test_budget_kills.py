@@ -27,7 +27,7 @@ DEAREST = 1_500_000
 
 
 def before(folder: Path, epoch: int) -> Opening:
-    return opening(LocalFolder(folder), range(1, epoch), released_up_to=0)
+    return opening(LocalFolder(folder), range(1, epoch), released_up_to=0, models=["a"])
 
 
 def spend(url: str, folder: Path, limit: int) -> None:
