@@ -8,7 +8,8 @@ both, is killed a few times and given again until it is complete or has reached 
 expected to cost, what it says is stranded and one reservation, and must end complete. Money is read at the simulator's
 meter, the stranded sum in `log/progress.json`.
 
-`safe`: calls answered and flushed before a kill that were sent again after it: none may be.
+`safe`: calls that a killed run had sent, answered and flushed before its kill, and that were sent again after it: none may
+be. What an earlier kill had cut off is not among them until it was sent again.
 """
 
 from __future__ import annotations
@@ -107,6 +108,15 @@ class Scale:
     ray_address: str | None = None
 
 
+@dataclass(frozen=True)
+class Mark:
+    """Numbers of calls at the vendor: when a run started, `SAFE_S` before it was killed, and when it was killed."""
+
+    start: int
+    safe: int
+    kill: int
+
+
 @dataclass
 class Watch:
     """Reads the meter while a run goes on, and notes how many calls there had been when."""
@@ -148,7 +158,7 @@ def campaign(mode: str, target: str, expected: Undisturbed, random: Random, scal
     with tempfile.TemporaryDirectory(prefix="hab-kill-") as folder, SimulatorProcess.start(profile()) as simulator:
         session = Session(Path(folder), simulator.url, scale.ray_address)
         outcome = Outcome(mode, target, budget)
-        marks: list[tuple[int, int]] = []
+        marks: list[Mark] = []
         try:
             shape = Shape(SWEEPS[mode], scale.tests, ROWS)
             session.write(shape, budget / NANO)
@@ -168,11 +178,10 @@ def campaign(mode: str, target: str, expected: Undisturbed, random: Random, scal
         return outcome
 
 
-def _killed(
-    session: Session, target: str, random: Random, scale: Scale, outcome: Outcome, marks: list[tuple[int, int]]
-) -> bool:
+def _killed(session: Session, target: str, random: Random, scale: Scale, outcome: Outcome, marks: list[Mark]) -> bool:
     """Start the run and kill one of its processes; False where it ended before that, or has no such process."""
-    watch, before = Watch(session), sent(session.meter())
+    meter = session.meter()
+    watch, before, start = Watch(session), sent(meter), int(meter["received"])
     process = session.start()
     try:
         until = time.monotonic() + STARTS_S
@@ -193,7 +202,7 @@ def _killed(
             process.kill()
         outcome.kills += 1
         now = time.monotonic()
-        marks.append((watch.received_before(now - SAFE_S), int(session.meter()["received"])))
+        marks.append(Mark(start, watch.received_before(now - SAFE_S), int(session.meter()["received"])))
         status = wait(process, ENDS_S)
         if target != "driver":
             outcome.statuses.append(status)
@@ -219,7 +228,7 @@ def _ended(session: Session, outcome: Outcome) -> int | None:
     return status
 
 
-def _count(session: Session, outcome: Outcome, marks: Sequence[tuple[int, int]]) -> None:
+def _count(session: Session, outcome: Outcome, marks: Sequence[Mark]) -> None:
     """Read what was charged more than once, and whether a call was sent again that had long been answered."""
     meter = session.meter()
     outcome.charged_in_all = charged(meter)
@@ -229,7 +238,9 @@ def _count(session: Session, outcome: Outcome, marks: Sequence[tuple[int, int]])
     doubled_online = sum(count > 1 for count in billed.values())
     outcome.doubled_by_batch = meter["billed_more_than_once"]["bodies"] - doubled_online
     sent_to = [call["identity"] for call in calls]
-    outcome.safe_repeats = sum(len(set(sent_to[:safe]) & set(sent_to[at_kill:]) - {""}) for safe, at_kill in marks)
+    outcome.safe_repeats = sum(
+        len(set(sent_to[mark.start : mark.safe]) & set(sent_to[mark.kill :]) - {""}) for mark in marks
+    )
 
 
 def _calls(session: Session) -> Iterator[dict[str, str]]:
