@@ -8,8 +8,8 @@ both, is killed a few times and given again until it is complete or has reached 
 expected to cost, what it says is stranded and one reservation, and must end complete. Money is read at the simulator's
 meter, the stranded sum in `log/progress.json`.
 
-`safe`: calls that a killed run had sent, answered and flushed before its kill, and that were sent again after it: none may
-be. What an earlier kill had cut off is not among them until it was sent again.
+`safe`: calls that a killed run had sent, got answered and flushed before its kill, and that were sent again after it:
+none may be. What an earlier kill had cut off is not among them until it was sent again.
 """
 
 from __future__ import annotations
