@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -348,4 +349,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")
     write_whatever_the_encoding()
     stop.listen()
-    sys.exit(app(arguments))
+    try:
+        app(arguments)
+    except SystemExit as end:
+        if stop.requested and isinstance(end.code, int):
+            _leave(end.code)
+        raise
+
+
+def _leave(status: int) -> None:
+    """End without Python's clearing up: Ray's threads, cut off while it starts, were seen to crash in that."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(status)
