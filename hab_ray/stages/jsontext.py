@@ -32,6 +32,35 @@ _DEEPEST = 500
 _VALUE = '{["0t'
 
 
+def whole_object(text: str) -> dict[str, Any] | None:
+    """The object that makes up a text but for white space, as most replies do; None where that is not certain.
+
+    Python's own decoder takes a tenth of the time of the one below, and where it takes a text both agree.
+    """
+    stripped = text.strip(" \t\n\r")
+    if (
+        not (stripped.startswith("{") and stripped.endswith("}"))
+        or stripped.count("{") + stripped.count("[") > _DEEPEST
+    ):
+        return None
+    try:
+        value = json.loads(stripped, object_pairs_hook=_without_doubles, parse_constant=_refused)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice")
+    return found
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
 @dataclass(frozen=True)
 class Decoded:
     """An object or list, and the position behind it."""

@@ -37,7 +37,7 @@ from functools import cache
 from typing import Any
 
 from hab_ray.calls import Finish, Reply, clean_text
-from hab_ray.stages.jsontext import Broken, JsonText
+from hab_ray.stages.jsontext import Broken, JsonText, whole_object
 
 # Raised when a rule above changes, so that a run can tell by which rules its verdicts were read.
 READER_VERSION = 2
@@ -127,6 +127,9 @@ def _objects(text: str, key: str) -> list[dict[str, Any]]:
     Raises:
         Unreadable: there is none, or it cannot be known what else the reply says under the key.
     """
+    whole = whole_object(text)
+    if whole is not None and key in whole:
+        return [whole]
     found = list(_Scan(text, key).objects())
     if not found:
         raise Unreadable(f'it holds no JSON object with "{key}"')
