@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import urllib.request
@@ -27,6 +28,11 @@ settings.load_profile("patient")
 
 OF_RAY = {"cluster_desk", "ray_address"}
 OF_PROCESSES = {*OF_RAY, "desk", "vendor", "forks"}
+
+
+def pytest_sessionstart() -> None:
+    """Heed hang-ups, so that what is started here does too: under `nohup` all would inherit that they are ignored."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -161,13 +161,22 @@ def test_what_prints_to_a_closed_terminal_still_clears_up(desk: Desk, vendor: Ca
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "hab_ray.cli", "run", str(sweep), "--yes"]
     process = subprocess.Popen(
-        command, cwd=desk.folder, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, text=True
+        command,
+        cwd=desk.folder,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        text=True,
     )
     os.close(theirs)
-    until_created(sim, process)
-    os.close(ours)
-    process.send_signal(signal.SIGHUP)
-    assert process.wait(timeout=30) == 130
+    try:
+        until_created(sim, process)
+        os.close(ours)
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(timeout=30) == 130
+    finally:
+        process.kill()
     assert "no process drives this store" in desk.hab("status", "run").stdout
 
 
