@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 from rich.console import Console
 
 from hab_ray.cli.agree import ask_to_spend
 from hab_ray.cli.identity import entered, identified, registry_of
-from hab_ray.engine.books import open_budget, opening
-from hab_ray.engine.budget import LocalMoney, unlimited
+from hab_ray.engine.budget import Money
 from hab_ray.errors import Exit
 from hab_ray.plan.make import Latencies
 from hab_ray.plan.probe import Probe, Probed, most
@@ -22,9 +21,10 @@ from hab_ray.resolve import run_id_in
 from hab_ray.serving import Endpoints
 from hab_ray.stopping import DRAIN_S, LATE_S, Stop
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease import UNCLEAN_WAIT_S, WATCH_EVERY_S, LocalLease
+from hab_ray.storage.lease import UNCLEAN_WAIT_S, LocalLease
 from hab_ray.storage.spending import keep_lost
 from hab_ray.storage.store import Store
+from hab_ray.sweep.budget import RunBudget
 from hab_ray.visible import one_line
 from hab_ray.work import Work
 
@@ -85,16 +85,13 @@ def _known_run(work: Work) -> Work:
     return work
 
 
-def _money(work: Work, lease: LocalLease) -> LocalMoney:
-    if work.sweep.budget_usd is None:
-        return unlimited()
-    folder, registry = open_folder(work.sweep.store), registry_of(work)
-    if not lease.clean:
-        time.sleep(2 * WATCH_EVERY_S)
+def _money(work: Work, lease: LocalLease) -> Money:
+    """The run's budget; a probe collects no batches, so what is set aside for them is out of its reach."""
+    store, registry = Path(work.sweep.store).absolute(), registry_of(work)
+    budget = RunBudget(work.sweep.budget_usd, open_folder(store), store, lease)
     earlier = registry.epochs(work.run_id, work.run_path) - {lease.epoch}
-    before = opening(folder, earlier, registry.released_up_to(work.run_id), models=())
-    limit = round(work.sweep.budget_usd * NANO)
-    return LocalMoney(open_budget(limit, before, folder, lease.epoch, time.monotonic))
+    budget.open_books(earlier, registry.released_up_to(work.run_id), models=())
+    return budget.local()
 
 
 async def _until_asked_to_end(probe: Probe, wait_s: float, stop: Stop) -> Probed:
