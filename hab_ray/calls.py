@@ -14,12 +14,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
 from hab_ray.errors import FailureKind
+
+if TYPE_CHECKING:
+    from _hashlib import HASH as Hash
 
 KEY_VERSION = "hab1"
 _INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
@@ -49,7 +52,13 @@ class Finish(StrEnum):
 
 def clean_text(text: str) -> str:
     """Replace lone surrogates, which no vendor's JSON parser takes, by U+FFFD; all else stays as it is."""
-    return _SURROGATES.sub("\ufffd", text)
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATES.sub("\ufffd", text)
+    return text
 
 
 def has_visible_text(text: str) -> bool:
@@ -61,6 +70,7 @@ def has_visible_text(text: str) -> bool:
     return any(category(char) not in _INVISIBLE and not _BLANK.match(char) for char in text)
 
 
+@lru_cache(maxsize=1024)
 def decimal_text(number: float | int) -> str:
     """Write a number as its shortest decimal string, equal for equal values; NaN and infinity are refused.
 
@@ -124,12 +134,10 @@ class ChatCall:
 
     def canonical(self) -> list[Any]:
         """What the key is made of, in its fixed order."""
+        return ["chat", self.provider, self.model, self.as_of, clean_text(self.system), *self._after_system()]
+
+    def _after_system(self) -> list[Any]:
         return [
-            "chat",
-            self.provider,
-            self.model,
-            self.as_of,
-            clean_text(self.system),
             [[str(m.role), clean_text(m.text)] for m in self.messages],
             self.params.canonical(),
             self.schema_json,
@@ -140,7 +148,9 @@ class ChatCall:
     @cached_property
     def key(self) -> str:
         """The sha256, in 64 hexadecimal digits, under which this call's reply is stored."""
-        return _key(self.canonical())
+        start = _hash_started(self.provider, self.model, self.as_of, self.system).copy()
+        start.update(f",{_compact(self._after_system())[1:]}".encode())
+        return start.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -172,6 +182,13 @@ def _compact(canonical: list[Any]) -> str:
 
 def _key(canonical: list[Any]) -> str:
     return sha256(f"{KEY_VERSION}\n{_compact(canonical)}".encode()).hexdigest()
+
+
+@lru_cache(maxsize=64)
+def _hash_started(provider: str, model: str, as_of: str | None, system: str) -> Hash:
+    """The hash of a chat call's key up to and with its system prompt, which is long and shared by a shard's calls."""
+    head = _compact(["chat", provider, model, as_of, clean_text(system)])
+    return sha256(f"{KEY_VERSION}\n{head[:-1]}".encode())
 
 
 def to_json(call: Call) -> str:

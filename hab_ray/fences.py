@@ -31,6 +31,7 @@ _CHAT_MARK = re.compile(
     re.IGNORECASE,
 )
 _BARS = str.maketrans("|\uff5c", "¦¦")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"} | {0x7F: 0x2421}
 
 
@@ -44,7 +45,9 @@ def neutral(text: str) -> str:
 
     Nothing is removed: `<|im_start|>` becomes `<¦im_start¦>`, `[INST]` becomes `[¦INST]`, NUL becomes U+2400.
     """
-    return _CHAT_MARK.sub(_broken_mark, without_placeholder(text)).translate(_CONTROLS)
+    if "<" in text or "[" in text:
+        text = _CHAT_MARK.sub(_broken_mark, without_placeholder(text))
+    return text.translate(_CONTROLS) if _CONTROL.search(text) else text
 
 
 def _broken_mark(found: re.Match[str]) -> str:
@@ -90,7 +93,7 @@ class FenceCodes:
         texts = (call.system, *(message.text for message in call.messages))
         if call.verbatim or not any(PLACEHOLDER in text for text in texts):
             return call
-        code = hmac.new(self._secret, call.key.encode("ascii"), sha256).hexdigest()[:CODE_DIGITS]
+        code = hmac.digest(self._secret, call.key.encode("ascii"), "sha256").hex()[:CODE_DIGITS]
         messages = tuple(replace(message, text=_with_code(message.text, code)) for message in call.messages)
         return replace(call, system=_with_code(call.system, code), messages=messages)
 
