@@ -101,9 +101,18 @@ def _said(error: Exception, with_traceback: bool) -> Exit:
     return Exit.ENGINE
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        console.print(f"hab_ray {__version__}", markup=False, highlight=False)
+        raise typer.Exit
+
+
 @app.callback()
 def _before_any_command(
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show the traceback of an error too.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
 ) -> None:
     _verbose.tracebacks = verbose
 
@@ -336,12 +345,6 @@ def local_pull_command(
     from hab_ray.cli.rubrics import pull_weights
 
     return pull_weights(name, console)
-
-
-@app.command("version")
-def version_command() -> None:
-    """Show the version."""
-    console.print(__version__)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
