@@ -15,6 +15,7 @@
 | EngineBroke       | open                  | -               | -               | what is in flight is kept; exit 7    |
 | ConfigError       | -                     | -               | -               | never starts; exit 2                 |
 | StoreHeld         | -                     | -               | -               | never starts; exit 6                 |
+| AccountBusy       | open                  | -               | -               | ends; exit 6                         |
 | Interrupted       | open                  | -               | -               | ends; exit 130                       |
 | LeaseLost         | open                  | -               | -               | stops spending at once; exit 6       |
 
@@ -80,6 +81,12 @@ class ConfigError(HabError):
 
 class StoreHeld(HabError):
     """Another driver holds the store's lease."""
+
+    exit = Exit.HELD
+
+
+class AccountBusy(HabError):
+    """Another process on this machine calls a provider account whose limits it does not share."""
 
     exit = Exit.HELD
 
