@@ -16,11 +16,11 @@ from aiohttp import web
 
 from hab_ray.calls import EmbedCall, Failure, Finish, Reply, Usage
 from hab_ray.catalog import Limits, Protocol
-from hab_ray.engine import online
 from hab_ray.engine.billing import Billing, billing_notes
-from hab_ray.engine.filing import Filing, Stream
 from hab_ray.engine.harvesting import Harvest, Harvester
 from hab_ray.engine.jobs import Job, Tally
+from hab_ray.engine.online import engine as online
+from hab_ray.engine.online.reply_writer import JobStream, ReplyWriter
 from hab_ray.errors import FailureKind, Interrupted
 from hab_ray.prices import Mode, Price
 from hab_ray.providers import connect
@@ -210,8 +210,8 @@ async def test_a_proxys_page_is_neither_the_models_nor_a_rows_end(tmp_path: Path
 
 
 async def test_what_cannot_be_written_leaves_its_neighbours_alone(tmp_path: Path) -> None:
-    writer, tally, waited = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE), Tally(), Stream()
-    filing = Filing(writer, set(), tally)
+    writer, tally, waited = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE), Tally(), JobStream()
+    filing = ReplyWriter(writer, set(), tally)
     calls = [chat("a", f"question {n}") for n in range(21)]
     for call in calls:
         await filing.take_in(Job(0, call.key, call), waited)

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from math import inf
 
 from hab_ray.catalog import Limits
-from hab_ray.engine.buckets import LARGEST_CHUNK, Bucket, Window
-from hab_ray.engine.permits import WHOLE_PROVIDER, Lease, Report
+from hab_ray.engine.limits.buckets import LARGEST_CHUNK, Bucket, Window
+from hab_ray.engine.limits.protocol import WHOLE_PROVIDER, Grant, Report
 from hab_ray.providers.base import RateLimits
 
 FIRST_PROBE_S = 0.5
@@ -60,21 +60,21 @@ class Limiter:
     _outage: _Outage | None = None
     _stopped: str = ""
 
-    def lease(self, model: str, tokens: Sequence[int], now: float) -> Lease:
-        """Ask to send calls of a model that count so many tokens each; see Lease."""
+    def grant(self, model: str, tokens: Sequence[int], now: float) -> Grant:
+        """PermitRequest to send calls of a model that count so many tokens each; see Grant."""
         state = self._model(model)
         if self._stopped or state.stopped:
-            return Lease(0, None, self._stopped or state.stopped)
+            return Grant(0, None, self._stopped or state.stopped)
         wait = self._closed_for_s(state, now)
         if wait > 0:
-            return Lease(0, wait)
+            return Grant(0, wait)
         room = min(state.window.free, len(tokens))
         count = self._pass(state, tokens[: min(room, 1) if self._outage else room], now)
         if count and self._outage:
             self._outage.probe_gap = min(2 * self._outage.probe_gap, SLOWEST_PROBE_S)
             self._outage.next_probe = now + self._outage.probe_gap
-            return Lease(count, self._outage.probe_gap)
-        return Lease(count, self._come_back_s(state, tokens[count : count + LARGEST_CHUNK], now))
+            return Grant(count, self._outage.probe_gap)
+        return Grant(count, self._come_back_s(state, tokens[count : count + LARGEST_CHUNK], now))
 
     def _closed_for_s(self, state: _Model, now: float) -> float:
         probe = self._outage.next_probe if self._outage else -inf

@@ -15,7 +15,7 @@ WHOLE_PROVIDER = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class PermitRequest:
     """May these calls of a model be sent? One number a call: its tokens as rate limits count them."""
 
     model: str
@@ -23,7 +23,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class Grant:
     """Leave to send the first `count` of the calls asked for; they count as in flight from now on.
 
     `wait_s` says when to ask for the rest: inf when a call in flight has to end first, None never, for `reason`.
@@ -60,14 +60,14 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Granted:
+class LimiterReply:
     """The leases by model, and all that is stopped, why: by model, `WHOLE_PROVIDER` for everything."""
 
-    leases: Mapping[str, Lease]
+    grants: Mapping[str, Grant]
     stops: Mapping[str, str]
 
 
-class Permits(Protocol):
+class LimiterClient(Protocol):
     """Whoever keeps a provider's limits: in this process, or for the whole cluster.
 
     `gap_s` is the shortest time between two exchanges, `silence_s` the longest a lane may go without one.
@@ -76,8 +76,8 @@ class Permits(Protocol):
     gap_s: float
     silence_s: float
 
-    async def exchange(self, reports: Sequence[Report], asks: Sequence[Ask]) -> Granted:
+    async def exchange(self, reports: Sequence[Report], asks: Sequence[PermitRequest]) -> LimiterReply:
         """Tell, and ask."""
 
     async def close(self) -> None:
-        """Ask no more; everything in flight was reported."""
+        """PermitRequest no more; everything in flight was reported."""

@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hab_ray.catalog import Limits
-from hab_ray.engine.books import open_budget, opening
-from hab_ray.engine.budget import Opening
+from hab_ray.engine.books import opening_balance
+from hab_ray.engine.budget.budget import OpeningBalance
+from hab_ray.engine.budget.marks import open_budget
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.lease import LocalLease
 from hab_ray.storage.store import Store
@@ -26,8 +27,8 @@ CALLS = [chat("a", f"question {n} " + "and so on " * (n % 40)) for n in range(30
 DEAREST = 1_500_000
 
 
-def before(folder: Path, epoch: int) -> Opening:
-    return opening(LocalFolder(folder), range(1, epoch), released_up_to=0, models=["a"])
+def before(folder: Path, epoch: int) -> OpeningBalance:
+    return opening_balance(LocalFolder(folder), range(1, epoch), released_up_to=0, models=["a"])
 
 
 def spend(url: str, folder: Path, limit: int) -> None:

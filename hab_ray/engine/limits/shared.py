@@ -7,21 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hab_ray.catalog import Limits
-from hab_ray.engine.limiter import Limiter
-from hab_ray.engine.permits import Ask, Granted, Report
+from hab_ray.engine.limits.limiter import Limiter
+from hab_ray.engine.limits.protocol import LimiterReply, PermitRequest, Report
 
 LOST_AFTER_S = 30.0
 
 
-def exchange(limiter: Limiter, reports: Sequence[Report], asks: Sequence[Ask], now: float) -> Granted:
+def exchange(limiter: Limiter, reports: Sequence[Report], asks: Sequence[PermitRequest], now: float) -> LimiterReply:
     """Take in reports, then answer questions."""
     for report in reports:
         limiter.report(report, now)
-    return Granted({ask.model: limiter.lease(ask.model, ask.tokens, now) for ask in asks}, limiter.stops)
+    return LimiterReply({ask.model: limiter.grant(ask.model, ask.tokens, now) for ask in asks}, limiter.stops)
 
 
-class SoleUser:
-    """Permits for the one lane of a limiter in this process."""
+class LocalLimiterClient:
+    """LimiterClient for the one lane of a limiter in this process."""
 
     gap_s = 0.0
     silence_s = float("inf")
@@ -29,12 +29,12 @@ class SoleUser:
     def __init__(self, limiter: Limiter, clock: Callable[[], float]) -> None:
         self._limiter, self._clock = limiter, clock
 
-    async def exchange(self, reports: Sequence[Report], asks: Sequence[Ask]) -> Granted:
-        """See Permits."""
+    async def exchange(self, reports: Sequence[Report], asks: Sequence[PermitRequest]) -> LimiterReply:
+        """See LimiterClient."""
         return exchange(self._limiter, reports, asks, self._clock())
 
     async def close(self) -> None:
-        """See Permits."""
+        """See LimiterClient."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class _Lane:
 
 
 @dataclass
-class Account:
+class SharedLimiter:
     """One provider account's limiter and the lanes that lease from it. Times are seconds of one clock.
 
     What a lane that falls silent had in flight is taken as ended after `LOST_AFTER_S`.
@@ -74,15 +74,17 @@ class Account:
             for model, count in lane.in_flight.items():
                 self._limiter.restore(model, count)
 
-    def exchange(self, lane: str, reports: Sequence[Report], asks: Sequence[Ask], now: float) -> Granted | None:
-        """See Permits; None to a lane that is not known here (any more) and has to enrol."""
+    def exchange(
+        self, lane: str, reports: Sequence[Report], asks: Sequence[PermitRequest], now: float
+    ) -> LimiterReply | None:
+        """See LimiterClient; None to a lane that is not known here (any more) and has to enrol."""
         known = self._lanes.get(lane)
         if known is None or self._limiter is None:
             return None
         known.heard = now
         granted = exchange(self._limiter, reports, asks, now)
         known.in_flight.subtract({report.model: report.finished for report in reports})
-        known.in_flight.update({model: lease.count for model, lease in granted.leases.items()})
+        known.in_flight.update({model: lease.count for model, lease in granted.grants.items()})
         return granted
 
     def leave(self, lane: str, now: float) -> None:

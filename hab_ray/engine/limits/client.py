@@ -15,8 +15,8 @@ from itertools import islice
 from math import inf
 from typing import Self
 
-from hab_ray.engine.buckets import LARGEST_CHUNK
-from hab_ray.engine.permits import WHOLE_PROVIDER, Ask, Granted, Lease, Permits, Report
+from hab_ray.engine.limits.buckets import LARGEST_CHUNK
+from hab_ray.engine.limits.protocol import WHOLE_PROVIDER, Grant, LimiterClient, LimiterReply, PermitRequest, Report
 from hab_ray.errors import RateLimited
 from hab_ray.providers.base import RateLimits
 
@@ -61,10 +61,10 @@ class _Line:
         self.waiters.clear()
 
 
-class Gate:
+class RateLimitClient:
     """A lane's permits. Used as a context; it works on one event loop. `clock` gives monotonic seconds."""
 
-    def __init__(self, permits: Permits, clock: Callable[[], float]) -> None:
+    def __init__(self, permits: LimiterClient, clock: Callable[[], float]) -> None:
         self._permits, self._clock = permits, clock
         self._lines: dict[str, _Line] = {}
         self._news: dict[str, Report] = {}
@@ -184,10 +184,10 @@ class Gate:
                     waiter.decided.set_exception(error)
             line.waiters.clear()
 
-    def _due_asks(self) -> list[Ask]:
+    def _due_asks(self) -> list[PermitRequest]:
         now = self._clock()
         due = ((model, line.first()) for model, line in self._lines.items() if line.due <= now)
-        return [Ask(model, tokens) for model, tokens in due if tokens]
+        return [PermitRequest(model, tokens) for model, tokens in due if tokens]
 
     def _should_tell(self) -> bool:
         silent = self._clock() - self._told_at
@@ -206,12 +206,12 @@ class Gate:
         news, self._news = self._news, {}
         return list(news.values())
 
-    def _heed_all(self, granted: Granted) -> None:
-        for model, lease in granted.leases.items():
+    def _heed_all(self, granted: LimiterReply) -> None:
+        for model, lease in granted.grants.items():
             self._heed_lease(model, lease)
         self._heed(granted.stops)
 
-    def _heed_lease(self, model: str, lease: Lease) -> None:
+    def _heed_lease(self, model: str, lease: Grant) -> None:
         line = self._lines[model]
         passed = line.let_pass(lease.count)
         for _ in range(lease.count - passed):

@@ -13,24 +13,22 @@ A job's life:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from math import inf
 from typing import Any, Self
 
 from hab_ray.calls import Answer, Call, EmbedCall, Failure, Reply
 from hab_ray.catalog import ModelEntry
-from hab_ray.engine.buckets import LARGEST_CHUNK
-from hab_ray.engine.budget import Money
-from hab_ray.engine.filing import Filing, Stream
-from hab_ray.engine.gate import Gate
+from hab_ray.engine.budget.client import BudgetClient
 from hab_ray.engine.jitter import jitter
 from hab_ray.engine.jobs import Job, OpenKind, Tally
-from hab_ray.engine.permits import Permits
-from hab_ray.engine.sending import Refusal, Sender, Unit
-from hab_ray.engine.wallet import Wallet
+from hab_ray.engine.limits.buckets import LARGEST_CHUNK
+from hab_ray.engine.limits.client import RateLimitClient
+from hab_ray.engine.online.context import OnlineContext
+from hab_ray.engine.online.reply_writer import JobStream, ReplyWriter
+from hab_ray.engine.online.sender import OpenReason, Sender, Unit
 from hab_ray.errors import (
     BadUsage,
     CallError,
@@ -61,22 +59,6 @@ def backoff_s(key: str, attempt: int) -> float:
     return min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (attempt - 1)) * (0.75 + 0.5 * jitter(key, attempt))
 
 
-@dataclass(frozen=True)
-class Surroundings:
-    """What the engine is given of the world: time, and the leave to send and to spend.
-
-    `clock` is monotonic seconds, `today` wall time in UTC; `guard` raises LeaseLost when spending must end. `make_room`
-    frees disk space that is held back for replies that are paid for when the disk is full.
-    """
-
-    clock: Callable[[], float]
-    today: Callable[[], datetime]
-    guard: Callable[[], None]
-    permits: Permits
-    money: Money
-    make_room: Callable[[], None]
-
-
 class OnlineEngine:
     """Completes the calls of one provider. One instance works on one event loop.
 
@@ -92,14 +74,18 @@ class OnlineEngine:
         models: Mapping[str, ModelEntry],
         writer: StoreWriter,
         known: set[str],
-        world: Surroundings,
+        context: OnlineContext,
     ) -> None:
         self.tally = Tally()
-        self._today, self._clock, self._make_room = world.today, world.clock, world.make_room
-        self._gate, self._wallet = Gate(world.permits, world.clock), Wallet(world.money)
+        self._utc_now, self._clock = context.utc_now, context.clock
+        self._free_disk_space = context.free_disk_space
+        self._limits = RateLimitClient(context.limiter, context.clock)
+        self._budget = BudgetClient(context.budget)
         codes = FenceCodes(fence_secret(writer.folder))
-        self._sender = Sender(provider, models, self._gate, self._wallet, world.guard, self.tally, world.clock, codes)
-        self._filing = Filing(writer, known, self.tally)
+        self._sender = Sender(
+            provider, models, self._limits, self._budget, context.check_lease, self.tally, context.clock, codes
+        )
+        self._replies = ReplyWriter(writer, known, self.tally)
         self._queues: dict[str, asyncio.Queue[Call]] = {}
         self._runners: list[asyncio.Task[None]] = []
         self._exchanges: set[asyncio.Task[None]] = set()
@@ -107,25 +93,25 @@ class OnlineEngine:
         self._cut_at = inf
 
     async def __aenter__(self) -> Self:
-        await self._gate.__aenter__()
-        await self._wallet.__aenter__()
+        await self._limits.__aenter__()
+        await self._budget.__aenter__()
         self._flusher = asyncio.create_task(self._keep_filing())
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Wait for what is in flight, after `stop` for no longer than that allows, write it, and end."""
-        self._gate.close("the engine has ended")
+        self._limits.close("the engine has ended")
         for runner in self._runners:
             runner.cancel()
         await asyncio.gather(*self._runners, return_exceptions=True)
         await self._drain()
-        self._filing.end()
+        self._replies.end()
         await self._flusher
-        self._make_room()
+        self._free_disk_space()
         with suppress(OSError):  # the engine has ended with this error, and no room is left
-            await self._filing.flush()
-        await self._gate.__aexit__()
-        await self._wallet.__aexit__()
+            await self._replies.flush()
+        await self._limits.__aexit__()
+        await self._budget.__aexit__()
 
     async def complete(self, jobs: AsyncIterator[Job]) -> None:
         """Work until each of these jobs is finished or open; several such streams may run at once.
@@ -134,18 +120,18 @@ class OnlineEngine:
             LeaseLost, Interrupted: spending had to end; leave the context to keep what was paid for by then.
             OSError: the store cannot be written.
         """
-        stream = Stream()
+        stream = JobStream()
         async for job in jobs:
-            if await self._filing.take_in(job, stream):
+            if await self._replies.take_in(job, stream):
                 await self._queue(job.call.model).put(job.call)
-        await self._filing.until(lambda: stream.outstanding == 0)
-        if self._filing.broken:
-            raise self._filing.broken
+        await self._replies.until(lambda: stream.outstanding == 0)
+        if self._replies.broken:
+            raise self._replies.broken
 
     async def stop(self, drain_s: float = inf) -> None:
         """Begin no further request; those in flight have so many seconds to be answered and kept."""
         self._cut_at = min(self._cut_at, self._clock() + drain_s)
-        self._gate.close(STOPPED)
+        self._limits.close(STOPPED)
         for task in (*self._runners, *(self._exchanges - self._in_flight)):
             task.cancel()
         await self._break(Interrupted(STOPPED))
@@ -159,20 +145,20 @@ class OnlineEngine:
 
     def tell(self) -> Tally:
         """What was done so far; rows left open are told once."""
-        self.tally.stops.update(self._gate.stops)
-        self.tally.lost_nanousd, self.tally.spent_nanousd = self._wallet.lost, self._wallet.spent
-        self.tally.reserved_nanousd = self._wallet.reserved
+        self.tally.stops.update(self._limits.stops)
+        self.tally.lost_nanousd, self.tally.spent_nanousd = self._budget.lost, self._budget.spent
+        self.tally.reserved_nanousd = self._budget.reserved
         told = replace(self.tally)
         self.tally.open = []
         return told
 
     async def _break(self, error: Exception) -> None:
-        await self._filing.end_with(error)
-        self._gate.close(str(self._filing.broken))
+        await self._replies.end_with(error)
+        self._limits.close(str(self._replies.broken))
 
     async def _keep_filing(self) -> None:
         try:
-            await self._filing.flush_regularly()
+            await self._replies.flush_regularly()
         except Exception as error:  # whatever it is: who waits for the store would wait for ever
             await self._break(error)
 
@@ -210,7 +196,7 @@ class OnlineEngine:
             finally:
                 ahead.release()
             if refusal:
-                await self._filing.leave_open(unit.calls, refusal)
+                await self._replies.leave_open(unit.calls, refusal)
             else:
                 await self._attempts(unit)
         except Exception as error:
@@ -228,12 +214,12 @@ class OnlineEngine:
             except RowError as error:
                 if len(unit.calls) > 1:
                     return await self._one_by_one(unit)
-                return self._filing.file(unit.calls[0], _failure(unit.calls[0], error, attempt + 1))
+                return self._replies.file(unit.calls[0], _failure(unit.calls[0], error, attempt + 1))
             except ModelError as error:
-                self._gate.stop_model(unit.model, str(error))
+                self._limits.stop_model(unit.model, str(error))
                 return await self._leave_open(unit, str(error))
             except ProviderError as error:
-                self._gate.stop_provider(unit.model, str(error))
+                self._limits.stop_provider(unit.model, str(error))
                 return await self._leave_open(unit, str(error))
             except TransientError as error:
                 own_fault = not isinstance(error, Unreachable | RateLimited)
@@ -243,14 +229,16 @@ class OnlineEngine:
                 asked_s = error.retry_after_s or 0.0
                 if own_fault and asked_s > LONGEST_ASKED_S:
                     return await self._leave_open(unit, f"{error} (the vendor asks for {asked_s:g} s of patience)")
-            if self._filing.broken:
-                return await self._filing.leave_open(unit.calls, Refusal(OpenKind.STOPPED, str(self._filing.broken)))
+            if self._replies.broken:
+                return await self._replies.leave_open(
+                    unit.calls, OpenReason(OpenKind.STOPPED, str(self._replies.broken))
+                )
             self.tally.retries += 1
             if own_fault:
-                await self._filing.pause(max(asked_s, backoff_s(unit.calls[0].key, attempt)))
+                await self._replies.pause(max(asked_s, backoff_s(unit.calls[0].key, attempt)))
             refusal = await self._sender.admitted(unit)
             if refusal:
-                return await self._filing.leave_open(unit.calls, refusal)
+                return await self._replies.leave_open(unit.calls, refusal)
 
     async def _sent(self, unit: Unit) -> tuple[Answer, int]:
         """Send a unit; meanwhile only the end of the drain cancels this task."""
@@ -268,17 +256,17 @@ class OnlineEngine:
             alone = self._sender.unit(unit.model, [call])
             refusal = await self._sender.admitted(alone)
             if refusal:
-                await self._filing.leave_open([call], refusal)
+                await self._replies.leave_open([call], refusal)
             else:
                 await self._attempts(alone)
 
     async def _leave_open(self, unit: Unit, reason: str) -> None:
-        await self._filing.leave_open(unit.calls, Refusal(OpenKind.UNANSWERED, reason))
+        await self._replies.leave_open(unit.calls, OpenReason(OpenKind.UNANSWERED, reason))
 
     def _file_failures(self, unit: Unit, error: BadUsage, attempts: int) -> None:
         """Nothing of an answer can be kept whose bill is impossible; all that was set aside for it is spent."""
         for call, cost in zip(unit.calls, _shared(unit.bound, len(unit.calls)), strict=True):
-            self._filing.file(call, replace(_failure(call, error, attempts), cost_nanousd=cost))
+            self._replies.file(call, replace(_failure(call, error, attempts), cost_nanousd=cost))
 
     def _file_replies(self, unit: Unit, answer: Answer, cost: int) -> None:
         costs, inputs = _shared(cost, len(unit.calls)), _shared(answer.usage.input, len(unit.calls))
@@ -291,11 +279,11 @@ class OnlineEngine:
                 model_reported=answer.model_reported,
                 served_by=answer.served_by,
                 body_sha256=unit.wire.sha256,
-                at=self._today(),
+                at=self._utc_now(),
                 text=answer.text,
                 vector=answer.vectors[position] if answer.vectors else b"",
             )
-            self._filing.file(call, reply)
+            self._replies.file(call, reply)
 
 
 def _failure(call: Call, error: CallError, attempts: int) -> Failure:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from hab_ray.calls import Call, Failure, Outcome
 from hab_ray.engine.jobs import Job, OpenRow, Tally
-from hab_ray.engine.sending import Refusal
+from hab_ray.engine.online.sender import OpenReason
 from hab_ray.storage.store import StoreWriter
 
 FLUSH_EVERY_S = 1.0
@@ -19,7 +19,7 @@ MOST_QUEUED = 20_000
 
 
 @dataclass
-class Stream:
+class JobStream:
     """The jobs of one `complete`: how many have neither finished nor been left open."""
 
     outstanding: int = 0
@@ -28,10 +28,10 @@ class Stream:
 @dataclass(frozen=True)
 class _Waiting:
     job: Job
-    stream: Stream
+    stream: JobStream
 
 
-class Filing:
+class ReplyWriter:
     """The jobs under way. `known` holds the keys that have an outcome in the store; it grows with each written."""
 
     def __init__(self, writer: StoreWriter, known: set[str], tally: Tally) -> None:
@@ -63,7 +63,7 @@ class Filing:
         async with self._released:
             self._released.notify_all()
 
-    async def take_in(self, job: Job, stream: Stream) -> bool:
+    async def take_in(self, job: Job, stream: JobStream) -> bool:
         """Note a job, when there is room for it; whether its call is to be made, being neither known nor under way.
 
         Raises what ended everything.
@@ -91,7 +91,7 @@ class Filing:
         if self._writer.waiting >= FLUSH_AT:
             self._due.set()
 
-    async def leave_open(self, calls: Sequence[Call], refusal: Refusal) -> None:
+    async def leave_open(self, calls: Sequence[Call], refusal: OpenReason) -> None:
         """These calls get no outcome in this run."""
         for call in calls:
             for job in self._release(call.key):

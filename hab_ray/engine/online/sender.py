@@ -9,16 +9,15 @@ from dataclasses import dataclass
 
 from hab_ray.calls import Answer, Call, ChatCall, EmbedCall
 from hab_ray.catalog import ModelEntry
-from hab_ray.engine.gate import Gate
+from hab_ray.engine.budget.client import BudgetClient
 from hab_ray.engine.jobs import OpenKind, Tally
-from hab_ray.engine.wallet import Wallet
+from hab_ray.engine.limits.client import RateLimitClient
+from hab_ray.engine.tokens import estimated_input_tokens
 from hab_ray.errors import BadUsage, CallError, FailureKind, Intercepted, RateLimited, Unreachable
 from hab_ray.fences import FenceCodes
 from hab_ray.prices import Mode, Price, input_bytes, rate
 from hab_ray.providers.base import Exchange, Provider, Wire
 
-BYTES_A_TOKEN = 4
-TOKENS_AROUND = 10
 _BILL_UNKNOWN = frozenset({FailureKind.TIMEOUT, FailureKind.CONNECTION, FailureKind.MALFORMED})
 
 
@@ -39,7 +38,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class OpenReason:
     """Why a unit will not be sent in this run."""
 
     kind: OpenKind
@@ -53,8 +52,8 @@ class Sender:
         self,
         provider: Provider,
         models: Mapping[str, ModelEntry],
-        gate: Gate,
-        wallet: Wallet,
+        gate: RateLimitClient,
+        wallet: BudgetClient,
         guard: Callable[[], None],
         tally: Tally,
         clock: Callable[[], float],
@@ -72,13 +71,12 @@ class Sender:
             wire, output = self._provider.chat(filled, entry), entry.output_limit(first.params.max_tokens)
         else:
             wire, output = self._provider.embed([c for c in calls if isinstance(c, EmbedCall)], entry), 0
-        said = sum(map(input_bytes, calls))
         size = _wire_bytes(wire)
         return Unit(
             model=model,
             calls=calls,
             wire=wire,
-            tokens=said // BYTES_A_TOKEN + TOKENS_AROUND + output,
+            tokens=estimated_input_tokens(sum(map(input_bytes, calls))) + output,
             most_input=size,
             most_output=output,
             bound=self._rates[model].bound(size, output),
@@ -95,14 +93,14 @@ class Sender:
             return [self.unit(model, [call]) for call in calls]
         return [self.unit(model, packed) for packed in self._provider.list_limits.packed(texts)]
 
-    async def admitted(self, unit: Unit) -> Refusal | None:
+    async def admitted(self, unit: Unit) -> OpenReason | None:
         """Wait for a permit and set money aside; the refusal, if there will never be either."""
         refusal = self._wallet.refusal(unit.bound)
         if refusal:
-            return Refusal(OpenKind.BUDGET, refusal)
+            return OpenReason(OpenKind.BUDGET, refusal)
         reason = await self._gate.permit(unit.model, unit.tokens)
         if reason is not None:
-            return Refusal(OpenKind.STOPPED if self._gate.closed else OpenKind.UNANSWERED, reason)
+            return OpenReason(OpenKind.STOPPED if self._gate.closed else OpenKind.UNANSWERED, reason)
         try:
             refusal = await self._wallet.reserve(unit.bound)
         except BaseException:
@@ -110,10 +108,10 @@ class Sender:
             raise
         if refusal:
             self._gate.ended(unit.model)
-            return Refusal(OpenKind.BUDGET, refusal)
+            return OpenReason(OpenKind.BUDGET, refusal)
         if self._gate.closed is not None:
             self._give_back(unit)
-            return Refusal(OpenKind.STOPPED, self._gate.closed)
+            return OpenReason(OpenKind.STOPPED, self._gate.closed)
         return None
 
     def _give_back(self, unit: Unit) -> None:
