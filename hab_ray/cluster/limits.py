@@ -60,10 +60,10 @@ class AccountActor:
         self._account.enrol(lane, time.monotonic())
 
     async def exchange(
-        self, lane: str, reports: Sequence[Report], asks: Sequence[PermitRequest]
+        self, lane: str, reports: Sequence[Report], requests: Sequence[PermitRequest]
     ) -> LimiterReply | None:
         """See SharedLimiter."""
-        return self._account.exchange(lane, reports, asks, time.monotonic())
+        return self._account.exchange(lane, reports, requests, time.monotonic())
 
     async def leave(self, lane: str) -> None:
         """A lane ends, and with the last one this actor."""
@@ -116,13 +116,13 @@ class SharedPermits:
         self._in_flight: Counter[str] = Counter()
         self._actor: Any = None
 
-    async def exchange(self, reports: Sequence[Report], asks: Sequence[PermitRequest]) -> LimiterReply:
+    async def exchange(self, reports: Sequence[Report], requests: Sequence[PermitRequest]) -> LimiterReply:
         """See LimiterClient. What was in flight before the reports is what a new actor is told."""
         give_up = time.monotonic() + PATIENCE_S
         while True:
             try:
                 async with asyncio.timeout(ANSWER_S):  # wait_for loses a cancellation that comes with the answer
-                    granted = await self._ask(reports, asks)
+                    granted = await self._ask(reports, requests)
             except (RayError, TimeoutError) as error:
                 if isinstance(error, TimeoutError):
                     ray.kill(self._actor)
@@ -138,11 +138,11 @@ class SharedPermits:
         self._in_flight.update({model: grant.count for model, grant in granted.grants.items()})
         return granted
 
-    async def _ask(self, reports: Sequence[Report], asks: Sequence[PermitRequest]) -> LimiterReply | None:
+    async def _ask(self, reports: Sequence[Report], requests: Sequence[PermitRequest]) -> LimiterReply | None:
         if self._actor is None:
             self._actor = account(self._name)
             await self._actor.enrol.remote(Enrolment(self._lane, self._limits, self._patience_s, dict(self._in_flight)))
-        granted: LimiterReply | None = await self._actor.exchange.remote(self._lane, reports, asks)
+        granted: LimiterReply | None = await self._actor.exchange.remote(self._lane, reports, requests)
         return granted
 
     async def close(self) -> None:

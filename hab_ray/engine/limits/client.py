@@ -1,7 +1,8 @@
-"""Where a lane's calls wait for their permits.
+"""An engine's side of the rate limiter: calls wait here for permits, queued by model.
 
-Calls queue by model; one task asks for permits for as many of them as wait, in one exchange for all models, and
-tells on the way what became of the calls before. What stops a model or the provider holds here at once.
+One task exchanges messages with the limiter: it requests permits for all waiting calls of all models at once, and
+delivers the reports on calls that ended since the last exchange. A stop of a model or of the provider takes effect
+here immediately.
 """
 
 from __future__ import annotations
@@ -10,220 +11,205 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
 from typing import Self
 
 from hab_ray.engine.limits.buckets import LARGEST_CHUNK
 from hab_ray.engine.limits.protocol import WHOLE_PROVIDER, Grant, LimiterClient, LimiterReply, PermitRequest, Report
-from hab_ray.errors import RateLimited
-from hab_ray.providers.base import RateLimits
 
 REPORT_EVERY_S = 0.5
-FULL_AGAIN_S = 1.0
-MOST_ASKED = 2 * LARGEST_CHUNK
+FULL_RETRY_S = 1.0
+MOST_REQUESTED = 2 * LARGEST_CHUNK
 
 
 @dataclass
 class _Waiter:
-    """A call that waits; its future becomes None when it may be sent, else the reason why it never may."""
+    """A waiting call. `decided` resolves to None when it may be sent, else to the reason why it never may."""
 
     tokens: int
     decided: asyncio.Future[str | None]
 
 
 @dataclass
-class _Line:
-    """One model's waiting calls; `due` is when to ask for them, sooner if `full` and one in flight ends."""
+class _ModelQueue:
+    """The waiting calls of one model.
+
+    Permits are requested at `due`, or sooner if the limiter is `full` and a call in flight ends.
+    """
 
     waiters: deque[_Waiter] = field(default_factory=deque)
     due: float = -inf
     full: bool = False
 
-    def first(self) -> tuple[int, ...]:
-        return tuple(waiter.tokens for waiter in islice(self.waiters, MOST_ASKED))
+    def request(self, model: str) -> PermitRequest:
+        """A request for the calls at the head of the queue."""
+        return PermitRequest(model, tuple(waiter.tokens for waiter in islice(self.waiters, MOST_REQUESTED)))
 
-    def let_pass(self, count: int) -> int:
-        """Decide for the first that still wait; how many that were."""
-        passed = 0
-        while self.waiters and passed < count:
+    def admit(self, count: int) -> int:
+        """Admit the first `count` calls that still wait; returns how many did."""
+        admitted = 0
+        while self.waiters and admitted < count:
             waiter = self.waiters.popleft()
             if not waiter.decided.done():
                 waiter.decided.set_result(None)
-                passed += 1
-        return passed
+                admitted += 1
+        return admitted
 
     def turn_away(self, reason: str) -> None:
+        """Tell every waiting call why it will not be sent."""
         for waiter in self.waiters:
             if not waiter.decided.done():
                 waiter.decided.set_result(reason)
         self.waiters.clear()
 
+    def fail(self, error: Exception) -> None:
+        """Raise an error in every waiting call."""
+        for waiter in self.waiters:
+            if not waiter.decided.done():
+                waiter.decided.set_exception(error)
+        self.waiters.clear()
+
 
 class RateLimitClient:
-    """A lane's permits. Used as a context; it works on one event loop. `clock` gives monotonic seconds."""
+    """Permits for one engine's calls. Used as a context, on one event loop. `clock` gives monotonic seconds.
 
-    def __init__(self, permits: LimiterClient, clock: Callable[[], float]) -> None:
-        self._permits, self._clock = permits, clock
-        self._lines: dict[str, _Line] = {}
-        self._news: dict[str, Report] = {}
-        self._told_at = clock()
-        self._away = False
+    `closed` is the reason once nothing more may be sent by this engine; `stops` holds the reasons for stopped models,
+    under `WHOLE_PROVIDER` for the provider.
+    """
+
+    def __init__(self, limiter: LimiterClient, clock: Callable[[], float]) -> None:
+        self._limiter, self._clock = limiter, clock
+        self._queues: dict[str, _ModelQueue] = {}
+        self._reports: dict[str, Report] = {}
+        self._last_exchange = clock()
+        self._is_unreachable = False
         self._wake = asyncio.Event()
         self.closed: str | None = None
         self.stops: dict[str, str] = {}
 
     async def __aenter__(self) -> Self:
-        self._asking = asyncio.create_task(self._keep_asking())
+        self._exchanging = asyncio.create_task(self._keep_exchanging())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Tell what was not told yet, and let go."""
+        """Deliver the last reports and disconnect."""
         self.close("the engine has ended")
-        self._asking.cancel()
-        with suppress(asyncio.CancelledError, Exception):  # what it ended of was raised to the calls that waited
-            await self._asking
+        self._exchanging.cancel()
+        with suppress(asyncio.CancelledError, Exception):  # an error was raised to the calls that waited
+            await self._exchanging
         with suppress(Exception):
-            await self._permits.exchange(self._take_news(), ())
-            await self._permits.close()
+            await self._limiter.exchange(self._take_reports(), ())
+            await self._limiter.close()
 
-    async def permit(self, model: str, tokens: int) -> str | None:
-        """Wait until a call that counts so many tokens may be sent; the reason, if it never may.
+    async def acquire(self, model: str, tokens: int) -> str | None:
+        """Wait for the permit to send a call that counts this many tokens towards rate limits.
 
-        Each permit ends with `answered`, `refused`, `unreachable` or `ended`. Raises what broke the exchange.
+        The holder of a permit must end it by a report with `finished=1`.
+
+        Returns:
+            None once it may be sent, else the reason why it never may.
+
+        Raises:
+            Exception: the exchange with the limiter failed.
         """
         reason = self.closed or self.stops.get(WHOLE_PROVIDER) or self.stops.get(model)
         if reason is not None:
             return reason
-        line = self._lines.setdefault(model, _Line())
+        queue = self._queues.setdefault(model, _ModelQueue())
         waiter = _Waiter(tokens, asyncio.get_running_loop().create_future())
-        line.waiters.append(waiter)
-        if len(line.waiters) == 1 or line.due <= self._clock():
+        queue.waiters.append(waiter)
+        if len(queue.waiters) == 1 or queue.due <= self._clock():
             self._wake.set()
         return await waiter.decided
 
-    def answered(self, model: str, limits: RateLimits | None) -> None:
-        """A call ended with something else than "too fast"; what its headers told of the limits."""
-        now = self._report(model)
-        self._news[model] = replace(now, answered=now.answered + 1, limits=limits or now.limits)
-        if self._away:
-            self._away = False
-            self._ask_soon(*self._lines)
-
-    def ended(self, model: str) -> None:
-        """A call ended in a way that says nothing about limits, or was not sent."""
-        self._report(model)
-
-    def refused(self, model: str, error: RateLimited) -> None:
-        """A call ended with "too fast"."""
-        now = self._report(model)
-        waits = [wait for wait in (now.retry_after_s, error.retry_after_s) if wait is not None]
-        self._news[model] = replace(now, refused=True, retry_after_s=max(waits, default=None))
-        self._wake.set()
-
-    def unreachable(self, model: str, message: str) -> None:
-        """A call ended because the endpoint is not there."""
-        self._away = True
-        self._news[model] = replace(self._report(model), unreachable=message)
-        self._wake.set()
-
-    def stop_model(self, model: str, reason: str) -> None:
-        """No further call to a model."""
-        self._news[model] = replace(self._news.get(model, Report(model)), stop=reason)
-        self._heed({model: reason})
-        self._wake.set()
-
-    def stop_provider(self, model: str, reason: str) -> None:
-        """No further call to the provider, for what one of its models' calls was told."""
-        self._news[model] = replace(self._news.get(model, Report(model)), stop_provider=reason)
-        self._heed({WHOLE_PROVIDER: reason})
-        self._wake.set()
+    def report(self, report: Report) -> None:
+        """Queue a report for the limiter, and act on what concerns this engine's own calls."""
+        before = self._reports.get(report.model)
+        self._reports[report.model] = before.followed_by(report) if before else report
+        queue = self._queues.get(report.model)
+        if queue and queue.full and queue.waiters and report.finished:
+            self._request_now(queue)
+        if self._is_unreachable and report.answered:
+            self._request_now(*self._queues.values())
+        self._is_unreachable = bool(report.unreachable) or (self._is_unreachable and not report.answered)
+        if report.stop:
+            self._apply_stops({report.model: report.stop})
+        if report.stop_provider:
+            self._apply_stops({WHOLE_PROVIDER: report.stop_provider})
+        if report.is_urgent:
+            self._wake.set()
 
     def close(self, reason: str) -> None:
-        """Give nothing more to this lane."""
+        """Admit no further call of this engine."""
         self.closed = self.closed or reason
-        for line in self._lines.values():
-            line.turn_away(self.closed)
+        for queue in self._queues.values():
+            queue.turn_away(self.closed)
 
-    def _report(self, model: str) -> Report:
-        """Note that one more call of a model has ended."""
-        before = self._news.get(model, Report(model))
-        now = self._news[model] = replace(before, finished=before.finished + 1)
-        line = self._lines.get(model)
-        if line and line.waiters and line.full:
-            self._ask_soon(model)
-        return now
-
-    def _ask_soon(self, *models: str) -> None:
-        for model in models:
-            self._lines[model].due = -inf
+    def _request_now(self, *queues: _ModelQueue) -> None:
+        for queue in queues:
+            queue.due = -inf
         self._wake.set()
 
-    async def _keep_asking(self) -> None:
+    async def _keep_exchanging(self) -> None:
         try:
             while True:
                 self._wake.clear()
-                asks = self._due_asks()
-                if asks or self._should_tell():
-                    self._told_at = self._clock()
-                    self._heed_all(await self._permits.exchange(self._take_news(), asks))
-                    await asyncio.sleep(self._permits.gap_s)
+                requests = self._due_requests()
+                if requests or self._is_report_due():
+                    self._last_exchange = self._clock()
+                    self._apply(await self._limiter.exchange(self._take_reports(), requests))
+                    await asyncio.sleep(self._limiter.gap_s)
                 else:
                     with suppress(TimeoutError):
                         async with asyncio.timeout(self._idle_s()):
                             await self._wake.wait()
         except Exception as error:
-            self._break(error)
+            self.closed = self.closed or str(error)
+            for queue in self._queues.values():
+                queue.fail(error)
 
-    def _break(self, error: Exception) -> None:
-        self.closed = self.closed or str(error)
-        for line in self._lines.values():
-            for waiter in line.waiters:
-                if not waiter.decided.done():
-                    waiter.decided.set_exception(error)
-            line.waiters.clear()
-
-    def _due_asks(self) -> list[PermitRequest]:
+    def _due_requests(self) -> list[PermitRequest]:
         now = self._clock()
-        due = ((model, line.first()) for model, line in self._lines.items() if line.due <= now)
-        return [PermitRequest(model, tokens) for model, tokens in due if tokens]
+        return [queue.request(model) for model, queue in self._queues.items() if queue.waiters and queue.due <= now]
 
-    def _should_tell(self) -> bool:
-        silent = self._clock() - self._told_at
-        if not self._news:
-            return silent >= self._permits.silence_s
-        return silent >= REPORT_EVERY_S or any(report.is_urgent for report in self._news.values())
+    def _is_report_due(self) -> bool:
+        silent_s = self._clock() - self._last_exchange
+        if not self._reports:
+            return silent_s >= self._limiter.silence_s
+        return silent_s >= REPORT_EVERY_S or any(report.is_urgent for report in self._reports.values())
 
     def _idle_s(self) -> float | None:
+        """Seconds until the next exchange is due; None if only a wake-up can make one due."""
         now = self._clock()
-        coming = [line.due - now for line in self._lines.values() if line.waiters]
-        coming.append(self._told_at - now + (REPORT_EVERY_S if self._news else self._permits.silence_s))
+        coming = [queue.due - now for queue in self._queues.values() if queue.waiters]
+        coming.append(self._last_exchange - now + (REPORT_EVERY_S if self._reports else self._limiter.silence_s))
         wait = min(coming)
         return None if wait == inf else max(0.0, wait)
 
-    def _take_news(self) -> list[Report]:
-        news, self._news = self._news, {}
-        return list(news.values())
+    def _take_reports(self) -> list[Report]:
+        reports, self._reports = self._reports, {}
+        return list(reports.values())
 
-    def _heed_all(self, granted: LimiterReply) -> None:
-        for model, lease in granted.grants.items():
-            self._heed_lease(model, lease)
-        self._heed(granted.stops)
+    def _apply(self, reply: LimiterReply) -> None:
+        for model, grant in reply.grants.items():
+            self._apply_grant(model, grant)
+        self._apply_stops(reply.stops)
 
-    def _heed_lease(self, model: str, lease: Grant) -> None:
-        line = self._lines[model]
-        passed = line.let_pass(lease.count)
-        for _ in range(lease.count - passed):
-            self.ended(model)
-        if lease.wait_s is None:
-            return line.turn_away(lease.reason)
-        line.full = lease.wait_s == inf
-        line.due = self._clock() + (FULL_AGAIN_S if line.full else lease.wait_s)
+    def _apply_grant(self, model: str, grant: Grant) -> None:
+        queue = self._queues[model]
+        unused = grant.count - queue.admit(grant.count)
+        if unused:
+            self.report(Report(model, finished=unused))
+        if grant.wait_s is None:
+            return queue.turn_away(grant.reason)
+        queue.full = grant.wait_s == inf
+        queue.due = self._clock() + (FULL_RETRY_S if queue.full else grant.wait_s)
 
-    def _heed(self, stops: Mapping[str, str]) -> None:
+    def _apply_stops(self, stops: Mapping[str, str]) -> None:
         self.stops.update(stops)
-        for model, line in self._lines.items():
+        for model, queue in self._queues.items():
             reason = stops.get(WHOLE_PROVIDER) or stops.get(model)
             if reason:
-                line.turn_away(reason)
+                queue.turn_away(reason)

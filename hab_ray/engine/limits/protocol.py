@@ -1,6 +1,7 @@
-"""The words in which a lane asks for permits and tells what became of its calls.
+"""Messages between an engine and the rate limiter of a provider account.
 
-One exchange carries both ways: reports on what ended since the last one, and questions for the calls at hand.
+One exchange goes both ways: reports on calls that ended since the last exchange, and requests for permits for the
+calls that wait.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ WHOLE_PROVIDER = ""
 
 @dataclass(frozen=True, slots=True)
 class PermitRequest:
-    """May these calls of a model be sent? One number a call: its tokens as rate limits count them."""
+    """A request to send calls of one model; `tokens` holds what each of them counts towards rate limits."""
 
     model: str
     tokens: tuple[int, ...]
@@ -24,9 +25,9 @@ class PermitRequest:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Leave to send the first `count` of the calls asked for; they count as in flight from now on.
+    """Permits to send the first `count` of the requested calls, which are in flight from now on.
 
-    `wait_s` says when to ask for the rest: inf when a call in flight has to end first, None never, for `reason`.
+    `wait_s` says when to request the rest: inf once a call in flight has ended, None never, for `reason`.
     """
 
     count: int
@@ -36,11 +37,12 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of a model's calls since the last report.
+    """Outcomes of a model's calls since the last report.
 
-    `finished` are no longer in flight, `answered` of them got something else than "too fast". `refused` says that
-    some were, with the longest wait the vendor named. `limits` are the newest headers, `stop` and
-    `stop_provider` why nothing more may be sent.
+    `finished` calls are no longer in flight; `answered` of them were not refused with "too fast". `refused` says that
+    some were, and `retry_after_s` is the longest wait that the vendor asked for. `unreachable` is the error if the
+    endpoint could not be reached. `limits` are the newest limits from response headers. `stop` and `stop_provider`
+    say why nothing more may be sent to the model or to the whole provider.
     """
 
     model: str
@@ -55,29 +57,44 @@ class Report:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether other lanes should know at once."""
+        """Whether the other engines on the account should know at once."""
         return bool(self.refused or self.unreachable or self.stop or self.stop_provider)
+
+    def followed_by(self, later: Report) -> Report:
+        """This report and a later one of the same model in one."""
+        waits = [wait for wait in (self.retry_after_s, later.retry_after_s) if wait is not None]
+        return Report(
+            model=self.model,
+            finished=self.finished + later.finished,
+            answered=self.answered + later.answered,
+            refused=self.refused or later.refused,
+            retry_after_s=max(waits, default=None),
+            unreachable=later.unreachable or self.unreachable,
+            limits=later.limits or self.limits,
+            stop=later.stop or self.stop,
+            stop_provider=later.stop_provider or self.stop_provider,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class LimiterReply:
-    """The leases by model, and all that is stopped, why: by model, `WHOLE_PROVIDER` for everything."""
+    """Grants by model, and the reasons for all stops: by model, under `WHOLE_PROVIDER` for the provider."""
 
     grants: Mapping[str, Grant]
     stops: Mapping[str, str]
 
 
 class LimiterClient(Protocol):
-    """Whoever keeps a provider's limits: in this process, or for the whole cluster.
+    """An engine's connection to the rate limiter of its provider account, in this process or in another one.
 
-    `gap_s` is the shortest time between two exchanges, `silence_s` the longest a lane may go without one.
+    At least `gap_s` must pass between two exchanges, and at most `silence_s` may.
     """
 
     gap_s: float
     silence_s: float
 
-    async def exchange(self, reports: Sequence[Report], asks: Sequence[PermitRequest]) -> LimiterReply:
-        """Tell, and ask."""
+    async def exchange(self, reports: Sequence[Report], requests: Sequence[PermitRequest]) -> LimiterReply:
+        """Deliver reports and request permits."""
 
     async def close(self) -> None:
-        """PermitRequest no more; everything in flight was reported."""
+        """Disconnect; everything in flight must have been reported."""

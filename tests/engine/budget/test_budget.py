@@ -16,7 +16,7 @@ from hab_ray.engine.budget.budget import Budget, HighWaterMark, LocalBudget, Ope
 from hab_ray.engine.budget.client import BudgetClient
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, EngineTotals
 from hab_ray.engine.jobs import OpenKind, Tally
-from hab_ray.engine.online import engine as online
+from hab_ray.engine.online import retries
 from hab_ray.simulator import Profile, simulator
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.registry import Registry
@@ -70,7 +70,7 @@ async def test_half_the_money_is_never_exceeded_and_more_money_completes_it(tmp_
 
 
 async def test_calls_whose_bill_is_unknown_count_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(online, "FIRST_BACKOFF_S", 0.01)
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.01)
     faults = [
         {"kind": "reset", "billed": True, "probability": 0.05},
         {"kind": "hang", "billed": True, "probability": 0.03},
@@ -89,7 +89,7 @@ async def test_calls_whose_bill_is_unknown_count_in_full(tmp_path: Path, monkeyp
 
 
 async def test_refusals_that_cost_nothing_leave_the_money(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(online, "FIRST_BACKOFF_S", 0.01)
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.01)
     faults = [
         {"kind": "status", "status": 500, "probability": 0.1},
         {"kind": "status", "status": 429, "retry_after_s": 0.01, "probability": 0.1},

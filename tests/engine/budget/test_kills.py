@@ -52,7 +52,7 @@ def test_no_number_of_kills_lets_a_run_spend_more_than_its_budget(
 ) -> None:
     sim = vendor(accounts=PRICED, latency={"kind": "fixed", "value_s": 0.4})
     processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload(["tests.engine.test_budget_kills"])
+    processes.set_forkserver_preload(["tests.engine.budget.test_kills"])
     draw = random.Random(7)
     budget = 100_000_000
     for kill in range(KILLS):

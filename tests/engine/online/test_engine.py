@@ -14,7 +14,7 @@ import pytest
 
 from hab_ray.calls import EmbedCall, Failure, Reply
 from hab_ray.catalog import Limits, ModelEntry, Protocol
-from hab_ray.engine.online import engine as online
+from hab_ray.engine.online import retries
 from hab_ray.errors import FailureKind, Interrupted, LeaseLost
 from hab_ray.simulator import Profile, simulator
 from hab_ray.storage.folder import LocalFolder
@@ -55,7 +55,7 @@ async def test_a_call_whose_reply_is_known_is_not_sent(tmp_path: Path) -> None:
 
 
 async def test_a_storm_of_faults_loses_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(online, "FIRST_BACKOFF_S", 0.01)
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.01)
     faults = [
         {"kind": "status", "status": 429, "retry_after_s": 0.05, "probability": 0.05},
         {"kind": "status", "status": 500, "probability": 0.05},
@@ -92,7 +92,7 @@ async def test_a_row_the_vendor_refuses_is_a_permanent_failure_and_the_rest_goes
 async def test_a_server_error_that_stays_leaves_the_row_open_and_stores_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(online, "FIRST_BACKOFF_S", 0.01)
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.01)
     faults = [{"kind": "status", "status": 500, "probability": 1.0}]
     async with bench(tmp_path, "a", faults=faults) as b:
         async with b.engine:

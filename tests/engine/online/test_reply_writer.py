@@ -36,15 +36,15 @@ def reply(call: Call) -> Reply:
 
 async def test_what_is_filed_during_a_write_is_written_when_the_end_comes(tmp_path: Path) -> None:
     folder, tally, stream = SlowFolder(tmp_path), Tally(), JobStream()
-    filing = ReplyWriter(StoreWriter(folder, 1, "w", Mode.ONLINE), set(), tally)
+    replies = ReplyWriter(StoreWriter(folder, 1, "w", Mode.ONLINE), set(), tally)
     calls = [chat("a", "first"), chat("a", "second")]
     for call in calls:
-        assert await filing.take_in(Job(0, call.key, call), stream)
-    writing = asyncio.create_task(filing.flush_regularly())
-    filing.file(calls[0], reply(calls[0]))
+        assert await replies.register(Job(0, call.key, call), stream)
+    writing = asyncio.create_task(replies.flush_regularly())
+    replies.add(calls[0], reply(calls[0]))
     assert await asyncio.to_thread(folder.writing.wait, 10)
-    filing.file(calls[1], reply(calls[1]))
-    filing.end()
+    replies.add(calls[1], reply(calls[1]))
+    replies.close()
     folder.may_go_on.set()
     await asyncio.wait_for(writing, 10)
     store = Store(LocalFolder(tmp_path))
