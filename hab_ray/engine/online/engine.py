@@ -114,6 +114,11 @@ class OnlineEngine:
             task.cancel()
         await self._fail(Interrupted(STOPPED))
 
+    @property
+    def in_flight(self) -> int:
+        """The number of requests that wait for an answer right now."""
+        return self.tally.in_flight.total()
+
     def tell(self) -> Tally:
         """The counters so far; each open row is listed once only."""
         self.tally.stops.update(self._limits.stops)
