@@ -176,7 +176,7 @@ async def test_the_wait_that_an_overloaded_vendor_asks_for_is_kept(
         (row,) = b.engine.tally.open
         assert set(b.stored("a")) == {chat("a", "now").key}
     assert times[1] - times[0] >= 0.6
-    assert "asks for 3600 s" in row.reason and len(times) == 3
+    assert "asks to wait 3600 s" in row.reason and len(times) == 3
 
 
 async def test_a_stop_does_not_wait_for_a_vendors_patience(tmp_path: Path) -> None:
