@@ -9,7 +9,7 @@ from rich.console import Console
 
 from hab_ray.cli.identity import entered, identified, registry_of
 from hab_ray.cli.status import open_run_with_store
-from hab_ray.engine.books import batches_of, opening
+from hab_ray.engine.books import batches_of, opening_balance
 from hab_ray.engine.ledger import Phase
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.prices import NANO
@@ -51,7 +51,7 @@ def _release(work: Work, epoch: int, now: datetime) -> int:
             f"{work.run_path}: it is not known yet whether the vendor has made {', '.join(unresolved)}; "
             "`hab run` finds out, then release"
         )
-    stranded = opening(folder, earlier, registry.released_up_to(work.run_id), work.models).stranded
+    stranded = opening_balance(folder, earlier, registry.released_up_to(work.run_id), work.models).stranded
     if stranded:
         registry.release(work.run_id, epoch, stranded, now)
     return stranded

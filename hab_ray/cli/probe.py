@@ -11,7 +11,7 @@ from rich.console import Console
 
 from hab_ray.cli.agree import ask_to_spend
 from hab_ray.cli.identity import entered, identified, registry_of
-from hab_ray.engine.budget import Money
+from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.errors import Exit
 from hab_ray.plan.make import Latencies
 from hab_ray.plan.probe import Probe, Probed, most
@@ -85,7 +85,7 @@ def _known_run(work: Work) -> Work:
     return work
 
 
-def _money(work: Work, lease: LocalLease) -> Money:
+def _money(work: Work, lease: LocalLease) -> BudgetService:
     """The run's budget; a probe collects no batches, so what is set aside for them is out of its reach."""
     store, registry = Path(work.sweep.store).absolute(), registry_of(work)
     budget = RunBudget(work.sweep.budget_usd, open_folder(store), store, lease)

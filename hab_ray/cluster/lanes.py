@@ -22,9 +22,10 @@ from hab_ray.calls import from_json
 from hab_ray.catalog import ModelEntry, ProviderEntry, folder_name
 from hab_ray.cluster.limits import SharedMoney, SharedPermits, account, account_name
 from hab_ray.cluster.session import ANSWER_S, result
-from hab_ray.engine.budget import unlimited
+from hab_ray.engine.budget.budget import unlimited
 from hab_ray.engine.jobs import Job, Tally
-from hab_ray.engine.online import OnlineEngine, Surroundings
+from hab_ray.engine.online.context import OnlineContext
+from hab_ray.engine.online.engine import OnlineEngine
 from hab_ray.prices import Mode
 from hab_ray.providers import connect
 from hab_ray.providers.access import endpoint_of
@@ -83,13 +84,13 @@ class Lane:
             models=setup.models,
             writer=StoreWriter(folder, setup.epoch, f"{folder_name(setup.provider)}-{os.getpid()}", Mode.ONLINE),
             known=known,
-            world=Surroundings(
+            context=OnlineContext(
                 clock=time.monotonic,
-                today=lambda: datetime.now(UTC),
-                guard=LeaseWatch(folder, setup.epoch, time.monotonic).check,
-                permits=SharedPermits(setup.account, lane, limits, setup.entry.limits.patience_s),
-                money=SharedMoney(setup.budget) if setup.budget else unlimited(),
-                make_room=Ballast(setup.store, folder_name(setup.provider)).release,
+                utc_now=lambda: datetime.now(UTC),
+                check_lease=LeaseWatch(folder, setup.epoch, time.monotonic).check,
+                limiter=SharedPermits(setup.account, lane, limits, setup.entry.limits.patience_s),
+                budget=SharedMoney(setup.budget) if setup.budget else unlimited(),
+                free_disk_space=Ballast(setup.store, folder_name(setup.provider)).release,
             ),
         )
 

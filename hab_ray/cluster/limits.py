@@ -21,10 +21,11 @@ import ray
 from ray.exceptions import RayError
 
 from hab_ray.catalog import Limits, folder_name
-from hab_ray.engine.account import LOST_AFTER_S, Account, Enrolment
-from hab_ray.engine.books import open_budget
-from hab_ray.engine.budget import Draw, Drawn, Opening
-from hab_ray.engine.permits import Ask, Granted, Report
+from hab_ray.engine.budget.budget import OpeningBalance
+from hab_ray.engine.budget.marks import open_budget
+from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest
+from hab_ray.engine.limits.protocol import LimiterReply, PermitRequest, Report
+from hab_ray.engine.limits.shared import LOST_AFTER_S, Enrolment, SharedLimiter
 from hab_ray.storage.folder import open_folder
 
 NAMESPACE = "hab_ray-limits"
@@ -45,7 +46,7 @@ class AccountActor:
     """
 
     def __init__(self, empty_s: float = LOST_AFTER_S, look_every_s: float = LOOK_EVERY_S) -> None:
-        self._account = Account()
+        self._account = SharedLimiter()
         self._empty_s, self._look_every_s = empty_s, look_every_s
         self._empty_since = time.monotonic()
         self._watching: asyncio.Task[None] | None = None
@@ -58,9 +59,11 @@ class AccountActor:
         """Take in a lane."""
         self._account.enrol(lane, time.monotonic())
 
-    async def exchange(self, lane: str, reports: Sequence[Report], asks: Sequence[Ask]) -> Granted | None:
-        """See Account."""
-        return self._account.exchange(lane, reports, asks, time.monotonic())
+    async def exchange(
+        self, lane: str, reports: Sequence[Report], requests: Sequence[PermitRequest]
+    ) -> LimiterReply | None:
+        """See SharedLimiter."""
+        return self._account.exchange(lane, reports, requests, time.monotonic())
 
     async def leave(self, lane: str) -> None:
         """A lane ends, and with the last one this actor."""
@@ -113,13 +116,13 @@ class SharedPermits:
         self._in_flight: Counter[str] = Counter()
         self._actor: Any = None
 
-    async def exchange(self, reports: Sequence[Report], asks: Sequence[Ask]) -> Granted:
-        """See Permits. What was in flight before the reports is what a new actor is told."""
+    async def exchange(self, reports: Sequence[Report], requests: Sequence[PermitRequest]) -> LimiterReply:
+        """See LimiterClient. What was in flight before the reports is what a new actor is told."""
         give_up = time.monotonic() + PATIENCE_S
         while True:
             try:
                 async with asyncio.timeout(ANSWER_S):  # wait_for loses a cancellation that comes with the answer
-                    granted = await self._ask(reports, asks)
+                    granted = await self._ask(reports, requests)
             except (RayError, TimeoutError) as error:
                 if isinstance(error, TimeoutError):
                     ray.kill(self._actor)
@@ -132,18 +135,18 @@ class SharedPermits:
                 break
             self._actor = None
         self._in_flight.subtract({report.model: report.finished for report in reports})
-        self._in_flight.update({model: lease.count for model, lease in granted.leases.items()})
+        self._in_flight.update({model: grant.count for model, grant in granted.grants.items()})
         return granted
 
-    async def _ask(self, reports: Sequence[Report], asks: Sequence[Ask]) -> Granted | None:
+    async def _ask(self, reports: Sequence[Report], requests: Sequence[PermitRequest]) -> LimiterReply | None:
         if self._actor is None:
             self._actor = account(self._name)
             await self._actor.enrol.remote(Enrolment(self._lane, self._limits, self._patience_s, dict(self._in_flight)))
-        granted: Granted | None = await self._actor.exchange.remote(self._lane, reports, asks)
+        granted: LimiterReply | None = await self._actor.exchange.remote(self._lane, reports, requests)
         return granted
 
     async def close(self) -> None:
-        """See Permits."""
+        """See LimiterClient."""
         if self._actor is not None:
             self._actor.leave.remote(self._lane)
 
@@ -156,9 +159,9 @@ class BudgetActor:
         folder = open_folder(setup.store)
         self._budget = open_budget(setup.limit, setup.opening, folder, setup.epoch, time.monotonic)
 
-    async def draw(self, draw: Draw) -> Drawn:
+    async def grant(self, request: BudgetRequest) -> BudgetGrant:
         """See Budget."""
-        return self._budget.draw(draw)
+        return self._budget.grant(request)
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,7 @@ class BudgetSetup:
     """What a run's budget starts from: its limit in nano-dollars, and what earlier processes have left."""
 
     limit: int
-    opening: Opening
+    opening: OpeningBalance
     store: Path
     epoch: int
 
@@ -183,7 +186,7 @@ class SharedMoney:
     def __init__(self, actor: Any) -> None:
         self._actor = actor
 
-    async def draw(self, draw: Draw) -> Drawn:
-        """See Money."""
-        drawn: Drawn = await self._actor.draw.remote(draw)
-        return drawn
+    async def grant(self, request: BudgetRequest) -> BudgetGrant:
+        """See BudgetService."""
+        grant: BudgetGrant = await self._actor.grant.remote(request)
+        return grant

@@ -26,6 +26,7 @@ from math import inf
 from typing import Self
 
 from hab_ray.catalog import BatchHabits, ModelEntry
+from hab_ray.engine.budget.client import BudgetClient
 from hab_ray.engine.collecting import Collector
 from hab_ray.engine.context import EngineContext
 from hab_ray.engine.harvesting import Harvest, Harvester
@@ -37,7 +38,6 @@ from hab_ray.engine.packing import RowPacker
 from hab_ray.engine.placing import Placer
 from hab_ray.engine.queues import Queues
 from hab_ray.engine.submitting import Submitter
-from hab_ray.engine.wallet import Wallet
 from hab_ray.errors import CallError, Interrupted, RateLimited, TransientError
 from hab_ray.fences import FenceCodes
 from hab_ray.prices import NANO, Mode, rate
@@ -68,7 +68,7 @@ class BatchEngine:
         self._provider, self._api, self._models, self._ledger, self._world = provider, api, models, ledger, world
         self._prices = {name: rate(entry, Mode.BATCH) for name, entry in models.items()}
         self._codes = FenceCodes(fence_secret(store.folder))
-        self._tally, self._wallet = BatchTally(), Wallet(world.money)
+        self._tally, self._wallet = BatchTally(), BudgetClient(world.money)
         self._rows = RowsInFlight(self._tally, self._wallet.give_up_batches)
         self._placer = Placer(api, ledger, habits, world.watch, self._tally.notes.append, self._wallet.commit)
         self._queues = Queues(models, habits.longest_poll_s, world.clock)

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hab_ray.catalog import BatchHabits, ModelEntry
+from hab_ray.engine.budget.client import BudgetClient
 from hab_ray.engine.harvesting import Harvester
 from hab_ray.engine.homes import BatchSurroundings, BatchTally
 from hab_ray.engine.in_flight import RowsInFlight
 from hab_ray.engine.ledger import Ledger
 from hab_ray.engine.placing import Placer
 from hab_ray.engine.queues import Queues
-from hab_ray.engine.wallet import Wallet
 from hab_ray.providers.batching import BatchApi
 
 
@@ -27,7 +27,7 @@ class EngineContext:
     world: BatchSurroundings
     tally: BatchTally
     rows: RowsInFlight
-    wallet: Wallet
+    wallet: BudgetClient
     queues: Queues
     placer: Placer
     harvester: Harvester

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from hab_ray.catalog import BatchHabits
-from hab_ray.engine.budget import Money
+from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.harvesting import Harvest
 from hab_ray.engine.jitter import jitter
 from hab_ray.engine.jobs import Tally
@@ -30,7 +30,7 @@ class BatchSurroundings:
 
     clock: Callable[[], float]
     watch: Watch
-    money: Money
+    money: BudgetService
     token: Callable[[], str]
     run: str
     epochs: frozenset[int]

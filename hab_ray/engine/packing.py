@@ -10,7 +10,7 @@ from hab_ray.calls import Call, ChatCall
 from hab_ray.catalog import ModelEntry
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.ledger import Lines
-from hab_ray.engine.sending import BYTES_A_TOKEN, TOKENS_AROUND
+from hab_ray.engine.tokens import estimated_input_tokens
 from hab_ray.fences import FenceCodes
 from hab_ray.prices import Price, input_bytes
 from hab_ray.providers.base import Provider, Wire
@@ -136,6 +136,6 @@ class RowPacker:
             embeds=not isinstance(call, ChatCall),
             body_sha256=wire.sha256,
             line=line,
-            tokens=input_bytes(call) // BYTES_A_TOKEN + TOKENS_AROUND,
+            tokens=estimated_input_tokens(input_bytes(call)),
             nanousd=self._price.bound(len(line), output),
         )

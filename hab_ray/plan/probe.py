@@ -20,12 +20,13 @@ from pathlib import Path
 
 from hab_ray.calls import Call
 from hab_ray.catalog import ModelEntry, folder_name
-from hab_ray.engine.account import SoleUser
-from hab_ray.engine.budget import Money
+from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.jobs import Job, OpenKind, Tally
 from hab_ray.engine.ledger import keys_under_way
-from hab_ray.engine.limiter import Limiter
-from hab_ray.engine.online import OnlineEngine, Surroundings
+from hab_ray.engine.limits.limiter import Limiter
+from hab_ray.engine.limits.shared import LocalLimiterClient
+from hab_ray.engine.online.context import OnlineContext
+from hab_ray.engine.online.engine import OnlineEngine
 from hab_ray.errors import Interrupted
 from hab_ray.plan.counting import Counting
 from hab_ray.plan.drafts import Cell, Draft, Measured
@@ -90,7 +91,7 @@ class Probe:
     epoch: int
     each: int
     url: Callable[[str], str]
-    money: Money
+    money: BudgetService
     _engines: dict[str, OnlineEngine] = field(default_factory=dict)
     _latencies: dict[tuple[str, str], float] = field(default_factory=dict)
     _stopped: bool = False
@@ -167,13 +168,13 @@ class Probe:
             models=models,
             writer=StoreWriter(folder, self.epoch, f"{folder_name(provider)}-{os.getpid()}", Mode.ONLINE),
             known=keys_under_way(folder, provider).union(*(store.keys(model) for model in models)),
-            world=Surroundings(
+            context=OnlineContext(
                 clock=time.monotonic,
-                today=lambda: datetime.now(UTC),
-                guard=LeaseWatch(folder, self.epoch, time.monotonic).check,
-                permits=SoleUser(Limiter(limits, entry.limits.patience_s), time.monotonic),
-                money=self.money,
-                make_room=Ballast(self.work.sweep.store, folder_name(provider)).release,
+                utc_now=lambda: datetime.now(UTC),
+                check_lease=LeaseWatch(folder, self.epoch, time.monotonic).check,
+                limiter=LocalLimiterClient(Limiter(limits, entry.limits.patience_s), time.monotonic),
+                budget=self.money,
+                free_disk_space=Ballast(self.work.sweep.store, folder_name(provider)).release,
             ),
         )
 

@@ -63,7 +63,22 @@ class Wire:
     @property
     def sha256(self) -> str:
         """The hash of the body, kept in the reply so that a changed builder can be noticed."""
-        return sha256(json.dumps(self.body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        return self._size_and_sha256[1]
+
+    @property
+    def utf8_bytes(self) -> int:
+        """The length of the body as compact UTF-8 JSON: an upper bound of its tokens."""
+        return self._size_and_sha256[0]
+
+    @cached_property
+    def _size_and_sha256(self) -> tuple[int, str]:
+        """Both from one serialization if the body is ASCII; the hash is that of JSON with escapes for all else."""
+        text = json.dumps(self.body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        encoded = text.encode("utf-8", "replace")
+        if text.isascii() and "\x7f" not in text:
+            return len(encoded), sha256(encoded).hexdigest()
+        escaped = json.dumps(self.body, sort_keys=True, separators=(",", ":"))
+        return len(encoded), sha256(escaped.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hab_ray.catalog import BatchHabits
 from hab_ray.engine.batch import BatchEngine
-from hab_ray.engine.budget import Money
+from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.desk import Desk
 from hab_ray.engine.homes import BatchSurroundings, BatchTally
 from hab_ray.engine.jobs import Job
@@ -46,7 +46,7 @@ class BatchSetup:
     failures_since: int
     deadline: datetime | None
     url: Callable[[str], str]
-    money: Callable[[], Money]
+    money: Callable[[], BudgetService]
     may_send: Callable[[], None]
 
 
@@ -187,7 +187,7 @@ class Batches:
             self._opened.add(provider)
         return self._desk
 
-    def _engine(self, endpoint: Endpoint, habits: BatchHabits, money: Money) -> BatchEngine:
+    def _engine(self, endpoint: Endpoint, habits: BatchHabits, money: BudgetService) -> BatchEngine:
         setup, work, provider = self._setup, self._setup.work, endpoint.name
         folder = open_folder(setup.store)
         lease = LeaseWatch(folder, setup.epoch, time.monotonic)

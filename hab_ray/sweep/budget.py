@@ -11,9 +11,10 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from hab_ray.engine.books import open_budget, opening
-from hab_ray.engine.budget import LocalMoney, Opening, unlimited
-from hab_ray.engine.budget import Money as BudgetMoney
+from hab_ray.engine.books import opening_balance
+from hab_ray.engine.budget.budget import LocalBudget, OpeningBalance, unlimited
+from hab_ray.engine.budget.marks import open_budget
+from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.prices import NANO
 from hab_ray.progress import Money
 from hab_ray.storage.folder import Folder
@@ -31,8 +32,8 @@ class RunBudget:
     def __init__(self, limit_usd: float | None, folder: Folder, path: Path, lease: LocalLease) -> None:
         self._limit = None if limit_usd is None else round(limit_usd * NANO)
         self._folder, self._path, self._lease = folder, path, lease
-        self._opened: Opening | None = None
-        self._local: LocalMoney | None = None
+        self._opened: OpeningBalance | None = None
+        self._local: LocalBudget | None = None
         self._kept_lost = 0
         self.actor: Any = None
 
@@ -42,8 +43,8 @@ class RunBudget:
         return self._limit is not None
 
     @property
-    def _before(self) -> Opening:
-        return self._opened or Opening()
+    def _before(self) -> OpeningBalance:
+        return self._opened or OpeningBalance()
 
     def open_books(self, earlier: Collection[int], released_up_to: int, models: Collection[str]) -> int:
         """Learn what the run has spent in these earlier epochs, and return what of it an unclean end has stranded.
@@ -54,16 +55,16 @@ class RunBudget:
             return 0
         if not self._lease.clean:
             time.sleep(2 * WATCH_EVERY_S)
-        self._opened = opening(self._folder, earlier, released_up_to, models)
+        self._opened = opening_balance(self._folder, earlier, released_up_to, models)
         return self._before.stranded
 
-    def local(self) -> BudgetMoney:
+    def local(self) -> BudgetService:
         """The budget kept in this process, for a run that has no lanes or no limit."""
         if self._limit is None:
             return unlimited()
         if self._local is None:
             budget = open_budget(self._limit, self._before, self._folder, self._lease.epoch, time.monotonic)
-            self._local = LocalMoney(budget)
+            self._local = LocalBudget(budget)
         return self._local
 
     def start_actor(self) -> None:
@@ -74,7 +75,7 @@ class RunBudget:
 
         self.actor = budget_actor(BudgetSetup(self._limit, self._before, self._path, self._lease.epoch))
 
-    def shared(self) -> BudgetMoney:
+    def shared(self) -> BudgetService:
         """The budget that the actor keeps."""
         from hab_ray.cluster.limits import SharedMoney
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hab_ray.calls import Call
-from hab_ray.engine.budget import Money as BudgetMoney
+from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.errors import Exit, Interrupted
 from hab_ray.prices import NANO, Mode
 from hab_ray.progress import Progress, RunEnd
@@ -124,7 +124,7 @@ class _Driver:
         record, limit = read_record(self._work.run_path), self._work.sweep.time_limit
         return record.started + limit if record and limit else None
 
-    def _money_for_batches(self) -> BudgetMoney:
+    def _money_for_batches(self) -> BudgetService:
         """The budget that batches draw from: one for all providers, shared with the lanes where there are any."""
         if not self._budget.is_limited or self._is_wholly_by_batch():
             return self._budget.local()

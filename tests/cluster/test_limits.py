@@ -26,8 +26,9 @@ from hab_ray.cluster.limits import (
     account_name,
     budget_actor,
 )
-from hab_ray.engine.budget import Account, Draw, Drawn, Opening
-from hab_ray.engine.permits import Ask, Granted, Report
+from hab_ray.engine.budget.budget import OpeningBalance
+from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, EngineTotals
+from hab_ray.engine.limits.protocol import LimiterReply, PermitRequest, Report
 from hab_ray.storage.lease import LocalLease
 
 pytestmark = pytest.mark.usefixtures("ray_address")
@@ -60,11 +61,11 @@ def is_gone(account: str) -> bool:
 async def test_two_lanes_share_an_actor_that_ends_with_the_last_one() -> None:
     name = account_name("shared", "http://a", "KEY")
     first, second = lane("first", name), lane("second", name)
-    assert (await first.exchange([], [Ask("m", (1,) * 7)])).leases["m"].count == 7
-    assert (await second.exchange([], [Ask("m", (1,) * 7)])).leases["m"].count == 3
+    assert (await first.exchange([], [PermitRequest("m", (1,) * 7)])).grants["m"].count == 7
+    assert (await second.exchange([], [PermitRequest("m", (1,) * 7)])).grants["m"].count == 3
     await first.exchange([Report("m", finished=7, stop="retired")], [])
-    told = await second.exchange([], [Ask("m", (1,))])
-    assert (told.leases["m"].reason, told.stops) == ("retired", {"m": "retired"})
+    told = await second.exchange([], [PermitRequest("m", (1,))])
+    assert (told.grants["m"].reason, told.stops) == ("retired", {"m": "retired"})
     await first.close()
     await asyncio.sleep(1.0)
     assert not is_gone(name)
@@ -75,10 +76,12 @@ async def test_two_lanes_share_an_actor_that_ends_with_the_last_one() -> None:
 async def test_an_actor_that_dies_is_made_again_and_told_what_is_in_flight() -> None:
     name = account_name("mortal", "http://a", None)
     permits = lane("only", name)
-    assert (await permits.exchange([], [Ask("m", (1,) * 8)])).leases["m"].count == 8
+    assert (await permits.exchange([], [PermitRequest("m", (1,) * 8)])).grants["m"].count == 8
     ray.kill(actor(name))
-    granted = await asyncio.wait_for(permits.exchange([Report("m", finished=3, answered=3)], [Ask("m", (1,) * 8)]), 60)
-    assert granted.leases["m"].count == 5
+    granted = await asyncio.wait_for(
+        permits.exchange([Report("m", finished=3, answered=3)], [PermitRequest("m", (1,) * 8)]), 60
+    )
+    assert granted.grants["m"].count == 5
     await permits.close()
 
 
@@ -94,11 +97,13 @@ async def test_an_actor_that_answers_nobody_is_made_again(monkeypatch: pytest.Mo
     monkeypatch.setattr(limits, "ANSWER_S", 3.0)
     name = account_name("mute", "http://a", None)
     permits = lane("only", name)
-    await permits.exchange([], [Ask("m", (1,) * 8)])
+    await permits.exchange([], [PermitRequest("m", (1,) * 8)])
     pid = ray.get(actor(name).__ray_call__.remote(lambda _: os.getpid()))
     os.kill(pid, signal.SIGSTOP)
-    granted = await asyncio.wait_for(permits.exchange([Report("m", finished=3, answered=3)], [Ask("m", (1,) * 8)]), 60)
-    assert granted.leases["m"].count == 5
+    granted = await asyncio.wait_for(
+        permits.exchange([Report("m", finished=3, answered=3)], [PermitRequest("m", (1,) * 8)]), 60
+    )
+    assert granted.grants["m"].count == 5
     await permits.close()
 
 
@@ -109,18 +114,20 @@ async def test_accounts_differ_by_place_and_key() -> None:
 
 async def test_a_budget_is_one_for_all_engines_and_outlives_its_actor(tmp_path: Path) -> None:
     lease = LocalLease.acquire(tmp_path, Path("runs/x"), datetime.now(UTC))
-    actor = budget_actor(BudgetSetup(1000, Opening(spent=100), tmp_path, lease.epoch))
+    actor = budget_actor(BudgetSetup(1000, OpeningBalance(spent=100), tmp_path, lease.epoch))
     first, second = SharedMoney(actor), SharedMoney(actor)
-    assert await first.draw(Draw("one", 0, Account(), least=10, want=2000)) == Drawn(450, 900)
-    assert await second.draw(Draw("two", 0, Account(), least=450, want=450)) == Drawn(450, 900)
-    spent = Draw("one", 1, Account(granted=450, spent=450), least=1, want=1)
-    assert await first.draw(spent) == Drawn(0, 450)
+    assert await first.grant(BudgetRequest("one", 0, EngineTotals(), least=10, want=2000)) == BudgetGrant(450, 900)
+    assert await second.grant(BudgetRequest("two", 0, EngineTotals(), least=450, want=450)) == BudgetGrant(450, 900)
+    spent = BudgetRequest("one", 1, EngineTotals(granted=450, spent=450), least=1, want=1)
+    assert await first.grant(spent) == BudgetGrant(0, 450)
     pid = ray.get(actor.__ray_call__.remote(lambda _: os.getpid()))
     os.kill(pid, signal.SIGKILL)
-    again = Draw("one", 2, Account(450, 0, 450), least=1, want=1)
-    assert await asyncio.wait_for(first.draw(again), 60) == Drawn(0, 0)
-    assert await second.draw(Draw("two", 1, Account(450, 0, 50))) == Drawn(0, 400)
-    assert await second.draw(Draw("two", 2, Account(450, 400, 50), least=10, want=10)) == Drawn(10, 400)
+    again = BudgetRequest("one", 2, EngineTotals(450, 0, 450), least=1, want=1)
+    assert await asyncio.wait_for(first.grant(again), 60) == BudgetGrant(0, 0)
+    assert await second.grant(BudgetRequest("two", 1, EngineTotals(450, 0, 50))) == BudgetGrant(0, 400)
+    assert await second.grant(BudgetRequest("two", 2, EngineTotals(450, 400, 50), least=10, want=10)) == BudgetGrant(
+        10, 400
+    )
     lease.release()
 
 
@@ -128,16 +135,16 @@ async def test_a_budget_is_one_for_all_engines_and_outlives_its_actor(tmp_path: 
 async def test_a_cancellation_that_comes_with_the_answer_is_not_lost(
     turns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer: asyncio.Future[Granted] = asyncio.get_running_loop().create_future()
+    answer: asyncio.Future[LimiterReply] = asyncio.get_running_loop().create_future()
 
-    async def ask(*_: object) -> Granted:
+    async def ask(*_: object) -> LimiterReply:
         return await answer
 
     permits = SharedPermits("account", "lane", {}, 60.0)
     monkeypatch.setattr(permits, "_ask", ask)
     exchange = asyncio.create_task(permits.exchange([], []))
     await asyncio.sleep(0.01)
-    answer.set_result(Granted({}, {}))
+    answer.set_result(LimiterReply({}, {}))
     for _ in range(turns):
         await asyncio.sleep(0)
     taken = exchange.cancel()

@@ -15,16 +15,17 @@ from typing import Any
 
 from hab_ray.calls import Call, ChatCall, Message, Params, Role
 from hab_ray.catalog import Limits, ModelEntry, Protocol, Purpose, UsdPrice
-from hab_ray.engine.account import SoleUser
-from hab_ray.engine.budget import Budget, LocalMoney, Opening, unlimited
+from hab_ray.engine.budget.budget import Budget, LocalBudget, OpeningBalance, unlimited
 from hab_ray.engine.jobs import Job
-from hab_ray.engine.limiter import Limiter
-from hab_ray.engine.online import OnlineEngine, Surroundings
+from hab_ray.engine.limits.limiter import Limiter
+from hab_ray.engine.limits.shared import LocalLimiterClient
+from hab_ray.engine.online.context import OnlineContext
+from hab_ray.engine.online.engine import OnlineEngine
 from hab_ray.prices import Mode
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
 from hab_ray.simulator import Profile, simulator
-from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.folder import Folder, LocalFolder
 from hab_ray.storage.store import Store, StoreWriter
 
 PRICE = UsdPrice(input=1.0, output=2.0)
@@ -32,7 +33,7 @@ PRICE = UsdPrice(input=1.0, output=2.0)
 
 def budget_of(limit: int | None, spent: int = 0) -> Budget:
     """A budget whose marks nobody reads."""
-    return Budget(limit, Opening(spent=spent), keep=lambda _: None)
+    return Budget(limit, OpeningBalance(spent=spent), keep=lambda _: None)
 
 
 PLACES = {Protocol.OPENAI: "x/sim/v1", Protocol.ANTHROPIC: "anthropic", Protocol.GOOGLE: "google"}
@@ -51,6 +52,16 @@ async def stream(items: Iterable[Job]) -> AsyncIterator[Job]:
         yield item
 
 
+def stored(folder: Path, *models: str) -> dict[str, Any]:
+    """The outcomes in a store, by key."""
+    store = Store(LocalFolder(folder))
+    found: dict[str, Any] = {}
+    for model in models:
+        store.refresh(model)
+        found |= store.read(model, list(store.keys(model)))
+    return found
+
+
 @dataclass
 class Bench:
     """An engine, the simulator it talks to and the store it writes."""
@@ -60,12 +71,7 @@ class Bench:
     url: str
 
     def stored(self, *models: str) -> dict[str, Any]:
-        store = Store(LocalFolder(self.folder))
-        found: dict[str, Any] = {}
-        for model in models:
-            store.refresh(model)
-            found |= store.read(model, list(store.keys(model)))
-        return found
+        return stored(self.folder, *models)
 
     async def meter(self) -> dict[str, Any]:
         def get() -> Any:
@@ -87,6 +93,7 @@ async def engine_at(
     kind: Protocol = Protocol.OPENAI,
     list_size: int = 8,
     make_room: Callable[[], None] = lambda: None,
+    folder: Folder | None = None,
 ) -> AsyncIterator[Bench]:
     """An engine that calls a simulator."""
     limits = limits or Limits(concurrent=20, patience_s=5, timeout_s=10)
@@ -104,15 +111,15 @@ async def engine_at(
     engine = OnlineEngine(
         provider,
         entries,
-        StoreWriter(LocalFolder(tmp_path), epoch, "test", Mode.ONLINE),
+        StoreWriter(folder or LocalFolder(tmp_path), epoch, "test", Mode.ONLINE),
         known if known is not None else set(),
-        Surroundings(
+        OnlineContext(
             clock=time.monotonic,
-            today=lambda: datetime.now(UTC),
-            guard=guard,
-            permits=SoleUser(Limiter(dict.fromkeys(models, limits), limits.patience_s), time.monotonic),
-            money=LocalMoney(budget) if budget else unlimited(),
-            make_room=make_room,
+            utc_now=lambda: datetime.now(UTC),
+            check_lease=guard,
+            limiter=LocalLimiterClient(Limiter(dict.fromkeys(models, limits), limits.patience_s), time.monotonic),
+            budget=LocalBudget(budget) if budget else unlimited(),
+            free_disk_space=make_room,
         ),
     )
     yield Bench(engine, tmp_path, url)

@@ -16,11 +16,11 @@ from aiohttp import web
 
 from hab_ray.calls import EmbedCall, Failure, Finish, Reply, Usage
 from hab_ray.catalog import Limits, Protocol
-from hab_ray.engine import online
 from hab_ray.engine.billing import Billing, billing_notes
-from hab_ray.engine.filing import Filing, Stream
 from hab_ray.engine.harvesting import Harvest, Harvester
 from hab_ray.engine.jobs import Job, Tally
+from hab_ray.engine.online import retries
+from hab_ray.engine.online.reply_writer import JobStream, ReplyWriter
 from hab_ray.errors import FailureKind, Interrupted
 from hab_ray.prices import Mode, Price
 from hab_ray.providers import connect
@@ -158,7 +158,7 @@ async def test_a_truncation_without_a_bill_is_kept_and_booked_at_its_bound(tmp_p
 async def test_the_wait_that_an_overloaded_vendor_asks_for_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(online, "FIRST_BACKOFF_S", 0.01)
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.01)
     times: list[float] = []
 
     def answering(body: dict[str, Any]) -> tuple[int, object, dict[str, str]]:
@@ -176,7 +176,7 @@ async def test_the_wait_that_an_overloaded_vendor_asks_for_is_kept(
         (row,) = b.engine.tally.open
         assert set(b.stored("a")) == {chat("a", "now").key}
     assert times[1] - times[0] >= 0.6
-    assert "asks for 3600 s" in row.reason and len(times) == 3
+    assert "asks to wait 3600 s" in row.reason and len(times) == 3
 
 
 async def test_a_stop_does_not_wait_for_a_vendors_patience(tmp_path: Path) -> None:
@@ -210,17 +210,17 @@ async def test_a_proxys_page_is_neither_the_models_nor_a_rows_end(tmp_path: Path
 
 
 async def test_what_cannot_be_written_leaves_its_neighbours_alone(tmp_path: Path) -> None:
-    writer, tally, waited = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE), Tally(), Stream()
-    filing = Filing(writer, set(), tally)
+    writer, tally, waited = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE), Tally(), JobStream()
+    replies = ReplyWriter(writer, set(), tally)
     calls = [chat("a", f"question {n}") for n in range(21)]
     for call in calls:
-        await filing.take_in(Job(0, call.key, call), waited)
-    writing = asyncio.create_task(filing.flush_regularly())
+        await replies.register(Job(0, call.key, call), waited)
+    writing = asyncio.create_task(replies.flush_regularly())
     at = datetime(2026, 11, 1, tzinfo=UTC)
     for n, call in enumerate(calls):
         usage = Usage(output=10**30 if n == 7 else 5)
-        filing.file(call, Reply(call.key, Finish.OK, usage, 40, "m", "", "0" * 64, at, text="yes"))
-    filing.end()
+        replies.add(call, Reply(call.key, Finish.OK, usage, 40, "m", "", "0" * 64, at, text="yes"))
+    replies.close()
     await asyncio.wait_for(writing, 10)
     store = Store(LocalFolder(tmp_path))
     store.refresh("a")

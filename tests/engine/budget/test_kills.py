@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hab_ray.catalog import Limits
-from hab_ray.engine.books import open_budget, opening
-from hab_ray.engine.budget import Opening
+from hab_ray.engine.books import opening_balance
+from hab_ray.engine.budget.budget import OpeningBalance
+from hab_ray.engine.budget.marks import open_budget
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.lease import LocalLease
 from hab_ray.storage.store import Store
@@ -26,8 +27,8 @@ CALLS = [chat("a", f"question {n} " + "and so on " * (n % 40)) for n in range(30
 DEAREST = 1_500_000
 
 
-def before(folder: Path, epoch: int) -> Opening:
-    return opening(LocalFolder(folder), range(1, epoch), released_up_to=0, models=["a"])
+def before(folder: Path, epoch: int) -> OpeningBalance:
+    return opening_balance(LocalFolder(folder), range(1, epoch), released_up_to=0, models=["a"])
 
 
 def spend(url: str, folder: Path, limit: int) -> None:
@@ -51,7 +52,7 @@ def test_no_number_of_kills_lets_a_run_spend_more_than_its_budget(
 ) -> None:
     sim = vendor(accounts=PRICED, latency={"kind": "fixed", "value_s": 0.4})
     processes = multiprocessing.get_context("forkserver")
-    processes.set_forkserver_preload(["tests.engine.test_budget_kills"])
+    processes.set_forkserver_preload(["tests.engine.budget.test_kills"])
     draw = random.Random(7)
     budget = 100_000_000
     for kill in range(KILLS):

@@ -12,15 +12,16 @@ import pytest
 
 from hab_ray.calls import Call
 from hab_ray.catalog import Limits
-from hab_ray.engine import online
-from hab_ray.engine.budget import Account, Budget, Draw, Drawn, LocalMoney, Mark, Opening
+from hab_ray.engine.budget.budget import Budget, HighWaterMark, LocalBudget, OpeningBalance
+from hab_ray.engine.budget.client import BudgetClient
+from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, EngineTotals
 from hab_ray.engine.jobs import OpenKind, Tally
-from hab_ray.engine.wallet import Wallet
+from hab_ray.engine.online import retries
 from hab_ray.simulator import Profile, simulator
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.registry import Registry
 from hab_ray.storage.spending import keep_lost, online_spending
-from tests.engine.bench import budget_of, chat, engine_at, jobs, stream
+from tests.engine.bench import budget_of, chat, engine_at, jobs, stored, stream
 
 LIMITS = Limits(concurrent=20, patience_s=20, timeout_s=20)
 PRICED = {"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}
@@ -35,8 +36,8 @@ async def run(
     url: str, folder: Path, budget: Budget, calls: list[Call], epoch: int = 1, limits: Limits = LIMITS
 ) -> tuple[Tally, dict[str, Any]]:
     """Ask what is not stored yet; what the engine says and what the meter says."""
-    async with engine_at(url, folder, "a", "b", limits=limits, budget=budget, epoch=epoch) as b:
-        b.engine._filing._known |= set(b.stored("a", "b"))
+    known = set(stored(folder, "a", "b"))
+    async with engine_at(url, folder, "a", "b", limits=limits, budget=budget, epoch=epoch, known=known) as b:
         async with b.engine:
             await asyncio.wait_for(b.engine.complete(stream(jobs(calls))), 60)
         return b.engine.tell(), await b.meter()
@@ -56,7 +57,7 @@ async def test_half_the_money_is_never_exceeded_and_more_money_completes_it(tmp_
         tally, meter = await run(url, tmp_path / "store", purse, list(CALLS))
         dearest = 400_000 + 1_000_000
         assert budget - dearest <= meter["nanousd"] <= budget
-        assert purse.spent == meter["nanousd"] == tally.cost_nanousd and purse.in_hand == 0
+        assert purse.spent == meter["nanousd"] == tally.cost_nanousd and purse.held == 0
         assert tally.finished[0] + len(tally.open) == 200 and len(tally.open) > 50
         assert {row.kind for row in tally.open} == {OpenKind.BUDGET}
         assert "budget reached" in tally.open[0].reason and "budget_usd" in tally.open[0].reason
@@ -69,7 +70,7 @@ async def test_half_the_money_is_never_exceeded_and_more_money_completes_it(tmp_
 
 
 async def test_calls_whose_bill_is_unknown_count_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(online, "FIRST_BACKOFF_S", 0.01)
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.01)
     faults = [
         {"kind": "reset", "billed": True, "probability": 0.05},
         {"kind": "hang", "billed": True, "probability": 0.03},
@@ -88,7 +89,7 @@ async def test_calls_whose_bill_is_unknown_count_in_full(tmp_path: Path, monkeyp
 
 
 async def test_refusals_that_cost_nothing_leave_the_money(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(online, "FIRST_BACKOFF_S", 0.01)
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.01)
     faults = [
         {"kind": "status", "status": 500, "probability": 0.1},
         {"kind": "status", "status": 429, "retry_after_s": 0.01, "probability": 0.1},
@@ -136,74 +137,80 @@ def test_epochs_belong_to_a_run_by_its_id_and_older_ones_by_its_folder(tmp_path:
 
 def test_engines_share_a_budget_and_their_sum_never_exceeds_it() -> None:
     budget = budget_of(1000, spent=100)
-    assert budget.draw(Draw("a", 0, Account(), least=10, want=10_000)) == Drawn(450, 900)
-    assert budget.draw(Draw("b", 0, Account(), least=10, want=100)) == Drawn(100, 900)
-    assert budget.draw(Draw("b", 1, Account(granted=100), least=500, want=500)).granted == 0
-    spent = Account(granted=450, returned=50, spent=400)
-    assert budget.draw(Draw("a", 1, spent, least=350, want=400)) == Drawn(350, 500)
-    assert budget.draw(Draw("a", 2, Account(800, 50, 750))) == Drawn(0, 150)
-    assert (budget.spent, budget.in_hand) == (850, 100)
+    assert budget.grant(BudgetRequest("a", 0, EngineTotals(), least=10, want=10_000)) == BudgetGrant(450, 900)
+    assert budget.grant(BudgetRequest("b", 0, EngineTotals(), least=10, want=100)) == BudgetGrant(100, 900)
+    assert budget.grant(BudgetRequest("b", 1, EngineTotals(granted=100), least=500, want=500)).granted == 0
+    spent = EngineTotals(granted=450, returned=50, spent=400)
+    assert budget.grant(BudgetRequest("a", 1, spent, least=350, want=400)) == BudgetGrant(350, 500)
+    assert budget.grant(BudgetRequest("a", 2, EngineTotals(800, 50, 750))) == BudgetGrant(0, 150)
+    assert (budget.spent, budget.held) == (850, 100)
 
 
 def test_a_draw_that_is_sent_again_changes_nothing() -> None:
     budget = budget_of(1000)
-    draw = Draw("a", 0, Account(), least=10, want=300)
-    assert budget.draw(draw) == budget.draw(draw) == Drawn(300, 1000)
-    assert budget.in_hand == 300
-    later = Draw("a", 1, Account(granted=300, spent=100))
-    assert budget.draw(later) == Drawn(0, 900)
-    assert budget.draw(draw) == Drawn(0, 900)
-    assert (budget.spent, budget.in_hand) == (100, 200)
+    draw = BudgetRequest("a", 0, EngineTotals(), least=10, want=300)
+    assert budget.grant(draw) == budget.grant(draw) == BudgetGrant(300, 1000)
+    assert budget.held == 300
+    later = BudgetRequest("a", 1, EngineTotals(granted=300, spent=100))
+    assert budget.grant(later) == BudgetGrant(0, 900)
+    assert budget.grant(draw) == BudgetGrant(0, 900)
+    assert (budget.spent, budget.held) == (100, 200)
 
 
 def test_the_mark_is_durable_before_money_is_granted_and_never_far_above_it() -> None:
-    marks: list[Mark] = []
-    budget = Budget(10_000, Opening(), keep=marks.append)
-    account = Account()
+    marks: list[HighWaterMark] = []
+    budget = Budget(10_000, OpeningBalance(), keep=marks.append)
+    account = EngineTotals()
     for sequence in range(200):
-        in_flight = account.in_hand // 2
-        drawn = budget.draw(Draw("a", sequence, account, in_flight, least=1, want=max(1, 1000 - account.in_hand)))
+        in_flight = account.held // 2
+        drawn = budget.grant(
+            BudgetRequest("a", sequence, account, in_flight, least=1, want=max(1, 1000 - account.held))
+        )
         account = replace(account, granted=account.granted + drawn.granted)
         assert account.outlay <= marks[-1].outlay <= account.outlay + max(1, in_flight)
         account = replace(account, spent=account.spent + 20)
     assert len(marks) < 50
-    budget.draw(Draw("a", 200, replace(account, returned=account.in_hand)))
-    assert marks[-1] == Mark(account.spent, 0, 0)
+    budget.grant(BudgetRequest("a", 200, replace(account, returned=account.held)))
+    assert marks[-1] == HighWaterMark(account.spent, 0, 0)
 
 
 def test_a_mark_that_cannot_be_written_grants_nothing() -> None:
-    def full(_: Mark) -> None:
+    def full(_: HighWaterMark) -> None:
         raise OSError("no space left")
 
-    budget = Budget(1000, Opening(), keep=full)
+    budget = Budget(1000, OpeningBalance(), keep=full)
     with pytest.raises(OSError, match="no space"):
-        budget.draw(Draw("a", 0, Account(), least=10, want=10))
-    assert budget.in_hand == 0
+        budget.grant(BudgetRequest("a", 0, EngineTotals(), least=10, want=10))
+    assert budget.held == 0
 
 
 def test_money_of_a_batch_leaves_the_mark_with_its_intent_and_comes_back_when_it_is_collected() -> None:
-    marks: list[Mark] = []
-    budget = Budget(1000, Opening(spent=100, committed=200), keep=marks.append)
-    assert budget.draw(Draw("b", 0, Account(), least=600, want=600)) == Drawn(600, 900)
-    assert marks[-1] == Mark(600, 200, 0)
-    assert budget.draw(Draw("b", 1, Account(granted=600, committed=600), least=101, want=101)) == Drawn(0, 900)
-    assert marks[-1] == Mark(0, 800, 0)
-    collected = Account(granted=600, committed=600, collected=200, cost=50)
-    assert budget.draw(Draw("b", 2, collected, least=100, want=100)) == Drawn(100, 850)
-    assert (marks[-1], budget.spent, budget.committed) == (Mark(100, 600, 50), 150, 600)
+    marks: list[HighWaterMark] = []
+    budget = Budget(1000, OpeningBalance(spent=100, committed=200), keep=marks.append)
+    assert budget.grant(BudgetRequest("b", 0, EngineTotals(), least=600, want=600)) == BudgetGrant(600, 900)
+    assert marks[-1] == HighWaterMark(600, 200, 0)
+    assert budget.grant(
+        BudgetRequest("b", 1, EngineTotals(granted=600, committed=600), least=101, want=101)
+    ) == BudgetGrant(0, 900)
+    assert marks[-1] == HighWaterMark(0, 800, 0)
+    collected = EngineTotals(granted=600, committed=600, collected=200, cost=50)
+    assert budget.grant(BudgetRequest("b", 2, collected, least=100, want=100)) == BudgetGrant(100, 850)
+    assert (marks[-1], budget.spent, budget.committed) == (HighWaterMark(100, 600, 50), 150, 600)
 
 
 def test_an_engine_that_first_reports_when_it_has_collected_a_batch_of_an_earlier_process() -> None:
-    marks: list[Mark] = []
-    budget = Budget(1000, Opening(spent=100, committed=200), keep=marks.append)
-    assert budget.draw(Draw("b", 0, Account(collected=200, cost=50), least=850, want=850)) == Drawn(850, 850)
-    assert (marks[-1], budget.spent, budget.committed) == (Mark(850, 0, 50), 150, 0)
+    marks: list[HighWaterMark] = []
+    budget = Budget(1000, OpeningBalance(spent=100, committed=200), keep=marks.append)
+    assert budget.grant(
+        BudgetRequest("b", 0, EngineTotals(collected=200, cost=50), least=850, want=850)
+    ) == BudgetGrant(850, 850)
+    assert (marks[-1], budget.spent, budget.committed) == (HighWaterMark(850, 0, 50), 150, 0)
 
 
 async def test_nobody_waits_for_money_that_does_not_come_back() -> None:
     """Batches of models that are not used here, and of a provider that was stopped, keep what is set aside for them."""
-    budget = Budget(1000, Opening(committed=300, out_of_reach=200), keep=lambda _: None)
-    async with Wallet(LocalMoney(budget)) as stopped, Wallet(LocalMoney(budget)) as other:
+    budget = Budget(1000, OpeningBalance(committed=300, out_of_reach=200), keep=lambda _: None)
+    async with BudgetClient(LocalBudget(budget)) as stopped, BudgetClient(LocalBudget(budget)) as other:
         stopped.take_up(300)
         assert await other.reserve(400) is None
         waiting = asyncio.create_task(other.reserve(300))
@@ -216,18 +223,18 @@ async def test_nobody_waits_for_money_that_does_not_come_back() -> None:
 
 
 def test_a_budget_that_is_started_again_holds_what_its_mark_covers_until_engines_report() -> None:
-    marks: list[Mark] = []
-    opening = Opening(spent=100, committed=50)
+    marks: list[HighWaterMark] = []
+    opening = OpeningBalance(spent=100, committed=50)
     before = Budget(1000, opening, keep=marks.append)
-    assert before.draw(Draw("a", 0, Account(), least=300, want=300)).granted == 300
-    assert before.draw(Draw("b", 0, Account(), least=200, want=200)).granted == 200
-    before.draw(Draw("b", 1, Account(granted=200, committed=200)))
+    assert before.grant(BudgetRequest("a", 0, EngineTotals(), least=300, want=300)).granted == 300
+    assert before.grant(BudgetRequest("b", 0, EngineTotals(), least=200, want=200)).granted == 200
+    before.grant(BudgetRequest("b", 1, EngineTotals(granted=200, committed=200)))
     again = Budget(1000, opening, keep=marks.append, mark=marks[-1])
-    assert again.draw(Draw("c", 0, Account(), least=351, want=351)) == Drawn(0, 600)
-    assert again.draw(Draw("c", 1, Account(), least=350, want=350)) == Drawn(350, 600)
-    assert again.draw(Draw("a", 1, Account(granted=300, spent=50))) == Drawn(0, 850)
-    assert again.draw(Draw("b", 1, Account(granted=200, committed=200))) == Drawn(0, 850)
-    assert (again.spent, again.committed, again.in_hand) == (150, 250, 600)
+    assert again.grant(BudgetRequest("c", 0, EngineTotals(), least=351, want=351)) == BudgetGrant(0, 600)
+    assert again.grant(BudgetRequest("c", 1, EngineTotals(), least=350, want=350)) == BudgetGrant(350, 600)
+    assert again.grant(BudgetRequest("a", 1, EngineTotals(granted=300, spent=50))) == BudgetGrant(0, 850)
+    assert again.grant(BudgetRequest("b", 1, EngineTotals(granted=200, committed=200))) == BudgetGrant(0, 850)
+    assert (again.spent, again.committed, again.held) == (150, 250, 600)
 
 
 class Till:
@@ -236,25 +243,25 @@ class Till:
     def __init__(self, budget: Budget) -> None:
         self.budget, self.asked = budget, 0
 
-    async def draw(self, draw: Draw) -> Drawn:
+    async def grant(self, request: BudgetRequest) -> BudgetGrant:
         self.asked += 1
-        return self.budget.draw(draw)
+        return self.budget.grant(request)
 
 
 async def test_money_is_drawn_for_many_calls_and_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     till = Till(budget_of(10_000))
-    async with Wallet(till) as wallet:
+    async with BudgetClient(till) as wallet:
         for _ in range(20):
             assert await wallet.reserve(10) is None
         assert till.asked <= 8 and wallet.reserved == 200
         for _ in range(20):
             wallet.settle(10, 4)
-    assert (till.budget.spent, till.budget.in_hand) == (80, 0)
+    assert (till.budget.spent, till.budget.held) == (80, 0)
 
 
 async def test_a_call_waits_for_the_change_of_others_and_is_refused_when_there_can_be_none() -> None:
     till = Till(budget_of(100))
-    async with Wallet(till) as wallet:
+    async with BudgetClient(till) as wallet:
         assert await wallet.reserve(70) is None
         waiting = asyncio.create_task(wallet.reserve(60))
         await asyncio.sleep(0.05)
@@ -268,4 +275,4 @@ async def test_a_call_waits_for_the_change_of_others_and_is_refused_when_there_c
         assert wallet.refusal(11) == refusal and wallet.refusal(10) is None and till.asked == asked
         assert await wallet.reserve(10) is None
         wallet.release(10)
-    assert (till.budget.spent, till.budget.in_hand) == (90, 0)
+    assert (till.budget.spent, till.budget.held) == (90, 0)

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hab_ray.calls import Call, Finish, Reply, Usage
-from hab_ray.engine.filing import Filing, Stream
 from hab_ray.engine.jobs import Job, Tally
+from hab_ray.engine.online.reply_writer import JobStream, ReplyWriter
 from hab_ray.prices import Mode
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.store import Store, StoreWriter
@@ -35,16 +35,16 @@ def reply(call: Call) -> Reply:
 
 
 async def test_what_is_filed_during_a_write_is_written_when_the_end_comes(tmp_path: Path) -> None:
-    folder, tally, stream = SlowFolder(tmp_path), Tally(), Stream()
-    filing = Filing(StoreWriter(folder, 1, "w", Mode.ONLINE), set(), tally)
+    folder, tally, stream = SlowFolder(tmp_path), Tally(), JobStream()
+    replies = ReplyWriter(StoreWriter(folder, 1, "w", Mode.ONLINE), set(), tally)
     calls = [chat("a", "first"), chat("a", "second")]
     for call in calls:
-        assert await filing.take_in(Job(0, call.key, call), stream)
-    writing = asyncio.create_task(filing.flush_regularly())
-    filing.file(calls[0], reply(calls[0]))
+        assert await replies.register(Job(0, call.key, call), stream)
+    writing = asyncio.create_task(replies.flush_regularly())
+    replies.add(calls[0], reply(calls[0]))
     assert await asyncio.to_thread(folder.writing.wait, 10)
-    filing.file(calls[1], reply(calls[1]))
-    filing.end()
+    replies.add(calls[1], reply(calls[1]))
+    replies.close()
     folder.may_go_on.set()
     await asyncio.wait_for(writing, 10)
     store = Store(LocalFolder(tmp_path))

@@ -14,11 +14,10 @@ import pytest
 
 from hab_ray.calls import EmbedCall, Failure, Reply
 from hab_ray.catalog import Limits, ModelEntry, Protocol
-from hab_ray.engine import online
+from hab_ray.engine.online import retries
 from hab_ray.errors import FailureKind, Interrupted, LeaseLost
-from hab_ray.providers import connect
-from hab_ray.providers.base import Endpoint
 from hab_ray.simulator import Profile, simulator
+from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.store import StoreWriter
 from tests.engine.bench import bench, chat, engine_at, jobs, stream
 
@@ -56,7 +55,7 @@ async def test_a_call_whose_reply_is_known_is_not_sent(tmp_path: Path) -> None:
 
 
 async def test_a_storm_of_faults_loses_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(online, "FIRST_BACKOFF_S", 0.01)
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.01)
     faults = [
         {"kind": "status", "status": 429, "retry_after_s": 0.05, "probability": 0.05},
         {"kind": "status", "status": 500, "probability": 0.05},
@@ -93,7 +92,7 @@ async def test_a_row_the_vendor_refuses_is_a_permanent_failure_and_the_rest_goes
 async def test_a_server_error_that_stays_leaves_the_row_open_and_stores_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(online, "FIRST_BACKOFF_S", 0.01)
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.01)
     faults = [{"kind": "status", "status": 500, "probability": 1.0}]
     async with bench(tmp_path, "a", faults=faults) as b:
         async with b.engine:
@@ -127,14 +126,11 @@ async def test_an_exhausted_quota_stops_the_provider(tmp_path: Path) -> None:
 
 async def test_an_endpoint_that_is_not_there_is_waited_for_and_given_up(tmp_path: Path) -> None:
     limits = Limits(concurrent=4, patience_s=0.6)
-    async with bench(tmp_path, "a", limits=limits) as b:
-        dead = connect(Endpoint("sim", Protocol.OPENAI, "http://127.0.0.1:9/v1", "k", 5))
-        b.engine._sender._provider = dead
+    async with engine_at("http://127.0.0.1:9", tmp_path, "a", limits=limits) as b:
         async with b.engine:
             await asyncio.wait_for(b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(30)]))), 20)
         assert len(b.engine.tally.open) == 30 and "not reachable" in b.engine.tell().stops[""]
         assert b.engine.tally.calls < 15
-        await dead.close()
 
 
 async def test_a_slow_model_does_not_hold_up_a_fast_one(tmp_path: Path) -> None:
@@ -288,12 +284,16 @@ async def test_what_is_paid_for_when_the_disk_is_full_is_written_to_the_space_he
         assert 0 < (await b.meter())["billed"] == len(b.stored("a")) < 1000
 
 
-async def test_a_store_that_cannot_be_written_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
+class FullFolder(LocalFolder):
+    """A disk without space."""
+
+    def put_new(self, name: str, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    async with bench(tmp_path, "a", limits=Limits(concurrent=5)) as b:
-        monkeypatch.setattr(b.engine._filing._writer, "write", full)
+
+async def test_a_store_that_cannot_be_written_ends_the_run(tmp_path: Path) -> None:
+    limits, folder = Limits(concurrent=5), FullFolder(tmp_path)
+    async with simulator(Profile()) as url, engine_at(url, tmp_path, "a", limits=limits, folder=folder) as b:
         with pytest.raises(OSError, match="No space left"):
             async with b.engine:
                 await b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(1000)])))

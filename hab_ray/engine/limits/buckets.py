@@ -1,4 +1,4 @@
-"""What a model takes: so much a minute (token buckets), and so many calls at once (a window that adapts)."""
+"""The limits of a model: amounts per minute (token buckets) and calls in flight (an adaptive window)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import inf
 from hab_ray.providers.base import Allowance
 
 MINUTE_S = 60.0
-MARGIN = 0.985  # with a burst of 0.9 s even the busiest minute holds no more than the limit
+MARGIN = 0.985  # with a burst of 0.9 s, even the busiest minute stays within the limit
 BURST_S = 0.9
 CHUNK_S = 0.5
 LARGEST_CHUNK = 64
@@ -16,17 +16,17 @@ LONGEST_HOLD_S = 5.0
 FIRST_WINDOW = 32
 _SHRINK = 0.7
 _SHRINK_EVERY_S = 1.0
-_NEAR_PAIN = 0.9
-_CAREFUL = 0.1
+_SLOW_FROM = 0.9
+_SLOW_GROWTH = 0.1
 _EPSILON = 1e-6
 
 
 @dataclass
 class Bucket:
-    """One limit a minute. `ours` is the configured limit, `vendors` what headers told; the lower one holds.
+    """One limit per minute: the lower of `ours`, the configured one, and `vendors`, the one from response headers.
 
-    It starts with a `level` that is safe whatever was sent before, and holds at most `BURST_S` of its rate, so
-    that permits come smoothly. What costs more than that leaves it in debt, and its rate stays right.
+    `level` starts at a value that is safe whatever was sent before. The bucket holds at most `BURST_S` of its rate,
+    so that permits are spread evenly. Taking more than it holds leaves it in debt, which keeps the rate exact.
     """
 
     ours: int | None
@@ -37,7 +37,7 @@ class Bucket:
 
     @property
     def per_s(self) -> float:
-        """What is let through in a second; inf where no limit is known."""
+        """The amount per second; inf if no limit is known."""
         known = [limit for limit in (self.ours, self.vendors) if limit is not None]
         return MARGIN * min(known) / MINUTE_S if known else inf
 
@@ -46,7 +46,7 @@ class Bucket:
         return 1.0 + self.per_s * BURST_S
 
     def wait_s(self, cost: float, now: float) -> float:
-        """Seconds until something of this cost may pass; 0 when it may."""
+        """Seconds until `cost` may be taken; 0 if it may be now."""
         held = max(0.0, self.held_until - now)
         if self.per_s == inf:
             return held
@@ -54,25 +54,25 @@ class Bucket:
         missing = min(cost, self._most) - self.level
         return max(held, missing / self.per_s if missing > _EPSILON else 0.0)
 
-    def chunk_wait_s(self, first: float, all_of_them: float, now: float) -> float:
-        """Seconds until it is worth coming back for more: for the first of these costs, better for many."""
+    def chunk_wait_s(self, first: float, total: float, now: float) -> float:
+        """Seconds until the next request is worth making: at least `first` of `total` can be taken, or a chunk."""
         worth = self.per_s * CHUNK_S if self.per_s < inf else 0.0
-        return self.wait_s(max(first, min(all_of_them, worth)), now)
+        return self.wait_s(max(first, min(total, worth)), now)
 
     def take(self, cost: float) -> None:
-        """Something of this cost passes."""
+        """Take this amount."""
         if self.per_s < inf:
             self.level -= cost
 
-    def learn(self, told: Allowance, now: float) -> None:
-        """Keep to what the vendor says: its limit, what it says is left, and its reset where nothing is left."""
+    def learn(self, stated: Allowance, now: float) -> None:
+        """Adopt the vendor's limit, its remaining amount, and its reset time if nothing remains."""
         if self.per_s < inf:
             self._refill(now)
-        self.vendors = told.limit
-        if told.remaining is not None:
-            self.level = min(self.level, told.remaining)
-        if told.remaining == 0 and told.reset_s:
-            self.held_until = now + min(told.reset_s, LONGEST_HOLD_S)
+        self.vendors = stated.limit
+        if stated.remaining is not None:
+            self.level = min(self.level, stated.remaining)
+        if stated.remaining == 0 and stated.reset_s:
+            self.held_until = now + min(stated.reset_s, LONGEST_HOLD_S)
 
     def _refill(self, now: float) -> None:
         if self.at is not None:
@@ -82,36 +82,36 @@ class Bucket:
 
 @dataclass
 class Window:
-    """The calls in flight: it opens while it is full and answers come, and closes by a third when refused."""
+    """How many calls may be in flight. Answers widen it while it is full; a refusal narrows it by a third."""
 
     ceiling: int
     size: float
     in_flight: int = 0
-    painful: float = inf
+    slow_above: float = inf
     shrunk_at: float = -inf
 
     @classmethod
     def of(cls, ceiling: int) -> Window:
-        """The window of a model of which nothing is known yet."""
+        """The initial window of a model."""
         return cls(ceiling, float(min(FIRST_WINDOW, ceiling)))
 
     @property
     def free(self) -> int:
-        """How many more calls may be sent."""
+        """How many more calls may be sent now."""
         return max(0, int(self.size) - self.in_flight)
 
     def finished(self, count: int, answered: int) -> None:
-        """So many calls ended. Each answer to a full window opens it by one, near the last pain by a tenth."""
+        """Count ended calls. Each answer widens a full window by 1, or by 0.1 above `slow_above`."""
         if self.in_flight == int(self.size):
-            quick = min(float(answered), max(0.0, self.painful - self.size))
-            self.size = min(float(self.ceiling), self.size + quick + _CAREFUL * (answered - quick))
+            quick = min(float(answered), max(0.0, self.slow_above - self.size))
+            self.size = min(float(self.ceiling), self.size + quick + _SLOW_GROWTH * (answered - quick))
         self.in_flight = max(0, self.in_flight - count)
 
     def refused(self, now: float) -> None:
-        """The vendor said "too fast"."""
+        """Narrow the window: the vendor refused a call with "too fast"."""
         if now - self.shrunk_at < _SHRINK_EVERY_S:
             return
         self.shrunk_at = now
         reached = min(self.size, max(1.0, float(self.in_flight)))
-        self.painful = _NEAR_PAIN * reached
+        self.slow_above = _SLOW_FROM * reached
         self.size = max(1.0, _SHRINK * reached)

@@ -1,11 +1,11 @@
-"""How fast a provider may be called: one pure class, its clock passed in with every question.
+"""How fast a provider may be called: one pure class; every call passes in the time.
 
 States of an account and of each of its models:
 
-    open ── endpoint unreachable ──> waiting (one probe at a time, further and further apart)
+    open ── endpoint unreachable ──> waiting (one probe at a time, at growing intervals)
     waiting ── a probe succeeds ──> open        waiting ── patience runs out ──> stopped
     open ── bad key, no quota ──> stopped       model: open ── retired, unknown ──> stopped
-    model: open ── "too fast" ──> pausing ── the vendor's wait is over ──> open, with a smaller window
+    model: open ── "too fast" ──> paused ── the vendor's wait is over ──> open, with a smaller window
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from math import inf
 
 from hab_ray.catalog import Limits
-from hab_ray.engine.buckets import LARGEST_CHUNK, Bucket, Window
-from hab_ray.engine.permits import WHOLE_PROVIDER, Lease, Report
+from hab_ray.engine.limits.buckets import LARGEST_CHUNK, Bucket, Window
+from hab_ray.engine.limits.protocol import WHOLE_PROVIDER, Grant, Report
 from hab_ray.providers.base import RateLimits
 
 FIRST_PROBE_S = 0.5
@@ -25,7 +25,7 @@ SLOWEST_PROBE_S = 15.0
 
 @dataclass
 class _Model:
-    """One model's limits and where it stands."""
+    """The limits and the state of one model."""
 
     requests: Bucket
     tokens: Bucket
@@ -43,7 +43,7 @@ class _Model:
 
 @dataclass
 class _Outage:
-    """Since when an endpoint has not been reachable, and when it is tried next."""
+    """When an endpoint became unreachable, and when it is probed next."""
 
     since: float
     next_probe: float
@@ -60,28 +60,28 @@ class Limiter:
     _outage: _Outage | None = None
     _stopped: str = ""
 
-    def lease(self, model: str, tokens: Sequence[int], now: float) -> Lease:
-        """Ask to send calls of a model that count so many tokens each; see Lease."""
+    def grant(self, model: str, tokens: Sequence[int], now: float) -> Grant:
+        """Grant permits for calls of a model; `tokens` holds what each call counts towards rate limits."""
         state = self._model(model)
         if self._stopped or state.stopped:
-            return Lease(0, None, self._stopped or state.stopped)
+            return Grant(0, None, self._stopped or state.stopped)
         wait = self._closed_for_s(state, now)
         if wait > 0:
-            return Lease(0, wait)
+            return Grant(0, wait)
         room = min(state.window.free, len(tokens))
-        count = self._pass(state, tokens[: min(room, 1) if self._outage else room], now)
+        count = self._take(state, tokens[: min(room, 1) if self._outage else room], now)
         if count and self._outage:
             self._outage.probe_gap = min(2 * self._outage.probe_gap, SLOWEST_PROBE_S)
             self._outage.next_probe = now + self._outage.probe_gap
-            return Lease(count, self._outage.probe_gap)
-        return Lease(count, self._come_back_s(state, tokens[count : count + LARGEST_CHUNK], now))
+            return Grant(count, self._outage.probe_gap)
+        return Grant(count, self._retry_s(state, tokens[count : count + LARGEST_CHUNK], now))
 
     def _closed_for_s(self, state: _Model, now: float) -> float:
         probe = self._outage.next_probe if self._outage else -inf
         return max(0.0, state.paused_until - now, probe - now)
 
     @staticmethod
-    def _pass(state: _Model, tokens: Sequence[int], now: float) -> int:
+    def _take(state: _Model, tokens: Sequence[int], now: float) -> int:
         count = 0
         for cost in tokens:
             if state.requests.wait_s(1, now) > 0 or state.tokens.wait_s(cost, now) > 0:
@@ -93,7 +93,7 @@ class Limiter:
         return count
 
     @staticmethod
-    def _come_back_s(state: _Model, rest: Sequence[int], now: float) -> float:
+    def _retry_s(state: _Model, rest: Sequence[int], now: float) -> float:
         if not rest:
             return 0.0
         if not state.window.free:
@@ -102,7 +102,7 @@ class Limiter:
         return max(by_requests, state.tokens.chunk_wait_s(rest[0], sum(rest), now))
 
     def report(self, report: Report, now: float) -> None:
-        """Take in what became of a model's calls."""
+        """Apply a report on calls of a model."""
         if report.answered:
             self._answered(report.model)
         if report.refused:
@@ -121,17 +121,17 @@ class Limiter:
         self._model(model).refusals = 0
 
     def _unreachable(self, message: str, now: float) -> None:
-        """The endpoint did not answer; when patience runs out the provider is stopped."""
+        """Start or continue an outage; stop the provider once `patience_s` is exceeded."""
         if self._outage is None:
             self._outage = _Outage(since=now, next_probe=now + FIRST_PROBE_S)
         elif now - self._outage.since > self.patience_s:
             self._stopped = f"not reachable for {self.patience_s:g} s ({message})"
 
     def _refused(self, model: str, retry_after_s: float | None, now: float) -> None:
-        """Pause a model, as long as the vendor says or longer from refusal to refusal.
+        """Pause a model for as long as the vendor asks, or for a time that doubles with each refusal.
 
-        A model that is refused for as long as patience lasts, without one answer between, is stopped, and so is
-        one whose vendor names a longer wait than that.
+        The model is stopped if the vendor asks for more than `patience_s`, or if it refuses calls for that long
+        without answering any.
         """
         self._outage = None
         state = self._model(model)
@@ -147,25 +147,25 @@ class Limiter:
         pause = min(SLOWEST_PROBE_S, FIRST_PROBE_S * 2.0 ** min(state.refusals, 10))
         state.paused_until = max(state.paused_until, now + (pause if retry_after_s is None else retry_after_s))
 
-    def _learn(self, model: str, told: RateLimits, now: float) -> None:
+    def _learn(self, model: str, stated: RateLimits, now: float) -> None:
         state = self._model(model)
-        if told.requests:
-            state.requests.learn(told.requests, now)
-        if told.tokens:
-            state.tokens.learn(told.tokens, now)
+        if stated.requests:
+            state.requests.learn(stated.requests, now)
+        if stated.tokens:
+            state.tokens.learn(stated.tokens, now)
 
     def restore(self, model: str, in_flight: int) -> None:
-        """Calls that were sent under a limiter that is gone."""
+        """Count calls that were sent under a lost limiter."""
         self._model(model).window.in_flight += in_flight
 
     @property
     def stops(self) -> Mapping[str, str]:
-        """What was stopped and why; `WHOLE_PROVIDER` stands for the whole provider."""
+        """The reasons for stops by model; under `WHOLE_PROVIDER` alone once the provider is stopped."""
         models = {name: state.stopped for name, state in self._models.items() if state.stopped}
         return {WHOLE_PROVIDER: self._stopped} if self._stopped else models
 
     def in_flight(self, model: str) -> int:
-        """Calls of a model that are under way."""
+        """The number of a model's calls in flight."""
         return self._model(model).window.in_flight
 
     def _model(self, model: str) -> _Model:

@@ -1,4 +1,4 @@
-"""From outcomes to finished rows: which jobs wait for which call, and when their outcomes are in the store."""
+"""Writes outcomes to the store and finishes the rows that wait for them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from hab_ray.calls import Call, Failure, Outcome
-from hab_ray.engine.jobs import Job, OpenRow, Tally
-from hab_ray.engine.sending import Refusal
+from hab_ray.engine.jobs import Job, OpenKind, OpenRow, Tally
 from hab_ray.storage.store import StoreWriter
 
 FLUSH_EVERY_S = 1.0
@@ -18,9 +17,17 @@ FLUSH_AT = 64
 MOST_QUEUED = 20_000
 
 
+@dataclass(frozen=True)
+class OpenReason:
+    """Why a call gets no outcome in this run."""
+
+    kind: OpenKind
+    reason: str
+
+
 @dataclass
-class Stream:
-    """The jobs of one `complete`: how many have neither finished nor been left open."""
+class JobStream:
+    """The jobs of one `complete`; `outstanding` of them are neither finished nor left open."""
 
     outstanding: int = 0
 
@@ -28,49 +35,56 @@ class Stream:
 @dataclass(frozen=True)
 class _Waiting:
     job: Job
-    stream: Stream
+    stream: JobStream
 
 
-class Filing:
-    """The jobs under way. `known` holds the keys that have an outcome in the store; it grows with each written."""
+class ReplyWriter:
+    """The jobs in progress, and the outcomes that wait to be written.
+
+    `known` holds the keys that have an outcome in the store; keys are added as they are written. `broken` is the
+    error that ended the engine's work, if any.
+    """
 
     def __init__(self, writer: StoreWriter, known: set[str], tally: Tally) -> None:
         self._writer, self._known, self._tally = writer, known, tally
         self._waiting: dict[str, list[_Waiting]] = {}
         self._unwritten: list[str] = []
-        self._due, self._released = asyncio.Event(), asyncio.Condition()
-        self._ending = False
+        self._flush_now, self._changed = asyncio.Event(), asyncio.Condition()
+        self._closing = False
         self.broken: Exception | None = None
 
-    async def end_with(self, error: Exception) -> None:
-        """Note why nothing more is to be done."""
+    async def fail(self, error: Exception) -> None:
+        """End all waiting with an error; the first one is kept."""
         self.broken = self.broken or error
         await self._notify()
 
-    async def until(self, reached: Callable[[], bool]) -> None:
-        """Wait; also ends when nothing more is to be done."""
-        async with self._released:
-            await self._released.wait_for(lambda: reached() or self.broken is not None)
+    async def wait_until(self, reached: Callable[[], bool]) -> None:
+        """Wait for a condition on jobs in progress, or for `fail`."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: reached() or self.broken is not None)
 
     async def pause(self, seconds: float) -> None:
-        """Sleep; also ends when nothing more is to be done."""
+        """Sleep, at most until `fail`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self.until(lambda: False)
+                await self.wait_until(lambda: False)
 
     async def _notify(self) -> None:
-        """Something changed that `until` may wait for."""
-        async with self._released:
-            self._released.notify_all()
+        async with self._changed:
+            self._changed.notify_all()
 
-    async def take_in(self, job: Job, stream: Stream) -> bool:
-        """Note a job, when there is room for it; whether its call is to be made, being neither known nor under way.
+    async def register(self, job: Job, stream: JobStream) -> bool:
+        """Add a job, once there is room for it.
 
-        Raises what ended everything.
+        Returns:
+            Whether its call has to be made: its outcome is neither in the store nor already in progress.
+
+        Raises:
+            Exception: the error given to `fail`.
         """
         key = job.call.key
         if len(self._waiting) >= MOST_QUEUED:
-            await self.until(lambda: len(self._waiting) < MOST_QUEUED)
+            await self.wait_until(lambda: len(self._waiting) < MOST_QUEUED)
         if self.broken:
             raise self.broken
         if key in self._known:
@@ -81,54 +95,53 @@ class Filing:
         self._waiting.setdefault(key, []).append(_Waiting(job, stream))
         return first
 
-    def file(self, call: Call, outcome: Outcome) -> None:
-        """Queue an outcome for the store; its rows are finished once it is written."""
+    def add(self, call: Call, outcome: Outcome) -> None:
+        """Queue an outcome; its rows are finished once it is written."""
         self._writer.add(call.model, outcome)
         self._unwritten.append(call.key)
         self._tally.cost_nanousd += outcome.cost_nanousd
-        for waiting in self._waiting[call.key]:
-            self._tally.failed[waiting.job.shard] += isinstance(outcome, Failure)
+        if isinstance(outcome, Failure):
+            self._tally.failed.update(waiting.job.shard for waiting in self._waiting[call.key])
         if self._writer.waiting >= FLUSH_AT:
-            self._due.set()
+            self._flush_now.set()
 
-    async def leave_open(self, calls: Sequence[Call], refusal: Refusal) -> None:
-        """These calls get no outcome in this run."""
+    async def leave_open(self, calls: Sequence[Call], reason: OpenReason) -> None:
+        """Release the rows of calls that get no outcome in this run."""
         for call in calls:
             for job in self._release(call.key):
-                self._tally.open.append(OpenRow(job.shard, job.row_id, refusal.reason, refusal.kind))
+                self._tally.open.append(OpenRow(job.shard, job.row_id, reason.reason, reason.kind))
         await self._notify()
 
     def _release(self, key: str) -> list[Job]:
-        """The jobs that waited for a call, which now do so no more."""
         waited = self._waiting.pop(key, [])
         for waiting in waited:
             waiting.stream.outstanding -= 1
         return [waiting.job for waiting in waited]
 
     async def flush_regularly(self) -> None:
-        """Write what comes in, until `end`.
+        """Write outcomes as they come, until `close`.
 
         Raises:
             OSError: the store cannot be written.
         """
-        while not self._ending:
+        while not self._closing:
             with suppress(TimeoutError):
                 async with asyncio.timeout(FLUSH_EVERY_S):
-                    await self._due.wait()
-            self._due.clear()
+                    await self._flush_now.wait()
+            self._flush_now.clear()
             await self.flush()
         await self.flush()
 
-    def end(self) -> None:
-        """Have `flush_regularly` write the rest and return."""
-        self._ending = True
-        self._due.set()
+    def close(self) -> None:
+        """Have `flush_regularly` write what is left and return."""
+        self._closing = True
+        self._flush_now.set()
 
     async def flush(self) -> None:
-        """Write what has come in; only then are its rows finished and its keys known.
+        """Write all queued outcomes, then finish their rows.
 
-        What no file can hold is a failure by then, and its rows are finished too. Where the store cannot be written,
-        all of it waits for the next write.
+        An outcome that no file can hold is written as a failure, which finishes its rows too. If the store cannot be
+        written, all outcomes stay queued for the next attempt.
 
         Raises:
             OSError: the store cannot be written.

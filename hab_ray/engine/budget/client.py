@@ -1,0 +1,189 @@
+"""An engine's side of the budget: money is reserved before a call is sent and settled when its cost is known.
+
+held ── reserve ──> reserved ── settle ──> spent as much as the call cost; the rest is held again
+                             ── release ──> held: nothing was sent, or the vendor charged nothing
+                             ── lose ──> spent in full: it was sent, and its cost is unknown
+                             ── commit ──> in a batch whose intent is durable ── collect ──> released, less its cost
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from math import inf
+from typing import Self
+from uuid import uuid4
+
+from hab_ray.engine.budget.protocol import BudgetRequest, BudgetService, EngineTotals
+from hab_ray.prices import NANO
+
+REBALANCE_EVERY_S = 0.5
+RETRY_S = 0.1
+BUDGET_REACHED = "budget reached"
+
+
+class BudgetClient:
+    """Holds money granted by the budget, in nano-dollars. Used as a context, on one event loop.
+
+    `reserved` is set aside for calls in flight, `in_batches` for open batches. `lost` is the most that calls of
+    unknown cost may have cost. `left` is the most that can ever be granted again; None without a limit.
+    """
+
+    def __init__(self, service: BudgetService) -> None:
+        self._service = service
+        self._name, self._sequence = uuid4().hex, 0
+        self._totals = EngineTotals()
+        self._reported: EngineTotals | None = self._totals
+        self._unanswered: BudgetRequest | None = None
+        self._held = 0
+        self._wanted = 0
+        self._retry_at = -inf
+        self._requesting = asyncio.Lock()
+        self._report_now = asyncio.Event()
+        self._batches_given_up = False
+        self.left: int | None = None
+        self.reserved = 0
+        self.in_batches = 0
+        self.lost = 0
+
+    async def __aenter__(self) -> Self:
+        self._rebalancing = asyncio.create_task(self._rebalance_regularly())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Return everything that is held."""
+        self._rebalancing.cancel()
+        await asyncio.gather(self._rebalancing, return_exceptions=True)
+        async with self._requesting:
+            await self._resolve()
+            await self._request(least=0, want=0, keep=0)
+
+    @property
+    def spent(self) -> int:
+        """What this engine has spent."""
+        return self._totals.spent + self._totals.cost
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a request has not been answered yet."""
+        return self._unanswered is not None
+
+    def refusal(self, bound: int) -> str | None:
+        """Why a call that may cost `bound` can never be paid for; None if it can."""
+        if self.left is None or bound <= self.left:
+            return None
+        return (
+            f"{BUDGET_REACHED}: the call may cost ${bound / NANO:.4f} and ${self.left / NANO:.4f} is left; "
+            "raise budget_usd and give the same command again"
+        )
+
+    async def reserve(self, bound: int) -> str | None:
+        """Set aside the most that a call may cost, waiting for money that other calls release.
+
+        Returns:
+            None once it is reserved, else the reason why it never can be.
+        """
+        self._wanted += bound
+        try:
+            while bound > self._held:
+                async with self._requesting:
+                    if bound > self._held and self._retry_at <= self._now():
+                        await self._request_for(bound)
+                refusal = self.refusal(bound)
+                if refusal:
+                    return refusal
+                if bound > self._held:
+                    await asyncio.sleep(RETRY_S)
+        finally:
+            self._wanted -= bound
+        self._held -= bound
+        self.reserved += bound
+        return None
+
+    def settle(self, bound: int, cost: int) -> None:
+        """Book the cost of a call for which `bound` was reserved."""
+        self.reserved -= bound
+        self._held += bound - cost
+        self._totals = replace(self._totals, spent=self._totals.spent + cost)
+
+    def release(self, bound: int) -> None:
+        """Cancel a reservation: the call has cost nothing."""
+        self.settle(bound, 0)
+
+    def lose(self, bound: int) -> None:
+        """Book a call that was sent and whose cost will never be known: it counts as spent in full."""
+        self.settle(bound, bound)
+        self.lost += bound
+
+    def commit(self, bound: int) -> None:
+        """Move a reservation to a batch whose intent is durable; the ledger counts it from now on."""
+        self.reserved -= bound
+        self.in_batches += bound
+        self._totals = replace(self._totals, committed=self._totals.committed + bound)
+        self._report_now.set()
+
+    def take_up(self, bound: int) -> None:
+        """Count the reservation of a batch left open by an earlier process of this run."""
+        self.in_batches += bound
+
+    def collect(self, bound: int, cost: int, lost: int) -> None:
+        """Release the reservation of a batch that has ended.
+
+        It cost `cost`, and at most `lost` more for lines that were answered without a usable result.
+        """
+        self.in_batches -= bound
+        self.lost += lost
+        totals = self._totals
+        self._totals = replace(totals, collected=totals.collected + bound, cost=totals.cost + cost + lost)
+        self._report_now.set()
+
+    def give_up_batches(self) -> None:
+        """Stop waiting for the open batches: what they reserve is not released in this process."""
+        self._batches_given_up, self._reported = True, None
+        self._report_now.set()
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+    async def _request_for(self, bound: int) -> None:
+        """Request what one call lacks, better what all waiting calls need plus half of what is in flight."""
+        await self._resolve()
+        missing = max(0, bound - self._held)
+        want = max(missing, self._wanted + self.reserved // 2 - self._held)
+        await self._request(least=missing, want=want, keep=self._held)
+        self._retry_at = self._now() + RETRY_S if bound > self._held else -inf
+
+    async def _request(self, least: int, want: int, keep: int) -> None:
+        returned = max(0, self._held - keep)
+        self._held -= returned
+        self._totals = replace(self._totals, returned=self._totals.returned + returned)
+        idle = self.in_batches if self._batches_given_up else 0
+        self._unanswered = BudgetRequest(self._name, self._sequence, self._totals, self.reserved, idle, least, want)
+        self._sequence += 1
+        await self._resolve()
+
+    async def _resolve(self) -> None:
+        """Send the unanswered request, if any, perhaps again: a cut connection must not lose what it granted."""
+        if self._unanswered is None:
+            return
+        grant = await self._service.grant(self._unanswered)
+        self._unanswered = None
+        self._held += grant.granted
+        self._totals = replace(self._totals, granted=self._totals.granted + grant.granted)
+        self.left = grant.left
+
+    async def _rebalance_regularly(self) -> None:
+        """Report what was spent, and hold no more than half of what is in flight."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REBALANCE_EVERY_S):
+                    await self._report_now.wait()
+            self._report_now.clear()
+            keep = self.reserved // 2
+            if self._totals != self._reported or self._held > keep:
+                async with self._requesting:
+                    await self._resolve()
+                    await self._request(least=0, want=0, keep=keep)
+                    self._reported = self._totals

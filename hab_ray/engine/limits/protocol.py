@@ -1,0 +1,100 @@
+"""Messages between an engine and the rate limiter of a provider account.
+
+One exchange goes both ways: reports on calls that ended since the last exchange, and requests for permits for the
+calls that wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from hab_ray.providers.base import RateLimits
+
+WHOLE_PROVIDER = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PermitRequest:
+    """A request to send calls of one model; `tokens` holds what each of them counts towards rate limits."""
+
+    model: str
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Permits to send the first `count` of the requested calls, which are in flight from now on.
+
+    `wait_s` says when to request the rest: inf once a call in flight has ended, None never, for `reason`.
+    """
+
+    count: int
+    wait_s: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Outcomes of a model's calls since the last report.
+
+    `finished` calls are no longer in flight; `answered` of them were not refused with "too fast". `refused` says that
+    some were, and `retry_after_s` is the longest wait that the vendor asked for. `unreachable` is the error if the
+    endpoint could not be reached. `limits` are the newest limits from response headers. `stop` and `stop_provider`
+    say why nothing more may be sent to the model or to the whole provider.
+    """
+
+    model: str
+    finished: int = 0
+    answered: int = 0
+    refused: bool = False
+    retry_after_s: float | None = None
+    unreachable: str = ""
+    limits: RateLimits | None = None
+    stop: str = ""
+    stop_provider: str = ""
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether the other engines on the account should know at once."""
+        return bool(self.refused or self.unreachable or self.stop or self.stop_provider)
+
+    def followed_by(self, later: Report) -> Report:
+        """This report and a later one of the same model in one."""
+        waits = [wait for wait in (self.retry_after_s, later.retry_after_s) if wait is not None]
+        return Report(
+            model=self.model,
+            finished=self.finished + later.finished,
+            answered=self.answered + later.answered,
+            refused=self.refused or later.refused,
+            retry_after_s=max(waits, default=None),
+            unreachable=later.unreachable or self.unreachable,
+            limits=later.limits or self.limits,
+            stop=later.stop or self.stop,
+            stop_provider=later.stop_provider or self.stop_provider,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LimiterReply:
+    """Grants by model, and the reasons for all stops: by model, under `WHOLE_PROVIDER` for the provider."""
+
+    grants: Mapping[str, Grant]
+    stops: Mapping[str, str]
+
+
+class LimiterClient(Protocol):
+    """An engine's connection to the rate limiter of its provider account, in this process or in another one.
+
+    At least `gap_s` must pass between two exchanges, and at most `silence_s` may.
+    """
+
+    gap_s: float
+    silence_s: float
+
+    async def exchange(self, reports: Sequence[Report], requests: Sequence[PermitRequest]) -> LimiterReply:
+        """Deliver reports and request permits."""
+
+    async def close(self) -> None:
+        """Disconnect; everything in flight must have been reported."""

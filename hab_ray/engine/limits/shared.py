@@ -1,0 +1,115 @@
+"""One limiter for several engines: those of all drivers and nodes that use a provider account, or just one engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hab_ray.catalog import Limits
+from hab_ray.engine.limits.limiter import Limiter
+from hab_ray.engine.limits.protocol import LimiterReply, PermitRequest, Report
+
+LOST_AFTER_S = 30.0
+
+
+def exchange(
+    limiter: Limiter, reports: Sequence[Report], requests: Sequence[PermitRequest], now: float
+) -> LimiterReply:
+    """Apply reports, then answer requests."""
+    for report in reports:
+        limiter.report(report, now)
+    grants = {request.model: limiter.grant(request.model, request.tokens, now) for request in requests}
+    return LimiterReply(grants, limiter.stops)
+
+
+class LocalLimiterClient:
+    """The connection of the only engine to a limiter in this process."""
+
+    gap_s = 0.0
+    silence_s = float("inf")
+
+    def __init__(self, limiter: Limiter, clock: Callable[[], float]) -> None:
+        self._limiter, self._clock = limiter, clock
+
+    async def exchange(self, reports: Sequence[Report], requests: Sequence[PermitRequest]) -> LimiterReply:
+        """See LimiterClient."""
+        return exchange(self._limiter, reports, requests, self._clock())
+
+    async def close(self) -> None:
+        """See LimiterClient."""
+
+
+@dataclass(frozen=True)
+class Enrolment:
+    """How an engine joins a limiter: with the limits of its models and the calls it has in flight.
+
+    Calls are in flight at enrolment only if the engine's previous limiter was lost.
+    """
+
+    engine: str
+    limits: Mapping[str, Limits]
+    patience_s: float
+    in_flight: Mapping[str, int]
+
+
+@dataclass
+class _Engine:
+    """When an enrolled engine was last heard of, and its calls in flight by model."""
+
+    heard: float
+    in_flight: Counter[str]
+
+
+@dataclass
+class SharedLimiter:
+    """The limiter of one provider account and the engines enrolled in it. Times are seconds of one clock.
+
+    The calls of an engine that falls silent count as ended after `LOST_AFTER_S`.
+    """
+
+    _limits: dict[str, Limits] = field(default_factory=dict)
+    _engines: dict[str, _Engine] = field(default_factory=dict)
+    _limiter: Limiter | None = None
+
+    def enrol(self, enrolment: Enrolment, now: float) -> None:
+        """Add an engine. The limits of a model are those given by the first engine that names it."""
+        for model, limits in enrolment.limits.items():
+            self._limits.setdefault(model, limits)
+        self._limiter = self._limiter or Limiter(self._limits, enrolment.patience_s)
+        if enrolment.engine not in self._engines:
+            self._engines[enrolment.engine] = _Engine(now, Counter(enrolment.in_flight))
+            for model, count in enrolment.in_flight.items():
+                self._limiter.restore(model, count)
+
+    def exchange(
+        self, engine: str, reports: Sequence[Report], requests: Sequence[PermitRequest], now: float
+    ) -> LimiterReply | None:
+        """See LimiterClient. None if the engine is not enrolled, or no longer: it has to enrol again."""
+        enrolled = self._engines.get(engine)
+        if enrolled is None or self._limiter is None:
+            return None
+        enrolled.heard = now
+        reply = exchange(self._limiter, reports, requests, now)
+        enrolled.in_flight.subtract({report.model: report.finished for report in reports})
+        enrolled.in_flight.update({model: grant.count for model, grant in reply.grants.items()})
+        return reply
+
+    def leave(self, engine: str, now: float) -> None:
+        """Remove an engine and its calls in flight. When the last one leaves, all state is dropped."""
+        left = self._engines.pop(engine, None)
+        if left and self._limiter:
+            for model, count in left.in_flight.items():
+                self._limiter.report(Report(model, finished=count), now)
+        if not self._engines:
+            self._limiter, self._limits = None, {}
+
+    def drop_silent(self, now: float) -> None:
+        """Remove engines that were not heard of for `LOST_AFTER_S`."""
+        for name in [name for name, engine in self._engines.items() if now - engine.heard > LOST_AFTER_S]:
+            self.leave(name, now)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no engine is enrolled."""
+        return not self._engines

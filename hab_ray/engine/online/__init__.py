@@ -1,0 +1,1 @@
+"""The online engine: sends calls as they come, under rate limits and a budget, and stores each reply."""

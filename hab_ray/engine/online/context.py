@@ -1,0 +1,26 @@
+"""What an online engine needs from its surroundings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from hab_ray.engine.budget.protocol import BudgetService
+from hab_ray.engine.limits.protocol import LimiterClient
+
+
+@dataclass(frozen=True)
+class OnlineContext:
+    """Clocks, the lease, and connections to the rate limiter and the budget.
+
+    `clock` gives monotonic seconds, `utc_now` wall time in UTC. `check_lease` raises LeaseLost once nothing may be
+    spent any more. `free_disk_space` releases space kept in reserve, so that paid replies fit on a full disk.
+    """
+
+    clock: Callable[[], float]
+    utc_now: Callable[[], datetime]
+    check_lease: Callable[[], None]
+    limiter: LimiterClient
+    budget: BudgetService
+    free_disk_space: Callable[[], None]

@@ -1,0 +1,186 @@
+"""The online engine: keeps many calls in flight at one provider and completes each of them once.
+
+The life of a job:
+
+    queued ── key known ──> finished            queued ── same key in progress ──> shares that call
+    queued ── permit, money ──> in flight ── answer ──> queued for the store ──> written ──> finished
+    in flight ── transient error ──> waits, queued again     (at most `retries.ATTEMPTS` times)
+    in flight ── row error ──> permanent failure, written like a reply
+    queued, in flight ── anything else that ends it ──> open: named with its reason, sent again by the next run
+    in flight ── unanswered at the end of the drain ──> cut off: counts as spent at its bound, sent again next time
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from math import inf
+from typing import Self
+
+from hab_ray.calls import Call, EmbedCall
+from hab_ray.catalog import ModelEntry
+from hab_ray.engine.budget.client import BudgetClient
+from hab_ray.engine.jobs import Job, Tally
+from hab_ray.engine.limits.buckets import LARGEST_CHUNK
+from hab_ray.engine.limits.client import RateLimitClient
+from hab_ray.engine.online.context import OnlineContext
+from hab_ray.engine.online.reply_writer import JobStream, ReplyWriter
+from hab_ray.engine.online.retries import RetryLoop
+from hab_ray.engine.online.sender import Request, Sender
+from hab_ray.errors import Interrupted
+from hab_ray.fences import FenceCodes
+from hab_ray.providers.base import Provider
+from hab_ray.storage.secret import fence_secret
+from hab_ray.storage.store import StoreWriter
+
+MOST_WAITING = 2 * LARGEST_CHUNK
+DRAIN_CHECK_S = 0.1
+STOPPED = "stopped on request"
+
+
+class OnlineEngine:
+    """Completes the calls of one provider. Used as a context, on one event loop.
+
+    `known` holds the keys that have an outcome in the store; keys are added as outcomes are written.
+
+    Raises:
+        ConfigError: a model has no price.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        models: Mapping[str, ModelEntry],
+        writer: StoreWriter,
+        known: set[str],
+        context: OnlineContext,
+    ) -> None:
+        self.tally = Tally()
+        self._clock, self._free_disk_space = context.clock, context.free_disk_space
+        self._limits = RateLimitClient(context.limiter, context.clock)
+        self._budget = BudgetClient(context.budget)
+        codes = FenceCodes(fence_secret(writer.folder))
+        self._sender = Sender(provider, models, self._limits, self._budget, context, codes, self.tally)
+        self._replies = ReplyWriter(writer, known, self.tally)
+        self._retries = RetryLoop(self._sender, self._limits, self._replies, context.utc_now, self.tally)
+        self._queues: dict[str, asyncio.Queue[Call]] = {}
+        self._feeders: list[asyncio.Task[None]] = []
+        self._requests: set[asyncio.Task[None]] = set()
+        self._cut_off_at = inf
+
+    async def __aenter__(self) -> Self:
+        await self._limits.__aenter__()
+        await self._budget.__aenter__()
+        self._flusher = asyncio.create_task(self._keep_flushing())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Wait for what is in flight, after `stop` no longer than the drain, and write it."""
+        self._limits.close("the engine has ended")
+        for feeder in self._feeders:
+            feeder.cancel()
+        await asyncio.gather(*self._feeders, return_exceptions=True)
+        await self._drain()
+        self._replies.close()
+        await self._flusher
+        self._free_disk_space()
+        with suppress(OSError):  # `complete` has raised it, and no space is left
+            await self._replies.flush()
+        await self._limits.__aexit__()
+        await self._budget.__aexit__()
+
+    async def complete(self, jobs: AsyncIterator[Job]) -> None:
+        """Work until each of these jobs is finished or open. Several streams may run at once.
+
+        Raises:
+            LeaseLost, Interrupted: spending had to end; leave the context to keep what was paid for by then.
+            OSError: the store cannot be written.
+        """
+        stream = JobStream()
+        async for job in jobs:
+            if await self._replies.register(job, stream):
+                await self._queue(job.call.model).put(job.call)
+        await self._replies.wait_until(lambda: stream.outstanding == 0)
+        if self._replies.broken:
+            raise self._replies.broken
+
+    async def stop(self, drain_s: float = inf) -> None:
+        """Send no further request; those in flight have `drain_s` seconds to be answered and written."""
+        self._cut_off_at = min(self._cut_off_at, self._clock() + drain_s)
+        self._limits.close(STOPPED)
+        for task in (*self._feeders, *(self._requests - self._retries.in_flight)):
+            task.cancel()
+        await self._fail(Interrupted(STOPPED))
+
+    @property
+    def in_flight(self) -> int:
+        """The number of requests that wait for an answer right now."""
+        return self.tally.in_flight.total()
+
+    def tell(self) -> Tally:
+        """The counters so far; each open row is listed once only."""
+        self.tally.stops.update(self._limits.stops)
+        self.tally.lost_nanousd, self.tally.spent_nanousd = self._budget.lost, self._budget.spent
+        self.tally.reserved_nanousd = self._budget.reserved
+        copy = replace(self.tally)
+        self.tally.open = []
+        return copy
+
+    async def _drain(self) -> None:
+        while self._requests:
+            await asyncio.wait(self._requests, timeout=DRAIN_CHECK_S)
+            if self._clock() >= self._cut_off_at:
+                for task in self._requests:
+                    task.cancel()
+
+    async def _fail(self, error: Exception) -> None:
+        await self._replies.fail(error)
+        self._limits.close(str(self._replies.broken))
+
+    async def _keep_flushing(self) -> None:
+        try:
+            await self._replies.flush_regularly()
+        except Exception as error:  # of any kind: jobs would wait for the store for ever
+            await self._fail(error)
+
+    def _queue(self, model: str) -> asyncio.Queue[Call]:
+        if model not in self._queues:
+            self._queues[model] = asyncio.Queue()
+            self._feeders.append(asyncio.create_task(self._keep_feeding(model, self._queues[model])))
+        return self._queues[model]
+
+    async def _keep_feeding(self, model: str, queue: asyncio.Queue[Call]) -> None:
+        try:
+            await self._feed(model, queue)
+        except Exception as error:  # of any kind: the jobs of this model would wait for ever
+            await self._fail(error)
+
+    async def _feed(self, model: str, queue: asyncio.Queue[Call]) -> None:
+        """Start the requests of a model; at most `MOST_WAITING` of them wait for their permits at a time."""
+        waiting = asyncio.Semaphore(MOST_WAITING)
+        longest = self._sender.longest_list(model)
+        while True:
+            calls = [await queue.get()]
+            while isinstance(calls[0], EmbedCall) and len(calls) < longest and not queue.empty():
+                calls.append(queue.get_nowait())
+            for request in self._sender.requests(model, calls):
+                await waiting.acquire()
+                task = asyncio.create_task(self._complete_request(request, waiting))
+                self._requests.add(task)
+                task.add_done_callback(self._requests.discard)
+
+    async def _complete_request(self, request: Request, waiting: asyncio.Semaphore) -> None:
+        try:
+            try:
+                reason = await self._sender.admit(request)
+            finally:
+                waiting.release()
+            if reason:
+                await self._replies.leave_open(request.calls, reason)
+            else:
+                await self._retries.complete(request)
+        except Exception as error:
+            await self._retries.leave_open(request, str(error))
+            await self._fail(error)

@@ -1,0 +1,159 @@
+"""The way of one request from its first wait to its outcome: admission, attempts, retries."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from hab_ray.calls import Answer, Call, Failure, Reply
+from hab_ray.engine.jitter import jitter
+from hab_ray.engine.jobs import OpenKind, Tally
+from hab_ray.engine.limits.client import RateLimitClient
+from hab_ray.engine.limits.protocol import Report
+from hab_ray.engine.online.reply_writer import OpenReason, ReplyWriter
+from hab_ray.engine.online.sender import Request, Sender
+from hab_ray.errors import (
+    BadUsage,
+    CallError,
+    ModelError,
+    ProviderError,
+    RateLimited,
+    RowError,
+    TransientError,
+    Unreachable,
+)
+
+ATTEMPTS = 6
+FIRST_BACKOFF_S = 0.5
+LONGEST_BACKOFF_S = 30.0
+LONGEST_ASKED_S = 600.0
+
+
+def backoff_s(key: str, attempt: int) -> float:
+    """The wait before the attempt after this one (from 1): it doubles, with jitter that depends on the key alone."""
+    return min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (attempt - 1)) * (0.75 + 0.5 * jitter(key, attempt))
+
+
+class RetryLoop:
+    """Takes requests to their outcomes. `in_flight` holds the tasks that wait for a vendor's answer right now."""
+
+    def __init__(
+        self,
+        sender: Sender,
+        limits: RateLimitClient,
+        replies: ReplyWriter,
+        utc_now: Callable[[], datetime],
+        tally: Tally,
+    ) -> None:
+        self._sender, self._limits, self._replies = sender, limits, replies
+        self._utc_now, self._tally = utc_now, tally
+        self.in_flight: set[asyncio.Task[Any] | None] = set()
+
+    async def complete(self, request: Request) -> None:
+        """Send an admitted request, again after transient errors, until it has an outcome or is left open."""
+        attempt = 0
+        while True:
+            try:
+                return self._add_replies(request, *await self._send(request))
+            except BadUsage as error:
+                return self._add_failures(request, error, attempt + 1)
+            except RowError as error:
+                if len(request.calls) > 1:
+                    return await self._one_by_one(request)
+                return self._replies.add(request.calls[0], _failure(request.calls[0], error, attempt + 1))
+            except ModelError as error:
+                self._limits.report(Report(request.model, stop=str(error)))
+                return await self.leave_open(request, str(error))
+            except ProviderError as error:
+                self._limits.report(Report(request.model, stop_provider=str(error)))
+                return await self.leave_open(request, str(error))
+            except TransientError as error:
+                transient = error
+            own_fault = not isinstance(transient, Unreachable | RateLimited)
+            attempt += own_fault
+            given_up = _given_up(transient, attempt) if own_fault else None
+            if given_up:
+                return await self.leave_open(request, given_up)
+            reason = await self._readmitted(request, transient, attempt if own_fault else 0)
+            if reason:
+                return await self._replies.leave_open(request.calls, reason)
+
+    async def leave_open(self, request: Request, reason: str) -> None:
+        """Give a request up: nothing is known about its outcome, and the next run sends it again."""
+        await self._replies.leave_open(request.calls, OpenReason(OpenKind.UNANSWERED, reason))
+
+    async def _send(self, request: Request) -> tuple[Answer, int]:
+        task = asyncio.current_task()
+        self.in_flight.add(task)
+        try:
+            return await self._sender.send(request)
+        finally:
+            self.in_flight.discard(task)
+
+    async def _readmitted(self, request: Request, error: TransientError, attempt: int) -> OpenReason | None:
+        """Wait until a request may be sent again; the reason if it may not.
+
+        Backs off if `attempt` says which of its own attempts failed; the limiter times retries after refusals and
+        outages, where `attempt` is 0.
+        """
+        if self._replies.broken:
+            return OpenReason(OpenKind.STOPPED, str(self._replies.broken))
+        self._tally.retries += 1
+        if attempt:
+            await self._replies.pause(max(error.retry_after_s or 0.0, backoff_s(request.calls[0].key, attempt)))
+        return await self._sender.admit(request)
+
+    async def _one_by_one(self, request: Request) -> None:
+        """Send the members of a refused list alone, to find the one that it was refused for."""
+        for call in request.calls:
+            alone = self._sender.request(request.model, [call])
+            reason = await self._sender.admit(alone)
+            if reason:
+                await self._replies.leave_open([call], reason)
+            else:
+                await self.complete(alone)
+
+    def _add_failures(self, request: Request, error: BadUsage, attempts: int) -> None:
+        """Record calls whose answer came with an impossible bill: they cost all that was reserved for them."""
+        for call, cost in zip(request.calls, _shares(request.bound, len(request.calls)), strict=True):
+            self._replies.add(call, replace(_failure(call, error, attempts), cost_nanousd=cost))
+
+    def _add_replies(self, request: Request, answer: Answer, cost: int) -> None:
+        costs, inputs = _shares(cost, len(request.calls)), _shares(answer.usage.input, len(request.calls))
+        for position, call in enumerate(request.calls):
+            reply = Reply(
+                key=call.key,
+                finish=answer.finish,
+                usage=replace(answer.usage, input=inputs[position]),
+                cost_nanousd=costs[position],
+                model_reported=answer.model_reported,
+                served_by=answer.served_by,
+                body_sha256=request.wire.sha256,
+                at=self._utc_now(),
+                text=answer.text,
+                vector=answer.vectors[position] if answer.vectors else b"",
+            )
+            self._replies.add(call, reply)
+
+
+def _given_up(error: TransientError, attempt: int) -> str | None:
+    """Why a request is not sent again after its attempts have failed; None if it is."""
+    if attempt >= ATTEMPTS:
+        return f"{error} (tried {attempt} times)"
+    asked_s = error.retry_after_s or 0.0
+    if asked_s > LONGEST_ASKED_S:
+        return f"{error} (the vendor asks to wait {asked_s:g} s)"
+    return None
+
+
+def _failure(call: Call, error: CallError, attempts: int) -> Failure:
+    return Failure(call.key, error.kind, permanent=True, attempts=attempts, message=str(error))
+
+
+def _shares(total: int, parts: int) -> Sequence[int]:
+    """Splits an integer as evenly as integers allow; the parts add up to it."""
+    whole, rest = divmod(total, parts)
+    return [whole + (i < rest) for i in range(parts)]

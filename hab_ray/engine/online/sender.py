@@ -1,0 +1,188 @@
+"""Builds requests and sends each one once: with a permit, and with the most that it can cost reserved."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hab_ray.calls import Answer, Call, ChatCall, EmbedCall
+from hab_ray.catalog import ModelEntry
+from hab_ray.engine.budget.client import BudgetClient
+from hab_ray.engine.jobs import OpenKind, Tally
+from hab_ray.engine.limits.client import RateLimitClient
+from hab_ray.engine.limits.protocol import Report
+from hab_ray.engine.online.context import OnlineContext
+from hab_ray.engine.online.reply_writer import OpenReason
+from hab_ray.engine.tokens import estimated_input_tokens
+from hab_ray.errors import BadUsage, CallError, FailureKind, Intercepted, RateLimited, Unreachable
+from hab_ray.fences import FenceCodes
+from hab_ray.prices import Mode, Price, input_bytes, rate
+from hab_ray.providers.base import Exchange, Provider, Wire
+
+_COST_UNKNOWN = frozenset({FailureKind.TIMEOUT, FailureKind.CONNECTION, FailureKind.MALFORMED})
+
+
+@dataclass(frozen=True)
+class Request:
+    """One HTTP request: a single call, or a list of texts to embed.
+
+    `tokens` is what rate limits count. The request can use at most `most_input` and `most_output` tokens, and cost at
+    most `bound` nano-dollars.
+    """
+
+    model: str
+    calls: Sequence[Call]
+    wire: Wire
+    tokens: int
+    most_input: int
+    most_output: int
+    bound: int
+
+
+class Sender:
+    """Sends requests to one provider.
+
+    Raises:
+        ConfigError: a model has no price.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        models: Mapping[str, ModelEntry],
+        limits: RateLimitClient,
+        budget: BudgetClient,
+        context: OnlineContext,
+        codes: FenceCodes,
+        tally: Tally,
+    ) -> None:
+        self._provider, self._models, self._codes, self._tally = provider, models, codes, tally
+        self._limits, self._budget, self._context = limits, budget, context
+        self._rates: dict[str, Price] = {name: rate(entry, Mode.ONLINE) for name, entry in models.items()}
+
+    def request(self, model: str, calls: Sequence[Call]) -> Request:
+        """The request for these calls of a model."""
+        entry, first = self._models[model], calls[0]
+        if isinstance(first, ChatCall):
+            filled = self._codes.filled(first)
+            wire, output = self._provider.chat(filled, entry), entry.output_limit(first.params.max_tokens)
+        else:
+            wire, output = self._provider.embed([c for c in calls if isinstance(c, EmbedCall)], entry), 0
+        return Request(
+            model=model,
+            calls=calls,
+            wire=wire,
+            tokens=estimated_input_tokens(sum(map(input_bytes, calls))) + output,
+            most_input=wire.utf8_bytes,
+            most_output=output,
+            bound=self._rates[model].bound(wire.utf8_bytes, output),
+        )
+
+    def requests(self, model: str, calls: Sequence[Call]) -> list[Request]:
+        """Calls of one kind in as few requests as the vendor allows."""
+        texts = [call for call in calls if isinstance(call, EmbedCall)]
+        if not texts:
+            return [self.request(model, [call]) for call in calls]
+        return [self.request(model, packed) for packed in self._provider.list_limits.packed(texts)]
+
+    def longest_list(self, model: str) -> int:
+        """How many texts one request may hold, by the catalogue and by the vendor."""
+        return min(self._models[model].list_size, self._provider.list_limits.texts)
+
+    async def admit(self, request: Request) -> OpenReason | None:
+        """Wait for a permit and reserve money; the reason if the request can never have both."""
+        refusal = self._budget.refusal(request.bound)
+        if refusal:
+            return OpenReason(OpenKind.BUDGET, refusal)
+        reason = await self._limits.acquire(request.model, request.tokens)
+        if reason is not None:
+            return OpenReason(OpenKind.STOPPED if self._limits.closed else OpenKind.UNANSWERED, reason)
+        try:
+            refusal = await self._budget.reserve(request.bound)
+        except BaseException:
+            self._return_permit(request)
+            raise
+        if refusal:
+            self._return_permit(request)
+            return OpenReason(OpenKind.BUDGET, refusal)
+        if self._limits.closed is not None:
+            self._return_permit(request)
+            self._budget.release(request.bound)
+            return OpenReason(OpenKind.STOPPED, self._limits.closed)
+        return None
+
+    def _return_permit(self, request: Request) -> None:
+        self._limits.report(Report(request.model, finished=1))
+
+    async def send(self, request: Request) -> tuple[Answer, int]:
+        """Send an admitted request once; its answer and what that cost, in nano-dollars.
+
+        A cancellation cuts the request off. It then counts as spent at its bound, since its cost will never be known.
+
+        Raises:
+            BadUsage: it was answered with an impossible bill, and counts as spent at its bound.
+            CallError: see Provider.send.
+            LeaseLost: nothing may be spent any more, and nothing was sent.
+        """
+        try:
+            self._context.check_lease()
+        except BaseException:
+            self._return_permit(request)
+            self._budget.release(request.bound)
+            raise
+        self._tally.calls += 1
+        self._tally.in_flight[request.model] += 1
+        exchange: Exchange | None = None
+        started = self._context.clock()
+        try:
+            exchange = await self._provider.send(request.wire)
+            answer = self._read(request, exchange)
+        except BaseException as error:
+            self._limits.report(_failure_report(request.model, exchange, error))
+            self._book_failure(request, exchange, error)
+            raise
+        finally:
+            self._tally.in_flight[request.model] -= 1
+        self._limits.report(Report(request.model, finished=1, answered=1, limits=exchange.limits))
+        cost = self._cost(request, answer)
+        self._budget.settle(request.bound, cost)
+        self._tally.answered[request.model] += 1
+        self._tally.waited_s[request.model] += self._context.clock() - started
+        return answer, cost
+
+    def _read(self, request: Request, exchange: Exchange) -> Answer:
+        if isinstance(request.calls[0], ChatCall):
+            return self._provider.read_chat(exchange.body)
+        return self._provider.read_embeddings(exchange.body, len(request.calls))
+
+    def _cost(self, request: Request, answer: Answer) -> int:
+        billing = self._tally.billing
+        if not answer.usage.fits(request.most_input, request.most_output):
+            billing.beyond[request.model] += 1
+        return billing.cost(request.model, answer, self._rates[request.model], request.bound)
+
+    def _book_failure(self, request: Request, exchange: Exchange | None, error: BaseException) -> None:
+        """Settle the reservation of a request without a usable answer."""
+        if isinstance(error, BadUsage):
+            return self._budget.settle(request.bound, request.bound)
+        refused = isinstance(error, Unreachable) or getattr(error, "kind", None) not in _COST_UNKNOWN
+        if exchange is None and isinstance(error, CallError) and refused:
+            return self._budget.release(request.bound)
+        self._budget.lose(request.bound)
+        if isinstance(error, asyncio.CancelledError):
+            self._tally.cut[request.model] += 1
+            self._tally.cut_nanousd += request.bound
+
+
+def _failure_report(model: str, exchange: Exchange | None, error: BaseException) -> Report:
+    """What an error says about the limits of a model."""
+    match error:
+        case Unreachable() | Intercepted():
+            return Report(model, finished=1, unreachable=str(error))
+        case RateLimited():
+            return Report(model, finished=1, refused=True, retry_after_s=error.retry_after_s)
+        case CallError():
+            return Report(model, finished=1, answered=1, limits=exchange.limits if exchange else None)
+        case _:
+            return Report(model, finished=1)

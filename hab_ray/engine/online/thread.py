@@ -1,0 +1,144 @@
+"""An online engine in a thread of its own, on an event loop of its own.
+
+The loop of a Ray actor, or of a driver, has other work to do; on its own loop an engine can bunch network events.
+All methods may be called from any thread. They return futures of `concurrent.futures`: wait for them with
+`result()`, or on another event loop with `asyncio.wrap_future()`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager, suppress
+from math import inf
+from typing import Any, TypeVar
+
+from hab_ray.engine.jobs import Job, Tally
+from hab_ray.engine.online.engine import OnlineEngine
+from hab_ray.engine.online.event_loop import bunching_loop
+from hab_ray.errors import EngineBroke
+
+MANY_IN_FLIGHT = 32
+
+T = TypeVar("T")
+OpenEngine = Callable[[], AbstractAsyncContextManager[OnlineEngine]]
+
+
+class EngineThread:
+    """Runs the engine that `open_engine` gives. The context it returns is entered and left on the engine's loop.
+
+    What is asked for before the engine is open waits until it is.
+    """
+
+    def __init__(self, name: str, open_engine: OpenEngine) -> None:
+        self._open_engine = open_engine
+        self._engine: OnlineEngine | None = None
+        self._loop = bunching_loop(self._is_busy)
+        self._opened: asyncio.Future[OnlineEngine] = self._loop.create_future()
+        self._closing = asyncio.Event()
+        self._submitting, self._accepts = threading.Lock(), True
+        self._ended: Future[Tally] = Future()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> Future[None]:
+        """Start the thread; the future is done once the engine is open, or fails as opening it did."""
+        self._thread.start()
+        return self._submit(self._until_open())
+
+    def complete(self, jobs: AsyncIterator[Job]) -> Future[None]:
+        """Complete a stream of jobs; see OnlineEngine.complete. `jobs` is read on the engine's loop."""
+        return self._submit(self._complete(jobs))
+
+    def offer(self, jobs: Iterable[Job]) -> Future[None]:
+        """Complete jobs that are at hand; the future is done once each of them is finished or open."""
+        return self.complete(_stream(jobs))
+
+    def snapshot(self) -> Future[Tally]:
+        """The counters so far; each open row is listed once only."""
+        return self._submit(self._snapshot())
+
+    def stop(self, drain_s: float = inf) -> Future[None]:
+        """Send no further request; those in flight have `drain_s` seconds to be answered and written."""
+        return self._submit(self._stop(drain_s))
+
+    def close(self) -> Future[Tally]:
+        """Wait for what is in flight, write it, and end the thread; gives the last counters.
+
+        Jobs that were not begun are abandoned: the futures of their `complete` are cancelled. May be called again.
+        The future fails if the thread ended because opening or closing the engine failed.
+        """
+        with suppress(EngineBroke):
+            self._submit(self._close())
+        return self._ended
+
+    def _is_busy(self) -> bool:
+        return self._engine is not None and self._engine.in_flight >= MANY_IN_FLIGHT
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+                last = runner.run(self._serve())
+        except BaseException as error:
+            self._ended.set_exception(error)
+        else:
+            self._ended.set_result(last)
+
+    async def _serve(self) -> Tally:
+        try:
+            async with self._open_engine() as engine:
+                self._engine = engine
+                self._opened.set_result(engine)
+                await self._closing.wait()
+            return engine.tell()
+        except BaseException as error:
+            if not self._opened.done():
+                self._opened.set_exception(error)
+            raise
+        finally:
+            with self._submitting:
+                self._accepts = False
+            await asyncio.sleep(0)  # what was submitted before is a task by now, which the runner cancels
+
+    async def _open(self) -> OnlineEngine:
+        """The engine, once it is open; raises the error if opening it failed."""
+        try:
+            return await asyncio.shield(self._opened)
+        except asyncio.CancelledError:  # may come with the end of a thread whose engine could not be opened
+            failure = self._opened.exception() if self._opened.done() else None
+            if failure:
+                raise failure from None
+            raise
+
+    async def _until_open(self) -> None:
+        await self._open()
+
+    async def _complete(self, jobs: AsyncIterator[Job]) -> None:
+        await (await self._open()).complete(jobs)
+
+    async def _snapshot(self) -> Tally:
+        return (await self._open()).tell()
+
+    async def _stop(self, drain_s: float) -> None:
+        await (await self._open()).stop(drain_s)
+
+    async def _close(self) -> None:
+        self._closing.set()
+
+    def _submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine on the engine's loop.
+
+        Raises:
+            EngineBroke: the thread has ended.
+        """
+        with self._submitting:
+            if self._accepts:
+                return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        coroutine.close()
+        raise EngineBroke("the online engine has ended; give the same command again")
+
+
+async def _stream(jobs: Iterable[Job]) -> AsyncIterator[Job]:
+    for job in jobs:
+        yield job

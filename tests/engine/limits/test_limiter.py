@@ -1,0 +1,240 @@
+"""The limiter under a clock that the test turns."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from hab_ray.catalog import Limits
+from hab_ray.engine.limits.buckets import FIRST_WINDOW
+from hab_ray.engine.limits.limiter import SLOWEST_PROBE_S, Limiter
+from hab_ray.engine.limits.protocol import Grant, Report
+from hab_ray.providers.base import Allowance, RateLimits
+
+
+def limiter(concurrent: int = 2, patience_s: float = 30.0, **limits: int) -> Limiter:
+    one = Limits(concurrent=concurrent, **limits)
+    return Limiter({"a": one, "b": one}, patience_s)
+
+
+def ask(tested: Limiter, model: str, now: float) -> Grant:
+    return tested.grant(model, [1], now)
+
+
+def end(tested: Limiter, model: str, now: float, **what: object) -> None:
+    tested.report(Report(model, finished=1, **what), now)  # type: ignore[arg-type]
+
+
+def refuse(tested: Limiter, model: str, retry_after_s: float | None, now: float) -> None:
+    end(tested, model, now, refused=True, retry_after_s=retry_after_s)
+
+
+def test_no_more_calls_in_flight_than_allowed() -> None:
+    tested = limiter(concurrent=2)
+    assert tested.grant("a", [1, 1, 1], 0.0) == Grant(2, inf)
+    assert ask(tested, "a", 0.0) == Grant(0, inf)
+    assert ask(tested, "b", 0.0) == Grant(1, 0.0)
+    end(tested, "a", 0.0)
+    assert ask(tested, "a", 0.0) == Grant(1, 0.0)
+
+
+def test_a_named_wait_pauses_that_model_alone() -> None:
+    tested = limiter()
+    ask(tested, "a", 0.0)
+    refuse(tested, "a", 7.5, 0.0)
+    assert ask(tested, "a", 2.5) == Grant(0, 5.0)
+    assert ask(tested, "b", 2.5) == Grant(1, 0.0)
+    assert ask(tested, "a", 7.5) == Grant(1, 0.0)
+
+
+def test_without_a_named_wait_pauses_grow() -> None:
+    tested, now, waits = limiter(patience_s=1000), 0.0, []
+    for _ in range(8):
+        assert ask(tested, "a", now).count == 1
+        refuse(tested, "a", None, now)
+        wait = ask(tested, "a", now).wait_s
+        assert wait is not None
+        waits.append(wait)
+        now += wait
+    assert waits == sorted(waits) and waits[0] < 2 and waits[-1] == SLOWEST_PROBE_S
+
+
+def test_a_model_that_is_only_ever_refused_is_stopped_when_patience_ends() -> None:
+    tested = limiter(patience_s=30)
+    refuse(tested, "a", 20.0, 0.0)
+    refuse(tested, "a", 20.0, 20.0)
+    assert ask(tested, "a", 40.0).count == 1
+    refuse(tested, "a", 20.0, 40.0)
+    assert ask(tested, "a", 100.0).wait_s is None
+    assert ask(tested, "b", 100.0).count == 1
+
+
+def test_a_wait_longer_than_patience_stops_the_model_at_once() -> None:
+    tested = limiter(patience_s=600)
+    ask(tested, "a", 0.0)
+    refuse(tested, "a", 3600.0, 0.0)
+    assert "rate limited for 3600 s" in ask(tested, "a", 0.1).reason
+    assert ask(tested, "b", 0.1).count == 1
+
+
+def test_an_unreachable_endpoint_is_probed_one_call_at_a_time_and_comes_back() -> None:
+    tested = limiter(concurrent=50)
+    end(tested, "a", 0.0, unreachable="refused")
+    assert ask(tested, "a", 0.0) == Grant(0, 0.5)
+    assert tested.grant("a", [1] * 10, 0.5).count == 1
+    assert (ask(tested, "b", 0.5).wait_s or 0) > 0
+    end(tested, "a", 0.6, answered=1)
+    assert tested.grant("b", [1] * 5, 0.6) == Grant(5, 0.0)
+
+
+def test_an_endpoint_that_stays_away_stops_the_provider() -> None:
+    tested = limiter(patience_s=10)
+    end(tested, "a", 0.0, unreachable="refused")
+    end(tested, "a", 9.0, unreachable="refused")
+    assert not tested.stops
+    end(tested, "a", 10.5, unreachable="refused")
+    assert "10 s" in tested.stops[""]
+    assert ask(tested, "a", 11.0).wait_s is None
+
+
+def test_a_stopped_model_leaves_the_others() -> None:
+    tested = limiter()
+    tested.report(Report("a", stop="retired"), 0.0)
+    assert ask(tested, "a", 0.0).reason == "retired"
+    assert ask(tested, "b", 0.0).count == 1
+    tested.report(Report("a", stop_provider="no quota"), 0.0)
+    assert ask(tested, "b", 0.0).reason == "no quota"
+    assert tested.stops == {"": "no quota"}
+
+
+def pull(tested: Limiter, model: str, cost: int, start: float, end_s: float, late_s: float = 0.0) -> list[float]:
+    """When calls pass that always wait, each answered at once; the asker comes back late by `late_s`."""
+    now, passed = start, []
+    while now < end_s:
+        lease = tested.grant(model, [cost] * 128, now)
+        passed += [now] * lease.count
+        tested.report(Report(model, finished=lease.count, answered=lease.count), now)
+        assert lease.wait_s is not None
+        now += 0.0 if lease.wait_s == inf else lease.wait_s + late_s
+    return passed
+
+
+def busiest_minute(passed: list[float]) -> int:
+    """The most in any 60 s."""
+    first, most = 0, 0
+    for last, at in enumerate(passed):
+        while at - passed[first] >= 60:
+            first += 1
+        most = max(most, last - first + 1)
+    return most
+
+
+@pytest.mark.parametrize("per_minute", [3, 50, 1200, 15000])
+@pytest.mark.parametrize("late_s", [0.0, 0.2])
+def test_a_limit_of_requests_is_reached_and_not_passed(per_minute: int, late_s: float) -> None:
+    tested = limiter(concurrent=5000, requests_per_minute=per_minute)
+    passed = pull(tested, "a", 1, 0.0, 240.0, late_s)
+    reached = sum(at >= 60 for at in passed) / (per_minute * 3)
+    assert (0.9 if per_minute < 10 else 0.975) <= reached <= 1.0
+    assert busiest_minute(passed) <= per_minute + 1
+
+
+@pytest.mark.parametrize("cost", [100, 1500, 40_000])
+def test_a_limit_of_tokens_is_reached_and_not_passed_even_by_calls_larger_than_a_second_of_it(cost: int) -> None:
+    tested = limiter(concurrent=5000, tokens_per_minute=200_000)
+    passed = pull(tested, "a", cost, 0.0, 1200.0)
+    assert 0.97 <= sum(at >= 60 for at in passed) * cost / (200_000 * 19) <= 1.0
+    assert busiest_minute(passed) * cost <= 200_000 + cost
+
+
+def test_chunks_are_worth_an_exchange_each() -> None:
+    tested, exchanges, now, passed = limiter(concurrent=5000, requests_per_minute=15_000), 0, 0.0, 0
+    while now < 60:
+        lease = tested.grant("a", [1] * 128, now)
+        passed += lease.count
+        exchanges += 1
+        tested.report(Report("a", finished=lease.count, answered=lease.count), now)
+        assert lease.wait_s is not None
+        now += 0.0 if lease.wait_s == inf else lease.wait_s
+    assert passed / exchanges > 50
+
+
+def test_three_models_at_different_rates_do_not_disturb_each_other() -> None:
+    rates = {"slow": 60, "middle": 1200, "fast": 15_000}
+    tested = Limiter({m: Limits(concurrent=5000, requests_per_minute=n) for m, n in rates.items()}, 30.0)
+    due = dict.fromkeys(rates, 0.0)
+    passed = dict.fromkeys(rates, 0)
+    while min(due.values()) < 120:
+        model = min(due, key=lambda m: due[m])
+        now = due[model]
+        lease = tested.grant(model, [1] * 128, now)
+        passed[model] += lease.count if now >= 60 else 0
+        tested.report(Report(model, finished=lease.count, answered=lease.count), now)
+        if model == "slow" and lease.count:
+            tested.report(Report("slow", refused=True, retry_after_s=2.0), now)
+        assert lease.wait_s is not None
+        due[model] = now + (0.0 if lease.wait_s == inf else lease.wait_s)
+    assert passed["middle"] / 1200 >= 0.97 and passed["fast"] / 15_000 >= 0.97
+    assert 20 <= passed["slow"] <= 31
+
+
+def test_the_vendors_own_limit_holds_where_it_is_lower() -> None:
+    for ours, theirs, limit in ((6000, 600, 600), (600, 6000, 600)):
+        tested = limiter(concurrent=5000, requests_per_minute=ours)
+        tested.report(Report("a", limits=RateLimits(Allowance(theirs, None, None), None)), 0.0)
+        assert 0.97 <= len(pull(tested, "a", 1, 60.0, 120.0)) / limit <= 1.02
+    unlimited = limiter(concurrent=5000)
+    assert unlimited.grant("a", [1] * 128, 0.0).count == FIRST_WINDOW
+    unlimited.report(Report("a", finished=FIRST_WINDOW, limits=RateLimits(None, Allowance(6000, None, None))), 0.0)
+    assert 0.97 <= len(pull(unlimited, "a", 10, 0.0, 60.0)) * 10 / 6000 <= 1.02
+
+
+def test_what_the_vendor_says_is_left_holds_back() -> None:
+    tested = limiter(concurrent=5000, requests_per_minute=6000)
+    ask(tested, "a", 0.0)
+    tested.report(Report("a", limits=RateLimits(Allowance(6000, 3, None), None)), 10.0)
+    assert tested.grant("a", [1] * 50, 10.0).count == 3
+    tested.report(Report("a", finished=4, answered=4), 11.0)
+    tested.report(Report("a", limits=RateLimits(Allowance(6000, 0, 2.0), None)), 20.0)
+    assert tested.grant("a", [1] * 50, 21.0) == Grant(0, 1.0)
+    assert tested.grant("a", [1] * 30, 22.0).count == 30
+
+
+def saturate(tested: Limiter, now: float) -> int:
+    return tested.grant("a", [1] * 5000, now).count
+
+
+def test_the_window_opens_only_while_it_is_full() -> None:
+    tested = limiter(concurrent=500)
+    assert saturate(tested, 0.0) == FIRST_WINDOW
+    tested.report(Report("a", finished=FIRST_WINDOW, answered=FIRST_WINDOW), 1.0)
+    assert saturate(tested, 1.0) == 2 * FIRST_WINDOW
+    tested.report(Report("a", finished=2 * FIRST_WINDOW, answered=2 * FIRST_WINDOW), 2.0)
+    for now in (3.0, 4.0, 5.0):
+        assert tested.grant("a", [1] * 10, now).count == 10
+        tested.report(Report("a", finished=10, answered=10), now)
+    assert saturate(tested, 6.0) == 4 * FIRST_WINDOW
+    for now in range(7, 20):
+        tested.report(Report("a", finished=tested.in_flight("a"), answered=tested.in_flight("a")), now)
+        saturate(tested, now)
+    assert tested.in_flight("a") == 500
+
+
+def test_the_window_closes_on_refusals_once_a_second_and_opens_carefully_where_it_hurt() -> None:
+    tested = limiter(concurrent=32)
+    assert saturate(tested, 0.0) == 32
+    for _ in range(6):
+        refuse(tested, "a", 0.0, 10.0)
+    tested.report(Report("a", finished=26, answered=26), 11.0)
+    assert saturate(tested, 12.0) == 22
+    tested.report(Report("a", finished=22, answered=22), 13.0)
+    assert saturate(tested, 14.0) == 30
+    tested.report(Report("a", finished=10, answered=10), 15.0)
+    assert saturate(tested, 16.0) == 11
+
+
+def test_calls_of_a_limiter_that_is_gone_count() -> None:
+    tested = limiter(concurrent=10)
+    tested.restore("a", 8)
+    assert saturate(tested, 0.0) == 2

@@ -1,0 +1,66 @@
+"""When the selector waits for further events, and when it does not."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from hab_ray.engine.online.event_loop import BunchingSelector
+
+BUNCH_S = 0.3
+
+
+@pytest.fixture
+def pairs() -> Iterator[list[tuple[socket.socket, socket.socket]]]:
+    made = [socket.socketpair() for _ in range(2)]
+    yield made
+    for pair in made:
+        for end in pair:
+            end.close()
+
+
+def selector(pairs: list[tuple[socket.socket, socket.socket]], busy: bool) -> BunchingSelector:
+    made = BunchingSelector(lambda: busy, BUNCH_S)
+    for reader, _ in pairs:
+        made.register(reader, selectors.EVENT_READ)
+    return made
+
+
+def send_later(pairs: list[tuple[socket.socket, socket.socket]]) -> threading.Timer:
+    """The first socket is readable at once, the second soon after."""
+    pairs[0][1].send(b"x")
+    timer = threading.Timer(BUNCH_S / 6, pairs[1][1].send, [b"y"])
+    timer.start()
+    return timer
+
+
+@pytest.mark.parametrize(("busy", "events"), [(True, 2), (False, 1)])
+def test_bunches(pairs: list[tuple[socket.socket, socket.socket]], busy: bool, events: int) -> None:
+    """Only a busy selector waits for the event that comes a little later."""
+    with selector(pairs, busy) as tested:
+        timer = send_later(pairs)
+        assert len(tested.select(5.0)) == events
+        timer.join()
+
+
+def test_ready_callbacks(pairs: list[tuple[socket.socket, socket.socket]]) -> None:
+    """With timeout 0 a busy selector returns what is ready at once."""
+    with selector(pairs, busy=True) as tested:
+        timer = send_later(pairs)
+        started = time.monotonic()
+        assert len(tested.select(0)) == 1
+        assert time.monotonic() - started < BUNCH_S / 2
+        timer.join()
+
+
+def test_timeout(pairs: list[tuple[socket.socket, socket.socket]]) -> None:
+    """Without an event a busy selector ends after its timeout, with nothing."""
+    with selector(pairs, busy=True) as tested:
+        started = time.monotonic()
+        assert tested.select(0.01) == []
+        assert time.monotonic() - started < BUNCH_S

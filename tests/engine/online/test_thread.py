@@ -1,0 +1,117 @@
+"""An engine in a thread of its own, used from this one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from concurrent.futures import CancelledError
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hab_ray.catalog import Limits
+from hab_ray.engine.online.engine import OnlineEngine
+from hab_ray.engine.online.thread import EngineThread, OpenEngine
+from hab_ray.errors import ConfigError, EngineBroke, Interrupted
+from hab_ray.simulator import Profile, SimulatorProcess
+from tests.engine.bench import chat, engine_at, jobs, stored
+
+LIMITS = Limits(concurrent=200, patience_s=5, timeout_s=10)
+
+
+def opening(url: str, folder: Path) -> OpenEngine:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[OnlineEngine]:
+        async with engine_at(url, folder, "a", limits=LIMITS) as bench, bench.engine:
+            yield bench.engine
+
+    return opened
+
+
+def profile(**fields: Any) -> Profile:
+    return Profile.model_validate(fields)
+
+
+def test_completes_calls(tmp_path: Path) -> None:
+    """Several streams from this thread, counted while they run; all is in the store once it is closed."""
+    calls = [chat("a", f"question {n}") for n in range(200)]
+    with SimulatorProcess.start(profile()) as simulator:
+        thread = EngineThread("a", opening(simulator.url, tmp_path))
+        thread.start().result(30)
+        streams = [thread.offer(jobs(calls[:120], 0)), thread.offer(jobs(calls[80:], 1))]
+        for stream in streams:
+            stream.result(30)
+        finished = thread.snapshot().result(30).finished
+        assert (finished[0], finished[1]) == (120, 120)
+        last = thread.close().result(30)
+    assert last.calls == 200 and set(stored(tmp_path, "a")) == {call.key for call in calls}
+    with pytest.raises(EngineBroke):
+        thread.snapshot()
+    assert thread.close().result(1) == last
+
+
+async def test_on_another_loop(tmp_path: Path) -> None:
+    """An event loop awaits the thread's futures and is not blocked by them."""
+    with SimulatorProcess.start(profile(latency={"kind": "fixed", "value_s": 0.3})) as simulator:
+        thread = EngineThread("a", opening(simulator.url, tmp_path))
+        thread.start()
+        work = asyncio.wrap_future(thread.offer(jobs([chat("a", "question")])))
+        while not (await asyncio.wrap_future(thread.snapshot())).calls:
+            await asyncio.sleep(0.01)
+        await asyncio.wait_for(work, 30)
+        assert (await asyncio.wrap_future(thread.close())).finished[0] == 1
+
+
+def test_stop_and_close(tmp_path: Path) -> None:
+    """A stop ends waiting streams with Interrupted; what is in flight is answered and written."""
+    with SimulatorProcess.start(profile(latency={"kind": "fixed", "value_s": 0.5})) as simulator:
+        thread = EngineThread("a", opening(simulator.url, tmp_path))
+        thread.start().result(30)
+        work = thread.offer(jobs([chat("a", f"question {n}") for n in range(500)]))
+        while thread.snapshot().result(30).in_flight["a"] < 10:
+            pass
+        thread.stop(drain_s=20).result(30)
+        with pytest.raises(Interrupted):
+            work.result(30)
+        last = thread.close().result(30)
+    assert 10 <= last.finished[0] == len(stored(tmp_path, "a")) < 500 and not last.cut
+
+
+def test_close_abandons_waiting_jobs(tmp_path: Path) -> None:
+    """A stream that has not ended is cancelled when the thread ends, and nobody waits for it."""
+    never = threading.Event()
+
+    async def endless() -> AsyncIterator[Any]:
+        yield jobs([chat("a", "question")])[0]
+        await asyncio.sleep(3600)
+        never.set()
+
+    with SimulatorProcess.start(profile()) as simulator:
+        thread = EngineThread("a", opening(simulator.url, tmp_path))
+        thread.start().result(30)
+        work = thread.complete(endless())
+        while not thread.snapshot().result(30).finished[0]:
+            pass
+        thread.close().result(30)
+    with pytest.raises(CancelledError):
+        work.result(30)
+    assert not never.is_set()
+
+
+def test_engine_that_cannot_be_opened() -> None:
+    """Whatever waits for the engine ends with the error that opening it raised."""
+
+    @asynccontextmanager
+    async def refused() -> AsyncIterator[OnlineEngine]:
+        await asyncio.sleep(0.05)
+        raise ConfigError("no price is known for a")
+        yield
+
+    thread = EngineThread("a", refused)
+    opened, work = thread.start(), thread.offer(jobs([chat("a", "question")]))
+    for future in (opened, work, thread.close()):
+        with pytest.raises(ConfigError, match="no price"):
+            future.result(30)
