@@ -1,0 +1,222 @@
+"""Completes calls online in this process: each provider's engine runs in a thread of its own. Needs no Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+
+from hab_ray.catalog import folder_name
+from hab_ray.engine.jobs import Job, Tally
+from hab_ray.engine.limits.limiter import Limiter
+from hab_ray.engine.limits.shared import LocalLimiterClient
+from hab_ray.engine.online.context import OnlineContext
+from hab_ray.engine.online.engine import OnlineEngine
+from hab_ray.engine.online.thread import EngineThread
+from hab_ray.errors import EngineBroke
+from hab_ray.executors.account_lock import AccountLock
+from hab_ray.executors.online import OnlineSetup, account_name
+from hab_ray.executors.protocol import (
+    Channel,
+    ChannelEnded,
+    CountersRead,
+    Dispatch,
+    DispatchEnded,
+    Event,
+    ExecutorDied,
+    Spool,
+    SpoolsRead,
+    Workers,
+)
+from hab_ray.prices import Mode
+from hab_ray.providers import connect
+from hab_ray.providers.access import endpoint_of
+from hab_ray.storage.ballast import Ballast
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.lease import LeaseWatch
+from hab_ray.storage.store import StoreWriter
+
+ANSWER_S = 20.0
+JOBS_AT_ONCE = 256
+WAIT_CHECK_S = 0.05
+COLLECT_EVERY = (20_000, 20, 50)
+
+
+@dataclass(frozen=True)
+class _Under:
+    """A dispatch under way."""
+
+    dispatch: Dispatch
+    channel: Channel
+    end: Future[None]
+
+
+class _Engine:
+    """The engine of one provider account, its channel and its lock."""
+
+    def __init__(self, channel: Channel, thread: EngineThread, lock: AccountLock | None) -> None:
+        self.channel, self.thread, self._lock = channel, thread, lock
+        self._opened = thread.start()
+
+    @property
+    def is_open(self) -> bool:
+        return self._opened.done()
+
+    def counters(self) -> Tally:
+        """The counters so far.
+
+        Raises:
+            EngineBroke: the engine's thread does not answer.
+        """
+        try:
+            return self.thread.snapshot().result(ANSWER_S)
+        except TimeoutError:
+            raise EngineBroke(
+                f"the thread that calls {self.channel.provider} does not answer; what was paid for is kept, and the "
+                "same command goes on where this ended"
+            ) from None
+
+    def release(self) -> None:
+        """Let another process call the account."""
+        if self._lock:
+            self._lock.release()
+
+
+class LocalExecutor:
+    """The online executor of a run in the driver's process. An engine opens at its provider's first dispatch."""
+
+    def __init__(self, setup: OnlineSetup, wake: Callable[[], None]) -> None:
+        self._setup, self._wake = setup, wake
+        self._engines: dict[str, _Engine] = {}
+        self._under_way: list[_Under] = []
+        self._ending: dict[Channel, Future[Tally]] | None = None
+        self._stopping = threading.Event()
+
+    @property
+    def workers(self) -> Workers | None:
+        """See OnlineExecutor. Threads and processes of this machine do that."""
+        return None
+
+    def start(self, dispatch: Dispatch) -> Channel:
+        """See Executor."""
+        engine = self._engine(dispatch.provider)
+        end = engine.thread.complete(_stream(self._setup.site.pending.jobs(dispatch.spools)))
+        end.add_done_callback(lambda _: self._wake())
+        self._under_way.append(_Under(dispatch, engine.channel, end))
+        return engine.channel
+
+    def holds(self, spool: Spool) -> bool:
+        """See Executor. Engines forget what they had in flight; only batches outlive a process."""
+        return False
+
+    @property
+    def is_parked(self) -> bool:
+        """See Executor."""
+        return not self._under_way
+
+    def poll(self) -> Sequence[Event]:
+        """See Service."""
+        if self._ending is not None:
+            return list(self._last_events(self._ending))
+        try:
+            return list(self._events())
+        except Exception as error:  # whatever ended an engine ends the run
+            return [ExecutorDied(error)]
+
+    def _events(self) -> Iterator[Event]:
+        ended = [one for one in self._under_way if one.end.done()]
+        for engine in self._engines.values():
+            if engine.is_open:
+                yield CountersRead(engine.channel, engine.counters())
+        for one in ended:
+            self._under_way.remove(one)
+            one.end.result()
+            yield SpoolsRead(one.dispatch.order)
+            yield DispatchEnded(one.dispatch.order)
+
+    def _last_events(self, ending: dict[Channel, Future[Tally]]) -> Iterator[Event]:
+        for channel in [channel for channel, last in ending.items() if last.done()]:
+            last = ending.pop(channel)
+            if last.exception() is None:
+                yield CountersRead(channel, last.result())
+            yield ChannelEnded(channel)
+
+    def stop(self, drain_s: float) -> None:
+        """See Service."""
+        self._stopping.set()
+        for engine in list(self._engines.values()):
+            engine.thread.stop(drain_s)
+
+    def end(self) -> Collection[Channel]:
+        """See Service."""
+        self._ending = {engine.channel: engine.thread.close() for engine in self._engines.values()}
+        for last in self._ending.values():
+            last.add_done_callback(lambda _: self._wake())
+        return list(self._ending)
+
+    def close(self) -> None:
+        """See Service. A thread that has not ended by now is left to end with the process."""
+        for engine in self._engines.values():
+            engine.release()
+
+    def _engine(self, provider: str) -> _Engine:
+        if provider not in self._engines:
+            work = self._setup.site.work
+            entry, url = work.catalog.providers[provider], self._setup.url(provider)
+            lock = None if entry.serve else AccountLock(account_name(provider, url, entry.key_env), provider, work.run_name)
+            thread = EngineThread(provider, lambda: self._opened(provider, url))
+            self._engines[provider] = _Engine(Channel(provider, Mode.ONLINE), thread, lock)
+        return self._engines[provider]
+
+    @asynccontextmanager
+    async def _opened(self, provider: str, url: str) -> AsyncIterator[OnlineEngine]:
+        setup, site = self._setup, self._setup.site
+        while time.time() < setup.not_before and not self._stopping.is_set():
+            await asyncio.sleep(WAIT_CHECK_S)
+        entry = site.work.catalog.providers[provider]
+        models = {m.name: m.entry for m in site.work.models.values() if m.entry.provider == provider}
+        folder, epoch = open_folder(site.store), site.pending.epoch
+        limits = {name: model.limits or entry.limits for name, model in models.items()}
+        connection = connect(endpoint_of(provider, entry, url))
+        engine = OnlineEngine(
+            provider=connection,
+            models=models,
+            writer=StoreWriter(folder, epoch, f"{folder_name(provider)}-{os.getpid()}", Mode.ONLINE),
+            known=await asyncio.to_thread(site.keys_of, models),
+            context=OnlineContext(
+                clock=time.monotonic,
+                utc_now=lambda: datetime.now(UTC),
+                check_lease=LeaseWatch(folder, epoch, time.monotonic).check,
+                limiter=LocalLimiterClient(Limiter(limits, entry.limits.patience_s), time.monotonic),
+                budget=setup.budget,
+                free_disk_space=Ballast(site.store, folder_name(provider)).release,
+            ),
+        )
+        try:
+            async with engine:
+                spare_what_stays()
+                yield engine
+        finally:
+            await connection.close()
+
+
+def spare_what_stays() -> None:
+    """Have the garbage collector leave alone what is loaded by now: to look it through took a fifth of a call's CPU."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECT_EVERY)
+
+
+async def _stream(jobs: Iterator[Job]) -> AsyncIterator[Job]:
+    """Jobs from a spool, which is read by a thread at the pace of the engine."""
+    while block := await asyncio.to_thread(lambda: list(islice(jobs, JOBS_AT_ONCE))):
+        for job in block:
+            yield job
