@@ -12,9 +12,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -22,10 +20,9 @@ from ray.exceptions import RayError
 
 from hab_ray.catalog import Limits, folder_name
 from hab_ray.engine.account import LOST_AFTER_S, Account, Enrolment
-from hab_ray.engine.books import open_budget
-from hab_ray.engine.budget import Draw, Drawn, Opening
+from hab_ray.engine.budget import Draw, Drawn
 from hab_ray.engine.permits import Ask, Granted, Report
-from hab_ray.storage.folder import open_folder
+from hab_ray.executors.budget import BudgetSetup
 
 NAMESPACE = "hab_ray-limits"
 GAP_S = 0.05
@@ -35,6 +32,7 @@ RETRY_S = 0.2
 ANSWER_S = 60.0
 PATIENCE_S = 300.0
 MOST_LANES = 1000
+MOST_RESTARTS = 20
 
 
 @ray.remote(num_cpus=0.01)
@@ -153,27 +151,16 @@ class BudgetActor:
     """The budget of one run in one epoch, see `Budget`."""
 
     def __init__(self, setup: BudgetSetup) -> None:
-        folder = open_folder(setup.store)
-        self._budget = open_budget(setup.limit, setup.opening, folder, setup.epoch, time.monotonic)
+        self._budget = setup.open()
 
     async def draw(self, draw: Draw) -> Drawn:
         """See Budget."""
         return self._budget.draw(draw)
 
 
-@dataclass(frozen=True)
-class BudgetSetup:
-    """What a run's budget starts from: its limit in nano-dollars, and what earlier processes have left."""
-
-    limit: int
-    opening: Opening
-    store: Path
-    epoch: int
-
-
 def budget_actor(setup: BudgetSetup) -> Any:
     """The actor that keeps the budget of this driver's run. A draw that its death cuts off is sent again."""
-    again = {"max_restarts": -1, "max_task_retries": -1, "max_concurrency": MOST_LANES}
+    again = {"max_restarts": MOST_RESTARTS, "max_task_retries": -1, "max_concurrency": MOST_LANES}
     return BudgetActor.options(**again).remote(setup)  # type: ignore[attr-defined]
 
 

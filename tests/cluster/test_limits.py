@@ -20,7 +20,6 @@ from hab_ray.cluster import limits
 from hab_ray.cluster.limits import (
     NAMESPACE,
     AccountActor,
-    BudgetSetup,
     SharedMoney,
     SharedPermits,
     account_name,
@@ -28,6 +27,7 @@ from hab_ray.cluster.limits import (
 )
 from hab_ray.engine.budget import Account, Draw, Drawn, Opening
 from hab_ray.engine.permits import Ask, Granted, Report
+from hab_ray.executors.budget import BudgetSetup
 from hab_ray.storage.lease import LocalLease
 
 pytestmark = pytest.mark.usefixtures("ray_address")
