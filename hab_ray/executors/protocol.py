@@ -144,6 +144,7 @@ class RowsComputed:
     """The rows of a computing stage wait to be published; `note` is for the user."""
 
     compute: Compute
+    rows: int
     note: str
 
 

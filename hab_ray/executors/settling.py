@@ -9,10 +9,9 @@ from threadpoolctl import threadpool_limits
 
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Compute, RowsComputed, Settle, ShardSettled
-from hab_ray.rows import ChosenTest
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
-from hab_ray.work import StageName, Work
+from hab_ray.work import Work
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,13 @@ def settle_shard(site: Site, settle: Settle, store: Store) -> ShardSettled:
         DamagedFile, OSError: a file of the run or the store cannot be read or written.
     """
     work, shard = site.work, settle.shard
+    if not shard.spec.makes_calls:
+        return ShardSettled(settle, 0, 0, is_done=work.is_frozen(shard))
     tasks = work.tasks(shard)
-    if _is_done(site, settle, len(tasks)):
+    if work.is_frozen(shard) or (not site.failures_since and work.written(shard) == len(tasks)):
         return ShardSettled(settle, len(tasks), len(tasks), is_done=True)
     settled = work.settled(shard, tasks, store)
-    written = replace(work, run_path=site.pending.place(settle.order))
-    written.write(shard, settled.rows)
+    replace(work, run_path=site.pending.place(settle.order)).write(shard, settled.rows)
     calls = [(row_id, call) for row_id, call in settled.open if row_id not in settle.skip]
     return ShardSettled(
         settle,
@@ -53,26 +53,17 @@ def settle_shard(site: Site, settle: Settle, store: Store) -> ShardSettled:
         rows=len(settled.rows),
         given_up=len(settled.open) - len(calls),
         spool=site.pending.spool(settle, calls) if calls else None,
-        view=written.run.has(shard.file),
+        view=shard.spec.has_view,
     )
 
 
-def _is_done(site: Site, settle: Settle, total: int) -> bool:
-    """Whether the published view has every row, so that the store need not be asked."""
-    run, shard = site.work.run, settle.shard
-    if shard.stage is StageName.SELECT:
-        return run.has(shard.file)
-    return not site.failures_since and run.count(shard.file) == total
-
-
 def compute_rows(site: Site, compute: Compute, store: Store) -> RowsComputed:
-    """Choose the tests of a dimension from the vectors in the store, with one BLAS thread, as an unpublished view.
+    """Compute a shard's rows as an unpublished view, with one BLAS thread: more would choose other tests, and slower.
 
-    More BLAS threads would choose other tests and take longer.
+    Raises:
+        DamagedFile, OSError: a file of the run or the store cannot be read or written.
     """
-    work, shard = site.work, compute.shard
-    settled = work.settled(shard, work.tasks(shard), store)
     with threadpool_limits(limits=1):
-        tests, note = work.choose_tests(shard.dimension, settled.rows)
-    replace(work, run_path=site.pending.place(compute.order)).run.write(ChosenTest, shard.file, tests)
-    return RowsComputed(compute, note)
+        computed = site.work.compute(compute.shard, store)
+    replace(site.work, run_path=site.pending.place(compute.order)).write(compute.shard, computed.rows)
+    return RowsComputed(compute, len(computed.rows), computed.note)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hab_ray.analysis.fates import Lack, Tally
-from hab_ray.report.gather import response_file, verdict_file
 from hab_ray.rows import State
+from hab_ray.stages.judge import verdicts_file
+from hab_ray.stages.respond import responses_file
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def _counted(title: str, counts: Sequence[int]) -> StateCounts:
 
 def _part(found: Tally) -> Part:
     if found.judge is None:
-        file = response_file(found.subject, found.dimension)
+        file = responses_file(found.subject, found.dimension)
     else:
-        file = verdict_file(found.judge, found.subject, found.dimension)
+        file = verdicts_file(found.judge, found.subject, found.dimension)
     return Part(found, found.count - len(found.first), file)

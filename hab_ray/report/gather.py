@@ -9,7 +9,10 @@ from hashlib import sha256
 from hab_ray.analysis.cells import ScoreSettings
 from hab_ray.analysis.summary import Part, Summary, Summing
 from hab_ray.rows import ChosenTest, Response, Verdict
-from hab_ray.work import Shard, StageName, Work
+from hab_ray.stages.choose import tests_file
+from hab_ray.stages.judge import verdicts_file
+from hab_ray.stages.respond import responses_file
+from hab_ray.work import Work
 
 TESTS_SHOWN = 3
 
@@ -30,7 +33,7 @@ class Gathered:
 
 def gather(work: Work) -> Gathered:
     """Read what is there; views that are not written yet leave their rows missing."""
-    tests = {dimension: work.tests(dimension) for dimension in work.rubrics}
+    tests = {dimension: work.run.read(ChosenTest, tests_file(dimension)) for dimension in work.rubrics}
     settings = ScoreSettings(
         subjects=tuple(subject.name for subject in work.sweep.subjects),
         judges=tuple(judge.name for judge in work.sweep.judges),
@@ -55,17 +58,7 @@ def shown(tests: Sequence[ChosenTest]) -> list[ChosenTest]:
 def _parts(work: Work, settings: ScoreSettings) -> Iterator[Part]:
     for subject in settings.subjects:
         for dimension in settings.tests:
-            responses = work.run.read(Response, response_file(subject, dimension))
-            files = (verdict_file(judge, subject, dimension) for judge in settings.judges)
+            responses = work.run.read(Response, responses_file(subject, dimension))
+            files = (verdicts_file(judge, subject, dimension) for judge in settings.judges)
             verdicts = [row for file in files for row in work.run.read(Verdict, file)]
             yield Part(subject, dimension, responses, verdicts)
-
-
-def response_file(subject: str, dimension: str) -> str:
-    """Where a subject's responses are kept, below the run folder."""
-    return Shard(StageName.RESPOND, subject, dimension).file
-
-
-def verdict_file(judge: str, subject: str, dimension: str) -> str:
-    """Where a judge's verdicts on a subject are kept, below the run folder."""
-    return Shard(StageName.JUDGE, judge, dimension, subject).file

@@ -167,6 +167,7 @@ def _deadline(work: Work) -> datetime | None:
 
 def _providers_online(work: Work, shards: Shards) -> list[str]:
     """The providers of what may go online, those that `hab` serves itself last: their server has to start."""
-    left = [state for state in shards.all if state.standing is not Standing.COMPLETE]
+    calling = [state for state in shards.all if state.shard.spec.makes_calls]
+    left = [state for state in calling if state.standing is not Standing.COMPLETE]
     providers = {shards.provider(state) for state in left if work.mode(state.shard) != "batch"}
     return sorted(providers, key=lambda name: (work.catalog.providers[name].serve, name))

@@ -154,7 +154,7 @@ class Driver:
         state = self._shards.all[made.compute.number]
         if state.order == made.compute.order:
             self._files.publish(made.compute.order, state.shard.file)
-            state.standing = Standing.COMPLETE
+            state.standing, state.total = Standing.COMPLETE, made.rows
             if made.note:
                 self._counters.notes.append(f"{state.shard.dimension}: {made.note}")
         self._files.discard(made.compute.order)

@@ -9,12 +9,13 @@ from hab_ray.errors import Exit, Interrupted
 from hab_ray.prices import NANO
 from hab_ray.progress import RunEnd
 from hab_ray.rows import ChosenTest
+from hab_ray.stages.choose import tests_file
 from hab_ray.stopping import LATE_S
 from hab_ray.storage.lease import LocalLease
 from hab_ray.sweep.assembly import Assembly, assembled
 from hab_ray.sweep.ending import Ending
 from hab_ray.sweep.options import Options
-from hab_ray.work import Work, tests_file
+from hab_ray.work import Work, given_tests
 
 
 def drive(work: Work, lease: LocalLease, options: Options) -> RunEnd:
@@ -63,7 +64,7 @@ class _Run:
     def _place_given_tests(self) -> None:
         if self._work.sweep.tests is None:
             return
-        for dimension, tests in self._work.given_tests().items():
+        for dimension, tests in given_tests(self._work).items():
             self._work.run.write(ChosenTest, tests_file(dimension), tests)
 
     def _open_books(self) -> None:

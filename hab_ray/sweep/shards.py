@@ -19,7 +19,8 @@ from hab_ray.engine.jobs import Tally
 from hab_ray.executors.protocol import Channel, ShardSettled, Spool
 from hab_ray.prices import Mode
 from hab_ray.progress import StageProgress
-from hab_ray.work import Shard, StageName, Work
+from hab_ray.stages import table
+from hab_ray.work import Shard, Work
 
 
 class Standing(StrEnum):
@@ -84,7 +85,7 @@ class ShardState:
             self.standing = Standing.READY
         elif found.given_up:
             self.standing = Standing.STALLED
-        elif self.shard.stage is StageName.SELECT and not found.is_done:
+        elif not self.shard.spec.makes_calls and not found.is_done:
             self.standing = Standing.COMPUTING
         else:
             self.standing = Standing.COMPLETE
@@ -118,6 +119,25 @@ class ShardState:
         return self.finished - self.finished_before if self.standing is Standing.RUNNING else 0
 
 
+@dataclass(frozen=True)
+class Read:
+    """That a shard reads another one; `partial`: also one whose other rows were given up."""
+
+    source: ShardState
+    partial: bool
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it can be read."""
+        enough = (Standing.COMPLETE, Standing.STALLED) if self.partial else (Standing.COMPLETE,)
+        return self.source.standing in enough
+
+    @property
+    def may_come(self) -> bool:
+        """Whether it can be read, or will be."""
+        return self.is_there or self.source.standing is not Standing.STALLED
+
+
 class Shards:
     """The shards of a run in the order of the method, and what follows from where they stand."""
 
@@ -125,47 +145,38 @@ class Shards:
         self._work = work
         self.all = [ShardState(number, shard) for number, shard in enumerate(work.shards())]
         by_shard = {state.shard: state for state in self.all}
-        sources = [work.inputs(state.shard) for state in self.all]
-        self._sources = [by_shard[source] if source else None for source in sources]
+        self._sources = [
+            [Read(by_shard[one.shard], one.partial) for one in work.inputs(state.shard)] for state in self.all
+        ]
 
     def standing(self, *standings: Standing) -> list[ShardState]:
         """The shards that stand at one of these."""
         return [state for state in self.all if state.standing in standings]
 
     def has_inputs(self, state: ShardState) -> bool:
-        """Whether a shard's tasks are known: a judge also reads what there is of responses that this run gave up."""
-        source = self._source(state)
-        if source is None:
-            return True
-        partial = state.shard.stage is StageName.JUDGE and source.standing is Standing.STALLED
-        return source.standing is Standing.COMPLETE or partial
+        """Whether a shard's tasks are known; some read what there is of a source whose other rows were given up."""
+        return all(read.is_there for read in self._sources[state.number])
 
-    def _source(self, state: ShardState) -> ShardState | None:
-        return self._sources[state.number]
-
-    def is_more_coming(self, stage: StageName) -> bool:
+    def is_more_coming(self, stage: str) -> bool:
         """Whether shards of a stage are about to be ready: being settled, or their inputs are being made."""
-        of_stage = [state for state in self.all if state.shard.stage is stage]
+        of_stage = [state for state in self.all if state.shard.stage == stage]
+        sources = {read.source.number: read.source for state in of_stage for read in self._sources[state.number]}
         settling = any(state.standing is Standing.SETTLING for state in of_stage)
-        sources = {source.number: source for state in of_stage if (source := self._source(state))}
         return settling or any(source.standing in UNDER_WAY for source in sources.values())
 
     def calls_to_come(self, like: ShardState) -> int:
         """How many calls the stage and model of a shard have left, counting what its sources will bring."""
         model = self._work.model(like.shard).name
-        alike = [
-            state
-            for state in self.all
-            if state.shard.stage is like.shard.stage and self._work.model(state.shard).name == model
-        ]
-        return sum(self._left(state) for state in alike)
+        calling = [state for state in self.all if state.shard.stage == like.shard.stage]
+        return sum(self._left(state) for state in calling if self._work.model(state.shard).name == model)
 
     def _left(self, state: ShardState) -> int:
+        """Calls of a shard that are open or to come: as many as its first source has rows, until it is settled."""
         if state.total is not None:
             return 0 if state.standing is Standing.COMPLETE else state.open
-        source = self._source(state)
-        is_coming = source is not None and (source.standing is not Standing.STALLED or self.has_inputs(state))
-        return (source.total or 0) if source and is_coming else 0
+        for read in self._sources[state.number][:1]:
+            return (read.source.total or 0) if read.may_come else 0
+        return 0
 
     def provider(self, state: ShardState) -> str:
         """The provider that a shard's calls go to."""
@@ -173,10 +184,10 @@ class Shards:
 
     def progress(self, counters: Mapping[Channel, Tally]) -> Iterator[StageProgress]:
         """How far each model is at each stage, in the order of the method."""
-        cells: dict[tuple[StageName, str], list[ShardState]] = defaultdict(list)
-        for state in self.all:
+        cells: dict[tuple[str, str], list[ShardState]] = defaultdict(list)
+        for state in (state for state in self.all if state.shard.spec.makes_calls):
             cells[state.shard.stage, state.shard.name].append(state)
-        for stage, name in sorted(cells, key=lambda c: list(StageName).index(c[0])):
+        for stage, name in sorted(cells, key=lambda c: list(table.STAGES).index(c[0])):
             mine = cells[stage, name]
             model = self._work.model(mine[0].shard).name
             running = {s.channel for s in mine if s.standing is Standing.RUNNING and s.channel}

@@ -15,9 +15,10 @@ from hab_ray.catalog import Model
 from hab_ray.config import Sweep
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric, load_rubrics
+from hab_ray.stages.choose import tests_file
 from hab_ray.stages.judge import score
 from hab_ray.stages.wording import load_prompts
-from hab_ray.work import Shard, StageName, Work, tests_file
+from hab_ray.work import Shard, Work
 
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(1)>\u2028\u202egnp.exe\x00</style></details>{{ 7*7 }}'
 
@@ -75,10 +76,10 @@ def write_run(path: Path, shape: Shape) -> Work:
         work.run.write(ChosenTest, tests_file(dimension), tests)
         for subject in shape.subjects:
             rows = [_response(t, subject, sample, shape, random) for t in tests for sample in range(shape.samples)]
-            work.run.write(Response, Shard(StageName.RESPOND, subject, dimension).file, rows)
+            work.run.write(Response, Shard("respond", subject, dimension).file, rows)
             for judge in shape.judges:
                 read = [_verdict(row, judge, rubric, shape, random) for row in rows if row.state is State.OK]
-                work.run.write(Verdict, Shard(StageName.JUDGE, judge, dimension, subject).file, read)
+                work.run.write(Verdict, Shard("judge", judge, dimension, subject).file, read)
     return work
 
 

@@ -14,7 +14,7 @@ from hab_ray.report import gather, write_report, write_scores
 from hab_ray.rows import Response, Score, State, Verdict
 from hab_ray.rubric import load_rubrics
 from hab_ray.storage.run import SCORES
-from hab_ray.work import Shard, StageName, Work
+from hab_ray.work import Shard, Work
 from tests.report.conftest import HOSTILE, Shape, work_of
 
 MakeRun = Callable[[Shape], Work]
@@ -100,12 +100,12 @@ def hostile_run(work: Work) -> Work:
     """Hostile text in every field that a model or a vendor fills."""
     for dimension in work.rubrics:
         for subject in work.sweep.subjects:
-            file = Shard(StageName.RESPOND, subject.name, dimension).file
+            file = Shard("respond", subject.name, dimension).file
             rows = work.run.read(Response, file)
             rows = [replace(r, model_reported=HOSTILE, served_by=HOSTILE, reason=HOSTILE) for r in rows]
             work.run.write(Response, file, rows)
             for judge in work.sweep.judges:
-                file = Shard(StageName.JUDGE, judge.name, dimension, subject.name).file
+                file = Shard("judge", judge.name, dimension, subject.name).file
                 read_ones = [replace(v, reason=HOSTILE) for v in work.run.read(Verdict, file)]
                 work.run.write(Verdict, file, read_ones)
     return work
@@ -152,7 +152,7 @@ def test_the_same_rows_give_the_same_page(make_run: MakeRun) -> None:
     work = make_run(SHAPES["everything"])
     first = report(work)
     for shard in work.shards():
-        if shard.stage is StageName.RESPOND:
+        if shard.stage == "respond":
             work.run.write(Response, shard.file, work.run.read(Response, shard.file)[::-1])
         else:
             work.run.write(Verdict, shard.file, work.run.read(Verdict, shard.file)[::-1])
@@ -171,14 +171,14 @@ def test_excluded_rows_are_listed_with_state_reason_and_id(make_run: MakeRun) ->
 
 def responses_of(work: Work) -> Iterator[Response]:
     for shard in work.shards():
-        if shard.stage is StageName.RESPOND:
+        if shard.stage == "respond":
             yield from work.run.read(Response, shard.file)
 
 
 def rows_of(work: Work) -> Iterator[Response | Verdict]:
     yield from responses_of(work)
     for shard in work.shards():
-        if shard.stage is StageName.JUDGE:
+        if shard.stage == "judge":
             yield from work.run.read(Verdict, shard.file)
 
 
@@ -206,7 +206,7 @@ def test_both_means_of_truncated_answers(make_run: MakeRun, way: str) -> None:
 
 def test_settings_models_and_record_are_shown(make_run: MakeRun) -> None:
     work = make_run(Shape())
-    file = Shard(StageName.RESPOND, "beta", "correct_misinformation").file
+    file = Shard("respond", "beta", "correct_misinformation").file
     other = [replace(r, settings='{"max_tokens": "512"}') for r in work.run.read(Response, file)]
     work.run.write(Response, file, other)
     page = words(read(report(work, {"sha256 of rubric x": "ab" * 32})).text)
@@ -232,7 +232,7 @@ def test_a_run_that_has_only_begun_has_a_report(tmp_path: Path) -> None:
 
 def test_an_interrupted_run_says_what_is_open(make_run: MakeRun) -> None:
     work = make_run(Shape())
-    (work.run_path / Shard(StageName.JUDGE, "strict", "correct_misinformation", "beta").file).unlink()
+    (work.run_path / Shard("judge", "strict", "correct_misinformation", "beta").file).unlink()
     page = words(read(report(work)).text)
     assert "Still open: 0 answers and 6 verdicts." in page
     assert "beta has no overall score" in page

@@ -144,6 +144,8 @@ class FakeWorkers(FakeService):
         self.held, self.slow = [], lambda _: False
 
     def settled(self, order: Settle) -> ShardSettled:
+        if not order.shard.spec.makes_calls:
+            return ShardSettled(order, 0, 0)
         left = self._rows.open(order.shard)
         calls = self._spooled[order.order] = [row_id for row_id in left if row_id not in order.skip]
         spool = Spool(order.order, order.number, order.shard, "calls", len(calls)) if calls else None
@@ -152,7 +154,7 @@ class FakeWorkers(FakeService):
 
     def compute(self, order: Compute) -> None:
         self._log.append(f"compute {order.shard.file}")
-        self.events.append(RowsComputed(order, "a note"))
+        self.events.append(RowsComputed(order, 3, "a note"))
 
 
 class FakeExecutor(FakeService):
