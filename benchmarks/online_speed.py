@@ -104,7 +104,7 @@ def start(lanes: Any, store: Path, epoch: int, of: Vendor) -> Any:
         not_before=0.0,
         budget=None,
     )
-    lane = lanes.get(str(of.kind), lambda: setup)
+    lane, _ = lanes.get(str(of.kind), lambda: setup)
     return lane.complete.remote(calls(str(of.kind), of.calls))
 
 
@@ -195,7 +195,11 @@ def measure_rates(rates: Mapping[Protocol, float], seconds: float, bars: bool) -
 
 def must_go_on(lanes: Any) -> None:
     """End with the reason where a vendor was stopped."""
-    stops = {name: tally.stops for name, tally in lanes.tallies().items() if tally.stops}
+    stops = {
+        name: tally.stops
+        for name, tally in lanes.counters().items()
+        if not isinstance(tally, Exception) and tally.stops
+    }
     if stops:
         raise SystemExit(f"stopped: {stops}")
 

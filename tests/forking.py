@@ -36,9 +36,9 @@ MODULES = (
     "genai_prices.data",
     "ray.data",
     "sklearn.decomposition",
-    "hab_ray.cluster.clustering",
     "hab_ray.cluster.lanes",
     "hab_ray.cluster.pipelines",
+    "hab_ray.cluster.tasks",
     "hab_ray.rehearse",
     "hab_ray.sweep",
 )

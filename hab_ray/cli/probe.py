@@ -91,7 +91,7 @@ def _money(work: Work, lease: LocalLease) -> BudgetService:
     budget = RunBudget(work.sweep.budget_usd, open_folder(store), store, lease)
     earlier = registry.epochs(work.run_id, work.run_path) - {lease.epoch}
     budget.open_books(earlier, registry.released_up_to(work.run_id), models=())
-    return budget.local()
+    return budget.client()
 
 
 async def _until_asked_to_end(probe: Probe, wait_s: float, stop: Stop) -> Probed:

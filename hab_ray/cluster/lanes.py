@@ -6,7 +6,8 @@ import asyncio
 import gc
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Container, Iterator, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,12 +21,14 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from hab_ray.calls import from_json
 from hab_ray.catalog import ModelEntry, ProviderEntry, folder_name
-from hab_ray.cluster.limits import SharedMoney, SharedPermits, account, account_name
-from hab_ray.cluster.session import ANSWER_S, result
+from hab_ray.cluster.limits import SharedMoney, SharedPermits, account
+from hab_ray.cluster.session import ANSWER_S, WorkerDied, result
 from hab_ray.engine.budget.budget import unlimited
 from hab_ray.engine.jobs import Job, Tally
 from hab_ray.engine.online.context import OnlineContext
 from hab_ray.engine.online.engine import OnlineEngine
+from hab_ray.executors.online import account_name
+from hab_ray.executors.protocol import Channel
 from hab_ray.prices import Mode
 from hab_ray.providers import connect
 from hab_ray.providers.access import endpoint_of
@@ -154,6 +157,7 @@ class _Kept:
 
     lane: Any
     opened: Any
+    channel: Channel
     used: bool = False
 
     @property
@@ -166,6 +170,7 @@ class Lanes:
 
     def __init__(self) -> None:
         self._kept: dict[str, _Kept] = {}
+        self._lives: Counter[str] = Counter()
 
     def start(self, provider: str, setup: LaneSetup) -> None:
         """Begin to open a provider's lane."""
@@ -174,36 +179,40 @@ class Lanes:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         account(setup.account)
         lane = Lane.options(scheduling_strategy=here, max_concurrency=STREAMS).remote(setup)  # type: ignore[attr-defined]
-        self._kept[provider] = _Kept(lane, lane.open.remote())
+        channel = Channel(provider, Mode.ONLINE, self._lives[provider])
+        self._kept[provider] = _Kept(lane, lane.open.remote(), channel)
 
-    def get(self, provider: str, setup: Callable[[], LaneSetup]) -> Any:
-        """The lane of a provider, started if it was not; what it is asked for waits until it is open."""
+    def get(self, provider: str, setup: Callable[[], LaneSetup]) -> tuple[Any, Channel]:
+        """The lane of a provider and its channel, started if it was not; calls to it wait until it is open."""
         if provider not in self._kept:
             self.start(provider, setup())
-        self._kept[provider].used = True
-        return self._kept[provider].lane
+        kept = self._kept[provider]
+        kept.used = True
+        return kept.lane, kept.channel
 
-    def tallies(self, names: Container[str] | None = None, timeout_s: float = ANSWER_S) -> dict[str, Tally]:
-        """What each lane that is open and used has done; of these names only, where some are given.
+    def counters(self, timeout_s: float = ANSWER_S) -> dict[Channel, Tally | WorkerDied]:
+        """What each lane that is open and used has done, or that it died or does not answer in time.
 
         Raises:
-            EngineBroke: a lane died or does not answer in time.
+            HabError, OSError: a lane had to end.
         """
-        asked = {
-            name: kept.lane.tally.remote()
-            for name, kept in self._kept.items()
-            if kept.used and (names is None or name in names) and kept.is_open
-        }
-        return {
-            provider: result(ref, f"the worker that calls {provider}", timeout_s) for provider, ref in asked.items()
-        }
+        asked = {kept.channel: kept.lane.tally.remote() for kept in self._kept.values() if kept.used and kept.is_open}
+        return {channel: _answer(ref, channel, timeout_s) for channel, ref in asked.items()}
+
+    def forget(self, channel: Channel) -> None:
+        """Give up a lane that died or hangs; the next `get` for its provider starts another."""
+        kept = self._kept.get(channel.provider)
+        if kept and kept.channel == channel:
+            del self._kept[channel.provider]
+            self._lives[channel.provider] += 1
+            ray.kill(kept.lane)
 
     def stop(self, drain_s: float = inf) -> None:
         """Have no lane begin another request; those in flight have so many seconds. Waits for nothing; any thread."""
         for kept in list(self._kept.values()):
             kept.lane.stop.remote(drain_s)
 
-    def end(self) -> Mapping[str, Any]:
+    def end(self) -> Mapping[Channel, Any]:
         """Have each used lane wait for what is in flight, write it and end: references to their last tallies.
 
         Lanes never used just end.
@@ -211,7 +220,7 @@ class Lanes:
         for kept in self._kept.values():
             if not kept.used:
                 ray.kill(kept.lane)
-        return {name: kept.lane.close.remote() for name, kept in self._kept.items() if kept.used}
+        return {kept.channel: kept.lane.close.remote() for kept in self._kept.values() if kept.used}
 
     def close(self) -> None:
         """End, and wait for it; what was in flight is in the store when this returns.
@@ -219,5 +228,18 @@ class Lanes:
         Raises:
             EngineBroke: a lane died.
         """
-        for provider, ref in self.end().items():
-            result(ref, f"the worker that calls {provider}", timeout_s=None)
+        for channel, ref in self.end().items():
+            result(ref, who_calls(channel), timeout_s=None)
+
+
+def who_calls(channel: Channel) -> str:
+    """What a message to the user calls a lane."""
+    return f"the worker that calls {channel.provider}"
+
+
+def _answer(ref: Any, channel: Channel, timeout_s: float) -> Tally | WorkerDied:
+    try:
+        tally: Tally = result(ref, who_calls(channel), timeout_s)
+    except WorkerDied as error:
+        return error
+    return tally

@@ -12,21 +12,16 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import ray
 from ray.exceptions import RayError
 
-from hab_ray.catalog import Limits, folder_name
-from hab_ray.engine.budget.budget import OpeningBalance
-from hab_ray.engine.budget.marks import open_budget
+from hab_ray.catalog import Limits
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest
 from hab_ray.engine.limits.protocol import LimiterReply, PermitRequest, Report
 from hab_ray.engine.limits.shared import LOST_AFTER_S, Enrolment, SharedLimiter
-from hab_ray.storage.folder import open_folder
+from hab_ray.executors.budget import BudgetSetup
 
 NAMESPACE = "hab_ray-limits"
 GAP_S = 0.05
@@ -36,6 +31,7 @@ RETRY_S = 0.2
 ANSWER_S = 60.0
 PATIENCE_S = 300.0
 MOST_LANES = 1000
+MOST_RESTARTS = 20
 
 
 @ray.remote(num_cpus=0.01)
@@ -85,12 +81,6 @@ class AccountActor:
 def _end_this_actor() -> None:
     """End at once. An asyncio actor that ends by `exit_actor` while it is called may answer nobody and stay."""
     ray.kill(ray.get_runtime_context().current_actor)
-
-
-def account_name(provider: str, url: str, key_env: str | None) -> str:
-    """The name of a provider account's actor: the same for all lanes that call one place with one key."""
-    place = sha256(f"{url} {key_env}".encode()).hexdigest()[:12]
-    return f"{folder_name(provider)}-{place}"
 
 
 def account(name: str) -> Any:
@@ -156,27 +146,16 @@ class BudgetActor:
     """The budget of one run in one epoch, see `Budget`."""
 
     def __init__(self, setup: BudgetSetup) -> None:
-        folder = open_folder(setup.store)
-        self._budget = open_budget(setup.limit, setup.opening, folder, setup.epoch, time.monotonic)
+        self._budget = setup.open()
 
     async def grant(self, request: BudgetRequest) -> BudgetGrant:
         """See Budget."""
         return self._budget.grant(request)
 
 
-@dataclass(frozen=True)
-class BudgetSetup:
-    """What a run's budget starts from: its limit in nano-dollars, and what earlier processes have left."""
-
-    limit: int
-    opening: OpeningBalance
-    store: Path
-    epoch: int
-
-
 def budget_actor(setup: BudgetSetup) -> Any:
     """The actor that keeps the budget of this driver's run. A draw that its death cuts off is sent again."""
-    again = {"max_restarts": -1, "max_task_retries": -1, "max_concurrency": MOST_LANES}
+    again = {"max_restarts": MOST_RESTARTS, "max_task_retries": -1, "max_concurrency": MOST_LANES}
     return BudgetActor.options(**again).remote(setup)  # type: ignore[attr-defined]
 
 

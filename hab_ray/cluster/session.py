@@ -24,6 +24,10 @@ ANSWER_S = 20.0
 SERVERS = {"gcs_server": "Ray's control server (GCS)", "raylet": "Ray's node server (raylet)"}
 
 
+class WorkerDied(EngineBroke):
+    """One worker died or does not answer, while Ray itself may go on."""
+
+
 @contextmanager
 def ray_session(verbose: bool = False) -> Iterator[None]:
     """A Ray session: the cluster that RAY_ADDRESS names, else one of this process's own, gone when it is gone.
@@ -110,15 +114,11 @@ def must_be_alive() -> None:
         raise EngineBroke(_broke(SERVERS[kind]))
 
 
-def finished(refs: Sequence[Any], timeout_s: float) -> list[Any]:
-    """The references that have ended, after at most `timeout_s` seconds of waiting for the first."""
+def finished(refs: Sequence[Any]) -> list[Any]:
+    """Those references that have ended."""
     import ray
 
-    first, _ = ray.wait(list(refs), num_returns=1, timeout=timeout_s)
-    if not first:
-        return []
-    done, _ = ray.wait(list(refs), num_returns=len(refs), timeout=0)
-    return list(done)
+    return list(ray.wait(list(refs), num_returns=len(refs), timeout=0)[0]) if refs else []
 
 
 def result(ref: Any, who: str, timeout_s: float | None = ANSWER_S) -> Any:
@@ -138,7 +138,7 @@ def result(ref: Any, who: str, timeout_s: float | None = ANSWER_S) -> Any:
 
 def named(error: Exception, who: str = "") -> Exception:
     """An error of Ray as one of ours, which says what broke; any other as it is."""
-    from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+    from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 
     if isinstance(error, RayTaskError):
         cause = error.cause
@@ -146,7 +146,9 @@ def named(error: Exception, who: str = "") -> Exception:
             return EngineBroke(_broke(f"the process that keeps the budget or the rate limits for {who or 'a worker'}"))
         return cause if isinstance(cause, HabError | OSError) else error
     if isinstance(error, GetTimeoutError):
-        return EngineBroke(_broke(who or "a process of Ray", "does not answer"))
+        return WorkerDied(_broke(who or "a process of Ray", "does not answer"))
+    if isinstance(error, RayActorError):
+        return WorkerDied(_broke(who or "a process of Ray"))
     if isinstance(error, RayError):
         return EngineBroke(_broke(who or "a process of Ray"))
     return error

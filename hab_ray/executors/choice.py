@@ -58,7 +58,7 @@ def _per_s(work: Work, provider: str) -> float:
 
 
 def _rate(limits: Limits) -> float:
-    """The most calls per second that limits allow: by their rate, and by how many may be in flight for a typical call's time."""
+    """The most calls per second that limits allow, by their rate and by how many may be in flight."""
     at_once = limits.concurrent / _TYPICAL_CALL_S
     return at_once if limits.requests_per_minute is None else min(at_once, limits.requests_per_minute / 60)
 

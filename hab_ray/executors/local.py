@@ -171,7 +171,8 @@ class LocalExecutor:
         if provider not in self._engines:
             work = self._setup.site.work
             entry, url = work.catalog.providers[provider], self._setup.url(provider)
-            lock = None if entry.serve else AccountLock(account_name(provider, url, entry.key_env), provider, work.run_name)
+            account = account_name(provider, url, entry.key_env)
+            lock = None if entry.serve else AccountLock(account, provider, work.run_name)
             thread = EngineThread(provider, lambda: self._opened(provider, url))
             self._engines[provider] = _Engine(Channel(provider, Mode.ONLINE), thread, lock)
         return self._engines[provider]

@@ -1,4 +1,4 @@
-"""The primitives every stored file goes through: list, get, put, put_new, delete.
+"""The primitives every stored file goes through: list, get, put, put_new, delete, move, clear.
 
 `put` replaces atomically. `put_new` creates, and fails if the name exists: of two writers exactly one wins,
 which is what the lease and the ledger stand on. Names are relative, with `/` between parts.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -44,6 +45,16 @@ class Folder(Protocol):
 
     def delete(self, name: str) -> None:
         """Remove; a name that is not there is fine."""
+
+    def move(self, name: str, to: str) -> None:
+        """Atomically replace what is under another name of this folder by this.
+
+        Raises:
+            FileNotFoundError: nothing is there.
+        """
+
+    def clear(self, prefix: str) -> None:
+        """Remove everything under a prefix folder; one that nobody wrote to is fine."""
 
 
 class LocalFolder:
@@ -84,6 +95,17 @@ class LocalFolder:
     def delete(self, name: str) -> None:
         """See Folder."""
         (self.root / name).unlink(missing_ok=True)
+
+    def move(self, name: str, to: str) -> None:
+        """See Folder."""
+        target = self.root / to
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (self.root / name).replace(target)
+        _sync_folder(target.parent)
+
+    def clear(self, prefix: str) -> None:
+        """See Folder."""
+        shutil.rmtree(self.root / prefix, ignore_errors=True)
 
     @contextmanager
     def _written_aside(self, name: str, data: bytes, mode: int = 0o666) -> Iterator[Path]:

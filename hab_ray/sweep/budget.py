@@ -1,20 +1,14 @@
-"""A run's budget: what earlier processes have spent, whom lanes and batches draw from, and what is lost.
-
-The budget of a run is kept in one place: in this process where all calls go by batch, else in an actor of Ray that
-lanes and batches share.
-"""
+"""A run's budget as the driver sees it: what earlier processes have spent, what this one has, and what is lost."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 from hab_ray.engine.books import opening_balance
-from hab_ray.engine.budget.budget import LocalBudget, OpeningBalance, unlimited
-from hab_ray.engine.budget.marks import open_budget
-from hab_ray.engine.budget.protocol import BudgetService
+from hab_ray.engine.budget.budget import OpeningBalance
+from hab_ray.executors.budget import BudgetSetup, MovableBudget
 from hab_ray.prices import NANO
 from hab_ray.progress import Money
 from hab_ray.storage.folder import Folder
@@ -24,23 +18,13 @@ from hab_ray.sweep.counters import RunCounters
 
 
 class RunBudget:
-    """The budget of one run, in nano-dollars; without a limit nothing is counted. `folder` at `path` is its store.
-
-    `actor` keeps the budget for lanes once `start_actor` was called; None before, and without a limit.
-    """
+    """The budget of one run, in nano-dollars; without a limit nothing is counted. `folder` at `path` is its store."""
 
     def __init__(self, limit_usd: float | None, folder: Folder, path: Path, lease: LocalLease) -> None:
         self._limit = None if limit_usd is None else round(limit_usd * NANO)
         self._folder, self._path, self._lease = folder, path, lease
         self._opened: OpeningBalance | None = None
-        self._local: LocalBudget | None = None
         self._kept_lost = 0
-        self.actor: Any = None
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether the run has a budget."""
-        return self._limit is not None
 
     @property
     def _before(self) -> OpeningBalance:
@@ -58,28 +42,14 @@ class RunBudget:
         self._opened = opening_balance(self._folder, earlier, released_up_to, models)
         return self._before.stranded
 
-    def local(self) -> BudgetService:
-        """The budget kept in this process, for a run that has no lanes or no limit."""
+    def client(self) -> MovableBudget:
+        """What the executors of this process draw from; the books must be open when the first does."""
+        return MovableBudget(self._setup)
+
+    def _setup(self) -> BudgetSetup | None:
         if self._limit is None:
-            return unlimited()
-        if self._local is None:
-            budget = open_budget(self._limit, self._before, self._folder, self._lease.epoch, time.monotonic)
-            self._local = LocalBudget(budget)
-        return self._local
-
-    def start_actor(self) -> None:
-        """Have Ray, which must be running, keep the budget."""
-        if self._limit is None:
-            return
-        from hab_ray.cluster.limits import BudgetSetup, budget_actor
-
-        self.actor = budget_actor(BudgetSetup(self._limit, self._before, self._path, self._lease.epoch))
-
-    def shared(self) -> BudgetService:
-        """The budget that the actor keeps."""
-        from hab_ray.cluster.limits import SharedMoney
-
-        return SharedMoney(self.actor)
+            return None
+        return BudgetSetup(self._limit, self._before, self._path, self._lease.epoch)
 
     def keep_lost(self, counters: RunCounters) -> None:
         """Make durable what online calls may have cost that brought no answer."""

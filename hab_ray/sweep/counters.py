@@ -1,73 +1,92 @@
-"""What the lanes and batch engines of a run have done so far: taken in, added up, and noted at the shards."""
+"""What the channels of a run have done so far: taken in, added up, and noted at the shards."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hab_ray.engine.homes import BatchTally
 from hab_ray.engine.jobs import OpenKind, Tally
+from hab_ray.executors.protocol import Channel
+from hab_ray.prices import Mode
 from hab_ray.progress import BatchProgress, Draining
-from hab_ray.sweep.tracks import Track
+from hab_ray.sweep.shards import ShardState
 
 
 class RunCounters:
-    """The newest tally of each lane, in nano-dollars where it is money. `tracks` are the shards, by number.
+    """The newest counters of each channel, in nano-dollars where it is money. `shards` are in order of their numbers.
 
-    `stops` says why a lane or one of its models was stopped, and `notes` what else the user should know.
+    `stops` says why a channel or one of its models was stopped, and `notes` what else the user should know.
     """
 
-    def __init__(self, tracks: Sequence[Track]) -> None:
-        self._tracks = tracks
-        self._tallies: dict[str, Tally] = {}
+    def __init__(self, shards: Sequence[ShardState]) -> None:
+        self._shards = shards
+        self._tallies: dict[Channel, Tally] = {}
         self._deferred: Counter[int] = Counter()
         self.stops: dict[str, str] = {}
         self.notes: list[str] = []
         self.budget_reached = False
 
     @property
-    def tallies(self) -> Mapping[str, Tally]:
-        """The newest tallies, by lane."""
+    def tallies(self) -> Mapping[Channel, Tally]:
+        """The newest counters, by channel."""
         return self._tallies
 
-    def of(self, lane: str) -> Tally:
-        """The newest tally of a lane; an empty one before its first."""
-        return self._tallies.get(lane, Tally())
+    def of(self, channel: Channel) -> Tally:
+        """The newest counters of a channel; empty ones before its first."""
+        return self._tallies.get(channel, Tally())
+
+    def of_batches(self, provider: str) -> BatchTally:
+        """The newest counters of a provider's batches."""
+        tally = self._tallies.get(Channel(provider, Mode.BATCH))
+        return tally if isinstance(tally, BatchTally) else BatchTally()
 
     def online(self) -> list[Tally]:
-        """The tallies of lanes."""
-        return [tally for tally in self._tallies.values() if not isinstance(tally, BatchTally)]
+        """The counters of online channels."""
+        return [tally for channel, tally in self._tallies.items() if channel.mode is Mode.ONLINE]
 
     def by_batch(self) -> list[BatchTally]:
-        """The tallies of batch engines."""
+        """The counters of batch engines."""
         return [tally for tally in self._tallies.values() if isinstance(tally, BatchTally)]
 
-    def take_in(self, lane: str, tally: Tally) -> None:
-        """Note what a lane has done; a shard whose jobs are all finished need not wait for its pass to end."""
+    def take_in(self, channel: Channel, tally: Tally) -> None:
+        """Note what a channel has done; a shard whose calls are all through need not wait for its dispatch to end."""
         if isinstance(tally, BatchTally):
             self.notes.extend(tally.notes)
-            before = self._tallies.get(lane)
-            self._deferred += tally.deferred - (before.deferred if isinstance(before, BatchTally) else Counter())
-        self._tallies[lane] = tally
+            self._deferred += tally.deferred - self.of_batches(channel.provider).deferred
+        self._tallies[channel] = tally
         for model, reason in tally.stops.items():
-            self.stops[f"{lane} {model}".strip()] = reason
+            self.stops[f"{channel} {model}".strip()] = reason
         for row in tally.open:
             if row.kind is OpenKind.STOPPED:
                 continue
-            self._tracks[row.shard].given_up[row.row_id] = row.reason
+            self._shards[row.shard].given_up[row.row_id] = row.reason
             self.budget_reached |= row.kind is OpenKind.BUDGET
-        for track in self._tracks:
-            if track.lane == lane:
-                track.note(tally.finished[track.number], tally.failed[track.number])
+        for state in self._shards:
+            if state.channel == channel:
+                state.note(tally)
 
-    def was_deferred(self, track: Track) -> bool:
+    def write_off(self, channel: Channel) -> None:
+        """A channel did not end as it should: what it had in flight is cut off and counts as spent.
+
+        Nobody will learn what those calls cost.
+        """
+        tally = self.of(channel)
+        self._tallies[channel] = replace(
+            tally,
+            open=[],
+            in_flight=Counter(),
+            reserved_nanousd=0,
+            lost_nanousd=tally.lost_nanousd + tally.reserved_nanousd,
+            spent_nanousd=tally.spent_nanousd + tally.reserved_nanousd,
+            cut=tally.cut + tally.in_flight,
+            cut_nanousd=tally.cut_nanousd + tally.reserved_nanousd,
+        )
+
+    def was_deferred(self, state: ShardState) -> bool:
         """Whether a full queue has sent back rows of a shard since this was asked last."""
-        return self._deferred.pop(track.number, 0) > 0
-
-    def stopped(self, lane: str, model: str) -> str | None:
-        """Why a lane sends nothing more to a model; None where it does."""
-        stops = self.of(lane).stops
-        return stops.get(model) or stops.get("")
+        return self._deferred.pop(state.number, 0) > 0
 
     def at_stake(self, left_s: float) -> Draining:
         """What is in flight while the run ends, for which so many seconds are left."""

@@ -1,88 +1,61 @@
-"""The end of a run: what is in flight is waited for as long as the drain allows, and what it brings is taken in.
-
-Lanes and batch engines that do not end by then (their process died, or hangs) are left behind: what they had set
-aside for open calls counts as spent, because nobody will learn what those calls cost.
-"""
+"""The end of a run: what is in flight is waited for as long as the drain allows, and what it brings is taken in."""
 
 from __future__ import annotations
 
-import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
 
-from hab_ray.engine.jobs import Tally
-from hab_ray.errors import EngineBroke, HabError
-from hab_ray.sweep.batches import Batches
-
-if TYPE_CHECKING:
-    from hab_ray.cluster.lanes import Lanes
+from hab_ray.executors.protocol import Channel, ChannelDied, ChannelEnded, CountersRead, Service
+from hab_ray.prices import Mode
+from hab_ray.sweep.counters import RunCounters
 
 GRACE_S = 3.0
 LOOK_EVERY_S = 0.1
-ANSWER_S = 1.0
 
 
 class Ending:
-    """Lanes and batches on their way to their end, for which they have `limit_s`. `left_behind` did not end well."""
+    """Ends all services of a run, for which they have `limit_s`.
 
-    def __init__(self, lanes: Lanes | None, batches: Batches, limit_s: float) -> None:
-        self._lanes, self._batches = lanes, batches
-        self._give_up_at = time.monotonic() + limit_s + GRACE_S
-        self._open: dict[str, Any] = dict(lanes.end()) if lanes else {}
-        self._desk: Future[None] | None = batches.end()
-        self.left_behind: list[str] = []
+    Channels that do not end by then (their process died, or hangs) are left behind: what they had set aside for open
+    calls counts as spent, because nobody will learn what those calls cost. `clock` is monotonic seconds.
+    """
 
-    def tallies(self) -> Iterator[Mapping[str, Tally]]:
-        """What each lane says, again and again until all have ended or the time is over; the last word counts."""
-        while self._open or self._desk:
-            yield {**self._last_of_lanes(), **self._last_of_batches(), **self._so_far()}
-            if time.monotonic() > self._give_up_at:
-                self.left_behind.extend(self._open)
-                return
-            time.sleep(LOOK_EVERY_S)
-        self._batches.close()
+    def __init__(
+        self,
+        services: Sequence[Service],
+        counters: RunCounters,
+        clock: Callable[[], float],
+        wait: Callable[[float], None],
+    ) -> None:
+        self._services, self._counters, self._clock, self._wait = services, counters, clock, wait
+        self._open: set[Channel] = set()
+        self._left_behind: set[Channel] = set()
 
-    def _last_of_lanes(self) -> dict[str, Tally]:
-        if not self._open:
-            return {}
-        from hab_ray.cluster.session import finished, result
+    def run(self, limit_s: float, report: Callable[[float], None]) -> None:
+        """Wait until all have ended or the time is over; `report` is given the seconds that are left."""
+        ends_at = self._clock() + limit_s
+        for service in self._services:
+            service.stop(limit_s)
+        for service in self._services:
+            self._open.update(service.end())
+        while self._open and self._clock() <= ends_at + GRACE_S:
+            self._take_in_all()
+            report(max(0.0, ends_at - self._clock()))
+            if self._open:
+                self._wait(LOOK_EVERY_S)
+        for channel in self._open | self._left_behind:
+            if channel.mode is Mode.ONLINE:  # an open batch is in the ledger, with what is set aside for it
+                self._counters.write_off(channel)
 
-        last: dict[str, Tally] = {}
-        done = finished(list(self._open.values()), timeout_s=0)
-        for provider in [name for name, ref in self._open.items() if ref in done]:
-            try:
-                last[provider] = result(self._open.pop(provider), provider, ANSWER_S)
-            except (HabError, OSError):
-                self.left_behind.append(provider)
-        return last
-
-    def _last_of_batches(self) -> Mapping[str, Tally]:
-        if self._desk is None or not self._desk.done():
-            return {}
-        self._desk = None
-        return self._batches.last_tallies()
-
-    def _so_far(self) -> Mapping[str, Tally]:
-        """What is said meanwhile by those that have not ended; nothing of lanes where one cannot say it."""
-        told: dict[str, Tally] = dict(self._batches.last_tallies()) if self._desk else {}
-        if self._lanes and self._open:
-            with suppress(EngineBroke):
-                told.update(self._lanes.tallies(self._open, ANSWER_S))
-        return told
-
-
-def written_off(tally: Tally) -> Tally:
-    """The last word of a lane that did not end: what it had in flight is cut off and counts as spent."""
-    return replace(
-        tally,
-        in_flight=Counter(),
-        reserved_nanousd=0,
-        lost_nanousd=tally.lost_nanousd + tally.reserved_nanousd,
-        spent_nanousd=tally.spent_nanousd + tally.reserved_nanousd,
-        cut=tally.cut + tally.in_flight,
-        cut_nanousd=tally.cut_nanousd + tally.reserved_nanousd,
-    )
+    def _take_in_all(self) -> None:
+        for service in self._services:
+            for event in service.poll():
+                match event:
+                    case CountersRead(channel, counters):
+                        self._counters.take_in(channel, counters)
+                    case ChannelEnded(channel):
+                        self._open.discard(channel)
+                    case ChannelDied(channel):
+                        self._open.discard(channel)
+                        self._left_behind.add(channel)
+                    case _:  # nothing is settled or dispatched any more
+                        pass

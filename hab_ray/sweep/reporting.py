@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 
@@ -15,7 +15,7 @@ from hab_ray.progress import Draining, Progress, RunEnd, Unanswered
 from hab_ray.storage.run import PROGRESS
 from hab_ray.sweep.budget import RunBudget
 from hab_ray.sweep.counters import RunCounters
-from hab_ray.sweep.tracks import Phase, Track, stage_progress
+from hab_ray.sweep.shards import Shards, Standing
 from hab_ray.visible import log_json
 from hab_ray.work import Work
 
@@ -29,12 +29,12 @@ class Reporter:
     def __init__(
         self,
         work: Work,
-        tracks: Sequence[Track],
+        shards: Shards,
         counters: RunCounters,
         budget: RunBudget,
         watch: Callable[[Progress], None],
     ) -> None:
-        self._work, self._tracks, self._counters, self._budget = work, tracks, counters, budget
+        self._work, self._shards, self._counters, self._budget = work, shards, counters, budget
         self._watch = watch
         self._started = time.monotonic()
         self._kept = float("-inf")
@@ -81,19 +81,19 @@ class Reporter:
 
     def exit(self) -> Exit:
         """The exit status of a run that went as far as it goes."""
-        if all(track.phase is Phase.COMPLETE for track in self._tracks):
+        if all(state.standing is Standing.COMPLETE for state in self._shards.all):
             return Exit.COMPLETE
         if self._counters.budget_reached:
             return Exit.BUDGET
-        waits = self._counters.batches() and not any(track.given_up for track in self._tracks)
+        waits = self._counters.batches() and not any(state.given_up for state in self._shards.all)
         return Exit.PENDING if waits else Exit.UNANSWERED
 
     def _unanswered(self) -> tuple[Unanswered, ...]:
         return tuple(
-            Unanswered(track.shard.file, row_id, reason)
-            for track in self._tracks
-            if track.phase is not Phase.COMPLETE
-            for row_id, reason in sorted(track.given_up.items())
+            Unanswered(state.shard.file, row_id, reason)
+            for state in self._shards.all
+            if state.standing is not Standing.COMPLETE
+            for row_id, reason in sorted(state.given_up.items())
         )
 
     def _progress(self, draining: Draining | None) -> Progress:
@@ -102,7 +102,7 @@ class Reporter:
         return Progress(
             at=datetime.now(UTC).isoformat(timespec="seconds"),
             elapsed_s=round(time.monotonic() - self._started, 1),
-            stages=tuple(stage_progress(self._tracks, lambda t: self._work.model(t.shard).name, counters.tallies)),
+            stages=tuple(self._shards.progress(counters.tallies)),
             calls=sum(t.calls for t in tallies),
             retries=sum(t.retries for t in tallies),
             cost_nanousd=sum(t.cost_nanousd for t in tallies),

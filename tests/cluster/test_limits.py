@@ -20,15 +20,15 @@ from hab_ray.cluster import limits
 from hab_ray.cluster.limits import (
     NAMESPACE,
     AccountActor,
-    BudgetSetup,
     SharedMoney,
     SharedPermits,
-    account_name,
     budget_actor,
 )
 from hab_ray.engine.budget.budget import OpeningBalance
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, EngineTotals
 from hab_ray.engine.limits.protocol import LimiterReply, PermitRequest, Report
+from hab_ray.executors.budget import BudgetSetup
+from hab_ray.executors.online import account_name
 from hab_ray.storage.lease import LocalLease
 
 pytestmark = pytest.mark.usefixtures("ray_address")

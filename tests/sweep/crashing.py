@@ -69,6 +69,15 @@ def _wrapped_put(points: Points, name: str, put: Callable[..., None]) -> Callabl
     return dying
 
 
+def _wrapped_move(points: Points, move: Callable[..., None]) -> Callable[..., None]:
+    def dying(folder: LocalFolder, file: str, to: str) -> None:
+        points.pass_by(f"before move {_what(to)}")
+        move(folder, file, to)
+        points.pass_by(f"after move {_what(to)}")
+
+    return dying
+
+
 def _wrapped_verb(points: Points, name: str, verb: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     async def dying(api: Any, *arguments: Any) -> Any:
         points.pass_by(f"before {name}")
@@ -83,6 +92,8 @@ def arm(points: Points) -> None:
     """Have this process pass by its points from now on."""
     for name in ("put", "put_new"):
         setattr(LocalFolder, name, _wrapped_put(points, name, getattr(LocalFolder, name)))
+    for name in ("move",):
+        setattr(LocalFolder, name, _wrapped_move(points, getattr(LocalFolder, name)))
     for api in APIS.values():
         for verb in VERBS:
             setattr(api, verb, _wrapped_verb(points, verb, getattr(api, verb)))

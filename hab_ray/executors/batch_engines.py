@@ -1,13 +1,10 @@
-"""The desk: the batch engines of a run in a thread of their own, one a provider account.
-
-Only the driver has one, because only the driver submits batches. It needs no Ray.
-"""
+"""Runs one batch engine per provider account in a background thread of the driver, which alone submits batches."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -19,8 +16,8 @@ from hab_ray.engine.memory import map_large_blocks
 T = TypeVar("T")
 
 
-class Desk:
-    """Batch engines by provider. Its methods are for the driver's thread."""
+class BatchEngines:
+    """Batch engines by provider, on an event loop in a thread. Call its methods from the driver's thread."""
 
     def __init__(self) -> None:
         map_large_blocks()
@@ -51,6 +48,11 @@ class Desk:
     def complete(self, provider: str, model: str, jobs: Iterator[Job]) -> Future[None]:
         """Bring the calls of these jobs to the vendor; done once each is there, answered, or left open."""
         return self._run(self._engines[provider].complete(model, jobs))
+
+    @property
+    def providers(self) -> Collection[str]:
+        """Those that have an engine."""
+        return self._engines.keys()
 
     def holds(self, provider: str, keys: Iterable[str]) -> bool:
         """Whether one of these calls is in an open batch."""

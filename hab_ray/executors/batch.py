@@ -1,0 +1,178 @@
+"""Completes calls through vendors' batch APIs. Needs no Ray."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from hab_ray.catalog import BatchHabits
+from hab_ray.engine.batch import BatchEngine
+from hab_ray.engine.budget.protocol import BudgetService
+from hab_ray.engine.homes import BatchSurroundings, BatchTally
+from hab_ray.engine.ledger import Ledger, Phase
+from hab_ray.engine.placing import Watch
+from hab_ray.executors.batch_engines import BatchEngines
+from hab_ray.executors.protocol import (
+    Channel,
+    ChannelEnded,
+    CountersRead,
+    Dispatch,
+    Event,
+    ExecutorDied,
+    Spool,
+    SpoolsRead,
+)
+from hab_ray.executors.settling import Site
+from hab_ray.prices import Mode
+from hab_ray.providers import connect, connect_batch
+from hab_ray.providers.access import endpoint_of
+from hab_ray.providers.base import Endpoint
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.lease import LeaseWatch
+from hab_ray.storage.store import StoreWriter
+
+
+@dataclass(frozen=True)
+class BatchSetup:
+    """What a run gives its batches. `epochs` are the run's own, the present one included.
+
+    `url` finds an endpoint; `may_send` raises Interrupted once the user stops the run.
+    """
+
+    site: Site
+    epochs: frozenset[int]
+    deadline: datetime | None
+    url: Callable[[str], str]
+    budget: BudgetService
+    may_send: Callable[[], None]
+
+
+class BatchExecutor:
+    """All batches of a run. An engine starts at the first need, or where the ledger has an open batch."""
+
+    def __init__(self, setup: BatchSetup, wake: Callable[[], None]) -> None:
+        self._setup, self._wake = setup, wake
+        self._opened: BatchEngines | None = None
+        self._counters: dict[str, BatchTally] = {}
+        self._submitting: dict[int, Future[None]] = {}
+        self._ending: Future[None] | None = None
+        self._has_ended = False
+
+    def take_up(self) -> None:
+        """Wait for what earlier processes left open at the vendors."""
+        folder = open_folder(self._setup.site.store)
+        for provider in {m.entry.provider for m in self._setup.site.work.models.values()}:
+            if any(batch.phase is not Phase.DONE for batch in Ledger(folder, provider).read()):
+                self._open(provider)
+
+    def start(self, dispatch: Dispatch) -> Channel:
+        """See Executor."""
+        engines = self._open(dispatch.provider)
+        jobs = self._setup.site.pending.jobs(dispatch.spools)
+        submitting = engines.complete(dispatch.provider, dispatch.model, jobs)
+        submitting.add_done_callback(lambda _: self._wake())
+        self._submitting[dispatch.order] = submitting
+        return _channel(dispatch.provider)
+
+    def holds(self, spool: Spool) -> bool:
+        """See Executor."""
+        provider = self._setup.site.work.model(spool.shard).entry.provider
+        engines = self._opened
+        return (
+            engines is not None
+            and provider in engines.providers
+            and engines.holds(provider, self._setup.site.pending.keys(spool))
+        )
+
+    @property
+    def is_parked(self) -> bool:
+        """See Executor. Streams that wait for a vendor's queue or for money are at rest too."""
+        counters = self._counters.values()
+        blocked = sum(c.stuck for c in counters)
+        return len(self._submitting) == blocked and not any(c.doubts for c in counters)
+
+    def poll(self) -> Sequence[Event]:
+        """See Service."""
+        if self._opened is None or self._has_ended:
+            return ()
+        return list(self._events(self._opened))
+
+    def _events(self, engines: BatchEngines) -> Iterator[Event]:
+        ending = self._ending
+        has_ended = ending is not None and ending.done()
+        submitted = {order: future for order, future in self._submitting.items() if future.done()}
+        try:
+            self._counters = dict(engines.last_tallies() if ending else engines.tallies())
+            for provider, counters in self._counters.items():
+                yield CountersRead(_channel(provider), counters)
+            for order, future in submitted.items():
+                del self._submitting[order]
+                future.result()
+                yield SpoolsRead(order)
+        except Exception as error:  # whatever ended an engine ends the run
+            if not ending:
+                yield ExecutorDied(error)
+        if has_ended:
+            self._has_ended = True
+            yield from (ChannelEnded(_channel(provider)) for provider in engines.providers)
+
+    def stop(self, drain_s: float) -> None:
+        """See Service. What is at the vendors stays there."""
+        if self._opened:
+            self._opened.stop(drain_s)
+
+    def end(self) -> Collection[Channel]:
+        """See Service."""
+        if self._opened is None:
+            return ()
+        self._ending = self._opened.end()
+        return [_channel(provider) for provider in self._opened.providers]
+
+    def close(self) -> None:
+        """See Service. A thread that has not ended by now is left to end with the process."""
+        if self._opened and self._ending and self._ending.done():
+            self._opened.close()
+
+    def _open(self, provider: str) -> BatchEngines:
+        self._opened = self._opened or BatchEngines()
+        if provider not in self._opened.providers:
+            entry = self._setup.site.work.catalog.providers[provider]
+            endpoint = endpoint_of(provider, entry, self._setup.url(provider))
+            self._opened.open(provider, lambda: self._engine(endpoint, entry.batches))
+        return self._opened
+
+    def _engine(self, endpoint: Endpoint, habits: BatchHabits) -> BatchEngine:
+        setup, work, provider = self._setup, self._setup.site.work, endpoint.name
+        folder, epoch = open_folder(setup.site.store), setup.site.pending.epoch
+        lease = LeaseWatch(folder, epoch, time.monotonic)
+
+        def guard() -> None:
+            setup.may_send()
+            lease.check()
+
+        return BatchEngine(
+            provider=connect(endpoint),
+            api=connect_batch(endpoint),
+            models={m.name: m.entry for m in work.models.values() if m.entry.provider == provider},
+            ledger=Ledger(folder, provider),
+            store=setup.site.open_store(),
+            writer=StoreWriter(folder, epoch, f"{provider}-batches", Mode.BATCH),
+            habits=habits,
+            world=BatchSurroundings(
+                clock=time.monotonic,
+                watch=Watch(lambda: datetime.now(UTC), guard, epoch),
+                money=setup.budget,
+                token=lambda: f"hab-{secrets.token_hex(12)}",
+                run=work.run_name,
+                epochs=setup.epochs,
+                deadline=setup.deadline,
+            ),
+        )
+
+
+def _channel(provider: str) -> Channel:
+    return Channel(provider, Mode.BATCH)

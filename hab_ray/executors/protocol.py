@@ -1,0 +1,219 @@
+"""The protocol between the driver and what does the work.
+
+The driver decides, executors do. The driver (`sweep.driver`) knows shards: which have their inputs, which have open
+calls, how those calls go out. It never touches a call, a reply or a row. It hands out orders and takes in events:
+
+    order                                                   answered by
+    Settle    take a shard as far as the store has it       ShardSettled: counts; its view and open calls in files
+    Compute   make the rows of a stage without calls        RowsComputed: its view in a file
+    Dispatch  complete the spooled calls of some shards     CountersRead, again and again; SpoolsRead; DispatchEnded
+
+    driver ── Settle ──> workers:   store ──> view (unpublished), open calls (spooled) ── ShardSettled ──> driver
+    driver ── publishes the view (`pending`), chooses how the open calls go out
+    driver ── Dispatch ──> executor: spool ──> vendor ──> store ── CountersRead ──> driver
+    driver ── Settle ──> ...        (settled once before its calls are sent, once after)
+
+Every order has a number. The driver ignores an answer to any but the newest order of a shard, and removes its files:
+a worker of a dead driver or a repeated task can publish nothing.
+
+**An executor** implements `Executor`; what settles and computes implements `Workers`. Both are `Service`s:
+
+- Methods are called from the driver's thread, but `stop`, which the signal thread calls. None may block for long.
+- `poll` returns what happened since the last call and never waits. Call the `wake` you were given when something did,
+  so that the driver need not sleep out its interval.
+- Counters are totals since the channel opened and only grow. A row counts in `finished` when its outcome is durable,
+  in `open` (once) when this run will not get one. Each spooled row ends up in exactly one of the two.
+- A `Channel` is one life of one worker for one provider account and mode. When it dies, report ChannelDied and forget
+  it; a later Dispatch opens the next life, whose counters begin at zero. The driver counts what the dead one had in
+  flight as spent, settles its shards again and dispatches what is open, a bounded number of times.
+- ExecutorDied is for what no restart repairs. The driver ends the run with that error (exit status 7 for EngineBroke).
+- `stop(drain_s)` begins no further request. `end()` names the channels that have something to finish; poll reports
+  ChannelEnded for each, after its last counters. `close()` releases everything, whether or not all have ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from hab_ray.engine.jobs import Tally
+from hab_ray.prices import Mode
+from hab_ray.work import Shard
+
+
+@dataclass(frozen=True, order=True)
+class Channel:
+    """One way to one provider account: online or by batch. `life` counts the workers that have served it."""
+
+    provider: str
+    mode: Mode
+    life: int = 0
+
+    def __str__(self) -> str:
+        return self.provider if self.mode is Mode.ONLINE else f"{self.provider} batches"
+
+
+@dataclass(frozen=True)
+class Settle:
+    """Take a shard as far as the store has it. Calls of the rows in `skip` are not spooled: the run gave them up."""
+
+    order: int
+    number: int
+    shard: Shard
+    skip: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Compute:
+    """Make the rows of a shard whose stage computes instead of calling a model."""
+
+    order: int
+    number: int
+    shard: Shard
+
+
+@dataclass(frozen=True)
+class Spool:
+    """The open calls of a shard, in a file of the run folder (see `pending`) that belongs to an order."""
+
+    order: int
+    number: int
+    shard: Shard
+    file: str
+    calls: int
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """The open calls of shards of one stage and provider; by batch, of one model."""
+
+    order: int
+    stage: str
+    provider: str
+    model: str
+    spools: tuple[Spool, ...]
+
+
+@dataclass(frozen=True)
+class CountersRead:
+    """What a channel has done since it opened."""
+
+    channel: Channel
+    counters: Tally
+
+
+@dataclass(frozen=True)
+class SpoolsRead:
+    """The calls of a dispatch are with the vendor, answered or left open: its spools are not needed any more."""
+
+    order: int
+
+
+@dataclass(frozen=True)
+class DispatchEnded:
+    """A dispatch completes no further row; what it left is found by settling."""
+
+    order: int
+
+
+@dataclass(frozen=True)
+class ShardSettled:
+    """A shard as far as the store has it.
+
+    It has `total` tasks and `rows` rows; `spool` holds its open calls but `given_up`, those of the rows to skip.
+    `view` says that its rows wait to be published; `is_done` that the published view has them all.
+    """
+
+    settle: Settle
+    total: int
+    rows: int
+    given_up: int = 0
+    spool: Spool | None = None
+    view: bool = False
+    is_done: bool = False
+
+    @property
+    def open(self) -> int:
+        """Calls that may be sent."""
+        return self.spool.calls if self.spool else 0
+
+
+@dataclass(frozen=True)
+class RowsComputed:
+    """The rows of a computing stage wait to be published; `note` is for the user."""
+
+    compute: Compute
+    rows: int
+    note: str
+
+
+@dataclass(frozen=True)
+class ChannelEnded:
+    """A channel has finished what was in flight; its last counters came before."""
+
+    channel: Channel
+
+
+@dataclass(frozen=True)
+class ChannelDied:
+    """The worker of a channel is gone with what it had in flight; another may take its place."""
+
+    channel: Channel
+    error: Exception
+
+
+@dataclass(frozen=True)
+class ExecutorDied:
+    """Nothing more can be done here, and the run ends with this error."""
+
+    error: Exception
+
+
+Event = (
+    CountersRead | SpoolsRead | DispatchEnded | ShardSettled | RowsComputed | ChannelEnded | ChannelDied | ExecutorDied
+)
+
+
+class Service(Protocol):
+    """Something that works beside the driver."""
+
+    def poll(self) -> Sequence[Event]:
+        """What happened since the last call. Does not wait."""
+
+    def stop(self, drain_s: float) -> None:
+        """Begin no further request; those in flight have so many seconds. For any thread."""
+
+    def end(self) -> Collection[Channel]:
+        """Begin to end; the channels that will report ChannelEnded."""
+
+    def close(self) -> None:
+        """Release threads, processes and connections."""
+
+
+class Executor(Service, Protocol):
+    """Completes calls."""
+
+    def start(self, dispatch: Dispatch) -> Channel:
+        """Take a dispatch; the channel that counts its rows.
+
+        Raises:
+            HabError: the provider cannot be reached as the sweep says, or the executor cannot be started.
+        """
+
+    def holds(self, spool: Spool) -> bool:
+        """Whether one of these calls is under way here already, so that sending it elsewhere would pay twice."""
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether nothing is left to do but to wait for vendors' batches, so that a detached run may leave."""
+
+
+class Workers(Service, Protocol):
+    """Settles shards and computes rows."""
+
+    def settle(self, order: Settle) -> None:
+        """Settle a shard."""
+
+    def compute(self, order: Compute) -> None:
+        """Compute a shard's rows."""

@@ -1,0 +1,78 @@
+"""Settling one shard, wherever that is done: in a thread or process of this machine, or in a task of Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from hab_ray.executors.pending import Pending
+from hab_ray.executors.protocol import Compute, RowsComputed, Settle, ShardSettled
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.store import Store
+from hab_ray.work import Work
+
+
+@dataclass(frozen=True)
+class Site:
+    """What settling needs wherever it runs: the run's work, its store and its pending files. Picklable.
+
+    Permanent failures of epochs before `failures_since` count as open calls; where it is not 0, no view counts as
+    complete before it was derived again.
+    """
+
+    work: Work
+    store: Path
+    failures_since: int
+    pending: Pending
+
+    def open_store(self) -> Store:
+        """A reader of the store. Readers remember what they have indexed, so keep it between orders."""
+        return Store(open_folder(self.store), self.failures_since)
+
+    def keys_of(self, models: Iterable[str]) -> set[str]:
+        """The keys of these models that have an outcome in the store."""
+        store, known = self.open_store(), set[str]()
+        for model in models:
+            store.refresh(model)
+            known |= store.keys(model)
+        return known
+
+
+def settle_shard(site: Site, settle: Settle, store: Store) -> ShardSettled:
+    """Take a shard as far as the store has it: write its rows as an unpublished view, spool its open calls.
+
+    Raises:
+        DamagedFile, OSError: a file of the run or the store cannot be read or written.
+    """
+    work, shard = site.work, settle.shard
+    if not shard.spec.makes_calls:
+        return ShardSettled(settle, 0, 0, is_done=work.is_frozen(shard))
+    tasks = work.tasks(shard)
+    if work.is_frozen(shard) or (not site.failures_since and work.written(shard) == len(tasks)):
+        return ShardSettled(settle, len(tasks), len(tasks), is_done=True)
+    settled = work.settled(shard, tasks, store)
+    replace(work, run_path=site.pending.place(settle.order)).write(shard, settled.rows)
+    calls = [(row_id, call) for row_id, call in settled.open if row_id not in settle.skip]
+    return ShardSettled(
+        settle,
+        total=len(tasks),
+        rows=len(settled.rows),
+        given_up=len(settled.open) - len(calls),
+        spool=site.pending.spool(settle, calls) if calls else None,
+        view=shard.spec.has_view,
+    )
+
+
+def compute_rows(site: Site, compute: Compute, store: Store) -> RowsComputed:
+    """Compute a shard's rows as an unpublished view, with one BLAS thread: more would choose other tests, and slower.
+
+    Raises:
+        DamagedFile, OSError: a file of the run or the store cannot be read or written.
+    """
+    with threadpool_limits(limits=1):
+        computed = site.work.compute(compute.shard, store)
+    replace(site.work, run_path=site.pending.place(compute.order)).write(compute.shard, computed.rows)
+    return RowsComputed(compute, len(computed.rows), computed.note)

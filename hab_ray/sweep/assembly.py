@@ -1,0 +1,176 @@
+"""Puts together what drives one run. The table of online executors is here: one line for each."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hab_ray.cluster.executor import RayExecutor
+from hab_ray.executors.batch import BatchExecutor, BatchSetup
+from hab_ray.executors.choice import choose_executor
+from hab_ray.executors.local import LocalExecutor
+from hab_ray.executors.online import OnlineFactory, OnlineSetup
+from hab_ray.executors.pending import Pending
+from hab_ray.executors.protocol import Service
+from hab_ray.executors.settling import Site
+from hab_ray.executors.workers import LocalWorkers
+from hab_ray.prices import Mode
+from hab_ray.resolve import read_record
+from hab_ray.serving import Endpoints
+from hab_ray.stopping import Stop
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.lease import UNCLEAN_WAIT_S, LocalLease
+from hab_ray.storage.registry import Registry
+from hab_ray.storage.store import Store
+from hab_ray.sweep.budget import RunBudget
+from hab_ray.sweep.counters import RunCounters
+from hab_ray.sweep.driver import Driver
+from hab_ray.sweep.options import Options
+from hab_ray.sweep.reporting import Reporter
+from hab_ray.sweep.routing import Router
+from hab_ray.sweep.shards import Shards, Standing
+from hab_ray.sweep.surroundings import Surroundings
+from hab_ray.work import Work
+
+ONLINE: Mapping[str, OnlineFactory] = {"local": LocalExecutor, "ray": RayExecutor}
+
+
+class Wake:
+    """Wakes the driver from its wait. `call` is for any thread."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def call(self) -> None:
+        """End the wait, or the next one."""
+        self._event.set()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until somebody calls, at most so many seconds."""
+        self._event.wait(seconds)
+        self._event.clear()
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """All parts of one run's driver."""
+
+    store: Store
+    pending: Pending
+    shards: Shards
+    counters: RunCounters
+    budget: RunBudget
+    reporter: Reporter
+    batches: BatchExecutor
+    local: LocalWorkers
+    services: Sequence[Service]
+    wake: Wake
+    driver: Driver
+    earlier: frozenset[int]
+    released_up_to: int
+
+
+def assembled(work: Work, lease: LocalLease, options: Options, stack: ExitStack) -> Assembly:
+    """The parts of a run's driver. Nothing is started; services and local model servers are closed with the stack."""
+    path = Path(work.sweep.store).absolute()
+    folder = open_folder(path)
+    site = Site(work, path, lease.epoch if options.retry_failed else 0, Pending(work.run_path, lease.epoch))
+    registry, wake = Registry(folder, path), Wake()
+    epochs = registry.epochs(work.run_id, work.run_path) | {lease.epoch}
+    shards = Shards(work)
+    counters = RunCounters(shards.all)
+    budget = RunBudget(work.sweep.budget_usd, folder, path, lease)
+    reporter = Reporter(work, shards, counters, budget, options.watch)
+    client, url = budget.client(), _urls(work, options.stop, stack)
+    deadline = _deadline(work)
+    batches = BatchExecutor(
+        BatchSetup(site=site, epochs=epochs, deadline=deadline, url=url, budget=client, may_send=options.stop.check),
+        wake.call,
+    )
+    online = ONLINE[choose_executor(work, os.environ).executor](
+        OnlineSetup(
+            site=site,
+            budget=client,
+            stop=options.stop,
+            url=url,
+            needed=lambda: _providers_online(work, shards),
+            not_before=0.0 if lease.clean else time.time() + UNCLEAN_WAIT_S,
+            verbose=options.verbose,
+        ),
+        wake.call,
+    )
+    local = LocalWorkers(site, wake.call)
+    services = (online, batches, local)
+    for service in services:
+        stack.callback(service.close)
+    driver = Driver(
+        work,
+        shards,
+        counters,
+        Router(work, shards, counters, batches.holds, deadline, lambda: datetime.now(UTC)),
+        Surroundings(
+            executors={Mode.ONLINE: online, Mode.BATCH: batches},
+            workers=lambda: online.workers or local,
+            services=services,
+            files=site.pending,
+            clock=time.monotonic,
+            wait=wake.wait,
+            check=options.stop.check,
+            report=_keeping_lost(budget, counters, reporter),
+        ),
+    )
+    return Assembly(
+        store=site.open_store(),
+        pending=site.pending,
+        shards=shards,
+        counters=counters,
+        budget=budget,
+        reporter=reporter,
+        batches=batches,
+        local=local,
+        services=services,
+        wake=wake,
+        driver=driver,
+        earlier=epochs - {lease.epoch},
+        released_up_to=registry.released_up_to(work.run_id),
+    )
+
+
+def _urls(work: Work, stop: Stop, stack: ExitStack) -> Callable[[str], str]:
+    """Finds a provider's endpoint. A local model server takes up to a minute to start, which a signal ends."""
+    endpoints = Endpoints(work, stack)
+
+    def url(provider: str) -> str:
+        with stop.immediate():
+            return endpoints.url(provider)
+
+    return url
+
+
+def _keeping_lost(budget: RunBudget, counters: RunCounters, reporter: Reporter) -> Callable[[], None]:
+    """Reports progress, once it is durable what calls without an answer may have cost."""
+
+    def report() -> None:
+        budget.keep_lost(counters)
+        reporter.report()
+
+    return report
+
+
+def _deadline(work: Work) -> datetime | None:
+    record, limit = read_record(work.run_path), work.sweep.time_limit
+    return record.started + limit if record and limit else None
+
+
+def _providers_online(work: Work, shards: Shards) -> list[str]:
+    """The providers of what may go online, those that `hab` serves itself last: their server has to start."""
+    calling = [state for state in shards.all if state.shard.spec.makes_calls]
+    left = [state for state in calling if state.standing is not Standing.COMPLETE]
+    providers = {shards.provider(state) for state in left if work.mode(state.shard) != "batch"}
+    return sorted(providers, key=lambda name: (work.catalog.providers[name].serve, name))

@@ -1,0 +1,119 @@
+"""Sends out the open calls of shards: gathers, routes and dispatches them, and knows which dispatches are open."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from hab_ray.executors.protocol import Channel, Dispatch, Executor, Spool
+from hab_ray.prices import Mode
+from hab_ray.sweep.counters import RunCounters
+from hab_ray.sweep.routing import Router
+from hab_ray.sweep.shards import Shards, ShardState, Standing
+from hab_ray.sweep.surroundings import Files
+from hab_ray.work import Work
+
+GATHER_S = 3.0
+_Ready = tuple[ShardState, Spool]
+
+
+class Dispatcher:
+    """The dispatches of one run. `clock` is monotonic seconds; `next_order` numbers them."""
+
+    def __init__(
+        self,
+        work: Work,
+        shards: Shards,
+        counters: RunCounters,
+        router: Router,
+        executors: Mapping[Mode, Executor],
+        files: Files,
+        clock: Callable[[], float],
+        next_order: Callable[[], int],
+    ) -> None:
+        self._work, self._shards, self._counters, self._router = work, shards, counters, router
+        self._executors, self._files, self._clock, self._next_order = executors, files, clock, next_order
+        self._open: dict[int, tuple[Dispatch, Channel]] = {}
+
+    @property
+    def is_online_busy(self) -> bool:
+        """Whether an online dispatch is open."""
+        return any(channel.mode is Mode.ONLINE for _, channel in self._open.values())
+
+    def dispatch_ready(self) -> None:
+        """One dispatch for each stage and model by batch, and for each stage and provider online, if none is open."""
+        busy = {(d.stage, d.provider) for d, channel in self._open.values() if channel.mode is Mode.ONLINE}
+        batched: dict[tuple[str, str], list[_Ready]] = defaultdict(list)
+        online: dict[tuple[str, str], list[_Ready]] = defaultdict(list)
+        for state, spool, mode in self._routed():
+            stage = state.shard.stage
+            if mode is Mode.BATCH:
+                batched[stage, self._work.model(state.shard).name].append((state, spool))
+            elif (stage, self._shards.provider(state)) not in busy:
+                online[stage, self._shards.provider(state)].append((state, spool))
+        for ready in batched.values():
+            self._dispatch(Mode.BATCH, ready)
+        for ready in online.values():
+            self._dispatch(Mode.ONLINE, ready)
+
+    def _routed(self) -> Iterable[tuple[ShardState, Spool, Mode]]:
+        """The shards whose calls may go out now, and how; those that may not go at all are given up."""
+        groups: dict[tuple[str, str], list[ShardState]] = defaultdict(list)
+        for state in self._shards.standing(Standing.READY):
+            groups[state.shard.stage, self._work.model(state.shard).name].append(state)
+        for state in [state for group in groups.values() if self._is_gathered(group) for state in group]:
+            if state.spool is None:
+                continue
+            if state.mode is None:
+                route = self._router.route(state, state.spool)
+                if route.refusal:
+                    self._give_up(state, state.spool, route.refusal)
+                    continue
+                state.mode = route.mode
+            yield state, state.spool, state.mode
+
+    def _is_gathered(self, group: Sequence[ShardState]) -> bool:
+        """Whether a dispatch is worth its start: no more is about to be ready, or the first has waited enough."""
+        now = self._clock()
+        for state in group:
+            state.ready_since = min(state.ready_since, now)
+        waited_s = now - min(state.ready_since for state in group)
+        return waited_s >= GATHER_S or not self._shards.is_more_coming(group[0].shard.stage)
+
+    def _give_up(self, state: ShardState, spool: Spool, reason: str) -> None:
+        state.give_up(self._files.row_ids(spool), reason)
+        self._files.discard(spool.order)
+
+    def _dispatch(self, mode: Mode, ready: Sequence[_Ready]) -> None:
+        first = ready[0][0]
+        dispatch = Dispatch(
+            order=self._next_order(),
+            stage=first.shard.stage,
+            provider=self._shards.provider(first),
+            model=self._work.model(first.shard).name,
+            spools=tuple(spool for _, spool in ready),
+        )
+        channel = self._executors[mode].start(dispatch)
+        self._open[dispatch.order] = dispatch, channel
+        for state, _ in ready:
+            state.start(channel, self._counters.of(channel))
+
+    def discard_spools(self, order: int) -> None:
+        """The calls of a dispatch are handed on. By batch its rows are finished later, one batch after another."""
+        dispatch, channel = self._open[order]
+        for spool in dispatch.spools:
+            self._files.discard(spool.order)
+        if channel.mode is Mode.BATCH:
+            del self._open[order]
+
+    def end(self, order: int) -> None:
+        """A dispatch completes no further row."""
+        dispatch, _ = self._open.pop(order)
+        for spool in dispatch.spools:
+            self._shards.all[spool.number].end_dispatch()
+
+    def end_all(self, channel: Channel) -> None:
+        """A channel died, and with it its dispatches."""
+        for order in [order for order, (_, of) in self._open.items() if of == channel]:
+            self.discard_spools(order)
+            self.end(order)

@@ -1,0 +1,102 @@
+"""Drives one run from its lease to its end: signals, books, the reconcile loop, the drain, the last views."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+
+from hab_ray.errors import Exit, Interrupted
+from hab_ray.prices import NANO
+from hab_ray.progress import RunEnd
+from hab_ray.rows import ChosenTest
+from hab_ray.stages.choose import tests_file
+from hab_ray.stopping import LATE_S
+from hab_ray.storage.lease import LocalLease
+from hab_ray.sweep.assembly import Assembly, assembled
+from hab_ray.sweep.ending import Ending
+from hab_ray.sweep.options import Options
+from hab_ray.work import Work, given_tests
+
+
+def drive(work: Work, lease: LocalLease, options: Options) -> RunEnd:
+    """Run a sweep as far as it goes, under a lease that the caller holds.
+
+    Raises:
+        HabError: the run cannot go on (lease lost, a key missing, a damaged file, a process of Ray that died); what
+            was in flight is in the store.
+    """
+    with ExitStack() as stack:
+        return _Run(work, lease, options, assembled(work, lease, options, stack)).run()
+
+
+class _Run:
+    def __init__(self, work: Work, lease: LocalLease, options: Options, parts: Assembly) -> None:
+        self._work, self._lease, self._options, self._parts = work, lease, options, parts
+
+    def run(self) -> RunEnd:
+        """Reconcile, then end: on the first signal after the drain, without compaction and settling."""
+        stop, parts = self._options.stop, self._parts
+        with stop.last_words(self._write_off), stop.deferred(self._send_nothing_more, self._options.drain_s + LATE_S):
+            try:
+                parts.pending.discard_all()
+                self._place_given_tests()
+                self._open_books()
+                parts.batches.take_up()
+                parts.driver.reconcile(self._options.detach)
+            except (Interrupted, KeyboardInterrupt):
+                self._drain()
+                return parts.reporter.end(Exit.INTERRUPTED)
+            except Exception:
+                self._drain()
+                parts.reporter.report_last()
+                raise
+            self._drain()
+        if stop.requested:
+            return parts.reporter.end(Exit.INTERRUPTED)
+        try:
+            parts.driver.settle_rest(parts.local)
+            parts.pending.discard_all()
+            self._compact()
+            return parts.reporter.end(parts.reporter.exit())
+        except KeyboardInterrupt:
+            return parts.reporter.end(Exit.INTERRUPTED)
+
+    def _place_given_tests(self) -> None:
+        if self._work.sweep.tests is None:
+            return
+        for dimension, tests in given_tests(self._work).items():
+            self._work.run.write(ChosenTest, tests_file(dimension), tests)
+
+    def _open_books(self) -> None:
+        """Learn what the run has spent, and say what of it may be released."""
+        parts = self._parts
+        stranded = parts.budget.open_books(parts.earlier, parts.released_up_to, self._work.models)
+        if stranded:
+            parts.counters.notes.append(
+                f"${stranded / NANO:.4f} of what counts as spent was granted before an unclean end and "
+                f"is not accounted for; if the vendors' bills show that it was not spent: `hab budget release "
+                f"{self._work.run_path}`"
+            )
+
+    def _send_nothing_more(self) -> None:
+        """Have no executor begin a further request. For any thread."""
+        for service in self._parts.services:
+            service.stop(self._options.drain_s)
+
+    def _drain(self) -> None:
+        """Wait for what is in flight, as long as the drain allows, and keep it; write off what does not come."""
+        parts = self._parts
+        drain_s = max(0.0, self._options.drain_s - self._options.stop.since_s)
+        Ending(parts.services, parts.counters, time.monotonic, parts.wake.wait).run(drain_s, self._report_draining)
+        parts.budget.keep_lost(parts.counters)
+
+    def _report_draining(self, left_s: float) -> None:
+        at_stake = self._parts.counters.at_stake(left_s)
+        self._parts.reporter.report(at_stake if at_stake.calls else None)
+
+    def _write_off(self) -> None:
+        self._parts.budget.write_off(self._parts.counters)
+
+    def _compact(self) -> None:
+        for model in self._work.models:
+            self._parts.store.compact(model, self._lease.epoch)

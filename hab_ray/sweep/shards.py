@@ -1,0 +1,201 @@
+"""What the driver knows of each shard.
+
+waiting ── inputs there ──> settling ── all rows there ──> complete
+                            settling ── calls open ──> ready ── dispatched ──> running
+                            settling ── only rows left that this run gave up ──> stalled
+                            settling ── vectors there, tests not chosen ──> computing ──> complete
+running ── its calls finished, or its dispatch or channel ended ──> waiting (settled again: re-asks, what is left)
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import inf
+
+from hab_ray.engine.jobs import Tally
+from hab_ray.executors.protocol import Channel, ShardSettled, Spool
+from hab_ray.prices import Mode
+from hab_ray.progress import StageProgress
+from hab_ray.stages import table
+from hab_ray.work import Shard, Work
+
+
+class Standing(StrEnum):
+    """Where a shard stands; see the module's drawing."""
+
+    WAITING = "waiting"
+    SETTLING = "settling"
+    READY = "ready"
+    RUNNING = "running"
+    COMPUTING = "computing"
+    COMPLETE = "complete"
+    STALLED = "stalled"
+
+
+UNDER_WAY = (Standing.SETTLING, Standing.RUNNING, Standing.COMPUTING)
+
+
+@dataclass
+class ShardState:
+    """One shard.
+
+    `order` is its newest order. `total`, `settled` and `spool` are as of the last settling: its tasks, its rows, its
+    open calls. `finished` and `given_up` grow from what they were when its calls were dispatched; the calls are
+    through once together they have grown by as many. `empty_rounds` counts batches in a row that left as many rows
+    open as there were.
+    """
+
+    number: int
+    shard: Shard
+    standing: Standing = Standing.WAITING
+    order: int = 0
+    total: int | None = None
+    settled: int = 0
+    spool: Spool | None = None
+    mode: Mode | None = None
+    channel: Channel | None = None
+    finished: int = 0
+    finished_before: int = 0
+    failed: int = 0
+    given_up: dict[str, str] = field(default_factory=dict)
+    given_up_before: int = 0
+    ready_since: float = inf
+    empty_rounds: int = 0
+
+    @property
+    def open(self) -> int:
+        """Its calls that may be sent, as of the last settling."""
+        return self.spool.calls if self.spool else 0
+
+    def settle(self, order: int) -> None:
+        """It is being settled under this order."""
+        self.standing, self.order = Standing.SETTLING, order
+
+    def take_in(self, found: ShardSettled, was_deferred: bool) -> None:
+        """Note what settling found. `was_deferred`: a full queue has sent back some of its rows since the last time."""
+        left = found.open + found.given_up
+        by_batch = self.channel is not None and self.channel.mode is Mode.BATCH
+        empty = by_batch and not was_deferred and left >= self.open > 0
+        self.empty_rounds = self.empty_rounds + 1 if empty else 0
+        self.total, self.settled, self.spool, self.mode = found.total, found.rows, found.spool, None
+        if found.open:
+            self.standing = Standing.READY
+        elif found.given_up:
+            self.standing = Standing.STALLED
+        elif not self.shard.spec.makes_calls and not found.is_done:
+            self.standing = Standing.COMPUTING
+        else:
+            self.standing = Standing.COMPLETE
+
+    def give_up(self, row_ids: Sequence[str], reason: str) -> None:
+        """Its open calls are sent to nobody in this run."""
+        self.given_up.update(dict.fromkeys(row_ids, reason))
+        self.standing, self.spool, self.ready_since = Standing.STALLED, None, inf
+
+    def start(self, channel: Channel, counters: Tally) -> None:
+        """Its open calls are on their way."""
+        self.standing, self.channel, self.ready_since = Standing.RUNNING, channel, inf
+        self.finished = self.finished_before = counters.finished[self.number]
+        self.given_up_before = len(self.given_up)
+
+    def note(self, counters: Tally) -> None:
+        """Take in what its channel has finished; when that is all, it waits to be settled."""
+        self.finished, self.failed = counters.finished[self.number], counters.failed[self.number]
+        given_up = len(self.given_up) - self.given_up_before
+        if self.standing is Standing.RUNNING and self.finished - self.finished_before + given_up >= self.open:
+            self.standing = Standing.WAITING
+
+    def end_dispatch(self) -> None:
+        """Nobody completes its calls any more; what is left is found by settling."""
+        if self.standing is Standing.RUNNING:
+            self.standing = Standing.WAITING
+
+    @property
+    def just_finished(self) -> int:
+        """Rows finished since the shard was last settled."""
+        return self.finished - self.finished_before if self.standing is Standing.RUNNING else 0
+
+
+@dataclass(frozen=True)
+class Read:
+    """That a shard reads another one; `partial`: also one whose other rows were given up."""
+
+    source: ShardState
+    partial: bool
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it can be read."""
+        enough = (Standing.COMPLETE, Standing.STALLED) if self.partial else (Standing.COMPLETE,)
+        return self.source.standing in enough
+
+    @property
+    def may_come(self) -> bool:
+        """Whether it can be read, or will be."""
+        return self.is_there or self.source.standing is not Standing.STALLED
+
+
+class Shards:
+    """The shards of a run in the order of the method, and what follows from where they stand."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self.all = [ShardState(number, shard) for number, shard in enumerate(work.shards())]
+        by_shard = {state.shard: state for state in self.all}
+        self._sources = [
+            [Read(by_shard[one.shard], one.partial) for one in work.inputs(state.shard)] for state in self.all
+        ]
+
+    def standing(self, *standings: Standing) -> list[ShardState]:
+        """The shards that stand at one of these."""
+        return [state for state in self.all if state.standing in standings]
+
+    def has_inputs(self, state: ShardState) -> bool:
+        """Whether a shard's tasks are known; some read what there is of a source whose other rows were given up."""
+        return all(read.is_there for read in self._sources[state.number])
+
+    def is_more_coming(self, stage: str) -> bool:
+        """Whether shards of a stage are about to be ready: being settled, or their inputs are being made."""
+        of_stage = [state for state in self.all if state.shard.stage == stage]
+        sources = {read.source.number: read.source for state in of_stage for read in self._sources[state.number]}
+        settling = any(state.standing is Standing.SETTLING for state in of_stage)
+        return settling or any(source.standing in UNDER_WAY for source in sources.values())
+
+    def calls_to_come(self, like: ShardState) -> int:
+        """How many calls the stage and model of a shard have left, counting what its sources will bring."""
+        model = self._work.model(like.shard).name
+        calling = [state for state in self.all if state.shard.stage == like.shard.stage]
+        return sum(self._left(state) for state in calling if self._work.model(state.shard).name == model)
+
+    def _left(self, state: ShardState) -> int:
+        """Calls of a shard that are open or to come: as many as its first source has rows, until it is settled."""
+        if state.total is not None:
+            return 0 if state.standing is Standing.COMPLETE else state.open
+        for read in self._sources[state.number][:1]:
+            return (read.source.total or 0) if read.may_come else 0
+        return 0
+
+    def provider(self, state: ShardState) -> str:
+        """The provider that a shard's calls go to."""
+        return self._work.model(state.shard).entry.provider
+
+    def progress(self, counters: Mapping[Channel, Tally]) -> Iterator[StageProgress]:
+        """How far each model is at each stage, in the order of the method."""
+        cells: dict[tuple[str, str], list[ShardState]] = defaultdict(list)
+        for state in (state for state in self.all if state.shard.spec.makes_calls):
+            cells[state.shard.stage, state.shard.name].append(state)
+        for stage, name in sorted(cells, key=lambda c: list(table.STAGES).index(c[0])):
+            mine = cells[stage, name]
+            model = self._work.model(mine[0].shard).name
+            running = {s.channel for s in mine if s.standing is Standing.RUNNING and s.channel}
+            yield StageProgress(
+                stage=stage,
+                model=name,
+                total=sum(s.total or 0 for s in mine),
+                done=sum(min(s.total or 0, s.settled + s.just_finished) for s in mine),
+                failed=sum(s.failed for s in mine),
+                in_flight=sum(counters[c].in_flight[model] for c in running & counters.keys()),
+            )

@@ -1,0 +1,42 @@
+"""What the driver of a run works with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from hab_ray.executors.protocol import Executor, Service, Spool, Workers
+from hab_ray.prices import Mode
+
+
+class Files(Protocol):
+    """What the driver does with pending files; see `executors.pending.Pending`."""
+
+    def publish(self, order: int, view: str) -> None:
+        """Have a view that was written for this order replace the published one."""
+
+    def discard(self, order: int) -> None:
+        """Remove all files of an order."""
+
+    def row_ids(self, spool: Spool) -> list[str]:
+        """The ids of a spool's rows."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the driver works with.
+
+    `workers` settle and compute from now on; `services` are all that has events. `clock` is monotonic seconds; `wait`
+    sleeps so many seconds, or until a service has something to say. `check` raises Interrupted once the user stops
+    the run; `report` shows how far it is.
+    """
+
+    executors: Mapping[Mode, Executor]
+    workers: Callable[[], Workers]
+    services: Sequence[Service]
+    files: Files
+    clock: Callable[[], float]
+    wait: Callable[[float], None]
+    check: Callable[[], None]
+    report: Callable[[], None]

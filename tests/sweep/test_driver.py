@@ -1,0 +1,302 @@
+"""Every decision of the driver, among fakes: no network, process or sleep."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from hab_ray.engine.homes import BatchTally
+from hab_ray.engine.jobs import OpenKind, Tally
+from hab_ray.errors import EngineBroke, Interrupted
+from hab_ray.executors.protocol import Channel, ChannelDied, CountersRead, ExecutorDied, ShardSettled
+from hab_ray.prices import Mode
+from hab_ray.sweep.dispatching import GATHER_S
+from hab_ray.sweep.driver import MOST_RESTARTS
+from hab_ray.sweep.routing import MOST_EMPTY_ROUNDS
+from hab_ray.sweep.shards import Standing
+from tests.sweep.conftest import ONE, TWO, MakeBench
+
+BATCHES: dict[str, Any] = {
+    "providers": {
+        "lab": {"kind": "openai", "url": "http://lab/v1", "price": {"input": 0}, "batch": {"discount": 0.5}},
+    },
+}
+MADE: dict[str, Any] = {
+    "tests": None,
+    "dimensions": [ONE],
+    "generate": {"model": "lab/w", "candidates": 5},
+    "validate": {"model": "lab/v", "keep": 3},
+    "select": {"embedding": "lab/e", "tests": 2},
+    "subjects": ["lab/a"],
+}
+
+
+def test_the_order_of_work_is_that_of_the_method(bench: MakeBench) -> None:
+    b = bench(**MADE)
+    b.driver.reconcile(detach=False)
+    stages = [line.split()[1] for line in b.logged("online")]
+    assert stages == ["generate", "validate", "select", "respond", "judge"]
+    assert b.log.index(f"compute tests/{ONE}.parquet") < b.log.index("online respond lab/a: 3")
+    assert {state.standing for state in b.shards.all} == {Standing.COMPLETE}
+    assert b.counters.notes == [f"{ONE}: a note"]
+
+
+def test_a_shard_is_settled_once_before_its_calls_are_sent_and_once_after(bench: MakeBench) -> None:
+    b = bench()
+    b.driver.reconcile(detach=False)
+    assert set(Counter(b.logged("settle")).values()) == {2}
+    assert Counter(b.logged("publish")) == Counter(
+        {line.replace("settle", "publish"): 2 for line in set(b.logged("settle"))}
+    )
+
+
+def test_shards_of_one_stage_and_provider_go_out_together(bench: MakeBench) -> None:
+    b = bench()
+    b.driver.reconcile(detach=False)
+    assert b.logged("online") == ["online respond lab/a: 12", "online judge lab/j: 12"]
+
+
+def test_a_dispatch_waits_for_shards_to_come_but_not_for_long(bench: MakeBench) -> None:
+    b = bench()
+    b.workers.slow = lambda shard: shard.dimension == TWO
+    b.clock.steps[100] = b.workers.release
+    b.driver.reconcile(detach=False)
+    started = b.log.index("online respond lab/a: 6")
+    assert b.clock.waits >= 100 and b.log[started:].count("online respond lab/a: 6") == 2
+    assert GATHER_S < 100 * 0.25
+
+
+def test_while_a_dispatch_is_open_no_other_of_its_stage_and_provider_starts(bench: MakeBench) -> None:
+    b = bench()
+    b.online.answers = False
+    b.workers.slow = lambda shard: shard.dimension == TWO
+    b.clock.steps[40] = b.workers.release
+    b.clock.steps[80] = lambda: setattr(b.online, "answers", True)
+    b.clock.steps[79] = lambda: b.log.append("still one") if len(b.logged("online")) == 1 else None
+    b.driver.reconcile(detach=False)
+    assert "still one" in b.log and len(b.logged("online respond")) == 2
+
+
+def test_rows_asked_again_are_dispatched_again(bench: MakeBench) -> None:
+    """An unreadable verdict, or an answer that a batch did not bring, is open after settling."""
+    b = bench(dimensions=[ONE], subjects=["lab/a"])
+    b.online.slowly = True
+    b.driver.reconcile(detach=False)
+    assert b.logged("online respond") == [f"online respond lab/a: {n}" for n in (3, 2, 1)]
+    assert {state.standing for state in b.shards.all} == {Standing.COMPLETE}
+
+
+def test_rows_given_up_stall_a_shard_and_a_judge_reads_what_there_is(bench: MakeBench) -> None:
+    b = bench(dimensions=[ONE], subjects=["lab/a"])
+    b.online.refused = {"1": OpenKind.UNANSWERED}
+    b.driver.reconcile(detach=False)
+    assert b.state("respond", "lab/a").standing is Standing.STALLED
+    assert b.state("respond", "lab/a").given_up == {"1": "no answer"}
+    assert b.logged("online judge") == ["online judge lab/j: 3"]
+    assert not b.counters.budget_reached
+
+
+def test_a_reached_budget_is_noted_and_nothing_is_asked_twice(bench: MakeBench) -> None:
+    b = bench(**MADE)
+    b.online.refused = {"0": OpenKind.BUDGET, "2": OpenKind.BUDGET}
+    b.driver.reconcile(detach=False)
+    assert b.counters.budget_reached and b.logged("online") == ["online generate lab/w: 3"]
+    assert b.state("validate", "lab/v").standing is Standing.WAITING
+
+
+def test_rows_that_a_stop_left_are_not_given_up(bench: MakeBench) -> None:
+    b = bench(dimensions=[ONE], subjects=["lab/a"])
+    b.online.refused = {"0": OpenKind.STOPPED}
+    b.clock.steps[6] = lambda: b.online.refused.clear()
+    b.driver.reconcile(detach=False)
+    assert not b.state("respond", "lab/a").given_up
+
+
+def test_an_interrupt_ends_the_loop_and_starts_nothing(bench: MakeBench) -> None:
+    b = bench()
+    b.clock.steps[1] = lambda: setattr(b.clock, "stopped", Interrupted("stopped on request"))
+    with pytest.raises(Interrupted):
+        b.driver.reconcile(detach=False)
+    assert not b.logged("online", "batch")
+
+
+def test_detached_the_loop_ends_once_all_is_with_the_vendors(bench: MakeBench) -> None:
+    b = bench(**BATCHES, mode="batch")
+    b.batches.answers = False
+    b.batches.is_parked = False
+    b.clock.steps[20] = lambda: setattr(b.batches, "is_parked", True)
+    b.driver.reconcile(detach=True)
+    assert b.clock.waits >= 20 and len(b.logged("batch respond")) == 2
+    assert b.state("respond", "lab/a").standing is Standing.RUNNING
+
+
+def test_what_runs_at_the_end_is_settled_once_more(bench: MakeBench) -> None:
+    b = bench(**BATCHES, mode="batch", dimensions=[ONE], subjects=["lab/a"])
+    b.batches.answers = False
+    b.driver.reconcile(detach=True)
+    b.rows.answer(b.state("respond", "lab/a").shard, ["0", "1"])
+    b.driver.settle_rest(b.workers)
+    assert b.state("respond", "lab/a").settled == 2
+
+
+def test_each_model_has_batches_of_its_own(bench: MakeBench) -> None:
+    b = bench(**BATCHES, mode="batch")
+    b.driver.reconcile(detach=False)
+    assert b.logged("batch") == ["batch respond lab/a: 6", "batch respond lab/b: 6", "batch judge lab/j: 12"]
+
+
+@pytest.mark.parametrize(("total", "word"), [(49, "online"), (50, "batch")])
+def test_auto_counts_the_rows_that_a_stage_will_have(bench: MakeBench, total: int, word: str) -> None:
+    """Of four shards of a judge only one is ready; the model and stage will have 200 calls."""
+    b = bench(**BATCHES, total=total)
+    ready = b.state("respond", "lab/a")
+    b.workers.slow = lambda shard: shard.stage == "respond" and shard != ready.shard
+    b.rows.answer(ready.shard, list(map(str, range(total))))
+    b.clock.steps[30] = lambda: setattr(b.clock, "stopped", Interrupted("seen enough"))
+    for state in b.shards.all:
+        if state.shard.stage == "respond":
+            state.total = total
+    with pytest.raises(Interrupted):
+        b.driver.reconcile(detach=False)
+    assert b.logged("online", "batch") == [f"{word} judge lab/j: {total}"]
+
+
+def test_a_call_in_an_open_batch_is_waited_for_there(bench: MakeBench) -> None:
+    b = bench(**BATCHES, mode="online", dimensions=[ONE], subjects=["lab/a"])
+    b.batches.in_batches = {b.state("respond", "lab/a").shard}
+    b.driver.reconcile(detach=False)
+    assert b.logged("online", "batch") == ["batch respond lab/a: 3", "online judge lab/j: 3"]
+
+
+def test_after_the_deadline_batches_are_given_up_and_auto_goes_online(bench: MakeBench) -> None:
+    late = bench(**BATCHES, mode="batch", deadline_s=0, dimensions=[ONE])
+    late.driver.reconcile(detach=False)
+    assert not late.logged("batch", "online")
+    assert "deadline has passed" in late.state("respond", "lab/a").given_up["0"]
+    auto = bench(**BATCHES, total=200, deadline_s=0, dimensions=[ONE])
+    auto.driver.reconcile(detach=False)
+    assert not auto.logged("batch") and len(auto.logged("online")) == 2
+
+
+def test_a_model_whose_batches_are_refused_goes_online_only_with_auto(bench: MakeBench) -> None:
+    refused = CountersRead(Channel("lab", Mode.BATCH), BatchTally(refused={"lab/a": "no batches of this one"}))
+    for mode, expected in (("batch", []), ("auto", ["online respond lab/a: 200"])):
+        b = bench(**BATCHES, total=200, mode=mode, dimensions=[ONE], subjects=["lab/a"])
+        b.driver.take_in(refused)
+        b.driver.reconcile(detach=False)
+        assert b.logged("online respond", "batch respond") == expected
+        if mode == "batch":
+            assert "no batches of this one" in b.state("respond", "lab/a").given_up["0"]
+
+
+def test_a_model_that_was_stopped_is_sent_nothing_more(bench: MakeBench) -> None:
+    b = bench(**BATCHES, mode="batch", dimensions=[ONE])
+    b.driver.take_in(CountersRead(Channel("lab", Mode.BATCH), BatchTally(stops={"lab/a": "retired"})))
+    b.driver.reconcile(detach=False)
+    assert b.state("respond", "lab/a").given_up["0"] == "retired"
+    assert b.logged("batch respond") == ["batch respond lab/b: 3"]
+
+
+def test_batches_that_bring_nothing_are_given_up_after_some_rounds(bench: MakeBench) -> None:
+    b = bench(**BATCHES, mode="batch", dimensions=[ONE], subjects=["lab/a"])
+    b.rows.answer = lambda *_: None  # type: ignore[method-assign]
+    b.driver.reconcile(detach=False)
+    assert len(b.logged("batch respond")) == MOST_EMPTY_ROUNDS
+    assert "brought no answer" in b.state("respond", "lab/a").given_up["0"]
+
+
+def test_rows_that_a_full_queue_sent_back_are_no_empty_round(bench: MakeBench) -> None:
+    b = bench(**BATCHES, mode="batch", dimensions=[ONE], subjects=["lab/a"])
+    answer, rounds = b.rows.answer, 2 * MOST_EMPTY_ROUNDS
+    number = b.state("respond", "lab/a").number
+
+    def deferred(*_: object) -> None:
+        tally = b.batches.counters[Channel("lab", Mode.BATCH)]
+        assert isinstance(tally, BatchTally)
+        tally.deferred[number] += 3
+        if len(b.logged("batch respond")) >= rounds:
+            b.rows.answer = answer  # type: ignore[method-assign]
+
+    b.rows.answer = deferred  # type: ignore[method-assign, assignment]
+    b.driver.reconcile(detach=False)
+    assert len(b.logged("batch respond")) == rounds + 1
+    assert b.state("respond", "lab/a").standing is Standing.COMPLETE
+
+
+def test_the_error_of_an_executor_that_died_ends_the_run(bench: MakeBench) -> None:
+    b = bench()
+    b.clock.steps[3] = lambda: b.online.events.append(ExecutorDied(EngineBroke("the raylet died")))
+    b.online.answers = False
+    with pytest.raises(EngineBroke, match="raylet"):
+        b.driver.reconcile(detach=False)
+
+
+def test_a_worker_that_died_is_replaced_and_its_calls_count_as_spent(bench: MakeBench) -> None:
+    b = bench(dimensions=[ONE], subjects=["lab/a"])
+    b.online.answers = False
+    first = Channel("lab", Mode.ONLINE)
+
+    def die() -> None:
+        flight = Tally(in_flight=Counter({"lab/a": 2}), reserved_nanousd=70, spent_nanousd=5)
+        b.online.events += [CountersRead(first, flight), ChannelDied(first, EngineBroke("died"))]
+        b.online.open, b.online.life, b.online.answers = [], 1, True
+        b.rows.answer(b.state("respond", "lab/a").shard, ["0"])
+
+    b.clock.steps[3] = die
+    b.driver.reconcile(detach=False)
+    assert b.logged("online respond") == ["online respond lab/a: 3", "online respond lab/a: 2"]
+    assert b.state("judge", "lab/j", subject="lab/a").channel == Channel("lab", Mode.ONLINE, 1)
+    dead = b.counters.of(first)
+    assert (dead.spent_nanousd, dead.lost_nanousd, dead.reserved_nanousd) == (75, 70, 0)
+    assert dead.cut == Counter({"lab/a": 2}) and "died" in b.counters.notes[0]
+
+
+def test_a_worker_that_dies_again_and_again_ends_the_run(bench: MakeBench) -> None:
+    b = bench(dimensions=[ONE], subjects=["lab/a"])
+    b.online.answers = False
+
+    def die() -> None:
+        b.online.events.append(ChannelDied(Channel("lab", Mode.ONLINE, b.online.life), EngineBroke("died")))
+        b.online.open, b.online.life = [], b.online.life + 1
+
+    b.clock.steps = {10 * n: die for n in range(1, 10)}
+    with pytest.raises(EngineBroke):
+        b.driver.reconcile(detach=False)
+    assert len(b.logged("online respond")) == 1 + MOST_RESTARTS
+
+
+def test_an_answer_to_an_older_order_publishes_nothing(bench: MakeBench) -> None:
+    b = bench(dimensions=[ONE], subjects=["lab/a"])
+    b.workers.slow = lambda _: True
+    b.clock.steps[1] = lambda: setattr(b.clock, "stopped", Interrupted("seen enough"))
+    with pytest.raises(Interrupted):
+        b.driver.reconcile(detach=False)
+    old = b.workers.settled(b.workers.held[0])
+    b.state("respond", "lab/a").settle(99)
+    b.driver.take_in(old)
+    assert not b.logged("publish") and b.files.discarded == [old.settle.order]
+    assert b.state("respond", "lab/a").standing is Standing.SETTLING
+
+
+def test_files_of_an_order_go_once_nobody_reads_them(bench: MakeBench) -> None:
+    b = bench(dimensions=[ONE], subjects=["lab/a"])
+    b.driver.reconcile(detach=False)
+    settles = [event for event in b.log if event.startswith("settle")]
+    assert len(b.files.discarded) == len(set(b.files.discarded)) == len(settles)
+
+
+def test_a_view_that_is_complete_is_not_published_again(bench: MakeBench) -> None:
+    b = bench(dimensions=[ONE], subjects=["lab/a"])
+    b.workers.slow = lambda _: True
+
+    def answer_all() -> None:
+        held, b.workers.held = b.workers.held, []
+        b.workers.events += [ShardSettled(order, 3, 3, is_done=True) for order in held]
+
+    b.clock.steps = {n: answer_all for n in range(1, 10)}
+    b.driver.reconcile(detach=False)
+    assert {state.standing for state in b.shards.all} == {Standing.COMPLETE}
+    assert not b.logged("publish", "online")
+    assert b.reports
