@@ -40,7 +40,7 @@ class OnlineExecutor(Executor, Protocol):
 
 
 def account_name(provider: str, url: str, key_env: str | None) -> str:
-    """What a provider account is called where its limits are kept: the same for all that call one place with one key."""
+    """The name of a provider account: the same for all that call one place with one key."""
     place = sha256(f"{url} {key_env}".encode()).hexdigest()[:12]
     return f"{folder_name(provider)}-{place}"
 
