@@ -9,97 +9,30 @@ driver, in a worker that expands a shard into calls, in `hab plan`.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from hab_ray.calls import Call, Outcome
 from hab_ray.catalog import Catalog, Model
 from hab_ray.config import ModeName
 from hab_ray.errors import ConfigError
-from hab_ray.rows import ChosenTest, Row
+from hab_ray.rows import ChosenTest
 from hab_ray.stages import table
-from hab_ray.stages.base import Again, Asking, CallStage, Computed, ComputeStage, Rows
+from hab_ray.stages.base import CallStage, Computed, ComputeStage, Rows
 from hab_ray.stages.choose import seed_tests
-from hab_ray.stages.spec import Grain, Part, ResolvedSweep, Source, StageSpec
+from hab_ray.stages.graph import Graph, Input, Shard, graph_of
+from hab_ray.stages.settling import Settled, settle
+from hab_ray.stages.spec import Part, ResolvedSweep, Source
 from hab_ray.storage.given import read_given_tests
 from hab_ray.storage.lease import run_name
 from hab_ray.storage.run import RunFolder
 from hab_ray.storage.store import Store
 
+__all__ = ["Input", "Settled", "Shard", "Work", "given_tests", "settle"]
+
 WORTH_A_BATCH = 200
-
-
-@dataclass(frozen=True, order=True)
-class Shard:
-    """A stage's part of a sweep: the unit of files and of progress. See `Part` for the fields."""
-
-    stage: str
-    name: str
-    dimension: str
-    subject: str = ""
-
-    @property
-    def spec(self) -> StageSpec:
-        """What its stage declares."""
-        return table.STAGES[self.stage]
-
-    @property
-    def part(self) -> Part:
-        """The part its stage works on."""
-        return Part(self.name, self.dimension, self.subject)
-
-    @property
-    def file(self) -> str:
-        """The view that its rows end up in, below the run folder. Only `Work.written` tells whether it is there."""
-        return self.spec.file(self.part)
-
-
-@dataclass(frozen=True)
-class Input:
-    """A shard that another one reads; see `Source` for grain and partial."""
-
-    shard: Shard
-    grain: Grain
-    partial: bool
-
-
-@dataclass(frozen=True)
-class Settled:
-    """A shard as far as the store has it: its rows, the calls still open, by row id, and the tasks of those calls."""
-
-    rows: list[Any]
-    open: list[tuple[str, Call]]
-    waiting: Sequence[Any] = ()
-
-
-def settle(
-    stage: Asking[Any, Any], tasks: Sequence[Any], read: Callable[[Sequence[str]], Mapping[str, Outcome]]
-) -> Settled:
-    """Take every task as far as the stored outcomes carry it, through re-asks where a stage wants one."""
-    rows: dict[int, Row] = {}
-    still_open: list[tuple[str, Call]] = []
-    waiting: list[Any] = []
-    pending = list(enumerate(tasks))
-    while pending:
-        asked = list(stage.requests([task for _, task in pending]))
-        outcomes = read([call.key for _, call in asked])
-        again: list[tuple[int, Any]] = []
-        for (position, task), (row_id, call) in zip(pending, asked, strict=True):
-            if call.key not in outcomes:
-                still_open.append((row_id, call))
-                waiting.append(task)
-                continue
-            row = stage.parse(task, outcomes[call.key])
-            if isinstance(row, Again):
-                again.append((position, row.task))
-            else:
-                rows[position] = row
-        pending = again
-    return Settled([rows[position] for position in sorted(rows)], still_open, waiting)
 
 
 @dataclass(frozen=True)
@@ -121,9 +54,8 @@ class Work(ResolvedSweep):
         return run_name(self.sweep.store, self.run_path)
 
     @cached_property
-    def _graph(self) -> Mapping[Shard, tuple[Input, ...]]:
-        """What each shard reads, each shard as soon as its inputs are listed."""
-        return _in_order(_graph_of(self))
+    def _graph(self) -> Graph:
+        return graph_of(self)
 
     def shards(self) -> list[Shard]:
         """All shards, each behind those it reads; models vary faster than dimensions, so they share a queue fairly."""
@@ -249,42 +181,3 @@ def _rows_anywhere(work: Work, store: Store, shard: Shard) -> Sequence[Any]:
     if shard.spec.has_view:
         return _rows_in_view(work, shard)
     return work.settled(shard, work.tasks(shard), store).rows
-
-
-def _graph_of(resolved: ResolvedSweep) -> dict[Shard, tuple[Input, ...]]:
-    """All shards, stage by stage, and what each reads."""
-    inputs: dict[Shard, tuple[Input, ...]] = {}
-    makers: dict[type[Row], dict[str, list[Shard]]] = {}
-    for spec in table.STAGES.values():
-        made: dict[str, list[Shard]] = defaultdict(list)
-        for part in spec.parts(resolved):
-            shard = Shard(spec.name, part.name, part.dimension, part.subject)
-            inputs[shard] = tuple(
-                Input(candidate, source.grain, source.partial)
-                for source in spec.sources(resolved)
-                for candidate in makers.get(source.row, {}).get(part.dimension, ())
-                if not source.own_subject or part.subject == (candidate.subject or candidate.name)
-            )
-            made[part.dimension].append(shard)
-        if made:
-            makers[spec.row] = made
-    return inputs
-
-
-def _in_order(inputs: Mapping[Shard, tuple[Input, ...]]) -> dict[Shard, tuple[Input, ...]]:
-    """The same, each shard right behind the last of those that it reads."""
-    readers: dict[Shard, list[Shard]] = defaultdict(list)
-    for shard, read in inputs.items():
-        for one in read:
-            readers[one.shard].append(shard)
-    placed: dict[Shard, tuple[Input, ...]] = {}
-
-    def place(shard: Shard) -> None:
-        if shard not in placed and all(one.shard in placed for one in inputs[shard]):
-            placed[shard] = inputs[shard]
-            for reader in readers[shard]:
-                place(reader)
-
-    for shard in inputs:
-        place(shard)
-    return placed

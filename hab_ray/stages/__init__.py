@@ -8,9 +8,11 @@
     judge      each judge names the issues of each response; deductions give the score
 
 A stage is pure: it gets the rows it reads and returns tasks, calls and rows. It does no I/O, reads no clock and draws
-no unseeded numbers. `base` has the two kinds of stage, `spec` what a stage declares about its place in a run,
-`forecast` what a plan assumes before there are rows, and `table` the list of stages. To add a stage, write its file and
-add it to that list.
+no unseeded numbers.
+
+To add a stage, write its file and add it to the list in `table`. `base` has the two kinds of stage, those that call
+models and those that compute; `spec` is what a stage declares about its place in a run; `forecast` is what a plan
+assumes before there are rows. `graph` joins the stages of a sweep; `settling` turns stored replies into rows.
 
 Prompts are filled in `wording` (inside `sandbox`, tried out with `samples`); replies are read in `reading`, which takes
 JSON apart with `jsontext`.

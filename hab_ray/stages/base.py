@@ -91,7 +91,8 @@ class CallStage(ABC, Generic[Task, Out]):
     def forecast_rows(self, tasks: Forecast[Task], rows: Sequence[Out], waiting: Sequence[Task]) -> Forecast[Out]:
         """The rows that exist and are to come. `waiting` are the known tasks that have no row yet.
 
-        A stage whose rows are read by another one adds what such rows look like.
+        A stage whose rows another one reads adds what its rows are like. That is needed even when all of them exist:
+        the reader may not know yet which of them it takes.
         """
         return Forecast(rows, len(waiting) + tasks.to_come)
 
