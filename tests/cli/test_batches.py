@@ -202,11 +202,13 @@ def test_a_budget_holds_back_batches_and_a_higher_one_lets_them_go(desk: Desk, v
 
 
 @pytest.mark.timeout(280)
-def test_every_stage_goes_by_batch_embeddings_too(cluster_desk: Desk) -> None:
-    sweep = cluster_desk.folder / "whole.yaml"
+def test_every_stage_goes_by_batch_embeddings_too_and_ray_is_not_started(desk: Desk) -> None:
+    desk.environment["RAY_ADDRESS"] = "127.0.0.1:1"  # whoever starts Ray fails here
+    sweep = desk.folder / "whole.yaml"
     settings = {
         "name": "whole",
         "mode": "batch",
+        "budget_usd": 5.0,
         "dimensions": ["correct_misinformation", "encourage_learning"],
         "generate": {"model": "gpt-4.1", "candidates": 12},
         "validate": {"model": "claude-haiku-4-5", "keep": 8},
@@ -215,7 +217,7 @@ def test_every_stage_goes_by_batch_embeddings_too(cluster_desk: Desk) -> None:
         "judges": ["gpt-6.1-terra"],
     }
     sweep.write_text(yaml.safe_dump(settings))
-    done = cluster_desk.hab("rehearse", sweep, "--turnaround", 0.5)
+    done = desk.hab("rehearse", sweep, "--turnaround", 0.5)
     assert done.returncode == 0, done.stdout
     assert "recovered 8 of 8 cells exactly" in done.stdout and "the bills agree" in done.stdout
     assert "0 received" in done.stdout and re.search(r"(\d+) batches with (\d+) lines, \2 of them billed", done.stdout)

@@ -40,6 +40,14 @@ from hab_ray.work import Shard, Work
 
 ONE, TWO = "defer_important_decisions", "encourage_learning"
 START = datetime(2026, 11, 22, tzinfo=UTC)
+MADE: dict[str, Any] = {
+    "tests": None,
+    "dimensions": [ONE],
+    "generate": {"model": "lab/w", "candidates": 5},
+    "validate": {"model": "lab/v", "keep": 3},
+    "select": {"embedding": "lab/e", "tests": 2},
+    "subjects": ["lab/a"],
+}
 
 
 def work_of(folder: Path, **changes: Any) -> Work:

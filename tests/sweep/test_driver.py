@@ -16,20 +16,12 @@ from hab_ray.sweep.dispatching import GATHER_S
 from hab_ray.sweep.driver import MOST_RESTARTS
 from hab_ray.sweep.routing import MOST_EMPTY_ROUNDS
 from hab_ray.sweep.shards import Standing
-from tests.sweep.conftest import ONE, TWO, MakeBench
+from tests.sweep.conftest import MADE, ONE, TWO, MakeBench
 
 BATCHES: dict[str, Any] = {
     "providers": {
         "lab": {"kind": "openai", "url": "http://lab/v1", "price": {"input": 0}, "batch": {"discount": 0.5}},
     },
-}
-MADE: dict[str, Any] = {
-    "tests": None,
-    "dimensions": [ONE],
-    "generate": {"model": "lab/w", "candidates": 5},
-    "validate": {"model": "lab/v", "keep": 3},
-    "select": {"embedding": "lab/e", "tests": 2},
-    "subjects": ["lab/a"],
 }
 
 

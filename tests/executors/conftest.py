@@ -1,0 +1,43 @@
+"""A run that can be settled: a small sweep, its store and its pending files."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from hab_ray.calls import Call, Finish, Outcome, Reply, Usage
+from hab_ray.executors.pending import Pending
+from hab_ray.executors.settling import Site
+from hab_ray.prices import Mode
+from hab_ray.rows import ChosenTest
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.store import StoreWriter
+from hab_ray.work import given_tests
+from tests.sweep.conftest import work_of
+
+EPOCH = 3
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """A run with the rubrics' seeds as tests, nothing answered."""
+    work = work_of(tmp_path, store=tmp_path / "store")
+    for dimension, tests in given_tests(work).items():
+        work.run.write(ChosenTest, f"tests/{dimension}.parquet", tests)
+    return Site(work, tmp_path / "store", 0, Pending(work.run_path, EPOCH))
+
+
+def reply(call: Call, text: str = "I would weigh both sides with you.") -> Reply:
+    """An answer to a call."""
+    return Reply(call.key, Finish.OK, Usage(1, 0, 0, 1), 5, call.model.split("/")[-1], "", "", NOW, text)
+
+
+def put(site: Site, model: str, outcomes: list[Outcome]) -> None:
+    """Put outcomes into the store."""
+    writer = StoreWriter(open_folder(site.store), EPOCH, f"test-{len(outcomes)}", Mode.ONLINE)
+    for outcome in outcomes:
+        writer.add(model, outcome)
+    writer.flush()

@@ -1,0 +1,60 @@
+"""Settling in a thread, computing in a process of its own."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from hab_ray.errors import DamagedFile
+from hab_ray.executors.pending import Pending
+from hab_ray.executors.protocol import Compute, Event, ExecutorDied, RowsComputed, Settle, ShardSettled
+from hab_ray.executors.settling import Site
+from hab_ray.executors.workers import LocalWorkers
+from hab_ray.work import Shard
+from tests.sweep.conftest import MADE, ONE, work_of
+
+WITHIN_S = 60.0
+
+
+def first_event(workers: LocalWorkers, woken: threading.Event) -> Event:
+    """What the workers say first, after they have woken the driver."""
+    for _ in range(int(WITHIN_S / 0.05)):
+        events = workers.poll()
+        if events:
+            return events[0]
+        woken.wait(0.05)
+    raise AssertionError("no event came")
+
+
+def test_a_shard_is_settled_beside_the_driver_which_is_woken(site: Site) -> None:
+    woken = threading.Event()
+    workers = LocalWorkers(site, woken.set)
+    workers.settle(Settle(1, 0, Shard("respond", "lab/a", ONE)))
+    event = first_event(workers, woken)
+    assert isinstance(event, ShardSettled) and event.open > 0 and woken.is_set()
+    workers.close()
+
+
+def test_a_file_that_cannot_be_read_ends_the_run(site: Site) -> None:
+    (site.work.run_path / f"tests/{ONE}.parquet").write_bytes(b"not a table")
+    woken = threading.Event()
+    workers = LocalWorkers(site, woken.set)
+    workers.settle(Settle(1, 0, Shard("respond", "lab/a", ONE)))
+    event = first_event(workers, woken)
+    assert isinstance(event, ExecutorDied) and isinstance(event.error, DamagedFile)
+
+
+@pytest.mark.integration
+def test_tests_are_chosen_in_a_process_of_its_own(tmp_path: Path) -> None:
+    """Nothing was generated, so none can be chosen: the note says it, and the empty view waits to be published."""
+    work = work_of(tmp_path, store=tmp_path / "store", **MADE)
+    site = Site(work, tmp_path / "store", 0, Pending(work.run_path, 1))
+    workers = LocalWorkers(site, lambda: None)
+    workers.compute(Compute(5, 0, Shard("choose", "", ONE)))
+    event = first_event(workers, threading.Event())
+    assert isinstance(event, RowsComputed) and event.rows == 0 and "no candidate" in event.note
+    site.pending.publish(5, f"tests/{ONE}.parquet")
+    assert work.run.count(f"tests/{ONE}.parquet") == 0
+    workers.close()

@@ -1,0 +1,55 @@
+"""The end of a run: what is waited for, for how long, and what is written off."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hab_ray.engine.jobs import Tally
+from hab_ray.errors import EngineBroke
+from hab_ray.executors.protocol import Channel, ChannelDied, ChannelEnded, CountersRead
+from hab_ray.prices import Mode
+from hab_ray.sweep.counters import RunCounters
+from hab_ray.sweep.ending import GRACE_S, Ending
+from tests.sweep.conftest import Clock, FakeService
+
+LANE, BATCHES = Channel("lab", Mode.ONLINE), Channel("lab", Mode.BATCH)
+IN_FLIGHT = Tally(in_flight=Counter({"m": 2}), reserved_nanousd=70, spent_nanousd=5)
+DONE = Tally(spent_nanousd=60)
+
+
+def ended(service: FakeService, clock: Clock, limit_s: float = 10.0) -> tuple[RunCounters, list[float]]:
+    counters, left = RunCounters([]), []
+    Ending([service], counters, lambda: clock.now, clock.wait).run(limit_s, left.append)
+    return counters, left
+
+
+def test_the_last_counters_of_a_channel_are_taken_in() -> None:
+    service, clock = FakeService(), Clock()
+    service.ending, service.events = [LANE], [CountersRead(LANE, IN_FLIGHT)]
+    clock.steps[5] = lambda: service.events.extend([CountersRead(LANE, DONE), ChannelEnded(LANE)])
+    counters, left = ended(service, clock)
+    assert counters.of(LANE) == DONE and service.stopped == [10.0]
+    assert left[0] == 10.0 and clock.now < 1.0
+
+
+def test_a_channel_that_hangs_is_left_behind_and_its_calls_count_as_spent() -> None:
+    service, clock = FakeService(), Clock()
+    service.ending, service.events = [LANE], [CountersRead(LANE, IN_FLIGHT)]
+    counters, left = ended(service, clock)
+    assert 10.0 + GRACE_S <= clock.now < 10.5 + GRACE_S and left[-1] == 0.0
+    assert (counters.of(LANE).spent_nanousd, counters.of(LANE).cut) == (75, Counter({"m": 2}))
+
+
+def test_a_channel_that_dies_is_not_waited_for() -> None:
+    service, clock = FakeService(), Clock()
+    service.ending = [LANE]
+    service.events = [CountersRead(LANE, IN_FLIGHT), ChannelDied(LANE, EngineBroke("died"))]
+    counters, _ = ended(service, clock)
+    assert clock.now == 0.0 and counters.of(LANE).lost_nanousd == 70
+
+
+def test_open_batches_stay_at_the_vendor_and_are_not_written_off() -> None:
+    service, clock = FakeService(), Clock()
+    service.ending, service.events = [BATCHES], [CountersRead(BATCHES, IN_FLIGHT)]
+    counters, _ = ended(service, clock)
+    assert counters.of(BATCHES).lost_nanousd == 0
