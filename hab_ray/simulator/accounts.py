@@ -20,6 +20,15 @@ _NANO_PER_MILLIONTH = 1000
 _HALF = Decimal("0.5")
 
 
+class Kind(StrEnum):
+    """The wire protocol an account speaks."""
+
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+    GOOGLE = "google"
+    XAI = "xai"
+
+
 class Sampling(StrEnum):
     """Which of temperature and top_p a model takes."""
 
@@ -109,6 +118,7 @@ class Model(Settings):
 class Account(Settings):
     """A customer's account at a vendor.
 
+    `kind`: its protocol, for an account under /x/<name> (OpenAI's if not given); a vendor's own has the vendor's.
     `keys`: those accepted (none listed: any that is not empty). `models`: name or shell pattern to model,
     an exact name first, then the first pattern that fits; a name that fits none is unknown (404).
     `quota_calls`: so many billed calls, then the quota is exhausted. `says_retry_after`: whether a
@@ -117,6 +127,7 @@ class Account(Settings):
     answers every request about files and batches as unknown.
     """
 
+    kind: Kind | None = None
     keys: frozenset[str] = frozenset()
     models: dict[Glob, Model] = Field(default_factory=lambda: {"*": Model()})
     quota_calls: int | None = Field(default=None, ge=0)

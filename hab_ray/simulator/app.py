@@ -72,7 +72,7 @@ class Simulator:
         """Answer one HTTP request."""
         if request.path.startswith("/_"):
             return await control.handle(self, request)
-        place = route(request.path)
+        place = route(request.path, self.profile.kind)
         if place is None:
             return json_response({"error": f"no vendor lives at {request.path}"}, 404)
         now = datetime.now(UTC).timestamp()
