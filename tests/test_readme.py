@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -11,10 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from hab_ray.config import load_sweep
 from hab_ray.local import default_cache, pull
+from hab_ray.rubric import load_rubrics
 from tests.conftest import Desk, Vendor
 
 ROOT = Path(__file__).parent.parent
+FEWER = 3
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ELSEWHERE = {
     "make demo": ".ci/run",
@@ -52,6 +56,15 @@ def sweep_in_readme(name: str) -> str:
     return str(next(block for block in blocks if block.startswith(f"name: {name}")))
 
 
+def with_fewer_tests(sweep: Path) -> str:
+    """A sweep's text that names a file with the first of its seed queries, written beside it."""
+    dimension = load_sweep(sweep).dimensions[0]
+    seeds = load_rubrics()[dimension].generation.seeds[:FEWER]
+    tests = sweep.with_name("tests.jsonl")
+    tests.write_text("".join(json.dumps({"dimension": dimension, "prompt": seed.prompt}) + "\n" for seed in seeds))
+    return sweep.read_text().replace("tests: seeds", f"tests: {tests.name}")
+
+
 def test_every_command_of_the_readme_is_run_somewhere() -> None:
     for command in commands():
         elsewhere = [place for start, place in ELSEWHERE.items() if command.startswith(start)]
@@ -60,15 +73,21 @@ def test_every_command_of_the_readme_is_run_somewhere() -> None:
     assert "make demo" in ci and "make test" in ci
 
 
+@pytest.mark.long
+@pytest.mark.xdist_group("own ray")
 @pytest.mark.timeout(1500)
 def test_the_first_sweep_of_the_readme_runs_on_a_real_model(desk: Desk) -> None:
-    """With a Ray of its own, as a reader of the README has it."""
-    (desk.folder / "first.yaml").write_text(sweep_in_readme("first"))
+    """With a Ray of its own, as a reader of the README has it; planned whole, run with a few of its tests."""
+    sweep = desk.folder / "first.yaml"
+    sweep.write_text(sweep_in_readme("first"))
+    plan = desk.hab("plan", sweep)
+    assert plan.returncode == 0 and "24 calls to pay" in plan.stdout
+    sweep.write_text(with_fewer_tests(sweep))
     done = desk.hab(*shlex.split("run first.yaml"))
     assert done.returncode == 0, done.stdout
     assert "measure nothing" in done.stdout
     status = desk.hab(*shlex.split("status runs/first"))
-    assert status.returncode == 0 and "respond  smollm2-135m  12" in re.sub(r" +", "  ", status.stdout)
+    assert status.returncode == 0 and f"respond  smollm2-135m  {FEWER}" in re.sub(r" +", "  ", status.stdout)
     report = desk.hab(*shlex.split("report runs/first"))
     assert report.returncode == 0 and "smollm2-135m" in report.stdout
     again = desk.hab(*shlex.split("run first.yaml"))

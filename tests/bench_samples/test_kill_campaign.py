@@ -9,6 +9,7 @@ from benchmarks.kill_campaign import SAMPLE_KILLS, rules, run_sample
 
 @pytest.mark.timeout(600)
 @pytest.mark.integration
+@pytest.mark.long
 def test_killed_drivers_stay_within_the_budget_and_pay_by_batch_once() -> None:
     found = run_sample()
     assert sum(one.kills for one in found) == SAMPLE_KILLS, found

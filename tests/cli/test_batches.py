@@ -60,6 +60,7 @@ def rehearsed(desk: Desk, sweep: Path, *options: object) -> tuple[str, list[dict
     return done.stdout, scores
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_a_nightmare_changes_no_score_and_nothing_is_paid_for_twice(desk: Desk) -> None:
     tests = desk.folder / "tests.jsonl"
@@ -100,7 +101,7 @@ def test_a_nightmare_changes_no_score_and_nothing_is_paid_for_twice(desk: Desk) 
 @pytest.fixture
 def slow(vendor: Callable[..., Vendor]) -> Vendor:
     """A vendor whose batches take a while."""
-    return vendor(batch={"turnaround": {"kind": "fixed", "value_s": 4}})
+    return vendor(batch={"turnaround": {"kind": "fixed", "value_s": 2}})
 
 
 def paid_once(sim: Vendor) -> bool:
@@ -133,17 +134,18 @@ def test_a_detached_run_is_collected_by_another_process_in_another_place(desk: D
 
 
 def test_ctrl_c_says_what_stays_and_cancelled_batches_are_collected(desk: Desk, vendor: Callable[..., Vendor]) -> None:
-    slow = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 12}})
-    sweep = sweep_file(desk.folder, "openai", slow.url, "interrupted")
+    first_hangs = [{"kind": "stuck", "ordinal": 1, "done": 0.5}]
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.3}}, batch_faults=first_hangs)
+    sweep = sweep_file(desk.folder, "openai", sim.url, "interrupted")
     running = desk.start("run", sweep, "--yes")
-    wait_for_batch(slow, running)
+    wait_for_batch(sim, running)
     running.send_signal(signal.SIGINT)
     output, _ = running.communicate(timeout=60)
     assert running.returncode == 130 and "hab batches cancel" in output, output
     assert "its end was asked for" in desk.hab("batches", "cancel", "run").stdout
     done = desk.hab("run", sweep, "--yes")
     assert done.returncode == 0, done.stdout
-    assert slow.meter()["batch"]["cancelled"] == 1 and paid_once(slow)
+    assert sim.meter()["batch"]["cancelled"] == 1 and paid_once(sim)
 
 
 def wait_for_batch(sim: Vendor, process: subprocess.Popen[str]) -> None:
@@ -180,7 +182,7 @@ def test_after_the_deadline_what_is_open_is_cancelled_and_its_rows_are_named(
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 400}})
     sweep = sweep_file(desk.folder, "anthropic", sim.url, "late")
     settings = yaml.safe_load(sweep.read_text())
-    sweep.write_text(yaml.safe_dump(settings | {"deadline": "0.3m"}))
+    sweep.write_text(yaml.safe_dump(settings | {"deadline": "0.15m"}))
     late = desk.hab("run", sweep, "--yes")
     assert late.returncode == 5 and "the deadline has passed" in late.stdout, late.stdout
     assert sim.meter()["batch"]["cancelled"] == 1 and sim.meter()["billed"] == 0
@@ -245,7 +247,7 @@ def test_after_the_deadline_auto_sends_the_rest_online(cluster_desk: Desk, vendo
     settings = yaml.safe_load(sweep.read_text())
     model = settings["judges"][0]
     subjects = [{"model": model, "name": f"s{n}", "system": f"You are number {n}."} for n in range(3)]
-    changes = {"mode": "auto", "deadline": "0.3m", "tests": "seeds", "dimensions": "all", "subjects": subjects}
+    changes = {"mode": "auto", "deadline": "0.15m", "tests": "seeds", "dimensions": "all", "subjects": subjects}
     sweep.write_text(yaml.safe_dump(settings | changes))
     done = cluster_desk.hab("run", sweep, "--yes")
     assert done.returncode == 0 and "was not done by the deadline" in done.stdout, done.stdout

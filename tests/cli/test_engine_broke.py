@@ -17,7 +17,7 @@ import pytest
 
 from tests.conftest import Desk, Vendor
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("own ray"), pytest.mark.timeout(280)]
 NOTHING_NEW_AFTER_S = 0.5
 PRICED = {"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}
 CONCURRENT = 8

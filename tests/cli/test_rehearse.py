@@ -148,6 +148,8 @@ def short_folder() -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.mark.long
+@pytest.mark.xdist_group("own ray")
 @pytest.mark.timeout(280)
 def test_keys_leave_no_trace(desk: Desk, vendor: Callable[..., Vendor], short_folder: Path) -> None:
     """A Ray of its own, because its workers have their environment from the node; one of the keys is refused."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -20,6 +21,8 @@ DIMENSIONS = 6
 SAFE_S = 3.0
 IN_FLIGHT = 8
 KILLED_AT = (*some(("gen", "val", "emb", "alpha"), 1, "stages"), "judge")
+TWO = ["defer_important_decisions", "encourage_learning"]
+SEEDS: dict[str, Any] = {"dimensions": TWO, "tests": "seeds", "generate": None, "validate": None, "select": None}
 VIEWS = ("candidates", "validations", "tests", "responses", "verdicts")
 
 
@@ -27,6 +30,13 @@ def rows(run: Path) -> dict[str, list[dict[str, Any]]]:
     """Every view of a run, by its path."""
     files = sorted(p for view in VIEWS for p in (run / view).rglob("*.parquet"))
     return {str(p.relative_to(run)): pq.read_table(p).to_pylist() for p in files}
+
+
+def until_received(sim: Vendor, count: int, process: subprocess.Popen[str]) -> None:
+    """Wait until the first subject was asked so often."""
+    while sim.received("alpha") < count:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
 
 
 SEVENTH = {
@@ -114,7 +124,7 @@ def test_a_run_killed_in_its_stages_goes_on_and_pays_again_only_for_what_was_in_
     `make bench` kills it in every stage.
     """
     sim = vendor(latency={"kind": "fixed", "value_s": 0.5})
-    sweep = cluster_desk.sweep("killed", sim.url, dimensions=["encourage_learning", "defer_important_decisions"])
+    sweep = cluster_desk.sweep("killed", sim.url, dimensions=TWO)
     safe: list[tuple[int, int]] = []
     for model in KILLED_AT:
         process = cluster_desk.start("run", sweep)
@@ -144,35 +154,29 @@ def test_a_server_that_dies_half_way_leaves_named_rows_and_the_rest_is_asked_lat
     cluster_desk: Desk, vendor: Callable[..., Vendor]
 ) -> None:
     sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
-    settings: dict[str, Any] = {"tests": "seeds", "generate": None, "validate": None, "select": None}
-    process = cluster_desk.start("run", cluster_desk.sweep("outage", sim.url, **settings))
-    deadline = time.monotonic() + 300
-    while sim.received("alpha") < 20 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    process = cluster_desk.start("run", cluster_desk.sweep("outage", sim.url, **SEEDS))
+    until_received(sim, 10, process)
     received = sim.meter()["received"]
-    sim.process.stop()
+    sim.stop()
     output, _ = process.communicate(timeout=400)
     assert process.returncode == 5, output
     assert "rows are unanswered" in output and "responses/" in output and "not reachable" in output
-    assert received > 20
+    assert received > 10
     other = vendor()
-    done = cluster_desk.hab("run", cluster_desk.sweep("outage", other.url, **settings))
+    done = cluster_desk.hab("run", cluster_desk.sweep("outage", other.url, **SEEDS))
     assert done.returncode == 0, done.stdout
-    assert 0 < other.meter()["received"] < 4 * 12 * DIMENSIONS
+    assert 0 < other.meter()["received"] < 4 * 12 * len(TWO)
     found = rows(cluster_desk.folder / "runs/outage")
-    assert sum(len(r) for name, r in found.items() if name.startswith("verdicts")) == 2 * 12 * DIMENSIONS
+    assert sum(len(r) for name, r in found.items() if name.startswith("verdicts")) == 2 * 12 * len(TWO)
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_keeps_what_was_paid_for(cluster_desk: Desk, vendor: Callable[..., Vendor], how: signal.Signals) -> None:
     sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
-    settings: dict[str, Any] = {"tests": "seeds", "generate": None, "validate": None, "select": None}
-    sweep = cluster_desk.sweep("stopped", sim.url, **settings)
+    sweep = cluster_desk.sweep("stopped", sim.url, **SEEDS)
     process = cluster_desk.start("run", sweep)
-    deadline = time.monotonic() + 300
-    while sim.received("alpha") < 20 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until_received(sim, 10, process)
     process.send_signal(how)
     output, _ = process.communicate(timeout=400)
     assert process.returncode == 130, output
