@@ -15,17 +15,25 @@ from hab_ray.rehearse.staging import account
 from hab_ray.rehearse.trouble import Trouble
 from hab_ray.rows import ChosenTest
 from hab_ray.rubric import Rubric
-from hab_ray.simulator import Profile
-from hab_ray.simulator.accounts import Account, Model, Price, Sampling, Service
-from hab_ray.simulator.accounts import Thinking as SimulatedThinking
-from hab_ray.simulator.batch.settings import BatchSettings
-from hab_ray.simulator.draws import unit
-from hab_ray.simulator.latency import FixedLatency, Latency, NoLatency
-from hab_ray.simulator.planted import Dimension, Issue, Planted
-from hab_ray.simulator.planted import Subject as PlantedSubject
+from hab_ray.simulator import (
+    Account,
+    BatchSettings,
+    FixedLatency,
+    Latency,
+    Model,
+    NoLatency,
+    Planted,
+    PlantedDimension,
+    PlantedIssue,
+    PlantedSubject,
+    Price,
+    Profile,
+    Sampling,
+    Service,
+)
+from hab_ray.simulator import Thinking as SimulatedThinking
 from hab_ray.work import Work
 
-_LEAST, _MOST = 0.1, 0.5
 _THOUGHTS = (64, 1024)
 _LONG_CONTEXT = 10_000_000
 _SERVICE = {Purpose.CHAT: Service.CHAT, Purpose.EMBEDDING: Service.EMBEDDINGS}
@@ -99,22 +107,17 @@ def _system(subject: Subject) -> str:
     return subject.system.rstrip("\n")
 
 
-def _dimension(rubric: Rubric, given: Iterable[ChosenTest], seed: int) -> Dimension:
+def _dimension(rubric: Rubric, given: Iterable[ChosenTest], seed: int) -> PlantedDimension:
     systems = {test.system for test in given} or {rubric.system}
     if len(systems) > 1:
         raise ConfigError(
             f"tests: the tests of {rubric.id} have {len(systems)} different `system` texts; a rehearsal can tell "
             "subjects apart only where a dimension's tests share one"
         )
-    return Dimension(
+    return PlantedDimension(
         system=systems.pop(),
         issues=tuple(
-            Issue(
-                letter=issue.letter,
-                deduction=issue.deduction,
-                probability=_LEAST + (_MOST - _LEAST) * unit(seed, "probability", rubric.id, issue.letter),
-            )
-            for issue in rubric.judging.issues
+            PlantedIssue.drawn(seed, rubric.id, issue.letter, issue.deduction) for issue in rubric.judging.issues
         ),
     )
 

@@ -59,6 +59,6 @@ class Profile(Settings):
         return known.kind or Kind.OPENAI
 
 
-def load(path: Path) -> Profile:
+def load_profile(path: Path) -> Profile:
     """Read a profile from a YAML or JSON file. Raises pydantic.ValidationError, which names what is wrong."""
     return Profile.model_validate(yaml.safe_load(path.read_text("utf-8")) or {})

@@ -35,8 +35,9 @@ async def run(
     url: str, folder: Path, budget: Budget, calls: list[Call], epoch: int = 1, limits: Limits = LIMITS
 ) -> tuple[Tally, dict[str, Any]]:
     """Ask what is not stored yet; what the engine says and what the meter says."""
-    async with engine_at(url, folder, "a", "b", limits=limits, budget=budget, epoch=epoch) as b:
-        b.engine._filing._known |= set(b.stored("a", "b"))
+    known: set[str] = set()
+    async with engine_at(url, folder, "a", "b", limits=limits, budget=budget, epoch=epoch, known=known) as b:
+        known.update(b.stored("a", "b"))
         async with b.engine:
             await asyncio.wait_for(b.engine.complete(stream(jobs(calls))), 60)
         return b.engine.tell(), await b.meter()

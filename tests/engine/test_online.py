@@ -16,8 +16,6 @@ from hab_ray.calls import EmbedCall, Failure, Reply
 from hab_ray.catalog import Limits, ModelEntry, Protocol
 from hab_ray.engine import online
 from hab_ray.errors import FailureKind, Interrupted, LeaseLost
-from hab_ray.providers import connect
-from hab_ray.providers.base import Endpoint
 from hab_ray.simulator import Profile, simulator
 from hab_ray.storage.store import StoreWriter
 from tests.engine.bench import bench, chat, engine_at, jobs, stream
@@ -127,14 +125,11 @@ async def test_an_exhausted_quota_stops_the_provider(tmp_path: Path) -> None:
 
 async def test_an_endpoint_that_is_not_there_is_waited_for_and_given_up(tmp_path: Path) -> None:
     limits = Limits(concurrent=4, patience_s=0.6)
-    async with bench(tmp_path, "a", limits=limits) as b:
-        dead = connect(Endpoint("sim", Protocol.OPENAI, "http://127.0.0.1:9/v1", "k", 5))
-        b.engine._sender._provider = dead
+    async with engine_at("http://127.0.0.1:9", tmp_path, "a", limits=limits) as b:
         async with b.engine:
             await asyncio.wait_for(b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(30)]))), 20)
         assert len(b.engine.tally.open) == 30 and "not reachable" in b.engine.tell().stops[""]
         assert b.engine.tally.calls < 15
-        await dead.close()
 
 
 async def test_a_slow_model_does_not_hold_up_a_fast_one(tmp_path: Path) -> None:
@@ -292,8 +287,8 @@ async def test_a_store_that_cannot_be_written_ends_the_run(tmp_path: Path, monke
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
+    monkeypatch.setattr(StoreWriter, "write", full)
     async with bench(tmp_path, "a", limits=Limits(concurrent=5)) as b:
-        monkeypatch.setattr(b.engine._filing._writer, "write", full)
         with pytest.raises(OSError, match="No space left"):
             async with b.engine:
                 await b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(1000)])))

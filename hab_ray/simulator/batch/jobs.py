@@ -157,6 +157,12 @@ class Job:
         self.state = state
         self.times[state] = at
 
+    def cancel(self, at: float) -> None:
+        """Ask it to end; a batch that has ended or is about to stays as it is."""
+        if self.state in (State.VALIDATING, State.RUNNING):
+            self.enter(State.CANCELLING, at)
+            self.stop.set()
+
     def progress(self, now: float) -> float:
         """The share of its time that has passed."""
         until = self.times.get(State.CANCELLING, now)

@@ -11,10 +11,10 @@ from hab_ray.simulator.batch import anthropic as anthropic_batches
 from hab_ray.simulator.batch import google as google_batches
 from hab_ray.simulator.batch import openai as openai_batches
 from hab_ray.simulator.batch import xai as xai_batches
-from hab_ray.simulator.batch.desk import Desk
+from hab_ray.simulator.batch.service import BatchService
 from hab_ray.simulator.vendor import Route
 
-Handler = Callable[[Desk, Route, web.BaseRequest], Awaitable[web.StreamResponse]]
+Handler = Callable[[BatchService, Route, web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 def keyless(place: Route, request: web.BaseRequest) -> bool:

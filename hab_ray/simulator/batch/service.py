@@ -22,13 +22,13 @@ from hab_ray.simulator.batch.life import Life
 from hab_ray.simulator.batch.settings import BatchSettings
 from hab_ray.simulator.batch.spool import Entry, Lines
 from hab_ray.simulator.draws import number
-from hab_ray.simulator.meter import Meter
+from hab_ray.simulator.meter import BatchCounts, Meter
 from hab_ray.simulator.profile import Profile
 
 
 @dataclass(slots=True)
-class Desk:
-    """The state of the batch half.
+class BatchService:
+    """The batch half of the simulator.
 
     `on_charge` is told of every line that is charged and delivered; `exhausted` says whether an account has used up
     its quota.
@@ -109,12 +109,6 @@ class Desk:
         for name in (job.output_id, job.errors_id):
             self.files.delete(job.account, name)
 
-    def cancel(self, job: Job) -> None:
-        """Ask a batch to end; one that has ended or is about to stays as it is."""
-        if job.state in (State.VALIDATING, State.RUNNING):
-            job.enter(State.CANCELLING, self.clock.now())
-            job.stop.set()
-
     def open(self, account: str) -> list[Job]:
         """The account's batches that have not ended."""
         return [job for (owner, _), job in self._jobs.items() if owner == account and not job.state.ended]
@@ -158,25 +152,27 @@ class Desk:
                 now = self.clock.now()
                 self.files.add(StoredFile(name, job.account, f"{name}.jsonl", "batch_output", now, path, job.id))
         if not job.foreign:
-            self._count(job)
-
-    def _count(self, job: Job) -> None:
-        counts, tally = self.meter.batch(job.account), job.tally
-        match job.state:
-            case State.COMPLETED:
-                counts.completed += 1
-            case State.FAILED:
-                counts.failed += 1
-            case State.EXPIRED:
-                counts.expired += 1
-            case State.CANCELLED:
-                counts.cancelled += 1
-        counts.lines_received += tally.succeeded + tally.failed + tally.undone + tally.missing
-        counts.lines_failed += tally.failed
-        counts.lines_undone += tally.undone
-        counts.lines_missing += tally.missing
+            _count(self.meter.batch(job.account), job)
 
     def _begin(self, life: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(life)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _count(counts: BatchCounts, job: Job) -> None:
+    """Count a batch that has ended."""
+    tally = job.tally
+    match job.state:
+        case State.COMPLETED:
+            counts.completed += 1
+        case State.FAILED:
+            counts.failed += 1
+        case State.EXPIRED:
+            counts.expired += 1
+        case State.CANCELLED:
+            counts.cancelled += 1
+    counts.lines_received += tally.succeeded + tally.failed + tally.undone + tally.missing
+    counts.lines_failed += tally.failed
+    counts.lines_undone += tally.undone
+    counts.lines_missing += tally.missing
