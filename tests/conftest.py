@@ -76,9 +76,10 @@ class Vendor:
     process: subprocess.Popen[str]
 
     def stop(self) -> None:
-        """End it."""
-        self.process.terminate()
-        self.process.communicate(timeout=STARTS_WITHIN_S)
+        """End it and wait until it is gone; a second call does nothing."""
+        if self.process.returncode is None:
+            self.process.terminate()
+            self.process.communicate(timeout=STARTS_WITHIN_S)
 
     def get(self, path: str) -> Any:
         with urllib.request.urlopen(self.url + path) as response:
