@@ -23,7 +23,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 ELSEWHERE = {
     "make demo": ".ci/run",
     "make test": ".ci/run",
-    "ray job submit": "test_the_entry_point_of_a_ray_job",
+    "ray job submit": "test_entry_point_of_a_ray_job",
     "hab run SWEEP.yaml": "tests/cli/test_batches.py",
     "hab batches": "tests/cli/test_batches.py",
     "hab rehearse jobs/rehearsal.yaml": "test_the_rehearsal_at_the_papers_size_can_be_staged",
@@ -65,7 +65,8 @@ def with_fewer_tests(sweep: Path) -> str:
     return sweep.read_text().replace("tests: seeds", f"tests: {tests.name}")
 
 
-def test_every_command_of_the_readme_is_run_somewhere() -> None:
+def test_commands_are_run() -> None:
+    """Every command of the README is run by a test or by .ci/run."""
     for command in commands():
         elsewhere = [place for start, place in ELSEWHERE.items() if command.startswith(start)]
         assert command in HERE or elsewhere, f"README.md: {command!r} is run by no test"
@@ -76,7 +77,7 @@ def test_every_command_of_the_readme_is_run_somewhere() -> None:
 @pytest.mark.long
 @pytest.mark.xdist_group("own ray")
 @pytest.mark.timeout(1500)
-def test_the_first_sweep_of_the_readme_runs_on_a_real_model(desk: Desk) -> None:
+def test_first_sweep(desk: Desk) -> None:
     """With a Ray of its own, as a reader of the README has it; planned whole, run with a few of its tests."""
     sweep = desk.folder / "first.yaml"
     sweep.write_text(sweep_in_readme("first"))
@@ -94,7 +95,7 @@ def test_the_first_sweep_of_the_readme_runs_on_a_real_model(desk: Desk) -> None:
     assert again.returncode == 0 and "0 calls sent" in again.stdout
 
 
-def test_the_commands_that_look_and_fetch(desk: Desk) -> None:
+def test_commands_that_look_and_fetch(desk: Desk) -> None:
     weights = pull("smollm2-135m-instruct", cache=default_cache())
     assert str(weights) in desk.hab("local", "pull", "smollm2-135m-instruct").stdout.replace("\n", "")
     assert desk.hab("rubric", "check").stdout.count("sha256") == 6
@@ -111,7 +112,8 @@ def test_the_commands_that_look_and_fetch(desk: Desk) -> None:
     assert probe.returncode == 2 and "GEMINI_API_KEY is not set" in probe.stdout
 
 
-def test_a_sweep_that_costs_money_asks_before_it_spends(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_asks_before_it_spends(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """A sweep that costs money asks before it spends."""
     sim = vendor()
     sweep = desk.sweep("paid", sim.url, tests="seeds", generate=None, validate=None, select=None)
     sweep.write_text(sweep.read_text().replace("input: 0", "input: 1"))
@@ -122,7 +124,8 @@ def test_a_sweep_that_costs_money_asks_before_it_spends(desk: Desk, vendor: Call
 
 
 @pytest.mark.timeout(900)
-def test_the_entry_point_of_a_ray_job(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_entry_point_of_a_ray_job(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """jobs/sweep.py, as `ray job submit` runs it."""
     settings = {"tests": "seeds", "generate": None, "validate": None, "select": None}
     sweep = cluster_desk.sweep("job", vendor().url, dimensions=["encourage_learning"], **settings)
     done = subprocess.run(

@@ -64,9 +64,8 @@ def descendant(process: subprocess.Popen[str], title: str) -> int:
     return next(p.pid for p in below if title in p.name() or title in " ".join(p.cmdline()))
 
 
-def test_a_signal_to_the_whole_group_lets_open_calls_end_and_cuts_what_hangs(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_signal_to_the_group(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """After a signal to the process group open calls may end; what hangs is cut off."""
     hanging = [{"kind": "hang", "model": "beta", "billed": True, "probability": 1.0}]
     sim = vendor(latency={"kind": "fixed", "value_s": 1.5}, accounts=PRICED, faults=hanging)
     sweep = sweep_of(desk, sim)
@@ -92,9 +91,8 @@ def test_a_signal_to_the_whole_group_lets_open_calls_end_and_cuts_what_hangs(
 
 
 @pytest.mark.parametrize(("title", "told"), [("gcs_server", "GCS"), ("ray::Lane", "the worker that calls sim")])
-def test_a_process_of_ray_that_dies_ends_the_run_with_7_and_one_line(
-    desk: Desk, vendor: Callable[..., Vendor], title: str, told: str
-) -> None:
+def test_ray_process_dies(desk: Desk, vendor: Callable[..., Vendor], title: str, told: str) -> None:
+    """A process of Ray that dies ends the run with 7 and one line."""
     sim = vendor(latency={"kind": "fixed", "value_s": 1.0}, accounts=PRICED)
     sweep = sweep_of(desk, sim)
     running = in_a_group(desk, "run", sweep, "--yes", "--drain", 5)

@@ -61,9 +61,8 @@ class Watch:
 
 
 @pytest.mark.timeout(300)
-def test_a_spent_quota_ends_one_vendor_at_once_and_the_others_are_done(
-    cluster_desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_spent_quota(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """A spent quota stops one vendor at once; the others' rows are completed."""
     sim = vendor(latency={"kind": "fixed", "value_s": 0.2}, accounts={"x/poor": {"quota_calls": QUOTA}})
     common = {"kind": "openai", "limits": {"concurrent": CONCURRENT}, "price": {"input": 0, "output": 0}}
     providers = {name: {**common, "url": f"{sim.url}/x/{name}/v1"} for name in ("poor", "rich")}

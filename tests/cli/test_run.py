@@ -65,9 +65,8 @@ SEVENTH = {
 
 
 @pytest.mark.timeout(900)
-def test_a_sweep_with_a_seventh_dimension_is_complete_and_is_not_paid_for_again(
-    cluster_desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_seventh_dimension(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """A sweep over six dimensions and one of the user's own is complete; given again it costs nothing."""
     rubrics = cluster_desk.folder / "own"
     rubrics.mkdir()
     (rubrics / "mental_security.yaml").write_text(yaml.safe_dump(SEVENTH, sort_keys=False))
@@ -97,9 +96,8 @@ def test_a_sweep_with_a_seventh_dimension_is_complete_and_is_not_paid_for_again(
 
 
 @pytest.mark.timeout(900)
-def test_replies_in_another_order_give_the_same_keys_tests_and_scores(
-    cluster_desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_order_of_replies(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """The order in which replies arrive changes no key, test or score."""
     found = []
     for name, latency in (("calm", {"kind": "none"}), ("windy", {"kind": "lognormal", "mean_s": 0.2, "sigma": 1.0})):
         sim = vendor(latency=latency, accounts={"x/sim": {"models": {"*": {"vector": 64}}}})
@@ -116,9 +114,7 @@ def test_replies_in_another_order_give_the_same_keys_tests_and_scores(
 
 
 @pytest.mark.timeout(900)
-def test_a_run_killed_in_its_stages_goes_on_and_pays_again_only_for_what_was_in_flight(
-    cluster_desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_killed_in_its_stages(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
     """A call that reached the vendor `SAFE_S` before a kill was answered (0.5 s) and flushed (1 s): never repeated.
 
     `make bench` kills it in every stage.
@@ -150,9 +146,8 @@ def test_a_run_killed_in_its_stages_goes_on_and_pays_again_only_for_what_was_in_
 
 
 @pytest.mark.timeout(900)
-def test_a_server_that_dies_half_way_leaves_named_rows_and_the_rest_is_asked_later(
-    cluster_desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_server_dies(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """A server that dies half-way leaves rows that are named; the same command asks for the rest."""
     sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
     process = cluster_desk.start("run", cluster_desk.sweep("outage", sim.url, **SEEDS))
     until_received(sim, 10, process)
@@ -172,7 +167,8 @@ def test_a_server_that_dies_half_way_leaves_named_rows_and_the_rest_is_asked_lat
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_keeps_what_was_paid_for(cluster_desk: Desk, vendor: Callable[..., Vendor], how: signal.Signals) -> None:
+def test_ctrl_c(cluster_desk: Desk, vendor: Callable[..., Vendor], how: signal.Signals) -> None:
+    """A run that is interrupted keeps what was paid for."""
     sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
     sweep = cluster_desk.sweep("stopped", sim.url, **SEEDS)
     process = cluster_desk.start("run", sweep)
@@ -185,7 +181,8 @@ def test_ctrl_c_keeps_what_was_paid_for(cluster_desk: Desk, vendor: Callable[...
     assert sim.meter()["billed_more_than_once"]["bodies"] == 0
 
 
-def test_what_is_wrong_in_a_sweep_is_said_before_anything_starts(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_wrong_sweeps(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """What is wrong in a sweep is said before anything starts."""
     sim = vendor()
     wrong: dict[str, dict[str, Any]] = {
         "subjcts": {"subjcts": ["sim/alpha"]},
@@ -201,7 +198,8 @@ def test_what_is_wrong_in_a_sweep_is_said_before_anything_starts(desk: Desk, ven
     assert sim.meter()["received"] == 0 and not (desk.folder / "runs").exists()
 
 
-def test_a_second_driver_of_a_store_is_told_who_holds_it(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_second_driver(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """A second driver of a store learns who holds it."""
     from datetime import UTC, datetime
 
     from hab_ray.storage.folder import LocalFolder
