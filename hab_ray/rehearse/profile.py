@@ -16,22 +16,22 @@ from hab_ray.rehearse.trouble import Trouble
 from hab_ray.rows import ChosenTest
 from hab_ray.rubric import Rubric
 from hab_ray.simulator import (
-    Account,
     BatchSettings,
     FixedLatency,
     Latency,
-    Model,
     NoLatency,
     Planted,
     PlantedDimension,
     PlantedIssue,
     PlantedSubject,
-    Price,
     Profile,
-    Sampling,
     Service,
+    SimulatedAccount,
+    SimulatedModel,
+    SimulatedPrice,
+    SimulatedSampling,
+    SimulatedThinking,
 )
-from hab_ray.simulator import Thinking as SimulatedThinking
 from hab_ray.work import Work
 
 _THOUGHTS = (64, 1024)
@@ -135,25 +135,25 @@ def _told_apart(tests: Iterable[ChosenTest]) -> dict[str, str]:
     return {prompt: test.dimension for prompt, test in found.items()}
 
 
-def _accounts(work: Work, queue_tokens: Mapping[str, int]) -> dict[str, Account]:
-    models: dict[str, dict[str, Model]] = {}
+def _accounts(work: Work, queue_tokens: Mapping[str, int]) -> dict[str, SimulatedAccount]:
+    models: dict[str, dict[str, SimulatedModel]] = {}
     for model in work.models.values():
         kind = work.catalog.providers[model.entry.provider].kind
         models.setdefault(account(model.entry.provider, kind), {})[model.entry.wire] = _model(
             model.entry, kind, queue_tokens.get(model.entry.wire)
         )
-    return {name: Account(models=of_account) for name, of_account in models.items()}
+    return {name: SimulatedAccount(models=of_account) for name, of_account in models.items()}
 
 
-def _model(entry: ModelEntry, kind: Protocol, queue_tokens: int | None) -> Model:
+def _model(entry: ModelEntry, kind: Protocol, queue_tokens: int | None) -> SimulatedModel:
     least, most = _THOUGHTS
-    return Model(
+    return SimulatedModel(
         serves=frozenset({_SERVICE[entry.purpose]}),
-        sampling=Sampling(entry.sampling),
+        sampling=SimulatedSampling(entry.sampling),
         thinking=_thinking(entry, kind),
         thinking_tokens=(min(least, entry.thinking_reserve), min(most, entry.thinking_reserve)),
         context_tokens=_LONG_CONTEXT,
-        price=_price(entry.price) if entry.price else Price(),
+        price=_price(entry.price) if entry.price else SimulatedPrice(),
         batch_price=_price(entry.batch.price) if entry.batch and entry.batch.price else None,
         batch_queue_tokens=queue_tokens,
     )
@@ -165,7 +165,7 @@ def _thinking(entry: ModelEntry, kind: Protocol) -> SimulatedThinking:
     return SimulatedThinking.OPTIONAL if odd else SimulatedThinking(entry.thinking)
 
 
-def _price(price: UsdPrice) -> Price:
+def _price(price: UsdPrice) -> SimulatedPrice:
     """The same price to the nano-dollar: ours is held as an integer, the simulator's as a decimal."""
     parts = price.model_dump(exclude_none=True)
-    return Price(**{name: Decimal(round(part * NANO)) / NANO for name, part in parts.items()})
+    return SimulatedPrice(**{name: Decimal(round(part * NANO)) / NANO for name, part in parts.items()})

@@ -5,7 +5,15 @@ answers. `simulator` runs it in the present event loop, `SimulatorProcess` in a 
 reads what it counted and what was true. Everything is a function of the profile's seed and of what is asked.
 """
 
-from hab_ray.simulator.accounts import Account, Kind, Model, Price, Sampling, Service, Thinking
+from hab_ray.simulator.accounts import (
+    Kind,
+    Service,
+    SimulatedAccount,
+    SimulatedModel,
+    SimulatedPrice,
+    SimulatedSampling,
+    SimulatedThinking,
+)
 from hab_ray.simulator.app import simulator
 from hab_ray.simulator.batch.faults import BatchFault
 from hab_ray.simulator.batch.settings import BatchSettings, LineFaults
@@ -17,7 +25,6 @@ from hab_ray.simulator.process import SimulatorFailed, SimulatorProcess
 from hab_ray.simulator.profile import Profile, load_profile
 
 __all__ = [
-    "Account",
     "BatchFault",
     "BatchSettings",
     "Fault",
@@ -27,20 +34,21 @@ __all__ = [
     "LineFaults",
     "LognormalLatency",
     "MeterReading",
-    "Model",
     "NoLatency",
     "Planted",
     "PlantedDimension",
     "PlantedIssue",
     "PlantedSubject",
-    "Price",
     "Profile",
-    "Sampling",
     "Service",
+    "SimulatedAccount",
+    "SimulatedModel",
+    "SimulatedPrice",
+    "SimulatedSampling",
+    "SimulatedThinking",
     "SimulatorClient",
     "SimulatorFailed",
     "SimulatorProcess",
-    "Thinking",
     "TrueMean",
     "load_profile",
     "simulator",

@@ -13,7 +13,7 @@ from time import monotonic
 from aiohttp import web
 
 from hab_ray.simulator import control
-from hab_ray.simulator.asks import Answer, Ask, Refused
+from hab_ray.simulator.asks import Ask, Refused, WireAnswer
 from hab_ray.simulator.batch.routes import handler, keyless
 from hab_ray.simulator.faults import DelayFault, Fault, StatusFault, charges, loses
 from hab_ray.simulator.limits import Verdict
@@ -23,7 +23,7 @@ from hab_ray.simulator.sending import json_response, response, send
 from hab_ray.simulator.state import SimulatorState
 from hab_ray.simulator.vendor import Route, route
 
-_NOTHING = Answer(0, b"")
+_NOTHING = WireAnswer(0, b"")
 _HOST = "127.0.0.1"
 
 
@@ -64,7 +64,7 @@ class Server:
         finally:
             meter.leave()
 
-    def _key_refusal(self, place: Route, request: web.BaseRequest) -> Answer | None:
+    def _key_refusal(self, place: Route, request: web.BaseRequest) -> WireAnswer | None:
         sent = place.vendor.key(request.headers, request.query)
         accepted = self._state.profile.account(place.account).keys
         allowed = bool(sent) and (not accepted or sent in accepted)
@@ -105,7 +105,7 @@ class Server:
             await asyncio.sleep(wait)
         return await send(request, answer, fault)
 
-    def _decide(self, place: Route, ask: Ask, fault: Fault | None) -> tuple[Answer, Outcome]:
+    def _decide(self, place: Route, ask: Ask, fault: Fault | None) -> tuple[WireAnswer, Outcome]:
         """The answer and what becomes of it, under this fault."""
         if isinstance(fault, StatusFault):
             return place.vendor.fault(fault.status, fault.retry_after_s), Outcome.FAULTED
@@ -119,7 +119,7 @@ class Server:
             self._state.answered.add(answer.sighting)
         return answer, Outcome.BILLED
 
-    def _record(self, place: Route, model: str, raw: bytes, label: bytes, answer: Answer, outcome: Outcome) -> None:
+    def _record(self, place: Route, model: str, raw: bytes, label: bytes, answer: WireAnswer, outcome: Outcome) -> None:
         call = CallRecord(
             number=len(self._state.meter.calls) + 1,
             account=place.account,

@@ -14,7 +14,7 @@ from hab_ray.simulator.batch.jobs import Job
 from hab_ray.simulator.batch.service import BatchService
 from hab_ray.simulator.batch.spool import Entry
 from hab_ray.simulator.faults import FaultPlan
-from hab_ray.simulator.limits import Limiter
+from hab_ray.simulator.limits import RateLimits
 from hab_ray.simulator.meter import Meter
 from hab_ray.simulator.planted import AnsweredPrompts, Truth
 from hab_ray.simulator.profile import Profile
@@ -56,7 +56,7 @@ class SimulatorState:
         self.mind = Mind(seed, Truth.of(seed, self.profile.planted))
         self.answered = AnsweredPrompts()
         self.quota = {name: account.quota_calls for name, account in self.profile.accounts.items()}
-        self.limiter = Limiter(self._clock, lambda: datetime.now(UTC))
+        self.limiter = RateLimits(self._clock, lambda: datetime.now(UTC))
         self._billed: Counter[str] = Counter()
         folder = Path(self._folder.name) / "batches"
         self.batches = BatchService(

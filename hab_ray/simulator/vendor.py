@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hab_ray.simulator import anthropic, google, openai, xai
-from hab_ray.simulator.accounts import Account, Kind, vendors
+from hab_ray.simulator.accounts import Kind, SimulatedAccount, vendors
 from hab_ray.simulator.answers import Mind
-from hab_ray.simulator.asks import Answer, Ask
+from hab_ray.simulator.asks import Ask, WireAnswer
 from hab_ray.simulator.limits import Verdict
 
 
@@ -19,31 +19,31 @@ class Vendor(Protocol):
     def key(self, headers: Mapping[str, str], query: Mapping[str, str]) -> str:
         """The key sent, or an empty text."""
 
-    def bad_key(self, sent: str) -> Answer:
+    def bad_key(self, sent: str) -> WireAnswer:
         """The answer to a key that is missing or not accepted."""
 
-    def models(self, account: Account) -> Answer:
+    def models(self, account: SimulatedAccount) -> WireAnswer:
         """The list of models."""
 
-    def read(self, path: str, headers: Mapping[str, str], account: Account, raw: bytes) -> Ask:
+    def read(self, path: str, headers: Mapping[str, str], account: SimulatedAccount, raw: bytes) -> Ask:
         """Check a request. Raises Refused with the vendor's answer."""
 
-    def check(self, path: str, headers: Mapping[str, str], account: Account, body: Any) -> Ask:
+    def check(self, path: str, headers: Mapping[str, str], account: SimulatedAccount, body: Any) -> Ask:
         """Check a request's body, sent online or in a batch. Raises Refused with the vendor's answer."""
 
-    def reply(self, mind: Mind, ask: Ask) -> Answer:
+    def reply(self, mind: Mind, ask: Ask) -> WireAnswer:
         """Answer a request that passed."""
 
     def limit_headers(self, verdict: Verdict) -> dict[str, str]:
         """The headers that tell what is left of the rate limits."""
 
-    def too_fast(self, name: str, verdict: Verdict, says_retry_after: bool) -> Answer:
+    def too_fast(self, name: str, verdict: Verdict, says_retry_after: bool) -> WireAnswer:
         """The answer to a request over the rate limit."""
 
-    def no_quota(self, name: str) -> Answer:
+    def no_quota(self, name: str) -> WireAnswer:
         """The answer once the account's money or daily quota is used up."""
 
-    def fault(self, status: int, retry_after_s: float | None) -> Answer:
+    def fault(self, status: int, retry_after_s: float | None) -> WireAnswer:
         """The answer that carries an injected status."""
 
 

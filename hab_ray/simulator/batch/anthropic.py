@@ -9,10 +9,10 @@ from typing import Any
 from aiohttp import web
 
 from hab_ray.simulator.anthropic_bodies import VERSIONS, error
-from hab_ray.simulator.asks import Answer, Refused
+from hab_ray.simulator.asks import Refused, WireAnswer
 from hab_ray.simulator.batch.anthropic_lines import AnthropicLines
 from hab_ray.simulator.batch.clock import rfc3339
-from hab_ray.simulator.batch.jobs import Job, Order, State
+from hab_ray.simulator.batch.jobs import BatchState, Job, Order
 from hab_ray.simulator.batch.pacing import Pacer
 from hab_ray.simulator.batch.replies import create, download, ok, page, poll_refusal
 from hab_ray.simulator.batch.requests_array import NotRequests, requests
@@ -173,11 +173,11 @@ def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.
     return answer
 
 
-def _invalid(message: str) -> Answer:
+def _invalid(message: str) -> WireAnswer:
     return error(400, "invalid_request_error", message)
 
 
-def _missing(name: str) -> Answer:
+def _missing(name: str) -> WireAnswer:
     return error(404, "not_found_error", f"Message batch {name} not found")
 
 
@@ -187,11 +187,11 @@ def _name(job: Job) -> str:
 
 def _view(job: Job, request: web.BaseRequest) -> dict[str, Any]:
     """The batch as JSON; its counts tell nothing before it has ended."""
-    cancelled, ended = job.times.get(State.CANCELLING), job.ended_at
+    cancelled, ended = job.times.get(BatchState.CANCELLING), job.ended_at
     status = "ended" if job.state.ended else "in_progress" if cancelled is None else "canceling"
     tally, counts = job.tally, {"processing": job.rows, "succeeded": 0, "errored": 0, "canceled": 0, "expired": 0}
     if job.state.ended:
-        undone = "expired" if job.state is State.EXPIRED else "canceled"
+        undone = "expired" if job.state is BatchState.EXPIRED else "canceled"
         counts |= {
             "processing": 0,
             "succeeded": tally.succeeded + tally.missing,

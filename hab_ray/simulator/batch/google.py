@@ -13,12 +13,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 from hab_ray.simulator.accounts import ByBatch, Service
-from hab_ray.simulator.asks import Answer, Refused, compact
+from hab_ray.simulator.asks import Refused, WireAnswer, compact
 from hab_ray.simulator.batch import google_files
 from hab_ray.simulator.batch.clock import rfc3339
 from hab_ray.simulator.batch.dialect import BadInput
 from hab_ray.simulator.batch.google_lines import GoogleLines
-from hab_ray.simulator.batch.jobs import Job, Order, State
+from hab_ray.simulator.batch.jobs import BatchState, Job, Order
 from hab_ray.simulator.batch.pacing import Pacer
 from hab_ray.simulator.batch.replies import create, ok, page, poll_refusal
 from hab_ray.simulator.batch.service import BatchService
@@ -36,14 +36,14 @@ _LIMIT, _MOST = 50, 100
 _INVALID_ARGUMENT, _CANCELLED = 3, 1
 _ODD_STATE = "BATCH_STATE_UNDER_REVIEW"
 _STATE = {
-    State.VALIDATING: "PENDING",
-    State.RUNNING: "RUNNING",
-    State.CANCELLING: "RUNNING",
-    State.FINALIZING: "RUNNING",
-    State.COMPLETED: "SUCCEEDED",
-    State.FAILED: "FAILED",
-    State.EXPIRED: "EXPIRED",
-    State.CANCELLED: "CANCELLED",
+    BatchState.VALIDATING: "PENDING",
+    BatchState.RUNNING: "RUNNING",
+    BatchState.CANCELLING: "RUNNING",
+    BatchState.FINALIZING: "RUNNING",
+    BatchState.COMPLETED: "SUCCEEDED",
+    BatchState.FAILED: "FAILED",
+    BatchState.EXPIRED: "EXPIRED",
+    BatchState.CANCELLED: "CANCELLED",
 }
 _METHODS = {"batchGenerateContent": "generateContent", "asyncBatchEmbedContent": "embedContent"}
 
@@ -219,7 +219,7 @@ def _refused(message: str) -> Refused:
     return Refused(error(400, message))
 
 
-def _missing(name: str) -> Answer:
+def _missing(name: str) -> WireAnswer:
     return error(404, f"Requested entity batches/{name} was not found.")
 
 
@@ -246,7 +246,7 @@ def _view(job: Job) -> dict[str, Any]:
     view["done"] = True
     if job.problems:
         view["error"] = {"code": _INVALID_ARGUMENT, "message": job.problems[0].message}
-    elif job.state is State.COMPLETED:
+    elif job.state is BatchState.COMPLETED:
         metadata["output"] = _output(job, embeds)
         view["response"] = {"@type": f"{_TYPES}{kind}Output", **metadata["output"]}
     else:

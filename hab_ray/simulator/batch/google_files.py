@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from hab_ray.simulator.asks import Answer, compact
+from hab_ray.simulator.asks import WireAnswer, compact
 from hab_ray.simulator.batch.clock import rfc3339
 from hab_ray.simulator.batch.files import StoredFile
 from hab_ray.simulator.batch.replies import download, ok, page
@@ -40,11 +40,11 @@ async def upload(service: BatchService, place: Route, request: web.BaseRequest) 
             async for piece in request.content.iter_any():
                 target.write(piece)
     if "finalize" not in commands:
-        return response(Answer(200, b"", {_STATUS: "active", "X-Goog-Upload-Size-Received": str(file.size)}))
+        return response(WireAnswer(200, b"", {_STATUS: "active", "X-Goog-Upload-Size-Received": str(file.size)}))
     if file.size > _MOST_BYTES:
         service.files.delete(place.account, file.id)
         return response(error(400, "The file is larger than 2 GB."))
-    return response(Answer(200, compact({"file": _view(file, request)}), {_STATUS: "final"}))
+    return response(WireAnswer(200, compact({"file": _view(file, request)}), {_STATUS: "final"}))
 
 
 async def _start(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
@@ -61,7 +61,7 @@ async def _start(service: BatchService, place: Route, request: web.BaseRequest) 
     shown = str(told.get("displayName") or told.get("display_name") or "")
     service.files.add(StoredFile(name, place.account, shown, "batch", service.clock.now(), path))
     url = f"http://{request.host}{request.path}?upload_id={name}&upload_protocol=resumable"
-    return response(Answer(200, b"", {_STATUS: "active", "X-Goog-Upload-URL": url}))
+    return response(WireAnswer(200, b"", {_STATUS: "active", "X-Goog-Upload-URL": url}))
 
 
 async def handle(service: BatchService, place: Route, request: web.BaseRequest, call: str) -> web.StreamResponse:

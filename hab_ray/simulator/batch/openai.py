@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from hab_ray.simulator.asks import Answer
+from hab_ray.simulator.asks import WireAnswer
 from hab_ray.simulator.batch import openai_files
-from hab_ray.simulator.batch.jobs import Job, Order, State
+from hab_ray.simulator.batch.jobs import BatchState, Job, Order
 from hab_ray.simulator.batch.openai_lines import OpenAiLines
 from hab_ray.simulator.batch.replies import create, ok, page, poll_refusal
 from hab_ray.simulator.batch.service import BatchService
@@ -22,15 +22,15 @@ _LINES = OpenAiLines()
 _PURPOSES = frozenset({"batch"})
 _LIMIT, _MOST = 20, 100
 _ODD_STATE = "awaiting_review"
-_STATUS = {State.RUNNING: "in_progress"}
+_STATUS = {BatchState.RUNNING: "in_progress"}
 _STAMPS = {
-    State.RUNNING: "in_progress_at",
-    State.CANCELLING: "cancelling_at",
-    State.FINALIZING: "finalizing_at",
-    State.COMPLETED: "completed_at",
-    State.FAILED: "failed_at",
-    State.EXPIRED: "expired_at",
-    State.CANCELLED: "cancelled_at",
+    BatchState.RUNNING: "in_progress_at",
+    BatchState.CANCELLING: "cancelling_at",
+    BatchState.FINALIZING: "finalizing_at",
+    BatchState.COMPLETED: "completed_at",
+    BatchState.FAILED: "failed_at",
+    BatchState.EXPIRED: "expired_at",
+    BatchState.CANCELLED: "cancelled_at",
 }
 _ENDPOINTS = Literal["/v1/chat/completions", "/v1/embeddings"]
 
@@ -126,7 +126,7 @@ def _cancel(service: BatchService, place: Route, name: str) -> web.StreamRespons
     return ok(_view(service, job))
 
 
-def _missing(name: str) -> Answer:
+def _missing(name: str) -> WireAnswer:
     return error(404, f"No batch found with id '{name}'.", code="not_found")
 
 
@@ -167,7 +167,7 @@ def _view(service: BatchService, job: Job) -> dict[str, Any]:
 def _counts(service: BatchService, job: Job) -> dict[str, int]:
     if job.state.ended:
         done = job.tally.succeeded + job.tally.missing
-        failed = job.tally.failed + (job.tally.undone if job.state is State.EXPIRED else 0)
+        failed = job.tally.failed + (job.tally.undone if job.state is BatchState.EXPIRED else 0)
     else:
         done, failed = int(job.rows * job.progress(service.clock.now())), 0
     return {"total": job.rows, "completed": done, "failed": failed}

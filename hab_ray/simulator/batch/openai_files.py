@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import BodyPartReader, web
 
-from hab_ray.simulator.asks import Answer
+from hab_ray.simulator.asks import WireAnswer
 from hab_ray.simulator.batch.files import StoredFile
 from hab_ray.simulator.batch.replies import download, ok, page
 from hab_ray.simulator.batch.service import BatchService
@@ -86,7 +86,7 @@ async def _store(part: BodyPartReader, path: Path) -> None:
             left -= min(left, len(piece))
 
 
-def _upload_refusal(purpose: str, purposes: Collection[str], filename: str | None, path: Path) -> Answer | None:
+def _upload_refusal(purpose: str, purposes: Collection[str], filename: str | None, path: Path) -> WireAnswer | None:
     if purpose not in purposes:
         return error(400, f"'{purpose}' is not one of {sorted(purposes)} - 'purpose'", param="purpose")
     if filename is None:

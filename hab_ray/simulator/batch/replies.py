@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from aiohttp import web
 
-from hab_ray.simulator.asks import Answer, compact
+from hab_ray.simulator.asks import WireAnswer, compact
 from hab_ray.simulator.batch.dialect import Dialect
 from hab_ray.simulator.batch.faults import CutResults, LostCreate, PollError, RefusedCreate, SlowCreate
 from hab_ray.simulator.batch.jobs import Job, Order
@@ -22,7 +22,7 @@ Item = TypeVar("Item")
 
 def ok(body: object) -> web.Response:
     """A whole answer of status 200."""
-    return response(Answer(200, compact(body)))
+    return response(WireAnswer(200, compact(body)))
 
 
 async def create(
@@ -44,7 +44,7 @@ async def create(
     return ok(view(job))
 
 
-def poll_refusal(job: Job, dialect: Dialect, missing: Answer) -> Answer | None:
+def poll_refusal(job: Job, dialect: Dialect, missing: WireAnswer) -> WireAnswer | None:
     """Count a poll; the error it is answered with, if any. `missing` is the vendor's 404."""
     job.polls += 1
     fault = job.struck.find(PollError)

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hab_ray.simulator.accounts import Account
+from hab_ray.simulator.accounts import SimulatedAccount
 from hab_ray.simulator.answers import Mind
 from hab_ray.simulator.batch.clock import VendorClock
 from hab_ray.simulator.batch.dialect import Dialect
 from hab_ray.simulator.batch.faults import BatchFault, Foreign, LostCreate, Struck
 from hab_ray.simulator.batch.files import FileStore, StoredFile
-from hab_ray.simulator.batch.jobs import Job, Order, Problem, State
+from hab_ray.simulator.batch.jobs import BatchProblem, BatchState, Job, Order
 from hab_ray.simulator.batch.life import Life
 from hab_ray.simulator.batch.settings import BatchSettings
 from hab_ray.simulator.batch.spool import Entry, Lines
@@ -47,7 +47,7 @@ class BatchService:
     _jobs: dict[tuple[str, str], Job] = field(default_factory=dict)
     _made: int = 0
     _creates: Counter[str] = field(default_factory=Counter)
-    _accounts: dict[str, Account] = field(default_factory=dict)
+    _accounts: dict[str, SimulatedAccount] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ class BatchService:
         """How the account's batches go."""
         return self.profile.account(account).batch or self.profile.batch
 
-    def account(self, name: str) -> Account:
+    def account(self, name: str) -> SimulatedAccount:
         """The account with its batch prices."""
         if name not in self._accounts:
             self._accounts[name] = self.profile.account(name).at_batch_prices(self.settings(name).price_share)
@@ -117,14 +117,14 @@ class BatchService:
         """Wire JSON of `GET /_batches`, oldest first, deleted ones too."""
         return [job.reading() for job in self._jobs.values()]
 
-    def over_quota(self, account: str, tokens: Mapping[str, int]) -> Problem | None:
+    def over_quota(self, account: str, tokens: Mapping[str, int]) -> BatchProblem | None:
         """The problem if a model's queue has no room for so many tokens."""
         for name, wanted in tokens.items():
             model = self.profile.account(account).model(name)
             limit = model.batch_queue_tokens if model else None
             queued = sum((job.tokens or {}).get(name, 0) for job in self.open(account))
             if limit is not None and queued + wanted > limit:
-                return Problem(
+                return BatchProblem(
                     "token_limit_exceeded",
                     f"Enqueued token limit reached for {name} in organization org-simulated. Limit: {limit:,} "
                     "enqueued tokens. Please try again once some in_progress batches have been completed.",
@@ -141,7 +141,7 @@ class BatchService:
         folder.mkdir()
         job = Job(name, order, settings, struck, folder, now + wait, order.model, rows=order.rows or 0)
         job.tokens = order.tokens
-        job.enter(State.VALIDATING, now)
+        job.enter(BatchState.VALIDATING, now)
         self._jobs[order.account, name] = job
         return job
 
@@ -164,13 +164,13 @@ def _count(counts: BatchCounts, job: Job) -> None:
     """Count a batch that has ended."""
     tally = job.tally
     match job.state:
-        case State.COMPLETED:
+        case BatchState.COMPLETED:
             counts.completed += 1
-        case State.FAILED:
+        case BatchState.FAILED:
             counts.failed += 1
-        case State.EXPIRED:
+        case BatchState.EXPIRED:
             counts.expired += 1
-        case State.CANCELLED:
+        case BatchState.CANCELLED:
             counts.cancelled += 1
     counts.lines_received += tally.succeeded + tally.failed + tally.undone + tally.missing
     counts.lines_failed += tally.failed

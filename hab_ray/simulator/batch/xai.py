@@ -10,11 +10,11 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hab_ray.simulator.accounts import ByBatch
-from hab_ray.simulator.asks import Answer, compact
+from hab_ray.simulator.asks import WireAnswer, compact
 from hab_ray.simulator.batch import openai_files
 from hab_ray.simulator.batch.clock import rfc3339
 from hab_ray.simulator.batch.faults import RevertedCancel
-from hab_ray.simulator.batch.jobs import Job, Order, State
+from hab_ray.simulator.batch.jobs import BatchState, Job, Order
 from hab_ray.simulator.batch.replies import breaks_off, create, ok, page, poll_refusal
 from hab_ray.simulator.batch.service import BatchService
 from hab_ray.simulator.batch.spool import Lines
@@ -28,7 +28,7 @@ _ENDPOINT = "/v1/chat/completions"
 _PURPOSES = frozenset({"", "batch"})
 _LIMIT, _MOST = 100, 1000
 _KEPT_S = 30 * 86_400
-_STOPPED = (State.CANCELLING, State.CANCELLED, State.FAILED)
+_STOPPED = (BatchState.CANCELLING, BatchState.CANCELLED, BatchState.FAILED)
 
 
 class _Create(BaseModel):
@@ -128,7 +128,7 @@ def _first_model(source: Path) -> str:
 def _hides_results(job: Job) -> bool:
     """Whether a cancelled batch still shows nothing of what was done."""
     fault = job.struck.find(RevertedCancel)
-    return fault is not None and job.state is State.CANCELLED and job.polls_after_end <= fault.polls
+    return fault is not None and job.state is BatchState.CANCELLED and job.polls_after_end <= fault.polls
 
 
 async def _results(job: Job, request: web.BaseRequest) -> web.StreamResponse:
@@ -142,14 +142,14 @@ async def _results(job: Job, request: web.BaseRequest) -> web.StreamResponse:
     end = min(start + limit, rows)
     found = [lines[number] for number in range(start, end)] if lines else []
     if _hides_results(job):
-        found = [_LINES.undone(compact(json.loads(line)["batch_request_id"]), State.CANCELLED) for line in found]
+        found = [_LINES.undone(compact(json.loads(line)["batch_request_id"]), BatchState.CANCELLED) for line in found]
     results = b",".join(found)
     token = b'"%d"' % end if end < rows else b"null"
-    answer = Answer(200, b'{"results":[%b],"pagination_token":%b}' % (results, token))
+    answer = WireAnswer(200, b'{"results":[%b],"pagination_token":%b}' % (results, token))
     return await send_half(request, answer) if breaks_off(job) else response(answer)
 
 
-def _missing(name: str) -> Answer:
+def _missing(name: str) -> WireAnswer:
     return error(404, f"Batch {name} not found.")
 
 
@@ -179,7 +179,7 @@ def _counts(service: BatchService, job: Job) -> dict[str, int]:
     if not job.state.ended:
         pending = max(min(job.rows, 1), job.rows - int(job.rows * job.progress(service.clock.now())))
         done, failed, cancelled = job.rows - pending, 0, 0
-    elif job.state is not State.CANCELLED:
+    elif job.state is not BatchState.CANCELLED:
         failed, cancelled = failed + cancelled, 0
     elif _hides_results(job):
         done, failed, cancelled = 0, 0, job.rows
