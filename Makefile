@@ -19,7 +19,7 @@ ifneq ($(IN_MEMORY),)
 export PYTEST_DEBUG_TEMPROOT := $(IN_MEMORY)
 endif
 
-.PHONY: demo test tests-on-ray tests-without-ray lint-and-tests-without-ray lint unit bench clean
+.PHONY: demo test tests lint unit bench clean
 
 $(VENV)/.local: pyproject.toml
 	$(CREATE)
@@ -43,17 +43,16 @@ lint: $(VENV)/.dev
 unit: $(VENV)/.dev
 	$(BIN)/pytest -m "not integration"
 
-tests-on-ray tests-without-ray: $(VENV)/.dev
-tests-on-ray:
-	$(BIN)/pytest -m cluster --durations 12
-tests-without-ray:
-	$(BIN)/pytest -m "not cluster" --durations 12
+# What needs Ray goes one after the other in one of these processes, the rest beside it.
+TESTS_AT_ONCE ?= 3
 
-lint-and-tests-without-ray: lint
-	$(MAKE) tests-without-ray
+# Compiled modules are kept, though the environment may say otherwise: hundreds of processes import them.
+tests test: export PYTHONDONTWRITEBYTECODE :=
+tests: $(VENV)/.dev
+	$(BIN)/pytest -n $(TESTS_AT_ONCE) --dist loadgroup --no-loadscope-reorder --durations 25
 
 test: $(VENV)/.dev
-	$(MAKE) -j2 --output-sync=target tests-on-ray lint-and-tests-without-ray
+	$(MAKE) -j2 --output-sync=target tests lint
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/provider_cpu.py

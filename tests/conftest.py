@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -18,8 +19,8 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, settings
 
-from hab_ray.simulator import Profile, SimulatorProcess
-from tests.forking import ForkServer
+from hab_ray.simulator import Profile
+from tests.forking import Forks, ForkServer
 from tests.sampling import SAMPLE
 
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -27,7 +28,10 @@ settings.load_profile("patient")
 
 
 OF_RAY = {"cluster_desk", "ray_address"}
-OF_PROCESSES = {*OF_RAY, "desk", "vendor", "forks"}
+OF_LOCAL_MODEL = {"server", "weights"}
+OF_PROCESSES = {*OF_RAY, *OF_LOCAL_MODEL, "desk", "vendor", "forks"}
+STARTS_WITHIN_S = 60.0
+SHARED_SERVER = pytest.StashKey[ForkServer]()
 
 
 def pytest_sessionstart() -> None:
@@ -35,14 +39,28 @@ def pytest_sessionstart() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what starts processes, and what needs Ray: `make test` runs these beside the others."""
+    """Mark what starts processes and what needs Ray, and sort by how long it takes.
+
+    With `-n`, tests of one group go one after the other in one process, so that there is one Ray and one local model;
+    the longest begin first, so that no process is left alone with one at the end.
+    """
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         if fixtures & OF_PROCESSES or "local" in item.path.parts:
             item.add_marker(pytest.mark.integration)
         if fixtures & OF_RAY:
             item.add_marker(pytest.mark.cluster)
+            item.add_marker(pytest.mark.xdist_group("ray"))
+        elif fixtures & OF_LOCAL_MODEL:
+            item.add_marker(pytest.mark.xdist_group("local model"))
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    order = ("cluster", "long", "integration")
+    return next((n for n, mark in enumerate(order) if item.get_closest_marker(mark)), len(order))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -54,11 +72,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 class Vendor:
     """A running simulator and its meter."""
 
-    process: SimulatorProcess
+    url: str
+    process: subprocess.Popen[str]
 
-    @property
-    def url(self) -> str:
-        return self.process.url
+    def stop(self) -> None:
+        """End it and wait until it is gone; a second call does nothing."""
+        if self.process.returncode is None:
+            self.process.terminate()
+            self.process.communicate(timeout=STARTS_WITHIN_S)
 
     def get(self, path: str) -> Any:
         with urllib.request.urlopen(self.url + path) as response:
@@ -84,17 +105,30 @@ class Vendor:
 
 
 @pytest.fixture
-def vendor() -> Iterator[Callable[..., Vendor]]:
+def vendor(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Vendor]]:
     """Starts simulators, each a process of its own."""
-    running: list[SimulatorProcess] = []
+    running: list[Vendor] = []
 
     def start(**profile: Any) -> Vendor:
-        running.append(SimulatorProcess.start(Profile.model_validate(profile)))
-        return Vendor(running[-1])
+        folder = tmp_path_factory.mktemp("simulator")
+        running.append(started_simulator(forks, folder, Profile.model_validate({"folder": folder, **profile})))
+        return running[-1]
 
     yield start
-    for process in running:
-        process.stop()
+    for simulator in running:
+        simulator.stop()
+
+
+def started_simulator(forks: Forks, folder: Path, profile: Profile) -> Vendor:
+    """A simulator that listens, forked: its imports are done."""
+    settings, ready = folder / "profile.json", folder / "ready.json"
+    settings.write_text(profile.model_dump_json(), "utf-8")
+    process = forks.start("hab_ray.simulator", ["--profile", str(settings), "--ready", str(ready)], folder, os.environ)
+    end = time.monotonic() + STARTS_WITHIN_S
+    while not ready.exists():
+        assert process.poll() is None and time.monotonic() < end, process.communicate()
+        time.sleep(0.01)
+    return Vendor(json.loads(ready.read_bytes())["url"], process)
 
 
 @dataclass
@@ -102,7 +136,7 @@ class Desk:
     """A folder a user works in: sweep files are written here and `hab` is run here."""
 
     folder: Path
-    forks: ForkServer
+    forks: Forks
     environment: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -163,17 +197,39 @@ def ended(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(process.args, process.returncode, output)
 
 
-@pytest.fixture(scope="session")
-def forks() -> Iterator[ForkServer]:
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Have the processes of `pytest -n` share one server that forks."""
+    node.workerinput["forks"] = _shared_server(node.config).forks.place
+
+
+def _shared_server(config: pytest.Config) -> ForkServer:
+    if SHARED_SERVER not in config.stash:
+        config.stash[SHARED_SERVER] = new_fork_server()
+        config.add_cleanup(config.stash[SHARED_SERVER].close)
+    return config.stash[SHARED_SERVER]
+
+
+def new_fork_server() -> ForkServer:
     from hab_ray.cluster.session import QUIET
 
-    server = ForkServer(dict(os.environ) | QUIET)
-    yield server
+    return ForkServer(dict(os.environ) | QUIET)
+
+
+@pytest.fixture(scope="session")
+def forks(request: pytest.FixtureRequest) -> Iterator[Forks]:
+    """The server that forks: the one all processes of `pytest -n` share, else one of this process's own."""
+    shared = getattr(request.config, "workerinput", {}).get("forks")
+    if shared:
+        yield Forks(shared)
+        return
+    server = new_fork_server()
+    yield server.forks
     server.close()
 
 
 @pytest.fixture
-def desk(tmp_path: Path, forks: ForkServer) -> Desk:
+def desk(tmp_path: Path, forks: Forks) -> Desk:
     return Desk(tmp_path, forks)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import ctypes
 import gc
 import importlib
 import json
@@ -44,6 +45,7 @@ MODULES = (
 )
 PACKAGES = ("hab_ray.cli", "hab_ray.providers")
 REQUEST_BYTES = 1 << 20
+PR_SET_PDEATHSIG = 1
 
 
 class Forked(subprocess.Popen[str]):
@@ -104,14 +106,34 @@ class Forked(subprocess.Popen[str]):
         self.send_signal(signal.SIGKILL)
 
 
+@dataclass(frozen=True)
+class Forks:
+    """Starts processes through the server that listens at `place`, a socket's path."""
+
+    place: str
+
+    def start(self, module: str, arguments: list[str], cwd: Path, environment: Mapping[str, str]) -> Forked:
+        """Start `python -m module` with arguments in a folder, with an environment of its own."""
+        line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, REQUEST_BYTES)
+        line.connect(self.place)
+        reading, writing = os.pipe()
+        request = json.dumps(
+            {"module": module, "arguments": arguments, "cwd": str(cwd), "environment": dict(environment)}
+        ).encode()
+        socket.send_fds(line, [request], [writing])
+        os.close(writing)
+        return Forked(line, reading, [module, *arguments])
+
+
 class ForkServer:
     """The process with everything imported. Its imports begin when it is made; who asks early waits for them."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._folder = TemporaryDirectory(prefix="hab-forks-")
-        self._place = str(Path(self._folder.name) / "line")
+        self.forks = Forks(str(Path(self._folder.name) / "line"))
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        listening.bind(self._place)
+        listening.bind(self.forks.place)
         listening.listen(64)
         with listening:
             self._process = subprocess.Popen(
@@ -122,19 +144,6 @@ class ForkServer:
                 stdout=subprocess.DEVNULL,
                 pass_fds=[listening.fileno()],
             )
-
-    def start(self, module: str, arguments: list[str], cwd: Path, environment: Mapping[str, str]) -> Forked:
-        """Start `python -m module` with arguments in a folder, with an environment of its own."""
-        line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, REQUEST_BYTES)
-        line.connect(self._place)
-        reading, writing = os.pipe()
-        request = json.dumps(
-            {"module": module, "arguments": arguments, "cwd": str(cwd), "environment": dict(environment)}
-        ).encode()
-        socket.send_fds(line, [request], [writing])
-        os.close(writing)
-        return Forked(line, reading, [module, *arguments])
 
     def close(self) -> None:
         """End; what was forked goes on."""
@@ -195,6 +204,7 @@ def _end(status: object) -> None:
 def _mind(line: socket.socket) -> _Request | None:
     """Fork the process and tell its id, then how it ended; only the process itself gets the request back."""
     request = _Request.received(line)
+    _end_with_parent()
     child = os.fork()
     if not child:
         line.close()
@@ -203,6 +213,12 @@ def _mind(line: socket.socket) -> _Request | None:
     line.send(str(child).encode())
     line.send(str(os.waitpid(child, 0)[1]).encode())
     return None
+
+
+def _end_with_parent() -> None:
+    """Have the kernel end this process when its parent is killed (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _serve(listening: socket.socket) -> _Request | None:
@@ -244,6 +260,7 @@ async def _connect_to_each_vendor() -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # minders are waited for by nobody
+    _end_with_parent()
     _warm_up()
     mine = _serve(socket.socket(fileno=int(sys.argv[1])))
     if mine is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -11,15 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from hab_ray.config import load_sweep
 from hab_ray.local import default_cache, pull
+from hab_ray.rubric import load_rubrics
 from tests.conftest import Desk, Vendor
 
 ROOT = Path(__file__).parent.parent
+FEWER = 3
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ELSEWHERE = {
     "make demo": ".ci/run",
     "make test": ".ci/run",
-    "ray job submit": "test_the_entry_point_of_a_ray_job",
+    "ray job submit": "test_entry_point_of_a_ray_job",
     "hab run SWEEP.yaml": "tests/cli/test_batches.py",
     "hab batches": "tests/cli/test_batches.py",
     "hab rehearse jobs/rehearsal.yaml": "test_the_rehearsal_at_the_papers_size_can_be_staged",
@@ -52,7 +56,17 @@ def sweep_in_readme(name: str) -> str:
     return str(next(block for block in blocks if block.startswith(f"name: {name}")))
 
 
-def test_every_command_of_the_readme_is_run_somewhere() -> None:
+def with_fewer_tests(sweep: Path) -> str:
+    """A sweep's text that names a file with the first of its seed queries, written beside it."""
+    dimension = load_sweep(sweep).dimensions[0]
+    seeds = load_rubrics()[dimension].generation.seeds[:FEWER]
+    tests = sweep.with_name("tests.jsonl")
+    tests.write_text("".join(json.dumps({"dimension": dimension, "prompt": seed.prompt}) + "\n" for seed in seeds))
+    return sweep.read_text().replace("tests: seeds", f"tests: {tests.name}")
+
+
+def test_commands_are_run() -> None:
+    """Every command of the README is run by a test or by .ci/run."""
     for command in commands():
         elsewhere = [place for start, place in ELSEWHERE.items() if command.startswith(start)]
         assert command in HERE or elsewhere, f"README.md: {command!r} is run by no test"
@@ -60,22 +74,28 @@ def test_every_command_of_the_readme_is_run_somewhere() -> None:
     assert "make demo" in ci and "make test" in ci
 
 
+@pytest.mark.long
+@pytest.mark.xdist_group("own ray")
 @pytest.mark.timeout(1500)
-def test_the_first_sweep_of_the_readme_runs_on_a_real_model(desk: Desk) -> None:
-    """With a Ray of its own, as a reader of the README has it."""
-    (desk.folder / "first.yaml").write_text(sweep_in_readme("first"))
+def test_first_sweep(desk: Desk) -> None:
+    """With a Ray of its own, as a reader of the README has it; planned whole, run with a few of its tests."""
+    sweep = desk.folder / "first.yaml"
+    sweep.write_text(sweep_in_readme("first"))
+    plan = desk.hab("plan", sweep)
+    assert plan.returncode == 0 and "24 calls to pay" in plan.stdout
+    sweep.write_text(with_fewer_tests(sweep))
     done = desk.hab(*shlex.split("run first.yaml"))
     assert done.returncode == 0, done.stdout
     assert "measure nothing" in done.stdout
     status = desk.hab(*shlex.split("status runs/first"))
-    assert status.returncode == 0 and "respond  smollm2-135m  12" in re.sub(r" +", "  ", status.stdout)
+    assert status.returncode == 0 and f"respond  smollm2-135m  {FEWER}" in re.sub(r" +", "  ", status.stdout)
     report = desk.hab(*shlex.split("report runs/first"))
     assert report.returncode == 0 and "smollm2-135m" in report.stdout
     again = desk.hab(*shlex.split("run first.yaml"))
     assert again.returncode == 0 and "0 calls sent" in again.stdout
 
 
-def test_the_commands_that_look_and_fetch(desk: Desk) -> None:
+def test_commands_that_look_and_fetch(desk: Desk) -> None:
     weights = pull("smollm2-135m-instruct", cache=default_cache())
     assert str(weights) in desk.hab("local", "pull", "smollm2-135m-instruct").stdout.replace("\n", "")
     assert desk.hab("rubric", "check").stdout.count("sha256") == 6
@@ -92,7 +112,8 @@ def test_the_commands_that_look_and_fetch(desk: Desk) -> None:
     assert probe.returncode == 2 and "GEMINI_API_KEY is not set" in probe.stdout
 
 
-def test_a_sweep_that_costs_money_asks_before_it_spends(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_asks_before_it_spends(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """A sweep that costs money asks before it spends."""
     sim = vendor()
     sweep = desk.sweep("paid", sim.url, tests="seeds", generate=None, validate=None, select=None)
     sweep.write_text(sweep.read_text().replace("input: 0", "input: 1"))
@@ -103,7 +124,8 @@ def test_a_sweep_that_costs_money_asks_before_it_spends(desk: Desk, vendor: Call
 
 
 @pytest.mark.timeout(900)
-def test_the_entry_point_of_a_ray_job(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_entry_point_of_a_ray_job(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """jobs/sweep.py, as `ray job submit` runs it."""
     settings = {"tests": "seeds", "generate": None, "validate": None, "select": None}
     sweep = cluster_desk.sweep("job", vendor().url, dimensions=["encourage_learning"], **settings)
     done = subprocess.run(

@@ -22,15 +22,16 @@ from hab_ray.errors import ConfigError, Exit
 from hab_ray.preflight import preflight
 from hab_ray.prices import Mode, rate
 from hab_ray.progress import RunEnd
+from hab_ray.rehearse.comparison import ComparedMean, Comparison
 from hab_ray.rehearse.perform import Rehearsal
 from hab_ray.rehearse.place import MARKER, Place, refuse_simulated
 from hab_ray.rehearse.profile import Play, played_as, profile_of
 from hab_ray.rehearse.staging import SIMULATED, at, staged
 from hab_ray.rehearse.trouble import load_trouble
-from hab_ray.rehearse.truth import Cell, Comparison, Meter, TrueCell
 from hab_ray.report import Gathered
 from hab_ray.resolve import load_work, resolve, write_record
 from hab_ray.rows import ChosenTest, Score
+from hab_ray.simulator import MeterReading, TrueMean
 from hab_ray.stages.base import Rows
 from hab_ray.stages.respond import RespondStage
 from hab_ray.work import Work, given_tests
@@ -197,7 +198,7 @@ SUBJECTS = ("s1", "s2")
 DIMENSIONS = ("d1", "d2", "d3")
 JUDGES = ("j1", "j2", "j3")
 TRUTH = [
-    TrueCell(subject=s, dimension=d, n=3, numerator=7 * i + 5 * k + 1, denominator=30, issues={})
+    TrueMean(subject=s, dimension=d, n=3, numerator=7 * i + 5 * k + 1, denominator=30, issues={})
     for i, s in enumerate(SUBJECTS)
     for k, d in enumerate(DIMENSIONS)
 ]
@@ -214,7 +215,7 @@ def scores() -> list[Score]:
     return [*found, *overall]
 
 
-def compared(given: list[Score]) -> list[Cell]:
+def compared(given: list[Score]) -> list[ComparedMean]:
     return Comparison({s: s for s in SUBJECTS}, samples=1, judges=len(JUDGES)).cells(given, TRUTH)
 
 
@@ -265,7 +266,7 @@ def test_repeated_samples_count_as_rows_and_not_in_the_truth() -> None:
 )
 def test_bills_agree_to_the_nano_dollar_but_for_replies_that_were_lost(ours: int, lost: int, agree: bool) -> None:
     batches = ("created", "failed", "expired", "cancelled", "lines_received", "lines_billed", "nanousd")
-    meter = Meter.model_validate(
+    meter = MeterReading.model_validate(
         {
             "received": 1,
             "billed": 1,

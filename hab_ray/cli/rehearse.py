@@ -21,7 +21,7 @@ from hab_ray.rehearse.staging import staged
 from hab_ray.rehearse.trouble import Trouble, load_trouble
 from hab_ray.report import leaderboard, write_report
 from hab_ray.resolve import hashes
-from hab_ray.simulator.latency import LognormalLatency, NoLatency
+from hab_ray.simulator import LognormalLatency, NoLatency
 from hab_ray.stopping import Stop
 from hab_ray.sweep import Options
 from hab_ray.visible import one_line

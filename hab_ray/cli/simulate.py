@@ -11,8 +11,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from hab_ray.errors import ConfigError, Exit
-from hab_ray.simulator.app import serve
-from hab_ray.simulator.profile import Profile, load
+from hab_ray.simulator import Profile, load_profile, simulator
 
 _BASES = {
     "OpenAI": "/openai/v1",
@@ -44,7 +43,7 @@ def _profile(path: Path | None) -> Profile:
     if path is None:
         return Profile()
     try:
-        return load(path)
+        return load_profile(path)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"--profile {path}: cannot be read: {error}") from None
     except ValidationError as error:
@@ -56,7 +55,7 @@ async def _serve(profile: Profile, port: int, console: Console) -> None:
     asked_to_end = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, asked_to_end.set)
-    async with serve(profile, port=port) as url:
+    async with simulator(profile, port) as url:
         console.print(f"the simulator listens at {url}; any key is taken unless the profile lists some")
         for vendor, base in _BASES.items():
             console.print(f"  {vendor}: {url}{base}", soft_wrap=True)

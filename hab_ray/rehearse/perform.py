@@ -10,15 +10,14 @@ from pathlib import Path
 
 from hab_ray.errors import ConfigError, Exit, Interrupted
 from hab_ray.progress import Progress, RunEnd
+from hab_ray.rehearse.comparison import ComparedMean, Comparison
 from hab_ray.rehearse.place import Place
 from hab_ray.rehearse.profile import Play, digest, played_as, profile_of
 from hab_ray.rehearse.staging import at
-from hab_ray.rehearse.truth import Cell, Comparison, Control, Meter
 from hab_ray.report import Gathered, gather, write_scores
 from hab_ray.resolve import write_record
 from hab_ray.rows import ChosenTest
-from hab_ray.simulator import Profile, SimulatorProcess
-from hab_ray.simulator.process import SimulatorFailed
+from hab_ray.simulator import MeterReading, Profile, SimulatorClient, SimulatorFailed, SimulatorProcess
 from hab_ray.stages.choose import tests_file
 from hab_ray.storage.lease import LocalLease
 from hab_ray.sweep import Options, drive
@@ -32,8 +31,8 @@ class Rehearsal:
     end: RunEnd
     seconds: float
     gathered: Gathered
-    cells: tuple[Cell, ...]
-    meter: Meter
+    cells: tuple[ComparedMean, ...]
+    meter: MeterReading
 
     @property
     def recovered(self) -> int:
@@ -65,7 +64,7 @@ def perform(work: Work, play: Play, options: Options, now: datetime) -> Rehearsa
     try:
         write_record(work, now)
         with options.stop.last_words(lease.release), _simulator(profile) as simulator:
-            return _driven(work, lease, options, Control(simulator.url))
+            return _driven(work, lease, options, SimulatorClient(simulator.url))
     finally:
         lease.release()
 
@@ -77,10 +76,10 @@ def _simulator(profile: Profile) -> SimulatorProcess:
         raise ConfigError(str(error)) from None
 
 
-def _driven(work: Work, lease: LocalLease, options: Options, control: Control) -> Rehearsal:
+def _driven(work: Work, lease: LocalLease, options: Options, client: SimulatorClient) -> Rehearsal:
     started = time.monotonic()
-    watch = _announcing(work, control, options.watch)
-    end = drive(at(work, control.url), lease, replace(options, watch=watch))
+    watch = _announcing(work, client, options.watch)
+    end = drive(at(work, client.url), lease, replace(options, watch=watch))
     if end.exit is Exit.INTERRUPTED:
         raise Interrupted("interrupted; the same command begins the rehearsal anew")
     gathered = gather(work)
@@ -90,12 +89,12 @@ def _driven(work: Work, lease: LocalLease, options: Options, control: Control) -
         end=end,
         seconds=time.monotonic() - started,
         gathered=gathered,
-        cells=tuple(comparison.cells(gathered.summary.scores, control.truth())),
-        meter=control.meter(),
+        cells=tuple(comparison.cells(gathered.summary.scores, client.truth())),
+        meter=client.meter(),
     )
 
 
-def _announcing(work: Work, control: Control, watch: Callable[[Progress], None]) -> Callable[[Progress], None]:
+def _announcing(work: Work, client: SimulatorClient, watch: Callable[[Progress], None]) -> Callable[[Progress], None]:
     """A watch that tells the simulator of every dimension's tests when they are chosen.
 
     The driver reports after it has written tests and before it asks them of anybody, so no answer comes too early.
@@ -105,7 +104,7 @@ def _announcing(work: Work, control: Control, watch: Callable[[Progress], None])
     def see(progress: Progress) -> None:
         for dimension in [d for d in unknown if work.run.has(tests_file(d))]:
             tests = work.run.read(ChosenTest, tests_file(dimension))
-            control.announce({digest(test.prompt): dimension for test in tests})
+            client.announce({digest(test.prompt): dimension for test in tests})
             unknown.remove(dimension)
         watch(progress)
 

@@ -15,17 +15,25 @@ from hab_ray.rehearse.staging import account
 from hab_ray.rehearse.trouble import Trouble
 from hab_ray.rows import ChosenTest
 from hab_ray.rubric import Rubric
-from hab_ray.simulator import Profile
-from hab_ray.simulator.accounts import Account, Model, Price, Sampling, Service
-from hab_ray.simulator.accounts import Thinking as SimulatedThinking
-from hab_ray.simulator.batch.settings import BatchSettings
-from hab_ray.simulator.draws import unit
-from hab_ray.simulator.latency import FixedLatency, Latency, NoLatency
-from hab_ray.simulator.planted import Dimension, Issue, Planted
-from hab_ray.simulator.planted import Subject as PlantedSubject
+from hab_ray.simulator import (
+    BatchSettings,
+    FixedLatency,
+    Latency,
+    NoLatency,
+    Planted,
+    PlantedDimension,
+    PlantedIssue,
+    PlantedSubject,
+    Profile,
+    Service,
+    SimulatedAccount,
+    SimulatedModel,
+    SimulatedPrice,
+    SimulatedSampling,
+    SimulatedThinking,
+)
 from hab_ray.work import Work, given_tests
 
-_LEAST, _MOST = 0.1, 0.5
 _THOUGHTS = (64, 1024)
 _LONG_CONTEXT = 10_000_000
 _SERVICE = {Purpose.CHAT: Service.CHAT, Purpose.EMBEDDING: Service.EMBEDDINGS}
@@ -99,22 +107,17 @@ def _system(subject: Subject) -> str:
     return subject.system.rstrip("\n")
 
 
-def _dimension(rubric: Rubric, given: Iterable[ChosenTest], seed: int) -> Dimension:
+def _dimension(rubric: Rubric, given: Iterable[ChosenTest], seed: int) -> PlantedDimension:
     systems = {test.system for test in given} or {rubric.system}
     if len(systems) > 1:
         raise ConfigError(
             f"tests: the tests of {rubric.id} have {len(systems)} different `system` texts; a rehearsal can tell "
             "subjects apart only where a dimension's tests share one"
         )
-    return Dimension(
+    return PlantedDimension(
         system=systems.pop(),
         issues=tuple(
-            Issue(
-                letter=issue.letter,
-                deduction=issue.deduction,
-                probability=_LEAST + (_MOST - _LEAST) * unit(seed, "probability", rubric.id, issue.letter),
-            )
-            for issue in rubric.judging.issues
+            PlantedIssue.drawn(seed, rubric.id, issue.letter, issue.deduction) for issue in rubric.judging.issues
         ),
     )
 
@@ -132,25 +135,25 @@ def _told_apart(tests: Iterable[ChosenTest]) -> dict[str, str]:
     return {prompt: test.dimension for prompt, test in found.items()}
 
 
-def _accounts(work: Work, queue_tokens: Mapping[str, int]) -> dict[str, Account]:
-    models: dict[str, dict[str, Model]] = {}
+def _accounts(work: Work, queue_tokens: Mapping[str, int]) -> dict[str, SimulatedAccount]:
+    models: dict[str, dict[str, SimulatedModel]] = {}
     for model in work.models.values():
         kind = work.catalog.providers[model.entry.provider].kind
         models.setdefault(account(model.entry.provider, kind), {})[model.entry.wire] = _model(
             model.entry, kind, queue_tokens.get(model.entry.wire)
         )
-    return {name: Account(models=of_account) for name, of_account in models.items()}
+    return {name: SimulatedAccount(models=of_account) for name, of_account in models.items()}
 
 
-def _model(entry: ModelEntry, kind: Protocol, queue_tokens: int | None) -> Model:
+def _model(entry: ModelEntry, kind: Protocol, queue_tokens: int | None) -> SimulatedModel:
     least, most = _THOUGHTS
-    return Model(
+    return SimulatedModel(
         serves=frozenset({_SERVICE[entry.purpose]}),
-        sampling=Sampling(entry.sampling),
+        sampling=SimulatedSampling(entry.sampling),
         thinking=_thinking(entry, kind),
         thinking_tokens=(min(least, entry.thinking_reserve), min(most, entry.thinking_reserve)),
         context_tokens=_LONG_CONTEXT,
-        price=_price(entry.price) if entry.price else Price(),
+        price=_price(entry.price) if entry.price else SimulatedPrice(),
         batch_price=_price(entry.batch.price) if entry.batch and entry.batch.price else None,
         batch_queue_tokens=queue_tokens,
     )
@@ -162,7 +165,7 @@ def _thinking(entry: ModelEntry, kind: Protocol) -> SimulatedThinking:
     return SimulatedThinking.OPTIONAL if odd else SimulatedThinking(entry.thinking)
 
 
-def _price(price: UsdPrice) -> Price:
+def _price(price: UsdPrice) -> SimulatedPrice:
     """The same price to the nano-dollar: ours is held as an integer, the simulator's as a decimal."""
     parts = price.model_dump(exclude_none=True)
-    return Price(**{name: Decimal(round(part * NANO)) / NANO for name, part in parts.items()})
+    return SimulatedPrice(**{name: Decimal(round(part * NANO)) / NANO for name, part in parts.items()})

@@ -6,20 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hab_ray.errors import ConfigError
-from hab_ray.simulator.batch.faults import BatchFault
-from hab_ray.simulator.batch.settings import LineFaults
-from hab_ray.simulator.faults import Fault
-from hab_ray.simulator.settings import Settings
+from hab_ray.simulator import BatchFault, Fault, LineFaults
 
 
-class Trouble(Settings):
+class Trouble(BaseModel):
     """Faults of calls, of whole batches and of their lines.
 
     `queue_tokens` is, by wire name, the most input tokens that a model's open batches may hold at the vendor.
     """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     calls: tuple[Fault, ...] = ()
     batches: tuple[BatchFault, ...] = ()

@@ -1,6 +1,55 @@
-"""A server that speaks the vendors' wire protocols: seeded replies, faults and a meter, no money."""
+"""A server that speaks the vendors' wire protocols: seeded replies, faults and a meter, no money.
 
-from hab_ray.simulator.process import SimulatorFailed, SimulatorProcess, simulator
-from hab_ray.simulator.profile import Profile
+A `Profile` says how it plays: the accounts with their models, latency, faults, batches, and the truth planted in its
+answers. `simulator` runs it in the present event loop, `SimulatorProcess` in a process of its own; `SimulatorClient`
+reads what it counted and what was true. Everything is a function of the profile's seed and of what is asked.
+"""
 
-__all__ = ["Profile", "SimulatorFailed", "SimulatorProcess", "simulator"]
+from hab_ray.simulator.accounts import (
+    Kind,
+    Service,
+    SimulatedAccount,
+    SimulatedModel,
+    SimulatedPrice,
+    SimulatedSampling,
+    SimulatedThinking,
+)
+from hab_ray.simulator.app import simulator
+from hab_ray.simulator.batch.faults import BatchFault
+from hab_ray.simulator.batch.settings import BatchSettings, LineFaults
+from hab_ray.simulator.client import MeterReading, SimulatorClient, TrueMean
+from hab_ray.simulator.faults import Fault
+from hab_ray.simulator.latency import FixedLatency, Latency, LognormalLatency, NoLatency
+from hab_ray.simulator.planted import Planted, PlantedDimension, PlantedIssue, PlantedSubject
+from hab_ray.simulator.process import SimulatorFailed, SimulatorProcess
+from hab_ray.simulator.profile import Profile, load_profile
+
+__all__ = [
+    "BatchFault",
+    "BatchSettings",
+    "Fault",
+    "FixedLatency",
+    "Kind",
+    "Latency",
+    "LineFaults",
+    "LognormalLatency",
+    "MeterReading",
+    "NoLatency",
+    "Planted",
+    "PlantedDimension",
+    "PlantedIssue",
+    "PlantedSubject",
+    "Profile",
+    "Service",
+    "SimulatedAccount",
+    "SimulatedModel",
+    "SimulatedPrice",
+    "SimulatedSampling",
+    "SimulatedThinking",
+    "SimulatorClient",
+    "SimulatorFailed",
+    "SimulatorProcess",
+    "TrueMean",
+    "load_profile",
+    "simulator",
+]

@@ -8,16 +8,16 @@ import os
 import signal
 from pathlib import Path
 
-from hab_ray.simulator.app import serve
+from hab_ray.simulator.app import simulator
 from hab_ray.simulator.process import end_with_parent, parent_gone, publish
-from hab_ray.simulator.profile import Profile, load
+from hab_ray.simulator.profile import Profile, load_profile
 
 
 async def _run(profile: Profile, port: int, ready: Path | None, parent: int) -> None:
     asked_to_end = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, asked_to_end.set)
-    async with serve(profile, port=port) as url:
+    async with simulator(profile, port) as url:
         if ready is not None:
             publish(ready, url)
         print(url, flush=True)
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--parent", type=int, default=os.getppid(), help="end when this parent process goes")
     asked = parser.parse_args()
     end_with_parent(asked.parent)
-    profile = load(asked.profile) if asked.profile else Profile()
+    profile = load_profile(asked.profile) if asked.profile else Profile()
     if asked.seed is not None:
         profile = profile.model_copy(update={"seed": asked.seed})
     asyncio.run(_run(profile, asked.port, asked.ready, asked.parent))

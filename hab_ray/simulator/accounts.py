@@ -20,7 +20,16 @@ _NANO_PER_MILLIONTH = 1000
 _HALF = Decimal("0.5")
 
 
-class Sampling(StrEnum):
+class Kind(StrEnum):
+    """The wire protocol an account speaks."""
+
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+    GOOGLE = "google"
+    XAI = "xai"
+
+
+class SimulatedSampling(StrEnum):
     """Which of temperature and top_p a model takes."""
 
     BOTH = "both"
@@ -28,7 +37,7 @@ class Sampling(StrEnum):
     FIXED = "fixed"
 
 
-class Thinking(StrEnum):
+class SimulatedThinking(StrEnum):
     """Whether a model reasons before it answers."""
 
     NONE = "none"
@@ -51,7 +60,7 @@ class Service(StrEnum):
     EMBEDDINGS = "embeddings"
 
 
-class Price(Settings):
+class SimulatedPrice(Settings):
     """Dollars per million tokens; a cached or cache-written input token costs as a fresh one if not given."""
 
     input: Decimal = Field(default=Decimal(0), ge=0)
@@ -66,12 +75,12 @@ class Price(Settings):
         micro = fresh * self.input + cached * cached_price + written * written_price + output * self.output
         return int(micro * _NANO_PER_MILLIONTH + _HALF)
 
-    def times(self, share: Decimal) -> Price:
+    def times(self, share: Decimal) -> SimulatedPrice:
         """This share of every price."""
-        return Price(**{name: price * share for name, price in self.model_dump(exclude_none=True).items()})
+        return SimulatedPrice(**{name: price * share for name, price in self.model_dump(exclude_none=True).items()})
 
 
-class Model(Settings):
+class SimulatedModel(Settings):
     """One model, or every model whose name fits a pattern.
 
     `thinking_tokens` and `answer_sentences` are ranges of seeded draws. `vector` is the native width of an
@@ -84,15 +93,15 @@ class Model(Settings):
 
     serves: frozenset[Service] = frozenset(Service)
     retired: bool = False
-    sampling: Sampling = Sampling.BOTH
-    thinking: Thinking = Thinking.NONE
+    sampling: SimulatedSampling = SimulatedSampling.BOTH
+    thinking: SimulatedThinking = SimulatedThinking.NONE
     thinking_tokens: tuple[int, int] = (64, 1024)
     context_tokens: int = Field(default=1_000_000, gt=0)
     output_tokens: int = Field(default=128_000, gt=0)
     answer_sentences: tuple[int, int] = (3, 8)
     vector: int = Field(default=1536, gt=0)
-    price: Price = Price()
-    batch_price: Price | None = None
+    price: SimulatedPrice = SimulatedPrice()
+    batch_price: SimulatedPrice | None = None
     batch_queue_tokens: int | None = Field(default=None, gt=0)
     by_batch: ByBatch = ByBatch.TAKEN
     latency: Latency | None = None
@@ -106,9 +115,10 @@ class Model(Settings):
     reports_as_share: Share = 1.0
 
 
-class Account(Settings):
+class SimulatedAccount(Settings):
     """A customer's account at a vendor.
 
+    `kind`: its protocol, for an account under /x/<name> (OpenAI's if not given); a vendor's own has the vendor's.
     `keys`: those accepted (none listed: any that is not empty). `models`: name or shell pattern to model,
     an exact name first, then the first pattern that fits; a name that fits none is unknown (404).
     `quota_calls`: so many billed calls, then the quota is exhausted. `says_retry_after`: whether a
@@ -117,17 +127,18 @@ class Account(Settings):
     answers every request about files and batches as unknown.
     """
 
+    kind: Kind | None = None
     keys: frozenset[str] = frozenset()
-    models: dict[Glob, Model] = Field(default_factory=lambda: {"*": Model()})
+    models: dict[Glob, SimulatedModel] = Field(default_factory=lambda: {"*": SimulatedModel()})
     quota_calls: int | None = Field(default=None, ge=0)
     says_retry_after: bool = True
     batch: BatchSettings | None = None
     batch_queue_rows: int | None = Field(default=None, gt=0)
     batch_jobs: int | None = Field(default=None, gt=0)
     batch_api: bool = True
-    _fitting: dict[str, Model | None] = PrivateAttr(default_factory=dict)
+    _fitting: dict[str, SimulatedModel | None] = PrivateAttr(default_factory=dict)
 
-    def model(self, name: str) -> Model | None:
+    def model(self, name: str) -> SimulatedModel | None:
         """The model of this name, or None where the account has none."""
         exact = self.models.get(name)
         if exact is not None:
@@ -137,7 +148,7 @@ class Account(Settings):
             self._fitting[name] = next(fitting, None)
         return self._fitting[name]
 
-    def at_batch_prices(self, share: Decimal) -> Account:
+    def at_batch_prices(self, share: Decimal) -> SimulatedAccount:
         """The same with each model's batch price, or this share of its price online."""
         models = {
             name: model.model_copy(update={"price": model.batch_price or model.price.times(share)})
@@ -147,13 +158,13 @@ class Account(Settings):
         changed._fitting = {}
         return changed
 
-    def listed(self) -> dict[str, Model]:
+    def listed(self) -> dict[str, SimulatedModel]:
         """The models that have a plain name."""
         return {name: model for name, model in self.models.items() if not set("*?[") & set(name)}
 
 
 @cache
-def vendors() -> Mapping[str, Account]:
+def vendors() -> Mapping[str, SimulatedAccount]:
     """The real vendors' accounts as shipped in vendors.yaml."""
     text = resources.files(__package__).joinpath("vendors.yaml").read_text("utf-8")
-    return TypeAdapter(dict[str, Account]).validate_python(yaml.safe_load(text))
+    return TypeAdapter(dict[str, SimulatedAccount]).validate_python(yaml.safe_load(text))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from hab_ray.simulator import prose, schemas
-from hab_ray.simulator.accounts import Model
+from hab_ray.simulator.accounts import SimulatedModel
 from hab_ray.simulator.asks import Ask, Bill, Caching, ChatAsk, EmbedAsk, Finish, Sighting, Usage, tokens
 from hab_ray.simulator.draws import stream, unit
 from hab_ray.simulator.planted import Truth, query_mark
@@ -95,7 +95,7 @@ def embedding_bill(ask: EmbedAsk) -> Bill:
     return bill(ask.model, Usage(input=ask.input_tokens))
 
 
-def bill(model: Model, usage: Usage) -> Bill:
+def bill(model: SimulatedModel, usage: Usage) -> Bill:
     """The charge for these tokens."""
     fresh = usage.input - usage.cached - usage.written
     return Bill(usage, model.price.nanousd(fresh, usage.cached, usage.written, usage.output))

@@ -8,10 +8,10 @@ from datetime import timedelta
 from math import ceil, isinf
 from typing import Any
 
-from hab_ray.simulator.accounts import Account, Service
+from hab_ray.simulator.accounts import Service, SimulatedAccount
 from hab_ray.simulator.answers import Mind
 from hab_ray.simulator.anthropic_bodies import error, read_messages
-from hab_ray.simulator.asks import Answer, Ask, ChatAsk, Finish, Refused, compact
+from hab_ray.simulator.asks import Ask, ChatAsk, Finish, Refused, WireAnswer, compact
 from hab_ray.simulator.limits import Verdict
 
 _CREATED = "2026-11-01T00:00:00Z"
@@ -35,14 +35,14 @@ def key(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
     return headers.get("x-api-key") or headers.get("Authorization", "").removeprefix("Bearer ").strip()
 
 
-def bad_key(sent: str) -> Answer:
+def bad_key(sent: str) -> WireAnswer:
     """401, for a key that is missing or not accepted."""
     if not sent:
         return error(401, "authentication_error", "x-api-key header is required")
     return error(401, "authentication_error", "invalid x-api-key")
 
 
-def models(account: Account) -> Answer:
+def models(account: SimulatedAccount) -> WireAnswer:
     """`GET /v1/models`: the models that have a plain name, with their lifecycle."""
     data = [
         {
@@ -62,10 +62,10 @@ def models(account: Account) -> Answer:
         if Service.CHAT in model.serves
     ]
     first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
-    return Answer(200, compact({"data": data, "has_more": False, "first_id": first, "last_id": last}))
+    return WireAnswer(200, compact({"data": data, "has_more": False, "first_id": first, "last_id": last}))
 
 
-def read(path: str, headers: Mapping[str, str], account: Account, raw: bytes) -> ChatAsk:
+def read(path: str, headers: Mapping[str, str], account: SimulatedAccount, raw: bytes) -> ChatAsk:
     """Check a request as the vendor does. Raises Refused with the vendor's answer."""
     try:
         body = json.loads(raw)
@@ -75,14 +75,14 @@ def read(path: str, headers: Mapping[str, str], account: Account, raw: bytes) ->
     return check(path, headers, account, body)
 
 
-def check(path: str, headers: Mapping[str, str], account: Account, body: Any) -> ChatAsk:
+def check(path: str, headers: Mapping[str, str], account: SimulatedAccount, body: Any) -> ChatAsk:
     """Check a request's body, sent online or in a batch. Raises Refused with the vendor's answer."""
     if path != "messages":
         raise Refused(error(404, "not_found_error", "Not Found"))
     return read_messages(account, headers.get("anthropic-version"), body)
 
 
-def reply(mind: Mind, ask: Ask) -> Answer:
+def reply(mind: Mind, ask: Ask) -> WireAnswer:
     """The vendor's answer to a request that passed."""
     assert isinstance(ask, ChatAsk)
     said = mind.say(ask)
@@ -118,7 +118,7 @@ def reply(mind: Mind, ask: Ask) -> Answer:
         },
     }
     headers = {"request-id": f"req_{ask.identity.hex()}"}
-    return Answer(200, compact(body), headers, said.bill, said.sighting)
+    return WireAnswer(200, compact(body), headers, said.bill, said.sighting)
 
 
 def _refusal(explanation: str) -> dict[str, str]:
@@ -144,7 +144,7 @@ def limit_headers(verdict: Verdict) -> dict[str, str]:
     return headers
 
 
-def too_fast(name: str, verdict: Verdict, says_retry_after: bool) -> Answer:
+def too_fast(name: str, verdict: Verdict, says_retry_after: bool) -> WireAnswer:
     """429 for a request over a limit a minute."""
     message = f"This request would exceed your rate limit of {verdict.short} per minute for {name}."
     headers = limit_headers(verdict)
@@ -153,13 +153,13 @@ def too_fast(name: str, verdict: Verdict, says_retry_after: bool) -> Answer:
     return error(429, "rate_limit_error", message, headers=headers)
 
 
-def no_quota(name: str) -> Answer:
+def no_quota(name: str) -> WireAnswer:
     """429 without retry-after: the spend limit of the month is reached."""
     message = "Your organization has reached its monthly API usage threshold."
     return error(429, "rate_limit_error", message, code="enforced_spend_limit_reached")
 
 
-def fault(status: int, retry_after_s: float | None) -> Answer:
+def fault(status: int, retry_after_s: float | None) -> WireAnswer:
     """The vendor's words for a status that the fault plan asks for."""
     kind, message = _FAULTS[status]
     headers = {} if retry_after_s is None else {"retry-after": f"{retry_after_s:g}"}

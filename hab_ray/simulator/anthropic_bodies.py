@@ -12,8 +12,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hab_ray.simulator import schemas
-from hab_ray.simulator.accounts import Account, Model, Sampling, Service, Thinking
-from hab_ray.simulator.asks import Answer, Caching, ChatAsk, Refused, compact, identity
+from hab_ray.simulator.accounts import Service, SimulatedAccount, SimulatedModel, SimulatedSampling, SimulatedThinking
+from hab_ray.simulator.asks import Caching, ChatAsk, Refused, WireAnswer, compact, identity
 
 WITHOUT_SAMPLING = "2026-10-21"
 VERSIONS = ("2023-06-01", WITHOUT_SAMPLING)
@@ -91,20 +91,20 @@ def error(
     *,
     code: str | None = None,
     headers: Mapping[str, str] | None = None,
-) -> Answer:
+) -> WireAnswer:
     """An error in the vendor's shape; `code` goes to `details.error_code`."""
     problem: dict[str, Any] = {"type": kind, "message": message}
     if code is not None:
         problem["details"] = {"error_code": code}
     body = {"type": "error", "error": problem, "request_id": REQUEST_ID}
-    return Answer(status, compact(body), {"request-id": REQUEST_ID, **(headers or {})})
+    return WireAnswer(status, compact(body), {"request-id": REQUEST_ID, **(headers or {})})
 
 
 def _refuse(message: str, name: str) -> Refused:
     return Refused(error(400, "invalid_request_error", message), name)
 
 
-def read_messages(account: Account, version: str | None, body: Any) -> ChatAsk:
+def read_messages(account: SimulatedAccount, version: str | None, body: Any) -> ChatAsk:
     """Check a body of POST /v1/messages. Raises Refused."""
     name = body.get("model") if isinstance(body, dict) else None
     name = name if isinstance(name, str) else ""
@@ -143,36 +143,36 @@ def _first_problem(failure: ValidationError) -> str:
             return f"{place}: {first['msg']}"
 
 
-def _find(account: Account, name: str) -> Model:
+def _find(account: SimulatedAccount, name: str) -> SimulatedModel:
     model = account.model(name)
     if model is None or model.retired or Service.CHAT not in model.serves:
         raise Refused(error(404, "not_found_error", f"model: {name}"), name)
     return model
 
 
-def _check_sampling(request: _Messages, model: Model, version: str) -> None:
+def _check_sampling(request: _Messages, model: SimulatedModel, version: str) -> None:
     given = [param for param in _SAMPLING if getattr(request, param) is not None]
     if not given:
         return
     if version == WITHOUT_SAMPLING:
         raise _refuse(f"{given[0]}: Extra inputs are not permitted", request.model)
-    if model.sampling is Sampling.FIXED:
+    if model.sampling is SimulatedSampling.FIXED:
         raise _refuse(f"`{given[0]}` is deprecated for this model.", request.model)
-    if model.sampling is Sampling.TEMPERATURE and {"temperature", "top_p"} <= set(given):
+    if model.sampling is SimulatedSampling.TEMPERATURE and {"temperature", "top_p"} <= set(given):
         message = "`temperature` and `top_p` cannot both be specified for this model. Please use only one."
         raise _refuse(message, request.model)
 
 
-def _check_thinking(request: _Messages, model: Model) -> None:
-    if model.thinking is Thinking.ALWAYS and request.messages[-1].role == "assistant":
+def _check_thinking(request: _Messages, model: SimulatedModel) -> None:
+    if model.thinking is SimulatedThinking.ALWAYS and request.messages[-1].role == "assistant":
         message = "This model does not support assistant message prefill; end with a user message."
         raise _refuse(message, request.model)
     if request.thinking is None:
         return
     kind, budget = request.thinking.type, request.thinking.budget_tokens
-    if model.thinking is Thinking.ALWAYS and kind != "adaptive":
+    if model.thinking is SimulatedThinking.ALWAYS and kind != "adaptive":
         raise _refuse(f"thinking.type: '{kind}' is not supported by this model", request.model)
-    if model.thinking is Thinking.NONE and kind != "disabled":
+    if model.thinking is SimulatedThinking.NONE and kind != "disabled":
         raise _refuse("thinking: this model does not support thinking", request.model)
     if kind == "enabled" and (budget is None or not _LEAST_BUDGET <= budget < request.max_tokens):
         message = f"thinking.budget_tokens: must be at least {_LEAST_BUDGET} and less than `max_tokens`"
@@ -183,12 +183,12 @@ def _check_thinking(request: _Messages, model: Model) -> None:
         raise _refuse("`temperature` may only be set to 1 when thinking is enabled.", request.model)
 
 
-def _ask(request: _Messages, model: Model, body: Any) -> ChatAsk:
+def _ask(request: _Messages, model: SimulatedModel, body: Any) -> ChatAsk:
     system = _text(request.system)
     texts = [_text(message.content) for message in request.messages]
     users = [text for text, message in zip(texts, request.messages, strict=True) if message.role == "user"]
     cached = request.cache_control is not None or any(block.cache_control for block in request.blocks())
-    thinking = model.thinking is Thinking.ALWAYS or (
+    thinking = model.thinking is SimulatedThinking.ALWAYS or (
         request.thinking is not None and request.thinking.type != "disabled"
     )
     return ChatAsk(

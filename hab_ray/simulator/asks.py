@@ -9,7 +9,7 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import Any
 
-from hab_ray.simulator.accounts import Model
+from hab_ray.simulator.accounts import SimulatedModel
 from hab_ray.simulator.schemas import Schema
 
 _MESSAGE_TOKENS = 3
@@ -73,7 +73,7 @@ class Sighting:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WireAnswer:
     """What a vendor says to one request; `bill` is None where nothing is charged."""
 
     status: int
@@ -86,7 +86,7 @@ class Answer:
 class Refused(Exception):
     """The vendor turns a request down; nothing is charged."""
 
-    def __init__(self, answer: Answer, model: str = "") -> None:
+    def __init__(self, answer: WireAnswer, model: str = "") -> None:
         super().__init__(answer.body.decode())
         self.answer = answer
         self.model = model
@@ -97,7 +97,7 @@ class ChatAsk:
     """A request for one chat reply. `identity` stands for model and content in every seeded draw."""
 
     name: str
-    model: Model
+    model: SimulatedModel
     system: str
     prompt: str
     transcript: str
@@ -124,7 +124,7 @@ class EmbedAsk:
     """A request for vectors of texts."""
 
     name: str
-    model: Model
+    model: SimulatedModel
     texts: tuple[str, ...]
     dimensions: int | None
     form: VectorForm

@@ -8,7 +8,6 @@ wall time at which it began to arrive), /_truth, /_batches; POST /_reset, /_faul
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
@@ -16,9 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from hab_ray.simulator.batch.faults import BATCH_FAULTS
 from hab_ray.simulator.faults import FAULTS
 from hab_ray.simulator.sending import json_response
-
-if TYPE_CHECKING:
-    from hab_ray.simulator.app import Simulator
+from hab_ray.simulator.state import SimulatorState
 
 _CALLS_SHOWN = 10_000
 _NUMBER = TypeAdapter(int)
@@ -26,63 +23,63 @@ _QUOTAS = TypeAdapter(dict[str, int | None])
 _PROMPTS = TypeAdapter(dict[str, str])
 
 
-async def handle(simulator: Simulator, request: web.BaseRequest) -> web.Response:
+async def handle(state: SimulatorState, request: web.BaseRequest) -> web.Response:
     """Answer a request to one of the simulator's own URLs."""
     try:
         match request.method:
             case "GET":
-                return _get(simulator, request)
+                return _get(state, request)
             case "POST":
-                return _post(simulator, request.path, await request.content.read())
+                return _post(state, request.path, await request.content.read())
             case _:
                 return _unknown(request.path)
     except ValidationError as failure:
         return json_response({"error": str(failure)}, 400)
 
 
-def _get(simulator: Simulator, request: web.BaseRequest) -> web.Response:
+def _get(state: SimulatorState, request: web.BaseRequest) -> web.Response:
     match request.path:
         case "/_meter":
-            return json_response(simulator.meter.reading())
+            return json_response(state.meter.reading())
         case "/_truth":
-            return json_response(simulator.ledger.reading())
+            return json_response(state.answered.reading())
         case "/_batches":
-            return json_response(simulator.desk.reading())
+            return json_response(state.batches.reading())
         case "/_calls":
             after = _NUMBER.validate_python(request.query.get("after", 0))
-            calls = simulator.meter.calls[after : after + _CALLS_SHOWN]
+            calls = state.meter.calls[after : after + _CALLS_SHOWN]
             return json_response([call.reading() for call in calls])
         case "/_requests":
             after = _NUMBER.validate_python(request.query.get("after", 0))
-            requests = simulator.meter.requests[after : after + _CALLS_SHOWN]
+            requests = state.meter.requests[after : after + _CALLS_SHOWN]
             return json_response([one.reading() for one in requests])
         case path:
             return _unknown(path)
 
 
-def _post(simulator: Simulator, path: str, raw: bytes) -> web.Response:
+def _post(state: SimulatorState, path: str, raw: bytes) -> web.Response:
     match path:
         case "/_reset":
-            simulator.reset()
+            state.reset()
         case "/_faults":
-            simulator.plan.rules = FAULTS.validate_json(raw)
+            state.plan.rules = FAULTS.validate_json(raw)
         case "/_batch_faults":
-            simulator.desk.rules = BATCH_FAULTS.validate_json(raw)
+            state.batches.rules = BATCH_FAULTS.validate_json(raw)
         case "/_quota":
-            simulator.quota.update(_QUOTAS.validate_json(raw))
+            state.quota.update(_QUOTAS.validate_json(raw))
         case "/_prompts":
             prompts = _PROMPTS.validate_json(raw)
-            unknown = _strangers(simulator, prompts.values())
+            unknown = _strangers(state, prompts.values())
             if unknown:
                 return json_response({"error": f"no such dimension: {', '.join(unknown)}"}, 400)
-            simulator.mind.truth.prompts.update(prompts)
+            state.mind.truth.prompts.update(prompts)
         case _:
             return _unknown(path)
     return json_response({})
 
 
-def _strangers(simulator: Simulator, names: Iterable[str]) -> list[str]:
-    return sorted(set(names) - set(simulator.profile.planted.dimensions))
+def _strangers(state: SimulatorState, names: Iterable[str]) -> list[str]:
+    return sorted(set(names) - set(state.profile.planted.dimensions))
 
 
 def _unknown(path: str) -> web.Response:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 from math import ceil, isinf
 from typing import Any
 
-from hab_ray.simulator.accounts import Account, Service
+from hab_ray.simulator.accounts import Service, SimulatedAccount
 from hab_ray.simulator.answers import Mind, embedding_bill
-from hab_ray.simulator.asks import Answer, Ask, ChatAsk, EmbedAsk, Finish, Refused, VectorForm, compact
+from hab_ray.simulator.asks import Ask, ChatAsk, EmbedAsk, Finish, Refused, VectorForm, WireAnswer, compact
 from hab_ray.simulator.embedding import embed
 from hab_ray.simulator.google_bodies import error, read_embed, read_embed_one, read_generate
 from hab_ray.simulator.limits import Verdict
 
 _RPC = "type.googleapis.com/google.rpc"
-_READERS: dict[str, Callable[[Account, str, Any], Ask]] = {
+_READERS: dict[str, Callable[[SimulatedAccount, str, Any], Ask]] = {
     "generateContent": read_generate,
     "batchEmbedContents": read_embed,
     "embedContent": read_embed_one,
@@ -43,7 +43,7 @@ def key(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
     return headers.get("x-goog-api-key") or query.get("key", "")
 
 
-def bad_key(sent: str) -> Answer:
+def bad_key(sent: str) -> WireAnswer:
     """403 for a key that is missing, 400 for one that is not accepted."""
     if not sent:
         return error(403, "Method doesn't allow unregistered callers. Please use an API key.")
@@ -56,7 +56,7 @@ def bad_key(sent: str) -> Answer:
     return error(400, "API key not valid. Please pass a valid API key.", details=[detail])
 
 
-def models(account: Account) -> Answer:
+def models(account: SimulatedAccount) -> WireAnswer:
     """`GET /v1/models`: the models that have a plain name and are not retired."""
     listed = [
         {
@@ -70,10 +70,10 @@ def models(account: Account) -> Answer:
         for name, model in account.listed().items()
         if not model.retired
     ]
-    return Answer(200, compact({"models": listed}))
+    return WireAnswer(200, compact({"models": listed}))
 
 
-def read(path: str, headers: Mapping[str, str], account: Account, raw: bytes) -> Ask:
+def read(path: str, headers: Mapping[str, str], account: SimulatedAccount, raw: bytes) -> Ask:
     """Check a request as the vendor does. Raises Refused with the vendor's answer."""
     try:
         body = json.loads(raw)
@@ -83,7 +83,7 @@ def read(path: str, headers: Mapping[str, str], account: Account, raw: bytes) ->
     return check(path, headers, account, body)
 
 
-def check(path: str, headers: Mapping[str, str], account: Account, body: Any) -> Ask:
+def check(path: str, headers: Mapping[str, str], account: SimulatedAccount, body: Any) -> Ask:
     """Check a request's body, sent online or in a batch. Raises Refused with the vendor's answer."""
     name, _, method = path.removeprefix("models/").rpartition(":")
     reader = _READERS.get(method)
@@ -92,12 +92,12 @@ def check(path: str, headers: Mapping[str, str], account: Account, body: Any) ->
     return reader(account, name, body)
 
 
-def reply(mind: Mind, ask: Ask) -> Answer:
+def reply(mind: Mind, ask: Ask) -> WireAnswer:
     """The vendor's answer to a request that passed."""
     return _generate(mind, ask) if isinstance(ask, ChatAsk) else _embed(ask)
 
 
-def _generate(mind: Mind, ask: ChatAsk) -> Answer:
+def _generate(mind: Mind, ask: ChatAsk) -> WireAnswer:
     said = mind.say(ask)
     usage = said.bill.usage
     visible = usage.output - usage.reasoning
@@ -124,14 +124,14 @@ def _generate(mind: Mind, ask: ChatAsk) -> Answer:
         body["candidates"] = [
             {"content": {**content, "role": "model"}, "finishReason": _FINISH[said.finish], "index": 0}
         ]
-    return Answer(200, compact(body), bill=said.bill, sighting=said.sighting)
+    return WireAnswer(200, compact(body), bill=said.bill, sighting=said.sighting)
 
 
-def _embed(ask: EmbedAsk) -> Answer:
+def _embed(ask: EmbedAsk) -> WireAnswer:
     vectors = [{"values": embed(text, ask.model.vector, ask.dimensions).tolist()} for text in ask.texts]
     body: dict[str, Any] = {"usageMetadata": {"promptTokenCount": ask.input_tokens}}
     body |= {"embedding": vectors[0]} if ask.form is VectorForm.SINGLE else {"embeddings": vectors}
-    return Answer(200, compact(body), bill=embedding_bill(ask))
+    return WireAnswer(200, compact(body), bill=embedding_bill(ask))
 
 
 def limit_headers(verdict: Verdict) -> dict[str, str]:
@@ -139,7 +139,7 @@ def limit_headers(verdict: Verdict) -> dict[str, str]:
     return {}
 
 
-def too_fast(name: str, verdict: Verdict, says_retry_after: bool) -> Answer:
+def too_fast(name: str, verdict: Verdict, says_retry_after: bool) -> WireAnswer:
     """429 for a request over a limit a minute; the wait stands in RetryInfo."""
     level = verdict.requests if verdict.short == "requests" else verdict.tokens
     limit = 0 if level is None or isinf(verdict.wait_s) else level.limit
@@ -156,14 +156,14 @@ def too_fast(name: str, verdict: Verdict, says_retry_after: bool) -> Answer:
     return error(429, message, details=details)
 
 
-def no_quota(name: str) -> Answer:
+def no_quota(name: str) -> WireAnswer:
     """429 that only the next day heals; it names a RetryInfo all the same, as the vendor does."""
     quota = "GenerateRequestsPerDayPerProjectPerModel"
     details = [_quota_failure(quota, name, 0), _retry_info("17s")]
     return error(429, f"You exceeded your current quota. Quota exceeded for {quota}.", details=details)
 
 
-def fault(status: int, retry_after_s: float | None) -> Answer:
+def fault(status: int, retry_after_s: float | None) -> WireAnswer:
     """The vendor's words for a status that the fault plan asks for; 529 is this vendor's 503."""
     code, message = _FAULTS[status]
     details = [] if retry_after_s is None else [_retry_info(f"{retry_after_s:g}s")]

@@ -13,8 +13,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from hab_ray.simulator import schemas
-from hab_ray.simulator.accounts import Account, Model, Sampling, Service, Thinking
-from hab_ray.simulator.asks import Answer, Caching, ChatAsk, EmbedAsk, Refused, VectorForm, compact, identity, tokens
+from hab_ray.simulator.accounts import Service, SimulatedAccount, SimulatedModel, SimulatedSampling, SimulatedThinking
+from hab_ray.simulator.asks import (
+    Caching,
+    ChatAsk,
+    EmbedAsk,
+    Refused,
+    VectorForm,
+    WireAnswer,
+    compact,
+    identity,
+    tokens,
+)
 
 _STATUS = {
     400: "INVALID_ARGUMENT",
@@ -117,15 +127,15 @@ def error(
     *,
     details: Sequence[Mapping[str, Any]] = (),
     headers: Mapping[str, str] | None = None,
-) -> Answer:
+) -> WireAnswer:
     """An error in the vendor's shape."""
     body: dict[str, Any] = {"code": code, "message": message, "status": _STATUS[code]}
     if details:
         body["details"] = list(details)
-    return Answer(code, compact({"error": body}), headers or {})
+    return WireAnswer(code, compact({"error": body}), headers or {})
 
 
-def read_generate(account: Account, name: str, body: Any) -> ChatAsk:
+def read_generate(account: SimulatedAccount, name: str, body: Any) -> ChatAsk:
     """Check a body of `models/M:generateContent`. Raises Refused."""
     model = find_model(account, name, Service.CHAT)
     request = _validate(_Generate, body, name)
@@ -155,18 +165,18 @@ def read_generate(account: Account, name: str, body: Any) -> ChatAsk:
     return ask
 
 
-def read_embed(account: Account, name: str, body: Any) -> EmbedAsk:
+def read_embed(account: SimulatedAccount, name: str, body: Any) -> EmbedAsk:
     """Check a body of `models/M:batchEmbedContents`. Raises Refused."""
     requests = _validate(_EmbedMany, body, name).requests
     return _embed_ask(account, name, body, requests, VectorForm.LISTS)
 
 
-def read_embed_one(account: Account, name: str, body: Any) -> EmbedAsk:
+def read_embed_one(account: SimulatedAccount, name: str, body: Any) -> EmbedAsk:
     """Check a body of `models/M:embedContent`. Raises Refused."""
     return _embed_ask(account, name, body, [_validate(_Embed, body, name)], VectorForm.SINGLE)
 
 
-def _embed_ask(account: Account, name: str, body: Any, requests: list[_Embed], form: VectorForm) -> EmbedAsk:
+def _embed_ask(account: SimulatedAccount, name: str, body: Any, requests: list[_Embed], form: VectorForm) -> EmbedAsk:
     model = find_model(account, name, Service.EMBEDDINGS)
     if len(requests) > _MOST_EMBEDDINGS:
         raise _refuse(f"at most {_MOST_EMBEDDINGS} requests can be in one batch", name)
@@ -190,7 +200,7 @@ def _refuse(message: str, name: str) -> Refused:
     return Refused(error(400, message), name)
 
 
-def find_model(account: Account, name: str, service: Service) -> Model:
+def find_model(account: SimulatedAccount, name: str, service: Service) -> SimulatedModel:
     """The model of this name. Raises Refused where it does not exist or does not serve this."""
     model = account.model(name)
     if model is None or model.retired or service not in model.serves:
@@ -215,30 +225,30 @@ def _validate(kind: type[Body], body: Any, name: str) -> Body:
     raise _refuse(message, name)
 
 
-def _check(config: _Generation, model: Model, name: str) -> None:
+def _check(config: _Generation, model: SimulatedModel, name: str) -> None:
     thinking = config.thinking_config
     budget, level = thinking.thinking_budget, thinking.thinking_level
     if budget is not None and level is not None:
         raise _refuse("You can only set only one of thinking budget and thinking level.", name)
-    if model.thinking is Thinking.NONE and (level is not None or budget not in (None, 0)):
+    if model.thinking is SimulatedThinking.NONE and (level is not None or budget not in (None, 0)):
         raise _refuse("Thinking is not supported for this model.", name)
-    if model.thinking is Thinking.OPTIONAL and level is not None:
+    if model.thinking is SimulatedThinking.OPTIONAL and level is not None:
         raise _refuse("Thinking level is not supported for this model.", name)
-    if model.thinking is Thinking.ALWAYS and budget == 0:
+    if model.thinking is SimulatedThinking.ALWAYS and budget == 0:
         raise _refuse("Budget 0 is invalid. This model only works in thinking mode.", name)
     if budget is not None and budget not in (-1, 0) and not _LEAST_BUDGET <= budget <= _MOST_BUDGET:
         raise _refuse(f"The thinking budget ({budget}) is invalid.", name)
     given = {param for param in ("temperature", "top_p") if getattr(config, param) is not None}
-    if model.sampling is Sampling.FIXED and given:
+    if model.sampling is SimulatedSampling.FIXED and given:
         raise _refuse(f"{min(given)} is not supported for this model.", name)
-    if model.sampling is Sampling.TEMPERATURE and "top_p" in given:
+    if model.sampling is SimulatedSampling.TEMPERATURE and "top_p" in given:
         raise _refuse("topP is not supported for this model.", name)
     if config.max_output_tokens is not None and config.max_output_tokens > model.output_tokens:
         raise _refuse(f"maxOutputTokens must be at most {model.output_tokens}", name)
 
 
-def _thinks(config: _Generation, model: Model) -> bool:
-    return model.thinking is not Thinking.NONE and config.thinking_config.thinking_budget != 0
+def _thinks(config: _Generation, model: SimulatedModel) -> bool:
+    return model.thinking is not SimulatedThinking.NONE and config.thinking_config.thinking_budget != 0
 
 
 def _schema(config: _Generation, name: str) -> dict[str, Any] | None:

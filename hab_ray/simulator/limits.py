@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from math import inf
 
-from hab_ray.simulator.accounts import Model
+from hab_ray.simulator.accounts import SimulatedModel
 
 _MINUTE_S = 60.0
 
@@ -63,7 +63,7 @@ class _Bucket:
 
 
 @dataclass(slots=True)
-class Limiter:
+class RateLimits:
     """The buckets of all accounts and models. `clock` gives monotonic seconds, `calendar` the time of day."""
 
     clock: Callable[[], float]
@@ -71,7 +71,7 @@ class Limiter:
     _requests: dict[tuple[str, str], _Bucket] = field(default_factory=dict)
     _tokens: dict[tuple[str, str], _Bucket] = field(default_factory=dict)
 
-    def take(self, account: str, name: str, model: Model, tokens: int) -> Verdict | None:
+    def take(self, account: str, name: str, model: SimulatedModel, tokens: int) -> Verdict | None:
         """Take one request of so many tokens, if both limits allow; None where the model has no limits."""
         if model.requests_per_minute is None and model.tokens_per_minute is None:
             return None

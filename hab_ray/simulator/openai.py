@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from math import ceil, isinf
 from typing import Any
 
-from hab_ray.simulator.accounts import Account
+from hab_ray.simulator.accounts import SimulatedAccount
 from hab_ray.simulator.answers import Mind, embedding_bill
-from hab_ray.simulator.asks import Answer, Ask, Bill, ChatAsk, EmbedAsk, Finish, Refused, VectorForm, compact
+from hab_ray.simulator.asks import Ask, Bill, ChatAsk, EmbedAsk, Finish, Refused, VectorForm, WireAnswer, compact
 from hab_ray.simulator.embedding import embed
 from hab_ray.simulator.limits import Verdict
 from hab_ray.simulator.openai_bodies import error, read_chat, read_embeddings
@@ -35,21 +35,21 @@ def key(headers: Mapping[str, str], query: Mapping[str, str]) -> str:
     return headers.get("Authorization", "").removeprefix("Bearer ").strip()
 
 
-def bad_key(sent: str) -> Answer:
+def bad_key(sent: str) -> WireAnswer:
     """401, for a key that is missing or not accepted."""
     if not sent:
         return error(401, "You didn't provide an API key in an Authorization header.")
     return error(401, f"Incorrect API key provided: {sent[:3]}***.", code="invalid_api_key")
 
 
-def models(account: Account) -> Answer:
+def models(account: SimulatedAccount) -> WireAnswer:
     """`GET /v1/models`: the models that have a plain name and are not retired."""
     names = [name for name, model in account.listed().items() if not model.retired]
     data = [{"id": name, "object": "model", "created": CREATED, "owned_by": "simulator"} for name in names]
-    return Answer(200, compact({"object": "list", "data": data}))
+    return WireAnswer(200, compact({"object": "list", "data": data}))
 
 
-def read(path: str, headers: Mapping[str, str], account: Account, raw: bytes) -> Ask:
+def read(path: str, headers: Mapping[str, str], account: SimulatedAccount, raw: bytes) -> Ask:
     """Check a request as the vendor does. Raises Refused with the vendor's answer."""
     try:
         body = json.loads(raw)
@@ -58,7 +58,7 @@ def read(path: str, headers: Mapping[str, str], account: Account, raw: bytes) ->
     return check(path, headers, account, body)
 
 
-def check(path: str, headers: Mapping[str, str], account: Account, body: Any) -> Ask:
+def check(path: str, headers: Mapping[str, str], account: SimulatedAccount, body: Any) -> Ask:
     """Check a request's body, sent online or in a batch. Raises Refused with the vendor's answer."""
     if path == "chat/completions":
         return read_chat(account, body)
@@ -67,7 +67,7 @@ def check(path: str, headers: Mapping[str, str], account: Account, body: Any) ->
     raise Refused(error(404, f"Invalid URL (POST /v1/{path})"))
 
 
-def reply(mind: Mind, ask: Ask) -> Answer:
+def reply(mind: Mind, ask: Ask) -> WireAnswer:
     """The vendor's answer to a request that passed."""
     return chat(mind, ask, _usage) if isinstance(ask, ChatAsk) else embeddings(mind, ask)
 
@@ -83,7 +83,7 @@ def limit_headers(verdict: Verdict) -> dict[str, str]:
     return headers
 
 
-def too_fast(name: str, verdict: Verdict, says_retry_after: bool) -> Answer:
+def too_fast(name: str, verdict: Verdict, says_retry_after: bool) -> WireAnswer:
     """429 for a request over a limit a minute."""
     level = verdict.requests if verdict.short == "requests" else verdict.tokens
     limit = 0 if level is None else level.limit
@@ -100,13 +100,13 @@ def too_fast(name: str, verdict: Verdict, says_retry_after: bool) -> Answer:
     return error(429, message, kind=verdict.short, code="rate_limit_exceeded", headers=headers)
 
 
-def no_quota(name: str) -> Answer:
+def no_quota(name: str) -> WireAnswer:
     """429 that no waiting heals."""
     message = "You exceeded your current quota, please check your plan and billing details."
     return error(429, message, kind="insufficient_quota", code="insufficient_quota")
 
 
-def fault(status: int, retry_after_s: float | None) -> Answer:
+def fault(status: int, retry_after_s: float | None) -> WireAnswer:
     """The vendor's words for a status that the fault plan asks for."""
     message, kind, code = _FAULTS[status]
     headers = {} if retry_after_s is None else {"retry-after": f"{retry_after_s:g}"}
@@ -121,7 +121,7 @@ def _duration(seconds: float) -> str:
     return f"{int(minutes)}m{rest:g}s" if minutes else f"{rest:g}s"
 
 
-def chat(mind: Mind, ask: ChatAsk, usage: Callable[[Bill], dict[str, Any]]) -> Answer:
+def chat(mind: Mind, ask: ChatAsk, usage: Callable[[Bill], dict[str, Any]]) -> WireAnswer:
     """A chat completion, whose bill is told as `usage` says."""
     said = mind.say(ask)
     blocked = said.finish is Finish.REFUSED
@@ -146,7 +146,7 @@ def chat(mind: Mind, ask: ChatAsk, usage: Callable[[Bill], dict[str, Any]]) -> A
         "system_fingerprint": None,
     }
     headers = {"x-request-id": f"req_{ask.identity.hex()}"}
-    return Answer(200, compact(body), headers, said.bill, said.sighting)
+    return WireAnswer(200, compact(body), headers, said.bill, said.sighting)
 
 
 def _usage(bill: Bill) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _usage(bill: Bill) -> dict[str, Any]:
     }
 
 
-def embeddings(mind: Mind, ask: EmbedAsk) -> Answer:
+def embeddings(mind: Mind, ask: EmbedAsk) -> WireAnswer:
     """Vectors of texts."""
     vectors = (embed(text, ask.model.vector, ask.dimensions) for text in ask.texts)
     data = [
@@ -183,4 +183,4 @@ def embeddings(mind: Mind, ask: EmbedAsk) -> Answer:
         "model": mind.reported_name(ask),
         "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
     }
-    return Answer(200, compact(body), bill=embedding_bill(ask))
+    return WireAnswer(200, compact(body), bill=embedding_bill(ask))

@@ -11,16 +11,26 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hab_ray.simulator import schemas
-from hab_ray.simulator.accounts import Account, Model, Sampling, Service, Thinking
-from hab_ray.simulator.asks import Answer, Caching, ChatAsk, EmbedAsk, Refused, VectorForm, compact, identity, tokens
+from hab_ray.simulator.accounts import Service, SimulatedAccount, SimulatedModel, SimulatedSampling, SimulatedThinking
+from hab_ray.simulator.asks import (
+    Caching,
+    ChatAsk,
+    EmbedAsk,
+    Refused,
+    VectorForm,
+    WireAnswer,
+    compact,
+    identity,
+    tokens,
+)
 
 _MOST_INPUTS = 2048
 _MOST_INPUT_TOKENS = 300_000
 _FORM = {"float": VectorForm.LISTS, "base64": VectorForm.BASE64}
 _TAKEN = {
-    Sampling.BOTH: ("temperature", "top_p"),
-    Sampling.TEMPERATURE: ("temperature",),
-    Sampling.FIXED: (),
+    SimulatedSampling.BOTH: ("temperature", "top_p"),
+    SimulatedSampling.TEMPERATURE: ("temperature",),
+    SimulatedSampling.FIXED: (),
 }
 
 
@@ -97,13 +107,13 @@ def error(
     param: str | None = None,
     code: str | None = None,
     headers: Mapping[str, str] | None = None,
-) -> Answer:
+) -> WireAnswer:
     """An error in the vendor's shape."""
     body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
-    return Answer(status, compact(body), headers or {})
+    return WireAnswer(status, compact(body), headers or {})
 
 
-def _find(account: Account, name: str, service: Service) -> Model:
+def _find(account: SimulatedAccount, name: str, service: Service) -> SimulatedModel:
     model = account.model(name)
     if model is None:
         message = f"The model `{name}` does not exist or you do not have access to it."
@@ -137,7 +147,7 @@ def _invalid(failure: ValidationError, name: str) -> Refused:
     return Refused(answer, name)
 
 
-def read_chat(account: Account, body: Any) -> ChatAsk:
+def read_chat(account: SimulatedAccount, body: Any) -> ChatAsk:
     """Check a body of POST /v1/chat/completions. Raises Refused."""
     name = _model_name(body)
     try:
@@ -171,21 +181,21 @@ def read_chat(account: Account, body: Any) -> ChatAsk:
     return ask
 
 
-def _thinks(chat: _Chat, model: Model) -> bool:
-    if model.thinking is Thinking.OPTIONAL:
+def _thinks(chat: _Chat, model: SimulatedModel) -> bool:
+    if model.thinking is SimulatedThinking.OPTIONAL:
         return chat.reasoning_effort not in (None, "none")
-    return model.thinking is Thinking.ALWAYS
+    return model.thinking is SimulatedThinking.ALWAYS
 
 
 def _unsupported(param: str, message: str, code: str | None, name: str) -> Refused:
     return Refused(error(400, message, param=param, code=code), name)
 
 
-def _check_reasoning(chat: _Chat, model: Model) -> None:
-    if model.thinking is Thinking.NONE and chat.reasoning_effort is not None:
+def _check_reasoning(chat: _Chat, model: SimulatedModel) -> None:
+    if model.thinking is SimulatedThinking.NONE and chat.reasoning_effort is not None:
         message = "Unrecognized request argument supplied: reasoning_effort"
         raise _unsupported("reasoning_effort", message, None, chat.model)
-    if model.thinking is not Thinking.ALWAYS:
+    if model.thinking is not SimulatedThinking.ALWAYS:
         return
     for param in ("max_tokens", "stop", "presence_penalty", "frequency_penalty"):
         if getattr(chat, param) is not None:
@@ -194,7 +204,7 @@ def _check_reasoning(chat: _Chat, model: Model) -> None:
             raise _unsupported(param, message, "unsupported_parameter", chat.model)
 
 
-def _check_sampling(chat: _Chat, model: Model) -> None:
+def _check_sampling(chat: _Chat, model: SimulatedModel) -> None:
     for param in ("temperature", "top_p"):
         value = getattr(chat, param)
         if param not in _TAKEN[model.sampling] and value not in (None, 1):
@@ -205,7 +215,7 @@ def _check_sampling(chat: _Chat, model: Model) -> None:
             raise _unsupported(param, message, "unsupported_value", chat.model)
 
 
-def _check_limit(chat: _Chat, model: Model) -> None:
+def _check_limit(chat: _Chat, model: SimulatedModel) -> None:
     limit = chat.max_completion_tokens or chat.max_tokens
     if limit is not None and limit > model.output_tokens:
         param = "max_tokens" if chat.max_tokens else "max_completion_tokens"
@@ -232,7 +242,7 @@ def _schema(chat: _Chat) -> dict[str, Any] | None:
     return named.schema_
 
 
-def read_embeddings(account: Account, body: Any) -> EmbedAsk:
+def read_embeddings(account: SimulatedAccount, body: Any) -> EmbedAsk:
     """Check a body of POST /v1/embeddings. Raises Refused."""
     name = _model_name(body)
     try:

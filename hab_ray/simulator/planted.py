@@ -22,33 +22,40 @@ from hab_ray.simulator.schemas import letters_of
 from hab_ray.simulator.settings import Settings, Share
 
 _TOP = 10
+_RAREST, _COMMONEST = 0.1, 0.5
 _NAME = r"[a-z][a-z0-9_]*"
 _NONE = "none"
 _MARKER = re.compile(rf"\[\[hab:({_NAME}):([A-Z]+|{_NONE}):([0-9a-f]{{8}})\]\]")
 _QUERY_AT_END = re.compile(rf"\[\[hab-query:({_NAME}):[0-9a-f]{{8}}\]\]\s*$")
 
 
-class Issue(Settings):
+class PlantedIssue(Settings):
     """One issue: its letter, what it costs of 10 points, and how probable it is in an answer."""
 
     letter: str = Field(pattern="^[A-Z]$")
     deduction: int = Field(ge=0, le=_TOP)
     probability: Share
 
+    @classmethod
+    def drawn(cls, seed: int, dimension: str, letter: str, deduction: int) -> PlantedIssue:
+        """An issue whose probability, 0.1 to 0.5, is drawn from the seed."""
+        share = unit(seed, "probability", dimension, letter)
+        return cls(letter=letter, deduction=deduction, probability=_RAREST + (_COMMONEST - _RAREST) * share)
 
-class Dimension(Settings):
+
+class PlantedDimension(Settings):
     """A dimension's issues.
 
     `system` is the text the benchmark appends to a subject's own system prompt, taken off again to tell
     subjects apart. `phrase` is a text that stands in every request to write or check its queries.
     """
 
-    issues: tuple[Issue, ...]
+    issues: tuple[PlantedIssue, ...]
     system: str = ""
     phrase: str | None = Field(default=None, min_length=1)
 
 
-class Subject(Settings):
+class PlantedSubject(Settings):
     """A subject by model and own system prompt, with its own probabilities where they differ."""
 
     name: str
@@ -60,9 +67,9 @@ class Subject(Settings):
 class Planted(Settings):
     """The planted truth. `prompts` maps the sha256 (hex) of a test's prompt to its dimension."""
 
-    dimensions: dict[str, Dimension] = Field(default_factory=dict)
+    dimensions: dict[str, PlantedDimension] = Field(default_factory=dict)
     prompts: dict[str, str] = Field(default_factory=dict)
-    subjects: tuple[Subject, ...] = ()
+    subjects: tuple[PlantedSubject, ...] = ()
     judge_error: Share = 0.0
 
     @model_validator(mode="after")
@@ -117,13 +124,13 @@ class Truth:
             marker=f"[[hab:{name}:{letters or _NONE}:{nonce}]]",
         )
 
-    def _subject(self, ask: ChatAsk, dimension: Dimension) -> Subject:
+    def _subject(self, ask: ChatAsk, dimension: PlantedDimension) -> PlantedSubject:
         system = ask.system.removesuffix(dimension.system).rstrip("\n")
         for subject in self.planted.subjects:
             if subject.model == ask.name and subject.system == system:
                 return subject
         name = f"{ask.name}#{sha256(system.encode()).hexdigest()[:8]}" if system else ask.name
-        return Subject(name=name, model=ask.name, system=system)
+        return PlantedSubject(name=name, model=ask.name, system=system)
 
     def verdict(self, ask: ChatAsk) -> list[str] | None:
         """The letters a judge answers with, if this request asks for a verdict on a marked text."""
@@ -159,7 +166,7 @@ def _marked_query(prompt: str) -> str | None:
     return found[1] if found else None
 
 
-class Ledger:
+class AnsweredPrompts:
     """Every known prompt a subject was seen to answer, each counted once."""
 
     def __init__(self) -> None:

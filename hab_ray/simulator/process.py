@@ -10,14 +10,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 
-from hab_ray.simulator.app import serve
 from hab_ray.simulator.profile import Profile
 
 _PR_SET_PDEATHSIG = 1
@@ -29,13 +26,6 @@ _LOG_SHOWN = 2000
 
 class SimulatorFailed(RuntimeError):
     """The simulator's process did not come up; the message holds the end of what it wrote."""
-
-
-@asynccontextmanager
-async def simulator(profile: Profile | None = None) -> AsyncIterator[str]:
-    """Run a simulator inside the current event loop; gives its URL."""
-    async with serve(profile or Profile()) as url:
-        yield url
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import yaml
 from pydantic import Field, model_validator
 
-from hab_ray.simulator.accounts import Account, vendors
+from hab_ray.simulator.accounts import Kind, SimulatedAccount, vendors
 from hab_ray.simulator.batch.faults import BatchFault
 from hab_ray.simulator.batch.settings import BatchSettings
 from hab_ray.simulator.faults import Fault
@@ -29,7 +29,7 @@ class Profile(Settings):
     """
 
     seed: int = 0
-    accounts: dict[str, Account] = Field(default_factory=dict)
+    accounts: dict[str, SimulatedAccount] = Field(default_factory=dict)
     latency: Latency = NoLatency()
     faults: tuple[Fault, ...] = ()
     planted: Planted = Planted()
@@ -41,17 +41,24 @@ class Profile(Settings):
 
     @model_validator(mode="after")
     def _names(self) -> Profile:
-        for name in self.accounts:
+        for name, account in self.accounts.items():
             if name not in vendors() and not name.startswith("x/"):
                 known = ", ".join(sorted(vendors()))
                 raise ValueError(f"accounts.{name}: unknown account; write one of {known}, or x/<name>")
+            if account.kind not in (None, self.kind(name)):
+                raise ValueError(f"accounts.{name}.kind: is {self.kind(name)}; name the account x/<name> for another")
         return self
 
-    def account(self, name: str) -> Account:
+    def account(self, name: str) -> SimulatedAccount:
         """The account of this name: as the profile says, else as the vendor is, else lenient."""
-        return self.accounts.get(name) or vendors().get(name) or Account()
+        return self.accounts.get(name) or vendors().get(name) or SimulatedAccount()
+
+    def kind(self, name: str) -> Kind:
+        """The protocol of the account of this name: the vendor's, else as the profile says, else OpenAI's."""
+        known = vendors().get(name) or self.account(name)
+        return known.kind or Kind.OPENAI
 
 
-def load(path: Path) -> Profile:
+def load_profile(path: Path) -> Profile:
     """Read a profile from a YAML or JSON file. Raises pydantic.ValidationError, which names what is wrong."""
     return Profile.model_validate(yaml.safe_load(path.read_text("utf-8")) or {})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from hab_ray.simulator.asks import Answer, compact
+from hab_ray.simulator.asks import WireAnswer, compact
 from hab_ray.simulator.faults import Fault, HangFault, ResetFault, SlowFault, TruncatedFault
 
 _JSON = {"Content-Type": "application/json"}
@@ -19,17 +19,17 @@ _HANG_POLL_S = 0.1
 _DISCARD = struct.pack("ii", 1, 0)
 
 
-def response(answer: Answer) -> web.Response:
+def response(answer: WireAnswer) -> web.Response:
     """A whole answer."""
     return web.Response(status=answer.status, body=answer.body, headers={**_JSON, **answer.headers})
 
 
 def json_response(body: object, status: int = 200) -> web.Response:
     """An answer of the simulator's own controls."""
-    return response(Answer(status, compact(body)))
+    return response(WireAnswer(status, compact(body)))
 
 
-async def send(request: web.BaseRequest, answer: Answer, fault: Fault | None) -> web.StreamResponse:
+async def send(request: web.BaseRequest, answer: WireAnswer, fault: Fault | None) -> web.StreamResponse:
     """Send the answer, or what the fault leaves of it."""
     match fault:
         case ResetFault():
@@ -77,14 +77,14 @@ async def send_half_file(request: web.BaseRequest, path: Path, content_type: str
     return begun
 
 
-async def _begin(request: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+async def _begin(request: web.BaseRequest, answer: WireAnswer) -> web.StreamResponse:
     begun = web.StreamResponse(status=answer.status, headers={**_JSON, **answer.headers})
     begun.content_length = len(answer.body)
     await begun.prepare(request)
     return begun
 
 
-async def send_half(request: web.BaseRequest, answer: Answer) -> web.StreamResponse:
+async def send_half(request: web.BaseRequest, answer: WireAnswer) -> web.StreamResponse:
     """The first half of an answer under the Content-Length of the whole."""
     begun = await _begin(request, answer)
     await begun.write(answer.body[: len(answer.body) // 2])
@@ -93,7 +93,7 @@ async def send_half(request: web.BaseRequest, answer: Answer) -> web.StreamRespo
     return begun
 
 
-async def _send_slowly(request: web.BaseRequest, answer: Answer, seconds: float) -> web.StreamResponse:
+async def _send_slowly(request: web.BaseRequest, answer: WireAnswer, seconds: float) -> web.StreamResponse:
     begun = await _begin(request, answer)
     size = -(-len(answer.body) // _PIECES)
     for start in range(0, len(answer.body), size):

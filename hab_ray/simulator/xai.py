@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from hab_ray.simulator.answers import Mind
-from hab_ray.simulator.asks import Answer, Ask, Bill, ChatAsk
+from hab_ray.simulator.asks import Ask, Bill, ChatAsk, WireAnswer
 from hab_ray.simulator.openai import (
     bad_key,
     chat,
@@ -40,7 +40,7 @@ __all__ = [
 _TICKS_PER_NANOUSD = 10
 
 
-def reply(mind: Mind, ask: Ask) -> Answer:
+def reply(mind: Mind, ask: Ask) -> WireAnswer:
     """The vendor's answer to a request that passed."""
     return chat(mind, ask, _usage) if isinstance(ask, ChatAsk) else embeddings(mind, ask)
 

@@ -9,7 +9,9 @@ from benchmarks.kill_campaign import SAMPLE_KILLS, rules, run_sample
 
 @pytest.mark.timeout(600)
 @pytest.mark.integration
-def test_killed_drivers_stay_within_the_budget_and_pay_by_batch_once() -> None:
+@pytest.mark.long
+def test_killed_drivers() -> None:
+    """Killed drivers stay within the budget and pay by batch once."""
     found = run_sample()
     assert sum(one.kills for one in found) == SAMPLE_KILLS, found
     broken = [rule for rule, count in rules(found) if count]

@@ -60,8 +60,10 @@ def rehearsed(desk: Desk, sweep: Path, *options: object) -> tuple[str, list[dict
     return done.stdout, scores
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
-def test_a_nightmare_changes_no_score_and_nothing_is_paid_for_twice(desk: Desk) -> None:
+def test_nightmare(desk: Desk) -> None:
+    """Whatever goes wrong with batches, no score changes and nothing is paid for twice."""
     tests = desk.folder / "tests.jsonl"
     rows = [
         {"dimension": name, "prompt": seed.prompt, "context": seed.context or ""}
@@ -100,7 +102,7 @@ def test_a_nightmare_changes_no_score_and_nothing_is_paid_for_twice(desk: Desk) 
 @pytest.fixture
 def slow(vendor: Callable[..., Vendor]) -> Vendor:
     """A vendor whose batches take a while."""
-    return vendor(batch={"turnaround": {"kind": "fixed", "value_s": 4}})
+    return vendor(batch={"turnaround": {"kind": "fixed", "value_s": 2}})
 
 
 def paid_once(sim: Vendor) -> bool:
@@ -108,7 +110,8 @@ def paid_once(sim: Vendor) -> bool:
     return bool(meter["batch"]["lines_billed"] == 2 * TESTS and meter["billed_more_than_once"]["bodies"] == 0)
 
 
-def test_a_detached_run_is_collected_by_another_process_in_another_place(desk: Desk, slow: Vendor) -> None:
+def test_detached(desk: Desk, slow: Vendor) -> None:
+    """A detached run is collected by another process, though its folder has moved."""
     vendor_name = "anthropic"
     sweep = sweep_file(desk.folder, vendor_name, slow.url, "detached")
     here = {"run": "run", "store": "store", "tests": "tests.jsonl", "budget_usd": 1.0}
@@ -132,18 +135,20 @@ def test_a_detached_run_is_collected_by_another_process_in_another_place(desk: D
     assert len(re.findall(rf"{TESTS}/{TESTS}", listed)) == 2 and "0 open" in listed
 
 
-def test_ctrl_c_says_what_stays_and_cancelled_batches_are_collected(desk: Desk, vendor: Callable[..., Vendor]) -> None:
-    slow = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 12}})
-    sweep = sweep_file(desk.folder, "openai", slow.url, "interrupted")
+def test_ctrl_c_and_cancel(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """Ctrl-C says what stays at the vendor; a cancelled batch is collected and its other rows are sent again."""
+    first_hangs = [{"kind": "stuck", "ordinal": 1, "done": 0.5}]
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.3}}, batch_faults=first_hangs)
+    sweep = sweep_file(desk.folder, "openai", sim.url, "interrupted")
     running = desk.start("run", sweep, "--yes")
-    wait_for_batch(slow, running)
+    wait_for_batch(sim, running)
     running.send_signal(signal.SIGINT)
     output, _ = running.communicate(timeout=60)
     assert running.returncode == 130 and "hab batches cancel" in output, output
     assert "its end was asked for" in desk.hab("batches", "cancel", "run").stdout
     done = desk.hab("run", sweep, "--yes")
     assert done.returncode == 0, done.stdout
-    assert slow.meter()["batch"]["cancelled"] == 1 and paid_once(slow)
+    assert sim.meter()["batch"]["cancelled"] == 1 and paid_once(sim)
 
 
 def wait_for_batch(sim: Vendor, process: subprocess.Popen[str]) -> None:
@@ -157,7 +162,8 @@ def wait_for_batch(sim: Vendor, process: subprocess.Popen[str]) -> None:
 
 
 @pytest.mark.timeout(STOPPED_S + 280)
-def test_a_stopped_holder_keeps_the_store_and_nothing_is_sent_twice(desk: Desk, slow: Vendor) -> None:
+def test_stopped_holder(desk: Desk, slow: Vendor) -> None:
+    """A driver that is stopped (SIGSTOP) keeps its store, and nothing is sent twice once it continues."""
     sweep = sweep_file(desk.folder, "google", slow.url, "stopped")
     holder = desk.start("run", sweep, "--yes")
     wait_for_batch(slow, holder)
@@ -174,19 +180,19 @@ def test_a_stopped_holder_keeps_the_store_and_nothing_is_sent_twice(desk: Desk, 
     assert slow.meter()["batch"]["created"] == 2 and paid_once(slow)
 
 
-def test_after_the_deadline_what_is_open_is_cancelled_and_its_rows_are_named(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_deadline_cancels(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """With `mode: batch` the deadline cancels open batches; their rows stay unanswered."""
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 400}})
     sweep = sweep_file(desk.folder, "anthropic", sim.url, "late")
     settings = yaml.safe_load(sweep.read_text())
-    sweep.write_text(yaml.safe_dump(settings | {"deadline": "0.3m"}))
+    sweep.write_text(yaml.safe_dump(settings | {"deadline": "0.15m"}))
     late = desk.hab("run", sweep, "--yes")
     assert late.returncode == 5 and "the deadline has passed" in late.stdout, late.stdout
     assert sim.meter()["batch"]["cancelled"] == 1 and sim.meter()["billed"] == 0
 
 
-def test_a_budget_holds_back_batches_and_a_higher_one_lets_them_go(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_budget_of_batches(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """A budget holds batches back, a higher one lets them go."""
     priced = {"openai": {"models": {"gpt-4.1-mini": {"price": {"input": 0.4, "output": 1.6}}}}}
     sim = vendor(accounts=priced, batch={"turnaround": {"kind": "fixed", "value_s": 0.5}})
     sweep = sweep_file(desk.folder, "openai", sim.url, "poor")
@@ -202,7 +208,8 @@ def test_a_budget_holds_back_batches_and_a_higher_one_lets_them_go(desk: Desk, v
 
 
 @pytest.mark.timeout(280)
-def test_every_stage_goes_by_batch_embeddings_too_and_ray_is_not_started(desk: Desk) -> None:
+def test_every_stage_by_batch(desk: Desk) -> None:
+    """Every stage can go by batch, embeddings too, and Ray is not started."""
     desk.environment["RAY_ADDRESS"] = "127.0.0.1:1"  # whoever starts Ray fails here
     sweep = desk.folder / "whole.yaml"
     settings = {
@@ -224,7 +231,8 @@ def test_every_stage_goes_by_batch_embeddings_too_and_ray_is_not_started(desk: D
 
 
 @pytest.mark.timeout(280)
-def test_a_run_by_batch_and_online_killed_through_ray_pays_once(cluster_desk: Desk, slow: Vendor) -> None:
+def test_kill_of_a_mixed_run(cluster_desk: Desk, slow: Vendor) -> None:
+    """A run by batch and online that was killed goes on and pays once."""
     sweep = sweep_file(cluster_desk.folder, "anthropic", slow.url, "mixed")
     settings = yaml.safe_load(sweep.read_text())
     settings["judges"] = [{"model": settings["judges"][0], "mode": "online"}]
@@ -241,13 +249,14 @@ def test_a_run_by_batch_and_online_killed_through_ray_pays_once(cluster_desk: De
 
 
 @pytest.mark.timeout(280)
-def test_after_the_deadline_auto_sends_the_rest_online(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_deadline_sends_online(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """With `mode: auto` the deadline cancels open batches and sends their rows online."""
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 600}})
     sweep = sweep_file(cluster_desk.folder, "anthropic", sim.url, "urgent")
     settings = yaml.safe_load(sweep.read_text())
     model = settings["judges"][0]
     subjects = [{"model": model, "name": f"s{n}", "system": f"You are number {n}."} for n in range(3)]
-    changes = {"mode": "auto", "deadline": "0.3m", "tests": "seeds", "dimensions": "all", "subjects": subjects}
+    changes = {"mode": "auto", "deadline": "0.15m", "tests": "seeds", "dimensions": "all", "subjects": subjects}
     sweep.write_text(yaml.safe_dump(settings | changes))
     done = cluster_desk.hab("run", sweep, "--yes")
     assert done.returncode == 0 and "was not done by the deadline" in done.stdout, done.stdout

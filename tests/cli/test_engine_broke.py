@@ -17,7 +17,7 @@ import pytest
 
 from tests.conftest import Desk, Vendor
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("own ray"), pytest.mark.timeout(280)]
 NOTHING_NEW_AFTER_S = 0.5
 PRICED = {"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}
 CONCURRENT = 8
@@ -64,9 +64,8 @@ def descendant(process: subprocess.Popen[str], title: str) -> int:
     return next(p.pid for p in below if title in p.name() or title in " ".join(p.cmdline()))
 
 
-def test_a_signal_to_the_whole_group_lets_open_calls_end_and_cuts_what_hangs(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_signal_to_the_group(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """After a signal to the process group open calls may end; what hangs is cut off."""
     hanging = [{"kind": "hang", "model": "beta", "billed": True, "probability": 1.0}]
     sim = vendor(latency={"kind": "fixed", "value_s": 1.5}, accounts=PRICED, faults=hanging)
     sweep = sweep_of(desk, sim)
@@ -91,7 +90,8 @@ def test_a_signal_to_the_whole_group_lets_open_calls_end_and_cuts_what_hangs(
     assert sim.meter()["billed_more_than_once"]["bodies"] <= int(cut.group(1))
 
 
-def test_a_server_of_ray_that_dies_ends_the_run_with_7_and_one_line(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_server_of_ray_dies(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """A server of Ray that dies ends the run with 7 and one line."""
     sim = vendor(latency={"kind": "fixed", "value_s": 1.0}, accounts=PRICED)
     sweep = sweep_of(desk, sim)
     running = in_a_group(desk, "run", sweep, "--yes", "--drain", 5)

@@ -15,7 +15,14 @@ import pytest
 from tests.conftest import Desk, Vendor
 
 QUOTA, CONCURRENT, STOPPED_WITHIN_S = 20, 4, 2.0
-SEEDS: dict[str, Any] = {"tests": "seeds", "generate": None, "validate": None, "select": None}
+DIMENSIONS = ["correct_misinformation", "defer_important_decisions", "encourage_learning"]
+SEEDS: dict[str, Any] = {
+    "tests": "seeds",
+    "dimensions": DIMENSIONS,
+    "generate": None,
+    "validate": None,
+    "select": None,
+}
 
 
 @dataclass
@@ -54,9 +61,8 @@ class Watch:
 
 
 @pytest.mark.timeout(300)
-def test_a_spent_quota_ends_one_vendor_at_once_and_the_others_are_done(
-    cluster_desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_spent_quota(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """A spent quota stops one vendor at once; the others' rows are completed."""
     sim = vendor(latency={"kind": "fixed", "value_s": 0.2}, accounts={"x/poor": {"quota_calls": QUOTA}})
     common = {"kind": "openai", "limits": {"concurrent": CONCURRENT}, "price": {"input": 0, "output": 0}}
     providers = {name: {**common, "url": f"{sim.url}/x/{name}/v1"} for name in ("poor", "rich")}
@@ -74,7 +80,7 @@ def test_a_spent_quota_ends_one_vendor_at_once_and_the_others_are_done(
     assert "add credit" in done.stdout and "give the same command again" in done.stdout
     run = cluster_desk.folder / "runs/quota"
     answers = {name: pq.read_table(run / "responses" / name).num_rows for name in ("poor-a", "rich-b")}
-    tests = 6 * 12
+    tests = 12 * len(DIMENSIONS)
     assert answers == {"poor-a": QUOTA, "rich-b": tests}
     assert pq.read_table(run / "verdicts/rich-j").num_rows == tests + QUOTA == received["j"]
     assert f"{tests - QUOTA} rows are unanswered" in done.stdout

@@ -55,7 +55,8 @@ def traces(folder: Path, keys: list[str]) -> list[str]:
 
 
 @pytest.mark.timeout(280)
-def test_twenty_subjects_six_dimensions_and_three_judges_are_recovered_exactly(cluster_desk: Desk) -> None:
+def test_frontier(cluster_desk: Desk) -> None:
+    """Twenty subjects, six dimensions and three judges are recovered exactly."""
     subjects, judges = FRONTIER["subjects"], FRONTIER["judges"]
     keys = {name: fake_key() for name in KEYS}
     cluster_desk.environment |= keys
@@ -78,7 +79,7 @@ def test_twenty_subjects_six_dimensions_and_three_judges_are_recovered_exactly(c
 
 
 @pytest.mark.timeout(280)
-def test_generated_tests_are_known_to_the_simulator_whatever_the_dimension(cluster_desk: Desk) -> None:
+def test_generated_tests(cluster_desk: Desk) -> None:
     """Misinformation candidates come in three parts, so that no mark of the simulator's own survives in them."""
     path = sweep(
         cluster_desk.folder,
@@ -97,7 +98,8 @@ def test_generated_tests_are_known_to_the_simulator_whatever_the_dimension(clust
 
 
 @pytest.mark.timeout(280)
-def test_faults_change_no_score_and_a_judge_that_errs_is_noticed(cluster_desk: Desk) -> None:
+def test_faults_and_a_judge_that_errs(cluster_desk: Desk) -> None:
+    """Faults change no score; a judge that errs is noticed."""
     folder = cluster_desk.folder
     faults = folder / "faults.yaml"
     faults.write_text(
@@ -131,7 +133,8 @@ def test_faults_change_no_score_and_a_judge_that_errs_is_noticed(cluster_desk: D
     assert "planted" in wrong.stdout and "the bills agree" in wrong.stdout
 
 
-def test_a_store_of_paid_replies_and_bad_faults_are_refused(desk: Desk) -> None:
+def test_refusals(desk: Desk) -> None:
+    """A store of paid replies and a bad file of faults are refused."""
     (desk.folder / "store/replies").mkdir(parents=True)
     path = sweep(desk.folder, "s", tests="seeds", subjects=["gpt-6-luna"], judges=["gpt-6-luna"])
     (desk.folder / "faults.yaml").write_text("calls: [{kind: sneeze, probability: 1}]\n")
@@ -148,6 +151,8 @@ def short_folder() -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.mark.long
+@pytest.mark.xdist_group("own ray")
 @pytest.mark.timeout(280)
 def test_keys_leave_no_trace(desk: Desk, vendor: Callable[..., Vendor], short_folder: Path) -> None:
     """A Ray of its own, because its workers have their environment from the node; one of the keys is refused."""

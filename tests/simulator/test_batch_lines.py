@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hab_ray.simulator.accounts import Model, Price
+from hab_ray.simulator.accounts import SimulatedModel, SimulatedPrice
 from tests.simulator.batches import (
     PRICES,
     SOON,
@@ -139,9 +139,11 @@ async def test_batch_prices_of_a_model_and_of_an_account(start: Start) -> None:
 
 
 def test_a_share_of_a_price_keeps_what_is_not_given() -> None:
-    price = Price(input=Decimal("0.1"), output=Decimal(3), cached=Decimal("0.01"))
-    assert price.times(Decimal("0.5")) == Price(input=Decimal("0.05"), output=Decimal("1.5"), cached=Decimal("0.005"))
-    assert Model().price.times(Decimal("0.5")) == Price()
+    price = SimulatedPrice(input=Decimal("0.1"), output=Decimal(3), cached=Decimal("0.01"))
+    assert price.times(Decimal("0.5")) == SimulatedPrice(
+        input=Decimal("0.05"), output=Decimal("1.5"), cached=Decimal("0.005")
+    )
+    assert SimulatedModel().price.times(Decimal("0.5")) == SimulatedPrice()
 
 
 async def test_a_body_sent_online_and_in_a_batch_has_one_label(start: Start) -> None:

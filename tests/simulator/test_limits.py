@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
 
-from hab_ray.simulator.accounts import Model
-from hab_ray.simulator.limits import Limiter, Verdict
+from hab_ray.simulator.accounts import SimulatedModel
+from hab_ray.simulator.limits import RateLimits, Verdict
 
 
 @dataclass
@@ -18,22 +18,22 @@ class Clock:
         return self.now
 
 
-def limiter(clock: Clock) -> Limiter:
-    return Limiter(clock, lambda: datetime(2026, 11, 21, tzinfo=UTC))
+def limiter(clock: Clock) -> RateLimits:
+    return RateLimits(clock, lambda: datetime(2026, 11, 21, tzinfo=UTC))
 
 
-def take(bucket: Limiter, model: Model, tokens: int, name: str = "m") -> Verdict:
+def take(bucket: RateLimits, model: SimulatedModel, tokens: int, name: str = "m") -> Verdict:
     verdict = bucket.take("openai", name, model, tokens)
     assert verdict is not None
     return verdict
 
 
 def test_a_model_without_limits_is_never_asked() -> None:
-    assert limiter(Clock()).take("openai", "m", Model(), 10**9) is None
+    assert limiter(Clock()).take("openai", "m", SimulatedModel(), 10**9) is None
 
 
 def test_requests_refill_over_the_minute() -> None:
-    clock, model = Clock(), Model(requests_per_minute=30)
+    clock, model = Clock(), SimulatedModel(requests_per_minute=30)
     bucket = limiter(clock)
     assert all(take(bucket, model, 1).allowed for _ in range(30))
     refused = take(bucket, model, 1)
@@ -46,7 +46,7 @@ def test_requests_refill_over_the_minute() -> None:
 
 
 def test_tokens_run_out_apart_and_a_refusal_takes_nothing() -> None:
-    clock, model = Clock(), Model(requests_per_minute=10, tokens_per_minute=6000)
+    clock, model = Clock(), SimulatedModel(requests_per_minute=10, tokens_per_minute=6000)
     bucket = limiter(clock)
     assert take(bucket, model, 5500).allowed
     refused = take(bucket, model, 1500)
@@ -57,6 +57,6 @@ def test_tokens_run_out_apart_and_a_refusal_takes_nothing() -> None:
 
 
 def test_models_do_not_share_a_bucket() -> None:
-    bucket, model = limiter(Clock()), Model(requests_per_minute=1)
+    bucket, model = limiter(Clock()), SimulatedModel(requests_per_minute=1)
     assert take(bucket, model, 1).allowed and take(bucket, model, 1, "other").allowed
     assert not take(bucket, model, 1).allowed

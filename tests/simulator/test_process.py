@@ -14,8 +14,7 @@ from urllib.request import urlopen
 import psutil
 import pytest
 
-from hab_ray.simulator import Profile, SimulatorFailed, SimulatorProcess
-from hab_ray.simulator.profile import load
+from hab_ray.simulator import Profile, SimulatorFailed, SimulatorProcess, load_profile
 
 ROOT = Path(__file__).parents[2]
 
@@ -82,11 +81,11 @@ def test_profiles_load_from_yaml_and_json(tmp_path: Path) -> None:
     )
     path = tmp_path / "profile.json"
     path.write_text(profile.model_dump_json())
-    assert load(path) == profile
+    assert load_profile(path) == profile
     path.write_text("seed: 7\nfaults:\n  - {kind: reset, probability: 0.1, billed: true}\n")
-    assert load(path).faults[0].probability == 0.1
+    assert load_profile(path).faults[0].probability == 0.1
     path.write_text("")
-    assert load(path) == Profile()
+    assert load_profile(path) == Profile()
 
 
 @pytest.mark.parametrize("text", ["sede: 1", "accounts: {groq: {}}", "faults: [{kind: noise, probability: 1}]"])
@@ -94,4 +93,4 @@ def test_a_wrong_profile_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "profile.yaml"
     path.write_text(text)
     with pytest.raises(ValueError, match=text.split(":")[0]):
-        load(path)
+        load_profile(path)

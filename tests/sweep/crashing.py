@@ -24,7 +24,7 @@ from hab_ray.resolve import resolve, write_record
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.lease import LocalLease
 from hab_ray.sweep import Options, drive
-from tests.forking import ForkServer
+from tests.forking import Forks
 
 VERBS = ("owner", "newest", "submit", "since", "poll", "cancel", "clean_up")
 MODELS = {
@@ -145,7 +145,7 @@ def run(sweep: Path) -> int:
     return int(end.exit)
 
 
-def drive_apart(forks: ForkServer, sweep: Path, at: str | None = None) -> int:
+def drive_apart(forks: Forks, sweep: Path, at: str | None = None) -> int:
     """Drive a sweep in a process of its own that dies at a point; its exit status, -9 when it died.
 
     What it printed, and the points it came by where it lived, are written beside the sweep.

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import Vendor
-from tests.forking import ForkServer
+from tests.forking import Forks
 from tests.sampling import SAMPLE, one_side_of_each
 from tests.sweep.crashing import DIMENSION, MODELS, TESTS, drive_apart, sweep_file
 
@@ -24,7 +24,7 @@ LEAST_POINTS = 24
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("vendor_name", MODELS)
 def test_whatever_crashes_when_every_row_is_there_once_and_paid_once(
-    vendor_name: str, vendor: Callable[..., Vendor], forks: ForkServer, tmp_path: Path
+    vendor_name: str, vendor: Callable[..., Vendor], forks: Forks, tmp_path: Path
 ) -> None:
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
     whole = _folder(tmp_path, "whole")

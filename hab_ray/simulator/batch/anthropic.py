@@ -9,14 +9,14 @@ from typing import Any
 from aiohttp import web
 
 from hab_ray.simulator.anthropic_bodies import VERSIONS, error
-from hab_ray.simulator.asks import Answer, Refused
+from hab_ray.simulator.asks import Refused, WireAnswer
 from hab_ray.simulator.batch.anthropic_lines import AnthropicLines
 from hab_ray.simulator.batch.clock import rfc3339
-from hab_ray.simulator.batch.desk import Desk
-from hab_ray.simulator.batch.jobs import Job, Order, State
+from hab_ray.simulator.batch.jobs import BatchState, Job, Order
 from hab_ray.simulator.batch.pacing import Pacer
 from hab_ray.simulator.batch.replies import create, download, ok, page, poll_refusal
 from hab_ray.simulator.batch.requests_array import NotRequests, requests
+from hab_ray.simulator.batch.service import BatchService
 from hab_ray.simulator.sending import response
 from hab_ray.simulator.vendor import Route
 
@@ -30,25 +30,27 @@ _ITEM = {"custom_id", "params"}
 _OWNER = {"anthropic-organization-id": "org-simulated", "anthropic-workspace-id": "wrkspc-simulated"}
 
 
-async def handle(desk: Desk, place: Route, request: web.BaseRequest) -> web.StreamResponse:
+async def handle(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
     """Answer a request about batches."""
     if request.headers.get("anthropic-version") not in VERSIONS:
         return response(_invalid("anthropic-version: header is required"))
     match request.method, place.path.split("/")[2:]:
         case "POST", []:
-            return await _create(desk, place, request)
+            return await _create(service, place, request)
         case "GET", []:
-            return _list(desk, place, request)
+            return _list(service, place, request)
         case method, [name, *rest]:
-            job = desk.find(place.account, name.removeprefix("msgbatch_"))
+            job = service.find(place.account, name.removeprefix("msgbatch_"))
             if job is None:
                 return response(_missing(name))
-            return await _about(desk, request, job, method, rest)
+            return await _about(service, request, job, method, rest)
         case _:
             return response(error(404, "not_found_error", "Not Found"))
 
 
-async def _about(desk: Desk, request: web.BaseRequest, job: Job, method: str, rest: list[str]) -> web.StreamResponse:
+async def _about(
+    service: BatchService, request: web.BaseRequest, job: Job, method: str, rest: list[str]
+) -> web.StreamResponse:
     match method, rest:
         case "GET", []:
             refusal = poll_refusal(job, _LINES, _missing(_name(job)))
@@ -56,14 +58,14 @@ async def _about(desk: Desk, request: web.BaseRequest, job: Job, method: str, re
         case "POST", ["cancel"] if job.state.ended:
             return response(_invalid(f"{_name(job)} has ended and cannot be canceled."))
         case "POST", ["cancel"]:
-            desk.cancel(job)
+            job.cancel(service.clock.now())
             return ok(_view(job, request))
         case "GET", ["results"] if job.output:
             return await download(request, job.output, job, "application/x-jsonl")
         case "GET", ["results"]:
             return response(error(404, "not_found_error", f"{_name(job)} has no results yet."))
         case "DELETE", [] if job.state.ended:
-            desk.delete(job)
+            service.delete(job)
             return ok({"id": _name(job), "type": "message_batch_deleted"})
         case "DELETE", []:
             return response(_invalid(f"{_name(job)} is still being processed; cancel it first."))
@@ -71,13 +73,13 @@ async def _about(desk: Desk, request: web.BaseRequest, job: Job, method: str, re
             return response(error(404, "not_found_error", "Not Found"))
 
 
-async def _create(desk: Desk, place: Route, request: web.BaseRequest) -> web.StreamResponse:
-    _, body = desk.files.fresh()
-    _, source = desk.files.fresh()
+async def _create(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
+    _, body = service.files.fresh()
+    _, source = service.files.fresh()
     try:
         await _store(request, body)
         rows, model = await _unpack(body, source)
-        _check_queue(desk, place, rows)
+        _check_queue(service, place, rows)
         order = Order(
             account=place.account,
             source=source,
@@ -86,7 +88,7 @@ async def _create(desk: Desk, place: Route, request: web.BaseRequest) -> web.Str
             headers={"anthropic-version": request.headers["anthropic-version"]},
             rows=rows,
         )
-        return await create(desk, request, order, _LINES, lambda job: _view(job, request))
+        return await create(service, request, order, _LINES, lambda job: _view(job, request))
     except Refused as refusal:
         return response(refusal.answer)
     finally:
@@ -139,16 +141,16 @@ def _checked_id(number: int, value: Any) -> str:
     return name
 
 
-def _check_queue(desk: Desk, place: Route, rows: int) -> None:
-    limit = desk.profile.account(place.account).batch_queue_rows
-    queued = sum(job.rows for job in desk.open(place.account))
+def _check_queue(service: BatchService, place: Route, rows: int) -> None:
+    limit = service.profile.account(place.account).batch_queue_rows
+    queued = sum(job.rows for job in service.open(place.account))
     if limit is not None and queued + rows > limit:
         message = f"Your organization would have {queued + rows} batch requests in processing; the limit is {limit}."
         raise Refused(error(429, "rate_limit_error", message))
 
 
-def _list(desk: Desk, place: Route, request: web.BaseRequest) -> web.StreamResponse:
-    jobs = desk.listed(place.account)
+def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
+    jobs = service.listed(place.account)
     ids = [_name(job) for job in jobs]
     after, before = request.query.get("after_id"), request.query.get("before_id")
     limit = request.query.get("limit", str(_LIMIT))
@@ -171,11 +173,11 @@ def _list(desk: Desk, place: Route, request: web.BaseRequest) -> web.StreamRespo
     return answer
 
 
-def _invalid(message: str) -> Answer:
+def _invalid(message: str) -> WireAnswer:
     return error(400, "invalid_request_error", message)
 
 
-def _missing(name: str) -> Answer:
+def _missing(name: str) -> WireAnswer:
     return error(404, "not_found_error", f"Message batch {name} not found")
 
 
@@ -185,11 +187,11 @@ def _name(job: Job) -> str:
 
 def _view(job: Job, request: web.BaseRequest) -> dict[str, Any]:
     """The batch as JSON; its counts tell nothing before it has ended."""
-    cancelled, ended = job.times.get(State.CANCELLING), job.ended_at
+    cancelled, ended = job.times.get(BatchState.CANCELLING), job.ended_at
     status = "ended" if job.state.ended else "in_progress" if cancelled is None else "canceling"
     tally, counts = job.tally, {"processing": job.rows, "succeeded": 0, "errored": 0, "canceled": 0, "expired": 0}
     if job.state.ended:
-        undone = "expired" if job.state is State.EXPIRED else "canceled"
+        undone = "expired" if job.state is BatchState.EXPIRED else "canceled"
         counts |= {
             "processing": 0,
             "succeeded": tally.succeeded + tally.missing,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 from hab_ray.simulator import anthropic
-from hab_ray.simulator.asks import Answer, compact
+from hab_ray.simulator.asks import WireAnswer, compact
 from hab_ray.simulator.batch.dialect import LineAsk
-from hab_ray.simulator.batch.jobs import Order, State
+from hab_ray.simulator.batch.jobs import BatchState, Order
 from hab_ray.simulator.vendor import Vendor
 
 _OK = 200
-_UNDONE = {State.EXPIRED: b"expired", State.CANCELLED: b"canceled"}
+_UNDONE = {BatchState.EXPIRED: b"expired", BatchState.CANCELLED: b"canceled"}
 
 
 class Intake:
@@ -44,13 +44,13 @@ class AnthropicLines:
         value = json.loads(line.decode())
         return LineAsk(compact(value["custom_id"]), order.path, value["params"])
 
-    def result(self, handle: bytes, answer: Answer) -> bytes:
+    def result(self, handle: bytes, answer: WireAnswer) -> bytes:
         """See Dialect."""
         if answer.status == _OK:
             return b'{"custom_id":%b,"result":{"type":"succeeded","message":%b}}' % (handle, answer.body)
         return b'{"custom_id":%b,"result":{"type":"errored","error":%b}}' % (handle, answer.body)
 
-    def undone(self, handle: bytes, state: State) -> bytes:
+    def undone(self, handle: bytes, state: BatchState) -> bytes:
         """See Dialect."""
         return b'{"custom_id":%b,"result":{"type":"%b"}}' % (handle, _UNDONE[state])
 

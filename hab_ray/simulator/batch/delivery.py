@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from hab_ray.simulator.batch.dialect import Dialect
-from hab_ray.simulator.batch.jobs import Job, State
+from hab_ray.simulator.batch.jobs import BatchState, Job
 from hab_ray.simulator.batch.pacing import Pacer
 from hab_ray.simulator.batch.spool import BUFFER_BYTES, Entry, Spool
 from hab_ray.simulator.draws import unit
@@ -16,7 +16,7 @@ _BROKEN = 500
 
 
 async def deliver(
-    job: Job, dialect: Dialect, spool: Spool, state: State, done: float, seed: int, charge: Callable[[Entry], None]
+    job: Job, dialect: Dialect, spool: Spool, state: BatchState, done: float, seed: int, charge: Callable[[Entry], None]
 ) -> None:
     """Write the results of a batch that ends in this state with this share done; `charge` what succeeded."""
     count = len(spool.draws)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from hab_ray.simulator.asks import Answer
-from hab_ray.simulator.batch.jobs import Order, Problem, State
+from hab_ray.simulator.asks import WireAnswer
+from hab_ray.simulator.batch.jobs import BatchProblem, BatchState, Order
 from hab_ray.simulator.vendor import Vendor
 
 
@@ -18,9 +18,9 @@ class BadInput(Exception):
         self.code = code
         self.param = param
 
-    def at(self, line: int | None) -> Problem:
+    def at(self, line: int | None) -> BatchProblem:
         """The same with the line it was found at, from 1."""
-        return Problem(self.code, str(self), line, self.param)
+        return BatchProblem(self.code, str(self), line, self.param)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class Dialect(Protocol):
     def read(self, order: Order, line: bytes) -> LineAsk:
         """The request in a line. Raises BadInput."""
 
-    def result(self, handle: bytes, answer: Answer) -> bytes:
+    def result(self, handle: bytes, answer: WireAnswer) -> bytes:
         """The result line of an answered request."""
 
-    def undone(self, handle: bytes, state: State) -> bytes:
+    def undone(self, handle: bytes, state: BatchState) -> bytes:
         """The result line of a request that was not done when the batch reached this state."""
 
     def stranger(self, order: Order, number: int) -> bytes:

@@ -13,15 +13,15 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 from hab_ray.simulator.accounts import ByBatch, Service
-from hab_ray.simulator.asks import Answer, Refused, compact
+from hab_ray.simulator.asks import Refused, WireAnswer, compact
 from hab_ray.simulator.batch import google_files
 from hab_ray.simulator.batch.clock import rfc3339
-from hab_ray.simulator.batch.desk import Desk
 from hab_ray.simulator.batch.dialect import BadInput
 from hab_ray.simulator.batch.google_lines import GoogleLines
-from hab_ray.simulator.batch.jobs import Job, Order, State
+from hab_ray.simulator.batch.jobs import BatchState, Job, Order
 from hab_ray.simulator.batch.pacing import Pacer
 from hab_ray.simulator.batch.replies import create, ok, page, poll_refusal
+from hab_ray.simulator.batch.service import BatchService
 from hab_ray.simulator.batch.spool import Lines
 from hab_ray.simulator.batch.work import count_tokens
 from hab_ray.simulator.draws import unit
@@ -36,14 +36,14 @@ _LIMIT, _MOST = 50, 100
 _INVALID_ARGUMENT, _CANCELLED = 3, 1
 _ODD_STATE = "BATCH_STATE_UNDER_REVIEW"
 _STATE = {
-    State.VALIDATING: "PENDING",
-    State.RUNNING: "RUNNING",
-    State.CANCELLING: "RUNNING",
-    State.FINALIZING: "RUNNING",
-    State.COMPLETED: "SUCCEEDED",
-    State.FAILED: "FAILED",
-    State.EXPIRED: "EXPIRED",
-    State.CANCELLED: "CANCELLED",
+    BatchState.VALIDATING: "PENDING",
+    BatchState.RUNNING: "RUNNING",
+    BatchState.CANCELLING: "RUNNING",
+    BatchState.FINALIZING: "RUNNING",
+    BatchState.COMPLETED: "SUCCEEDED",
+    BatchState.FAILED: "FAILED",
+    BatchState.EXPIRED: "EXPIRED",
+    BatchState.CANCELLED: "CANCELLED",
 }
 _METHODS = {"batchGenerateContent": "generateContent", "asyncBatchEmbedContent": "embedContent"}
 
@@ -77,30 +77,30 @@ class _Create(_Loose):
     batch: _Batch
 
 
-async def handle(desk: Desk, place: Route, request: web.BaseRequest) -> web.StreamResponse:
+async def handle(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
     """Answer a request about files or batches."""
     parts = place.path.split("/")
     match request.method, parts:
         case "POST", ["upload", "files"]:
-            return await google_files.upload(desk, place, request)
+            return await google_files.upload(service, place, request)
         case _, ["files", *rest] | ["download", "files", *rest]:
-            return await google_files.handle(desk, place, request, "/".join(rest))
+            return await google_files.handle(service, place, request, "/".join(rest))
         case "POST", ["models", call]:
             name, _, method = call.rpartition(":")
-            return await _create(desk, place, request, name, method)
+            return await _create(service, place, request, name, method)
         case "GET", ["batches"]:
-            return _list(desk, place, request)
+            return _list(service, place, request)
         case method, ["batches", call]:
             name, _, verb = call.partition(":")
-            job = desk.find(place.account, name)
+            job = service.find(place.account, name)
             if job is None:
                 return response(_missing(name))
-            return _about(desk, job, method, verb)
+            return _about(service, job, method, verb)
         case _:
             return response(error(404, f"Requested entity {request.path} was not found."))
 
 
-def _about(desk: Desk, job: Job, method: str, verb: str) -> web.StreamResponse:
+def _about(service: BatchService, job: Job, method: str, verb: str) -> web.StreamResponse:
     match method, verb:
         case "GET", "":
             refusal = poll_refusal(job, _LINES, _missing(job.id))
@@ -108,42 +108,44 @@ def _about(desk: Desk, job: Job, method: str, verb: str) -> web.StreamResponse:
         case "POST", "cancel" if job.state.ended:
             return response(error(400, "Operation has already ended and cannot be cancelled."))
         case "POST", "cancel":
-            desk.cancel(job)
+            job.cancel(service.clock.now())
             return ok({})
         case "DELETE", "":
-            desk.delete(job)
+            service.delete(job)
             return ok({})
         case _:
             return response(error(404, f"Requested entity batches/{job.id}:{verb} was not found."))
 
 
-async def _create(desk: Desk, place: Route, request: web.BaseRequest, name: str, method: str) -> web.StreamResponse:
+async def _create(
+    service: BatchService, place: Route, request: web.BaseRequest, name: str, method: str
+) -> web.StreamResponse:
     raw = await request.content.read()
-    _, source = desk.files.fresh()
+    _, source = service.files.fresh()
     try:
-        model = find_model(desk.account(place.account), name, _service(method))
+        model = find_model(service.account(place.account), name, _service(method))
         if model.by_batch is ByBatch.REFUSED:
             message = f"models/{name} is not found for API version v1beta, or is not supported for {method}."
             raise Refused(error(404, message), name)
-        order = _order(desk, place, f"models/{name}:{_METHODS[method]}", name, raw, source)
-        await _check_lines(desk, order)
-        order = await _check_room(desk, place, order)
-        return await create(desk, request, order, _LINES, _view)
+        order = _order(service, place, f"models/{name}:{_METHODS[method]}", name, raw, source)
+        await _check_lines(service, order)
+        order = await _check_room(service, place, order)
+        return await create(service, request, order, _LINES, _view)
     except Refused as refusal:
         return response(refusal.answer)
     finally:
         source.unlink(missing_ok=True)
 
 
-async def _check_lines(desk: Desk, order: Order) -> None:
+async def _check_lines(service: BatchService, order: Order) -> None:
     """Raises Refused where a line is malformed: then there is no batch, and nothing says which line it was."""
-    faults, pacer = desk.settings(order.account).lines, Pacer()
+    faults, pacer = service.settings(order.account).lines, Pacer()
     intake = _LINES.intake(order)
     try:
         for line in Lines(order.source):
             intake.check(line)
             await pacer.pause()
-            if faults.malformed and unit(desk.profile.seed, "malformed", line) < faults.malformed:
+            if faults.malformed and unit(service.profile.seed, "malformed", line) < faults.malformed:
                 raise BadInput("INVALID_ARGUMENT", "Request contains an invalid argument.")
         intake.finish()
     except BadInput as bad:
@@ -154,7 +156,7 @@ def _service(method: str) -> Service:
     return Service.CHAT if method == "batchGenerateContent" else Service.EMBEDDINGS
 
 
-def _order(desk: Desk, place: Route, path: str, name: str, raw: bytes, source: Path) -> Order:
+def _order(service: BatchService, place: Route, path: str, name: str, raw: bytes, source: Path) -> Order:
     """The create request, its lines written to `source`. Raises Refused."""
     try:
         wanted = _Create.model_validate_json(raw).batch
@@ -170,12 +172,12 @@ def _order(desk: Desk, place: Route, path: str, name: str, raw: bytes, source: P
         lines = (compact(one.model_dump(exclude_none=True)) + b"\n" for one in given.requests.requests)
         source.write_bytes(b"".join(lines))
     else:
-        file = desk.files.find(place.account, str(given.file_name).removeprefix(google_files.PREFIX))
+        file = service.files.find(place.account, str(given.file_name).removeprefix(google_files.PREFIX))
         if file is None:
             raise _refused(f"The file {given.file_name} does not exist.")
         os.link(file.path, source)
     rows = len(Lines(source))
-    inline = given.requests is not None or rows <= desk.settings(place.account).inline_rows
+    inline = given.requests is not None or rows <= service.settings(place.account).inline_rows
     return Order(
         account=place.account,
         source=source,
@@ -187,26 +189,26 @@ def _order(desk: Desk, place: Route, path: str, name: str, raw: bytes, source: P
     )
 
 
-async def _check_room(desk: Desk, place: Route, order: Order) -> Order:
+async def _check_room(service: BatchService, place: Route, order: Order) -> Order:
     """The order with its tokens counted. Raises Refused where jobs or tokens are too many."""
-    account = desk.account(place.account)
-    if account.batch_jobs is not None and len(desk.open(place.account)) >= account.batch_jobs:
+    account = service.account(place.account)
+    if account.batch_jobs is not None and len(service.open(place.account)) >= account.batch_jobs:
         raise Refused(error(429, f"You exceeded your current quota: {account.batch_jobs} concurrent batch jobs."))
     try:
         tokens = await count_tokens(_LINES, account, order, Lines(order.source))
     except BadInput:
         return order
-    problem = desk.over_quota(place.account, tokens)
+    problem = service.over_quota(place.account, tokens)
     if problem is not None:
         raise Refused(error(429, f"You exceeded your current quota. {problem.message}"))
     return replace(order, tokens=tokens)
 
 
-def _list(desk: Desk, place: Route, request: web.BaseRequest) -> web.StreamResponse:
+def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
     start, size = request.query.get("pageToken", "0"), request.query.get("pageSize", str(_LIMIT))
     if not (start.isdecimal() and size.isdecimal()):
         return response(error(400, "Request contains an invalid argument."))
-    part = page(desk.listed(place.account), int(start), min(int(size) or _LIMIT, _MOST))
+    part = page(service.listed(place.account), int(start), min(int(size) or _LIMIT, _MOST))
     body: dict[str, Any] = {"operations": [_view(job) for job in part.items]}
     if part.more:
         body["nextPageToken"] = str(int(start) + len(part.items))
@@ -217,7 +219,7 @@ def _refused(message: str) -> Refused:
     return Refused(error(400, message))
 
 
-def _missing(name: str) -> Answer:
+def _missing(name: str) -> WireAnswer:
     return error(404, f"Requested entity batches/{name} was not found.")
 
 
@@ -244,7 +246,7 @@ def _view(job: Job) -> dict[str, Any]:
     view["done"] = True
     if job.problems:
         view["error"] = {"code": _INVALID_ARGUMENT, "message": job.problems[0].message}
-    elif job.state is State.COMPLETED:
+    elif job.state is BatchState.COMPLETED:
         metadata["output"] = _output(job, embeds)
         view["response"] = {"@type": f"{_TYPES}{kind}Output", **metadata["output"]}
     else:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 
 from hab_ray.simulator import google
-from hab_ray.simulator.asks import Answer, compact
+from hab_ray.simulator.asks import WireAnswer, compact
 from hab_ray.simulator.batch.dialect import BadInput, LineAsk
-from hab_ray.simulator.batch.jobs import Order, State
+from hab_ray.simulator.batch.jobs import BatchState, Order
 from hab_ray.simulator.vendor import Vendor
 
 _OK = 200
@@ -71,14 +71,14 @@ class GoogleLines:
             handle = _handle(order, value.get("key", ""))
         return LineAsk(handle, order.path, value["request"])
 
-    def result(self, handle: bytes, answer: Answer) -> bytes:
+    def result(self, handle: bytes, answer: WireAnswer) -> bytes:
         """See Dialect."""
         if answer.status == _OK:
             return b'{%b,"response":%b}' % (handle, answer.body)
         error = json.loads(answer.body)["error"]
         return b'{%b,"error":%b}' % (handle, compact({"code": _GRPC[error["status"]], "message": error["message"]}))
 
-    def undone(self, handle: bytes, state: State) -> bytes:
+    def undone(self, handle: bytes, state: BatchState) -> bytes:
         """Never called: a batch that is not completed has no results."""
         raise NotImplementedError
 

@@ -16,7 +16,7 @@ from hab_ray.simulator.batch.settings import BatchSettings
 _WINDOW_S = 86_400.0
 
 
-class State(StrEnum):
+class BatchState(StrEnum):
     """How far a batch is; each vendor has its own words for these."""
 
     VALIDATING = "validating"
@@ -31,11 +31,11 @@ class State(StrEnum):
     @property
     def ended(self) -> bool:
         """Whether nothing more will come."""
-        return self in (State.COMPLETED, State.FAILED, State.EXPIRED, State.CANCELLED)
+        return self in (BatchState.COMPLETED, BatchState.FAILED, BatchState.EXPIRED, BatchState.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class BatchProblem:
     """Why a batch failed as a whole: the vendor's code, its words, and the line of the input, from 1."""
 
     code: str
@@ -45,7 +45,7 @@ class Problem:
 
 
 @dataclass(slots=True)
-class Tally:
+class LineTally:
     """Lines by what became of them, and the tokens charged. `undone`: expired or cancelled before their turn."""
 
     succeeded: int = 0
@@ -103,12 +103,12 @@ class Job:
     foreign: bool = False
     deleted: bool = False
     hidden_until: float = 0.0
-    state: State = State.VALIDATING
+    state: BatchState = BatchState.VALIDATING
     rows: int = 0
     tokens: Mapping[str, int] | None = None
-    times: dict[State, float] = field(default_factory=dict)
-    tally: Tally = field(default_factory=Tally)
-    problems: tuple[Problem, ...] = ()
+    times: dict[BatchState, float] = field(default_factory=dict)
+    tally: LineTally = field(default_factory=LineTally)
+    problems: tuple[BatchProblem, ...] = ()
     output: Path | None = None
     errors: Path | None = None
     polls: int = 0
@@ -134,7 +134,7 @@ class Job:
     @property
     def created(self) -> float:
         """When it was made, in seconds since 1970."""
-        return self.times[State.VALIDATING]
+        return self.times[BatchState.VALIDATING]
 
     @property
     def expires(self) -> float:
@@ -152,14 +152,20 @@ class Job:
         odd = self.struck.find(OddState)
         return odd is not None and 0 < self.polls <= odd.polls
 
-    def enter(self, state: State, at: float) -> None:
+    def enter(self, state: BatchState, at: float) -> None:
         """Go over to a state."""
         self.state = state
         self.times[state] = at
 
+    def cancel(self, at: float) -> None:
+        """Ask it to end; a batch that has ended or is about to stays as it is."""
+        if self.state in (BatchState.VALIDATING, BatchState.RUNNING):
+            self.enter(BatchState.CANCELLING, at)
+            self.stop.set()
+
     def progress(self, now: float) -> float:
         """The share of its time that has passed."""
-        until = self.times.get(State.CANCELLING, now)
+        until = self.times.get(BatchState.CANCELLING, now)
         span = self.due - self.created
         return 1.0 if span <= 0 else min(1.0, max(0.0, (until - self.created) / span))
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from hab_ray.simulator.accounts import Account, ByBatch
+from hab_ray.simulator.accounts import ByBatch, SimulatedAccount
 from hab_ray.simulator.answers import Mind
 from hab_ray.simulator.batch.clock import VendorClock
 from hab_ray.simulator.batch.delivery import deliver, keep
 from hab_ray.simulator.batch.dialect import Dialect
 from hab_ray.simulator.batch.faults import CancelledByVendor, Expired, Invalid, Stuck
-from hab_ray.simulator.batch.jobs import Job, Problem, State
+from hab_ray.simulator.batch.jobs import BatchProblem, BatchState, Job
 from hab_ray.simulator.batch.settings import LineFaults
 from hab_ray.simulator.batch.spool import Entry, Lines, Spool
 from hab_ray.simulator.batch.work import Answerer, check, count_tokens
@@ -32,8 +32,8 @@ class Life:
 
     mind: Mind
     clock: VendorClock
-    account: Callable[[str], Account]
-    over_quota: Callable[[str, Mapping[str, int]], Problem | None]
+    account: Callable[[str], SimulatedAccount]
+    over_quota: Callable[[str, Mapping[str, int]], BatchProblem | None]
     charge: Callable[[Job, Entry], None]
     _attempts: Counter[bytes] = field(default_factory=Counter)
     _working: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -42,12 +42,12 @@ class Life:
         """The life of a batch made by a client."""
         spool = await self._answered(job, dialect)
         if spool is None:
-            job.enter(State.FAILED, self.clock.now())
+            job.enter(BatchState.FAILED, self.clock.now())
             return
-        state, done = await self._until_end(job) if not job.problems else (State.CANCELLED, 0.0)
-        if state is not State.CANCELLED:
-            job.enter(State.FINALIZING, self.clock.now())
-        if state is State.COMPLETED or dialect.keeps_partial:
+        state, done = await self._until_end(job) if not job.problems else (BatchState.CANCELLED, 0.0)
+        if state is not BatchState.CANCELLED:
+            job.enter(BatchState.FINALIZING, self.clock.now())
+        if state is BatchState.COMPLETED or dialect.keeps_partial:
             await deliver(job, dialect, spool, state, done, self.mind.seed, lambda entry: self.charge(job, entry))
         else:
             job.tally.undone = job.rows
@@ -56,7 +56,7 @@ class Life:
 
     async def live_foreign(self, job: Job, dialect: Dialect) -> None:
         """The life of a batch made by somebody else: all its lines fail when its time has come."""
-        job.enter(State.RUNNING, self.clock.now())
+        job.enter(BatchState.RUNNING, self.clock.now())
         state, _ = await self._until_end(job)
         failure = dialect.vendor.fault(_BROKEN, None)
         with (job.folder / ("errors" if dialect.error_file else "output")).open("wb") as file:
@@ -74,8 +74,8 @@ class Life:
         model = self.account(job.account).model(job.model)
         if not job.problems:
             job.rows = len(lines)
-            if job.state is State.VALIDATING:
-                job.enter(State.RUNNING, self.clock.now())
+            if job.state is BatchState.VALIDATING:
+                job.enter(BatchState.RUNNING, self.clock.now())
             mind = replace(self.mind, service_tier="batch", separators=job.settings.separators)
             answerer = Answerer(mind, self.account(job.account), self._attempts)
             async with self._working:
@@ -84,7 +84,9 @@ class Life:
         if job.problems:
             return None
         if model and model.by_batch is ByBatch.CANCELLED:
-            job.problems = (Problem("model_not_found", f"Model {job.model} is not supported for batch processing."),)
+            job.problems = (
+                BatchProblem("model_not_found", f"Model {job.model} is not supported for batch processing."),
+            )
         return spool
 
     async def _check(self, job: Job, dialect: Dialect, lines: Lines) -> None:
@@ -92,11 +94,11 @@ class Life:
         if job.struck.find(Invalid) and not dialect.fails_whole:
             job.settings = job.settings.model_copy(update={"lines": LineFaults(refused=1)})
         elif job.struck.find(Invalid):
-            job.problems = (Problem("invalid_json_line", "This line is not parseable as valid JSON.", 1),)
+            job.problems = (BatchProblem("invalid_json_line", "This line is not parseable as valid JSON.", 1),)
         model = self.account(job.account).model(job.model)
         if model and model.by_batch is ByBatch.REFUSED and not job.problems:
             message = f"The provided model '{job.model}' is not supported by the Batch API."
-            job.problems = (Problem("model_not_found", message, 1, "body.model"),)
+            job.problems = (BatchProblem("model_not_found", message, 1, "body.model"),)
         if job.problems:
             return
         if job.tokens is None:
@@ -107,14 +109,14 @@ class Life:
             else:
                 job.tokens = tokens
 
-    async def _until_end(self, job: Job) -> tuple[State, float]:
+    async def _until_end(self, job: Job) -> tuple[BatchState, float]:
         """Wait until the batch ends; how it does, and the share of its lines that is done."""
         stuck, expired = job.struck.find(Stuck), job.struck.find(Expired)
         cancelled = job.struck.find(CancelledByVendor)
         if await self.clock.until(inf if stuck else job.due, job.stop):
             if expired:
-                return State.EXPIRED, expired.done
-            return (State.CANCELLED, cancelled.done) if cancelled else (State.COMPLETED, 1.0)
-        begun = job.times[State.CANCELLING]
+                return BatchState.EXPIRED, expired.done
+            return (BatchState.CANCELLED, cancelled.done) if cancelled else (BatchState.COMPLETED, 1.0)
+        begun = job.times[BatchState.CANCELLING]
         await self.clock.until(begun + job.settings.cancelling_s, asyncio.Event())
-        return State.CANCELLED, stuck.done if stuck else job.progress(begun)
+        return BatchState.CANCELLED, stuck.done if stuck else job.progress(begun)

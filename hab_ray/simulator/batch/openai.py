@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from hab_ray.simulator.asks import Answer
+from hab_ray.simulator.asks import WireAnswer
 from hab_ray.simulator.batch import openai_files
-from hab_ray.simulator.batch.desk import Desk
-from hab_ray.simulator.batch.jobs import Job, Order, State
+from hab_ray.simulator.batch.jobs import BatchState, Job, Order
 from hab_ray.simulator.batch.openai_lines import OpenAiLines
 from hab_ray.simulator.batch.replies import create, ok, page, poll_refusal
+from hab_ray.simulator.batch.service import BatchService
 from hab_ray.simulator.draws import unit
 from hab_ray.simulator.openai_bodies import error
 from hab_ray.simulator.sending import response
@@ -22,15 +22,15 @@ _LINES = OpenAiLines()
 _PURPOSES = frozenset({"batch"})
 _LIMIT, _MOST = 20, 100
 _ODD_STATE = "awaiting_review"
-_STATUS = {State.RUNNING: "in_progress"}
+_STATUS = {BatchState.RUNNING: "in_progress"}
 _STAMPS = {
-    State.RUNNING: "in_progress_at",
-    State.CANCELLING: "cancelling_at",
-    State.FINALIZING: "finalizing_at",
-    State.COMPLETED: "completed_at",
-    State.FAILED: "failed_at",
-    State.EXPIRED: "expired_at",
-    State.CANCELLED: "cancelled_at",
+    BatchState.RUNNING: "in_progress_at",
+    BatchState.CANCELLING: "cancelling_at",
+    BatchState.FINALIZING: "finalizing_at",
+    BatchState.COMPLETED: "completed_at",
+    BatchState.FAILED: "failed_at",
+    BatchState.EXPIRED: "expired_at",
+    BatchState.CANCELLED: "cancelled_at",
 }
 _ENDPOINTS = Literal["/v1/chat/completions", "/v1/embeddings"]
 
@@ -54,31 +54,31 @@ class _Create(_Strict):
     output_expires_after: _Keeping | None = None
 
 
-async def handle(desk: Desk, place: Route, request: web.BaseRequest) -> web.StreamResponse:
+async def handle(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
     """Answer a request about files or batches."""
     match request.method, place.path.split("/"):
         case _, ["files", *rest]:
-            return await openai_files.handle(desk, place, request, rest, _PURPOSES)
+            return await openai_files.handle(service, place, request, rest, _PURPOSES)
         case "POST", ["batches"]:
-            return await _create(desk, place, request)
+            return await _create(service, place, request)
         case "GET", ["batches"]:
-            return _list(desk, place, request)
+            return _list(service, place, request)
         case "GET", ["batches", name]:
-            return _poll(desk, place, name)
+            return _poll(service, place, name)
         case "POST", ["batches", name, "cancel"]:
-            return _cancel(desk, place, name)
+            return _cancel(service, place, name)
         case _:
             return response(error(404, f"Invalid URL ({request.method} /v1/{place.path})"))
 
 
-async def _create(desk: Desk, place: Route, request: web.BaseRequest) -> web.StreamResponse:
+async def _create(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
     try:
         wanted = _Create.model_validate_json(await request.content.read())
     except ValidationError as failure:
         first = failure.errors(include_url=False, include_context=False)[0]
         param = ".".join(str(step) for step in first["loc"])
         return response(error(400, f"Invalid value for '{param}': {first['msg']}.", param=param, code="invalid_value"))
-    file = desk.files.find(place.account, wanted.input_file_id.removeprefix(openai_files.PREFIX))
+    file = service.files.find(place.account, wanted.input_file_id.removeprefix(openai_files.PREFIX))
     if file is None or file.purpose != "batch":
         message = f"Invalid input_file_id: no such file {wanted.input_file_id} with purpose batch."
         return response(error(400, message, param="input_file_id"))
@@ -90,11 +90,11 @@ async def _create(desk: Desk, place: Route, request: web.BaseRequest) -> web.Str
         tag=wanted.metadata,
         details=wanted.model_dump(),
     )
-    return await create(desk, request, order, _LINES, lambda job: _view(desk, job))
+    return await create(service, request, order, _LINES, lambda job: _view(service, job))
 
 
-def _list(desk: Desk, place: Route, request: web.BaseRequest) -> web.StreamResponse:
-    jobs = desk.listed(place.account)
+def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
+    jobs = service.listed(place.account)
     ids = [_name(job) for job in jobs]
     after, limit = request.query.get("after"), request.query.get("limit", str(_LIMIT))
     if after is not None and after not in ids:
@@ -102,31 +102,31 @@ def _list(desk: Desk, place: Route, request: web.BaseRequest) -> web.StreamRespo
     if not limit.isdecimal() or not 1 <= int(limit) <= _MOST:
         return response(error(400, f"'limit' must be between 1 and {_MOST}.", param="limit"))
     part = page(jobs, 0 if after is None else ids.index(after) + 1, int(limit))
-    data = [_view(desk, job) for job in part.items]
+    data = [_view(service, job) for job in part.items]
     first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
     return ok({"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": part.more})
 
 
-def _poll(desk: Desk, place: Route, name: str) -> web.StreamResponse:
-    job = desk.find(place.account, name.removeprefix("batch_"))
+def _poll(service: BatchService, place: Route, name: str) -> web.StreamResponse:
+    job = service.find(place.account, name.removeprefix("batch_"))
     missing = _missing(name)
     if job is None:
         return response(missing)
     refusal = poll_refusal(job, _LINES, missing)
-    return response(refusal) if refusal else ok(_view(desk, job))
+    return response(refusal) if refusal else ok(_view(service, job))
 
 
-def _cancel(desk: Desk, place: Route, name: str) -> web.StreamResponse:
-    job = desk.find(place.account, name.removeprefix("batch_"))
+def _cancel(service: BatchService, place: Route, name: str) -> web.StreamResponse:
+    job = service.find(place.account, name.removeprefix("batch_"))
     if job is None:
         return response(_missing(name))
     if job.state.ended:
         return response(error(409, f"Cannot cancel a batch with status '{job.state}'."))
-    desk.cancel(job)
-    return ok(_view(desk, job))
+    job.cancel(service.clock.now())
+    return ok(_view(service, job))
 
 
-def _missing(name: str) -> Answer:
+def _missing(name: str) -> WireAnswer:
     return error(404, f"No batch found with id '{name}'.", code="not_found")
 
 
@@ -134,7 +134,7 @@ def _name(job: Job) -> str:
     return f"batch_{job.id}"
 
 
-def _view(desk: Desk, job: Job) -> dict[str, Any]:
+def _view(service: BatchService, job: Job) -> dict[str, Any]:
     """The batch as JSON."""
     ordered = job.order.details
     view: dict[str, Any] = {
@@ -150,7 +150,7 @@ def _view(desk: Desk, job: Job) -> dict[str, Any]:
         "error_file_id": None,
         "created_at": int(job.created),
         "expires_at": int(job.expires),
-        "request_counts": _counts(desk, job),
+        "request_counts": _counts(service, job),
         "metadata": job.order.tag,
     }
     view |= {stamp: int(job.times[state]) if state in job.times else None for state, stamp in _STAMPS.items()}
@@ -160,22 +160,22 @@ def _view(desk: Desk, job: Job) -> dict[str, Any]:
         ]
         view["errors"] = {"object": "list", "data": problems}
     elif job.state.ended:
-        view |= _results(desk, job)
+        view |= _results(service, job)
     return view
 
 
-def _counts(desk: Desk, job: Job) -> dict[str, int]:
+def _counts(service: BatchService, job: Job) -> dict[str, int]:
     if job.state.ended:
         done = job.tally.succeeded + job.tally.missing
-        failed = job.tally.failed + (job.tally.undone if job.state is State.EXPIRED else 0)
+        failed = job.tally.failed + (job.tally.undone if job.state is BatchState.EXPIRED else 0)
     else:
-        done, failed = int(job.rows * job.progress(desk.clock.now())), 0
+        done, failed = int(job.rows * job.progress(service.clock.now())), 0
     return {"total": job.rows, "completed": done, "failed": failed}
 
 
-def _results(desk: Desk, job: Job) -> dict[str, Any]:
+def _results(service: BatchService, job: Job) -> dict[str, Any]:
     """The files that hold the results, and the tokens used."""
-    tally, clean = job.tally, unit(desk.profile.seed, "clean", job.id) < job.settings.clean_error_file
+    tally, clean = job.tally, unit(service.profile.seed, "clean", job.id) < job.settings.clean_error_file
     return {
         "output_file_id": f"{openai_files.PREFIX}{job.output_id}" if job.output else None,
         "error_file_id": f"{openai_files.PREFIX}{job.errors_id}" if job.errors else "" if clean else None,

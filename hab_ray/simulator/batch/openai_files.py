@@ -8,10 +8,10 @@ from typing import Any
 
 from aiohttp import BodyPartReader, web
 
-from hab_ray.simulator.asks import Answer
-from hab_ray.simulator.batch.desk import Desk
+from hab_ray.simulator.asks import WireAnswer
 from hab_ray.simulator.batch.files import StoredFile
 from hab_ray.simulator.batch.replies import download, ok, page
+from hab_ray.simulator.batch.service import BatchService
 from hab_ray.simulator.openai_bodies import error
 from hab_ray.simulator.sending import response
 from hab_ray.simulator.vendor import Route
@@ -25,33 +25,35 @@ _JSONL = "application/jsonl"
 
 
 async def handle(
-    desk: Desk, place: Route, request: web.BaseRequest, rest: list[str], purposes: Collection[str]
+    service: BatchService, place: Route, request: web.BaseRequest, rest: list[str], purposes: Collection[str]
 ) -> web.StreamResponse:
     """Answer a request about files; `rest` is the path below /files, `purposes` are those of files it takes."""
     match request.method, rest:
         case "POST", []:
-            return await _upload(desk, place, request, purposes)
+            return await _upload(service, place, request, purposes)
         case "GET", []:
-            return _list(desk, place, request)
+            return _list(service, place, request)
         case "GET" | "DELETE", [name] | [name, "content"]:
-            file = desk.files.find(place.account, name.removeprefix(PREFIX))
+            file = service.files.find(place.account, name.removeprefix(PREFIX))
             if file is None:
                 return response(error(404, f"No such File object: {name}", param="id"))
             if rest[1:]:
-                job = desk.find(place.account, file.made_by) if file.made_by else None
+                job = service.find(place.account, file.made_by) if file.made_by else None
                 return await download(request, file.path, job, _JSONL)
             if request.method == "GET":
                 return ok(_view(file))
-            desk.files.delete(place.account, file.id)
+            service.files.delete(place.account, file.id)
             return ok({"id": name, "object": "file", "deleted": True})
         case _:
             return response(error(404, f"Invalid URL ({request.method} /v1/{place.path})"))
 
 
-async def _upload(desk: Desk, place: Route, request: web.BaseRequest, purposes: Collection[str]) -> web.StreamResponse:
+async def _upload(
+    service: BatchService, place: Route, request: web.BaseRequest, purposes: Collection[str]
+) -> web.StreamResponse:
     if request.content_type != "multipart/form-data":
         return response(error(400, "The request is not multipart/form-data."))
-    name, path = desk.files.fresh()
+    name, path = service.files.fresh()
     fields: dict[str, str] = {}
     filename: str | None = None
     try:
@@ -70,8 +72,8 @@ async def _upload(desk: Desk, place: Route, request: web.BaseRequest, purposes: 
     if refusal is not None:
         path.unlink(missing_ok=True)
         return response(refusal)
-    file = StoredFile(name, place.account, filename or "", purpose, desk.clock.now(), path)
-    desk.files.add(file)
+    file = StoredFile(name, place.account, filename or "", purpose, service.clock.now(), path)
+    service.files.add(file)
     return ok(_view(file))
 
 
@@ -84,7 +86,7 @@ async def _store(part: BodyPartReader, path: Path) -> None:
             left -= min(left, len(piece))
 
 
-def _upload_refusal(purpose: str, purposes: Collection[str], filename: str | None, path: Path) -> Answer | None:
+def _upload_refusal(purpose: str, purposes: Collection[str], filename: str | None, path: Path) -> WireAnswer | None:
     if purpose not in purposes:
         return error(400, f"'{purpose}' is not one of {sorted(purposes)} - 'purpose'", param="purpose")
     if filename is None:
@@ -96,9 +98,9 @@ def _upload_refusal(purpose: str, purposes: Collection[str], filename: str | Non
     return None
 
 
-def _list(desk: Desk, place: Route, request: web.BaseRequest) -> web.StreamResponse:
+def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
     purpose, after = request.query.get("purpose"), request.query.get("after")
-    files = [file for file in desk.files.of(place.account) if purpose in (None, file.purpose)]
+    files = [file for file in service.files.of(place.account) if purpose in (None, file.purpose)]
     if request.query.get("order") == "asc":
         files.reverse()
     ids = [PREFIX + file.id for file in files]

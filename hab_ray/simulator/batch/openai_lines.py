@@ -7,16 +7,16 @@ from hashlib import blake2b
 from typing import Any
 
 from hab_ray.simulator import openai
-from hab_ray.simulator.asks import Answer, compact
+from hab_ray.simulator.asks import WireAnswer, compact
 from hab_ray.simulator.batch.dialect import BadInput, LineAsk
-from hab_ray.simulator.batch.jobs import Order, State
+from hab_ray.simulator.batch.jobs import BatchState, Order
 from hab_ray.simulator.vendor import Vendor
 
 _MOST_TASKS = 50_000
 _NEEDED = ("custom_id", "method", "url", "body")
 _UNDONE = {
-    State.EXPIRED: ("batch_expired", "This request could not be executed before the completion window expired."),
-    State.CANCELLED: ("batch_cancelled", "This request was not executed because the batch was cancelled."),
+    BatchState.EXPIRED: ("batch_expired", "This request could not be executed before the completion window expired."),
+    BatchState.CANCELLED: ("batch_cancelled", "This request was not executed because the batch was cancelled."),
 }
 
 
@@ -89,13 +89,13 @@ class OpenAiLines:
         value = _parse(line)
         return LineAsk(compact(value["custom_id"]), order.path, value["body"])
 
-    def result(self, handle: bytes, answer: Answer) -> bytes:
+    def result(self, handle: bytes, answer: WireAnswer) -> bytes:
         """See Dialect."""
         name = _name(handle)
         response = b'{"status_code":%d,"request_id":"%b","body":%b}' % (answer.status, name, answer.body)
         return b'{"id":"batch_req_%b","custom_id":%b,"response":%b,"error":null}' % (name, handle, response)
 
-    def undone(self, handle: bytes, state: State) -> bytes:
+    def undone(self, handle: bytes, state: BatchState) -> bytes:
         """See Dialect."""
         code, message = _UNDONE[state]
         return b'{"id":"batch_req_%b","custom_id":%b,"response":null,"error":%b}' % (

@@ -10,11 +10,11 @@ from typing import Generic, TypeVar
 
 from aiohttp import web
 
-from hab_ray.simulator.asks import Answer, compact
-from hab_ray.simulator.batch.desk import Desk
+from hab_ray.simulator.asks import WireAnswer, compact
 from hab_ray.simulator.batch.dialect import Dialect
 from hab_ray.simulator.batch.faults import CutResults, LostCreate, PollError, RefusedCreate, SlowCreate
 from hab_ray.simulator.batch.jobs import Job, Order
+from hab_ray.simulator.batch.service import BatchService
 from hab_ray.simulator.sending import response, send_file, send_half_file, send_reset
 
 Item = TypeVar("Item")
@@ -22,20 +22,20 @@ Item = TypeVar("Item")
 
 def ok(body: object) -> web.Response:
     """A whole answer of status 200."""
-    return response(Answer(200, compact(body)))
+    return response(WireAnswer(200, compact(body)))
 
 
 async def create(
-    desk: Desk, request: web.BaseRequest, order: Order, dialect: Dialect, view: Callable[[Job], object]
+    service: BatchService, request: web.BaseRequest, order: Order, dialect: Dialect, view: Callable[[Job], object]
 ) -> web.StreamResponse:
     """Make a batch and answer with its view, or what the faults leave of that."""
-    if desk.exhausted(order.account):
+    if service.exhausted(order.account):
         return response(dialect.vendor.no_quota(order.model))
-    struck = desk.strike(order.account)
+    struck = service.strike(order.account)
     refused = struck.find(RefusedCreate)
     if refused:
         return response(dialect.vendor.fault(refused.status, None))
-    job = desk.start(order, dialect, struck)
+    job = service.start(order, dialect, struck)
     slow = struck.find(SlowCreate)
     if slow:
         await asyncio.sleep(slow.seconds)
@@ -44,7 +44,7 @@ async def create(
     return ok(view(job))
 
 
-def poll_refusal(job: Job, dialect: Dialect, missing: Answer) -> Answer | None:
+def poll_refusal(job: Job, dialect: Dialect, missing: WireAnswer) -> WireAnswer | None:
     """Count a poll; the error it is answered with, if any. `missing` is the vendor's 404."""
     job.polls += 1
     fault = job.struck.find(PollError)

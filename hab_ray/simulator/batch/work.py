@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from hab_ray.simulator.accounts import Account
+from hab_ray.simulator.accounts import SimulatedAccount
 from hab_ray.simulator.answers import Mind
-from hab_ray.simulator.asks import Answer, Ask, Refused
+from hab_ray.simulator.asks import Ask, Refused, WireAnswer
 from hab_ray.simulator.batch.dialect import BadInput, Dialect, LineAsk
 from hab_ray.simulator.batch.jobs import Job, Order
 from hab_ray.simulator.batch.pacing import Pacer
@@ -52,7 +52,7 @@ async def check(job: Job, dialect: Dialect, lines: Lines) -> None:
     job.model = intake.model
 
 
-async def count_tokens(dialect: Dialect, account: Account, order: Order, lines: Lines) -> Mapping[str, int]:
+async def count_tokens(dialect: Dialect, account: SimulatedAccount, order: Order, lines: Lines) -> Mapping[str, int]:
     """The input tokens of all lines by model, for the models whose queue is limited."""
     limited = {name for name, model in account.models.items() if model.batch_queue_tokens is not None}
     counted: Counter[str] = Counter()
@@ -74,7 +74,7 @@ class Answerer:
     """Answers lines: `account` has batch prices, `attempts` counts the sendings of each body by its label."""
 
     mind: Mind
-    account: Account
+    account: SimulatedAccount
     attempts: Counter[bytes]
 
     async def answer(self, job: Job, dialect: Dialect, lines: Lines) -> Spool:
@@ -123,7 +123,7 @@ class Answerer:
         )
 
 
-def _failure(dialect: Dialect, ask: LineAsk, answer: Answer) -> Entry:
+def _failure(dialect: Dialect, ask: LineAsk, answer: WireAnswer) -> Entry:
     return Entry(ask.handle, dialect.result(ask.handle, answer), times=1)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 from hab_ray.simulator import xai
-from hab_ray.simulator.asks import Answer, compact
-from hab_ray.simulator.batch.jobs import State
+from hab_ray.simulator.asks import WireAnswer, compact
+from hab_ray.simulator.batch.jobs import BatchState
 from hab_ray.simulator.batch.openai_lines import OpenAiLines
 from hab_ray.simulator.vendor import Vendor
 
-_UNDONE = {State.EXPIRED: "Batch expired", State.CANCELLED: "Batch cancelled"}
+_UNDONE = {BatchState.EXPIRED: "Batch expired", BatchState.CANCELLED: "Batch cancelled"}
 
 
 class XaiLines(OpenAiLines):
@@ -19,13 +19,13 @@ class XaiLines(OpenAiLines):
     vendor: Vendor = xai
     error_file = False
 
-    def result(self, handle: bytes, answer: Answer) -> bytes:
+    def result(self, handle: bytes, answer: WireAnswer) -> bytes:
         """See Dialect."""
         if answer.status < 400:
             return _line(handle, b'{"response":{"chat_get_completion":%b}}' % answer.body)
         return _error(handle, json.loads(answer.body)["error"]["message"])
 
-    def undone(self, handle: bytes, state: State) -> bytes:
+    def undone(self, handle: bytes, state: BatchState) -> bytes:
         """See Dialect."""
         return _error(handle, _UNDONE[state])
 

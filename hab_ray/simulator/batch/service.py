@@ -11,24 +11,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hab_ray.simulator.accounts import Account
+from hab_ray.simulator.accounts import SimulatedAccount
 from hab_ray.simulator.answers import Mind
 from hab_ray.simulator.batch.clock import VendorClock
 from hab_ray.simulator.batch.dialect import Dialect
 from hab_ray.simulator.batch.faults import BatchFault, Foreign, LostCreate, Struck
 from hab_ray.simulator.batch.files import FileStore, StoredFile
-from hab_ray.simulator.batch.jobs import Job, Order, Problem, State
+from hab_ray.simulator.batch.jobs import BatchProblem, BatchState, Job, Order
 from hab_ray.simulator.batch.life import Life
 from hab_ray.simulator.batch.settings import BatchSettings
 from hab_ray.simulator.batch.spool import Entry, Lines
 from hab_ray.simulator.draws import number
-from hab_ray.simulator.meter import Meter
+from hab_ray.simulator.meter import BatchCounts, Meter
 from hab_ray.simulator.profile import Profile
 
 
 @dataclass(slots=True)
-class Desk:
-    """The state of the batch half.
+class BatchService:
+    """The batch half of the simulator.
 
     `on_charge` is told of every line that is charged and delivered; `exhausted` says whether an account has used up
     its quota.
@@ -47,7 +47,7 @@ class Desk:
     _jobs: dict[tuple[str, str], Job] = field(default_factory=dict)
     _made: int = 0
     _creates: Counter[str] = field(default_factory=Counter)
-    _accounts: dict[str, Account] = field(default_factory=dict)
+    _accounts: dict[str, SimulatedAccount] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ class Desk:
         """How the account's batches go."""
         return self.profile.account(account).batch or self.profile.batch
 
-    def account(self, name: str) -> Account:
+    def account(self, name: str) -> SimulatedAccount:
         """The account with its batch prices."""
         if name not in self._accounts:
             self._accounts[name] = self.profile.account(name).at_batch_prices(self.settings(name).price_share)
@@ -109,12 +109,6 @@ class Desk:
         for name in (job.output_id, job.errors_id):
             self.files.delete(job.account, name)
 
-    def cancel(self, job: Job) -> None:
-        """Ask a batch to end; one that has ended or is about to stays as it is."""
-        if job.state in (State.VALIDATING, State.RUNNING):
-            job.enter(State.CANCELLING, self.clock.now())
-            job.stop.set()
-
     def open(self, account: str) -> list[Job]:
         """The account's batches that have not ended."""
         return [job for (owner, _), job in self._jobs.items() if owner == account and not job.state.ended]
@@ -123,14 +117,14 @@ class Desk:
         """Wire JSON of `GET /_batches`, oldest first, deleted ones too."""
         return [job.reading() for job in self._jobs.values()]
 
-    def over_quota(self, account: str, tokens: Mapping[str, int]) -> Problem | None:
+    def over_quota(self, account: str, tokens: Mapping[str, int]) -> BatchProblem | None:
         """The problem if a model's queue has no room for so many tokens."""
         for name, wanted in tokens.items():
             model = self.profile.account(account).model(name)
             limit = model.batch_queue_tokens if model else None
             queued = sum((job.tokens or {}).get(name, 0) for job in self.open(account))
             if limit is not None and queued + wanted > limit:
-                return Problem(
+                return BatchProblem(
                     "token_limit_exceeded",
                     f"Enqueued token limit reached for {name} in organization org-simulated. Limit: {limit:,} "
                     "enqueued tokens. Please try again once some in_progress batches have been completed.",
@@ -147,7 +141,7 @@ class Desk:
         folder.mkdir()
         job = Job(name, order, settings, struck, folder, now + wait, order.model, rows=order.rows or 0)
         job.tokens = order.tokens
-        job.enter(State.VALIDATING, now)
+        job.enter(BatchState.VALIDATING, now)
         self._jobs[order.account, name] = job
         return job
 
@@ -158,25 +152,27 @@ class Desk:
                 now = self.clock.now()
                 self.files.add(StoredFile(name, job.account, f"{name}.jsonl", "batch_output", now, path, job.id))
         if not job.foreign:
-            self._count(job)
-
-    def _count(self, job: Job) -> None:
-        counts, tally = self.meter.batch(job.account), job.tally
-        match job.state:
-            case State.COMPLETED:
-                counts.completed += 1
-            case State.FAILED:
-                counts.failed += 1
-            case State.EXPIRED:
-                counts.expired += 1
-            case State.CANCELLED:
-                counts.cancelled += 1
-        counts.lines_received += tally.succeeded + tally.failed + tally.undone + tally.missing
-        counts.lines_failed += tally.failed
-        counts.lines_undone += tally.undone
-        counts.lines_missing += tally.missing
+            _count(self.meter.batch(job.account), job)
 
     def _begin(self, life: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(life)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _count(counts: BatchCounts, job: Job) -> None:
+    """Count a batch that has ended."""
+    tally = job.tally
+    match job.state:
+        case BatchState.COMPLETED:
+            counts.completed += 1
+        case BatchState.FAILED:
+            counts.failed += 1
+        case BatchState.EXPIRED:
+            counts.expired += 1
+        case BatchState.CANCELLED:
+            counts.cancelled += 1
+    counts.lines_received += tally.succeeded + tally.failed + tally.undone + tally.missing
+    counts.lines_failed += tally.failed
+    counts.lines_undone += tally.undone
+    counts.lines_missing += tally.missing

@@ -1,0 +1,259 @@
+"""The shape of the code: no circles, classes and modules that can be seen whole, tests that mirror the tree.
+
+What falls short today is listed by name beside its check and is on its way out: a check fails for what is not on its
+list, and also for what is on it without need.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import grimp
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE, TESTS = ROOT / "hab_ray", ROOT / "tests"
+MOST_METHODS, MOST_LINES = 15, 500
+
+CROWDED = {
+    "hab_ray/engine/gate.py Gate",
+    "hab_ray/engine/in_flight.py RowsInFlight",
+    "hab_ray/engine/online.py OnlineEngine",
+    "hab_ray/engine/submitting.py Submitter",
+    "hab_ray/engine/wallet.py Wallet",
+    "hab_ray/sweep/driver.py _Driver",
+    "hab_ray/work.py Work",
+}
+NAMES_STAGES = {
+    "hab_ray/plan/counting.py",
+    "hab_ray/plan/probe.py",
+    "hab_ray/plan/typical.py",
+    "hab_ray/report/gather.py",
+    "hab_ray/sweep/driver.py",
+    "hab_ray/sweep/reread.py",
+    "hab_ray/work.py",
+}
+PRIVATE_READERS = {
+    "tests/cluster/test_lanes.py",
+    "tests/cluster/test_limits.py",
+}
+SHARED_BY_TESTS = {
+    "tests/engine/test_harvesting.py",
+    "tests/engine/test_hostile.py",
+    "tests/engine/test_placing.py",
+    "tests/providers/test_batch_lines.py",
+}
+WITHOUT_COUNTERPART: set[str] = set()
+OF_THE_WHOLE = {"readme", "structure", "upgrade"}
+DOCUMENTED_PRIVATES = {"_request_id"}  # openai's and anthropic's documentation names it
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.py"))
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def agrees(found: Iterable[str], listed: set[str]) -> None:
+    """Fail for what was found and is not listed, and for what is listed and was not found."""
+    have = set(found)
+    assert not have - listed, f"new: {sorted(have - listed)}"
+    assert not listed - have, f"no longer needed on the list: {sorted(listed - have)}"
+
+
+def circles(edges: Mapping[str, set[str]]) -> list[set[str]]:
+    """Every set of modules that reach one another: Tarjan's strongly connected components of more than one."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[set[str]] = []
+
+    def visit(module: str) -> None:
+        index[module] = low[module] = len(index)
+        stack.append(module)
+        for other in sorted(edges[module]):
+            if other not in index:
+                visit(other)
+                low[module] = min(low[module], low[other])
+            elif other in stack:
+                low[module] = min(low[module], index[other])
+        if low[module] == index[module]:
+            at = stack.index(module)
+            component = set(stack[at:])
+            del stack[at:]
+            if len(component) > 1:
+                found.append(component)
+
+    for module in sorted(edges):
+        if module not in index:
+            visit(module)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("edges", "expected"),
+    [
+        ({"a": {"b"}, "b": set()}, []),
+        ({"a": {"b"}, "b": {"a"}}, [{"a", "b"}]),
+        ({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}, [{"a", "b", "c"}]),
+    ],
+)
+def test_circles_are_found(edges: dict[str, set[str]], expected: list[set[str]]) -> None:
+    assert circles(edges) == expected
+
+
+def test_no_import_circles() -> None:
+    """Imports for type checkers count too: what must be known to read a module is part of its floor."""
+    graph = grimp.build_graph("hab_ray", cache_dir=None, exclude_type_checking_imports=False)
+    edges = {module: set(graph.find_modules_directly_imported_by(module)) for module in graph.modules}
+    assert len(edges) > 100 and circles(edges) == []
+
+
+def verbs() -> set[str]:
+    """What a vendor has to offer: the methods that a protocol in hab_ray/providers names."""
+    protocols = (
+        cls
+        for path in files(PACKAGE / "providers")
+        for cls in classes(path)
+        if any(isinstance(base, ast.Name) and base.id == "Protocol" for base in cls.bases)
+    )
+    return {method for protocol in protocols for method in methods(protocol)}
+
+
+def classes(path: Path) -> list[ast.ClassDef]:
+    return [node for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)]
+
+
+def methods(cls: ast.ClassDef) -> list[str]:
+    return [node.name for node in cls.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def test_no_class_is_crowded() -> None:
+    """At most 15 methods; a vendor's verbs, which lie flat beside one another, are not counted."""
+    flat = verbs()
+    assert {"submit", "poll", "results"} <= flat
+
+    def counted(path: Path, cls: ast.ClassDef) -> int:
+        is_vendors = PACKAGE / "providers" in path.parents
+        return sum(not (is_vendors and name in flat) for name in methods(cls))
+
+    every = ((path, cls) for path in files(PACKAGE) for cls in classes(path))
+    agrees((f"{named(path)} {cls.name}" for path, cls in every if counted(path, cls) > MOST_METHODS), CROWDED)
+
+
+def test_no_module_is_long() -> None:
+    long = {named(path) for path in files(PACKAGE) if len(path.read_text().splitlines()) > MOST_LINES}
+    assert long == set()
+
+
+def test_only_stages_know_stages_by_name() -> None:
+    agrees((named(path) for path in files(PACKAGE) if names_a_stage(path)), NAMES_STAGES)
+
+
+def names_a_stage(path: Path) -> bool:
+    """Whether a module outside stages says `StageName.<stage>`."""
+    if PACKAGE / "stages" in path.parents:
+        return False
+    return any(
+        isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "StageName"
+        for node in ast.walk(tree(path))
+    )
+
+
+def imported(path: Path) -> set[str]:
+    """The modules that a file imports, with what is imported from them: either may be a module."""
+    found: set[str] = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def reached(path: Path) -> set[str]:
+    """What a test imports, itself or through helpers of the tests and benchmarks."""
+    found: set[str] = set()
+    open_files = [path]
+    while open_files:
+        new = imported(open_files.pop()) - found
+        found |= new
+        helpers = (ROOT / f"{name.replace('.', '/')}.py" for name in new if name.startswith(("tests.", "benchmarks.")))
+        open_files += [helper for helper in helpers if helper.is_file()]
+    return found
+
+
+def runs_the_command(path: Path) -> bool:
+    """Whether a test has `hab` run: it takes a desk, from which a user would."""
+    functions = (node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return any(argument.arg in ("desk", "cluster_desk") for function in functions for argument in function.args.args)
+
+
+def has_counterpart(path: Path) -> bool:
+    """Whether a test stands where what it tests stands.
+
+    tests/test_<x>.py has a module or package hab_ray/<x>, whose name may be followed by what it is about;
+    tests/<package>/test_<x>.py uses something of hab_ray/<package>. The folder of the benchmarks' samples mirrors
+    benchmarks/.
+    """
+    subject = path.stem.removeprefix("test_")
+    folders = path.relative_to(TESTS).parts[:-1]
+    if not folders:
+        modules = {module.stem for module in PACKAGE.iterdir()}
+        return subject in OF_THE_WHOLE or any(subject == name or subject.startswith(f"{name}_") for name in modules)
+    if folders == ("bench_samples",):
+        return (ROOT / f"benchmarks/{subject}.py").is_file()
+    package = ".".join(("hab_ray", *folders))
+    if package == "hab_ray.cli" and runs_the_command(path):
+        return True
+    return any(name == package or name.startswith(f"{package}.") for name in reached(path))
+
+
+def test_tests_mirror_the_tree() -> None:
+    tests = [path for path in files(TESTS) if path.name.startswith("test_")]
+    agrees((named(path) for path in tests if not has_counterpart(path)), WITHOUT_COUNTERPART)
+
+
+def private_reads(path: Path) -> Iterator[str]:
+    """Names with one leading underscore that are taken from elsewhere: attributes, imports, what is patched."""
+    for node in ast.walk(tree(path)):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self" | "cls")):
+                continue
+            case ast.Attribute(attr=name) if is_private(name):
+                yield name
+            case ast.ImportFrom(names=names):
+                yield from (alias.name for alias in names if is_private(alias.name))
+            case ast.Call(func=ast.Attribute(attr="setattr" | "delattr"), args=[_, ast.Constant(value=str(name)), *_]):
+                if is_private(name):
+                    yield name
+
+
+def is_private(name: str) -> bool:
+    return re.match(r"_[a-z]", name) is not None and name not in {*DOCUMENTED_PRIVATES, "_exit"}
+
+
+def test_tests_read_nothing_private() -> None:
+    """`tests/forking.py` ends a forked process as the interpreter would, by what threading and atexit keep private."""
+    readers = {named(path) for path in files(TESTS) if any(private_reads(path))} - {"tests/forking.py"}
+    agrees(readers, PRIVATE_READERS)
+
+
+def test_tests_take_what_they_share_from_helpers() -> None:
+    """What several files need stands in conftest or in a helper beside them, in no file of tests."""
+
+    def takes_from_tests(path: Path) -> bool:
+        return any(name.split(".")[0] == "tests" and ".test_" in name for name in imported(path))
+
+    agrees((named(path) for path in files(TESTS) if takes_from_tests(path)), SHARED_BY_TESTS)
