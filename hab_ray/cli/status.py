@@ -24,7 +24,7 @@ from hab_ray.visible import one_line
 from hab_ray.work import StageName, Work
 
 
-def open_run(run: Path) -> Work:
+def load_run(run: Path) -> Work:
     """The work of a run folder.
 
     Raises:
@@ -41,7 +41,7 @@ def open_run_with_store(run: Path) -> Work:
     Raises:
         ConfigError: there is no run or no store, or a newer version has written the store.
     """
-    work = open_run(run)
+    work = load_run(run)
     if not work.sweep.store.is_dir():
         raise ConfigError(
             f"{run}: there is no folder {work.sweep.store}, which holds the run's store. Paths in a sweep are relative "
@@ -59,15 +59,15 @@ def batches_in_store(work: Work) -> list[Batch]:
 
 def show_status(run: Path, console: Console) -> Exit:
     """Print rows done and known by stage and model, who drives the run, and its last words."""
-    work = open_run(run)
+    work = load_run(run)
     done: dict[tuple[StageName, str], int] = defaultdict(int)
     known: dict[tuple[StageName, str], int] = defaultdict(int)
     for shard in work.shards():
-        cell = shard.stage, shard.name
-        known[cell] += len(work.tasks(shard))
-        done[cell] += work.run.count(shard.file) or 0
+        line = shard.stage, shard.name
+        known[line] += len(work.tasks(shard))
+        done[line] += work.run.count(shard.file) or 0
     table = Table("stage", "model", "in files", "known", box=None, pad_edge=False)
-    for stage, name in sorted(known, key=lambda c: list(StageName).index(c[0])):
+    for stage, name in sorted(known, key=lambda line: list(StageName).index(line[0])):
         table.add_row(stage, one_line(name), str(done[stage, name]), str(known[stage, name]))
     console.print(table)
     _tell_driver(work, console)

@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.errors import ConfigError, Exit, Interrupted
 from hab_ray.progress import Progress, RunEnd
 from hab_ray.rehearse.place import Place
 from hab_ray.rehearse.profile import Play, digest, played_as, profile_of
 from hab_ray.rehearse.staging import at
 from hab_ray.rehearse.truth import Cell, Comparison, Control, Meter
-from hab_ray.report import Gathered, gather, write_scores
+from hab_ray.report import write_scores
 from hab_ray.resolve import write_record
+from hab_ray.results import open_run
 from hab_ray.simulator import Profile, SimulatorProcess
 from hab_ray.simulator.process import SimulatorFailed
 from hab_ray.storage.lease import LocalLease
@@ -29,7 +31,7 @@ class Rehearsal:
 
     end: RunEnd
     seconds: float
-    gathered: Gathered
+    summary: Summary
     cells: tuple[Cell, ...]
     meter: Meter
 
@@ -81,14 +83,14 @@ def _driven(work: Work, lease: LocalLease, options: Options, control: Control) -
     end = drive(at(work, control.url), lease, replace(options, watch=watch))
     if end.exit is Exit.INTERRUPTED:
         raise Interrupted("interrupted; the same command begins the rehearsal anew")
-    gathered = gather(work)
-    write_scores(work, gathered)
+    summary = summarise(open_run(work.run_path))
+    write_scores(summary)
     comparison = Comparison(played_as(work), work.sweep.samples, len(work.sweep.judges))
     return Rehearsal(
         end=end,
         seconds=time.monotonic() - started,
-        gathered=gathered,
-        cells=tuple(comparison.cells(gathered.summary.scores, control.truth())),
+        summary=summary,
+        cells=tuple(comparison.cells(summary.scores, control.truth())),
         meter=control.meter(),
     )
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from hab_ray.analysis.cells import OVERALL
+from hab_ray.analysis.marks import OVERALL
 from hab_ray.rows import Score
 from hab_ray.rubric import SCORE_START
 

@@ -26,11 +26,12 @@ Truncated = Literal["judge", "exclude"]
 class ScoreSettings:
     """What a sweep asks, as far as scores depend on it. `tests` are the ids of each dimension's tests.
 
-    `truncated` says what becomes of answers that were cut at the output limit.
+    `panel` are the sweep's judges: an answer needs a score from every one of them to enter the panel's mean. Verdicts
+    of anybody else are ignored. `truncated` says whether answers that were cut at the output limit are scored.
     """
 
     subjects: tuple[str, ...]
-    judges: tuple[str, ...]
+    panel: tuple[str, ...]
     tests: Mapping[str, tuple[str, ...]]
     samples: int = 1
     truncated: Truncated = "judge"
@@ -45,7 +46,38 @@ class RowId(NamedTuple):
     sample: int
 
 
-def id_of(row: Response | Verdict) -> RowId:
+class Answered(NamedTuple):
+    """A response without its texts."""
+
+    test_id: str
+    dimension: str
+    subject: str
+    sample: int
+    state: State
+    finish: str
+    reason: str
+    reply_key: str
+
+
+class Judged(NamedTuple):
+    """A verdict without its texts and issues."""
+
+    test_id: str
+    dimension: str
+    subject: str
+    sample: int
+    state: State
+    judge: str
+    score: int | None
+    reason: str
+    reply_key: str
+
+
+ResponseRow = Response | Answered
+VerdictRow = Verdict | Judged
+
+
+def id_of(row: ResponseRow | VerdictRow) -> RowId:
     """The answer that a response is, or that a verdict is about."""
     return RowId(row.subject, row.dimension, row.test_id, row.sample)
 
@@ -75,44 +107,44 @@ def unique(pairs: Iterable[tuple[K, V]]) -> dict[K, V]:
     return found
 
 
-def is_truncated(response: Response) -> bool:
+def is_truncated(response: ResponseRow) -> bool:
     """Whether the answer was cut at the output limit."""
     return response.finish == Finish.TRUNCATED
 
 
-def scorable(responses: Iterable[Response], settings: ScoreSettings) -> dict[RowId, Response]:
+def scorable(responses: Iterable[ResponseRow], settings: ScoreSettings) -> dict[RowId, ResponseRow]:
     """The responses that a verdict can bring into a mean."""
     keep_cut = settings.truncated == "judge"
     found = unique((id_of(r), r) for r in responses)
     return {row: r for row, r in found.items() if r.state is State.OK and (keep_cut or not is_truncated(r))}
 
 
-Marks = tuple[float | None, ...]
+TestMarks = tuple[float | None, ...]
 
 
 @dataclass(frozen=True)
-class Cell:
+class Marks:
     """One subject in one dimension as one judge (or the panel) sees it.
 
-    `marks` holds, for each test, a mark of 0..1 for each sample, None where the row is in no mean;
-    `truncated` counts the marks of answers that were cut.
+    `by_test` holds, for each test, a mark of 0..1 for each sample, None where the answer is in no mean; `truncated`
+    counts the marks of answers that were cut.
     """
 
     subject: str
     dimension: str
     judge: str
-    marks: tuple[Marks, ...]
+    by_test: tuple[TestMarks, ...]
     truncated: int
 
     @property
     def rows(self) -> int:
         """How many answers the subject owes here."""
-        return sum(map(len, self.marks))
+        return sum(map(len, self.by_test))
 
     @property
     def scored(self) -> int:
         """How many of them are in the mean."""
-        return sum(mark is not None for test in self.marks for mark in test)
+        return sum(mark is not None for test in self.by_test for mark in test)
 
     @property
     def missing(self) -> int:
@@ -121,19 +153,24 @@ class Cell:
 
     def test_means(self) -> list[float]:
         """The mean mark of each test that has one: samples of a test are no independent observations."""
-        scored = ([mark for mark in test if mark is not None] for test in self.marks)
-        return [fmean(marks) for marks in scored if marks]
+        scored = ([mark for mark in test if mark is not None] for test in self.by_test)
+        return [mean(marks) for marks in scored if marks]
 
     def filled(self, mark: float) -> list[float]:
         """The mean mark of each test if every missing row had this mark."""
-        return [fmean(mark if m is None else m for m in test) for test in self.marks]
+        return [mean([mark if m is None else m for m in test]) for test in self.by_test]
 
 
-def cells(responses: Iterable[Response], verdicts: Iterable[Verdict], settings: ScoreSettings) -> list[Cell]:
-    """Every cell of a sweep: subjects, then judges with the panel last, then dimensions, in the sweep's order.
+def mean(marks: Sequence[float]) -> float:
+    """The mean; of one mark, as in most sweeps, the mark itself."""
+    return marks[0] if len(marks) == 1 else fmean(marks)
 
-    The panel's mark is the mean of the judges' marks, and only where every judge of the sweep gave one: else a
-    lenient judge who failed on the hard rows would shift the mean of those rows alone.
+
+def marks_of(responses: Iterable[ResponseRow], verdicts: Iterable[VerdictRow], settings: ScoreSettings) -> list[Marks]:
+    """All marks of a sweep: subjects, then judges with the panel last, then dimensions, in the sweep's order.
+
+    The panel's mark is the mean of its judges' marks, and only where every one of them gave one: else a lenient judge
+    who failed on the hard rows would shift the mean of those rows alone.
     """
     answered = scorable(responses, settings)
     given = {
@@ -143,27 +180,27 @@ def cells(responses: Iterable[Response], verdicts: Iterable[Verdict], settings: 
     }
     found = []
     for subject in settings.subjects:
-        for judge, panel in _seats(settings.judges):
+        for judge, seats in _seats(settings.panel):
             for dimension in settings.tests:
                 ids = list(rows_of(settings, subject, dimension))
-                marks = [_mark(given, panel, row) if row in answered else None for row in ids]
+                marks = [_mark(given, seats, row) if row in answered else None for row in ids]
                 cut = sum(m is not None and is_truncated(answered[row]) for row, m in zip(ids, marks, strict=True))
-                found.append(Cell(subject, dimension, judge, _by_test(marks, settings.samples), cut))
+                found.append(Marks(subject, dimension, judge, _by_test(marks, settings.samples), cut))
     return found
 
 
-def _seats(judges: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
+def _seats(panel: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
     """Each judge alone, then all of them together."""
-    return [*((judge, (judge,)) for judge in judges), (PANEL, tuple(judges))]
+    return [*((judge, (judge,)) for judge in panel), (PANEL, tuple(panel))]
 
 
-def _mark(given: Mapping[tuple[str, RowId], float], panel: Sequence[str], row: RowId) -> float | None:
-    marks = [given[judge, row] for judge in panel if (judge, row) in given]
-    return fmean(marks) if len(marks) == len(panel) else None
+def _mark(given: Mapping[tuple[str, RowId], float], seats: Sequence[str], row: RowId) -> float | None:
+    marks = [given[judge, row] for judge in seats if (judge, row) in given]
+    return mean(marks) if len(marks) == len(seats) else None
 
 
-def _by_test(marks: Sequence[float | None], samples: int) -> tuple[Marks, ...]:
+def _by_test(marks: Sequence[float | None], samples: int) -> tuple[TestMarks, ...]:
     """The marks of each test; equal ones are held once, as there are few and a sweep has millions of tests."""
-    held: dict[Marks, Marks] = {}
+    held: dict[TestMarks, TestMarks] = {}
     by_test = (tuple(marks[i : i + samples]) for i in range(0, len(marks), samples))
     return tuple(held.setdefault(test, test) for test in by_test)
