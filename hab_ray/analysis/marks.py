@@ -93,12 +93,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-def unique(pairs: Iterable[tuple[K, V]]) -> dict[K, V]:
-    """The pairs as a dict.
-
-    Raises:
-        DamagedFile: two rows have the same identity, so that which one counts would depend on their order.
-    """
+def _unique(pairs: Iterable[tuple[K, V]]) -> dict[K, V]:
+    """The pairs as a dict; of two rows with one identity, which one counts would depend on their order."""
     found: dict[K, V] = {}
     for key, value in pairs:
         if key in found:
@@ -112,11 +108,28 @@ def is_truncated(response: ResponseRow) -> bool:
     return response.finish == Finish.TRUNCATED
 
 
-def scorable(responses: Iterable[ResponseRow], settings: ScoreSettings) -> dict[RowId, ResponseRow]:
-    """The responses that a verdict can bring into a mean."""
-    keep_cut = settings.truncated == "judge"
-    found = unique((id_of(r), r) for r in responses)
-    return {row: r for row, r in found.items() if r.state is State.OK and (keep_cut or not is_truncated(r))}
+@dataclass(frozen=True)
+class Rows:
+    """Responses, and verdicts by judge, by the answer that they are or are about."""
+
+    responses: Mapping[RowId, ResponseRow]
+    verdicts: Mapping[tuple[str, RowId], VerdictRow]
+
+    @classmethod
+    def of(cls, responses: Iterable[ResponseRow], verdicts: Iterable[VerdictRow]) -> Rows:
+        """The rows of a run or of a part of it, in any order.
+
+        Raises:
+            DamagedFile: two of them are the same answer or verdict.
+        """
+        return cls(_unique((id_of(r), r) for r in responses), _unique(((v.judge, id_of(v)), v) for v in verdicts))
+
+    def scorable(self, settings: ScoreSettings) -> dict[RowId, ResponseRow]:
+        """The responses that a verdict can bring into a mean."""
+        answered = {row: r for row, r in self.responses.items() if r.state is State.OK}
+        if settings.truncated == "judge":
+            return answered
+        return {row: r for row, r in answered.items() if not is_truncated(r)}
 
 
 TestMarks = tuple[float | None, ...]
@@ -153,38 +166,38 @@ class Marks:
 
     def test_means(self) -> list[float]:
         """The mean mark of each test that has one: samples of a test are no independent observations."""
-        scored = ([mark for mark in test if mark is not None] for test in self.by_test)
-        return [mean(marks) for marks in scored if marks]
+        means = {test: _mean_of_given(test) for test in set(self.by_test)}
+        return [mean for test in self.by_test if (mean := means[test]) is not None]
 
     def filled(self, mark: float) -> list[float]:
         """The mean mark of each test if every missing row had this mark."""
-        return [mean([mark if m is None else m for m in test]) for test in self.by_test]
+        means = {test: fmean(mark if m is None else m for m in test) for test in set(self.by_test)}
+        return [means[test] for test in self.by_test]
 
 
-def mean(marks: Sequence[float]) -> float:
-    """The mean; of one mark, as in most sweeps, the mark itself."""
-    return marks[0] if len(marks) == 1 else fmean(marks)
+def _mean_of_given(marks: TestMarks) -> float | None:
+    given = [mark for mark in marks if mark is not None]
+    return fmean(given) if given else None
 
 
-def marks_of(responses: Iterable[ResponseRow], verdicts: Iterable[VerdictRow], settings: ScoreSettings) -> list[Marks]:
+def marks_of(rows: Rows, settings: ScoreSettings) -> list[Marks]:
     """All marks of a sweep: subjects, then judges with the panel last, then dimensions, in the sweep's order.
 
     The panel's mark is the mean of its judges' marks, and only where every one of them gave one: else a lenient judge
     who failed on the hard rows would shift the mean of those rows alone.
     """
-    answered = scorable(responses, settings)
+    answered = rows.scorable(settings)
     given = {
-        who: v.score / SCORE_START
-        for who, v in unique(((v.judge, id_of(v)), v) for v in verdicts).items()
-        if v.state is State.OK and v.score is not None
+        who: v.score / SCORE_START for who, v in rows.verdicts.items() if v.state is State.OK and v.score is not None
     }
+    truncated = {row for row, response in answered.items() if is_truncated(response)}
     found = []
     for subject in settings.subjects:
+        owed = {dimension: list(rows_of(settings, subject, dimension)) for dimension in settings.tests}
         for judge, seats in _seats(settings.panel):
-            for dimension in settings.tests:
-                ids = list(rows_of(settings, subject, dimension))
+            for dimension, ids in owed.items():
                 marks = [_mark(given, seats, row) if row in answered else None for row in ids]
-                cut = sum(m is not None and is_truncated(answered[row]) for row, m in zip(ids, marks, strict=True))
+                cut = sum(m is not None and row in truncated for row, m in zip(ids, marks, strict=True))
                 found.append(Marks(subject, dimension, judge, _by_test(marks, settings.samples), cut))
     return found
 
@@ -195,8 +208,10 @@ def _seats(panel: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def _mark(given: Mapping[tuple[str, RowId], float], seats: Sequence[str], row: RowId) -> float | None:
+    if len(seats) == 1:
+        return given.get((seats[0], row))
     marks = [given[judge, row] for judge in seats if (judge, row) in given]
-    return mean(marks) if len(marks) == len(seats) else None
+    return fmean(marks) if len(marks) == len(seats) else None
 
 
 def _by_test(marks: Sequence[float | None], samples: int) -> tuple[TestMarks, ...]:

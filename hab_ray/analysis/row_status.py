@@ -7,17 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hab_ray.analysis.marks import (
-    ResponseRow,
-    RowId,
-    ScoreSettings,
-    VerdictRow,
-    id_of,
-    is_truncated,
-    rows_of,
-    scorable,
-    unique,
-)
+from hab_ray.analysis.marks import ResponseRow, RowId, Rows, ScoreSettings, VerdictRow, is_truncated, rows_of
 from hab_ray.rows import State
 
 REASONS_SHOWN = 3
@@ -58,24 +48,20 @@ class StatusCount:
     first: tuple[RowStatus, ...] = ()
 
 
-def row_statuses(
-    responses: Iterable[ResponseRow], verdicts: Iterable[VerdictRow], settings: ScoreSettings
-) -> list[RowStatus]:
+def row_statuses(rows: Rows, settings: ScoreSettings) -> list[RowStatus]:
     """The status of every response that the sweep asks for, then of each panel judge's verdict on the scorable ones.
 
     Both are in the sweep's order. Verdicts of raters outside the panel are ignored.
     """
-    given = unique((id_of(r), r) for r in responses)
-    judged = unique(((v.judge, id_of(v)), v) for v in verdicts)
-    answered = scorable(given.values(), settings)
+    answered = rows.scorable(settings)
     asked = [
         row
         for subject in settings.subjects
         for dimension in settings.tests
         for row in rows_of(settings, subject, dimension)
     ]
-    of_responses = [_of_response(row, given.get(row), row in answered) for row in asked]
-    return [*of_responses, *_of_verdicts([row for row in asked if row in answered], judged, settings.panel)]
+    of_responses = [_of_response(row, rows.responses.get(row), row in answered) for row in asked]
+    return [*of_responses, *_of_verdicts([row for row in asked if row in answered], rows.verdicts, settings.panel)]
 
 
 def _of_response(row: RowId, response: ResponseRow | None, is_scorable: bool) -> RowStatus:

@@ -15,6 +15,7 @@ from hab_ray.analysis.marks import (
     Judged,
     Marks,
     ResponseRow,
+    Rows,
     ScoreSettings,
     Truncated,
     VerdictRow,
@@ -113,13 +114,13 @@ class PartByPart:
         """
         tests = {dimension: self._settings.tests[dimension]}
         settings = replace(self._settings, subjects=(subject,), tests=tests)
-        judged = marks_of(responses, verdicts, replace(settings, truncated="judge"))
-        whole = judged
+        rows = Rows.of(responses, verdicts)
+        judged = whole = marks_of(rows, replace(settings, truncated="judge"))
         if any(map(is_truncated, responses)):
-            whole = marks_of(responses, verdicts, replace(settings, truncated="exclude"))
+            whole = marks_of(rows, replace(settings, truncated="exclude"))
         self._marks["judge"] += judged
         self._marks["exclude"] += whole
-        self._statuses += count_statuses(row_statuses(responses, verdicts, settings))
+        self._statuses += count_statuses(row_statuses(rows, settings))
 
     def marks(self) -> Mapping[Truncated, tuple[Marks, ...]]:
         """All marks in the sweep's order: subjects, judges with the panel last, dimensions."""

@@ -8,8 +8,8 @@
     for transcript in run.transcripts(dimension="encourage_learning"):
         print(transcript.test.prompt, [answer.response for answer in transcript.answers])
 
-Nothing is read before it is asked for and nothing is kept. The report and every analysis read through this package;
-no other module opens the files in which a run keeps its results.
+Nothing is read before it is asked for, and nothing read is kept. The report and every analysis read through this
+package.
 """
 
 from hab_ray.results.run import Run, open_run

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -76,8 +77,8 @@ class Tables:
         known = {folder_name(judge) for judge in panel}
         first: dict[str, str] = {}
         for name in self.folder.list(_VERDICTS):
-            _, rater, *_ = name.split("/")
-            if rater not in known and name.endswith(".parquet"):
-                first.setdefault(rater, name)
+            parts = PurePosixPath(name).parts
+            if len(parts) == 4 and parts[1] not in known and name.endswith(".parquet"):
+                first.setdefault(parts[1], name)
         columns = (self.read(Verdict, [name], ["judge"]).column("judge") for name in first.values())
         return sorted({rater for column in columns for rater in pc.unique(column).to_pylist()})
