@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hab_ray.analysis.cells import OVERALL, PANEL, ScoreSettings
-from hab_ray.analysis.summary import Summary
+from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.summary import summarise
 from hab_ray.calls import ChatCall, Usage
 from hab_ray.catalog import Protocol
 from hab_ray.config import Sweep, load_sweep
@@ -28,8 +28,8 @@ from hab_ray.rehearse.place import MARKER, Place, refuse_simulated
 from hab_ray.rehearse.profile import Play, played_as, profile_of
 from hab_ray.rehearse.staging import SIMULATED, at, staged
 from hab_ray.rehearse.trouble import load_trouble
-from hab_ray.report import Gathered
 from hab_ray.resolve import load_work, resolve, write_record
+from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest, Score
 from hab_ray.simulator import MeterReading, TrueMean
 from hab_ray.stages.base import Rows
@@ -264,7 +264,9 @@ def test_repeated_samples_count_as_rows_and_not_in_the_truth() -> None:
 @pytest.mark.parametrize(
     ("ours", "lost", "agree"), [(10, 0, True), (9, 0, False), (9, 1, True), (10, 1, False), (8, 1, False)]
 )
-def test_bills_agree_to_the_nano_dollar_but_for_replies_that_were_lost(ours: int, lost: int, agree: bool) -> None:
+def test_bills_agree_to_the_nano_dollar_but_for_replies_that_were_lost(
+    tmp_path: Path, ours: int, lost: int, agree: bool
+) -> None:
     batches = ("created", "failed", "expired", "cancelled", "lines_received", "lines_billed", "nanousd")
     meter = MeterReading.model_validate(
         {
@@ -278,8 +280,9 @@ def test_bills_agree_to_the_nano_dollar_but_for_replies_that_were_lost(ours: int
         }
     )
     end = RunEnd(Exit.COMPLETE, (), {}, (), 1, ours)
-    results = Gathered({}, ScoreSettings((), (), {}), Summary(tuple(scores()), (), (), (), ()), [], [])
-    done = Rehearsal(end, 1.0, results, tuple(compared(scores())), meter)
+    work = rehearsed(tmp_path)
+    write_record(work, NOW)
+    done = Rehearsal(end, 1.0, summarise(open_run(work.run_path)), tuple(compared(scores())), meter)
     assert done.bills_agree is agree and done.passed is agree
     assert not replace(done, end=replace(end, exit=Exit.UNANSWERED)).passed
     assert not replace(done, cells=()).passed

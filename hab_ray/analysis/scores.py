@@ -1,8 +1,8 @@
 """Means with their 95 % intervals.
 
-A cell's mean is over tests, its interval Student's t on the tests' means. A subject's overall mean gives every
-dimension the same weight however many tests it has; as dimensions have tests of their own, their errors are
-independent, and the interval takes its degrees of freedom from Welch and Satterthwaite.
+The mean of one subject in one dimension by one judge is over tests, its interval Student's t on the tests' means. A
+subject's overall mean gives every dimension the same weight however many tests it has; as dimensions have tests of
+their own, their errors are independent, and the interval takes its degrees of freedom from Welch and Satterthwaite.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from statistics import fmean, variance
 
 from scipy.special import stdtrit
 
-from hab_ray.analysis.cells import OVERALL, Cell
+from hab_ray.analysis.marks import OVERALL, Marks
 from hab_ray.rows import Score
 
 UPPER_TAIL = 0.975
 
 
-def scores_of(found: Iterable[Cell]) -> list[Score]:
+def scores_of(found: Iterable[Marks]) -> list[Score]:
     """The score of every subject in every dimension and overall, by each judge and by the panel.
 
-    The cells come in the order of `cells`. `n` and `excluded` count rows (answers); for "overall" they are sums. A
+    The marks come in the order of `marks_of`. `n` and `excluded` count rows (answers); for "overall" they are sums. A
     dimension without a scored row has no mean, and then the subject has no overall mean either: one over other
     dimensions would compare with nothing.
     """
     scores = []
-    for (subject, judge), group in groupby(found, lambda cell: (cell.subject, cell.judge)):
+    for (subject, judge), group in groupby(found, lambda marks: (marks.subject, marks.judge)):
         dimensions = list(group)
-        estimates = [estimate(cell.test_means()) for cell in dimensions]
-        for cell, known in zip(dimensions, estimates, strict=True):
-            scores.append(_score(subject, cell.dimension, judge, known, [cell]))
+        estimates = [estimate(marks.test_means()) for marks in dimensions]
+        for marks, known in zip(dimensions, estimates, strict=True):
+            scores.append(_score(subject, marks.dimension, judge, known, [marks]))
         scores.append(_score(subject, OVERALL, judge, _combined(estimates), dimensions))
     return scores
 
@@ -78,7 +78,7 @@ def _combined(parts: Sequence[Estimate | None]) -> Estimate | None:
     return Estimate(mean, total / len(known) ** 2, freedom)
 
 
-def _score(subject: str, dimension: str, judge: str, known: Estimate | None, over: Sequence[Cell]) -> Score:
+def _score(subject: str, dimension: str, judge: str, known: Estimate | None, over: Sequence[Marks]) -> Score:
     low, high = known.interval() if known else (None, None)
     return Score(
         subject=subject,
@@ -87,7 +87,7 @@ def _score(subject: str, dimension: str, judge: str, known: Estimate | None, ove
         mean=known.mean if known else None,
         low=low,
         high=high,
-        n=sum(cell.scored for cell in over),
-        excluded=sum(cell.missing for cell in over),
-        truncated=sum(cell.truncated for cell in over),
+        n=sum(marks.scored for marks in over),
+        excluded=sum(marks.missing for marks in over),
+        truncated=sum(marks.truncated for marks in over),
     )

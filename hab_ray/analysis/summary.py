@@ -1,90 +1,139 @@
-"""What the rows of a whole run show, taken in part by part, so that a run may be larger than memory."""
+"""What every analysis starts from: one pass over a run's rows, part by part, so that a run may exceed memory."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeVar
 
-from hab_ray.analysis.bounds import Bounds, bounds
-from hab_ray.analysis.cells import PANEL, Cell, ScoreSettings, Truncated, cells, is_truncated
-from hab_ray.analysis.cuts import Cut, cuts
-from hab_ray.analysis.fates import Tally, fates, tally
+import pyarrow as pa
+
+from hab_ray.analysis.marks import (
+    PANEL,
+    Answered,
+    Judged,
+    Marks,
+    ResponseRow,
+    Rows,
+    ScoreSettings,
+    Truncated,
+    VerdictRow,
+    is_truncated,
+    marks_of,
+)
+from hab_ray.analysis.row_status import StatusCount, count_statuses, row_statuses
 from hab_ray.analysis.scores import scores_of
-from hab_ray.analysis.settings import Asked, Sent, asked, sent
-from hab_ray.rows import Response, Score, Verdict
+from hab_ray.results import Run, Sent
+from hab_ray.rows import Score, State
+from hab_ray.rubric import Rubric
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Part:
-    """What one subject answered in one dimension, and every judge's verdicts on it."""
-
-    subject: str
-    dimension: str
-    responses: list[Response]
-    verdicts: list[Verdict]
+_STATES = {state.value: state for state in State}
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What follows from all rows."""
+    """A run, what its sweep asks, and what its rows show: the input of every analysis.
 
-    scores: tuple[Score, ...]
-    bounds: tuple[Bounds, ...]
-    cuts: tuple[Cut, ...]
-    tallies: tuple[Tally, ...]
-    asked: tuple[Asked, ...]
+    `marks` are all marks in the sweep's order, once with truncated answers scored ("judge") and once without them
+    ("exclude"); `scores` follow from those that the sweep asks for. An analysis that needs more reads it through `run`.
+    """
+
+    run: Run
+    settings: ScoreSettings
+    rubrics: Mapping[str, Rubric]
+    marks: Mapping[Truncated, tuple[Marks, ...]]
+    statuses: tuple[StatusCount, ...]
+    sent: tuple[Sent, ...]
+
+    @cached_property
+    def scores(self) -> tuple[Score, ...]:
+        """The scores of every subject in every dimension and overall, by each judge and by the panel."""
+        return tuple(scores_of(self.marks[self.settings.truncated]))
 
 
-class Summing:
-    """Takes in the parts of a run, in the sweep's order, and keeps of each its marks, counts and a few rows."""
+def summarise(run: Run) -> Summary:
+    """Read what is there; rows that are not written yet are missing.
+
+    Raises:
+        DamagedFile: a file cannot be read, or two rows are the same answer or verdict.
+    """
+    rubrics = run.rubrics
+    settings = score_settings(run, rubrics)
+    part_by_part = PartByPart(settings)
+    for subject in settings.subjects:
+        for dimension in settings.tests:
+            responses = run.responses(subject, dimension, columns=Answered._fields)
+            verdicts = run.verdicts(subject=subject, dimension=dimension, columns=Judged._fields)
+            part_by_part.add(subject, dimension, _rows(Answered, responses), _rows(Judged, verdicts))
+    return Summary(
+        run=run,
+        settings=settings,
+        rubrics=rubrics,
+        marks=part_by_part.marks(),
+        statuses=part_by_part.statuses(),
+        sent=run.settings().subjects,
+    )
+
+
+def _rows(row_type: type[T], table: pa.Table) -> list[T]:
+    """The rows of a table whose columns are the type's fields."""
+    columns = dict(zip(table.column_names, (column.to_pylist() for column in table.columns), strict=True))
+    columns["state"] = [_STATES[state] for state in columns["state"]]
+    return list(map(row_type, *columns.values()))
+
+
+def score_settings(run: Run, dimensions: Iterable[str]) -> ScoreSettings:
+    """What the run's sweep asks in some dimensions."""
+    tests = {dimension: run.tests(dimension, columns=["id"]).column("id") for dimension in dimensions}
+    return ScoreSettings(
+        subjects=run.subjects,
+        panel=run.panel,
+        tests={dimension: tuple(ids.to_pylist()) for dimension, ids in tests.items()},
+        samples=run.record.sweep.samples,
+        truncated=run.record.sweep.truncated,
+    )
+
+
+class PartByPart:
+    """Takes in the rows of one subject and dimension after the other and keeps marks, counts and a few rows."""
 
     def __init__(self, settings: ScoreSettings) -> None:
         self._settings = settings
-        self._cells: dict[Truncated, list[Cell]] = {"judge": [], "exclude": []}
-        self._tallies: list[Tally] = []
-        self._sent: Counter[Sent] = Counter()
+        self._marks: dict[Truncated, list[Marks]] = {"judge": [], "exclude": []}
+        self._statuses: list[StatusCount] = []
 
-    def add(self, part: Part) -> None:
-        """Take in one part.
+    def add(
+        self, subject: str, dimension: str, responses: Sequence[ResponseRow], verdicts: Sequence[VerdictRow]
+    ) -> None:
+        """Take in a subject's responses in a dimension and the verdicts on them.
 
         Raises:
             DamagedFile: two rows are the same answer or verdict.
         """
-        tests = {part.dimension: self._settings.tests[part.dimension]}
-        settings = replace(self._settings, subjects=(part.subject,), tests=tests)
-        self._arrange(part, settings)
-        self._tallies += tally(fates(part.responses, part.verdicts, settings))
-        self._sent += sent(part.responses)
+        tests = {dimension: self._settings.tests[dimension]}
+        settings = replace(self._settings, subjects=(subject,), tests=tests)
+        rows = Rows.of(responses, verdicts)
+        judged = whole = marks_of(rows, replace(settings, truncated="judge"))
+        if any(map(is_truncated, responses)):
+            whole = marks_of(rows, replace(settings, truncated="exclude"))
+        self._marks["judge"] += judged
+        self._marks["exclude"] += whole
+        self._statuses += count_statuses(row_statuses(rows, settings))
 
-    def _arrange(self, part: Part, settings: ScoreSettings) -> None:
-        """The part's marks, once with truncated answers judged and once without them."""
-        judged = cells(part.responses, part.verdicts, replace(settings, truncated="judge"))
-        whole = judged
-        if any(map(is_truncated, part.responses)):
-            whole = cells(part.responses, part.verdicts, replace(settings, truncated="exclude"))
-        self._cells["judge"] += judged
-        self._cells["exclude"] += whole
+    def marks(self) -> Mapping[Truncated, tuple[Marks, ...]]:
+        """All marks in the sweep's order: subjects, judges with the panel last, dimensions."""
+        subjects, judges = _ranks(self._settings.subjects), _ranks((*self._settings.panel, PANEL))
+        return {
+            way: tuple(sorted(found, key=lambda marks: (subjects[marks.subject], judges[marks.judge])))
+            for way, found in self._marks.items()
+        }
 
-    def summary(self) -> Summary:
-        """What the parts taken in show, in the sweep's order."""
-        judged, whole = self._in_order(self._cells["judge"]), self._in_order(self._cells["exclude"])
-        arranged = judged if self._settings.truncated == "judge" else whole
-        judges = _ranks((None, *self._settings.judges))
-        return Summary(
-            scores=tuple(scores_of(arranged)),
-            bounds=tuple(bounds(arranged)),
-            cuts=tuple(cuts(scores_of(judged), scores_of(whole))) if judged != whole else (),
-            tallies=tuple(sorted(self._tallies, key=lambda tally: judges[tally.judge])),
-            asked=tuple(asked(self._sent)),
-        )
-
-    def _in_order(self, found: Iterable[Cell]) -> list[Cell]:
-        subjects, judges = _ranks(self._settings.subjects), _ranks((*self._settings.judges, PANEL))
-        return sorted(found, key=lambda cell: (subjects[cell.subject], judges[cell.judge]))
+    def statuses(self) -> tuple[StatusCount, ...]:
+        """The counts of responses, then of each judge's verdicts."""
+        judges = _ranks((None, *self._settings.panel))
+        return tuple(sorted(self._statuses, key=lambda counted: judges[counted.judge]))
 
 
 def _ranks(names: Iterable[T]) -> dict[T, int]:

@@ -20,12 +20,10 @@ from hab_ray.rehearse.profile import Play
 from hab_ray.rehearse.staging import staged
 from hab_ray.rehearse.trouble import Trouble, load_trouble
 from hab_ray.report import leaderboard, write_report
-from hab_ray.resolve import hashes
 from hab_ray.simulator import LognormalLatency, NoLatency
 from hab_ray.stopping import Stop
 from hab_ray.sweep import Options
 from hab_ray.visible import one_line
-from hab_ray.work import Work
 
 NOTICE = "Everything here was answered by the simulator: these scores show that the chain works and measure nothing."
 _SHOWN = 10
@@ -76,17 +74,13 @@ def rehearse_sweep(path: Path, options: RehearseOptions, console: Console, stop:
     view = View(console)
     with view.shown():
         done = perform(work, options.play(), Options(verbose=options.verbose, watch=view.update, stop=stop), now)
-    report = write_report(work, done.gathered, record=_record(work), notice=NOTICE)
-    console.print(leaderboard(done.gathered.summary.scores))
+    report = write_report(done.summary, notice=NOTICE)
+    console.print(leaderboard(done.summary.scores))
     console.print(one_line(f"report: {report}"), soft_wrap=True)
     _tell(done, console)
     if done.end.exit is not Exit.COMPLETE:
         return done.end.exit
     return Exit.COMPLETE if done.passed else Exit.NOT_RECOVERED
-
-
-def _record(work: Work) -> dict[str, str]:
-    return {f"sha256 of {name}": digest for name, digest in hashes(work).items()}
 
 
 def _tell(done: Rehearsal, console: Console) -> None:

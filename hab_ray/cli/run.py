@@ -10,11 +10,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from hab_ray.analysis.summary import summarise
 from hab_ray.cli.agree import ask_to_spend
 from hab_ray.cli.identity import entered, identified, separated
 from hab_ray.cli.plan_view import PlanOptions, print_plan
 from hab_ray.cli.prepare import Choices, prepare
-from hab_ray.cli.status import open_run
+from hab_ray.cli.status import load_run
 from hab_ray.cli.upgrade import needs_rereading, reread_verdicts
 from hab_ray.cli.view import View
 from hab_ray.errors import Exit
@@ -23,8 +24,9 @@ from hab_ray.preflight import Problem, Severity, refuse_errors
 from hab_ray.prices import NANO
 from hab_ray.progress import RunEnd
 from hab_ray.rehearse.place import refuse_simulated
-from hab_ray.report import gather, leaderboard, write_report, write_scores
-from hab_ray.resolve import keep_reader, read_record, write_record
+from hab_ray.report import leaderboard, write_report, write_scores
+from hab_ray.resolve import keep_reader, write_record
+from hab_ray.results import open_run
 from hab_ray.stopping import DRAIN_S, Stop
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import LocalLease
@@ -178,7 +180,7 @@ def _tell_unanswered(work: Work, end: RunEnd, console: Console) -> None:
 
 def report_run(run: Path, console: Console) -> Exit:
     """Write a run's scores and report again; one of an older version has its verdicts read again first."""
-    work = open_run(run)
+    work = load_run(run)
     if needs_rereading(work):
         now = datetime.now(UTC)
         lease = LocalLease.acquire(work.sweep.store, work.run_path, now)
@@ -193,20 +195,8 @@ def report_run(run: Path, console: Console) -> Exit:
 
 def show_results(work: Work, console: Console) -> None:
     """Write scores and report, print the leaderboard and where the report is."""
-    gathered = gather(work)
-    write_scores(work, gathered)
-    report = write_report(work, gathered, record=_record(work), notice=notice(work))
-    console.print(leaderboard(gathered.summary.scores))
+    summary = summarise(open_run(work.run_path))
+    write_scores(summary)
+    report = write_report(summary, notice=notice(work))
+    console.print(leaderboard(summary.scores))
     console.print(one_line(f"report: {report}"), soft_wrap=True)
-
-
-def _record(work: Work) -> dict[str, str]:
-    """What stands under "settings" in the report."""
-    shown = {f"{name} as of": model.as_of for name, model in work.models.items() if model.as_of}
-    record = read_record(work.run_path)
-    if record:
-        shown |= {f"sha256 of {name}": digest for name, digest in record.hashes.items()}
-        shown |= {"started": record.started.isoformat(timespec="seconds")}
-        shown |= {"prices of": record.priced_on.isoformat()} if record.priced_on else {}
-        shown |= {f"version of {name}": version for name, version in record.versions.items()}
-    return shown

@@ -25,7 +25,7 @@ from hab_ray.visible import one_line
 from hab_ray.work import Work
 
 
-def open_run(run: Path) -> Work:
+def load_run(run: Path) -> Work:
     """The work of a run folder.
 
     Raises:
@@ -42,7 +42,7 @@ def open_run_with_store(run: Path) -> Work:
     Raises:
         ConfigError: there is no run or no store, or a newer version has written the store.
     """
-    work = open_run(run)
+    work = load_run(run)
     if not work.sweep.store.is_dir():
         raise ConfigError(
             f"{run}: there is no folder {work.sweep.store}, which holds the run's store. Paths in a sweep are relative "
@@ -60,15 +60,15 @@ def batches_in_store(work: Work) -> list[Batch]:
 
 def show_status(run: Path, console: Console) -> Exit:
     """Print rows done and known by stage and model, who drives the run, and its last words."""
-    work = open_run(run)
+    work = load_run(run)
     done: dict[tuple[str, str], int] = defaultdict(int)
     known: dict[tuple[str, str], int] = defaultdict(int)
     for shard in work.shards():
-        cell, written = (shard.stage, shard.name), work.written(shard) or 0
-        known[cell] += len(work.tasks(shard)) if shard.spec.makes_calls else written
-        done[cell] += written
+        line, written = (shard.stage, shard.name), work.written(shard) or 0
+        known[line] += len(work.tasks(shard)) if shard.spec.makes_calls else written
+        done[line] += written
     shown = Table("stage", "model", "in files", "known", box=None, pad_edge=False)
-    for stage, name in sorted(known, key=lambda c: list(table.STAGES).index(c[0])):
+    for stage, name in sorted(known, key=lambda line: list(table.STAGES).index(line[0])):
         in_files = str(done[stage, name]) if table.STAGES[stage].has_view else ""
         shown.add_row(stage, one_line(name), in_files, str(known[stage, name]))
     console.print(shown)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hab_ray.analysis.cells import OVERALL
+from hab_ray.analysis.marks import OVERALL
 from hab_ray.rows import Score
 from hab_ray.rubric import SCORE_START
 from hab_ray.simulator import TrueMean

@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
+from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.errors import ConfigError, Exit, Interrupted
 from hab_ray.progress import Progress, RunEnd
 from hab_ray.rehearse.comparison import ComparedMean, Comparison
 from hab_ray.rehearse.place import Place
 from hab_ray.rehearse.profile import Play, digest, played_as, profile_of
 from hab_ray.rehearse.staging import at
-from hab_ray.report import Gathered, gather, write_scores
+from hab_ray.report import write_scores
 from hab_ray.resolve import write_record
+from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest
 from hab_ray.simulator import MeterReading, Profile, SimulatorClient, SimulatorFailed, SimulatorProcess
 from hab_ray.stages.choose import tests_file
@@ -30,7 +32,7 @@ class Rehearsal:
 
     end: RunEnd
     seconds: float
-    gathered: Gathered
+    summary: Summary
     cells: tuple[ComparedMean, ...]
     meter: MeterReading
 
@@ -82,14 +84,14 @@ def _driven(work: Work, lease: LocalLease, options: Options, client: SimulatorCl
     end = drive(at(work, client.url), lease, replace(options, watch=watch))
     if end.exit is Exit.INTERRUPTED:
         raise Interrupted("interrupted; the same command begins the rehearsal anew")
-    gathered = gather(work)
-    write_scores(work, gathered)
+    summary = summarise(open_run(work.run_path))
+    write_scores(summary)
     comparison = Comparison(played_as(work), work.sweep.samples, len(work.sweep.judges))
     return Rehearsal(
         end=end,
         seconds=time.monotonic() - started,
-        gathered=gathered,
-        cells=tuple(comparison.cells(gathered.summary.scores, client.truth())),
+        summary=summary,
+        cells=tuple(comparison.cells(summary.scores, client.truth())),
         meter=client.meter(),
     )
 

@@ -8,43 +8,41 @@ from pathlib import Path
 
 import jinja2
 
-from hab_ray.report.gather import Gathered
-from hab_ray.report.page import page
+from hab_ray.analysis.summary import Summary
+from hab_ray.report.matrix import matrix
+from hab_ray.report.page import analyses, page, template_name
 from hab_ray.report.visible import finalize
 from hab_ray.rows import Score
-from hab_ray.storage.run import REPORT, SCORES
-from hab_ray.work import Work
+from hab_ray.storage.run import REPORT, SCORES, RunFolder
 
 _TEMPLATE = "page.html.j2"
 
 
-def write_scores(work: Work, gathered: Gathered) -> None:
+def write_scores(summary: Summary) -> None:
     """Replace the run's scores.parquet."""
-    work.run.write(Score, SCORES, list(gathered.summary.scores))
+    RunFolder(summary.run.location).write(Score, SCORES, list(summary.scores))
 
 
-def write_report(work: Work, gathered: Gathered, *, record: Mapping[str, str], notice: str | None = None) -> Path:
-    """Replace the run's report by one self-contained HTML file; where it is.
-
-    `record` is shown as it is under the settings (hashes, versions, dates); `notice` stands above everything.
-    """
-    shown = page(work, gathered, record, notice)
-    html = _environment().get_template(_TEMPLATE).render(page=shown)
-    work.run.folder.put(REPORT, html.encode())
-    return work.run_path / REPORT
+def write_report(summary: Summary, *, notice: str | None = None) -> Path:
+    """Replace the run's report by one self-contained HTML file; where it is. `notice` stands above everything."""
+    shown = analyses()
+    templates = {template_name(analysis): analysis.template for analysis in shown}
+    html = _environment(templates).get_template(_TEMPLATE).render(page=page(summary, shown, notice))
+    RunFolder(summary.run.location).folder.put(REPORT, html.encode())
+    return summary.run.location / REPORT
 
 
-def _environment() -> jinja2.Environment:
+def _environment(templates: Mapping[str, str]) -> jinja2.Environment:
     """Every value is made visible and then escaped, without a template having to ask for it."""
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_packaged),
+        loader=jinja2.ChoiceLoader([jinja2.DictLoader(templates), jinja2.FunctionLoader(_packaged)]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=finalize,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["score"] = _score
+    environment.filters.update(score=_score, matrix=matrix)
     return environment
 
 

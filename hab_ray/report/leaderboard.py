@@ -11,8 +11,8 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from hab_ray.analysis.cells import PANEL
-from hab_ray.report.board import Board, board
+from hab_ray.analysis.board import Board, board
+from hab_ray.analysis.marks import PANEL
 from hab_ray.rows import Score
 from hab_ray.visible import one_line
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -30,7 +30,7 @@ class MatrixLine(Generic[P]):
     cells: tuple[P | None, ...]
 
 
-def matrix(cells: Iterable[P], dimensions: Sequence[str]) -> tuple[MatrixLine[P], ...]:
+def matrix(cells: Iterable[P], dimensions: Collection[str]) -> tuple[MatrixLine[P], ...]:
     """The lines of the subjects that have a cell, in the order in which they first occur."""
     at = {(cell.subject, cell.dimension): cell for cell in cells}
     subjects = dict.fromkeys(subject for subject, _ in at)

@@ -1,9 +1,16 @@
-"""Rows in one line each."""
+"""Rows in one line each, and run folders."""
 
 from __future__ import annotations
 
-from hab_ray.analysis.cells import ScoreSettings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hab_ray.analysis.marks import ScoreSettings
 from hab_ray.rows import Response, State, Verdict
+from hab_ray.work import Work
+from tests.small_runs import Shape, write_run
 
 DIMENSIONS = ("d1", "d2")
 
@@ -40,3 +47,9 @@ def verdict(
     state = State.UNREADABLE if score is None else State.OK
     dimension = test.split("-")[0]
     return Verdict(test, dimension, subject, sample, judge, state, (), "", score, 1, reason, "key")
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> Callable[[Shape], Work]:
+    """Writes a run folder of a shape and gives its work."""
+    return lambda shape: write_run(tmp_path / "run", shape)

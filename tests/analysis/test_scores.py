@@ -12,21 +12,18 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from scipy import stats
 
-from hab_ray.analysis.bounds import bounds
-from hab_ray.analysis.cells import OVERALL, PANEL, ScoreSettings, cells
-from hab_ray.analysis.cuts import cuts
-from hab_ray.analysis.fates import fates, tally
+from hab_ray.analysis.marks import OVERALL, PANEL, Rows, ScoreSettings, marks_of
+from hab_ray.analysis.row_status import count_statuses, row_statuses
 from hab_ray.analysis.scores import scores_of
-from hab_ray.analysis.settings import asked as asked_of
-from hab_ray.analysis.settings import sent
-from hab_ray.analysis.summary import Part, Summing
+from hab_ray.analysis.summary import PartByPart
+from hab_ray.analysis.tables.bounds import bounds_of
 from hab_ray.errors import DamagedFile
 from hab_ray.rows import Response, Score, State, Verdict
 from tests.analysis.conftest import answer, settings, verdict
 
 
-def score_cells(rows: list[Response], read: list[Verdict], asked: ScoreSettings) -> list[Score]:
-    return scores_of(cells(rows, read, asked))
+def scores_from(rows: list[Response], read: list[Verdict], asked: ScoreSettings) -> list[Score]:
+    return scores_of(marks_of(Rows.of(rows, read), asked))
 
 
 def pick(scores: list[Score], dimension: str, judge: str = PANEL, subject: str = "s") -> Score:
@@ -35,7 +32,7 @@ def pick(scores: list[Score], dimension: str, judge: str = PANEL, subject: str =
 
 
 def test_one_judge_two_tests_by_hand() -> None:
-    scores = score_cells([answer("d1-0"), answer("d1-1")], [verdict("d1-0", 4), verdict("d1-1", 6)], settings())
+    scores = scores_from([answer("d1-0"), answer("d1-1")], [verdict("d1-0", 4), verdict("d1-1", 6)], settings())
     cell = pick(scores, "d1", "j")
     # sd of (0.4, 0.6) is 0.141421, its error 0.1; t(1 degree of freedom) at 97.5 % is 12.7062
     assert cell == Score("s", "d1", "j", 0.5, 0.0, 1.0, 2, 0, 0)
@@ -47,7 +44,7 @@ def test_interval_is_students_t_over_tests() -> None:
     marks = [3, 10, 7, 7, 0, 6, 8, 10, 9, 2]
     asked = settings(tests={"d1": len(marks)})
     rows = [answer(f"d1-{i}") for i in range(len(marks))]
-    cell = pick(score_cells(rows, [verdict(f"d1-{i}", m) for i, m in enumerate(marks)], asked), "d1")
+    cell = pick(scores_from(rows, [verdict(f"d1-{i}", m) for i, m in enumerate(marks)], asked), "d1")
     values = np.array(marks) / 10
     low, high = stats.t.interval(0.95, len(marks) - 1, values.mean(), stats.sem(values))
     assert (cell.low, cell.high) == pytest.approx((low, high), abs=1e-12)
@@ -58,7 +55,7 @@ def test_overall_weighs_dimensions_alike_and_its_interval_is_welchs() -> None:
     asked = settings(tests={d: len(m) for d, m in marks.items()})
     rows = [answer(f"{d}-{i}") for d, m in marks.items() for i in range(len(m))]
     read = [verdict(f"{d}-{i}", mark) for d, m in marks.items() for i, mark in enumerate(m)]
-    overall = pick(score_cells(rows, read, asked), OVERALL)
+    overall = pick(scores_from(rows, read, asked), OVERALL)
     one, two = np.array(marks["d1"]) / 10, np.array(marks["d2"]) / 10
     assert overall.mean == pytest.approx((one.mean() + two.mean()) / 2)
     of_the_sum = stats.ttest_ind(one, -two, equal_var=False).confidence_interval(0.95)
@@ -70,7 +67,7 @@ def test_samples_are_averaged_within_their_test_first() -> None:
     asked = settings(samples=3)
     rows = [answer(f"d1-{i}", sample=k) for i in range(2) for k in range(3)]
     read = [verdict("d1-0", m, sample=k) for k, m in enumerate((10, 10, 10))] + [verdict("d1-1", 4, sample=1)]
-    cell = pick(score_cells(rows, read, asked), "d1")
+    cell = pick(scores_from(rows, read, asked), "d1")
     assert cell.mean == pytest.approx(0.7)  # not 0.85, the mean of the four rows
     assert (cell.n, cell.excluded) == (4, 2)
     values = np.array([1.0, 0.4])
@@ -83,7 +80,7 @@ def test_panel_counts_only_what_every_judge_scored() -> None:
     rows = [answer(f"d1-{i}") for i in range(3)]
     read = [verdict(f"d1-{i}", m, judge="mild") for i, m in enumerate((10, 8, 9))]
     read += [verdict(f"d1-{i}", m, judge="strict") for i, m in enumerate((6, 4, None))]
-    scores = score_cells(rows, read, asked)
+    scores = scores_from(rows, read, asked)
     assert pick(scores, "d1", "mild").mean == pytest.approx(0.9)
     assert pick(scores, "d1", "strict").mean == pytest.approx(0.5)
     panel = pick(scores, "d1")
@@ -95,21 +92,21 @@ def test_panel_counts_only_what_every_judge_scored() -> None:
 def test_no_other_state_than_ok_enters_a_mean(state: State) -> None:
     rows = [answer("d1-0"), answer("d1-1", state=state)]
     spoilt = replace(verdict("d1-0", 0), state=state)
-    scores = score_cells(rows, [verdict("d1-0", 7), verdict("d1-1", 0)], settings())
+    scores = scores_from(rows, [verdict("d1-0", 7), verdict("d1-1", 0)], settings())
     assert (pick(scores, "d1").mean, pick(scores, "d1").n, pick(scores, "d1").excluded) == (0.7, 1, 1)
-    scores = score_cells(rows, [spoilt], settings())
+    scores = scores_from(rows, [spoilt], settings())
     assert (pick(scores, "d1").mean, pick(scores, "d1").excluded) == (None, 2)
 
 
 def test_one_test_has_a_mean_without_an_interval() -> None:
-    cell = pick(score_cells([answer("d1-0")], [verdict("d1-0", 7)], settings(tests={"d1": 1})), "d1")
+    cell = pick(scores_from([answer("d1-0")], [verdict("d1-0", 7)], settings(tests={"d1": 1})), "d1")
     assert (cell.mean, cell.low, cell.high, cell.n) == (0.7, None, None, 1)
 
 
 def test_a_dimension_without_a_score_leaves_no_overall() -> None:
     asked = settings(tests={"d1": 2, "d2": 1})
     rows = [answer("d1-0"), answer("d1-1"), answer("d2-0", state=State.FAILED)]
-    scores = score_cells(rows, [verdict("d1-0", 5), verdict("d1-1", 6)], asked)
+    scores = scores_from(rows, [verdict("d1-0", 5), verdict("d1-1", 6)], asked)
     assert pick(scores, "d1").mean == pytest.approx(0.55)
     assert pick(scores, "d2") == Score("s", "d2", PANEL, None, None, None, 0, 1, 0)
     assert pick(scores, OVERALL) == Score("s", OVERALL, PANEL, None, None, None, 2, 1, 0)
@@ -118,8 +115,8 @@ def test_a_dimension_without_a_score_leaves_no_overall() -> None:
 def test_truncated_answers_are_judged_and_counted_or_left_out() -> None:
     rows = [answer("d1-0", finish="truncated"), answer("d1-1")]
     read = [verdict("d1-0", 2), verdict("d1-1", 8)]
-    judged = pick(score_cells(rows, read, settings()), "d1")
-    without = pick(score_cells(rows, read, replace(settings(), truncated="exclude")), "d1")
+    judged = pick(scores_from(rows, read, settings()), "d1")
+    without = pick(scores_from(rows, read, replace(settings(), truncated="exclude")), "d1")
     assert (judged.mean, judged.n, judged.excluded, judged.truncated) == (0.5, 2, 0, 1)
     assert (without.mean, without.n, without.excluded, without.truncated) == (0.8, 1, 1, 0)
 
@@ -127,23 +124,23 @@ def test_truncated_answers_are_judged_and_counted_or_left_out() -> None:
 def test_equal_marks_give_an_interval_of_no_width() -> None:
     asked = settings(tests={"d1": 7})
     rows = [answer(f"d1-{i}") for i in range(7)]
-    cell = pick(score_cells(rows, [verdict(f"d1-{i}", 7) for i in range(7)], asked), "d1")
+    cell = pick(scores_from(rows, [verdict(f"d1-{i}", 7) for i in range(7)], asked), "d1")
     assert (cell.mean, cell.low, cell.high) == pytest.approx((0.7, 0.7, 0.7), abs=1e-15)
 
 
 def test_rows_the_sweep_does_not_ask_for_are_left_out() -> None:
     rows = [answer("d1-0"), answer("d1-1"), answer("d1-9"), answer("d1-0", subject="dropped")]
     read = [verdict("d1-0", 5), verdict("d1-1", 5), verdict("d1-9", 0), verdict("d1-0", 0, judge="dropped")]
-    scores = score_cells(rows, read, settings())
+    scores = scores_from(rows, read, settings())
     assert {(s.subject, s.judge) for s in scores} == {("s", "j"), ("s", PANEL)}
     assert (pick(scores, "d1").mean, pick(scores, "d1").n) == (0.5, 2)
 
 
 def test_a_row_that_is_there_twice_is_damage() -> None:
     with pytest.raises(DamagedFile, match="d1-0"):
-        score_cells([answer("d1-0"), answer("d1-0", state=State.FAILED)], [], settings())
+        scores_from([answer("d1-0"), answer("d1-0", state=State.FAILED)], [], settings())
     with pytest.raises(DamagedFile, match="d1-0"):
-        score_cells([answer("d1-0")], [verdict("d1-0", 3), verdict("d1-0", 5)], settings())
+        scores_from([answer("d1-0")], [verdict("d1-0", 3), verdict("d1-0", 5)], settings())
 
 
 JUDGES, SUBJECTS = ("j1", "j2"), ("a", "b")
@@ -175,11 +172,13 @@ def test_the_order_of_rows_changes_nothing(run: tuple[list[Response], list[Verdi
     rows, read = run
     asked = replace(ASKED, truncated=cut)
     mixed_rows, mixed_read = random.sample(rows, len(rows)), random.sample(read, len(read))
-    assert score_cells(mixed_rows, mixed_read, asked) == score_cells(rows, read, asked)
-    assert bounds(cells(mixed_rows, mixed_read, asked)) == bounds(cells(rows, read, asked))
-    found, mixed = fates(rows, read, asked), fates(mixed_rows, mixed_read, asked)
+    assert scores_from(mixed_rows, mixed_read, asked) == scores_from(rows, read, asked)
+    assert bounds_of(marks_of(Rows.of(mixed_rows, mixed_read), asked)) == bounds_of(
+        marks_of(Rows.of(rows, read), asked)
+    )
+    found, mixed = row_statuses(Rows.of(rows, read), asked), row_statuses(Rows.of(mixed_rows, mixed_read), asked)
     assert mixed == found
-    assert tally(mixed) == tally(found)
+    assert count_statuses(mixed) == count_statuses(found)
 
 
 @effort(deadline=None, max_examples=50)
@@ -189,28 +188,35 @@ def test_a_run_taken_in_part_by_part_shows_what_all_its_rows_show(
 ) -> None:
     rows, read = run
     asked = replace(ASKED, truncated=cut)
-    summing = Summing(asked)
+    part_by_part = PartByPart(asked)
     for subject in SUBJECTS:
         for dimension in ASKED.tests:
             place = (subject, dimension)
             own = [row for row in rows if (row.subject, row.dimension) == place]
             on_it = [row for row in read if (row.subject, row.dimension) == place]
-            summing.add(Part(subject, dimension, own, on_it))
-    summary = summing.summary()
-    assert list(summary.scores) == score_cells(rows, read, asked)
-    assert list(summary.bounds) == bounds(cells(rows, read, asked))
-    assert list(summary.tallies) == tally(fates(rows, read, asked))
-    assert list(summary.asked) == asked_of(sent(rows))
-    both = (score_cells(rows, read, replace(asked, truncated=way)) for way in ("judge", "exclude"))
-    assert list(summary.cuts) == cuts(*both)
+            part_by_part.add(subject, dimension, own, on_it)
+    for way, marks in part_by_part.marks().items():
+        assert list(marks) == marks_of(Rows.of(rows, read), replace(asked, truncated=way))
+    assert list(part_by_part.statuses()) == count_statuses(row_statuses(Rows.of(rows, read), asked))
+
+
+def test_a_further_rater_changes_nothing_for_the_panel() -> None:
+    """A person's few verdicts neither enter a mean nor take rows away from the panel."""
+    asked = settings(judges=JUDGES, tests={"d1": 40})
+    rows = [answer(f"d1-{i}") for i in range(40)]
+    read = [verdict(f"d1-{i}", i % 11, judge=judge) for i in range(40) for judge in JUDGES]
+    person = [verdict(f"d1-{i}", 0, judge="person") for i in range(4)]
+    assert scores_from(rows, [*read, *person], asked) == scores_from(rows, read, asked)
+    assert pick(scores_from(rows, [*person, *read], asked), "d1").n == 40
+    assert row_statuses(Rows.of(rows, [*read, *person]), asked) == row_statuses(Rows.of(rows, read), asked)
 
 
 @effort(deadline=None, max_examples=50)
 @given(runs(), st.sampled_from(("judge", "exclude")))
 def test_every_row_is_scored_or_accounted_for(run: tuple[list[Response], list[Verdict]], cut: Any) -> None:
     asked = replace(ASKED, truncated=cut)
-    lost = [t for t in tally(fates(*run, asked)) if t.state is not State.OK]
-    for score in score_cells(*run, asked):
+    lost = [t for t in count_statuses(row_statuses(Rows.of(*run), asked)) if t.state is not State.OK]
+    for score in scores_from(*run, asked):
         if score.dimension == OVERALL or score.judge == PANEL:
             continue
         assert score.n + score.excluded == asked.samples * len(asked.tests[score.dimension])

@@ -9,13 +9,19 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+import yaml
 
-from hab_ray.report import gather, write_report, write_scores
+from hab_ray.analysis.summary import summarise
+from hab_ray.report import write_report, write_scores
+from hab_ray.resolve import read_record
+from hab_ray.results import open_run
 from hab_ray.rows import Response, Score, State, Verdict
 from hab_ray.rubric import load_rubrics
-from hab_ray.storage.run import SCORES
-from hab_ray.work import Shard, Work
-from tests.report.conftest import HOSTILE, Shape, work_of
+from hab_ray.stages.judge import verdicts_file
+from hab_ray.stages.respond import responses_file
+from hab_ray.storage.run import SCORES, SWEEP
+from hab_ray.work import Work
+from tests.small_runs import HOSTILE, Shape, begin_run
 
 MakeRun = Callable[[Shape], Work]
 VOID = {"meta", "br", "img", "link", "input", "hr"}
@@ -55,8 +61,8 @@ class Read(HTMLParser):
         assert self._open == []
 
 
-def report(work: Work, record: dict[str, str] | None = None, notice: str | None = None) -> str:
-    return write_report(work, gather(work), record=record or {}, notice=notice).read_text(encoding="utf-8")
+def report(work: Work, notice: str | None = None) -> str:
+    return write_report(summarise(open_run(work.run_path)), notice=notice).read_text(encoding="utf-8")
 
 
 def read(html: str) -> Read:
@@ -85,7 +91,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_page_is_well_formed_and_self_contained(make_run: MakeRun, name: str) -> None:
-    html = report(make_run(SHAPES[name]), {"a": "b"}, "mind this")
+    html = report(make_run(SHAPES[name]), "mind this")
     page = read(html)
     assert page.tags <= ALLOWED
     names = {attribute for attribute, _ in page.attributes}
@@ -100,20 +106,30 @@ def hostile_run(work: Work) -> Work:
     """Hostile text in every field that a model or a vendor fills."""
     for dimension in work.rubrics:
         for subject in work.sweep.subjects:
-            file = Shard("respond", subject.name, dimension).file
+            file = responses_file(subject.name, dimension)
             rows = work.run.read(Response, file)
             rows = [replace(r, model_reported=HOSTILE, served_by=HOSTILE, reason=HOSTILE) for r in rows]
             work.run.write(Response, file, rows)
             for judge in work.sweep.judges:
-                file = Shard("judge", judge.name, dimension, subject.name).file
+                file = verdicts_file(judge.name, subject.name, dimension)
                 read_ones = [replace(v, reason=HOSTILE) for v in work.run.read(Verdict, file)]
                 work.run.write(Verdict, file, read_ones)
     return work
 
 
+def hostile_record(work: Work) -> None:
+    record = read_record(work.run_path)
+    assert record is not None
+    versions = {HOSTILE: HOSTILE}
+    text = yaml.safe_dump(record.model_copy(update={"versions": versions}).model_dump(mode="json", by_alias=True))
+    (work.run_path / SWEEP).write_text(text)
+
+
 def test_text_from_models_is_shown_and_does_nothing(make_run: MakeRun) -> None:
     shape = Shape(subjects=("alpha", '"><img src=x>'), judges=("strict", "<b>mild"), fail=0.3, cut=0.3, text=HOSTILE)
-    html = report(hostile_run(make_run(shape)), {HOSTILE: HOSTILE}, HOSTILE)
+    work = hostile_run(make_run(shape))
+    hostile_record(work)
+    html = report(work, HOSTILE)
     assert "<script" not in html and "<img" not in html and "{{ 7*7 }}" in html
     assert not re.search("[\x00\u2028\u202e]", html)
     assert html.count("</style>") == 1
@@ -124,16 +140,16 @@ def test_text_from_models_is_shown_and_does_nothing(make_run: MakeRun) -> None:
 
 
 def test_lone_surrogates_do_not_stop_the_report(tmp_path: Path) -> None:
-    html = report(work_of(tmp_path, Shape()), notice="half \ud800")
+    html = report(begin_run(tmp_path, Shape()), notice="half \ud800")
     assert "half [U+D800]" in html
 
 
 def test_scores_are_written_and_shown(make_run: MakeRun) -> None:
     work = make_run(Shape(judges=("strict", "mild")))
-    gathered = gather(work)
-    write_scores(work, gathered)
+    summary = summarise(open_run(work.run_path))
+    write_scores(summary)
     scores = work.run.read(Score, SCORES)
-    assert scores == list(gathered.summary.scores)
+    assert scores == list(summary.scores)
     page = read(report(work))
     for score in scores:
         if score.judge == "panel":
@@ -151,11 +167,10 @@ def test_a_notice_stands_above_everything(make_run: MakeRun) -> None:
 def test_the_same_rows_give_the_same_page(make_run: MakeRun) -> None:
     work = make_run(SHAPES["everything"])
     first = report(work)
-    for shard in work.shards():
-        if shard.stage == "respond":
-            work.run.write(Response, shard.file, work.run.read(Response, shard.file)[::-1])
-        else:
-            work.run.write(Verdict, shard.file, work.run.read(Verdict, shard.file)[::-1])
+    for file in response_files(work):
+        work.run.write(Response, file, work.run.read(Response, file)[::-1])
+    for file in verdict_files(work):
+        work.run.write(Verdict, file, work.run.read(Verdict, file)[::-1])
     assert report(work) == first
 
 
@@ -169,31 +184,38 @@ def test_excluded_rows_are_listed_with_state_reason_and_id(make_run: MakeRun) ->
     assert f"Responses{asked}" in text.replace(" ", "")
 
 
+def response_files(work: Work) -> list[str]:
+    return [responses_file(s.name, dimension) for s in work.sweep.subjects for dimension in work.rubrics]
+
+
+def verdict_files(work: Work) -> list[str]:
+    pairs = [(judge.name, subject.name) for judge in work.sweep.judges for subject in work.sweep.subjects]
+    return [verdicts_file(*pair, dimension) for pair in pairs for dimension in work.rubrics]
+
+
 def responses_of(work: Work) -> Iterator[Response]:
-    for shard in work.shards():
-        if shard.stage == "respond":
-            yield from work.run.read(Response, shard.file)
+    for file in response_files(work):
+        yield from work.run.read(Response, file)
 
 
 def rows_of(work: Work) -> Iterator[Response | Verdict]:
     yield from responses_of(work)
-    for shard in work.shards():
-        if shard.stage == "judge":
-            yield from work.run.read(Verdict, shard.file)
+    for file in verdict_files(work):
+        yield from work.run.read(Verdict, file)
 
 
 def test_sections_stand_only_where_there_is_something_to_say(make_run: MakeRun) -> None:
     plain = report(make_run(Shape()))
-    assert not [name for name in ("bounds", "truncated", "judges") if f'id="{name}"' in plain]
+    assert not [name for name in ("bounds", "truncation", "judges") if f'id="{name}"' in plain]
     assert "Every row the sweep asks for is scored." in plain
     full = report(make_run(SHAPES["everything"]))
-    assert all(f'id="{name}"' in full for name in ("bounds", "truncated", "judges"))
+    assert all(f'id="{name}"' in full for name in ("bounds", "truncation", "judges"))
 
 
 @pytest.mark.parametrize("way", ["judge", "exclude"])
 def test_both_means_of_truncated_answers(make_run: MakeRun, way: str) -> None:
     work = make_run(Shape(subjects=("alpha",), dimensions=("encourage_learning",), cut=0.4, truncated=way))
-    text = words(section(report(work), "truncated"))
+    text = words(section(report(work), "truncation"))
     rows = list(responses_of(work))
     read_ones = {v.test_id: v.score or 0 for v in rows_of(work) if isinstance(v, Verdict)}
     whole = [r.test_id for r in rows if r.finish != "truncated"]
@@ -206,12 +228,12 @@ def test_both_means_of_truncated_answers(make_run: MakeRun, way: str) -> None:
 
 def test_settings_models_and_record_are_shown(make_run: MakeRun) -> None:
     work = make_run(Shape())
-    file = Shard("respond", "beta", "correct_misinformation").file
+    file = responses_file("beta", "correct_misinformation")
     other = [replace(r, settings='{"max_tokens": "512"}') for r in work.run.read(Response, file)]
     work.run.write(Response, file, other)
-    page = words(read(report(work, {"sha256 of rubric x": "ab" * 32})).text)
+    page = words(read(report(work)).text)
     assert "temperature 0" in page and "max_tokens 1000 / 512" in page and "alpha-2026-10-01 × 12" in page  # noqa: RUF001
-    assert "ab" * 32 in page
+    assert work.prompts.sha256 in page and "started2026-11-21T09:30:00+00:00" in page
     assert "not asked with the same settings" in page
 
 
@@ -226,13 +248,13 @@ def test_transcripts_show_some_tests_of_every_dimension_with_every_answer(make_r
 
 
 def test_a_run_that_has_only_begun_has_a_report(tmp_path: Path) -> None:
-    page = words(read(report(work_of(tmp_path, Shape(dimensions=tuple(load_rubrics()))))).text)
+    page = words(read(report(begin_run(tmp_path, Shape(dimensions=tuple(load_rubrics()))))).text)
     assert "alpha has no overall score" in page
 
 
 def test_an_interrupted_run_says_what_is_open(make_run: MakeRun) -> None:
     work = make_run(Shape())
-    (work.run_path / Shard("judge", "strict", "correct_misinformation", "beta").file).unlink()
+    (work.run_path / verdicts_file("strict", "beta", "correct_misinformation")).unlink()
     page = words(read(report(work)).text)
     assert "Still open: 0 answers and 6 verdicts." in page
     assert "beta has no overall score" in page

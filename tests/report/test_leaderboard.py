@@ -7,8 +7,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from hab_ray.analysis.cells import OVERALL, PANEL
-from hab_ray.report.board import board
+from hab_ray.analysis.board import board
+from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.report.leaderboard import leaderboard, score_text
 from hab_ray.rows import Score
 from hab_ray.rubric import load_rubrics

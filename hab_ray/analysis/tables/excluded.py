@@ -6,14 +6,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hab_ray.analysis.fates import Lack, Tally
+from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.row_status import MissingReason, StatusCount
+from hab_ray.analysis.summary import Summary
 from hab_ray.rows import State
 from hab_ray.stages.judge import verdicts_file
 from hab_ray.stages.respond import responses_file
 
 
 @dataclass(frozen=True)
-class StateCounts:
+class OverviewLine:
     """One line of the overview: the responses, or a judge's verdicts, by state."""
 
     title: str
@@ -22,10 +24,10 @@ class StateCounts:
 
 
 @dataclass(frozen=True)
-class Part:
+class Listed:
     """Rows of one subject and dimension; `more` of them are only in `file`, below the run folder."""
 
-    tally: Tally
+    counted: StatusCount
     more: int
     file: str
 
@@ -35,33 +37,39 @@ class Group:
     """All rows of one kind in one state."""
 
     title: str
-    state: State | Lack
+    state: State | MissingReason
     count: int
-    parts: tuple[Part, ...]
+    listed: tuple[Listed, ...]
 
 
 @dataclass(frozen=True)
-class Absent:
+class Excluded:
     """What the section on excluded rows shows. `states` are the overview's columns."""
 
-    states: tuple[State | Lack, ...]
-    overview: tuple[StateCounts, ...]
+    states: tuple[State | MissingReason, ...]
+    overview: tuple[OverviewLine, ...]
     groups: tuple[Group, ...]
 
 
-def absent(tallies: Sequence[Tally]) -> Absent:
+@analysis(order=60, link="Excluded rows", heading="Excluded rows")
+def excluded(summary: Summary) -> Excluded:
     """The overview of all rows, and the rows that are not in state ok in groups."""
-    parts: dict[tuple[str | None, State | Lack], list[Part]] = defaultdict(list)
-    for found in tallies:
-        parts[found.judge, found.state].append(_part(found))
-    counts = {key: sum(part.tally.count for part in group) for key, group in parts.items()}
-    states = tuple(s for s in (*State, *Lack) if any(state == s for _, state in counts))
+    return grouped(summary.statuses)
+
+
+def grouped(statuses: Sequence[StatusCount]) -> Excluded:
+    """The counts by kind of row and state."""
+    listed: dict[tuple[str | None, State | MissingReason], list[Listed]] = defaultdict(list)
+    for found in statuses:
+        listed[found.judge, found.state].append(_listed(found))
+    counts = {key: sum(part.counted.count for part in group) for key, group in listed.items()}
+    states = tuple(s for s in (*State, *MissingReason) if any(state == s for _, state in counts))
     kinds = tuple(dict.fromkeys(judge for judge, _ in counts))
-    return Absent(
+    return Excluded(
         states=states,
         overview=tuple(_counted(_title(kind), [counts.get((kind, s), 0) for s in states]) for kind in kinds),
         groups=tuple(
-            Group(_title(kind), state, counts[kind, state], tuple(parts[kind, state]))
+            Group(_title(kind), state, counts[kind, state], tuple(listed[kind, state]))
             for kind in kinds
             for state in states
             if state is not State.OK and (kind, state) in counts
@@ -73,13 +81,13 @@ def _title(judge: str | None) -> str:
     return "Responses" if judge is None else f"Verdicts of {judge}"
 
 
-def _counted(title: str, counts: Sequence[int]) -> StateCounts:
-    return StateCounts(title, sum(counts), tuple(counts))
+def _counted(title: str, counts: Sequence[int]) -> OverviewLine:
+    return OverviewLine(title, sum(counts), tuple(counts))
 
 
-def _part(found: Tally) -> Part:
+def _listed(found: StatusCount) -> Listed:
     if found.judge is None:
         file = responses_file(found.subject, found.dimension)
     else:
         file = verdicts_file(found.judge, found.subject, found.dimension)
-    return Part(found, found.count - len(found.first), file)
+    return Listed(found, found.count - len(found.first), file)

@@ -1,15 +1,16 @@
-"""What became of each row, and the counts with their reasons."""
+"""The status of each row, and the counts with their reasons."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from hab_ray.analysis.fates import Lack, Tally, fates, tally
+from hab_ray.analysis.marks import Rows
+from hab_ray.analysis.row_status import MissingReason, StatusCount, count_statuses, row_statuses
 from hab_ray.rows import State
 from tests.analysis.conftest import answer, settings, verdict
 
 
-def test_each_row_has_one_fate() -> None:
+def test_each_row_has_one_status() -> None:
     asked = settings(tests={"d1": 5})
     rows = [
         answer("d1-0"),
@@ -18,15 +19,15 @@ def test_each_row_has_one_fate() -> None:
         answer("d1-3", finish="truncated"),
     ]
     read = [verdict("d1-0", 5), verdict("d1-3", None, reason="no JSON")]
-    found = [(f.judge, f.row.test_id, f.state, f.reason) for f in fates(rows, read, asked)]
+    found = [(f.judge, f.row.test_id, f.state, f.reason) for f in row_statuses(Rows.of(rows, read), asked)]
     assert found == [
         (None, "d1-0", State.OK, ""),
         (None, "d1-1", State.BLOCKED, "policy"),
         (None, "d1-2", State.OK, ""),
         (None, "d1-3", State.OK, ""),
-        (None, "d1-4", Lack.OPEN, "no reply yet"),
+        (None, "d1-4", MissingReason.OPEN, "no reply yet"),
         ("j", "d1-0", State.OK, ""),
-        ("j", "d1-2", Lack.OPEN, "no verdict yet"),
+        ("j", "d1-2", MissingReason.OPEN, "no verdict yet"),
         ("j", "d1-3", State.UNREADABLE, "no JSON"),
     ]
 
@@ -34,17 +35,21 @@ def test_each_row_has_one_fate() -> None:
 def test_truncated_answers_are_named_when_they_are_left_out() -> None:
     asked = replace(settings(), truncated="exclude")
     rows = [answer("d1-0", finish="truncated"), answer("d1-1")]
-    found = fates(rows, [verdict("d1-0", 5), verdict("d1-1", 5)], asked)
-    assert [(f.judge, f.state) for f in found] == [(None, Lack.TRUNCATED), (None, State.OK), ("j", State.OK)]
+    found = row_statuses(Rows.of(rows, [verdict("d1-0", 5), verdict("d1-1", 5)]), asked)
+    assert [(f.judge, f.state) for f in found] == [(None, MissingReason.TRUNCATED), (None, State.OK), ("j", State.OK)]
 
 
-def test_a_tally_keeps_the_most_frequent_reasons() -> None:
+def test_a_count_keeps_the_most_frequent_reasons() -> None:
     asked = settings(tests={"d1": 8})
     reasons = ("b", "a", "b", "c", "b", "d", "a", "")
     rows = [answer(f"d1-{i}", state=State.FAILED, reason=reason) for i, reason in enumerate(reasons)]
-    found = fates(rows, [], asked)
-    assert tally(found) == [Tally(None, "s", "d1", State.FAILED, 8, ("b", "a", "c"), tuple(found[:5]))]
+    found = row_statuses(Rows.of(rows, []), asked)
+    assert count_statuses(found) == [StatusCount(None, "s", "d1", State.FAILED, 8, ("b", "a", "c"), tuple(found[:5]))]
 
 
 def test_a_tally_of_scored_rows_keeps_none_of_them() -> None:
-    assert [t.first for t in tally(fates([answer("d1-0"), answer("d1-1")], [], settings())) if t.judge is None] == [()]
+    assert [
+        t.first
+        for t in count_statuses(row_statuses(Rows.of([answer("d1-0"), answer("d1-1")], []), settings()))
+        if t.judge is None
+    ] == [()]

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from hab_ray.analysis.bounds import Bounds
-from hab_ray.analysis.cells import OVERALL, PANEL
-from hab_ray.analysis.diagnosis import Finding, diagnose
-from hab_ray.analysis.fates import Lack, Tally
+from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.row_status import MissingReason, StatusCount
 from hab_ray.analysis.settings import Difference
+from hab_ray.analysis.tables.bounds import Bounds
+from hab_ray.analysis.tables.findings import Finding, diagnose
 from hab_ray.rows import Score
 from tests.analysis.conftest import settings
 
@@ -25,10 +25,10 @@ def score(subject: str, mean: float | None, dimension: str = OVERALL, reach: flo
 def findings(
     scores: Sequence[Score] = (),
     doubtful: Sequence[Bounds] = (),
-    tallies: Sequence[Tally] = (),
+    statuses: Sequence[StatusCount] = (),
     differing: Sequence[Difference] = (),
 ) -> list[Finding]:
-    return diagnose(scores, doubtful, tallies, differing, MANY)
+    return diagnose(scores, doubtful, statuses, differing, MANY)
 
 
 def only(found: list[Finding]) -> Finding:
@@ -65,8 +65,11 @@ def test_missing_rows_name_the_worst_cell() -> None:
 
 
 def test_an_unfinished_run_says_so() -> None:
-    open_rows = [Tally(None, "a", "d_one", Lack.OPEN, 4, ()), Tally("j", "a", "d_one", Lack.OPEN, 2, ())]
-    assert "4 answers and 2 verdicts" in only(findings(tallies=open_rows)).detail
+    open_rows = [
+        StatusCount(None, "a", "d_one", MissingReason.OPEN, 4, ()),
+        StatusCount("j", "a", "d_one", MissingReason.OPEN, 2, ()),
+    ]
+    assert "4 answers and 2 verdicts" in only(findings(statuses=open_rows)).detail
 
 
 def test_different_settings_name_parameter_values_and_subjects() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hab_ray.analysis.cells import OVERALL
+from hab_ray.analysis.marks import OVERALL
 from hab_ray.rows import Score
 
 
@@ -25,20 +25,6 @@ class Board:
     judge: str
     dimensions: tuple[str, ...]
     lines: tuple[Line, ...]
-
-
-@dataclass(frozen=True)
-class SideBySide:
-    """One subject's overall scores, a board each."""
-
-    subject: str
-    overall: tuple[Score, ...]
-
-
-def side_by_side(first: Board, others: Sequence[Board]) -> tuple[SideBySide, ...]:
-    """The overall scores of the same subjects on several boards, ranked as on the first."""
-    boards = [{line.subject: line.overall for line in shown.lines} for shown in (first, *others)]
-    return tuple(SideBySide(line.subject, tuple(b[line.subject] for b in boards)) for line in first.lines)
 
 
 def board(scores: Sequence[Score], judge: str) -> Board:

@@ -1,4 +1,4 @@
-"""Signs of trouble that a run's own data can show: said in the report without being asked for."""
+"""Signs of trouble that a run's own data can show. The report opens with them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from hab_ray.analysis.bounds import TOLERATED_MISSING, Bounds
-from hab_ray.analysis.cells import OVERALL, PANEL, ScoreSettings
-from hab_ray.analysis.fates import Lack, Tally
-from hab_ray.analysis.settings import Difference
+from hab_ray.analysis.marks import OVERALL, PANEL, ScoreSettings
+from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.row_status import MissingReason, StatusCount
+from hab_ray.analysis.settings import Difference, differences
+from hab_ray.analysis.summary import Summary
+from hab_ray.analysis.tables.bounds import TOLERATED_MISSING, Bounds, bounds_of
 from hab_ray.rows import Score
 
 VERY_HIGH = 0.9
@@ -29,17 +31,24 @@ def spoken(dimension: str) -> str:
     return dimension.replace("_", " ")
 
 
+@analysis(order=10, link="Before use", heading="Before you use these scores")
+def findings(summary: Summary) -> Sequence[Finding]:
+    """What a reader should know before using the scores."""
+    doubtful = bounds_of(summary.marks[summary.settings.truncated])
+    return diagnose(summary.scores, doubtful, summary.statuses, differences(summary.sent), summary.settings)
+
+
 def diagnose(
     scores: Sequence[Score],
     doubtful: Sequence[Bounds],
-    tallies: Sequence[Tally],
+    statuses: Sequence[StatusCount],
     differing: Sequence[Difference],
     settings: ScoreSettings,
 ) -> list[Finding]:
     """All findings, what makes scores incomparable first. Scores are read by the panel."""
     panel = [score for score in scores if score.judge == PANEL]
     return [
-        *_unfinished(tallies),
+        *_unfinished(statuses),
         *_without_overall(panel),
         *_missing(doubtful),
         *_settings_differ(differing),
@@ -49,10 +58,10 @@ def diagnose(
     ]
 
 
-def _unfinished(tallies: Iterable[Tally]) -> Iterator[Finding]:
-    still_open = [t for t in tallies if t.state is Lack.OPEN]
-    answers = sum(t.count for t in still_open if t.judge is None)
-    verdicts = sum(t.count for t in still_open if t.judge is not None)
+def _unfinished(statuses: Iterable[StatusCount]) -> Iterator[Finding]:
+    still_open = [s for s in statuses if s.state is MissingReason.OPEN]
+    answers = sum(s.count for s in still_open if s.judge is None)
+    verdicts = sum(s.count for s in still_open if s.judge is not None)
     if still_open:
         detail = f"Still open: {answers} answers and {verdicts} verdicts. The same command goes on where it stopped."
         yield Finding("The run is not complete", detail)
@@ -69,12 +78,12 @@ def _without_overall(panel: Iterable[Score]) -> Iterator[Finding]:
 
 
 def _missing(doubtful: Iterable[Bounds]) -> Iterator[Finding]:
-    cells = [b for b in doubtful if b.judge == PANEL and b.dimension != OVERALL]
-    if cells:
-        most = max(cells, key=lambda b: b.missing / b.rows)
+    means = [b for b in doubtful if b.judge == PANEL and b.dimension != OVERALL]
+    if means:
+        most = max(means, key=lambda b: b.missing / b.rows)
         yield Finding(
             f"More than {100 * TOLERATED_MISSING:.0f} % of the rows are missing",
-            f"This concerns {len(cells)} cells of the leaderboard, most of all {most.subject} in "
+            f"This concerns {len(means)} cells of the leaderboard, most of all {most.subject} in "
             f"{spoken(most.dimension)} ({most.missing} of {most.rows} rows). Rows are seldom missing at random: "
             "see how far the means could move.",
         )

@@ -1,0 +1,103 @@
+"""The status of every answer and verdict that a sweep asks for: which enter no mean, and why."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hab_ray.analysis.marks import ResponseRow, RowId, Rows, ScoreSettings, VerdictRow, is_truncated, rows_of
+from hab_ray.rows import State
+
+REASONS_SHOWN = 3
+ROWS_SHOWN = 5
+
+
+class MissingReason(StrEnum):
+    """Why a valid row is excluded from the mean."""
+
+    OPEN = "open"
+    TRUNCATED = "truncated"
+
+
+@dataclass(frozen=True, slots=True)
+class RowStatus:
+    """The status of one response (`judge` is None) or of one judge's verdict on it."""
+
+    row: RowId
+    judge: str | None
+    state: State | MissingReason
+    reason: str
+    reply_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class StatusCount:
+    """How many responses (`judge` is None) or verdicts are in a state.
+
+    With their most frequent reasons and, where the state is not `ok`, the first of them.
+    """
+
+    judge: str | None
+    subject: str
+    dimension: str
+    state: State | MissingReason
+    count: int
+    reasons: tuple[str, ...]
+    first: tuple[RowStatus, ...] = ()
+
+
+def row_statuses(rows: Rows, settings: ScoreSettings) -> list[RowStatus]:
+    """The status of every response that the sweep asks for, then of each panel judge's verdict on the scorable ones.
+
+    Both are in the sweep's order. Verdicts of raters outside the panel are ignored.
+    """
+    answered = rows.scorable(settings)
+    asked = [
+        row
+        for subject in settings.subjects
+        for dimension in settings.tests
+        for row in rows_of(settings, subject, dimension)
+    ]
+    of_responses = [_of_response(row, rows.responses.get(row), row in answered) for row in asked]
+    return [*of_responses, *_of_verdicts([row for row in asked if row in answered], rows.verdicts, settings.panel)]
+
+
+def _of_response(row: RowId, response: ResponseRow | None, is_scorable: bool) -> RowStatus:
+    if response is None:
+        return RowStatus(row, None, MissingReason.OPEN, "no reply yet", "")
+    if is_truncated(response) and response.state is State.OK and not is_scorable:
+        reason = "cut at the output limit (truncated: exclude)"
+        return RowStatus(row, None, MissingReason.TRUNCATED, reason, response.reply_key)
+    return RowStatus(row, None, response.state, response.reason, response.reply_key)
+
+
+def _of_verdicts(
+    answered: Sequence[RowId], judged: Mapping[tuple[str, RowId], VerdictRow], panel: Sequence[str]
+) -> Iterator[RowStatus]:
+    for judge in panel:
+        for row in answered:
+            verdict = judged.get((judge, row))
+            if verdict is None:
+                yield RowStatus(row, judge, MissingReason.OPEN, "no verdict yet", "")
+            else:
+                yield RowStatus(row, judge, verdict.state, verdict.reason, verdict.reply_key)
+
+
+def count_statuses(found: Iterable[RowStatus]) -> list[StatusCount]:
+    """Counts by judge, subject, dimension and state, in the order in which they first occur."""
+    groups: dict[tuple[str | None, str, str, State | MissingReason], list[RowStatus]] = defaultdict(list)
+    for status in found:
+        groups[status.judge, status.row.subject, status.row.dimension, status.state].append(status)
+    return [StatusCount(*key, len(group), _most_frequent(group), _first(group)) for key, group in groups.items()]
+
+
+def _most_frequent(group: Iterable[RowStatus]) -> tuple[str, ...]:
+    why = Counter(status.reason for status in group if status.reason)
+    ranked = sorted((-count, reason) for reason, count in why.items())
+    return tuple(reason for _, reason in ranked[:REASONS_SHOWN])
+
+
+def _first(group: Sequence[RowStatus]) -> tuple[RowStatus, ...]:
+    return () if group[0].state is State.OK else tuple(group[:ROWS_SHOWN])

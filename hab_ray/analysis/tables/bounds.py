@@ -1,0 +1,61 @@
+"""How far a mean could move if the missing rows were known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from statistics import fmean
+
+from hab_ray.analysis.marks import OVERALL, PANEL, Marks
+from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.summary import Summary
+
+TOLERATED_MISSING = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A mean (0..1) if every missing row had scored 0 (`worst`) or 1 (`best`)."""
+
+    subject: str
+    dimension: str
+    judge: str
+    missing: int
+    rows: int
+    worst: float
+    best: float
+
+
+def bounds_of(found: Iterable[Marks]) -> list[Bounds]:
+    """The bounds of every mean with more than 2 % of its rows missing, and of the overall means they enter."""
+    doubts = []
+    for _, group in groupby(found, lambda marks: (marks.subject, marks.judge)):
+        asked = [marks for marks in group if marks.by_test]
+        doubtful = [marks for marks in asked if marks.missing > TOLERATED_MISSING * marks.rows]
+        doubts += [_bounds(marks.dimension, [marks]) for marks in doubtful]
+        if doubtful:
+            doubts.append(_bounds(OVERALL, asked))
+    return doubts
+
+
+def _bounds(dimension: str, over: Sequence[Marks]) -> Bounds:
+    return Bounds(
+        subject=over[0].subject,
+        dimension=dimension,
+        judge=over[0].judge,
+        missing=sum(marks.missing for marks in over),
+        rows=sum(marks.rows for marks in over),
+        worst=fmean(fmean(marks.filled(0.0)) for marks in over),
+        best=fmean(fmean(marks.filled(1.0)) for marks in over),
+    )
+
+
+@analysis(order=40, link="Bounds", heading=f"Where more than {100 * TOLERATED_MISSING:.0f} % of the rows are missing")
+def bounds(summary: Summary) -> Mapping[str, Sequence[Bounds]]:
+    """The bounds by judge, the panel's first; of single judges only where there are several."""
+    found = bounds_of(summary.marks[summary.settings.truncated])
+    panel = summary.settings.panel
+    judges = (PANEL, *panel) if len(panel) > 1 else (PANEL,)
+    by_judge = {judge: [b for b in found if b.judge == judge] for judge in judges}
+    return {judge: doubtful for judge, doubtful in by_judge.items() if doubtful}

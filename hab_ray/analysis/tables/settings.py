@@ -1,0 +1,70 @@
+"""Who was asked, under which settings, what they said they are, and what the results depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.summary import Summary
+from hab_ray.calls import Params
+from hab_ray.catalog import Catalog, accepted
+from hab_ray.config import Judge
+from hab_ray.resolve import Record
+from hab_ray.results import Sent
+from hab_ray.stages.judge import JUDGE_SETTINGS
+
+
+@dataclass(frozen=True)
+class ModelLine:
+    """One subject or judge. `reported` are the names it answered under, with counts; none for a judge."""
+
+    name: str
+    model: str
+    provider: str
+    settings: tuple[str, ...]
+    system: str
+    reported: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class SettingsTable:
+    """The models of a run, and by label what its results depend on: hashes, versions, dates."""
+
+    subjects: tuple[ModelLine, ...]
+    judges: tuple[ModelLine, ...]
+    record: Mapping[str, str]
+
+
+@analysis(order=70, link="Settings", heading="Settings")
+def settings(summary: Summary) -> SettingsTable:
+    """The settings as they were sent."""
+    record = summary.run.record
+    catalog = record.sweep.catalog
+    return SettingsTable(
+        subjects=tuple(_subject(sent) for sent in summary.sent),
+        judges=tuple(_judge(catalog, judge) for judge in record.sweep.judges),
+        record=_labelled(record),
+    )
+
+
+def _subject(sent: Sent) -> ModelLine:
+    shown = tuple(f"{name} {' / '.join(values)}" for name, values in sent.parameters.items())
+    return ModelLine(sent.subject, sent.model, sent.provider, shown, sent.system, sent.reported)
+
+
+def _judge(catalog: Catalog, judge: Judge) -> ModelLine:
+    entry = catalog.find(judge.model)
+    taken = accepted(entry, judge.params.over(JUDGE_SETTINGS))
+    named = zip(Params.__dataclass_fields__, taken.canonical(), strict=True)
+    shown = tuple(f"{name} {value}" for name, value in named if value is not None)
+    return ModelLine(judge.name, judge.model, entry.provider, shown, "", {})
+
+
+def _labelled(record: Record) -> dict[str, str]:
+    used = record.sweep.model_names()
+    shown = {f"{name} as of": as_of for name in used if (as_of := record.as_of.get(name))}
+    shown |= {f"sha256 of {name}": digest for name, digest in record.hashes.items()}
+    shown |= {"started": record.started.isoformat(timespec="seconds")}
+    shown |= {"prices of": record.priced_on.isoformat()} if record.priced_on else {}
+    return shown | {f"version of {name}": version for name, version in record.versions.items()}

@@ -1,0 +1,39 @@
+"""What truncated answers do to the means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hab_ray.analysis.marks import PANEL
+from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.scores import scores_of
+from hab_ray.analysis.summary import Summary
+from hab_ray.rows import Score
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """A mean of the panel with truncated answers in it: the mean (0..1) with them, and without them."""
+
+    subject: str
+    dimension: str
+    truncated: int
+    judged: float | None
+    excluded: float | None
+
+
+def compare(judged: Iterable[Score], excluded: Iterable[Score]) -> list[Truncation]:
+    """The panel's means that truncated answers enter, from the same scores with these answers and without them."""
+    return [
+        Truncation(a.subject, a.dimension, a.truncated, a.mean, b.mean)
+        for a, b in zip(judged, excluded, strict=True)
+        if a.truncated and a.judge == PANEL
+    ]
+
+
+@analysis(order=50, link="Truncated answers", heading="Truncated answers")
+def truncation(summary: Summary) -> Sequence[Truncation]:
+    """Both means wherever they are over different answers."""
+    judged, excluded = summary.marks["judge"], summary.marks["exclude"]
+    return compare(scores_of(judged), scores_of(excluded)) if judged != excluded else []

@@ -1,0 +1,19 @@
+"""The results of a run as a reader meets them: Arrow tables, the settings sent, transcripts.
+
+    import hab_ray
+
+    run = hab_ray.open_run("runs/demo")
+    run.scores(judge="panel").to_pandas()
+    run.verdicts(dimension="encourage_learning")["score"]
+    for transcript in run.transcripts(dimension="encourage_learning"):
+        print(transcript.test.prompt, [answer.response for answer in transcript.answers])
+
+Nothing is read before it is asked for, and nothing read is kept. The report and every analysis read through this
+package.
+"""
+
+from hab_ray.results.run import Run, open_run
+from hab_ray.results.settings import Sent, Settings
+from hab_ray.results.transcripts import Answer, Transcript
+
+__all__ = ["Answer", "Run", "Sent", "Settings", "Transcript", "open_run"]

@@ -1,0 +1,230 @@
+"""A run opened for reading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hab_ray.errors import ConfigError
+from hab_ray.resolve import Record, read_record
+from hab_ray.results.settings import SENT_COLUMNS, Settings, sent
+from hab_ray.results.tables import Tables
+from hab_ray.results.transcripts import Asked, Transcript, transcripts_of
+from hab_ray.rows import ChosenTest, R, Response, Score, Verdict, from_table
+from hab_ray.rubric import Rubric, load_rubrics
+from hab_ray.stages.choose import tests_file
+from hab_ray.stages.judge import verdicts_file
+from hab_ray.stages.respond import responses_file
+from hab_ray.storage.run import SCORES, RunFolder
+from hab_ray.visible import one_line
+
+Columns = Sequence[str] | None
+_RUBRIC_HASH = "rubric "
+
+
+@dataclass(frozen=True)
+class Run:
+    """The results of one run, finished or not, read from its folder whenever they are asked for.
+
+    Tables hold what is written at that moment: rows that nobody has answered yet are absent, and rows that failed
+    are there with their state and reason. All methods that take a dimension, subject or judge take the names in
+    `dimensions`, `subjects` and `raters`, and raise ConfigError for any other. `columns` names the columns to read:
+    without the text columns, a large run's table is small. To hold one part of a run at a time, read each subject's
+    dimensions one after the other.
+    """
+
+    location: Path
+    record: Record
+
+    @property
+    def name(self) -> str:
+        """The sweep's name."""
+        return self.record.sweep.name
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """The ids of the dimensions, sorted."""
+        named = self.record.sweep.dimensions
+        if named != "all":
+            return tuple(sorted(set(named)))
+        return tuple(sorted(n.removeprefix(_RUBRIC_HASH) for n in self.record.hashes if n.startswith(_RUBRIC_HASH)))
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """The names of the models under evaluation, in the sweep's order."""
+        return tuple(subject.name for subject in self.record.sweep.subjects)
+
+    @property
+    def panel(self) -> tuple[str, ...]:
+        """The names of the sweep's judges, in its order: the panel's score is the mean of theirs."""
+        return tuple(judge.name for judge in self.record.sweep.judges)
+
+    @property
+    def raters(self) -> tuple[str, ...]:
+        """Everybody who has read answers: the panel, then by name whoever else has verdicts in the folder.
+
+        A further rater, such as a person who read a sample, may have verdicts on a few answers only. These enter no
+        score and do not change the panel.
+        """
+        return (*self.panel, *self._tables.raters_beside(self.panel))
+
+    @property
+    def rubrics(self) -> Mapping[str, Rubric]:
+        """The rubrics by dimension, with the issues that a verdict's letters stand for, as their files are today.
+
+        Raises:
+            ConfigError: the sweep names a dimension whose rubric is no longer there.
+        """
+        known = load_rubrics(self.record.sweep.rubrics)
+        lacking = [dimension for dimension in self.dimensions if dimension not in known]
+        if lacking and self.record.sweep.dimensions != "all":
+            where = self.record.sweep.rubrics or "the built-in rubrics"
+            raise ConfigError(
+                f"{self.location}: the run's rubric of {', '.join(lacking)} is no longer in {where}; put it back, and "
+                "work in the folder in which the run was started"
+            )
+        return {dimension: known[dimension] for dimension in self.dimensions if dimension in known}
+
+    def tests(self, dimension: str | None = None, *, columns: Columns = None) -> pa.Table:
+        """The tests: `id, dimension, prompt, context, system, cluster` (null for given tests)."""
+        names = [tests_file(each) for each in _chosen(self, "dimension", dimension, self.dimensions)]
+        return self._tables.read(ChosenTest, names, columns)
+
+    def responses(
+        self, subject: str | None = None, dimension: str | None = None, *, columns: Columns = None
+    ) -> pa.Table:
+        """The subjects' answers, one row per test and sample.
+
+        `test_id, dimension, subject, sample` (from 0), `state` (see `hab_ray.rows.State`), `text, finish` (ok or
+        truncated), `settings` (the parameters sent, as JSON), `model_reported, served_by, reason` (of a state other
+        than ok), `reply_key`.
+        """
+        names = [responses_file(*part) for part in _parts(self, subject, dimension)]
+        return self._tables.read(Response, names, columns)
+
+    def verdicts(
+        self,
+        judge: str | None = None,
+        subject: str | None = None,
+        dimension: str | None = None,
+        *,
+        columns: Columns = None,
+    ) -> pa.Table:
+        """The panel's verdicts, one row per judge and answer; a further rater's if `judge` names one.
+
+        `test_id, dimension, subject, sample, judge, state, issues` (list of letters), `assessment, score` (0..10,
+        null unless ok), `asks` (2 if the first reply could not be read), `reason, reply_key`.
+        """
+        judges = self.panel if judge is None else _chosen(self, "judge", judge, self.raters)
+        names = [verdicts_file(each, *part) for part in _parts(self, subject, dimension) for each in judges]
+        return self._tables.read(Verdict, names, columns)
+
+    def scores(self, subject: str | None = None, dimension: str | None = None, judge: str | None = None) -> pa.Table:
+        """The scores as of the end of the last `hab run` or `hab report`; no rows before.
+
+        `subject, dimension` (or "overall"), `judge` (or "panel"), `mean` (0..1, null where nothing is scored), `low,
+        high` (95 % interval, null where there is none), `n` (answers in the mean), `excluded` (answers in no mean),
+        `truncated` (answers in the mean although cut).
+        """
+        table = self._tables.read(Score, [SCORES])
+        for column, wanted in (("subject", subject), ("dimension", dimension), ("judge", judge)):
+            if wanted is not None and table.num_rows:
+                _chosen(self, column, wanted, tuple(pc.unique(table.column(column)).to_pylist()))
+                table = table.filter(pc.equal(table.column(column), wanted))
+        return table
+
+    def settings(self) -> Settings:
+        """What the results depend on: the sweep as resolved, and what each subject was sent."""
+        record = self.record
+        return Settings(
+            sweep=record.sweep,
+            subjects=sent(record.sweep, self.responses(columns=SENT_COLUMNS)),
+            as_of=record.as_of,
+            hashes=record.hashes,
+            versions=record.versions,
+            started=record.started,
+        )
+
+    def transcript(self, test_id: str) -> Transcript:
+        """A test with all answers and verdicts.
+
+        Raises:
+            ConfigError: the run has no such test.
+        """
+        for dimension in self.dimensions:
+            if test_id in self.tests(dimension, columns=["id"]).column("id").to_pylist():
+                return next(self.transcripts(dimension, test_ids=[test_id]))
+        raise ConfigError(one_line(f"{self.location}: there is no test {test_id!r}; `tests()` lists them"))
+
+    def transcripts(
+        self, dimension: str | None = None, subject: str | None = None, *, test_ids: Sequence[str] | None = None
+    ) -> Iterator[Transcript]:
+        """The transcripts of all tests in their order, or of those in `test_ids`; holds one dimension at a time."""
+        asked = Asked(_chosen(self, "subject", subject, self.subjects), self.record.sweep.samples, self.raters)
+        return (
+            transcript
+            for each in _chosen(self, "dimension", dimension, self.dimensions)
+            for transcript in _transcripts(self._tables, each, asked, test_ids)
+        )
+
+    @property
+    def _tables(self) -> Tables:
+        return Tables(RunFolder(self.location).folder, str(self.location))
+
+
+def _chosen(run: Run, what: str, name: str | None, names: tuple[str, ...]) -> tuple[str, ...]:
+    """All of some names, or the one that is asked for.
+
+    Raises:
+        ConfigError: it is none of them; `what` says of what.
+    """
+    if name is None:
+        return names
+    if name not in names:
+        raise ConfigError(one_line(f"{run.location}: there is no {what} {name!r}; there are {', '.join(names)}"))
+    return (name,)
+
+
+def _parts(run: Run, subject: str | None, dimension: str | None) -> Iterator[tuple[str, str]]:
+    """The pairs of subject and dimension that are asked for."""
+    subjects = _chosen(run, "subject", subject, run.subjects)
+    return product(subjects, _chosen(run, "dimension", dimension, run.dimensions))
+
+
+def _transcripts(tables: Tables, dimension: str, asked: Asked, test_ids: Sequence[str] | None) -> Iterator[Transcript]:
+    tests = _rows_on(test_ids, tables, ChosenTest, [tests_file(dimension)], "id")
+    answers = [responses_file(subject, dimension) for subject in asked.subjects]
+    readings = [verdicts_file(rater, subject, dimension) for subject in asked.subjects for rater in asked.raters]
+    responses = _rows_on(test_ids, tables, Response, answers, "test_id")
+    verdicts = _rows_on(test_ids, tables, Verdict, readings, "test_id")
+    return transcripts_of(tests, responses, verdicts, asked)
+
+
+def _rows_on(
+    test_ids: Sequence[str] | None, tables: Tables, row_type: type[R], names: Sequence[str], column: str
+) -> list[R]:
+    """The rows of some files about certain tests, read file by file: only what is wanted is held."""
+    wanted = None if test_ids is None else pa.array(test_ids, pa.string())
+    found: list[R] = []
+    for name in names:
+        table = tables.read(row_type, [name])
+        found += from_table(row_type, table if wanted is None else table.filter(pc.is_in(table.column(column), wanted)))
+    return found
+
+
+def open_run(location: str | Path) -> Run:
+    """Open the folder of a run, finished or not, for reading; see `hab_ray.open_run`.
+
+    Raises:
+        ConfigError: there is no run, or its sweep.yaml is damaged or a newer version's.
+    """
+    path = Path(location).absolute()
+    RunFolder(path).require()
+    record = read_record(path)
+    assert record is not None
+    return Run(path, record)

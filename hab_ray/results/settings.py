@@ -1,0 +1,87 @@
+"""What a run's results depend on, and what its subjects were sent."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+
+from hab_ray.config import Sweep
+
+SENT_COLUMNS = ("subject", "settings", "model_reported")
+
+
+@dataclass(frozen=True)
+class Sent:
+    """How a subject was asked.
+
+    `responses` counts its responses of any state; `parameters` holds each parameter's values as they were sent with
+    them (several if they changed during the run), `reported` the model names it answered under, with counts. `system`
+    is its own system prompt; a test's own system text follows it after a blank line.
+    """
+
+    subject: str
+    model: str
+    provider: str
+    system: str
+    responses: int
+    parameters: Mapping[str, tuple[str, ...]]
+    reported: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run's results depend on: the sweep as resolved, what was sent, and what was in force.
+
+    `hashes` are sha256 digests of rubrics, prompts, catalogue, prices and of every subject and judge; `versions` the
+    software's; `as_of` the month in which a model's moving alias was resolved, or its weights' sha256.
+    """
+
+    sweep: Sweep
+    subjects: tuple[Sent, ...]
+    as_of: Mapping[str, str | None]
+    hashes: Mapping[str, str]
+    versions: Mapping[str, str]
+    started: datetime
+
+
+def sent(sweep: Sweep, responses: pa.Table) -> tuple[Sent, ...]:
+    """How each subject of a sweep was asked, from the SENT_COLUMNS of its responses."""
+    catalog = sweep.catalog
+    settings: dict[str, set[str]] = defaultdict(set)
+    reported: dict[str, Counter[str]] = defaultdict(Counter)
+    total: Counter[str] = Counter()
+    for subject, way, model, count in _counted(responses):
+        total[subject] += count
+        settings[subject].add(way)
+        reported[subject].update({model: count} if model else {})
+    return tuple(
+        Sent(
+            subject=subject.name,
+            model=subject.model,
+            provider=catalog.find(subject.model).provider,
+            system=subject.system,
+            responses=total[subject.name],
+            parameters=_values(settings[subject.name]),
+            reported=dict(sorted(reported[subject.name].items(), key=lambda r: (-r[1], r[0]))),
+        )
+        for subject in sweep.subjects
+    )
+
+
+def _counted(responses: pa.Table) -> Iterable[tuple[str, str, str, int]]:
+    grouped = responses.group_by(list(SENT_COLUMNS)).aggregate([([], "count_all")])
+    columns = (grouped.column(name).to_pylist() for name in (*SENT_COLUMNS, "count_all"))
+    return zip(*columns, strict=True)
+
+
+def _values(settings: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    values: dict[str, set[str]] = defaultdict(set)
+    for text in settings:
+        for name, value in json.loads(text or "{}").items():
+            values[name].add(str(value))
+    return {name: tuple(sorted(found)) for name, found in values.items()}

@@ -1,0 +1,69 @@
+"""The files of a run folder as Arrow tables: where each one is, and how it is read.
+
+A file is replaced whole or not at all, so a run can be read while it is being written: a table is as of the moment
+at which its file was opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hab_ray.catalog import folder_name
+from hab_ray.errors import DamagedFile
+from hab_ray.rows import Row, Verdict, schema_of
+from hab_ray.storage.folder import Folder
+from hab_ray.storage.records import read_table
+
+_VERDICTS = "verdicts"
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of the run in a folder; `where` names the run in messages."""
+
+    folder: Folder
+    where: str
+
+    def read(self, row_type: type[Row], names: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of several files of one row type as one table; a file that is not there yet has none.
+
+        The table has the row type's columns, or those of them that `columns` names.
+
+        Raises:
+            DamagedFile: a file cannot be read, or lacks a column.
+        """
+        whole = schema_of(row_type)
+        schema = whole if columns is None else pa.schema([whole.field(name) for name in columns])
+        found = (self._read(name, schema) for name in names)
+        tables = [table for table in found if table is not None]
+        return pa.concat_tables(tables) if tables else schema.empty_table()
+
+    def _read(self, name: str, schema: pa.Schema) -> pa.Table | None:
+        try:
+            data = self.folder.get(name)
+        except FileNotFoundError:
+            return None
+        table = read_table(f"{self.where}/{name}", data, schema.names)
+        try:
+            return table.select(schema.names).cast(schema)
+        except (pa.ArrowException, KeyError, ValueError) as error:
+            raise DamagedFile(
+                f"{self.where}/{name}: has other columns than this version writes ({error}); delete it and run the "
+                "same command"
+            ) from error
+
+    def raters_beside(self, panel: Sequence[str]) -> list[str]:
+        """Everybody else whose verdicts are in the folder, by name."""
+        known = {folder_name(judge) for judge in panel}
+        first: dict[str, str] = {}
+        for name in self.folder.list(_VERDICTS):
+            parts = PurePosixPath(name).parts
+            if len(parts) == 4 and parts[1] not in known and name.endswith(".parquet"):
+                first.setdefault(parts[1], name)
+        columns = (self.read(Verdict, [name], ["judge"]).column("judge") for name in first.values())
+        return sorted({rater for column in columns for rater in pc.unique(column).to_pylist()})

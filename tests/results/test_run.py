@@ -1,0 +1,214 @@
+"""A run read through the public face: whole, in part, unfinished, damaged, and from an older version."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+import hab_ray
+from hab_ray.analysis.summary import summarise
+from hab_ray.errors import ConfigError, DamagedFile
+from hab_ray.report import write_scores
+from hab_ray.results import Run
+from hab_ray.rows import ChosenTest, Response, Score, State, Verdict, from_table, schema_of
+from hab_ray.stages.judge import verdicts_file
+from hab_ray.stages.respond import responses_file
+from hab_ray.storage.run import SCORES, SWEEP
+from hab_ray.work import Work
+from tests.small_runs import Shape, begin_run
+
+MakeRun = Callable[[Shape], Work]
+DIMENSIONS = ("ask_clarifying_questions", "correct_misinformation")
+FORMAT_0 = Path(__file__).parent.parent / "fixtures/format0"
+
+
+def opened(work: Work) -> Run:
+    return hab_ray.open_run(work.run_path)
+
+
+def test_tables_have_all_rows_and_documented_columns(make_run: MakeRun) -> None:
+    run = opened(make_run(Shape(judges=("strict", "mild"), samples=2)))
+    assert (run.name, run.dimensions, run.subjects) == ("example", DIMENSIONS, ("alpha", "beta"))
+    assert run.panel == run.raters == ("strict", "mild")
+    for table, rows, row_type, method in (
+        (run.tests(), 2 * 6, ChosenTest, Run.tests),
+        (run.responses(), 2 * 2 * 6 * 2, Response, Run.responses),
+        (run.verdicts(), 2 * 2 * 2 * 6 * 2, Verdict, Run.verdicts),
+        (run.scores(), 0, Score, Run.scores),
+    ):
+        assert table.num_rows == rows and table.schema.equals(schema_of(row_type))
+        assert all(name in (method.__doc__ or "") for name in table.column_names)
+
+
+def test_tables_go_to_pandas(make_run: MakeRun) -> None:
+    frame = opened(make_run(Shape())).verdicts().to_pandas()
+    assert set(frame["judge"]) == {"strict"} and frame["score"].between(0, 10).all()
+
+
+def test_filters_read_a_part(make_run: MakeRun) -> None:
+    work = make_run(Shape(judges=("strict", "mild")))
+    run = opened(work)
+    part = run.verdicts("mild", "beta", DIMENSIONS[1])
+    assert from_table(Verdict, part) == work.run.read(Verdict, verdicts_file("mild", "beta", DIMENSIONS[1]))
+    assert {r.subject for r in from_table(Response, run.responses("alpha"))} == {"alpha"}
+    assert run.tests(DIMENSIONS[0], columns=["id"]).column_names == ["id"]
+    write_scores(summarise(run))
+    assert run.scores(subject="beta", dimension="overall", judge="panel").num_rows == 1
+
+
+def test_a_part_opens_only_its_files(make_run: MakeRun) -> None:
+    """So that a reader who goes by subject and dimension never holds more than one of them."""
+    work = make_run(Shape())
+    (work.run_path / responses_file("beta", DIMENSIONS[0])).write_bytes(b"damaged")
+    assert opened(work).responses("beta", DIMENSIONS[1]).num_rows == 6
+    with pytest.raises(DamagedFile, match=f"responses/beta/{DIMENSIONS[0]}.parquet"):
+        opened(work).responses()
+
+
+def test_unknown_names_are_refused_with_the_known_ones(make_run: MakeRun) -> None:
+    run = opened(make_run(Shape()))
+    write_scores(summarise(run))
+    with pytest.raises(ConfigError, match="no subject 'gamma'; there are alpha, beta"):
+        run.responses(subject="gamma")
+    with pytest.raises(ConfigError, match="no judge 'person'; there are strict"):
+        run.verdicts("person")
+    with pytest.raises(ConfigError, match="no dimension"):
+        run.transcripts("kindness")
+    with pytest.raises(ConfigError, match="no judge 'mild'; there are strict, panel"):
+        run.scores(judge="mild")
+    with pytest.raises(ConfigError, match="no test 'nowhere'"):
+        run.transcript("nowhere")
+
+
+def test_a_transcript_has_every_answer_and_verdict(make_run: MakeRun) -> None:
+    work = make_run(Shape(judges=("strict", "mild"), samples=2, fail=0.3))
+    run = opened(work)
+    transcript = run.transcript(f"{DIMENSIONS[1]}-002")
+    (test,) = [test for test in from_table(ChosenTest, run.tests()) if test.id == transcript.test.id]
+    assert transcript.test == test
+    assert [(a.subject, a.sample) for a in transcript.answers] == [(s, k) for s in ("alpha", "beta") for k in (0, 1)]
+    verdicts = from_table(Verdict, run.verdicts())
+    for answer in transcript.answers:
+        assert answer.response is not None and answer.response.sample == answer.sample
+        about = [v for v in verdicts if (v.test_id, v.subject, v.sample) == (test.id, answer.subject, answer.sample)]
+        assert sorted(about, key=lambda v: run.panel.index(v.judge)) == list(answer.verdicts)
+    states = {answer.response.state for t in run.transcripts() for answer in t.answers if answer.response}
+    assert State.OK in states and len(states) > 1
+
+
+def test_transcripts_come_in_the_order_of_the_tests(make_run: MakeRun) -> None:
+    run = opened(make_run(Shape()))
+    ids = run.tests().column("id").to_pylist()
+    assert [t.test.id for t in run.transcripts()] == ids
+    assert [t.test.id for t in run.transcripts(test_ids=[ids[7], ids[2]])] == [ids[2], ids[7]]
+    assert {a.subject for t in run.transcripts(DIMENSIONS[0], "beta") for a in t.answers} == {"beta"}
+
+
+def test_settings_say_what_was_sent(make_run: MakeRun) -> None:
+    work = make_run(Shape())
+    file = responses_file("beta", DIMENSIONS[1])
+    rows = [replace(r, settings='{"max_tokens": "512"}', model_reported="") for r in work.run.read(Response, file)]
+    work.run.write(Response, file, rows)
+    settings = opened(work).settings()
+    alpha, beta = settings.subjects
+    assert settings.sweep == work.sweep and "prompts" in settings.hashes and "python" in settings.versions
+    assert (alpha.subject, alpha.model, alpha.provider, alpha.responses) == ("alpha", "lab/alpha", "lab", 12)
+    assert alpha.parameters == {"max_tokens": ("1000",), "temperature": ("0",), "top_p": ("0.95",)}
+    assert beta.parameters == {"max_tokens": ("1000", "512"), "temperature": ("0",), "top_p": ("0.95",)}
+    assert beta.reported == {"beta-2026-10-01": 6} and beta.responses == 12
+
+
+def test_a_person_who_read_a_sample_stands_beside_the_panel(make_run: MakeRun) -> None:
+    """40 verdicts of a further rater can be read, and change no score, no count and no bound."""
+    work = make_run(Shape(tests=50))
+    before, run = summarise(opened(work)), opened(work)
+    name, (subject, dimension) = "Dr. Ada", ("alpha", DIMENSIONS[0])
+    panels = work.run.read(Verdict, verdicts_file("strict", subject, dimension))
+    own = [replace(v, judge=name, score=0, issues=()) for v in panels[:40]]
+    work.run.write(Verdict, verdicts_file(name, subject, dimension), own)
+    assert run.raters == ("strict", name) and run.panel == ("strict",)
+    assert from_table(Verdict, run.verdicts(name)) == own
+    after = summarise(opened(work))
+    assert (after.scores, after.marks, after.statuses) == (before.scores, before.marks, before.statuses)
+    first, last = run.transcript(panels[0].test_id), run.transcript(panels[49].test_id)
+    assert [v.judge for v in first.answers[0].verdicts] == ["strict", name]
+    assert [v.judge for v in last.answers[0].verdicts] == ["strict"]
+
+
+def test_a_run_that_has_only_begun_gives_empty_tables(tmp_path: Path) -> None:
+    run = opened(begin_run(tmp_path, Shape()))
+    assert [t.num_rows for t in (run.tests(), run.responses(), run.verdicts(), run.scores())] == [0, 0, 0, 0]
+    assert list(run.transcripts()) == []
+    assert [subject.responses for subject in run.settings().subjects] == [0, 0]
+
+
+def test_what_is_not_answered_yet_is_absent(make_run: MakeRun) -> None:
+    work = make_run(Shape())
+    (work.run_path / responses_file("beta", DIMENSIONS[0])).unlink()
+    (work.run_path / verdicts_file("strict", "beta", DIMENSIONS[0])).unlink()
+    run = opened(work)
+    alpha, beta = run.transcript(f"{DIMENSIONS[0]}-000").answers
+    assert alpha.response is not None and len(alpha.verdicts) == 1
+    assert beta.response is None and beta.verdicts == ()
+    assert run.responses("beta").num_rows == 6
+
+
+def test_an_open_run_sees_rows_that_are_written_later(make_run: MakeRun, tmp_path: Path) -> None:
+    run = opened(begin_run(tmp_path / "run", Shape()))
+    make_run(Shape())
+    assert run.responses().num_rows == 24
+
+
+def test_there_must_be_a_run(tmp_path: Path) -> None:
+    for place in (tmp_path, str(tmp_path / "nowhere")):
+        with pytest.raises(ConfigError, match=r"there is no run here \(no sweep.yaml\)"):
+            hab_ray.open_run(place)
+
+
+def test_a_record_of_a_newer_version_is_refused(make_run: MakeRun) -> None:
+    record = make_run(Shape()).run_path / SWEEP
+    record.write_text(yaml.safe_dump(yaml.safe_load(record.read_text()) | {"invented_later": 1}))
+    with pytest.raises(ConfigError, match="invented_later"):
+        hab_ray.open_run(record.parent)
+
+
+def test_a_file_with_other_columns_is_damage(make_run: MakeRun) -> None:
+    work = make_run(Shape())
+    file = work.run_path / responses_file("alpha", DIMENSIONS[0])
+    pq.write_table(pq.read_table(file).drop_columns(["finish"]), file)
+    with pytest.raises(DamagedFile, match="finish"):
+        opened(work).responses()
+
+
+@pytest.mark.parametrize("name", ["finished", "interrupted", "batches"])
+def test_runs_of_format_0_can_be_read(name: str) -> None:
+    run = hab_ray.open_run(FORMAT_0 / name / "run")
+    assert run.subjects and run.tests().num_rows and run.record.id is None
+    answered = run.responses().num_rows
+    assert sum(a.response is not None for t in run.transcripts() for a in t.answers) == answered
+    assert (run.scores().num_rows > 0) == (FORMAT_0 / name / "run" / SCORES).exists()
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, hab_ray; hab_ray.open_run;"
+        "print([n for n in ('ray', 'openai', 'anthropic', 'google.genai', 'pyarrow', 'pydantic') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_opening_a_run_imports_neither_ray_nor_an_sdk() -> None:
+    code = (
+        f"import sys, hab_ray; hab_ray.open_run({str(FORMAT_0 / 'finished/run')!r}).scores();"
+        "print([n for n in ('ray', 'openai', 'anthropic', 'google.genai') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
