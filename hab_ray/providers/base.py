@@ -9,7 +9,6 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, Protocol
 
-from hab_ray import catalog
 from hab_ray.calls import Answer, ChatCall, EmbedCall
 from hab_ray.catalog import ModelEntry
 from hab_ray.errors import FailureKind, TransientError
@@ -29,7 +28,7 @@ class Endpoint:
     """
 
     name: str
-    kind: catalog.Protocol
+    kind: str
     url: str
     key: str = field(repr=False)
     timeout_s: float

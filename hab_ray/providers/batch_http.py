@@ -23,7 +23,7 @@ from hab_ray.providers.batching import (
     ResultsGone,
     SeenBatch,
 )
-from hab_ray.providers.http import Headers, broken, error_object, retry_after_s
+from hab_ray.providers.http import Headers, StatusError, broken, error_object, retry_after_s
 
 # 64 MB at a quarter of a megabit a second. The endpoint's own limit bounds each read, the vendor's silence too.
 LONGEST_UPLOAD_S = 2400.0
@@ -48,19 +48,10 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 Classify = Callable[[int, JsonObject, float | None], CallError]
 
 
-class Refused(Exception):
-    """An HTTP refusal on its way to the verb, which alone knows what its status means there."""
-
-    def __init__(self, status: int, error: CallError) -> None:
-        super().__init__(str(error))
-        self.status = status
-        self.error = error
-
-
-def refusal(endpoint: Endpoint, response: httpx2.Response, classify: Classify) -> Refused:
-    """The refusal in an error response, without the key."""
+def status_error(endpoint: Endpoint, response: httpx2.Response, classify: Classify) -> StatusError:
+    """The error in a response to an SDK's request, without the key."""
     body = error_object(endpoint.without_key(response.text))
-    return Refused(response.status_code, classify(response.status_code, body, retry_after_s(response.headers)))
+    return StatusError(response.status_code, classify(response.status_code, body, retry_after_s(response.headers)))
 
 
 def meant_for_batches(error: CallError) -> CallError:
@@ -78,7 +69,7 @@ def asking() -> Iterator[None]:
     """Around a request for no batch in particular: a list, an upload."""
     try:
         yield
-    except Refused as refused:
+    except StatusError as refused:
         if refused.status in _NOT_SERVED:
             raise _no_batch_api(refused) from None
         raise _of_the_batch(refused.error) from None
@@ -89,7 +80,7 @@ def asking_for(name: str) -> Iterator[None]:
     """Around a request for one batch or file."""
     try:
         yield
-    except Refused as refused:
+    except StatusError as refused:
         if refused.status in _GONE:
             raise ResultsGone(f"{name}: the vendor no longer has it ({refused.error})") from None
         raise refused.error from None
@@ -101,7 +92,7 @@ def creating(job: BatchJob) -> Iterator[None]:
     job.before_create()
     try:
         yield
-    except Refused as refused:
+    except StatusError as refused:
         if refused.status in _NO_SUCH_VERB:
             raise _no_batch_api(refused) from None
         if refused.status >= 500 or refused.status in _UNCLEAR:
@@ -133,7 +124,7 @@ def creating_with_rows(job: BatchJob) -> Iterator[None]:
         raise BadRows(str(error), _named_rows(str(error))) from None
 
 
-def _no_batch_api(refused: Refused) -> NoBatchApi:
+def _no_batch_api(refused: StatusError) -> NoBatchApi:
     return NoBatchApi(f"{refused.error}: the endpoint has no batch API at this url")
 
 
@@ -166,7 +157,7 @@ async def ending(batch_id: str, poll: Callable[[str], Awaitable[BatchStatus]]) -
     with asking_for(batch_id):
         try:
             yield
-        except Refused as refused:
+        except StatusError as refused:
             if refused.status not in _HAS_ENDED or not (await poll(batch_id)).ended:
                 raise
 

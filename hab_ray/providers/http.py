@@ -1,7 +1,8 @@
 """What the vendors' HTTP has in common: connections, broken ones, bodies, and what headers tell.
 
-All three SDKs talk through aiohttp. The SDKs' own exceptions do not tell an endpoint that cannot be reached
-from a connection that broke (openai 3.54 calls a reset a timeout), so the aiohttp exception beneath decides.
+All vendors are reached through aiohttp, by their SDK or without. The SDKs' own exceptions do not tell an endpoint that
+cannot be reached from a connection that broke (openai 3.54 calls a reset a timeout), so the aiohttp exception beneath
+decides.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from functools import lru_cache
 import aiohttp
 import httpx2
 
-from hab_ray.errors import FailureKind, Intercepted, TransientError, Unreachable
+from hab_ray.errors import CallError, FailureKind, Intercepted, TransientError, Unreachable
 from hab_ray.providers.base import Allowance, Endpoint, JsonObject, malformed
 
 # The limiter bounds the calls in flight. "No bound" cannot be said here: aiohttp then takes its own, 100.
@@ -33,6 +34,15 @@ _LONGEST_TEXT = 500
 _PAGE = re.compile(r"\s*(\ufeff\s*)?<(!doctype|!--|\?xml|html|head|body|center|script|h1)|error code: 1\d{3}\b", re.I)
 
 Headers = Mapping[str, str]
+
+
+class StatusError(Exception):
+    """An answer other than 2xx, on its way to the request that alone knows what this status means for it."""
+
+    def __init__(self, status: int, error: CallError) -> None:
+        super().__init__(str(error))
+        self.status = status
+        self.error = error
 
 
 def time_limits(endpoint: Endpoint) -> httpx2.Timeout:
@@ -105,11 +115,13 @@ def intercepted(text: str) -> Intercepted:
 
 
 def error_object(content: str) -> JsonObject:
-    """The JSON object of an error response; a proxy's or gateway's page becomes the message of one."""
+    """The JSON object of an error response, alone or in a list (Gemini); a page becomes the message of one."""
     try:
         body = json.loads(content)
     except (ValueError, RecursionError):
         body = None
+    if isinstance(body, list) and len(body) == 1:
+        (body,) = body
     return body if isinstance(body, dict) else {"error": {"message": content[:_LONGEST_TEXT]}}
 
 

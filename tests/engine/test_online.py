@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import EmbedCall, Failure, Reply
-from hab_ray.catalog import Limits, ModelEntry, Protocol
+from hab_ray.catalog import Limits, ModelEntry
 from hab_ray.engine import online
 from hab_ray.errors import FailureKind, Interrupted, LeaseLost
 from hab_ray.providers import connect
@@ -128,7 +128,7 @@ async def test_an_exhausted_quota_stops_the_provider(tmp_path: Path) -> None:
 async def test_an_endpoint_that_is_not_there_is_waited_for_and_given_up(tmp_path: Path) -> None:
     limits = Limits(concurrent=4, patience_s=0.6)
     async with bench(tmp_path, "a", limits=limits) as b:
-        dead = connect(Endpoint("sim", Protocol.OPENAI, "http://127.0.0.1:9/v1", "k", 5))
+        dead = connect(Endpoint("sim", "openai", "http://127.0.0.1:9/v1", "k", 5))
         b.engine._sender._provider = dead
         async with b.engine:
             await asyncio.wait_for(b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(30)]))), 20)
@@ -213,7 +213,7 @@ async def test_lists_are_as_long_as_the_vendor_takes_whatever_the_catalogue_says
     calls = [EmbedCall("sim", "emb", None, f"text {n}") for n in range(300)]
     default = ModelEntry(provider="sim", wire="emb").list_size
     async with simulator(Profile(keep_bodies=True)) as url:
-        async with engine_at(url, tmp_path, "emb", kind=Protocol.GOOGLE, list_size=default) as b, b.engine:
+        async with engine_at(url, tmp_path, "emb", kind="google", list_size=default) as b, b.engine:
             await b.engine.complete(stream(jobs(calls)))
         bodies = await asyncio.to_thread(lambda: json.load(urllib.request.urlopen(f"{url}/_calls")))
     assert default > 100

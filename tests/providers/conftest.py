@@ -15,18 +15,18 @@ import pytest
 from aiohttp import web
 
 from hab_ray.calls import ChatCall, Message, Params, Role
-from hab_ray.catalog import ModelEntry, Protocol
+from hab_ray.catalog import ModelEntry
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint, Provider
 from hab_ray.simulator import Profile, simulator
 
-KINDS = (Protocol.OPENAI, Protocol.ANTHROPIC, Protocol.GOOGLE)
+KINDS = ("openai", "anthropic", "google")
 KEY = "-".join(["hab", "recognisable", "key", "0123456789abcdef"])
 BASE = {
-    Protocol.OPENAI: "/openai/v1",
-    Protocol.ANTHROPIC: "/anthropic",
-    Protocol.GOOGLE: "/google",
-    Protocol.XAI: "/xai/v1",
+    "openai": "/openai/v1",
+    "anthropic": "/anthropic",
+    "google": "/google",
+    "xai": "/xai/v1",
 }
 SCHEMA = {
     "type": "object",
@@ -65,9 +65,7 @@ async def provider_of() -> AsyncIterator[Connect]:
     """Connect to a vendor's base path below a URL; closed after the test."""
     opened: list[Provider] = []
 
-    def begin(
-        kind: Protocol, url: str, timeout_s: float = 20.0, key: str = KEY, api_version: str | None = None
-    ) -> Provider:
+    def begin(kind: str, url: str, timeout_s: float = 20.0, key: str = KEY, api_version: str | None = None) -> Provider:
         opened.append(connect(Endpoint("p", kind, url + BASE[kind], key, timeout_s, api_version=api_version)))
         return opened[-1]
 

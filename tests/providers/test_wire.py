@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import ChatCall, EmbedCall, Message, Params, Role
-from hab_ray.catalog import ModelEntry, Protocol
+from hab_ray.catalog import ModelEntry
 from hab_ray.errors import ConfigError
 from hab_ray.providers.base import Wire
 from tests.providers.conftest import SCHEMA, Connect, Script, Simulate, chat_call, entry
@@ -24,7 +24,7 @@ PLAIN = chat_call()
 class Case:
     """A call to a model and the body that it becomes."""
 
-    kind: Protocol
+    kind: str
     call: ChatCall
     model: ModelEntry
     path: str
@@ -46,7 +46,7 @@ _SAFETY = [
 
 CASES = {
     "openai full": Case(
-        Protocol.OPENAI,
+        "openai",
         FULL,
         entry("gpt-4.1"),
         "/chat/completions",
@@ -63,7 +63,7 @@ CASES = {
         },
     ),
     "openai thinking": Case(
-        Protocol.OPENAI,
+        "openai",
         THINKS,
         entry("o3", thinking="always", thinking_reserve=4000, output_limit_field="max_completion_tokens"),
         "/chat/completions",
@@ -75,7 +75,7 @@ CASES = {
         },
     ),
     "anthropic full": Case(
-        Protocol.ANTHROPIC,
+        "anthropic",
         FULL,
         entry("claude-m", api_version="2023-06-01"),
         "/v1/messages",
@@ -91,7 +91,7 @@ CASES = {
         "2023-06-01",
     ),
     "anthropic thinking": Case(
-        Protocol.ANTHROPIC,
+        "anthropic",
         THINKS,
         entry("claude-opus-5-5", thinking="always", thinking_reserve=4000),
         "/v1/messages",
@@ -104,7 +104,7 @@ CASES = {
         },
     ),
     "google full": Case(
-        Protocol.GOOGLE,
+        "google",
         FULL,
         entry("gemini-m", api_version="v1beta"),
         "/models/gemini-m:generateContent",
@@ -127,7 +127,7 @@ CASES = {
         "v1beta",
     ),
     "google level": Case(
-        Protocol.GOOGLE,
+        "google",
         THINKS,
         entry("gemini-3.8-flash", thinking="always", thinking_reserve=4000),
         "/models/gemini-3.8-flash:generateContent",
@@ -139,7 +139,7 @@ CASES = {
         },
     ),
     "google budget": Case(
-        Protocol.GOOGLE,
+        "google",
         chat_call(Params(500, effort="0")),
         entry("gemini-2.5-flash", thinking="optional"),
         "/models/gemini-2.5-flash:generateContent",
@@ -168,9 +168,9 @@ async def test_the_body_is_built_sent_unchanged_and_taken(case: Case, simulate: 
         assert list(json.loads(answer.text)) == ["zeal", "issues"]
 
 
-@pytest.mark.parametrize("kind", [Protocol.OPENAI, Protocol.GOOGLE])
+@pytest.mark.parametrize("kind", ["openai", "google"])
 async def test_embeddings_go_out_as_one_list_and_come_back_in_order(
-    kind: Protocol, simulate: Simulate, provider_of: Connect
+    kind: str, simulate: Simulate, provider_of: Connect
 ) -> None:
     line = await simulate(accounts={kind: {"models": {"e": {"serves": ["embeddings"], "vector": 256}}}})
     provider = provider_of(kind, line.url)
@@ -184,9 +184,9 @@ async def test_embeddings_go_out_as_one_list_and_come_back_in_order(
 
 async def test_both_vendors_vectors_are_the_same_bytes(simulate: Simulate, provider_of: Connect) -> None:
     model = {"models": {"e": {"serves": ["embeddings"], "vector": 256}}}
-    line = await simulate(accounts={Protocol.OPENAI: model, Protocol.GOOGLE: model})
+    line = await simulate(accounts={"openai": model, "google": model})
     vectors = set()
-    for kind in (Protocol.OPENAI, Protocol.GOOGLE):
+    for kind in ("openai", "google"):
         provider = provider_of(kind, line.url)
         wire = provider.embed([EmbedCall("p", "m", None, "red cats")], entry("e"))
         vectors |= set(provider.read_embeddings((await provider.send(wire)).body, 1).vectors)
@@ -194,14 +194,14 @@ async def test_both_vendors_vectors_are_the_same_bytes(simulate: Simulate, provi
 
 
 def test_anthropic_has_no_embeddings(provider_of: Connect) -> None:
-    provider = provider_of(Protocol.ANTHROPIC, "http://127.0.0.1:1")
+    provider = provider_of("anthropic", "http://127.0.0.1:1")
     with pytest.raises(ConfigError, match=r"select\.embedding"):
         provider.embed([EmbedCall("p", "m", None, "text")], entry())
 
 
 async def test_the_version_of_the_catalogue_is_asked_for(script: Script, provider_of: Connect) -> None:
     for provided in (None, "2024-01-01"):
-        anthropic = provider_of(Protocol.ANTHROPIC, script.url, api_version=provided)
+        anthropic = provider_of("anthropic", script.url, api_version=provided)
         for version in (None, "2023-06-01"):
             await anthropic.send(anthropic.chat(PLAIN, entry(api_version=version)))
     told = [headers.get("anthropic-version") for headers in script.sent_headers]
@@ -230,7 +230,7 @@ async def test_gemini_is_asked_under_one_version_by_every_verb(
     monkeypatch.delenv("GOOGLE_GENAI_API_VERSION", raising=False)
     if environment:
         monkeypatch.setenv("GOOGLE_GENAI_API_VERSION", environment)
-    google = provider_of(Protocol.GOOGLE, script.url, api_version=provider)
+    google = provider_of("google", script.url, api_version=provider)
     at = entry(api_version=model)
     await google.send(google.chat(PLAIN, at))
     await google.send(google.embed([EmbedCall("p", "m", None, "red cats")], at))
@@ -245,7 +245,7 @@ async def test_google_is_asked_with_the_time_limit_and_this_key_whatever_the_env
 ) -> None:
     monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
     monkeypatch.setenv("GOOGLE_API_KEY", "other")
-    google = provider_of(Protocol.GOOGLE, script.url, timeout_s=7.5)
+    google = provider_of("google", script.url, timeout_s=7.5)
     await google.send(google.chat(PLAIN, entry()))
     assert script.paths == ["/google/v1beta/models/some-model:generateContent"]
     assert script.sent_headers[0]["x-server-timeout"] == "8"

@@ -14,8 +14,8 @@ import httpx2
 from anthropic import APIConnectionError, APIStatusError
 
 from hab_ray.errors import FailureKind, TransientError
-from hab_ray.providers.anthropic import connection
-from hab_ray.providers.anthropic_errors import blocked, classify
+from hab_ray.providers.anthropic.chat import connection
+from hab_ray.providers.anthropic.errors import blocked, classify
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
 from hab_ray.providers.batch_http import (
     LONGEST_UPLOAD_S,
@@ -27,8 +27,8 @@ from hab_ray.providers.batch_http import (
     listed_since,
     owner_named,
     reading,
-    refusal,
     scrubbed,
+    status_error,
     text_field,
 )
 from hab_ray.providers.batch_lines import compact, read_lines
@@ -146,7 +146,7 @@ class AnthropicBatches:
             async with asyncio.timeout(limit_s or self._endpoint.timeout_s):
                 return await request
         except APIStatusError as error:
-            raise refusal(self._endpoint, error.response, classify) from None
+            raise status_error(self._endpoint, error.response, classify) from None
         except (APIConnectionError, TimeoutError) as error:
             raise broken(error) from None
         except (httpx2.InvalidURL, UnicodeEncodeError):

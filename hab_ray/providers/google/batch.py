@@ -1,27 +1,18 @@
 """Gemini's batches: a file goes up, a batch is made of it, a file of results comes back, or the results themselves.
 
-Source: the API reference and the installed SDK (google-genai 3.4). Requests go through the SDK's API client, not its
-typed methods: those drop what a failed batch says of its failure and refuse answers with a field they do not know.
+Source: the API reference, and the captures of the vendor's answers that others have published.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager, suppress
-from io import BytesIO
-from typing import Any
-from urllib.parse import urlencode, urlsplit
-
-import aiohttp
-from google.genai.errors import APIError, UnknownApiResponseError
-from google.genai.types import HttpOptions
+from urllib.parse import urlencode
 
 from hab_ray.errors import CallError, FailureKind, TransientError
-from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
+from hab_ray.providers.base import Endpoint, JsonObject, Wire
 from hab_ray.providers.batch_http import (
     PAGE,
-    Refused,
     asking,
     asking_for,
     creating_with_rows,
@@ -35,9 +26,9 @@ from hab_ray.providers.batch_http import (
 )
 from hab_ray.providers.batch_lines import compact, read_lines, read_record
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
-from hab_ray.providers.google import api_version, connection, refusal
-from hab_ray.providers.google_status import meaning
-from hab_ray.providers.http import broken, json_object, rfc3339
+from hab_ray.providers.google.connection import Connection
+from hab_ray.providers.google.errors import classify_status
+from hab_ray.providers.http import StatusError, json_object, rfc3339
 
 _LINES_TYPE = "application/jsonl"
 _CREATE = {":generateContent": ":batchGenerateContent", ":batchEmbedContents": ":asyncBatchEmbedContent"}
@@ -58,7 +49,7 @@ class GoogleBatches:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._client = connection(endpoint)
+        self._connection = Connection(endpoint)
 
     def line(self, custom_id: str, wire: Wire) -> bytes:
         """See BatchApi. Online, embeddings go out as lists; a line takes the one request of a list of one text."""
@@ -74,7 +65,7 @@ class GoogleBatches:
     async def newest(self) -> str | None:
         """See BatchApi."""
         with asking():
-            page = await self._json("get", f"{api_version(self._endpoint)}/batches?pageSize=1")
+            page = await self._json("GET", "batches?pageSize=1")
         with reading():
             operations = page.get("operations") or []
             return str(operations[0]["name"]) if operations else None
@@ -92,9 +83,7 @@ class GoogleBatches:
         body = {"batch": {"displayName": job.tag, "inputConfig": {"fileName": file}}}
         async with made_of(file, self._delete):
             with creating_with_rows(job):
-                created = await self._json(
-                    "post", f"{api_version(self._endpoint, job.version)}{path}{_CREATE[':' + verb]}", body
-                )
+                created = await self._json("POST", f"{path}{_CREATE[':' + verb]}", body, job.version)
                 return text_field(created, "name")
 
     async def poll(self, batch_id: str) -> BatchStatus:
@@ -113,14 +102,14 @@ class GoogleBatches:
                 for record in records:
                     yield read_record(record, _key, self._body)
                 continue
-            async with aclosing(read_lines(self._endpoint, self._chunks(name), _key, self._body)) as lines:
+            async with aclosing(read_lines(self._endpoint, self._file(name), _key, self._body)) as lines:
                 async for line in lines:
                     yield line
 
     async def cancel(self, batch_id: str) -> None:
         """See BatchApi."""
         async with ending(batch_id, self.poll):
-            await self._ask("post", f"{api_version(self._endpoint)}/{batch_id}:cancel", {})
+            await self._ask("POST", f"{batch_id}:cancel")
 
     async def clean_up(self, batch_id: str) -> None:
         """See BatchApi."""
@@ -135,48 +124,29 @@ class GoogleBatches:
 
     async def close(self) -> None:
         """See BatchApi."""
-        await self._client.aio.aclose()
-        self._client.close()
+        await self._connection.close()
 
     async def _upload(self, job: BatchJob) -> str:
-        """The vendor's two steps: tell the size, then send the lines to the URL that comes back, 8 MB at a time."""
-        told = {
-            "Content-Type": "application/json",
-            "X-Goog-Upload-Protocol": "resumable",
-            "X-Goog-Upload-Command": "start",
-            "X-Goog-Upload-Header-Content-Length": str(len(job.lines)),
-            "X-Goog-Upload-Header-Content-Type": _LINES_TYPE,
-        }
-        api = self._client._api_client
-        body: dict[str, object] = {"file": {"displayName": job.tag, "mimeType": _LINES_TYPE}}
-        with asking(), self._exchange():
-            begun = await api.async_request(
-                "post", f"upload/{api_version(self._endpoint, job.version)}/files", body, HttpOptions(headers=told)
-            )
-            headers = {name.lower(): value for name, value in (begun.headers or {}).items()}
-            url = text_field(headers, "x-goog-upload-url")
-            options = HttpOptions(headers={**self._upload_headers(url), "Content-Type": _LINES_TYPE})
-            done = await api.async_upload_file(BytesIO(job.lines), url, len(job.lines), http_options=options)
+        """Store a batch's lines as a file; the vendor's name of it."""
+        path = f"upload/{self._connection.versioned('files', job.version)}"
+        body = {"file": {"displayName": job.tag, "mimeType": _LINES_TYPE}}
+        with asking():
+            url = await self._connection.begin_upload(path, body, len(job.lines), _LINES_TYPE)
+            stored = self._read(await self._connection.upload(url, job.lines, _LINES_TYPE))
         with reading():
-            return text_field(done.json["file"], "name")
-
-    def _upload_headers(self, url: str) -> Mapping[str, str]:
-        """The account's own headers where the upload goes to its own host; the vendor may name any other."""
-        here, there = urlsplit(self._endpoint.url), urlsplit(url)
-        same = (here.scheme, here.netloc) == (there.scheme, there.netloc)
-        return self._endpoint.headers if same else {}
+            return text_field(stored["file"], "name")
 
     async def _delete(self, name: str) -> None:
         try:
-            await self._ask("delete", f"{api_version(self._endpoint)}/{name}", {})
-        except Refused as refused:
+            await self._ask("DELETE", name)
+        except StatusError as refused:
             if refused.status not in _NOT_OURS_TO_DELETE:
                 raise refused.error from None
 
     async def _listed(self) -> AsyncIterator[SeenBatch]:
         async def page_at(token: str) -> JsonObject:
             query = {"pageSize": str(PAGE)} | ({"pageToken": token} if token else {})
-            return await self._json("get", f"{api_version(self._endpoint)}/batches?{urlencode(query)}")
+            return await self._json("GET", f"batches?{urlencode(query)}")
 
         async for page in token_pages(page_at, "nextPageToken"):
             with reading():
@@ -186,45 +156,26 @@ class GoogleBatches:
 
     async def _operation(self, batch_id: str) -> JsonObject:
         with asking_for(batch_id):
-            return await self._json("get", f"{api_version(self._endpoint)}/{batch_id}")
+            return await self._json("GET", batch_id)
 
-    async def _json(self, method: str, path: str, body: JsonObject | None = None) -> JsonObject:
-        return json_object(self._endpoint.without_key(await self._ask(method, path, dict(body or {}))))
+    async def _json(
+        self, method: str, path: str, body: JsonObject | None = None, version: str | None = None
+    ) -> JsonObject:
+        return self._read(await self._ask(method, path, body, version))
 
-    async def _ask(self, method: str, path: str, body: dict[str, object]) -> str:
-        with self._exchange():
-            response = await self._client._api_client.async_request(method, path, body)
-        return response.body or ""
+    async def _ask(self, method: str, path: str, body: JsonObject | None = None, version: str | None = None) -> bytes:
+        return await self._connection.send(method, self._connection.versioned(path, version), body)
 
-    async def _chunks(self, file: str) -> AsyncGenerator[bytes, None]:
-        """A file of results as it arrives: each read is bounded, not the whole."""
-        api = self._client._api_client
-        request = api._build_request("get", f"{api_version(self._endpoint)}/{file}:download?alt=media", {})
-        request.timeout = None
-        with asking_for(file), _file_may_be_gone(file), self._exchange():
-            async with asyncio.timeout(self._endpoint.timeout_s):
-                response: Any = (await api._async_request(request, stream=True)).response_stream
-        try:
-            while chunk := await self._next_chunk(response):
-                yield chunk
-        finally:
-            response.close()
+    def _read(self, raw: bytes) -> JsonObject:
+        return json_object(self._endpoint.body_without_key(raw))
 
-    async def _next_chunk(self, response: aiohttp.ClientResponse) -> bytes:
-        with self._exchange():
-            async with asyncio.timeout(self._endpoint.timeout_s):
-                return await response.content.readany()
-
-    @contextmanager
-    def _exchange(self) -> Iterator[None]:
-        try:
-            yield
-        except APIError as error:
-            raise Refused(error.code, refusal(self._endpoint, error)) from None
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise broken(error) from None
-        except (UnknownApiResponseError, ValueError) as error:
-            raise malformed(type(error).__name__) from None
+    async def _file(self, name: str) -> AsyncGenerator[bytes, None]:
+        """A file of results as it arrives."""
+        path = self._connection.versioned(f"{name}:download?alt=media")
+        with asking_for(name), _file_may_be_gone(name):
+            async with aclosing(self._connection.stream(path)) as pieces:
+                async for piece in pieces:
+                    yield piece
 
     def _status(self, batch_id: str, operation: JsonObject) -> BatchStatus:
         word = str(_metadata(operation).get("state") or "")
@@ -248,7 +199,7 @@ class GoogleBatches:
     def _problem(self, error: object) -> CallError:
         if not error:
             return TransientError(FailureKind.SERVER, "the batch failed and the vendor does not say why")
-        return meaning(scrubbed(self._endpoint, error))
+        return classify_status(scrubbed(self._endpoint, error))
 
     def _body(self, record: JsonObject) -> JsonObject:
         """The body that the request would have brought online.
@@ -257,7 +208,7 @@ class GoogleBatches:
             CallError: what it would have raised online.
         """
         if record.get("error"):
-            raise meaning(scrubbed(self._endpoint, record["error"]))
+            raise classify_status(scrubbed(self._endpoint, record["error"]))
         response: JsonObject = record["response"]
         return _embedded(response) if "embedding" in response else response
 
@@ -267,7 +218,7 @@ def _file_may_be_gone(file: str) -> Iterator[None]:
     """For a file that is gone the vendor says 403: no permission, "or it may not exist"."""
     try:
         yield
-    except Refused as refused:
+    except StatusError as refused:
         if refused.status == _FORBIDDEN and _MAY_BE_GONE in str(refused):
             raise ResultsGone(f"{file}: the vendor no longer has it ({refused})") from None
         raise

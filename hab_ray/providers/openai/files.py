@@ -15,18 +15,18 @@ import httpx2
 from openai import APIConnectionError, APIStatusError
 
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
-from hab_ray.providers.batch_http import LONGEST_UPLOAD_S, Refused, asking, asking_for, refusal, text_field
+from hab_ray.providers.batch_http import LONGEST_UPLOAD_S, asking, asking_for, status_error, text_field
 from hab_ray.providers.batch_lines import compact
 from hab_ray.providers.batching import BatchJob, ResultsGone
-from hab_ray.providers.http import broken, json_object
-from hab_ray.providers.openai import connection
-from hab_ray.providers.openai_errors import classify, error_status
+from hab_ray.providers.http import StatusError, broken, json_object
+from hab_ray.providers.openai.chat import connection
+from hab_ray.providers.openai.errors import classify, error_status
 
 Query = Mapping[str, object]
 
 
 class FileAccount:
-    """An account with files. Every request raises Refused for a refusal, TransientError where nothing came back."""
+    """An account with files. Every request raises StatusError for a refusal, TransientError where nothing came back."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -78,7 +78,7 @@ class FileAccount:
         body = json_object(self._endpoint.without_key(response.text))
         status = error_status(body)
         if status is not None and "id" not in body:
-            raise Refused(status, classify(status, body, None))
+            raise StatusError(status, classify(status, body, None))
         return body
 
     async def close(self) -> None:
@@ -90,7 +90,7 @@ class FileAccount:
             async with asyncio.timeout(limit_s or self._endpoint.timeout_s):
                 return await request
         except APIStatusError as error:
-            raise refusal(self._endpoint, error.response, classify) from None
+            raise status_error(self._endpoint, error.response, classify) from None
         except (APIConnectionError, TimeoutError) as error:
             raise broken(error) from None
         except (httpx2.InvalidURL, UnicodeEncodeError):

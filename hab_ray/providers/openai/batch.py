@@ -29,8 +29,8 @@ from hab_ray.providers.batch_http import (
 )
 from hab_ray.providers.batch_lines import read_lines
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
-from hab_ray.providers.openai_errors import classify, error_status, is_answer
-from hab_ray.providers.openai_files import FileAccount, Query, request_line, target
+from hab_ray.providers.openai.errors import classify, error_status, is_answer
+from hab_ray.providers.openai.files import FileAccount, Query, request_line, target
 
 _TAG = "hab_tag"
 _OPEN = {"validating", "in_progress", "finalizing", "cancelling"}

@@ -30,10 +30,10 @@ from hab_ray.providers.batch_http import (
 )
 from hab_ray.providers.batch_lines import read_record
 from hab_ray.providers.batching import BatchJob, BatchRefused, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
-from hab_ray.providers.grpc_codes import CODES
+from hab_ray.providers.error_rules import GRPC_CODES
 from hab_ray.providers.http import rfc3339
-from hab_ray.providers.openai_errors import classify, is_answer
-from hab_ray.providers.openai_files import FileAccount, request_line
+from hab_ray.providers.openai.errors import classify, is_answer
+from hab_ray.providers.openai.files import FileAccount, request_line
 
 _LISTED, _RESULTS = 100, 1000
 _CANCELLED, _REFUSED, _UNKNOWN = 1, 400, 500
@@ -155,7 +155,7 @@ def _failure(body: JsonObject) -> CallError:
     code = error.get("code") if isinstance(error, Mapping) else None
     if code == _CANCELLED:
         return TransientError(FailureKind.STOPPED, f"the batch ended before this request's turn: {error}")
-    status = CODES[code][0] if isinstance(code, int) and code in CODES else _UNKNOWN
+    status = GRPC_CODES[code][0] if isinstance(code, int) and code in GRPC_CODES else _UNKNOWN
     return classify(status, body, None)
 
 

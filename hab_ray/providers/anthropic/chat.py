@@ -18,7 +18,7 @@ from anthropic import APIConnectionError, APIStatusError, AsyncAnthropic, Defaul
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text, has_visible_text
 from hab_ray.catalog import ModelEntry
 from hab_ray.errors import ConfigError
-from hab_ray.providers.anthropic_errors import blocked, classify
+from hab_ray.providers.anthropic.errors import blocked, classify
 from hab_ray.providers.base import (
     Allowance,
     Endpoint,
