@@ -49,5 +49,5 @@ def kinds() -> list[str]:
 
 
 def distribution(entry: EntryPoint) -> str:
-    """The name and version of the distribution that an entry comes from."""
+    """The distribution that an entry comes from: its name and version."""
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "hab-ray"

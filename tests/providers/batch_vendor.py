@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -171,8 +171,8 @@ class Vendor:
 
 
 @asynccontextmanager
-async def vendor(kind: str, timeout_s: float = 20.0) -> AsyncIterator[Vendor]:
-    """A server that knows no route yet, and a client of its batch API."""
+async def answering(connect: Callable[[str], BatchApi]) -> AsyncIterator[Vendor]:
+    """A server that knows no route yet, and the client of its batch API that is made for its URL."""
     told: list[Vendor] = []
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
@@ -182,13 +182,18 @@ async def vendor(kind: str, timeout_s: float = 20.0) -> AsyncIterator[Vendor]:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    api = connect_batch(Endpoint("p", kind, url, KEY, timeout_s))
+    api = connect(url)
     told.append(Vendor(api, url))
     try:
         yield told[0]
     finally:
         await api.close()
         await runner.cleanup()
+
+
+def vendor(kind: str, timeout_s: float = 20.0) -> AbstractAsyncContextManager[Vendor]:
+    """The same for a built-in vendor."""
+    return answering(lambda url: connect_batch(Endpoint("p", kind, url, KEY, timeout_s)))
 
 
 def job(kind: str, lines: bytes = b'{"a":1}\n{"b":2}\n', version: str | None = None) -> BatchJob:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import ssl
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -141,3 +143,31 @@ async def script() -> AsyncIterator[Script]:
     state.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     yield state
     await runner.cleanup()
+
+
+@dataclass(frozen=True)
+class Distributions:
+    """Distributions of others, installed in a folder of their own that is on the path of this process."""
+
+    site: Path
+
+    def install(self, name: str, version: str, module: str, code: str, **vendors: str) -> None:
+        """A distribution with one module, and entries of the table of vendors (`kind="module:attribute"`)."""
+        (self.site / f"{module}.py").write_text(code)
+        info = self.site / f"{name.replace('-', '_')}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        entries = "".join(f"{kind} = {target}\n" for kind, target in vendors.items())
+        (info / "entry_points.txt").write_text(f"[hab_ray.providers]\n{entries}")
+
+
+@pytest.fixture
+def distributions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Distributions]:
+    site = tmp_path / "site"
+    site.mkdir()
+    known = set(sys.modules)
+    monkeypatch.syspath_prepend(site)
+    yield Distributions(site)
+    for name in set(sys.modules) - known:
+        if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(site):
+            del sys.modules[name]

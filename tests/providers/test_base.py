@@ -47,7 +47,7 @@ def test_a_key_is_hidden_and_a_local_placeholder_is_not_hunted() -> None:
 
 def test_importing_the_package_imports_no_sdk() -> None:
     code = (
-        "import sys, hab_ray.providers, hab_ray.providers.openai.errors, hab_ray.providers.google.errors;"
+        "import sys, hab_ray.providers, hab_ray.providers.openai.errors, hab_ray.providers.google.chat;"
         "print([name for name in ('openai', 'anthropic', 'google.genai', 'ray') if name in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

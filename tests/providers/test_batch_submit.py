@@ -194,6 +194,46 @@ async def test_a_failed_second_step_leaves_no_doubt_either(answer: Answer) -> No
         assert not line.sent(CREATE["google"])
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("route", [UPLOAD["google"], "POST /to-here"])
+async def test_geminis_upload_follows_no_redirect(route: str, status: int) -> None:
+    """Prompts would go where nobody chose, in either step."""
+    async with vendor("google") as line, vendor("google") as elsewhere:
+        elsewhere.takes_uploads()
+        line.takes_uploads()
+        line.says(route, Answer("<html>moved</html>", status, {"location": f"{elsewhere.url}/to-here"}))
+        with pytest.raises(ProviderError, match="redirects are not followed"):
+            await line.api.submit(job("google"))
+        assert len(line.sent(route)) == 1 and not line.sent(CREATE["google"])
+        assert elsewhere.got == []
+
+
+@pytest.mark.parametrize("status", [None, "active"])
+async def test_a_piece_of_an_upload_is_sent_once(status: str | None) -> None:
+    """An upload whose end the vendor does not confirm is no file, and only the engine sends again."""
+    async with vendor("google") as line:
+        line.takes_uploads()
+        line.says("POST /to-here", Answer({}, headers={"X-Goog-Upload-Status": status} if status else {}))
+        with pytest.raises(TransientError, match="the upload's status"):
+            await line.api.submit(job("google"))
+        assert len(line.sent("POST /to-here")) == 1
+
+
+async def test_gemini_is_sent_long_files_in_pieces() -> None:
+    lines = b'{"a":"' + b"y" * (9 << 20) + b'"}\n'
+    async with vendor("google") as line:
+        line.takes_uploads()
+        (last,) = line.answers["POST /to-here"]
+        line.says("POST /to-here", Answer({}, headers={"X-Goog-Upload-Status": "active"}), last)
+        line.says(CREATE["google"], MADE)
+        await line.api.submit(job("google", lines))
+    first, second = line.sent("POST /to-here")
+    assert first.body + second.body == lines
+    assert (first.headers["x-goog-upload-command"], first.headers["x-goog-upload-offset"]) == ("upload", "0")
+    assert second.headers["x-goog-upload-command"] == "upload, finalize"
+    assert second.headers["x-goog-upload-offset"] == str(len(first.body)) == str(8 << 20)
+
+
 async def test_an_endpoint_without_batches_says_so() -> None:
     async with vendor("openai") as line:
         with pytest.raises(NoBatchApi, match="no batch API"):

@@ -12,7 +12,7 @@ from hab_ray.calls import ChatCall, EmbedCall, Message, Params, Role
 from hab_ray.catalog import ModelEntry
 from hab_ray.errors import ConfigError
 from hab_ray.providers.base import Wire
-from tests.providers.conftest import SCHEMA, Connect, Script, Simulate, chat_call, entry
+from tests.providers.conftest import KEY, SCHEMA, Connect, Script, Simulate, chat_call, entry
 
 TALK = (Message(Role.USER, "One?"), Message(Role.ASSISTANT, "Two."), Message(Role.USER, "Three \ud800 \u2028?"))
 FULL = chat_call(Params(500, 0.0, 0.95), json.dumps(SCHEMA), "Be brief.", messages=TALK)
@@ -248,5 +248,7 @@ async def test_google_is_asked_with_the_time_limit_and_this_key_whatever_the_env
     google = provider_of("google", script.url, timeout_s=7.5)
     await google.send(google.chat(PLAIN, entry()))
     assert script.paths == ["/google/v1beta/models/some-model:generateContent"]
-    assert script.sent_headers[0]["x-server-timeout"] == "8"
-    assert script.sent_headers[0]["x-goog-api-key"] != "other"
+    (sent,) = script.sent_headers
+    assert sent["x-server-timeout"] == "8" and sent["content-type"] == "application/json"
+    assert sent["x-goog-api-key"] == KEY and "authorization" not in sent
+    assert sent["user-agent"] == "hab-ray"
