@@ -1,4 +1,4 @@
-"""What the engine needs of a vendor: a wire body, one HTTP exchange, the reading of its answer."""
+"""What the engine needs from a vendor: wire bodies, one HTTP exchange, and the answer read from its JSON."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """One limit a minute as a vendor tells it: its size, what is left, and seconds until it is full again."""
+    """One rate limit from a vendor's headers: per minute, how much is left, and seconds until it is full again."""
 
     limit: int
     remaining: int | None
@@ -76,7 +76,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """The limits of a model after a call; None where the vendor says nothing, or nothing positive."""
+    """The rate limits of a model after a call; None where the vendor sends none, or nothing positive."""
 
     requests: Allowance | None
     tokens: Allowance | None
@@ -84,7 +84,7 @@ class RateLimits:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What came back for one request, whole: the vendor's JSON and the limits told beside it."""
+    """The vendor's answer to one request: its JSON and the rate limits in its headers."""
 
     body: JsonObject
     limits: RateLimits | None = None

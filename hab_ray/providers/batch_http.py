@@ -1,12 +1,15 @@
-"""What the answers to a batch verb mean: refused, gone, in doubt; and the ways through a vendor's list."""
+"""HTTP that batch APIs share: what an error status means for a verb, and reading a vendor's list of batches."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import aiohttp
 import httpx2
@@ -23,7 +26,7 @@ from hab_ray.providers.batching import (
     ResultsGone,
     SeenBatch,
 )
-from hab_ray.providers.http import Headers, StatusError, broken, error_object, retry_after_s
+from hab_ray.providers.http import Headers, StatusError, broken, error_object, json_object, retry_after_s
 
 # 64 MB at a quarter of a megabit a second. The endpoint's own limit bounds each read, the vendor's silence too.
 LONGEST_UPLOAD_S = 2400.0
@@ -48,10 +51,43 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 Classify = Callable[[int, JsonObject, float | None], CallError]
 
 
-def status_error(endpoint: Endpoint, response: httpx2.Response, classify: Classify) -> StatusError:
-    """The error in a response to an SDK's request, without the key."""
-    body = error_object(endpoint.without_key(response.text))
-    return StatusError(response.status_code, classify(response.status_code, body, retry_after_s(response.headers)))
+@dataclass(frozen=True)
+class SdkErrors:
+    """What an SDK raises: for an answer with an error status, its `response`, and for no whole answer."""
+
+    status: type[Any]
+    connection: type[Exception]
+
+
+async def answered(
+    request: Awaitable[httpx2.Response],
+    endpoint: Endpoint,
+    errors: SdkErrors,
+    classify: Classify,
+    limit_s: float | None = None,
+) -> httpx2.Response:
+    """The answer to a request by an SDK, within the endpoint's time limit or another.
+
+    Raises:
+        StatusError: the answer has an error status; its text is without the key.
+        TransientError: no whole answer came back.
+    """
+    try:
+        async with asyncio.timeout(limit_s or endpoint.timeout_s):
+            return await request
+    except errors.status as error:
+        status, headers = error.response.status_code, error.response.headers
+        body = error_object(endpoint.without_key(error.response.text))
+        raise StatusError(status, classify(status, body, retry_after_s(headers))) from None
+    except (errors.connection, TimeoutError) as error:
+        raise broken(error) from None
+    except (httpx2.InvalidURL, UnicodeEncodeError):
+        raise malformed("it named a batch or file by what no address can hold") from None
+
+
+def json_of(endpoint: Endpoint, response: httpx2.Response) -> JsonObject:
+    """The JSON object of a successful answer, without the key."""
+    return json_object(endpoint.without_key(response.text))
 
 
 def meant_for_batches(error: CallError) -> CallError:
@@ -106,7 +142,7 @@ def creating(job: BatchJob) -> Iterator[None]:
 
 @contextmanager
 def creating_from_file(job: BatchJob) -> Iterator[None]:
-    """`creating` where the rows are looked into later: a bad request is about the batch, whatever its rows are."""
+    """`creating` where the vendor checks the rows later: a bad request is about the batch, not about its rows."""
     try:
         with creating(job):
             yield
@@ -176,7 +212,7 @@ def reading() -> Iterator[None]:
 
 
 def scrubbed(endpoint: Endpoint, value: object) -> JsonObject:
-    """An error body, or whatever stands in its place, without the key."""
+    """The JSON value in the place of an error body, as an object without the key."""
     return error_object(endpoint.without_key(json.dumps(value, ensure_ascii=False)))
 
 
@@ -226,7 +262,7 @@ async def token_pages(
 ) -> AsyncGenerator[JsonObject, None]:
     """A list whose pages name the token of the next one, page by page; the first has an empty token.
 
-    A server that ignores tokens would send the same page for ever: a token that was had before ends it.
+    A server that ignores tokens would send the same page for ever, so a token seen before ends it.
     """
     token = ""
     had = {token}
@@ -253,7 +289,7 @@ def _made(batch: SeenBatch) -> datetime:
 
 
 def owner_named(headers: Headers, organisation: str, part: str) -> str:
-    """Whose key it is, by these two headers: the organisation, and behind a slash the part of it where that is told."""
+    """The key's owner from two headers: the organisation and, after a slash, its project or workspace if named."""
     return "/".join(name for name in (headers.get(organisation), headers.get(part)) if name)
 
 

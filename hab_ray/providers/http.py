@@ -1,4 +1,4 @@
-"""What the vendors' HTTP has in common: connections, broken ones, bodies, and what headers tell.
+"""HTTP that vendors share: time limits, broken connections, bodies, and rate limits in headers.
 
 All vendors are reached through aiohttp, by their SDK or without. The SDKs' own exceptions do not tell an endpoint that
 cannot be reached from a connection that broke (openai 3.54 calls a reset a timeout), so the aiohttp exception beneath
@@ -24,7 +24,7 @@ from hab_ray.providers.base import Allowance, Endpoint, JsonObject, malformed
 # The limiter bounds the calls in flight. "No bound" cannot be said here: aiohttp then takes its own, 100.
 CONNECTIONS = httpx2.Limits(max_connections=65_536)
 LONGEST_CONNECT_S = 30.0
-# What headers say beyond these is no statement: a wait of more than a month, a limit of more than a trillion a minute.
+# Values beyond these are ignored: a wait of more than a month, a limit of more than a trillion per minute.
 LONGEST_WAIT_S = 31 * 86_400.0
 HIGHEST_LIMIT = 10**12
 
@@ -83,7 +83,7 @@ def json_object(content: bytes | str) -> JsonObject:
 
 
 def _parsed(content: bytes | str) -> object:
-    """JSON, in which a number of more digits than Python converts is infinity: its field is then told apart."""
+    """JSON. A number of more digits than Python converts becomes infinity, so that the check of its field names it."""
     try:
         return json.loads(content)
     except json.JSONDecodeError:
@@ -170,7 +170,7 @@ def duration_s(text: str | None) -> float | None:
 
 
 def allowance(limit: str | None, remaining: str | None, reset_s: float | None) -> Allowance | None:
-    """One limit as headers tell it; some endpoints send 0 or -1 for a limit they do not have."""
+    """One limit from response headers; some endpoints send 0 or -1 for a limit they do not have."""
     most, left = _number(limit or ""), _number(remaining or "")
     if most is None or not 1 <= most <= HIGHEST_LIMIT:
         return None

@@ -92,7 +92,7 @@ class Trouble(Enum):
 
 
 @dataclass(frozen=True)
-class Answer:
+class Scripted:
     """One answer: a status with JSON, text or bytes, or trouble."""
 
     body: Any = field(default_factory=dict)
@@ -108,11 +108,11 @@ class Answer:
         return self.body.encode() if isinstance(self.body, str) else json.dumps(self.body).encode()
 
 
-RESET = Answer(trouble=Trouble.RESET)
-HANG = Answer(trouble=Trouble.HANG)
+RESET = Scripted(trouble=Trouble.RESET)
+HANG = Scripted(trouble=Trouble.HANG)
 
 
-def patience_s(answer: Answer) -> float:
+def patience_s(answer: Scripted) -> float:
     """A time limit that a busy machine keeps, and a short one where it is to run out."""
     return 0.4 if answer.trouble is Trouble.HANG else 20.0
 
@@ -128,32 +128,32 @@ class Got:
 
 
 @dataclass
-class Vendor:
+class FakeVendor:
     """What is answered by route (`GET /batches`), each list's last answer again and again; 404 for other routes."""
 
     api: BatchApi
     url: str
-    answers: dict[str, list[Answer]] = field(default_factory=dict)
+    answers: dict[str, list[Scripted]] = field(default_factory=dict)
     got: list[Got] = field(default_factory=list)
 
-    def says(self, route: str, *answers: Answer | dict[str, Any] | str | bytes) -> None:
-        self.answers[route] = [answer if isinstance(answer, Answer) else Answer(answer) for answer in answers]
+    def says(self, route: str, *answers: Scripted | dict[str, Any] | str | bytes) -> None:
+        self.answers[route] = [answer if isinstance(answer, Scripted) else Scripted(answer) for answer in answers]
 
     def sent(self, route: str) -> list[Got]:
         return [got for got in self.got if got.route == route]
 
     def takes_uploads(self, file: str = "in") -> None:
-        """Answer uploads as OpenAI (one request) and Gemini (two) do."""
+        """Scripted uploads as OpenAI (one request) and Gemini (two) do."""
         self.says(UPLOAD["openai"], {"id": file, "object": "file"})
-        self.says(UPLOAD["google"], Answer(headers={"X-Goog-Upload-URL": f"{self.url}/to-here?upload_id=7"}))
+        self.says(UPLOAD["google"], Scripted(headers={"X-Goog-Upload-URL": f"{self.url}/to-here?upload_id=7"}))
         done = {"file": {"name": f"files/{file}", "newField": 1}}
-        self.says("POST /to-here", Answer(done, headers={"X-Goog-Upload-Status": "final"}))
+        self.says("POST /to-here", Scripted(done, headers={"X-Goog-Upload-Status": "final"}))
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         route = f"{request.method} {request.path}"
         headers = {name.lower(): value for name, value in request.headers.items()}
         self.got.append(Got(route, dict(request.query), headers, await request.content.read()))
-        waiting = self.answers.get(route) or [Answer({"error": {"message": f"no {route}"}}, 404)]
+        waiting = self.answers.get(route) or [Scripted({"error": {"message": f"no {route}"}}, 404)]
         answer = waiting.pop(0) if len(waiting) > 1 else waiting[0]
         if answer.trouble is Trouble.HANG:
             await asyncio.sleep(60)
@@ -171,9 +171,9 @@ class Vendor:
 
 
 @asynccontextmanager
-async def answering(connect: Callable[[str], BatchApi]) -> AsyncIterator[Vendor]:
+async def answering(connect: Callable[[str], BatchApi]) -> AsyncIterator[FakeVendor]:
     """A server that knows no route yet, and the client of its batch API that is made for its URL."""
-    told: list[Vendor] = []
+    told: list[FakeVendor] = []
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         return await told[0].handle(request)
@@ -183,7 +183,7 @@ async def answering(connect: Callable[[str], BatchApi]) -> AsyncIterator[Vendor]
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     api = connect(url)
-    told.append(Vendor(api, url))
+    told.append(FakeVendor(api, url))
     try:
         yield told[0]
     finally:
@@ -191,7 +191,7 @@ async def answering(connect: Callable[[str], BatchApi]) -> AsyncIterator[Vendor]
         await runner.cleanup()
 
 
-def vendor(kind: str, timeout_s: float = 20.0) -> AbstractAsyncContextManager[Vendor]:
+def vendor(kind: str, timeout_s: float = 20.0) -> AbstractAsyncContextManager[FakeVendor]:
     """The same for a built-in vendor."""
     return answering(lambda url: connect_batch(Endpoint("p", kind, url, KEY, timeout_s)))
 

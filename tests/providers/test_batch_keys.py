@@ -21,7 +21,7 @@ from tests.providers.batch_vendor import (
     ONE,
     RESULTS,
     UPLOAD,
-    Answer,
+    Scripted,
     all_lines,
     job,
     sent_results,
@@ -52,7 +52,7 @@ async def test_refused_verbs(
     ]
     async with vendor(kind) as line:
         for route in (CREATE[kind], LIST[kind], ONE[kind], CANCEL[kind], UPLOAD.get(kind, "")):
-            line.says(route, Answer(body, status))
+            line.says(route, Scripted(body, status))
         for verb in verbs:
             with pytest.raises(CallError) as caught:
                 await verb(line.api)
@@ -90,7 +90,7 @@ async def test_error_lines(kind: str) -> None:
         results = sent_results(kind, *LINES[kind])
         line.says(RESULTS[kind], results + f"{KEY}\n".encode() if isinstance(results, bytes) else results)
         lines = await all_lines(line.api, await line.api.poll(IDS[kind]))
-        line.says(RESULTS[kind], Answer(ECHO, 500))
+        line.says(RESULTS[kind], Scripted(ECHO, 500))
         with pytest.raises(CallError) as caught:
             await all_lines(line.api, await line.api.poll(IDS[kind]))
     assert len(lines) == 3

@@ -16,7 +16,7 @@ from hab_ray.providers.batch_lines import read_lines
 from hab_ray.providers.batching import Line
 from tests.providers.batch_vendor import jsonl, vendor
 from tests.providers.conftest import KEY, Connect, entry
-from tests.providers.test_wire import CASES, Case
+from tests.providers.wire_cases import CASES, Case
 
 NOWHERE = "http://127.0.0.1:1"
 ENDPOINT = Endpoint("p", "openai", NOWHERE, KEY, 1.0)

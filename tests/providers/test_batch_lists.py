@@ -9,7 +9,7 @@ import pytest
 
 from hab_ray.errors import CallError, FailureKind, RateLimited, TransientError
 from hab_ray.providers.batching import SeenBatch
-from tests.providers.batch_vendor import HANG, KINDS, LIST, RESET, TAG, Answer, Vendor, patience_s, vendor
+from tests.providers.batch_vendor import HANG, KINDS, LIST, RESET, TAG, FakeVendor, Scripted, patience_s, vendor
 
 UNORDERED = ("google", "xai")
 STAMPS = [f"2026-11-21T12:00:0{n}Z" for n in range(6)]
@@ -44,22 +44,22 @@ def seen(kind: str, n: int) -> SeenBatch:
 async def test_a_server_without_metadata_keeps_no_tags() -> None:
     async with vendor("openai") as line:
         bare = {"id": "b1", "status": "validating", "request_counts": {"total": 7}}
-        line.says(LIST["openai"], Answer({"data": [bare], "has_more": False}))
+        line.says(LIST["openai"], Scripted({"data": [bare], "has_more": False}))
         assert await line.api.since(None) == [SeenBatch("b1", None, 7, None)]
 
 
-def page(kind: str, numbers: list[int], more: bool) -> Answer:
+def page(kind: str, numbers: list[int], more: bool) -> Scripted:
     batches = [listed(kind, n) for n in numbers]
     if kind == "google":
-        return Answer({"operations": batches} | ({"nextPageToken": f"t/{numbers[-1]}+"} if more else {}))
+        return Scripted({"operations": batches} | ({"nextPageToken": f"t/{numbers[-1]}+"} if more else {}))
     if kind == "xai":
-        return Answer(
+        return Scripted(
             {"batches": batches, "pagination_token": f"t/{numbers[-1] if numbers else ''}+" if more else None}
         )
-    return Answer({"data": batches, "has_more": more, "first_id": "?", "last_id": "?"})
+    return Scripted({"data": batches, "has_more": more, "first_id": "?", "last_id": "?"})
 
 
-def continued(line: Vendor, kind: str) -> list[str]:
+def continued(line: FakeVendor, kind: str) -> list[str]:
     names = {"openai": "after", "anthropic": "after_id", "google": "pageToken"}
     return [got.query.get(names.get(kind, "pagination_token"), "") for got in line.sent(LIST[kind])]
 
@@ -116,9 +116,9 @@ async def test_the_newest_of_some_and_of_none(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    "answer", [RESET, HANG, Answer({}, 503), Answer("<html>"), Answer({"data": 1, "operations": 1, "batches": 1})]
+    "answer", [RESET, HANG, Scripted({}, 503), Scripted("<html>"), Scripted({"data": 1, "operations": 1, "batches": 1})]
 )
-async def test_a_list_that_cannot_be_read_is_an_error(kind: str, answer: Answer) -> None:
+async def test_a_list_that_cannot_be_read_is_an_error(kind: str, answer: Scripted) -> None:
     async with vendor(kind, patience_s(answer)) as line:
         line.says(LIST[kind], page(kind, [3], True), answer)
         with pytest.raises(TransientError):
@@ -128,10 +128,10 @@ async def test_a_list_that_cannot_be_read_is_an_error(kind: str, answer: Answer)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_refused_list_is_classified(kind: str) -> None:
     async with vendor(kind) as line:
-        line.says(LIST[kind], Answer({"error": {"message": "slow"}}, 429))
+        line.says(LIST[kind], Scripted({"error": {"message": "slow"}}, 429))
         with pytest.raises(RateLimited):
             await line.api.newest()
-        line.says(LIST[kind], Answer({"error": {"message": "who?"}}, 401))
+        line.says(LIST[kind], Scripted({"error": {"message": "who?"}}, 401))
         with pytest.raises(CallError) as caught:
             await line.api.newest()
         assert caught.value.kind is FailureKind.BAD_KEY
@@ -157,6 +157,6 @@ async def test_a_refused_list_is_classified(kind: str) -> None:
 )
 async def test_the_owner_is_asked_for_once(kind: str, headers: dict[str, str], owner: str, asked: int) -> None:
     async with vendor(kind) as line:
-        line.says(LIST[kind], Answer({"data": [], "has_more": False}, headers=headers))
+        line.says(LIST[kind], Scripted({"data": [], "has_more": False}, headers=headers))
         assert [await line.api.owner() for _ in range(3)] == [owner] * 3
     assert len(line.got) == asked

@@ -16,7 +16,7 @@ from tests.providers.batch_vendor import (
     KINDS,
     ONE,
     RESET,
-    Answer,
+    Scripted,
     all_lines,
     patience_s,
     vendor,
@@ -85,7 +85,7 @@ TABLE: list[tuple[str, dict[str, Any], bool, bool, tuple[str, ...]]] = [
 ]
 
 
-async def polled(kind: str, answer: Answer | dict[str, Any]) -> BatchStatus:
+async def polled(kind: str, answer: Scripted | dict[str, Any]) -> BatchStatus:
     async with vendor(kind) as line:
         line.says(ONE[kind], answer)
         return await line.api.poll(IDS[kind])
@@ -198,12 +198,12 @@ async def test_a_batch_that_failed_says_why(
 async def test_a_batch_the_vendor_does_not_know_is_gone(kind: str) -> None:
     for status in (404, 410):
         with pytest.raises(ResultsGone, match=r"/?1"):
-            await polled(kind, Answer({"error": {"message": "No such batch"}}, status))
+            await polled(kind, Scripted({"error": {"message": "No such batch"}}, status))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("answer", [RESET, HANG, Answer({}, 500), Answer("<html>"), Answer({"metadata": 3})])
-async def test_a_poll_that_fails_is_transient_and_no_state(kind: str, answer: Answer) -> None:
+@pytest.mark.parametrize("answer", [RESET, HANG, Scripted({}, 500), Scripted("<html>"), Scripted({"metadata": 3})])
+async def test_a_poll_that_fails_is_transient_and_no_state(kind: str, answer: Scripted) -> None:
     async with vendor(kind, patience_s(answer)) as line:
         line.says(ONE[kind], answer)
         with pytest.raises(TransientError):
@@ -213,7 +213,7 @@ async def test_a_poll_that_fails_is_transient_and_no_state(kind: str, answer: An
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_poll_without_a_right_is_classified(kind: str) -> None:
     with pytest.raises(ProviderError) as caught:
-        await polled(kind, Answer({"error": {"message": "who?"}}, 401))
+        await polled(kind, Scripted({"error": {"message": "who?"}}, 401))
     assert caught.value.kind is FailureKind.BAD_KEY
 
 
@@ -225,7 +225,7 @@ async def test_cancelling_is_asked_for_once_and_what_has_ended_is_fine(kind: str
         assert [got.route for got in line.got] == [CANCEL[kind]]
         line.says(ONE[kind], ENDED[kind])
         for status in (400, 409):
-            line.says(CANCEL[kind], Answer({"error": {"message": "already ended"}}, status))
+            line.says(CANCEL[kind], Scripted({"error": {"message": "already ended"}}, status))
             await line.api.cancel(IDS[kind])
 
 
@@ -241,10 +241,10 @@ OPEN = {
 async def test_a_refused_end_of_an_open_batch_is_an_error(kind: str) -> None:
     async with vendor(kind) as line:
         line.says(ONE[kind], OPEN[kind])
-        line.says(CANCEL[kind], Answer({"error": {"message": "no"}}, 400))
+        line.says(CANCEL[kind], Scripted({"error": {"message": "no"}}, 400))
         with pytest.raises(CallError):
             await line.api.cancel(IDS[kind])
-        line.says(CANCEL[kind], Answer({}, 404))
+        line.says(CANCEL[kind], Scripted({}, 404))
         with pytest.raises(ResultsGone):
             await line.api.cancel(IDS[kind])
 
@@ -274,7 +274,7 @@ async def test_what_is_gone_already_is_fine(kind: str) -> None:
         line.says(ONE[kind], ENDED[kind])
         await line.api.clean_up(IDS[kind])
         for route in DELETED[kind]:
-            line.says(route, Answer({}, 503))
+            line.says(route, Scripted({}, 503))
         with pytest.raises(TransientError):
             await line.api.clean_up(IDS[kind])
 

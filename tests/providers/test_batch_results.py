@@ -22,7 +22,7 @@ from tests.providers.batch_vendor import (
     ONE,
     RESET,
     RESULTS,
-    Answer,
+    Scripted,
     all_lines,
     jsonl,
     patience_s,
@@ -291,17 +291,17 @@ async def test_gemini_has_another_word_for_a_file_that_is_gone() -> None:
     async with vendor(GOOGLE) as line:
         line.says(ONE[GOOGLE], ENDED[GOOGLE])
         found = await line.api.poll("batches/1")
-        line.says(RESULTS[GOOGLE], Answer({"error": {"status": "PERMISSION_DENIED", "message": words}}, 403))
+        line.says(RESULTS[GOOGLE], Scripted({"error": {"status": "PERMISSION_DENIED", "message": words}}, 403))
         with pytest.raises(ResultsGone):
             await all_lines(line.api, found)
-        line.says(RESULTS[GOOGLE], Answer({"error": {"status": "PERMISSION_DENIED", "message": "Bad key."}}, 403))
+        line.says(RESULTS[GOOGLE], Scripted({"error": {"status": "PERMISSION_DENIED", "message": "Bad key."}}, 403))
         with pytest.raises(ProviderError):
             await all_lines(line.api, found)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("answer", [RESET, HANG, Answer({}, 503)])
-async def test_results_that_cannot_be_had_now_are_transient(kind: str, answer: Answer) -> None:
+@pytest.mark.parametrize("answer", [RESET, HANG, Scripted({}, 503)])
+async def test_results_that_cannot_be_had_now_are_transient(kind: str, answer: Scripted) -> None:
     async with vendor(kind, patience_s(answer)) as line:
         line.says(ONE[kind], ENDED[kind])
         found = await line.api.poll(IDS[kind])
@@ -315,7 +315,7 @@ async def test_a_stream_that_breaks_gives_what_came_and_then_an_error(kind: str)
     async with vendor(kind) as line:
         line.says(ONE[kind], ENDED[kind])
         found = await line.api.poll(IDS[kind])
-        line.says(RESULTS[kind], Answer(jsonl(answered(kind, "a"), answered(kind, "b"))[:-9], missing_bytes=9))
+        line.says(RESULTS[kind], Scripted(jsonl(answered(kind, "a"), answered(kind, "b"))[:-9], missing_bytes=9))
         read = []
         with pytest.raises(TransientError) as caught:
             async for one in line.api.results(found):

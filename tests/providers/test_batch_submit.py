@@ -19,7 +19,7 @@ from tests.providers.batch_vendor import (
     RESET,
     TAG,
     UPLOAD,
-    Answer,
+    Scripted,
     all_lines,
     job,
     patience_s,
@@ -105,16 +105,16 @@ async def test_embeddings_have_their_own_batches(kind: str, path: str, route: st
 
 UNCLEAR = {
     "reset": (RESET, FailureKind.CONNECTION),
-    "cut": (Answer(MADE, missing_bytes=5), FailureKind.CONNECTION),
+    "cut": (Scripted(MADE, missing_bytes=5), FailureKind.CONNECTION),
     "hang": (HANG, FailureKind.TIMEOUT),
-    "500": (Answer("<html>", 500), FailureKind.SERVER),
-    "502 with a code": (Answer({"error": {"code": "invalid_api_key", "message": "?"}}, 502), None),
-    "503": (Answer({}, 503), FailureKind.OVERLOADED),
-    "529": (Answer({}, 529), FailureKind.OVERLOADED),
-    "408": (Answer({}, 408), FailureKind.TIMEOUT),
-    "409": (Answer({}, 409), FailureKind.SERVER),
-    "no JSON": (Answer("<html>fine</html>"), FailureKind.MALFORMED),
-    "no id": (Answer({"id": "", "name": None}), FailureKind.MALFORMED),
+    "500": (Scripted("<html>", 500), FailureKind.SERVER),
+    "502 with a code": (Scripted({"error": {"code": "invalid_api_key", "message": "?"}}, 502), None),
+    "503": (Scripted({}, 503), FailureKind.OVERLOADED),
+    "529": (Scripted({}, 529), FailureKind.OVERLOADED),
+    "408": (Scripted({}, 408), FailureKind.TIMEOUT),
+    "409": (Scripted({}, 409), FailureKind.SERVER),
+    "no JSON": (Scripted("<html>fine</html>"), FailureKind.MALFORMED),
+    "no id": (Scripted({"id": "", "name": None}), FailureKind.MALFORMED),
 }
 
 
@@ -159,7 +159,7 @@ async def test_a_clear_refusal_is_classified_as_online_and_its_file_deleted(
 ) -> None:
     async with vendor(kind) as line:
         line.takes_uploads()
-        line.says(CREATE[kind], Answer(body, status, {"retry-after": "7"}))
+        line.says(CREATE[kind], Scripted(body, status, {"retry-after": "7"}))
         with pytest.raises(error) as caught:
             await line.api.submit(job(kind))
         assert not isinstance(caught.value, InDoubt)
@@ -172,9 +172,9 @@ async def test_a_clear_refusal_is_classified_as_online_and_its_file_deleted(
 
 @pytest.mark.parametrize("kind", UPLOADING)
 @pytest.mark.parametrize(
-    "answer", [RESET, HANG, Answer("", 500), Answer({}, 409), Answer("<html>"), Answer({"id": ""})]
+    "answer", [RESET, HANG, Scripted("", 500), Scripted({}, 409), Scripted("<html>"), Scripted({"id": ""})]
 )
-async def test_a_failed_upload_makes_no_batch_and_leaves_no_doubt(kind: str, answer: Answer) -> None:
+async def test_a_failed_upload_makes_no_batch_and_leaves_no_doubt(kind: str, answer: Scripted) -> None:
     async with vendor(kind, patience_s(answer)) as line:
         line.says(UPLOAD[kind], answer)
         with pytest.raises(TransientError) as caught:
@@ -183,8 +183,8 @@ async def test_a_failed_upload_makes_no_batch_and_leaves_no_doubt(kind: str, ans
         assert [got.route for got in line.got] == [UPLOAD[kind]]
 
 
-@pytest.mark.parametrize("answer", [RESET, Answer("", 500, {"X-Goog-Upload-Status": "cancelled"})])
-async def test_a_failed_second_step_leaves_no_doubt_either(answer: Answer) -> None:
+@pytest.mark.parametrize("answer", [RESET, Scripted("", 500, {"X-Goog-Upload-Status": "cancelled"})])
+async def test_a_failed_second_step_leaves_no_doubt_either(answer: Scripted) -> None:
     async with vendor("google") as line:
         line.takes_uploads()
         line.says("POST /to-here", answer)
@@ -201,7 +201,7 @@ async def test_geminis_upload_follows_no_redirect(route: str, status: int) -> No
     async with vendor("google") as line, vendor("google") as elsewhere:
         elsewhere.takes_uploads()
         line.takes_uploads()
-        line.says(route, Answer("<html>moved</html>", status, {"location": f"{elsewhere.url}/to-here"}))
+        line.says(route, Scripted("<html>moved</html>", status, {"location": f"{elsewhere.url}/to-here"}))
         with pytest.raises(ProviderError, match="redirects are not followed"):
             await line.api.submit(job("google"))
         assert len(line.sent(route)) == 1 and not line.sent(CREATE["google"])
@@ -213,7 +213,7 @@ async def test_a_piece_of_an_upload_is_sent_once(status: str | None) -> None:
     """An upload whose end the vendor does not confirm is no file, and only the engine sends again."""
     async with vendor("google") as line:
         line.takes_uploads()
-        line.says("POST /to-here", Answer({}, headers={"X-Goog-Upload-Status": status} if status else {}))
+        line.says("POST /to-here", Scripted({}, headers={"X-Goog-Upload-Status": status} if status else {}))
         with pytest.raises(TransientError, match="the upload's status"):
             await line.api.submit(job("google"))
         assert len(line.sent("POST /to-here")) == 1
@@ -224,7 +224,7 @@ async def test_gemini_is_sent_long_files_in_pieces() -> None:
     async with vendor("google") as line:
         line.takes_uploads()
         (last,) = line.answers["POST /to-here"]
-        line.says("POST /to-here", Answer({}, headers={"X-Goog-Upload-Status": "active"}), last)
+        line.says("POST /to-here", Scripted({}, headers={"X-Goog-Upload-Status": "active"}), last)
         line.says(CREATE["google"], MADE)
         await line.api.submit(job("google", lines))
     first, second = line.sent("POST /to-here")
@@ -247,7 +247,7 @@ async def test_an_endpoint_without_batches_says_so() -> None:
 async def test_a_create_verb_that_does_not_exist_makes_no_batch_and_leaves_no_doubt(kind: str, status: int) -> None:
     async with vendor(kind) as line:
         line.takes_uploads()
-        line.says(CREATE[kind], Answer({"error": {"message": "no"}}, status))
+        line.says(CREATE[kind], Scripted({"error": {"message": "no"}}, status))
         with pytest.raises(NoBatchApi):
             await line.api.submit(job(kind))
 
@@ -272,7 +272,7 @@ NOT_BY_BATCH: list[tuple[str, int, dict[str, object]]] = [
 async def test_a_refusal_of_the_batch_is_none_of_the_model(kind: str, status: int, body: dict[str, object]) -> None:
     async with vendor(kind) as line:
         line.takes_uploads()
-        line.says(CREATE[kind], Answer(body, status))
+        line.says(CREATE[kind], Scripted(body, status))
         with pytest.raises(BatchRefused) as caught:
             await line.api.submit(job(kind))
         assert type(caught.value) is BatchRefused
@@ -291,7 +291,7 @@ async def test_malformed_rows_are_told_apart_from_a_refused_model(
 ) -> None:
     async with vendor(kind) as line:
         line.takes_uploads()
-        line.says(CREATE[kind], Answer(said("INVALID_ARGUMENT", message), 400))
+        line.says(CREATE[kind], Scripted(said("INVALID_ARGUMENT", message), 400))
         with pytest.raises(BadRows) as caught:
             await line.api.submit(job(kind))
         assert caught.value.rows == rows

@@ -24,13 +24,13 @@ from tests.providers.batch_vendor import (
     ONE,
     RESULTS,
     UPLOAD,
+    Scripted,
     all_lines,
     job,
     sent_results,
     vendor,
 )
 from tests.providers.batch_vendor import KINDS as BATCH_KINDS
-from tests.providers.batch_vendor import Answer as Told
 from tests.providers.conftest import KEY, KINDS, Connect, Script, chat_call, entry
 
 ODD = "sk/proj+Ab12cd34==&'\"x y"
@@ -202,7 +202,7 @@ async def test_an_upload_to_another_host_carries_no_header_of_the_accounts(monke
     async with vendor("google") as line:
         line.takes_uploads()
         elsewhere = line.url.replace("127.0.0.1", "localhost")
-        line.says(UPLOAD["google"], Told(headers={"X-Goog-Upload-URL": f"{elsewhere}/to-here?upload_id=7"}))
+        line.says(UPLOAD["google"], Scripted(headers={"X-Goog-Upload-URL": f"{elsewhere}/to-here?upload_id=7"}))
         line.says(CREATE["google"], {"name": "batches/1"})
         api = connect_batch(account("google", monkeypatch, line.url))
         await api.submit(job("google"))

@@ -169,7 +169,7 @@ def _usage(usage: JsonObject) -> Usage:
 
 
 def _rate_limits(headers: Headers) -> RateLimits | None:
-    """The `anthropic-ratelimit-*` headers; where no limit on all tokens is told, the one on input tokens."""
+    """The `anthropic-ratelimit-*` headers; without a limit on all tokens, the one on input tokens."""
     requests = _allowance(headers, "requests")
     tokens = _allowance(headers, "tokens") or _allowance(headers, "input-tokens")
     return RateLimits(requests, tokens) if requests or tokens else None

@@ -5,8 +5,8 @@ Source: the API reference, and the captures of the vendor's answers that others 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import aclosing, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, suppress
 from urllib.parse import urlencode
 
 from hab_ray.errors import CallError, FailureKind, TransientError
@@ -14,7 +14,6 @@ from hab_ray.providers.base import Endpoint, JsonObject, Wire
 from hab_ray.providers.batch_http import (
     PAGE,
     asking,
-    asking_for,
     creating_with_rows,
     ending,
     made_of,
@@ -26,19 +25,16 @@ from hab_ray.providers.batch_http import (
 )
 from hab_ray.providers.batch_lines import compact, read_lines, read_record
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
-from hab_ray.providers.google.connection import Connection
 from hab_ray.providers.google.errors import classify_status
-from hab_ray.providers.http import StatusError, json_object, rfc3339
+from hab_ray.providers.google.files import FileAccount
+from hab_ray.providers.http import rfc3339
 
-_LINES_TYPE = "application/jsonl"
 _CREATE = {":generateContent": ":batchGenerateContent", ":batchEmbedContents": ":asyncBatchEmbedContent"}
 _EMBEDDING = ":batchEmbedContents"
 _OPEN = {"PENDING", "QUEUED", "RUNNING", "CANCELLING", "PAUSED", "UPDATING"}
 _ENDED = {"SUCCEEDED", "PARTIALLY_SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED"}
 _FAILED = "FAILED"
 _INLINED = ("inlinedResponses", "inlinedEmbedContentResponses")
-_NOT_OURS_TO_DELETE = {400, 403, 404}
-_FORBIDDEN, _MAY_BE_GONE = 403, "may not exist"
 
 
 class GoogleBatches:
@@ -49,7 +45,7 @@ class GoogleBatches:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._connection = Connection(endpoint)
+        self._account = FileAccount(endpoint)
 
     def line(self, custom_id: str, wire: Wire) -> bytes:
         """See BatchApi. Online, embeddings go out as lists; a line takes the one request of a list of one text."""
@@ -59,13 +55,13 @@ class GoogleBatches:
         return compact({"key": custom_id, "request": request})
 
     async def owner(self) -> str:
-        """See BatchApi. The vendor tells nothing of the key's project."""
+        """See BatchApi. The vendor does not name the key's project."""
         return ""
 
     async def newest(self) -> str | None:
         """See BatchApi."""
         with asking():
-            page = await self._json("GET", "batches?pageSize=1")
+            page = await self._account.json("GET", "batches?pageSize=1")
         with reading():
             operations = page.get("operations") or []
             return str(operations[0]["name"]) if operations else None
@@ -78,128 +74,64 @@ class GoogleBatches:
 
     async def submit(self, job: BatchJob) -> str:
         """See BatchApi. The file of a batch that was clearly refused is deleted again."""
-        file = await self._upload(job)
+        file = await self._account.upload(job)
         path, _, verb = job.path.rpartition(":")
         body = {"batch": {"displayName": job.tag, "inputConfig": {"fileName": file}}}
-        async with made_of(file, self._delete):
+        async with made_of(file, self._account.delete):
             with creating_with_rows(job):
-                created = await self._json("POST", f"{path}{_CREATE[':' + verb]}", body, job.version)
+                created = await self._account.json("POST", f"{path}{_CREATE[':' + verb]}", body, job.version)
                 return text_field(created, "name")
 
     async def poll(self, batch_id: str) -> BatchStatus:
         """See BatchApi."""
-        operation = await self._operation(batch_id)
+        operation = await self._account.batch(batch_id)
         with reading():
-            return self._status(batch_id, operation)
+            return _status(self._endpoint, batch_id, operation)
 
     async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
         """See BatchApi. Results that are not in a file are in the batch itself."""
         for name in status.results:
             if name == status.id:
-                operation = await self._operation(status.id)
+                operation = await self._account.batch(status.id)
                 with reading():
                     records = list(_inlined(_output(operation)))
                 for record in records:
                     yield read_record(record, _key, self._body)
                 continue
-            async with aclosing(read_lines(self._endpoint, self._file(name), _key, self._body)) as lines:
+            async with aclosing(read_lines(self._endpoint, self._account.download(name), _key, self._body)) as lines:
                 async for line in lines:
                     yield line
 
     async def cancel(self, batch_id: str) -> None:
         """See BatchApi."""
         async with ending(batch_id, self.poll):
-            await self._ask("POST", f"{batch_id}:cancel")
+            await self._account.cancel(batch_id)
 
     async def clean_up(self, batch_id: str) -> None:
         """See BatchApi."""
         with suppress(ResultsGone):
-            operation = await self._operation(batch_id)
+            operation = await self._account.batch(batch_id)
             with reading():
                 source = (_metadata(operation).get("inputConfig") or {}).get("fileName")
                 names = (source, _output(operation).get("responsesFile"), batch_id)
             for name in names:
                 if name:
-                    await self._delete(str(name))
+                    await self._account.delete(str(name))
 
     async def close(self) -> None:
         """See BatchApi."""
-        await self._connection.close()
-
-    async def _upload(self, job: BatchJob) -> str:
-        """Store a batch's lines as a file; the vendor's name of it."""
-        path = f"upload/{self._connection.versioned('files', job.version)}"
-        body = {"file": {"displayName": job.tag, "mimeType": _LINES_TYPE}}
-        with asking():
-            url = await self._connection.begin_upload(path, body, len(job.lines), _LINES_TYPE)
-            stored = self._read(await self._connection.upload(url, job.lines, _LINES_TYPE))
-        with reading():
-            return text_field(stored["file"], "name")
-
-    async def _delete(self, name: str) -> None:
-        try:
-            await self._ask("DELETE", name)
-        except StatusError as refused:
-            if refused.status not in _NOT_OURS_TO_DELETE:
-                raise refused.error from None
+        await self._account.close()
 
     async def _listed(self) -> AsyncIterator[SeenBatch]:
         async def page_at(token: str) -> JsonObject:
             query = {"pageSize": str(PAGE)} | ({"pageToken": token} if token else {})
-            return await self._json("GET", f"batches?{urlencode(query)}")
+            return await self._account.json("GET", f"batches?{urlencode(query)}")
 
         async for page in token_pages(page_at, "nextPageToken"):
             with reading():
                 batches = [_seen(operation) for operation in page.get("operations") or []]
             for batch in batches:
                 yield batch
-
-    async def _operation(self, batch_id: str) -> JsonObject:
-        with asking_for(batch_id):
-            return await self._json("GET", batch_id)
-
-    async def _json(
-        self, method: str, path: str, body: JsonObject | None = None, version: str | None = None
-    ) -> JsonObject:
-        return self._read(await self._ask(method, path, body, version))
-
-    async def _ask(self, method: str, path: str, body: JsonObject | None = None, version: str | None = None) -> bytes:
-        return await self._connection.send(method, self._connection.versioned(path, version), body)
-
-    def _read(self, raw: bytes) -> JsonObject:
-        return json_object(self._endpoint.body_without_key(raw))
-
-    async def _file(self, name: str) -> AsyncGenerator[bytes, None]:
-        """A file of results as it arrives."""
-        path = self._connection.versioned(f"{name}:download?alt=media")
-        with asking_for(name), _file_may_be_gone(name):
-            async with aclosing(self._connection.stream(path)) as pieces:
-                async for piece in pieces:
-                    yield piece
-
-    def _status(self, batch_id: str, operation: JsonObject) -> BatchStatus:
-        word = str(_metadata(operation).get("state") or "")
-        state = word.removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_")
-        known = state in _OPEN | _ENDED
-        results = tuple(_places(batch_id, _output(operation)))
-        stats = _metadata(operation).get("batchStats") or {}
-        done, problem = bool(operation.get("done")), operation.get("error") or _metadata(operation).get("error")
-        failed = state == _FAILED or (done and bool(problem) and state not in _ENDED)
-        return BatchStatus(
-            id=batch_id,
-            word=word,
-            ended=state in _ENDED or done or (not known and bool(results)),
-            known=known,
-            done=int(stats.get("successfulRequestCount") or 0),
-            failed=int(stats.get("failedRequestCount") or 0),
-            problem=self._problem(problem) if failed else None,
-            results=results,
-        )
-
-    def _problem(self, error: object) -> CallError:
-        if not error:
-            return TransientError(FailureKind.SERVER, "the batch failed and the vendor does not say why")
-        return classify_status(scrubbed(self._endpoint, error))
 
     def _body(self, record: JsonObject) -> JsonObject:
         """The body that the request would have brought online.
@@ -213,15 +145,30 @@ class GoogleBatches:
         return _embedded(response) if "embedding" in response else response
 
 
-@contextmanager
-def _file_may_be_gone(file: str) -> Iterator[None]:
-    """For a file that is gone the vendor says 403: no permission, "or it may not exist"."""
-    try:
-        yield
-    except StatusError as refused:
-        if refused.status == _FORBIDDEN and _MAY_BE_GONE in str(refused):
-            raise ResultsGone(f"{file}: the vendor no longer has it ({refused})") from None
-        raise
+def _status(endpoint: Endpoint, batch_id: str, operation: JsonObject) -> BatchStatus:
+    word = str(_metadata(operation).get("state") or "")
+    state = word.removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_")
+    known = state in _OPEN | _ENDED
+    results = tuple(_places(batch_id, _output(operation)))
+    stats = _metadata(operation).get("batchStats") or {}
+    done, error = bool(operation.get("done")), operation.get("error") or _metadata(operation).get("error")
+    failed = state == _FAILED or (done and bool(error) and state not in _ENDED)
+    return BatchStatus(
+        id=batch_id,
+        word=word,
+        ended=state in _ENDED or done or (not known and bool(results)),
+        known=known,
+        done=int(stats.get("successfulRequestCount") or 0),
+        failed=int(stats.get("failedRequestCount") or 0),
+        problem=_problem(endpoint, error) if failed else None,
+        results=results,
+    )
+
+
+def _problem(endpoint: Endpoint, error: object) -> CallError:
+    if not error:
+        return TransientError(FailureKind.SERVER, "the batch failed and the vendor does not say why")
+    return classify_status(scrubbed(endpoint, error))
 
 
 def _metadata(operation: JsonObject) -> JsonObject:

@@ -70,8 +70,8 @@ class Connection:
             "X-Goog-Upload-Header-Content-Type": content_type,
         }
         headers = CIMultiDict({**self._headers, **announced})
-        told, _ = await self._exchange("POST", f"{self._url}/{path}", headers, json.dumps(body).encode())
-        url = told.get("x-goog-upload-url")
+        answer_headers, _ = await self._exchange("POST", f"{self._url}/{path}", headers, json.dumps(body).encode())
+        url = answer_headers.get("x-goog-upload-url")
         if not url:
             raise malformed("no x-goog-upload-url")
         return url
@@ -94,9 +94,9 @@ class Connection:
                     "X-Goog-Upload-Offset": str(start),
                 }
             )
-            told, raw = await self._exchange("POST", url, headers, BytesIO(content[start : start + _PIECE]))
-            if told.get(_UPLOAD_STATUS) != ("final" if is_last else "active"):
-                raise malformed(f"the upload's status after {start + _PIECE} bytes is {told.get(_UPLOAD_STATUS)}")
+            answer_headers, raw = await self._exchange("POST", url, headers, BytesIO(content[start : start + _PIECE]))
+            if answer_headers.get(_UPLOAD_STATUS) != ("final" if is_last else "active"):
+                raise malformed("the upload's status is neither active nor, after the last piece, final")
         return raw
 
     async def stream(self, path: str) -> AsyncGenerator[bytes, None]:

@@ -1,7 +1,7 @@
 """What Gemini means by its error bodies: `{"error": {code, message, status, details: [...]}}`.
 
-A 429 names its quota in `QuotaFailure`: one a minute heals, one a day or of size 0 does not, whatever wait
-`RetryInfo` names beside it.
+A 429 names its quota in `QuotaFailure`: a quota per minute recovers, one per day or of size 0 does not, even if
+`RetryInfo` names a wait.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def classify(status: int, body: JsonObject, retry_after_s: float | None) -> Call
     )
     reasons = [str(detail["reason"]) for detail in details if detail.get("reason")]
     named = [str(error["status"])] if error.get("status") else []
-    told = next((duration_s(str(detail["retryDelay"])) for detail in details if detail.get("retryDelay")), None)
-    wait_s = retry_after_s if told is None else told
+    named_wait_s = next((duration_s(str(detail["retryDelay"])) for detail in details if detail.get("retryDelay")), None)
+    wait_s = retry_after_s if named_wait_s is None else named_wait_s
     report = ErrorReport(status, (*reasons, *named), str(error.get("message") or "no message"), wait_s)
     none_at_all = bool(_NO_LIMIT.search(report.message))
     spent = [quota for quota, size in _quotas(details) if none_at_all or "PerDay" in quota or size == "0"]

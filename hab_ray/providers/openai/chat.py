@@ -151,8 +151,8 @@ class OpenAIProvider:
     def read_usage(self, fields: JsonObject) -> Usage:
         """The tokens of a response, for which a dialect may count otherwise.
 
-        Completion tokens include the reasoning ones, except at a gateway to xAI. There the sums tell: a total that adds
-        reasoning on top, or more reasoning than completion.
+        Completion tokens include the reasoning ones, except at a gateway to xAI, which shows in the sums: a total that
+        adds reasoning on top, or more reasoning than completion.
         """
         used = tokens_counted(fields)
         is_on_top = token_count(fields, "total_tokens") == used.input + used.output + used.reasoning

@@ -2,7 +2,7 @@
 
 Shapes seen: `{"error": {message, type, param, code}}` (OpenAI, llama.cpp, Together), the same with a numeric
 code and `metadata` (OpenRouter), `{"error": "words", "code": "words"}` (xAI), the problem itself (older vLLM,
-Mistral), `{"detail": [{loc, msg}]}` (whatever FastAPI checks: Mistral, vLLM).
+Mistral), `{"detail": [{loc, msg}]}` (FastAPI's own checks: Mistral, vLLM).
 """
 
 from __future__ import annotations
