@@ -28,16 +28,16 @@ import psutil
 import pyarrow as pa
 
 from hab_ray.calls import ChatCall, Message, Params, Role, to_json
-from hab_ray.catalog import Limits, ModelEntry, Protocol, ProviderEntry, UsdPrice
+from hab_ray.catalog import Limits, ModelEntry, ProviderEntry, UsdPrice
 from hab_ray.cluster.session import ray_session
 from hab_ray.simulator import Profile, SimulatorProcess
 from hab_ray.storage.lease import LocalLease
 
 RAMP_S = 8.0
 KEY_ENV = "HAB_BENCHMARK_KEY"
-PATHS = {Protocol.OPENAI: "/openai/v1", Protocol.ANTHROPIC: "/anthropic", Protocol.GOOGLE: "/google"}
+PATHS = {"openai": "/openai/v1", "anthropic": "/anthropic", "google": "/google"}
 PROMPT = "The landlord says the lease ends in March and my sister wants to move in with two dogs. " * 8
-CPU_BARS = {Protocol.OPENAI: 1.6, Protocol.ANTHROPIC: 1.5, Protocol.GOOGLE: 2.2}
+CPU_BARS = {"openai": 1.6, "anthropic": 1.5, "google": 2.2}
 LEAST_SHARE, MOST_REFUSED, MOST_HELD_UP = 0.97, 0.001, 1.10
 
 
@@ -45,7 +45,7 @@ LEAST_SHARE, MOST_REFUSED, MOST_HELD_UP = 0.97, 0.001, 1.10
 class Vendor:
     """A simulated vendor and the calls it gets."""
 
-    kind: Protocol
+    kind: str
     per_s: float
     calls: int
     url: str
@@ -61,7 +61,7 @@ class Vendor:
 
 
 @contextmanager
-def vendor(kind: Protocol, per_s: float, calls: int, latency_s: float) -> Iterator[Vendor]:
+def vendor(kind: str, per_s: float, calls: int, latency_s: float) -> Iterator[Vendor]:
     """A simulator in its own process, with this limit."""
     account = {"models": {"*": {"requests_per_minute": round(per_s * 60)}}}
     latency = {"kind": "lognormal", "mean_s": latency_s}
@@ -156,7 +156,7 @@ def line(what: str, value: float, bar: float | None, met: bool, unit: str) -> st
     return f"{what:<28}{value:9.3f}{unit}{verdict}"
 
 
-def measure_rates(rates: Mapping[Protocol, float], seconds: float, bars: bool) -> None:
+def measure_rates(rates: Mapping[str, float], seconds: float, bars: bool) -> None:
     """All vendors at once, each at its own limit."""
     with ExitStack() as stack:
         vendors = [
@@ -204,7 +204,7 @@ def must_go_on(lanes: Any) -> None:
         raise SystemExit(f"stopped: {stops}")
 
 
-def seconds_of(fast: Sequence[Protocol], slow: Sequence[Protocol], per_s: float, seconds: float) -> list[float]:
+def seconds_of(fast: Sequence[str], slow: Sequence[str], per_s: float, seconds: float) -> list[float]:
     """How long each of the fast vendors takes from its first call to its last, beside the slow ones."""
     with ExitStack() as stack:
         latencies = {**dict.fromkeys(slow, 15.0), **dict.fromkeys(fast, 1.5)}
@@ -232,9 +232,9 @@ def seconds_of(fast: Sequence[Protocol], slow: Sequence[Protocol], per_s: float,
 
 def measure_slow(per_s: float, seconds: float) -> None:
     """The time of two vendors alone, and beside one that is ten times slower."""
-    fast = (Protocol.ANTHROPIC, Protocol.GOOGLE)
+    fast = ("anthropic", "google")
     alone = seconds_of(fast, (), per_s, seconds)
-    beside = seconds_of(fast, (Protocol.OPENAI,), per_s, seconds)
+    beside = seconds_of(fast, ("openai",), per_s, seconds)
     for kind, before, after in zip(fast, alone, beside, strict=True):
         ratio = after / before
         print(f"{kind} at {per_s:g} calls/s: alone {before:.1f} s, beside a vendor ten times slower {after:.1f} s")

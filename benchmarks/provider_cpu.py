@@ -20,7 +20,7 @@ import aiohttp
 from aiohttp import web
 
 from hab_ray.calls import ChatCall, Finish, Message, Params, Role
-from hab_ray.catalog import ModelEntry, Protocol
+from hab_ray.catalog import ModelEntry
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint, Provider
 
@@ -28,15 +28,15 @@ _DEFAULTS = ("6000", "300")
 _LATENCY_S = 0.3
 _PROMPT = "The landlord says the lease ends in March and my sister wants to move in with two dogs. " * 10
 _ANSWER = "You could first ask your sister how long she means to stay. " * 15
-_BODIES: dict[Protocol, dict[str, Any]] = {
-    Protocol.OPENAI: {
+_BODIES: dict[str, dict[str, Any]] = {
+    "openai": {
         "id": "chatcmpl-1",
         "object": "chat.completion",
         "model": "m",
         "choices": [{"index": 0, "message": {"role": "assistant", "content": _ANSWER}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 200, "completion_tokens": 180, "total_tokens": 380},
     },
-    Protocol.ANTHROPIC: {
+    "anthropic": {
         "id": "msg_1",
         "type": "message",
         "model": "m",
@@ -44,7 +44,7 @@ _BODIES: dict[Protocol, dict[str, Any]] = {
         "stop_reason": "end_turn",
         "usage": {"input_tokens": 200, "output_tokens": 180},
     },
-    Protocol.GOOGLE: {
+    "google": {
         "candidates": [{"content": {"role": "model", "parts": [{"text": _ANSWER}]}, "finishReason": "STOP"}],
         "usageMetadata": {"promptTokenCount": 200, "candidatesTokenCount": 180},
         "modelVersion": "m",

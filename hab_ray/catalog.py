@@ -33,20 +33,6 @@ class Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
-class Protocol(StrEnum):
-    """Whose wire protocol a provider speaks. xAI's is OpenAI's but for its batches."""
-
-    OPENAI = "openai"
-    ANTHROPIC = "anthropic"
-    GOOGLE = "google"
-    XAI = "xai"
-
-    @property
-    def is_openais_online(self) -> bool:
-        """Whether single calls go out as OpenAI takes them."""
-        return self in (Protocol.OPENAI, Protocol.XAI)
-
-
 class Sampling(StrEnum):
     """Which of temperature and top_p a model takes."""
 
@@ -185,14 +171,16 @@ class ModelEntry(Capabilities):
 class ProviderEntry(Strict):
     """An account at a vendor, or an endpoint that speaks a vendor's protocol.
 
-    `key_env` names the environment variable that holds the key, `headers_env` those that hold the values of further
-    headers, by header name. `serve: true` means that `hab` starts the local model server for it. `price`, `limits` and
-    `batch` hold for models that say nothing of their own; `models` adds to or changes what the catalogue says of a
-    model, by wire name. `api_version` is the vendor's API version for all requests; a model's own goes before it.
-    `priced_as` is the provider's name in the price list of genai-prices; without it a model needs a `price`.
+    `kind` is the vendor's name in the table of vendors. `load_sweep` checks it, so that a run of a kind that is not
+    installed here can still be read. `key_env` names the environment variable that holds the key, `headers_env` those
+    that hold the values of further headers, by header name. `serve: true` means that `hab` starts the local model
+    server for it. `price`, `limits` and `batch` hold for models that say nothing of their own; `models` adds to or
+    changes what the catalogue says of a model, by wire name. `api_version` is the vendor's API version for all
+    requests; a model's own goes before it. `priced_as` is the provider's name in the price list of genai-prices;
+    without it a model needs a `price`.
     """
 
-    kind: Protocol
+    kind: str
     url: Annotated[str, AfterValidator(checked_url)] | None = None
     key_env: str | None = None
     headers_env: Annotated[Mapping[str, str], AfterValidator(checked_headers)] = {}

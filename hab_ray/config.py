@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from hab_ray import vendors
 from hab_ray.calls import Params
 from hab_ray.catalog import (
     Capabilities,
@@ -332,6 +333,7 @@ def _problems(sweep: Sweep) -> Iterable[str]:
     if "panel" in {j.name for j in sweep.judges}:
         yield "judges: the name 'panel' stands for all judges together; give this judge another `name:`"
     catalog = sweep.catalog
+    yield from _unknown_kinds(catalog)
     for key, name, mode in sweep.modes_by_key():
         try:
             entry = catalog.find(name)
@@ -352,6 +354,14 @@ def _problems(sweep: Sweep) -> Iterable[str]:
         yield f"tests: there is no file {sweep.tests}; name a .parquet or .jsonl file, or 'seeds'"
     if sweep.tests is None and not (sweep.generate and sweep.select):
         yield "generate, select: both are needed unless `tests:` names given tests or 'seeds'"
+
+
+def _unknown_kinds(catalog: Catalog) -> Iterable[str]:
+    for name, provider in catalog.providers.items():
+        try:
+            vendors.find(provider.kind)
+        except ConfigError as error:
+            yield f"providers.{name}.kind: {error}"
 
 
 def _doubled(key: str, names: Iterable[str]) -> Iterable[str]:

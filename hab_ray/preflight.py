@@ -13,6 +13,7 @@ from hab_ray.catalog import Model, ModelEntry, accepted
 from hab_ray.config import Sweep, Validate
 from hab_ray.errors import ConfigError
 from hab_ray.prices import no_price
+from hab_ray.providers import load_vendor
 from hab_ray.stages.judge import JUDGE_SETTINGS
 from hab_ray.stages.respond import PAPER_SETTINGS
 from hab_ray.work import Work
@@ -43,7 +44,7 @@ class Problem:
 
 def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Problem]:
     """Every problem of a resolved sweep that shows without a call; `environ` is where keys are looked up."""
-    found = [*_keys(work, environ), *_settings(work), *_batches(work)]
+    found = [*_vendors(work), *_keys(work, environ), *_settings(work), *_batches(work)]
     for model in work.models.values():
         found += [*_lifecycle(work.sweep, model, today), *_price(model)]
     return found
@@ -90,11 +91,30 @@ def _where(sweep: Sweep, model: str) -> str:
     return ", ".join(key for key, name in sweep.models_by_key() if name == model)
 
 
-def _keys(work: Work, environ: Mapping[str, str]) -> Iterator[Problem]:
+def _models_of(work: Work) -> Mapping[str, list[str]]:
+    """The models that are used of each provider."""
     users: dict[str, list[str]] = defaultdict(list)
     for model in work.models.values():
         users[model.entry.provider].append(model.name)
-    for name, models in users.items():
+    return users
+
+
+def _vendors(work: Work) -> Iterator[Problem]:
+    """Kinds of other distributions that cannot be used."""
+    for name, models in _models_of(work).items():
+        try:
+            vendor = load_vendor(work.catalog.providers[name].kind)
+        except ConfigError as error:
+            yield Problem(Severity.ERROR, tuple(models), f"providers.{name}.kind: {error}", _LEAVE_OUT)
+            continue
+        by_batch = [model for model in models if work.models[model].entry.batch]
+        if vendor.connect_batch is None and by_batch:
+            cause = f"providers.{name}: its kind takes no batches, and `batch:` is given for {', '.join(by_batch)}"
+            yield Problem(Severity.ERROR, tuple(by_batch), cause, "remove `batch:`")
+
+
+def _keys(work: Work, environ: Mapping[str, str]) -> Iterator[Problem]:
+    for name, models in _models_of(work).items():
         provider = work.catalog.providers[name]
         wanted = {provider.key_env: f"a key of {name}"} if provider.key_env else {}
         wanted |= {variable: f"the value of the header {header}" for header, variable in provider.headers_env.items()}

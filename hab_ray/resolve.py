@@ -29,7 +29,7 @@ from hab_ray.storage.registry import RUN_ID, new_run_id
 from hab_ray.storage.run import SWEEP, RunFolder
 from hab_ray.work import Work
 
-_PACKAGES = ("hab-ray", "ray", "openai", "anthropic", "google-genai", "scikit-learn", "numpy", "pyarrow")
+_PACKAGES = ("hab-ray", "ray", "openai", "anthropic", "aiohttp", "scikit-learn", "numpy", "pyarrow")
 _MAY_CHANGE = ("catalogue", "prices")
 _OF_THE_TESTS = ("seed", "generate", "validation", "select", "tests", "deduplicate")
 

@@ -14,7 +14,6 @@ from hab_ray.catalog import (
     Limits,
     Model,
     ModelEntry,
-    Protocol,
     ProviderEntry,
     Purpose,
     Sampling,
@@ -93,7 +92,7 @@ def test_an_unknown_model_is_named_with_what_is_known(name: str, catalog: Catalo
 
 
 def test_a_sweeps_provider_replaces_one_of_the_same_name() -> None:
-    mine = ProviderEntry(kind=Protocol.OPENAI, url="http://mine/v1")
+    mine = ProviderEntry(kind="openai", url="http://mine/v1")
     changed = load_catalog().extended({"openai": mine})
     assert changed.providers["openai"] == mine
     assert load_catalog().providers["openai"].url == "https://api.openai.com/v1"

@@ -153,7 +153,7 @@ def test_a_misspelt_key_is_named_with_a_hint(changes: dict[str, Any], said: list
         ({"dimensions": []}, "dimensions"),
         ({"dimensions": ["encourage_learning", 7]}, "dimensions.1"),
         ({"tests": 5}, "tests"),
-        ({"providers": {"lab": {"kind": "opena"}}}, "providers.lab.kind"),
+        ({"providers": {"lab": {"kind": "opena", "models": {"emb": {"purpose": "embedding"}}}}}, "providers.lab.kind"),
         ({"truncated": "drop"}, "truncated"),
     ],
 )

@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from hab_ray.catalog import BatchTerms, Capabilities, Model, ModelEntry, Protocol, ProviderEntry, UsdPrice, load_catalog
+from hab_ray.catalog import BatchTerms, Capabilities, Model, ModelEntry, ProviderEntry, UsdPrice, load_catalog
 from hab_ray.errors import ConfigError
 from hab_ray.prices import FREE, Mode, Price, price_of, priced, rate
 
@@ -105,7 +105,7 @@ def test_what_the_catalogue_or_the_sweep_says_goes_before_the_list() -> None:
 
 def test_a_sweeps_provider_changes_what_the_catalogue_says_of_a_model() -> None:
     openai = ProviderEntry(
-        kind=Protocol.OPENAI,
+        kind="openai",
         url="https://gateway.example/v1",
         priced_as="openai",
         models={"gpt-4.1": Capabilities(price=UsdPrice(input=3, output=4))},
@@ -118,7 +118,7 @@ def test_a_sweeps_provider_changes_what_the_catalogue_says_of_a_model() -> None:
 
 
 def test_a_model_without_a_price_is_named_with_the_remedy() -> None:
-    catalog = load_catalog().extended({"house": ProviderEntry(kind=Protocol.OPENAI, url="http://localhost/v1")})
+    catalog = load_catalog().extended({"house": ProviderEntry(kind="openai", url="http://localhost/v1")})
     entry = catalog.find("house/vicuna")
     assert priced(entry, TODAY) == entry
     with pytest.raises(ConfigError, match=r"providers\.house\.models\.vicuna\.price: .*\{input: 0, output: 0\}"):

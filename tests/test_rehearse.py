@@ -16,7 +16,6 @@ import yaml
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.summary import summarise
 from hab_ray.calls import ChatCall, Usage
-from hab_ray.catalog import Protocol
 from hab_ray.config import Sweep, load_sweep
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.preflight import preflight
@@ -112,7 +111,7 @@ def test_a_model_is_played_as_the_catalogue_describes_it(tmp_path: Path) -> None
     assert house.thinking == "optional" and house.thinking_tokens == (64, 100)
     limits = work.models["house/m"].entry.limits
     assert limits and limits.requests_per_minute is None and limits.concurrent == 5
-    assert work.catalog.providers["house"].kind is Protocol.OPENAI
+    assert work.catalog.providers["house"].kind == "openai"
 
 
 def test_the_truth_is_drawn_from_the_rubrics_and_the_seed(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How an account's secrets are found: in the environment of the process that calls the vendor, and nowhere else."""
+"""Reads an account's secrets, from the environment of the process that calls the vendor and nowhere else."""
 
 from __future__ import annotations
 

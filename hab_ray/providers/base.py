@@ -1,4 +1,4 @@
-"""What the engine needs of a vendor: a wire body, one HTTP exchange, the reading of its answer."""
+"""What the engine needs from a vendor: wire bodies, one HTTP exchange, and the answer read from its JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, Protocol
 
-from hab_ray import catalog
 from hab_ray.calls import Answer, ChatCall, EmbedCall
 from hab_ray.catalog import ModelEntry
 from hab_ray.errors import FailureKind, TransientError
@@ -29,7 +28,7 @@ class Endpoint:
     """
 
     name: str
-    kind: catalog.Protocol
+    kind: str
     url: str
     key: str = field(repr=False)
     timeout_s: float
@@ -83,7 +82,7 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """One limit a minute as a vendor tells it: its size, what is left, and seconds until it is full again."""
+    """One rate limit from a vendor's headers: per minute, how much is left, and seconds until it is full again."""
 
     limit: int
     remaining: int | None
@@ -92,7 +91,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """The limits of a model after a call; None where the vendor says nothing, or nothing positive."""
+    """The rate limits of a model after a call; None where the vendor sends none, or nothing positive."""
 
     requests: Allowance | None
     tokens: Allowance | None
@@ -100,7 +99,7 @@ class RateLimits:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What came back for one request, whole: the vendor's JSON and the limits told beside it."""
+    """The vendor's answer to one request: its JSON and the rate limits in its headers."""
 
     body: JsonObject
     limits: RateLimits | None = None

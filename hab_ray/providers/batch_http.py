@@ -1,12 +1,15 @@
-"""What the answers to a batch verb mean: refused, gone, in doubt; and the ways through a vendor's list."""
+"""HTTP that batch APIs share: what an error status means for a verb, and reading a vendor's list of batches."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import aiohttp
 import httpx2
@@ -23,7 +26,7 @@ from hab_ray.providers.batching import (
     ResultsGone,
     SeenBatch,
 )
-from hab_ray.providers.http import Headers, broken, error_object, retry_after_s
+from hab_ray.providers.http import Headers, StatusError, broken, error_object, json_object, retry_after_s
 
 # 64 MB at a quarter of a megabit a second. The endpoint's own limit bounds each read, the vendor's silence too.
 LONGEST_UPLOAD_S = 2400.0
@@ -48,19 +51,43 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 Classify = Callable[[int, JsonObject, float | None], CallError]
 
 
-class Refused(Exception):
-    """An HTTP refusal on its way to the verb, which alone knows what its status means there."""
+@dataclass(frozen=True)
+class SdkErrors:
+    """What an SDK raises: for an answer with an error status, its `response`, and for no whole answer."""
 
-    def __init__(self, status: int, error: CallError) -> None:
-        super().__init__(str(error))
-        self.status = status
-        self.error = error
+    status: type[Any]
+    connection: type[Exception]
 
 
-def refusal(endpoint: Endpoint, response: httpx2.Response, classify: Classify) -> Refused:
-    """The refusal in an error response, without the key."""
-    body = error_object(endpoint.without_key(response.text))
-    return Refused(response.status_code, classify(response.status_code, body, retry_after_s(response.headers)))
+async def answered(
+    request: Awaitable[httpx2.Response],
+    endpoint: Endpoint,
+    errors: SdkErrors,
+    classify: Classify,
+    limit_s: float | None = None,
+) -> httpx2.Response:
+    """The answer to a request by an SDK, within the endpoint's time limit or another.
+
+    Raises:
+        StatusError: the answer has an error status; its text is without the key.
+        TransientError: no whole answer came back.
+    """
+    try:
+        async with asyncio.timeout(limit_s or endpoint.timeout_s):
+            return await request
+    except errors.status as error:
+        status, headers = error.response.status_code, error.response.headers
+        body = error_object(endpoint.without_key(error.response.text))
+        raise StatusError(status, classify(status, body, retry_after_s(headers))) from None
+    except (errors.connection, TimeoutError) as error:
+        raise broken(error) from None
+    except (httpx2.InvalidURL, UnicodeEncodeError):
+        raise malformed("it named a batch or file by what no address can hold") from None
+
+
+def json_of(endpoint: Endpoint, response: httpx2.Response) -> JsonObject:
+    """The JSON object of a successful answer, without the key."""
+    return json_object(endpoint.without_key(response.text))
 
 
 def meant_for_batches(error: CallError) -> CallError:
@@ -78,7 +105,7 @@ def asking() -> Iterator[None]:
     """Around a request for no batch in particular: a list, an upload."""
     try:
         yield
-    except Refused as refused:
+    except StatusError as refused:
         if refused.status in _NOT_SERVED:
             raise _no_batch_api(refused) from None
         raise _of_the_batch(refused.error) from None
@@ -89,7 +116,7 @@ def asking_for(name: str) -> Iterator[None]:
     """Around a request for one batch or file."""
     try:
         yield
-    except Refused as refused:
+    except StatusError as refused:
         if refused.status in _GONE:
             raise ResultsGone(f"{name}: the vendor no longer has it ({refused.error})") from None
         raise refused.error from None
@@ -101,7 +128,7 @@ def creating(job: BatchJob) -> Iterator[None]:
     job.before_create()
     try:
         yield
-    except Refused as refused:
+    except StatusError as refused:
         if refused.status in _NO_SUCH_VERB:
             raise _no_batch_api(refused) from None
         if refused.status >= 500 or refused.status in _UNCLEAR:
@@ -115,7 +142,7 @@ def creating(job: BatchJob) -> Iterator[None]:
 
 @contextmanager
 def creating_from_file(job: BatchJob) -> Iterator[None]:
-    """`creating` where the rows are looked into later: a bad request is about the batch, whatever its rows are."""
+    """`creating` where the vendor checks the rows later: a bad request is about the batch, not about its rows."""
     try:
         with creating(job):
             yield
@@ -133,7 +160,7 @@ def creating_with_rows(job: BatchJob) -> Iterator[None]:
         raise BadRows(str(error), _named_rows(str(error))) from None
 
 
-def _no_batch_api(refused: Refused) -> NoBatchApi:
+def _no_batch_api(refused: StatusError) -> NoBatchApi:
     return NoBatchApi(f"{refused.error}: the endpoint has no batch API at this url")
 
 
@@ -166,7 +193,7 @@ async def ending(batch_id: str, poll: Callable[[str], Awaitable[BatchStatus]]) -
     with asking_for(batch_id):
         try:
             yield
-        except Refused as refused:
+        except StatusError as refused:
             if refused.status not in _HAS_ENDED or not (await poll(batch_id)).ended:
                 raise
 
@@ -185,7 +212,7 @@ def reading() -> Iterator[None]:
 
 
 def scrubbed(endpoint: Endpoint, value: object) -> JsonObject:
-    """An error body, or whatever stands in its place, without the key."""
+    """The JSON value in the place of an error body, as an object without the key."""
     return error_object(endpoint.without_key(json.dumps(value, ensure_ascii=False)))
 
 
@@ -235,7 +262,7 @@ async def token_pages(
 ) -> AsyncGenerator[JsonObject, None]:
     """A list whose pages name the token of the next one, page by page; the first has an empty token.
 
-    A server that ignores tokens would send the same page for ever: a token that was had before ends it.
+    A server that ignores tokens would send the same page for ever, so a token seen before ends it.
     """
     token = ""
     had = {token}
@@ -262,7 +289,7 @@ def _made(batch: SeenBatch) -> datetime:
 
 
 def owner_named(headers: Headers, organisation: str, part: str) -> str:
-    """Whose key it is, by these two headers: the organisation, and behind a slash the part of it where that is told."""
+    """The key's owner from two headers: the organisation and, after a slash, its project or workspace if named."""
     return "/".join(name for name in (headers.get(organisation), headers.get(part)) if name)
 
 

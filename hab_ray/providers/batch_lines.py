@@ -37,7 +37,7 @@ async def read_lines(
 
 
 def read_record(record: JsonObject, read_id: ReadId, read_body: ReadBody) -> Line:
-    """One result. What cannot be told which call it belongs to keeps an empty id, so that it is counted."""
+    """One result. A line that names no call gets an empty id, so that it is counted."""
     try:
         with reading():
             custom_id = read_id(record)

@@ -1,8 +1,8 @@
-"""What the engine needs of a vendor's batch API: pack, submit, find again, poll, fetch, cancel, clean up.
+"""What the engine needs from a vendor's batch API: pack, submit, find again, poll, fetch, cancel, clean up.
 
 A batch is named twice: by its `tag`, which is ours and known before the vendor hears of it, and by the `id` that
-the vendor gives it. Where a create request breaks, only looking through the vendor's list tells whether there is a
-batch now: nothing here sends a create request twice.
+the vendor gives it. If a create request breaks, only the vendor's list shows whether there is a batch now:
+nothing here sends a create request twice.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class SeenBatch:
     """A batch in the vendor's list.
 
     `tag` is None at a vendor that keeps no tags, and empty for a batch without one of ours at a vendor that does;
-    `rows` is None where the vendor does not tell yet.
+    `rows` is None where the vendor has not counted them yet.
     """
 
     id: str
@@ -129,7 +129,7 @@ class BatchApi(Protocol):
         """A request as a line of a batch's file, without the newline; its body is exactly the wire's."""
 
     async def owner(self) -> str:
-        """The organisation, workspace or project the key belongs to, as far as the vendor tells; else empty."""
+        """The organisation, workspace or project that the key belongs to, as far as the vendor names it; else empty."""
 
     async def newest(self) -> str | None:
         """The id of the newest batch at the vendor; None where there is none."""
@@ -171,14 +171,14 @@ class BatchApi(Protocol):
         """
 
     async def cancel(self, batch_id: str) -> None:
-        """Ask for an end; a batch that has ended already is fine.
+        """Ask for the batch to end; one that has ended already is no error.
 
         Raises:
             CallError: the vendor could not be asked.
         """
 
     async def clean_up(self, batch_id: str) -> None:
-        """Delete what the vendor still stores of a harvested batch; what is gone already is fine.
+        """Delete what the vendor still stores of a collected batch; what it no longer has is no error.
 
         Raises:
             CallError: the vendor could not be asked.

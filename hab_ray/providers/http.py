@@ -1,7 +1,8 @@
-"""What the vendors' HTTP has in common: connections, broken ones, bodies, and what headers tell.
+"""HTTP that vendors share: time limits, broken connections, bodies, and rate limits in headers.
 
-All three SDKs talk through aiohttp. The SDKs' own exceptions do not tell an endpoint that cannot be reached
-from a connection that broke (openai 3.54 calls a reset a timeout), so the aiohttp exception beneath decides.
+All vendors are reached through aiohttp, by their SDK or without. The SDKs' own exceptions do not tell an endpoint that
+cannot be reached from a connection that broke (openai 3.54 calls a reset a timeout), so the aiohttp exception beneath
+decides.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from functools import lru_cache
 import aiohttp
 import httpx2
 
-from hab_ray.errors import FailureKind, Intercepted, TransientError, Unreachable
+from hab_ray.errors import CallError, FailureKind, Intercepted, TransientError, Unreachable
 from hab_ray.providers.base import Allowance, Endpoint, JsonObject, malformed
 
 # The limiter bounds the calls in flight. "No bound" cannot be said here: aiohttp then takes its own, 100.
 CONNECTIONS = httpx2.Limits(max_connections=65_536)
 LONGEST_CONNECT_S = 30.0
-# What headers say beyond these is no statement: a wait of more than a month, a limit of more than a trillion a minute.
+# Values beyond these are ignored: a wait of more than a month, a limit of more than a trillion per minute.
 LONGEST_WAIT_S = 31 * 86_400.0
 HIGHEST_LIMIT = 10**12
 
@@ -33,6 +34,15 @@ _LONGEST_TEXT = 500
 _PAGE = re.compile(r"\s*(\ufeff\s*)?<(!doctype|!--|\?xml|html|head|body|center|script|h1)|error code: 1\d{3}\b", re.I)
 
 Headers = Mapping[str, str]
+
+
+class StatusError(Exception):
+    """An answer other than 2xx, on its way to the request that alone knows what this status means for it."""
+
+    def __init__(self, status: int, error: CallError) -> None:
+        super().__init__(str(error))
+        self.status = status
+        self.error = error
 
 
 def time_limits(endpoint: Endpoint) -> httpx2.Timeout:
@@ -73,7 +83,7 @@ def json_object(content: bytes | str) -> JsonObject:
 
 
 def _parsed(content: bytes | str) -> object:
-    """JSON, in which a number of more digits than Python converts is infinity: its field is then told apart."""
+    """JSON. A number of more digits than Python converts becomes infinity, so that the check of its field names it."""
     try:
         return json.loads(content)
     except json.JSONDecodeError:
@@ -105,11 +115,13 @@ def intercepted(text: str) -> Intercepted:
 
 
 def error_object(content: str) -> JsonObject:
-    """The JSON object of an error response; a proxy's or gateway's page becomes the message of one."""
+    """The JSON object of an error response, alone or in a list (Gemini); a page becomes the message of one."""
     try:
         body = json.loads(content)
     except (ValueError, RecursionError):
         body = None
+    if isinstance(body, list) and len(body) == 1:
+        (body,) = body
     return body if isinstance(body, dict) else {"error": {"message": content[:_LONGEST_TEXT]}}
 
 
@@ -158,7 +170,7 @@ def duration_s(text: str | None) -> float | None:
 
 
 def allowance(limit: str | None, remaining: str | None, reset_s: float | None) -> Allowance | None:
-    """One limit as headers tell it; some endpoints send 0 or -1 for a limit they do not have."""
+    """One limit from response headers; some endpoints send 0 or -1 for a limit they do not have."""
     most, left = _number(limit or ""), _number(remaining or "")
     if most is None or not 1 <= most <= HIGHEST_LIMIT:
         return None

@@ -1,7 +1,7 @@
-"""Reads the numbers in a vendor's answer. None becomes money before it has passed here.
+"""Checks the numbers in a vendor's answer before they become money.
 
-A count that is negative, absurd or no whole number, and a stated price of that kind, raise BadUsage: the answer's
-cost is then unknown, and the call is booked at the most that it could cost.
+A count that is negative, absurd or not a whole number, or such a price, raises BadUsage: the answer's cost is then
+unknown, and the call is booked at the most that it could cost.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def usage_fields(body: Fields, name: str) -> Fields:
     """An object of numbers; empty where there is none.
 
     Raises:
-        BadUsage: something else stands there.
+        BadUsage: the value is not an object.
     """
     value = body.get(name)
     if value is None or value == []:
@@ -62,7 +62,7 @@ def stated_nanousd(usage: Fields) -> int | None:
     """The vendor's own price of a call in nano-dollars, rounded half up; None where it states none.
 
     xAI states ticks of 1e-10 dollars, OpenRouter dollars. For a customer's own key at another vendor OpenRouter's
-    `cost` is its fee alone, and what that vendor charges stands beside it. A `cost` that is an object is a list of
+    `cost` is its fee alone, and that vendor's charge is in `cost_details`. A `cost` that is an object is a list of
     parts that no vendor we know sums up in dollars alike: it is no statement.
 
     Raises:

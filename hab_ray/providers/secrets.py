@@ -16,7 +16,7 @@ _RUN = re.compile("[A-Za-z0-9]+")
 
 
 class Secrets:
-    """The secrets of one account. Values too short to tell from ordinary text are not looked for."""
+    """The secrets of one account. Values too short to distinguish from ordinary text are not searched for."""
 
     def __init__(self, values: Iterable[str]) -> None:
         whole = [value for value in values if len(value) >= _SHORTEST]

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from hashlib import sha256
 
-from hab_ray.catalog import ModelEntry, Protocol, Purpose, Thinking, UsdPrice
+from hab_ray.catalog import ModelEntry, Purpose, Thinking, UsdPrice
 from hab_ray.config import Subject
 from hab_ray.errors import ConfigError
 from hab_ray.prices import NANO
+from hab_ray.providers import load_vendor
+from hab_ray.providers.vendor import WireProtocol
 from hab_ray.rehearse.staging import account
 from hab_ray.rehearse.trouble import Trouble
 from hab_ray.rows import ChosenTest
@@ -138,19 +140,19 @@ def _told_apart(tests: Iterable[ChosenTest]) -> dict[str, str]:
 def _accounts(work: Work, queue_tokens: Mapping[str, int]) -> dict[str, SimulatedAccount]:
     models: dict[str, dict[str, SimulatedModel]] = {}
     for model in work.models.values():
-        kind = work.catalog.providers[model.entry.provider].kind
-        models.setdefault(account(model.entry.provider, kind), {})[model.entry.wire] = _model(
-            model.entry, kind, queue_tokens.get(model.entry.wire)
+        protocol = load_vendor(work.catalog.providers[model.entry.provider].kind).protocol
+        models.setdefault(account(model.entry.provider, protocol), {})[model.entry.wire] = _model(
+            model.entry, protocol, queue_tokens.get(model.entry.wire)
         )
     return {name: SimulatedAccount(models=of_account) for name, of_account in models.items()}
 
 
-def _model(entry: ModelEntry, kind: Protocol, queue_tokens: int | None) -> SimulatedModel:
+def _model(entry: ModelEntry, protocol: WireProtocol, queue_tokens: int | None) -> SimulatedModel:
     least, most = _THOUGHTS
     return SimulatedModel(
         serves=frozenset({_SERVICE[entry.purpose]}),
         sampling=SimulatedSampling(entry.sampling),
-        thinking=_thinking(entry, kind),
+        thinking=_thinking(entry, protocol),
         thinking_tokens=(min(least, entry.thinking_reserve), min(most, entry.thinking_reserve)),
         context_tokens=_LONG_CONTEXT,
         price=_price(entry.price) if entry.price else SimulatedPrice(),
@@ -159,9 +161,9 @@ def _model(entry: ModelEntry, kind: Protocol, queue_tokens: int | None) -> Simul
     )
 
 
-def _thinking(entry: ModelEntry, kind: Protocol) -> SimulatedThinking:
+def _thinking(entry: ModelEntry, protocol: WireProtocol) -> SimulatedThinking:
     """As the catalogue says; but the simulator holds that who always thinks takes no `max_tokens`, as OpenAI does."""
-    odd = kind.is_openais_online and entry.output_limit_field == "max_tokens" and entry.thinking is Thinking.ALWAYS
+    odd = protocol.is_openais_online and entry.output_limit_field == "max_tokens" and entry.thinking is Thinking.ALWAYS
     return SimulatedThinking.OPTIONAL if odd else SimulatedThinking(entry.thinking)
 
 

@@ -17,13 +17,14 @@ from hab_ray.catalog import (
     Catalog,
     Limits,
     ModelEntry,
-    Protocol,
     ProviderEntry,
     Thinking,
     folder_name,
 )
 from hab_ray.config import Sweep
 from hab_ray.prices import priced
+from hab_ray.providers import load_vendor
+from hab_ray.providers.vendor import WireProtocol
 from hab_ray.rehearse.place import Place
 from hab_ray.resolve import resolve
 from hab_ray.work import Work
@@ -58,11 +59,11 @@ def at(work: Work, url: str) -> Work:
     return replace(work, catalog=Catalog(providers=providers, models=work.catalog.models))
 
 
-def account(name: str, kind: Protocol) -> str:
+def account(name: str, protocol: WireProtocol) -> str:
     """The simulator's account that plays a provider. Providers of one vendor's own protocol share one."""
-    if kind is Protocol.OPENAI:
+    if protocol is WireProtocol.OPENAI:
         return "openai" if name == "openai" else f"x/{folder_name(name)}"
-    return str(kind)
+    return str(protocol)
 
 
 def _staged_sweep(sweep: Sweep, place: Place, today: date, habits: BatchHabits) -> Sweep:
@@ -95,10 +96,11 @@ def _habits(turnaround_s: float) -> BatchHabits:
 def _staged_provider(
     name: str, provider: ProviderEntry, entries: list[ModelEntry], habits: BatchHabits
 ) -> ProviderEntry:
-    version = "/v1" if provider.kind.is_openais_online else ""
+    protocol = load_vendor(provider.kind).protocol
+    version = "/v1" if protocol.is_openais_online else ""
     return provider.model_copy(
         update={
-            "url": f"{_NOWHERE}/{account(name, provider.kind)}{version}",
+            "url": f"{_NOWHERE}/{account(name, protocol)}{version}",
             "key_env": None,
             "headers_env": {},
             "serve": False,

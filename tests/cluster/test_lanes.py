@@ -10,7 +10,7 @@ import pytest
 import ray
 from ray.exceptions import RayActorError
 
-from hab_ray.catalog import ModelEntry, Protocol, ProviderEntry, UsdPrice
+from hab_ray.catalog import ModelEntry, ProviderEntry, UsdPrice
 from hab_ray.cluster.lanes import Lanes, LaneSetup
 from hab_ray.executors.protocol import Channel
 from hab_ray.prices import Mode
@@ -28,7 +28,7 @@ def setup(tmp_path: Path) -> Callable[[str], LaneSetup]:
     def of(provider: str) -> LaneSetup:
         return LaneSetup(
             provider=provider,
-            entry=ProviderEntry(kind=Protocol.OPENAI),
+            entry=ProviderEntry(kind="openai"),
             url="http://127.0.0.1:9/v1",
             models={"m": ModelEntry(provider=provider, wire="m", price=UsdPrice(input=0))},
             store=tmp_path,

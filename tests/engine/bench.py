@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hab_ray.calls import Call, ChatCall, Message, Params, Role
-from hab_ray.catalog import Limits, ModelEntry, Protocol, Purpose, UsdPrice
+from hab_ray.catalog import Limits, ModelEntry, Purpose, UsdPrice
 from hab_ray.engine.budget.budget import Budget, LocalBudget, OpeningBalance, unlimited
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.limits.limiter import Limiter
@@ -36,7 +36,7 @@ def budget_of(limit: int | None, spent: int = 0) -> Budget:
     return Budget(limit, OpeningBalance(spent=spent), keep=lambda _: None)
 
 
-PLACES = {Protocol.OPENAI: "x/sim/v1", Protocol.ANTHROPIC: "anthropic", Protocol.GOOGLE: "google"}
+PLACES = {"openai": "x/sim/v1", "anthropic": "anthropic", "google": "google"}
 
 
 def chat(model: str, text: str, **fields: Any) -> ChatCall:
@@ -90,7 +90,7 @@ async def engine_at(
     guard: Callable[[], None] = lambda: None,
     budget: Budget | None = None,
     epoch: int = 1,
-    kind: Protocol = Protocol.OPENAI,
+    kind: str = "openai",
     list_size: int = 8,
     make_room: Callable[[], None] = lambda: None,
     folder: Folder | None = None,

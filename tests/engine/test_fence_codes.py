@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from hab_ray.calls import ChatCall, Reply
-from hab_ray.catalog import ModelEntry, Protocol
+from hab_ray.catalog import ModelEntry
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.packing import RowPacker
 from hab_ray.fences import PLACEHOLDER, FenceCodes
@@ -31,7 +31,7 @@ MODEL = "some-model"
 
 def packed(store: Path, call: ChatCall) -> str:
     """The body of a call in a line of a batch."""
-    endpoint = Endpoint("vendor", Protocol.OPENAI, "http://localhost:1/v1", "a-key", 1.0)
+    endpoint = Endpoint("vendor", "openai", "http://localhost:1/v1", "a-key", 1.0)
     codes = FenceCodes(fence_secret(LocalFolder(store)))
     entry = ModelEntry(provider="vendor", wire=MODEL)
     price = Price(input=1, output=1, cached=1, cache_written=1)

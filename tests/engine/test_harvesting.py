@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hab_ray.catalog import Protocol
 from hab_ray.engine.billing import Billing
 from hab_ray.engine.harvesting import Harvest, Harvester
 from hab_ray.errors import FailureKind, ModelError, RowError, TransientError
@@ -55,7 +54,7 @@ async def test_an_answer_that_cannot_be_read_is_asked_again_and_its_money_counts
             Line("f" * 64, answer("somebody else's")),
         ]
     )
-    provider = connect(Endpoint("acme", Protocol.OPENAI, "http://localhost:1", "a-key", 1.0))
+    provider = connect(Endpoint("acme", "openai", "http://localhost:1", "a-key", 1.0))
     writer = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE)
     harvester = Harvester(provider, api, writer, lambda: NOW, Billing())
     batch = intent("tag").model_copy(update={"model": "m", "rows": 4, "nanousd": 4_000})
@@ -77,7 +76,7 @@ async def refused_alike(tmp_path: Path, *others: Line) -> tuple[Harvest, int]:
     lines = [Line(key, None, refused) for key in keys[:12]] + [
         replace(o, custom_id=k) for o, k in zip(others, keys[12:], strict=True)
     ]
-    provider = connect(Endpoint("acme", Protocol.OPENAI, "http://localhost:1", "a-key", 1.0))
+    provider = connect(Endpoint("acme", "openai", "http://localhost:1", "a-key", 1.0))
     writer = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE)
     harvester = Harvester(provider, Results(lines=lines), writer, lambda: NOW, Billing())
     batch = intent("tag").model_copy(update={"model": "m", "rows": len(keys), "nanousd": 4_000})

@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 
 from hab_ray.calls import EmbedCall, Failure, Finish, Reply, Usage
-from hab_ray.catalog import Limits, Protocol
+from hab_ray.catalog import Limits
 from hab_ray.engine.billing import Billing, billing_notes
 from hab_ray.engine.harvesting import Harvest, Harvester
 from hab_ray.engine.jobs import Job, Tally
@@ -257,7 +257,7 @@ async def test_an_impossible_count_in_a_batch_is_one_rows_failure_at_its_share(t
         Line(KEYS[2], completion({"prompt_tokens": 1, "completion_tokens": 1, "cost_in_usd_ticks": 70})),
         Line(KEYS[3], completion({"prompt_tokens": 1, "completion_tokens": 10**30})),
     ]
-    provider = connect(Endpoint("acme", Protocol.XAI, "http://localhost:1", "a-key", 1.0))
+    provider = connect(Endpoint("acme", "xai", "http://localhost:1", "a-key", 1.0))
     billing = Billing()
     harvester = Harvester(
         provider, Results(lines=lines), StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE), lambda: NOW, billing

@@ -4,70 +4,70 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
 
 from aiohttp import web
 
-from hab_ray.catalog import Protocol
 from hab_ray.providers import connect_batch
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchApi, BatchJob, BatchStatus, Line
+from hab_ray.vendors import BUILT_IN
 from tests.providers.conftest import KEY
 
-KINDS = tuple(Protocol)
+KINDS = tuple(BUILT_IN)
 JSONL = "application/jsonl"
 TAG = "hab-run-7"
 PATHS = {
-    Protocol.OPENAI: "/chat/completions",
-    Protocol.ANTHROPIC: "/v1/messages",
-    Protocol.GOOGLE: "/models/m:generateContent",
-    Protocol.XAI: "/chat/completions",
+    "openai": "/chat/completions",
+    "anthropic": "/v1/messages",
+    "google": "/models/m:generateContent",
+    "xai": "/chat/completions",
 }
 CREATE = {
-    Protocol.OPENAI: "POST /batches",
-    Protocol.ANTHROPIC: "POST /v1/messages/batches",
-    Protocol.GOOGLE: "POST /v1beta/models/m:batchGenerateContent",
-    Protocol.XAI: "POST /batches",
+    "openai": "POST /batches",
+    "anthropic": "POST /v1/messages/batches",
+    "google": "POST /v1beta/models/m:batchGenerateContent",
+    "xai": "POST /batches",
 }
 LIST = {
-    Protocol.OPENAI: "GET /batches",
-    Protocol.ANTHROPIC: "GET /v1/messages/batches",
-    Protocol.GOOGLE: "GET /v1beta/batches",
-    Protocol.XAI: "GET /batches",
+    "openai": "GET /batches",
+    "anthropic": "GET /v1/messages/batches",
+    "google": "GET /v1beta/batches",
+    "xai": "GET /batches",
 }
-UPLOAD = {Protocol.OPENAI: "POST /files", Protocol.GOOGLE: "POST /upload/v1beta/files", Protocol.XAI: "POST /files"}
+UPLOAD = {"openai": "POST /files", "google": "POST /upload/v1beta/files", "xai": "POST /files"}
 IDS = {
-    Protocol.OPENAI: "batch_1",
-    Protocol.ANTHROPIC: "msgbatch_1",
-    Protocol.GOOGLE: "batches/1",
-    Protocol.XAI: "batch_1",
+    "openai": "batch_1",
+    "anthropic": "msgbatch_1",
+    "google": "batches/1",
+    "xai": "batch_1",
 }
 ONE = {kind: f"{LIST[kind]}/{IDS[kind].removeprefix('batches/')}" for kind in KINDS}
 CANCEL = {
-    Protocol.OPENAI: "POST /batches/batch_1/cancel",
-    Protocol.ANTHROPIC: "POST /v1/messages/batches/msgbatch_1/cancel",
-    Protocol.GOOGLE: "POST /v1beta/batches/1:cancel",
-    Protocol.XAI: "POST /batches/batch_1:cancel",
+    "openai": "POST /batches/batch_1/cancel",
+    "anthropic": "POST /v1/messages/batches/msgbatch_1/cancel",
+    "google": "POST /v1beta/batches/1:cancel",
+    "xai": "POST /batches/batch_1:cancel",
 }
 RESULTS = {
-    Protocol.OPENAI: "GET /files/out/content",
-    Protocol.ANTHROPIC: "GET /v1/messages/batches/msgbatch_1/results",
-    Protocol.GOOGLE: "GET /v1beta/files/out:download",
-    Protocol.XAI: "GET /batches/batch_1/results",
+    "openai": "GET /files/out/content",
+    "anthropic": "GET /v1/messages/batches/msgbatch_1/results",
+    "google": "GET /v1beta/files/out:download",
+    "xai": "GET /batches/batch_1/results",
 }
-ENDED: dict[Protocol, dict[str, Any]] = {
-    Protocol.OPENAI: {"id": "batch_1", "status": "completed", "output_file_id": "out", "input_file_id": "in"},
-    Protocol.ANTHROPIC: {
+ENDED: dict[str, dict[str, Any]] = {
+    "openai": {"id": "batch_1", "status": "completed", "output_file_id": "out", "input_file_id": "in"},
+    "anthropic": {
         "id": "msgbatch_1",
         "processing_status": "ended",
         "request_counts": {"processing": 0, "succeeded": 2, "errored": 1, "canceled": 1, "expired": 1},
         "results_url": "https://api.example/somewhere/else",
     },
-    Protocol.GOOGLE: {
+    "google": {
         "name": "batches/1",
         "metadata": {
             "state": "BATCH_STATE_SUCCEEDED",
@@ -76,7 +76,7 @@ ENDED: dict[Protocol, dict[str, Any]] = {
         },
         "done": True,
     },
-    Protocol.XAI: {
+    "xai": {
         "batch_id": "batch_1",
         "state": {"num_requests": 5, "num_pending": 0, "num_success": 2, "num_error": 2, "num_cancelled": 1},
         "input_file_id": "in",
@@ -92,7 +92,7 @@ class Trouble(Enum):
 
 
 @dataclass(frozen=True)
-class Answer:
+class Scripted:
     """One answer: a status with JSON, text or bytes, or trouble."""
 
     body: Any = field(default_factory=dict)
@@ -108,11 +108,11 @@ class Answer:
         return self.body.encode() if isinstance(self.body, str) else json.dumps(self.body).encode()
 
 
-RESET = Answer(trouble=Trouble.RESET)
-HANG = Answer(trouble=Trouble.HANG)
+RESET = Scripted(trouble=Trouble.RESET)
+HANG = Scripted(trouble=Trouble.HANG)
 
 
-def patience_s(answer: Answer) -> float:
+def patience_s(answer: Scripted) -> float:
     """A time limit that a busy machine keeps, and a short one where it is to run out."""
     return 0.4 if answer.trouble is Trouble.HANG else 20.0
 
@@ -128,32 +128,32 @@ class Got:
 
 
 @dataclass
-class Vendor:
+class FakeVendor:
     """What is answered by route (`GET /batches`), each list's last answer again and again; 404 for other routes."""
 
     api: BatchApi
     url: str
-    answers: dict[str, list[Answer]] = field(default_factory=dict)
+    answers: dict[str, list[Scripted]] = field(default_factory=dict)
     got: list[Got] = field(default_factory=list)
 
-    def says(self, route: str, *answers: Answer | dict[str, Any] | str | bytes) -> None:
-        self.answers[route] = [answer if isinstance(answer, Answer) else Answer(answer) for answer in answers]
+    def says(self, route: str, *answers: Scripted | dict[str, Any] | str | bytes) -> None:
+        self.answers[route] = [answer if isinstance(answer, Scripted) else Scripted(answer) for answer in answers]
 
     def sent(self, route: str) -> list[Got]:
         return [got for got in self.got if got.route == route]
 
     def takes_uploads(self, file: str = "in") -> None:
-        """Answer uploads as OpenAI (one request) and Gemini (two) do."""
-        self.says(UPLOAD[Protocol.OPENAI], {"id": file, "object": "file"})
-        self.says(UPLOAD[Protocol.GOOGLE], Answer(headers={"X-Goog-Upload-URL": f"{self.url}/to-here?upload_id=7"}))
+        """Scripted uploads as OpenAI (one request) and Gemini (two) do."""
+        self.says(UPLOAD["openai"], {"id": file, "object": "file"})
+        self.says(UPLOAD["google"], Scripted(headers={"X-Goog-Upload-URL": f"{self.url}/to-here?upload_id=7"}))
         done = {"file": {"name": f"files/{file}", "newField": 1}}
-        self.says("POST /to-here", Answer(done, headers={"X-Goog-Upload-Status": "final"}))
+        self.says("POST /to-here", Scripted(done, headers={"X-Goog-Upload-Status": "final"}))
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         route = f"{request.method} {request.path}"
         headers = {name.lower(): value for name, value in request.headers.items()}
         self.got.append(Got(route, dict(request.query), headers, await request.content.read()))
-        waiting = self.answers.get(route) or [Answer({"error": {"message": f"no {route}"}}, 404)]
+        waiting = self.answers.get(route) or [Scripted({"error": {"message": f"no {route}"}}, 404)]
         answer = waiting.pop(0) if len(waiting) > 1 else waiting[0]
         if answer.trouble is Trouble.HANG:
             await asyncio.sleep(60)
@@ -171,9 +171,9 @@ class Vendor:
 
 
 @asynccontextmanager
-async def vendor(kind: Protocol, timeout_s: float = 20.0) -> AsyncIterator[Vendor]:
-    """A server that knows no route yet, and a client of its batch API."""
-    told: list[Vendor] = []
+async def answering(connect: Callable[[str], BatchApi]) -> AsyncIterator[FakeVendor]:
+    """A server that knows no route yet, and the client of its batch API that is made for its URL."""
+    told: list[FakeVendor] = []
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         return await told[0].handle(request)
@@ -182,8 +182,8 @@ async def vendor(kind: Protocol, timeout_s: float = 20.0) -> AsyncIterator[Vendo
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    api = connect_batch(Endpoint("p", kind, url, KEY, timeout_s))
-    told.append(Vendor(api, url))
+    api = connect(url)
+    told.append(FakeVendor(api, url))
     try:
         yield told[0]
     finally:
@@ -191,7 +191,12 @@ async def vendor(kind: Protocol, timeout_s: float = 20.0) -> AsyncIterator[Vendo
         await runner.cleanup()
 
 
-def job(kind: Protocol, lines: bytes = b'{"a":1}\n{"b":2}\n', version: str | None = None) -> BatchJob:
+def vendor(kind: str, timeout_s: float = 20.0) -> AbstractAsyncContextManager[FakeVendor]:
+    """The same for a built-in vendor."""
+    return answering(lambda url: connect_batch(Endpoint("p", kind, url, KEY, timeout_s)))
+
+
+def job(kind: str, lines: bytes = b'{"a":1}\n{"b":2}\n', version: str | None = None) -> BatchJob:
     return BatchJob(TAG, "m", PATHS[kind], version, lines, lines.count(b"\n"))
 
 
@@ -203,6 +208,6 @@ def jsonl(*records: object) -> bytes:
     return b"".join(json.dumps(record, ensure_ascii=False).encode() + b"\n" for record in records)
 
 
-def sent_results(kind: Protocol, *records: object) -> bytes | dict[str, Any]:
+def sent_results(kind: str, *records: object) -> bytes | dict[str, Any]:
     """Results as the vendor sends them: a file of lines, or xAI's only page."""
-    return {"results": list(records), "pagination_token": None} if kind is Protocol.XAI else jsonl(*records)
+    return {"results": list(records), "pagination_token": None} if kind == "xai" else jsonl(*records)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import ssl
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -15,18 +17,18 @@ import pytest
 from aiohttp import web
 
 from hab_ray.calls import ChatCall, Message, Params, Role
-from hab_ray.catalog import ModelEntry, Protocol
+from hab_ray.catalog import ModelEntry
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint, Provider
 from hab_ray.simulator import Profile, simulator
 
-KINDS = (Protocol.OPENAI, Protocol.ANTHROPIC, Protocol.GOOGLE)
+KINDS = ("openai", "anthropic", "google")
 KEY = "-".join(["hab", "recognisable", "key", "0123456789abcdef"])
 BASE = {
-    Protocol.OPENAI: "/openai/v1",
-    Protocol.ANTHROPIC: "/anthropic",
-    Protocol.GOOGLE: "/google",
-    Protocol.XAI: "/xai/v1",
+    "openai": "/openai/v1",
+    "anthropic": "/anthropic",
+    "google": "/google",
+    "xai": "/xai/v1",
 }
 SCHEMA = {
     "type": "object",
@@ -65,9 +67,7 @@ async def provider_of() -> AsyncIterator[Connect]:
     """Connect to a vendor's base path below a URL; closed after the test."""
     opened: list[Provider] = []
 
-    def begin(
-        kind: Protocol, url: str, timeout_s: float = 20.0, key: str = KEY, api_version: str | None = None
-    ) -> Provider:
+    def begin(kind: str, url: str, timeout_s: float = 20.0, key: str = KEY, api_version: str | None = None) -> Provider:
         opened.append(connect(Endpoint("p", kind, url + BASE[kind], key, timeout_s, api_version=api_version)))
         return opened[-1]
 
@@ -143,3 +143,31 @@ async def script() -> AsyncIterator[Script]:
     state.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     yield state
     await runner.cleanup()
+
+
+@dataclass(frozen=True)
+class Distributions:
+    """Distributions of others, installed in a folder of their own that is on the path of this process."""
+
+    site: Path
+
+    def install(self, name: str, version: str, module: str, code: str, **vendors: str) -> None:
+        """A distribution with one module, and entries of the table of vendors (`kind="module:attribute"`)."""
+        (self.site / f"{module}.py").write_text(code)
+        info = self.site / f"{name.replace('-', '_')}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        entries = "".join(f"{kind} = {target}\n" for kind, target in vendors.items())
+        (info / "entry_points.txt").write_text(f"[hab_ray.providers]\n{entries}")
+
+
+@pytest.fixture
+def distributions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Distributions]:
+    site = tmp_path / "site"
+    site.mkdir()
+    known = set(sys.modules)
+    monkeypatch.syspath_prepend(site)
+    yield Distributions(site)
+    for name in set(sys.modules) - known:
+        if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(site):
+            del sys.modules[name]

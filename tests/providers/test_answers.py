@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import Answer, Finish, Usage
-from hab_ray.catalog import Protocol
 from hab_ray.errors import CallError, ProviderError, TransientError
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint, Provider
@@ -16,7 +15,7 @@ from tests.providers.conftest import KEY, KINDS, Connect, Script, Simulate, chat
 
 
 @cache
-def reader(kind: Protocol) -> Provider:
+def reader(kind: str) -> Provider:
     """A provider that only reads: it never connects, so that one a vendor is enough."""
     return connect(Endpoint("p", kind, "http://127.0.0.1:1", KEY, 1.0))
 
@@ -46,7 +45,7 @@ def blocked_prompt(reason: str) -> dict[str, Any]:
 
 OK, CUT, NO, NONE = Finish.OK, Finish.TRUNCATED, Finish.REFUSED, Finish.EMPTY
 STOPS = {
-    Protocol.OPENAI: [
+    "openai": [
         (choice(), OK, "Hello."),
         (choice(reason=None), OK, "Hello."),
         (choice(reason="tool_calls"), OK, "Hello."),
@@ -60,7 +59,7 @@ STOPS = {
         (choice("\u200b", "length"), CUT, "\u200b"),
         (choice(None), NONE, ""),
     ],
-    Protocol.ANTHROPIC: [
+    "anthropic": [
         (message(), OK, "Hello."),
         (message(reason="stop_sequence"), OK, "Hello."),
         (message(reason="max_tokens"), CUT, "Hello."),
@@ -73,7 +72,7 @@ STOPS = {
         (message(None, "refusal", stop_details={"type": "refusal", "explanation": "Bio."}), NO, "Bio."),
         (message("Half", "refusal", stop_details=None), NO, "Half"),
     ],
-    Protocol.GOOGLE: [
+    "google": [
         (candidate(), OK, "Hello."),
         (candidate(reason=None), OK, "Hello."),
         (candidate(reason="MAX_TOKENS"), CUT, "Hello."),
@@ -96,7 +95,7 @@ TABLE = [(kind, *row) for kind, rows in STOPS.items() for row in rows]
 
 
 @pytest.mark.parametrize(("kind", "body", "finish", "text"), TABLE)
-def test_every_way_to_end(kind: Protocol, body: dict[str, Any], finish: Finish, text: str) -> None:
+def test_every_way_to_end(kind: str, body: dict[str, Any], finish: Finish, text: str) -> None:
     answer = reader(kind).read_chat(body)
     assert (answer.finish, answer.text, answer.model_reported) == (finish, text, "m-1")
     assert answer.usage.input == 9
@@ -106,7 +105,7 @@ def test_every_way_to_end(kind: Protocol, body: dict[str, Any], finish: Finish, 
     ("kind", "usage", "expected"),
     [
         (
-            Protocol.OPENAI,
+            "openai",
             {
                 "prompt_tokens": 2000,
                 "completion_tokens": 700,
@@ -116,13 +115,13 @@ def test_every_way_to_end(kind: Protocol, body: dict[str, Any], finish: Finish, 
             Usage(input=2000, cached=1024, cache_written=256, output=700, reasoning=600),
         ),
         (
-            Protocol.OPENAI,
+            "openai",
             {"prompt_tokens": 3, "completion_tokens": 4, "prompt_tokens_details": None},
             Usage(3, output=4),
         ),
-        (Protocol.OPENAI, None, Usage()),
+        ("openai", None, Usage()),
         (
-            Protocol.ANTHROPIC,
+            "anthropic",
             {
                 "input_tokens": 50,
                 "cache_creation_input_tokens": 300,
@@ -133,12 +132,12 @@ def test_every_way_to_end(kind: Protocol, body: dict[str, Any], finish: Finish, 
             Usage(input=1350, cached=1000, cache_written=300, output=700, reasoning=600),
         ),
         (
-            Protocol.ANTHROPIC,
+            "anthropic",
             {"input_tokens": 3, "cache_read_input_tokens": None, "output_tokens": 4, "output_tokens_details": None},
             Usage(3, output=4),
         ),
         (
-            Protocol.GOOGLE,
+            "google",
             {
                 "promptTokenCount": 2000,
                 "cachedContentTokenCount": 1024,
@@ -147,26 +146,26 @@ def test_every_way_to_end(kind: Protocol, body: dict[str, Any], finish: Finish, 
             },
             Usage(input=2000, cached=1024, output=700, reasoning=600),
         ),
-        (Protocol.GOOGLE, {"promptTokenCount": 3, "candidatesTokenCount": 4}, Usage(3, output=4)),
-        (Protocol.GOOGLE, None, Usage()),
+        ("google", {"promptTokenCount": 3, "candidatesTokenCount": 4}, Usage(3, output=4)),
+        ("google", None, Usage()),
     ],
 )
-def test_usage_in_our_terms(kind: Protocol, usage: object, expected: Usage) -> None:
-    body = {Protocol.OPENAI: choice(), Protocol.ANTHROPIC: message(), Protocol.GOOGLE: candidate()}[kind]
-    field = "usageMetadata" if kind is Protocol.GOOGLE else "usage"
+def test_usage_in_our_terms(kind: str, usage: object, expected: Usage) -> None:
+    body = {"openai": choice(), "anthropic": message(), "google": candidate()}[kind]
+    field = "usageMetadata" if kind == "google" else "usage"
     assert reader(kind).read_chat({**body, field: usage}).usage == expected
 
 
 @pytest.mark.parametrize(
     ("kind", "model"),
     [
-        (Protocol.OPENAI, {"thinking": "always", "cached": 1.0}),
-        (Protocol.ANTHROPIC, {"thinking": "always"}),
-        (Protocol.GOOGLE, {"thinking": "always", "cached": 1.0}),
+        ("openai", {"thinking": "always", "cached": 1.0}),
+        ("anthropic", {"thinking": "always"}),
+        ("google", {"thinking": "always", "cached": 1.0}),
     ],
 )
 async def test_usage_adds_up_to_the_vendors_bill(
-    kind: Protocol, model: dict[str, object], simulate: Simulate, provider_of: Connect
+    kind: str, model: dict[str, object], simulate: Simulate, provider_of: Connect
 ) -> None:
     line = await simulate(accounts={kind: {"models": {"m": model}}})
     provider = provider_of(kind, line.url)
@@ -190,7 +189,7 @@ async def test_usage_adds_up_to_the_vendors_bill(
     ("fate", "finish"), [("refused", NO), ("empty", NONE), ("cut", CUT)], ids=["refused", "empty", "cut"]
 )
 async def test_the_simulated_fates(
-    kind: Protocol, fate: str, finish: Finish, simulate: Simulate, provider_of: Connect
+    kind: str, fate: str, finish: Finish, simulate: Simulate, provider_of: Connect
 ) -> None:
     line = await simulate(accounts={kind: {"models": {"m": {fate: 1.0}}}})
     provider = provider_of(kind, line.url)
@@ -199,9 +198,7 @@ async def test_the_simulated_fates(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_the_model_that_really_answered_is_reported(
-    kind: Protocol, simulate: Simulate, provider_of: Connect
-) -> None:
+async def test_the_model_that_really_answered_is_reported(kind: str, simulate: Simulate, provider_of: Connect) -> None:
     line = await simulate(accounts={kind: {"models": {"m": {"reports_as": "another"}}}})
     provider = provider_of(kind, line.url)
     answer = provider.read_chat((await provider.send(provider.chat(chat_call(), entry("m")))).body)
@@ -209,7 +206,7 @@ async def test_the_model_that_really_answered_is_reported(
 
 
 def test_a_gateway_names_who_served() -> None:
-    provider = reader(Protocol.OPENAI)
+    provider = reader("openai")
     assert provider.read_chat(choice() | {"provider": "Novita", "system_fingerprint": "fp"}).served_by == "Novita"
     assert provider.read_chat(choice() | {"system_fingerprint": "fp"}).served_by == "fp"
 
@@ -217,12 +214,12 @@ def test_a_gateway_names_who_served() -> None:
 @pytest.mark.parametrize(
     ("kind", "status", "body", "words"),
     [
-        (Protocol.OPENAI, 400, {"error": {"message": "Flagged.", "code": "content_filter"}}, "Flagged."),
-        (Protocol.OPENAI, 400, {"error": {"message": "Policy.", "code": "invalid_prompt"}}, "Policy."),
-        (Protocol.OPENAI, 403, {"error": {"message": "Moderated", "metadata": {"reasons": ["x"]}}}, "Moderated"),
-        (Protocol.OPENAI, 200, {"error": {"message": "Moderated", "metadata": {"reasons": ["x"]}}}, "Moderated"),
+        ("openai", 400, {"error": {"message": "Flagged.", "code": "content_filter"}}, "Flagged."),
+        ("openai", 400, {"error": {"message": "Policy.", "code": "invalid_prompt"}}, "Policy."),
+        ("openai", 403, {"error": {"message": "Moderated", "metadata": {"reasons": ["x"]}}}, "Moderated"),
+        ("openai", 200, {"error": {"message": "Moderated", "metadata": {"reasons": ["x"]}}}, "Moderated"),
         (
-            Protocol.ANTHROPIC,
+            "anthropic",
             400,
             {"type": "error", "error": {"message": "Output blocked by content filtering policy"}},
             "Output blocked by content filtering policy",
@@ -230,7 +227,7 @@ def test_a_gateway_names_who_served() -> None:
     ],
 )
 async def test_blocked_content_is_a_refusal_of_the_row(
-    kind: Protocol, status: int, body: object, words: str, script: Script, provider_of: Connect
+    kind: str, status: int, body: object, words: str, script: Script, provider_of: Connect
 ) -> None:
     script.says(status, body)
     provider = provider_of(kind, script.url)
@@ -250,14 +247,14 @@ async def test_an_error_under_http_200_is_an_error(
     body: object, expected: type[CallError], script: Script, provider_of: Connect
 ) -> None:
     script.says(200, body)
-    provider = provider_of(Protocol.OPENAI, script.url)
+    provider = provider_of("openai", script.url)
     with pytest.raises(expected):
         await provider.send(provider.chat(chat_call(), entry()))
 
 
 async def test_an_empty_error_field_beside_an_answer_is_none(script: Script, provider_of: Connect) -> None:
     script.says(200, choice() | {"error": None})
-    provider = provider_of(Protocol.OPENAI, script.url)
+    provider = provider_of("openai", script.url)
     exchange = await provider.send(provider.chat(chat_call(), entry()))
     assert provider.read_chat(exchange.body).text == "Hello."
 
@@ -265,12 +262,12 @@ async def test_an_empty_error_field_beside_an_answer_is_none(script: Script, pro
 @pytest.mark.parametrize("reason", ["error", "abort"])
 def test_an_answer_broken_off_by_the_server_is_no_answer(reason: str) -> None:
     with pytest.raises(TransientError):
-        reader(Protocol.OPENAI).read_chat(choice(reason=reason))
+        reader("openai").read_chat(choice(reason=reason))
 
 
 def test_an_account_closed_in_the_answer_stops_the_provider() -> None:
     with pytest.raises(ProviderError):
-        reader(Protocol.GOOGLE).read_chat(candidate(None, "PUP_LIMITED_DISABLED"))
+        reader("google").read_chat(candidate(None, "PUP_LIMITED_DISABLED"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -284,7 +281,7 @@ def test_an_account_closed_in_the_answer_stops_the_provider() -> None:
         {"choices": [{"message": None}], "content": [None], "candidates": [{"content": "x"}]},
     ],
 )
-def test_other_bodies_are_malformed(kind: Protocol, body: dict[str, Any]) -> None:
+def test_other_bodies_are_malformed(kind: str, body: dict[str, Any]) -> None:
     with pytest.raises(TransientError, match="not as documented"):
         reader(kind).read_chat(body)
 
@@ -300,12 +297,12 @@ def test_other_bodies_are_malformed(kind: Protocol, body: dict[str, Any]) -> Non
         {"data": [None, None], "embeddings": [None, None]},
     ],
 )
-def test_other_vectors_are_malformed(kind: Protocol, body: dict[str, Any]) -> None:
+def test_other_vectors_are_malformed(kind: str, body: dict[str, Any]) -> None:
     with pytest.raises(TransientError, match="not as documented"):
         reader(kind).read_embeddings(body, 2)
 
 
 def test_vectors_of_servers_that_ignore_the_encoding() -> None:
     data = [{"index": 1, "embedding": [0.0, 2.0]}, {"index": 0, "embedding": "AACAPwAAAAA="}]
-    answer = reader(Protocol.OPENAI).read_embeddings({"data": data, "model": "m-1"}, 2)
+    answer = reader("openai").read_embeddings({"data": data, "model": "m-1"}, 2)
     assert answer.vectors == (b"\0\0\x80\x3f\0\0\0\0", b"\0\0\0\0\0\0\0\x40")

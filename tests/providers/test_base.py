@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hab_ray.calls import EmbedCall
-from hab_ray.catalog import Protocol
 from hab_ray.providers.base import Endpoint, ListLimits
 from tests.providers.conftest import KEY
 
@@ -39,16 +38,16 @@ def test_lists_are_as_long_as_they_may_be() -> None:
 
 
 def test_a_key_is_hidden_and_a_local_placeholder_is_not_hunted() -> None:
-    endpoint = Endpoint("p", Protocol.OPENAI, "http://h", KEY, 1.0)
+    endpoint = Endpoint("p", "openai", "http://h", KEY, 1.0)
     assert KEY not in repr(endpoint)
     assert endpoint.without_key(f"bad key {KEY}!") == "bad key [key]!"
-    assert Endpoint("p", Protocol.OPENAI, "http://h", "none", 1.0).without_key("none left") == "none left"
-    assert Endpoint("p", Protocol.OPENAI, "http://h", "", 1.0).without_key("abc") == "abc"
+    assert Endpoint("p", "openai", "http://h", "none", 1.0).without_key("none left") == "none left"
+    assert Endpoint("p", "openai", "http://h", "", 1.0).without_key("abc") == "abc"
 
 
 def test_importing_the_package_imports_no_sdk() -> None:
     code = (
-        "import sys, hab_ray.providers, hab_ray.providers.openai_errors, hab_ray.providers.google_errors;"
+        "import sys, hab_ray.providers, hab_ray.providers.openai.errors, hab_ray.providers.google.chat;"
         "print([name for name in ('openai', 'anthropic', 'google.genai', 'ray') if name in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

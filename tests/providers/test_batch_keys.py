@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from hab_ray.catalog import Protocol
 from hab_ray.errors import CallError
 from hab_ray.providers.batching import BatchApi
 from tests.providers.batch_vendor import (
@@ -22,7 +21,7 @@ from tests.providers.batch_vendor import (
     ONE,
     RESULTS,
     UPLOAD,
-    Answer,
+    Scripted,
     all_lines,
     job,
     sent_results,
@@ -42,7 +41,7 @@ def told(error: BaseException | None) -> str:
 @pytest.mark.parametrize("status", [400, 401, 404, 500])
 @pytest.mark.parametrize("body", [ECHO, f"<html>{KEY}</html>"], ids=["json", "page"])
 async def test_refused_verbs(
-    kind: Protocol, status: int, body: dict[str, object] | str, caplog: pytest.LogCaptureFixture
+    kind: str, status: int, body: dict[str, object] | str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     verbs: list[Callable[[BatchApi], Awaitable[object]]] = [
@@ -53,7 +52,7 @@ async def test_refused_verbs(
     ]
     async with vendor(kind) as line:
         for route in (CREATE[kind], LIST[kind], ONE[kind], CANCEL[kind], UPLOAD.get(kind, "")):
-            line.says(route, Answer(body, status))
+            line.says(route, Scripted(body, status))
         for verb in verbs:
             with pytest.raises(CallError) as caught:
                 await verb(line.api)
@@ -63,20 +62,20 @@ async def test_refused_verbs(
     assert KEY not in caplog.text and KEY not in repr(line.api)
 
 
-LINES: dict[Protocol, list[dict[str, Any]]] = {
-    Protocol.OPENAI: [
+LINES: dict[str, list[dict[str, Any]]] = {
+    "openai": [
         {"custom_id": "1", "response": {"status_code": 400, "body": ECHO}},
         {"custom_id": "2", "response": None, "error": {"code": "batch_expired", "message": KEY}},
     ],
-    Protocol.ANTHROPIC: [
+    "anthropic": [
         {"custom_id": "1", "result": {"type": "errored", "error": {"type": "error", **ECHO}}},
         {"custom_id": "2", "result": {"type": "expired", "message": KEY}},
     ],
-    Protocol.GOOGLE: [
+    "google": [
         {"key": "1", "error": {"code": 3, "message": "x" * 470 + KEY}},
         {"key": "2", "error": {"code": 429, "message": KEY, "status": KEY}},
     ],
-    Protocol.XAI: [
+    "xai": [
         {"batch_request_id": "1", "batch_result": {"error": {"code": 3, "message": "x" * 470 + KEY}}},
         {"batch_request_id": "2", "error_message": KEY},
         {"batch_request_id": KEY, "batch_result": {"error": {"code": 1, "message": KEY}}},
@@ -85,28 +84,28 @@ LINES: dict[Protocol, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_error_lines(kind: Protocol) -> None:
+async def test_error_lines(kind: str) -> None:
     async with vendor(kind) as line:
         line.says(ONE[kind], ENDED[kind])
         results = sent_results(kind, *LINES[kind])
         line.says(RESULTS[kind], results + f"{KEY}\n".encode() if isinstance(results, bytes) else results)
         lines = await all_lines(line.api, await line.api.poll(IDS[kind]))
-        line.says(RESULTS[kind], Answer(ECHO, 500))
+        line.says(RESULTS[kind], Scripted(ECHO, 500))
         with pytest.raises(CallError) as caught:
             await all_lines(line.api, await line.api.poll(IDS[kind]))
     assert len(lines) == 3
     assert all(KEY[:20] not in told(error) for error in [one.error for one in lines] + [caught.value])
 
 
-FAILED: dict[Protocol, dict[str, Any]] = {
-    Protocol.OPENAI: {"status": "failed", "errors": {"data": [{"code": "invalid_json_line", "message": KEY}]}},
-    Protocol.GOOGLE: {"metadata": {"state": "BATCH_STATE_FAILED"}, "error": {"code": 3, "message": KEY}},
-    Protocol.XAI: {"state": {"num_requests": 0}, "cancel_by_xai_message": KEY},
+FAILED: dict[str, dict[str, Any]] = {
+    "openai": {"status": "failed", "errors": {"data": [{"code": "invalid_json_line", "message": KEY}]}},
+    "google": {"metadata": {"state": "BATCH_STATE_FAILED"}, "error": {"code": 3, "message": KEY}},
+    "xai": {"state": {"num_requests": 0}, "cancel_by_xai_message": KEY},
 }
 
 
 @pytest.mark.parametrize("kind", FAILED)
-async def test_why_a_batch_failed(kind: Protocol) -> None:
+async def test_why_a_batch_failed(kind: str) -> None:
     async with vendor(kind) as line:
         line.says(ONE[kind], FAILED[kind])
         assert KEY[:20] not in told((await line.api.poll(IDS[kind])).problem)

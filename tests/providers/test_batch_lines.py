@@ -10,17 +10,16 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import EmbedCall
-from hab_ray.catalog import Protocol
 from hab_ray.errors import FailureKind, TransientError
 from hab_ray.providers.base import Endpoint, JsonObject
 from hab_ray.providers.batch_lines import read_lines
 from hab_ray.providers.batching import Line
 from tests.providers.batch_vendor import jsonl, vendor
 from tests.providers.conftest import KEY, Connect, entry
-from tests.providers.test_wire import CASES, Case
+from tests.providers.wire_cases import CASES, Case
 
 NOWHERE = "http://127.0.0.1:1"
-ENDPOINT = Endpoint("p", Protocol.OPENAI, NOWHERE, KEY, 1.0)
+ENDPOINT = Endpoint("p", "openai", NOWHERE, KEY, 1.0)
 SPLITTERS = "a\u2028b\u2029c\u0085d\x0be\x1cf\rg"
 
 
@@ -30,10 +29,10 @@ async def test_a_line_carries_the_wires_body_unchanged_and_in_order(case: Case, 
     async with vendor(case.kind) as line:
         raw = line.api.line("row-1", wire)
     told = json.loads(raw)
-    envelope: dict[Protocol, tuple[str, dict[str, Any]]] = {
-        Protocol.OPENAI: ("body", {"custom_id": "row-1", "method": "POST", "url": "/v1/chat/completions"}),
-        Protocol.ANTHROPIC: ("params", {"custom_id": "row-1"}),
-        Protocol.GOOGLE: ("request", {"key": "row-1"}),
+    envelope: dict[str, tuple[str, dict[str, Any]]] = {
+        "openai": ("body", {"custom_id": "row-1", "method": "POST", "url": "/v1/chat/completions"}),
+        "anthropic": ("params", {"custom_id": "row-1"}),
+        "google": ("request", {"key": "row-1"}),
     }
     name, around = envelope[case.kind]
     assert told == {**around, name: wire.body}
@@ -44,15 +43,15 @@ async def test_a_line_carries_the_wires_body_unchanged_and_in_order(case: Case, 
 async def test_an_embedding_line_is_a_request_of_one_text(provider_of: Connect) -> None:
     call = EmbedCall("p", "m", None, f"red {SPLITTERS}", dimensions=128)
     bodies = {}
-    for kind in (Protocol.OPENAI, Protocol.GOOGLE):
+    for kind in ("openai", "google"):
         wire = provider_of(kind, NOWHERE).embed([call], entry("e"))
         async with vendor(kind) as line:
             raw = line.api.line("row-1", wire)
         assert len(raw.decode().splitlines()) == 1
         bodies[kind] = json.loads(raw)
-    assert bodies[Protocol.OPENAI]["url"] == "/v1/embeddings"
-    assert bodies[Protocol.OPENAI]["body"]["input"] == [call.text]
-    assert bodies[Protocol.GOOGLE]["request"] == {
+    assert bodies["openai"]["url"] == "/v1/embeddings"
+    assert bodies["openai"]["body"]["input"] == [call.text]
+    assert bodies["google"]["request"] == {
         "model": "models/e",
         "content": {"parts": [{"text": call.text}]},
         "outputDimensionality": 128,

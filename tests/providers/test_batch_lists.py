@@ -7,74 +7,73 @@ from typing import Any
 
 import pytest
 
-from hab_ray.catalog import Protocol
 from hab_ray.errors import CallError, FailureKind, RateLimited, TransientError
 from hab_ray.providers.batching import SeenBatch
-from tests.providers.batch_vendor import HANG, KINDS, LIST, RESET, TAG, Answer, Vendor, patience_s, vendor
+from tests.providers.batch_vendor import HANG, KINDS, LIST, RESET, TAG, FakeVendor, Scripted, patience_s, vendor
 
-UNORDERED = (Protocol.GOOGLE, Protocol.XAI)
+UNORDERED = ("google", "xai")
 STAMPS = [f"2026-11-21T12:00:0{n}Z" for n in range(6)]
 MOMENTS = [datetime(2026, 11, 21, 12, 0, n, tzinfo=UTC) for n in range(6)]
 
 
-def listed(kind: Protocol, n: int) -> dict[str, Any]:
+def listed(kind: str, n: int) -> dict[str, Any]:
     """A vendor's batch number `n`, made at second `n`; the first is somebody else's and still being looked at."""
     ours = n > 0
     match kind:
-        case Protocol.OPENAI:
+        case "openai":
             counts = {"total": 7, "completed": 0, "failed": 0} if ours else {"total": 0}
             more = {"metadata": {"hab_tag": TAG} if ours else None, "request_counts": counts}
             return {"id": f"b{n}", "status": "validating", "created_at": int(MOMENTS[n].timestamp()), **more}
-        case Protocol.ANTHROPIC:
+        case "anthropic":
             counts = {"processing": 4, "succeeded": 3, "errored": 0, "canceled": 0, "expired": 0}
             return {"id": f"b{n}", "processing_status": "ended", "created_at": STAMPS[n], "request_counts": counts}
-        case Protocol.GOOGLE:
+        case "google":
             mine = {"displayName": TAG, "batchStats": {"requestCount": "7"}} if ours else {}
             return {"name": f"b{n}", "metadata": {"createTime": STAMPS[n], **mine}}
-        case Protocol.XAI:
+        case _:
             state = {"num_requests": 7 if ours else 0, "num_pending": 0}
             return {"batch_id": f"b{n}", "name": TAG if ours else None, "create_time": STAMPS[n], "state": state}
 
 
-def seen(kind: Protocol, n: int) -> SeenBatch:
-    if kind is Protocol.ANTHROPIC:
+def seen(kind: str, n: int) -> SeenBatch:
+    if kind == "anthropic":
         return SeenBatch(f"b{n}", None, 7, MOMENTS[n])
     return SeenBatch(f"b{n}", TAG if n else "", 7 if n else None, MOMENTS[n])
 
 
 async def test_a_server_without_metadata_keeps_no_tags() -> None:
-    async with vendor(Protocol.OPENAI) as line:
+    async with vendor("openai") as line:
         bare = {"id": "b1", "status": "validating", "request_counts": {"total": 7}}
-        line.says(LIST[Protocol.OPENAI], Answer({"data": [bare], "has_more": False}))
+        line.says(LIST["openai"], Scripted({"data": [bare], "has_more": False}))
         assert await line.api.since(None) == [SeenBatch("b1", None, 7, None)]
 
 
-def page(kind: Protocol, numbers: list[int], more: bool) -> Answer:
+def page(kind: str, numbers: list[int], more: bool) -> Scripted:
     batches = [listed(kind, n) for n in numbers]
-    if kind is Protocol.GOOGLE:
-        return Answer({"operations": batches} | ({"nextPageToken": f"t/{numbers[-1]}+"} if more else {}))
-    if kind is Protocol.XAI:
-        return Answer(
+    if kind == "google":
+        return Scripted({"operations": batches} | ({"nextPageToken": f"t/{numbers[-1]}+"} if more else {}))
+    if kind == "xai":
+        return Scripted(
             {"batches": batches, "pagination_token": f"t/{numbers[-1] if numbers else ''}+" if more else None}
         )
-    return Answer({"data": batches, "has_more": more, "first_id": "?", "last_id": "?"})
+    return Scripted({"data": batches, "has_more": more, "first_id": "?", "last_id": "?"})
 
 
-def continued(line: Vendor, kind: Protocol) -> list[str]:
-    names = {Protocol.OPENAI: "after", Protocol.ANTHROPIC: "after_id", Protocol.GOOGLE: "pageToken"}
+def continued(line: FakeVendor, kind: str) -> list[str]:
+    names = {"openai": "after", "anthropic": "after_id", "google": "pageToken"}
     return [got.query.get(names.get(kind, "pagination_token"), "") for got in line.sent(LIST[kind])]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_all_pages_are_read(kind: Protocol) -> None:
+async def test_all_pages_are_read(kind: str) -> None:
     async with vendor(kind) as line:
         line.says(LIST[kind], page(kind, [5, 4], True), page(kind, [3, 2], True), page(kind, [1, 0], False))
         assert await line.api.since(None) == [seen(kind, n) for n in (5, 4, 3, 2, 1, 0)]
     assert continued(line, kind) == (["", "t/4+", "t/2+"] if kind in UNORDERED else ["", "b4", "b2"])
 
 
-@pytest.mark.parametrize("kind", [Protocol.OPENAI, Protocol.ANTHROPIC])
-async def test_reading_ends_at_the_newest_one_known(kind: Protocol) -> None:
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+async def test_reading_ends_at_the_newest_one_known(kind: str) -> None:
     async with vendor(kind) as line:
         line.says(LIST[kind], page(kind, [5, 4], True), page(kind, [3, 2], True), page(kind, [1, 0], False))
         assert await line.api.since("b2") == [seen(kind, n) for n in (5, 4, 3)]
@@ -82,21 +81,21 @@ async def test_reading_ends_at_the_newest_one_known(kind: Protocol) -> None:
 
 
 @pytest.mark.parametrize("kind", UNORDERED)
-async def test_a_list_may_be_in_any_order(kind: Protocol) -> None:
+async def test_a_list_may_be_in_any_order(kind: str) -> None:
     async with vendor(kind) as line:
         line.says(LIST[kind], page(kind, [1, 5, 2], True), page(kind, [0, 4, 3], False))
         assert await line.api.since("b2") == [seen(kind, n) for n in (5, 4, 3)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_an_id_that_is_not_listed_any_more_ends_nothing(kind: Protocol) -> None:
+async def test_an_id_that_is_not_listed_any_more_ends_nothing(kind: str) -> None:
     async with vendor(kind) as line:
         line.says(LIST[kind], page(kind, [3, 2], True), page(kind, [1], False))
         assert [batch.id for batch in await line.api.since("gone")] == ["b3", "b2", "b1"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_server_that_sends_the_same_page_for_ever_is_left(kind: Protocol) -> None:
+async def test_a_server_that_sends_the_same_page_for_ever_is_left(kind: str) -> None:
     async with vendor(kind) as line:
         line.says(LIST[kind], page(kind, [3, 2], True))
         assert {batch.id for batch in await line.api.since(None)} == {"b3", "b2"}
@@ -104,22 +103,22 @@ async def test_a_server_that_sends_the_same_page_for_ever_is_left(kind: Protocol
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_the_newest_of_some_and_of_none(kind: Protocol) -> None:
+async def test_the_newest_of_some_and_of_none(kind: str) -> None:
     async with vendor(kind) as line:
         line.says(LIST[kind], page(kind, [5], True))
         assert await line.api.newest() == "b5"
-        line.says(LIST[kind], {"operations": []} if kind is Protocol.GOOGLE else page(kind, [], False))
+        line.says(LIST[kind], {"operations": []} if kind == "google" else page(kind, [], False))
         assert await line.api.newest() is None
         assert await line.api.since("b5") == []
-        line.says(LIST[kind], {} if kind is Protocol.GOOGLE else page(kind, [], True))
+        line.says(LIST[kind], {} if kind == "google" else page(kind, [], True))
         assert await line.api.since(None) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    "answer", [RESET, HANG, Answer({}, 503), Answer("<html>"), Answer({"data": 1, "operations": 1, "batches": 1})]
+    "answer", [RESET, HANG, Scripted({}, 503), Scripted("<html>"), Scripted({"data": 1, "operations": 1, "batches": 1})]
 )
-async def test_a_list_that_cannot_be_read_is_an_error(kind: Protocol, answer: Answer) -> None:
+async def test_a_list_that_cannot_be_read_is_an_error(kind: str, answer: Scripted) -> None:
     async with vendor(kind, patience_s(answer)) as line:
         line.says(LIST[kind], page(kind, [3], True), answer)
         with pytest.raises(TransientError):
@@ -127,12 +126,12 @@ async def test_a_list_that_cannot_be_read_is_an_error(kind: Protocol, answer: An
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_refused_list_is_classified(kind: Protocol) -> None:
+async def test_a_refused_list_is_classified(kind: str) -> None:
     async with vendor(kind) as line:
-        line.says(LIST[kind], Answer({"error": {"message": "slow"}}, 429))
+        line.says(LIST[kind], Scripted({"error": {"message": "slow"}}, 429))
         with pytest.raises(RateLimited):
             await line.api.newest()
-        line.says(LIST[kind], Answer({"error": {"message": "who?"}}, 401))
+        line.says(LIST[kind], Scripted({"error": {"message": "who?"}}, 401))
         with pytest.raises(CallError) as caught:
             await line.api.newest()
         assert caught.value.kind is FailureKind.BAD_KEY
@@ -141,23 +140,23 @@ async def test_a_refused_list_is_classified(kind: Protocol) -> None:
 @pytest.mark.parametrize(
     ("kind", "headers", "owner", "asked"),
     [
-        (Protocol.OPENAI, {"openai-organization": "org", "openai-project": "proj_1"}, "org/proj_1", 1),
-        (Protocol.OPENAI, {"openai-organization": "org"}, "org", 1),
-        (Protocol.OPENAI, {}, "", 1),
-        (Protocol.ANTHROPIC, {"anthropic-organization-id": "org-7"}, "org-7", 1),
+        ("openai", {"openai-organization": "org", "openai-project": "proj_1"}, "org/proj_1", 1),
+        ("openai", {"openai-organization": "org"}, "org", 1),
+        ("openai", {}, "", 1),
+        ("anthropic", {"anthropic-organization-id": "org-7"}, "org-7", 1),
         (
-            Protocol.ANTHROPIC,
+            "anthropic",
             {"anthropic-organization-id": "org-7", "anthropic-workspace-id": "wrkspc-1"},
             "org-7/wrkspc-1",
             1,
         ),
-        (Protocol.ANTHROPIC, {}, "", 1),
-        (Protocol.GOOGLE, {}, "", 0),
-        (Protocol.XAI, {}, "", 0),
+        ("anthropic", {}, "", 1),
+        ("google", {}, "", 0),
+        ("xai", {}, "", 0),
     ],
 )
-async def test_the_owner_is_asked_for_once(kind: Protocol, headers: dict[str, str], owner: str, asked: int) -> None:
+async def test_the_owner_is_asked_for_once(kind: str, headers: dict[str, str], owner: str, asked: int) -> None:
     async with vendor(kind) as line:
-        line.says(LIST[kind], Answer({"data": [], "has_more": False}, headers=headers))
+        line.says(LIST[kind], Scripted({"data": [], "has_more": False}, headers=headers))
         assert [await line.api.owner() for _ in range(3)] == [owner] * 3
     assert len(line.got) == asked

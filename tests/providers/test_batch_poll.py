@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from hab_ray.catalog import Protocol
 from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, RowError, TransientError
 from hab_ray.providers.batching import BatchRefused, BatchStatus, ResultsGone
 from tests.providers.batch_vendor import (
@@ -17,13 +16,13 @@ from tests.providers.batch_vendor import (
     KINDS,
     ONE,
     RESET,
-    Answer,
+    Scripted,
     all_lines,
     patience_s,
     vendor,
 )
 
-OPENAI, ANTHROPIC, GOOGLE, XAI = Protocol.OPENAI, Protocol.ANTHROPIC, Protocol.GOOGLE, Protocol.XAI
+OPENAI, ANTHROPIC, GOOGLE, XAI = "openai", "anthropic", "google", "xai"
 STAMP = "2026-11-21T12:00:00Z"
 
 
@@ -55,7 +54,7 @@ FILE: dict[str, Any] = {"output": {"responsesFile": "files/out"}}
 FOUND = {"results_url": "https://elsewhere/results"}
 COUNTS = {"request_counts": {"total": 10, "completed": 4, "failed": 6}}
 PARTIAL = {"output_file_id": "out", "error_file_id": "err", **COUNTS}
-TABLE: list[tuple[Protocol, dict[str, Any], bool, bool, tuple[str, ...]]] = [
+TABLE: list[tuple[str, dict[str, Any], bool, bool, tuple[str, ...]]] = [
     *((OPENAI, openai(word, **COUNTS), False, True, ()) for word in ("validating", "in_progress", "cancelling")),
     (OPENAI, openai("finalizing", **PARTIAL), False, True, ()),
     (OPENAI, openai("completed", output_file_id="out", error_file_id="", **COUNTS), True, True, ("out",)),
@@ -86,7 +85,7 @@ TABLE: list[tuple[Protocol, dict[str, Any], bool, bool, tuple[str, ...]]] = [
 ]
 
 
-async def polled(kind: Protocol, answer: Answer | dict[str, Any]) -> BatchStatus:
+async def polled(kind: str, answer: Scripted | dict[str, Any]) -> BatchStatus:
     async with vendor(kind) as line:
         line.says(ONE[kind], answer)
         return await line.api.poll(IDS[kind])
@@ -94,7 +93,7 @@ async def polled(kind: Protocol, answer: Answer | dict[str, Any]) -> BatchStatus
 
 @pytest.mark.parametrize(("kind", "batch", "ended", "known", "results"), TABLE)
 async def test_every_state(
-    kind: Protocol, batch: dict[str, Any], ended: bool, known: bool, results: tuple[str, ...]
+    kind: str, batch: dict[str, Any], ended: bool, known: bool, results: tuple[str, ...]
 ) -> None:
     word = batch.get("status") or batch.get("processing_status") or batch.get("metadata", {}).get("state", "")
     assert await polled(kind, batch) == BatchStatus(IDS[kind], word, ended, known, 4, 6, None, results)
@@ -146,7 +145,7 @@ NO_BATCHES = "Model grok-4.7 is not supported for batch processing"
         ),
     ],
 )
-async def test_a_batch_that_is_dead_on_arrival_says_nothing_of_its_model(kind: Protocol, batch: dict[str, Any]) -> None:
+async def test_a_batch_that_is_dead_on_arrival_says_nothing_of_its_model(kind: str, batch: dict[str, Any]) -> None:
     assert type((await polled(kind, batch)).problem) is BatchRefused
 
 
@@ -167,7 +166,7 @@ def failed(*problems: dict[str, Any]) -> dict[str, Any]:
 NOT_JSON = {"code": "invalid_json_line", "message": "This line is not JSON.", "line": 12, "param": None}
 TOO_MANY = {"code": "token_limit_exceeded", "message": "Enqueued token limit reached for m.", "line": None}
 NO_MODEL = {"code": "model_not_found", "message": "No model m.", "line": 1}
-PROBLEMS: list[tuple[Protocol, dict[str, Any], type[CallError], tuple[str, ...]]] = [
+PROBLEMS: list[tuple[str, dict[str, Any], type[CallError], tuple[str, ...]]] = [
     (OPENAI, failed(NOT_JSON, NOT_JSON), RowError, ("invalid_json_line", "not JSON", "line 12", "1 more")),
     (OPENAI, failed(TOO_MANY), RateLimited, ("token_limit_exceeded", "Enqueued token limit")),
     (OPENAI, failed(NOT_JSON, TOO_MANY), RateLimited, ("Enqueued",)),
@@ -188,7 +187,7 @@ PROBLEMS: list[tuple[Protocol, dict[str, Any], type[CallError], tuple[str, ...]]
 
 @pytest.mark.parametrize(("kind", "batch", "error", "words"), PROBLEMS)
 async def test_a_batch_that_failed_says_why(
-    kind: Protocol, batch: dict[str, Any], error: type[CallError], words: tuple[str, ...]
+    kind: str, batch: dict[str, Any], error: type[CallError], words: tuple[str, ...]
 ) -> None:
     status = await polled(kind, batch)
     assert status.ended and type(status.problem) is error
@@ -196,15 +195,15 @@ async def test_a_batch_that_failed_says_why(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_batch_the_vendor_does_not_know_is_gone(kind: Protocol) -> None:
+async def test_a_batch_the_vendor_does_not_know_is_gone(kind: str) -> None:
     for status in (404, 410):
         with pytest.raises(ResultsGone, match=r"/?1"):
-            await polled(kind, Answer({"error": {"message": "No such batch"}}, status))
+            await polled(kind, Scripted({"error": {"message": "No such batch"}}, status))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("answer", [RESET, HANG, Answer({}, 500), Answer("<html>"), Answer({"metadata": 3})])
-async def test_a_poll_that_fails_is_transient_and_no_state(kind: Protocol, answer: Answer) -> None:
+@pytest.mark.parametrize("answer", [RESET, HANG, Scripted({}, 500), Scripted("<html>"), Scripted({"metadata": 3})])
+async def test_a_poll_that_fails_is_transient_and_no_state(kind: str, answer: Scripted) -> None:
     async with vendor(kind, patience_s(answer)) as line:
         line.says(ONE[kind], answer)
         with pytest.raises(TransientError):
@@ -212,21 +211,21 @@ async def test_a_poll_that_fails_is_transient_and_no_state(kind: Protocol, answe
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_poll_without_a_right_is_classified(kind: Protocol) -> None:
+async def test_a_poll_without_a_right_is_classified(kind: str) -> None:
     with pytest.raises(ProviderError) as caught:
-        await polled(kind, Answer({"error": {"message": "who?"}}, 401))
+        await polled(kind, Scripted({"error": {"message": "who?"}}, 401))
     assert caught.value.kind is FailureKind.BAD_KEY
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_cancelling_is_asked_for_once_and_what_has_ended_is_fine(kind: Protocol) -> None:
+async def test_cancelling_is_asked_for_once_and_what_has_ended_is_fine(kind: str) -> None:
     async with vendor(kind) as line:
         line.says(CANCEL[kind], {})
         await line.api.cancel(IDS[kind])
         assert [got.route for got in line.got] == [CANCEL[kind]]
         line.says(ONE[kind], ENDED[kind])
         for status in (400, 409):
-            line.says(CANCEL[kind], Answer({"error": {"message": "already ended"}}, status))
+            line.says(CANCEL[kind], Scripted({"error": {"message": "already ended"}}, status))
             await line.api.cancel(IDS[kind])
 
 
@@ -239,13 +238,13 @@ OPEN = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_refused_end_of_an_open_batch_is_an_error(kind: Protocol) -> None:
+async def test_a_refused_end_of_an_open_batch_is_an_error(kind: str) -> None:
     async with vendor(kind) as line:
         line.says(ONE[kind], OPEN[kind])
-        line.says(CANCEL[kind], Answer({"error": {"message": "no"}}, 400))
+        line.says(CANCEL[kind], Scripted({"error": {"message": "no"}}, 400))
         with pytest.raises(CallError):
             await line.api.cancel(IDS[kind])
-        line.says(CANCEL[kind], Answer({}, 404))
+        line.says(CANCEL[kind], Scripted({}, 404))
         with pytest.raises(ResultsGone):
             await line.api.cancel(IDS[kind])
 
@@ -259,7 +258,7 @@ DELETED = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_the_vendor_stores_is_deleted(kind: Protocol) -> None:
+async def test_what_the_vendor_stores_is_deleted(kind: str) -> None:
     async with vendor(kind) as line:
         line.says(ONE[kind], ENDED[kind])
         for route in DELETED[kind]:
@@ -269,13 +268,13 @@ async def test_what_the_vendor_stores_is_deleted(kind: Protocol) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_is_gone_already_is_fine(kind: Protocol) -> None:
+async def test_what_is_gone_already_is_fine(kind: str) -> None:
     async with vendor(kind) as line:
         await line.api.clean_up(IDS[kind])
         line.says(ONE[kind], ENDED[kind])
         await line.api.clean_up(IDS[kind])
         for route in DELETED[kind]:
-            line.says(route, Answer({}, 503))
+            line.says(route, Scripted({}, 503))
         with pytest.raises(TransientError):
             await line.api.clean_up(IDS[kind])
 

@@ -12,7 +12,6 @@ import pytest
 from aiohttp import web
 
 from hab_ray.calls import Finish
-from hab_ray.catalog import Protocol
 from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, RowError, TransientError
 from hab_ray.providers.batching import BatchRefused, BatchStatus, Line, ResultsGone
 from tests.providers.batch_vendor import (
@@ -23,7 +22,7 @@ from tests.providers.batch_vendor import (
     ONE,
     RESET,
     RESULTS,
-    Answer,
+    Scripted,
     all_lines,
     jsonl,
     patience_s,
@@ -32,10 +31,10 @@ from tests.providers.batch_vendor import (
 )
 from tests.providers.conftest import Connect
 
-OPENAI, ANTHROPIC, GOOGLE, XAI = Protocol.OPENAI, Protocol.ANTHROPIC, Protocol.GOOGLE, Protocol.XAI
+OPENAI, ANTHROPIC, GOOGLE, XAI = "openai", "anthropic", "google", "xai"
 IN_FILES = (OPENAI, ANTHROPIC, GOOGLE)
 TEXT = "one\u2028two\u0085three"
-BODIES: dict[Protocol, dict[str, Any]] = {
+BODIES: dict[str, dict[str, Any]] = {
     OPENAI: {"model": "m", "choices": [{"message": {"content": TEXT}, "finish_reason": "stop"}], "new": 1},
     ANTHROPIC: {
         "model": "m",
@@ -48,20 +47,20 @@ BODIES: dict[Protocol, dict[str, Any]] = {
 BODIES[XAI] = BODIES[OPENAI]
 
 
-def answered(kind: Protocol, custom_id: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+def answered(kind: str, custom_id: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
     body = body or BODIES[kind]
     match kind:
-        case Protocol.OPENAI:
+        case "openai":
             return {"id": "r", "custom_id": custom_id, "response": {"status_code": 200, "body": body}, "error": None}
-        case Protocol.ANTHROPIC:
+        case "anthropic":
             return {"custom_id": custom_id, "result": {"type": "succeeded", "message": body}}
-        case Protocol.GOOGLE:
+        case "google":
             return {"key": custom_id, "response": body}
-        case Protocol.XAI:
+        case _:
             return {"batch_request_id": custom_id, "batch_result": {"response": {"chat_get_completion": body}}}
 
 
-async def results(kind: Protocol, *records: object) -> list[Line]:
+async def results(kind: str, *records: object) -> list[Line]:
     async with vendor(kind) as line:
         line.says(ONE[kind], ENDED[kind])
         line.says(RESULTS[kind], sent_results(kind, *records))
@@ -69,7 +68,7 @@ async def results(kind: Protocol, *records: object) -> list[Line]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_bodies_come_as_they_would_online_in_whatever_order(kind: Protocol, provider_of: Connect) -> None:
+async def test_bodies_come_as_they_would_online_in_whatever_order(kind: str, provider_of: Connect) -> None:
     lines = await results(kind, *(answered(kind, custom_id) for custom_id in ("b", "c", "a", "c")))
     assert [line.custom_id for line in lines] == ["b", "c", "a", "c"]
     assert all(line.body == BODIES[kind] and line.error is None for line in lines)
@@ -108,7 +107,7 @@ def in_words(message: str) -> dict[str, Any]:
     return {"batch_request_id": "x", "batch_result": {"error": message}}
 
 
-ERRORS: list[tuple[Protocol, dict[str, Any], type[CallError], FailureKind]] = [
+ERRORS: list[tuple[str, dict[str, Any], type[CallError], FailureKind]] = [
     (OPENAI, refused(400, "invalid_value"), RowError, FailureKind.BAD_REQUEST),
     (OPENAI, refused(400, "context_length_exceeded"), RowError, FailureKind.TOO_LONG),
     (OPENAI, refused(400, "unsupported_value"), ModelError, FailureKind.BAD_REQUEST),
@@ -181,7 +180,7 @@ ERRORS: list[tuple[Protocol, dict[str, Any], type[CallError], FailureKind]] = [
 
 @pytest.mark.parametrize(("kind", "record", "error", "meaning"), ERRORS)
 async def test_an_error_line_means_what_it_would_online(
-    kind: Protocol, record: dict[str, Any], error: type[CallError], meaning: FailureKind
+    kind: str, record: dict[str, Any], error: type[CallError], meaning: FailureKind
 ) -> None:
     bad, good = await results(kind, record, answered(kind, "y"))
     assert (bad.custom_id, bad.body, good.custom_id, good.error) == ("x", None, "y", None)
@@ -199,7 +198,7 @@ async def test_an_error_line_means_what_it_would_online(
     ],
 )
 async def test_blocked_content_is_a_refusal_as_online(
-    kind: Protocol, record: dict[str, Any], reason: str, provider_of: Connect
+    kind: str, record: dict[str, Any], reason: str, provider_of: Connect
 ) -> None:
     (line,) = await results(kind, record)
     assert line.error is None and line.body is not None
@@ -240,7 +239,7 @@ VECTOR = [0.25, -0.5, 1.0]
     ],
 )
 async def test_embeddings_are_read_as_online(
-    kind: Protocol, body: dict[str, Any], tokens: int, provider_of: Connect
+    kind: str, body: dict[str, Any], tokens: int, provider_of: Connect
 ) -> None:
     (line,) = await results(kind, answered(kind, "e", body))
     assert line.body is not None
@@ -279,7 +278,7 @@ async def test_xais_pages_are_read_one_after_the_other() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_results_that_are_gone(kind: Protocol) -> None:
+async def test_results_that_are_gone(kind: str) -> None:
     async with vendor(kind) as line:
         line.says(ONE[kind], ENDED[kind])
         found = await line.api.poll(IDS[kind])
@@ -292,17 +291,17 @@ async def test_gemini_has_another_word_for_a_file_that_is_gone() -> None:
     async with vendor(GOOGLE) as line:
         line.says(ONE[GOOGLE], ENDED[GOOGLE])
         found = await line.api.poll("batches/1")
-        line.says(RESULTS[GOOGLE], Answer({"error": {"status": "PERMISSION_DENIED", "message": words}}, 403))
+        line.says(RESULTS[GOOGLE], Scripted({"error": {"status": "PERMISSION_DENIED", "message": words}}, 403))
         with pytest.raises(ResultsGone):
             await all_lines(line.api, found)
-        line.says(RESULTS[GOOGLE], Answer({"error": {"status": "PERMISSION_DENIED", "message": "Bad key."}}, 403))
+        line.says(RESULTS[GOOGLE], Scripted({"error": {"status": "PERMISSION_DENIED", "message": "Bad key."}}, 403))
         with pytest.raises(ProviderError):
             await all_lines(line.api, found)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("answer", [RESET, HANG, Answer({}, 503)])
-async def test_results_that_cannot_be_had_now_are_transient(kind: Protocol, answer: Answer) -> None:
+@pytest.mark.parametrize("answer", [RESET, HANG, Scripted({}, 503)])
+async def test_results_that_cannot_be_had_now_are_transient(kind: str, answer: Scripted) -> None:
     async with vendor(kind, patience_s(answer)) as line:
         line.says(ONE[kind], ENDED[kind])
         found = await line.api.poll(IDS[kind])
@@ -312,11 +311,11 @@ async def test_results_that_cannot_be_had_now_are_transient(kind: Protocol, answ
 
 
 @pytest.mark.parametrize("kind", IN_FILES)
-async def test_a_stream_that_breaks_gives_what_came_and_then_an_error(kind: Protocol) -> None:
+async def test_a_stream_that_breaks_gives_what_came_and_then_an_error(kind: str) -> None:
     async with vendor(kind) as line:
         line.says(ONE[kind], ENDED[kind])
         found = await line.api.poll(IDS[kind])
-        line.says(RESULTS[kind], Answer(jsonl(answered(kind, "a"), answered(kind, "b"))[:-9], missing_bytes=9))
+        line.says(RESULTS[kind], Scripted(jsonl(answered(kind, "a"), answered(kind, "b"))[:-9], missing_bytes=9))
         read = []
         with pytest.raises(TransientError) as caught:
             async for one in line.api.results(found):
@@ -325,7 +324,7 @@ async def test_a_stream_that_breaks_gives_what_came_and_then_an_error(kind: Prot
 
 
 @pytest.mark.parametrize("kind", IN_FILES)
-async def test_lines_come_while_the_rest_is_still_on_its_way(kind: Protocol) -> None:
+async def test_lines_come_while_the_rest_is_still_on_its_way(kind: str) -> None:
     """The second line is sent only when the first one has been read; then silence is a timeout."""
     read = asyncio.Event()
 
@@ -350,7 +349,7 @@ async def test_lines_come_while_the_rest_is_still_on_its_way(kind: Protocol) -> 
 
 
 @pytest.mark.parametrize("kind", IN_FILES)
-async def test_a_reader_may_stop_early(kind: Protocol) -> None:
+async def test_a_reader_may_stop_early(kind: str) -> None:
     async with vendor(kind) as line:
         line.says(ONE[kind], ENDED[kind])
         line.says(RESULTS[kind], jsonl(*(answered(kind, str(n)) for n in range(5000))))

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import Answer, EmbedCall, Message, Params, Role
-from hab_ray.catalog import Protocol
 from hab_ray.errors import CallError, FailureKind, ModelError, RateLimited, RowError, TransientError
 from hab_ray.providers import connect_batch
 from hab_ray.providers.base import Endpoint, Wire
@@ -19,7 +18,7 @@ from tests.providers.conftest import BASE, KEY, Connect, Simulate, Simulated, ch
 
 TURNAROUND_S = 0.15
 MODELS: dict[str, Any] = {"m": {}, "e": {"serves": ["embeddings"], "vector": 256}}
-ConnectBatch = Callable[[Protocol, str], BatchApi]
+ConnectBatch = Callable[[str, str], BatchApi]
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ async def batches_of() -> AsyncIterator[ConnectBatch]:
     """Connect to the batch API of a simulated vendor; closed after the test."""
     opened: list[BatchApi] = []
 
-    def begin(kind: Protocol, url: str) -> BatchApi:
+    def begin(kind: str, url: str) -> BatchApi:
         opened.append(connect_batch(Endpoint("p", kind, url + BASE[kind], KEY, 20.0)))
         return opened[-1]
 
@@ -36,12 +35,12 @@ async def batches_of() -> AsyncIterator[ConnectBatch]:
         await api.close()
 
 
-def account(kind: Protocol, **more: Any) -> dict[str, Any]:
+def account(kind: str, **more: Any) -> dict[str, Any]:
     batch = {"turnaround": {"kind": "fixed", "value_s": TURNAROUND_S}, **more.pop("batch", {})}
     return {"accounts": {kind: {"models": MODELS, "batch": batch, **more.pop("account", {})}}, **more}
 
 
-def wires(kind: Protocol, url: str, provider_of: Connect, count: int = 6) -> dict[str, Wire]:
+def wires(kind: str, url: str, provider_of: Connect, count: int = 6) -> dict[str, Wire]:
     """Chat requests by custom id; each text holds what ends a line elsewhere."""
     provider = provider_of(kind, url)
     texts = [f"Question {n}:\u2028should I\u0085 sell\n my {'house' * n}?" for n in range(count)]
@@ -76,7 +75,7 @@ async def made(line: Simulated) -> int:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_batch_brings_what_the_same_bodies_bring_online(
-    kind: Protocol, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
+    kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:
     line = await simulate(**account(kind, batch={"separators": 1.0}))
     api, provider = batches_of(kind, line.url), provider_of(kind, line.url)
@@ -101,9 +100,9 @@ async def test_a_batch_brings_what_the_same_bodies_bring_online(
     assert any("\u2028" in answer.text for answer in answers.values())
 
 
-@pytest.mark.parametrize("kind", [Protocol.OPENAI, Protocol.GOOGLE])
+@pytest.mark.parametrize("kind", ["openai", "google"])
 async def test_embeddings_are_those_of_online(
-    kind: Protocol, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
+    kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:
     line = await simulate(**account(kind))
     api, provider = batches_of(kind, line.url), provider_of(kind, line.url)
@@ -118,7 +117,7 @@ async def test_embeddings_are_those_of_online(
 
 
 async def test_gemini_may_answer_inline(simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch) -> None:
-    kind = Protocol.GOOGLE
+    kind = "google"
     line = await simulate(**account(kind, batch={"inline_rows": 100}))
     api = batches_of(kind, line.url)
     sent = wires(kind, line.url, provider_of)
@@ -129,7 +128,7 @@ async def test_gemini_may_answer_inline(simulate: Simulate, provider_of: Connect
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_the_list_finds_a_batch_whose_answer_was_lost(
-    kind: Protocol, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
+    kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:
     lost = {"kind": "lost_create", "account": kind, "ordinal": 2}
     line = await simulate(**account(kind), batch_faults=[lost])
@@ -142,16 +141,16 @@ async def test_the_list_finds_a_batch_whose_answer_was_lost(
     assert await made(line) == 2
     (orphan,) = await api.since(first)
     assert orphan.id != first and orphan.created is not None
-    if kind is not Protocol.ANTHROPIC:
+    if kind != "anthropic":
         assert orphan.tag == "hab-run-2"
-    assert orphan.rows in (None, 6) if kind is Protocol.OPENAI else orphan.rows == 6
+    assert orphan.rows in (None, 6) if kind == "openai" else orphan.rows == 6
     status = await ended(api, orphan.id)
     assert len([one async for one in api.results(status)]) == 6
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_create_answered_by_500_leaves_an_empty_list(
-    kind: Protocol, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
+    kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:
     line = await simulate(**account(kind), batch_faults=[{"kind": "refused_create", "status": 500}])
     api = batches_of(kind, line.url)
@@ -162,7 +161,7 @@ async def test_a_create_answered_by_500_leaves_an_empty_list(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_more_batches_than_a_page_holds(
-    kind: Protocol, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
+    kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:
     line = await simulate(**account(kind, batch={"turnaround": {"kind": "fixed", "value_s": 600}}))
     api = batches_of(kind, line.url)
@@ -176,13 +175,13 @@ async def test_more_batches_than_a_page_holds(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fault", ["expired", "cancelled"])
 async def test_what_was_done_before_the_end_is_kept_where_the_vendor_keeps_it(
-    kind: Protocol, fault: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
+    kind: str, fault: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:
     line = await simulate(**account(kind), batch_faults=[{"kind": fault, "done": 0.5}])
     api = batches_of(kind, line.url)
     status, lines = await harvest(api, packed(api, wires(kind, line.url, provider_of, 40)))
     assert status.ended and status.problem is None
-    if kind is Protocol.GOOGLE:
+    if kind == "google":
         assert lines == []
         return
     undone = FailureKind.TIMEOUT if fault == "expired" else FailureKind.STOPPED
@@ -194,7 +193,7 @@ async def test_what_was_done_before_the_end_is_kept_where_the_vendor_keeps_it(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_batch_can_be_ended_and_everything_deleted(
-    kind: Protocol, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
+    kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:
     line = await simulate(**account(kind), batch_faults=[{"kind": "stuck", "done": 0.5}])
     api = batches_of(kind, line.url)
@@ -205,22 +204,22 @@ async def test_a_batch_can_be_ended_and_everything_deleted(
     status = await ended(api, batch_id)
     await api.cancel(batch_id)
     kept = [one async for one in api.results(status)]
-    assert len(kept) == (0 if kind is Protocol.GOOGLE else 6)
+    assert len(kept) == (0 if kind == "google" else 6)
     await api.clean_up(batch_id)
     await api.clean_up(batch_id)
-    if kind is Protocol.GOOGLE:
+    if kind == "google":
         with pytest.raises(ResultsGone):
             await api.poll(batch_id)
-    elif kind is Protocol.XAI:
+    elif kind == "xai":
         assert len([one async for one in api.results(status)]) == 6
     else:
         with pytest.raises(ResultsGone):
             assert [one async for one in api.results(status)]
 
 
-@pytest.mark.parametrize("kind", [Protocol.OPENAI, Protocol.GOOGLE, Protocol.XAI])
+@pytest.mark.parametrize("kind", ["openai", "google", "xai"])
 async def test_a_batch_refused_for_its_input_says_why(
-    kind: Protocol, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
+    kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:
     line = await simulate(**account(kind), batch_faults=[{"kind": "invalid"}])
     api = batches_of(kind, line.url)
@@ -231,7 +230,7 @@ async def test_a_batch_refused_for_its_input_says_why(
 async def test_anthropic_refuses_the_lines_instead(
     simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:
-    kind = Protocol.ANTHROPIC
+    kind = "anthropic"
     line = await simulate(**account(kind), batch_faults=[{"kind": "invalid"}])
     api = batches_of(kind, line.url)
     _, lines = await harvest(api, packed(api, wires(kind, line.url, provider_of)))
@@ -248,7 +247,7 @@ async def test_anthropic_refuses_the_lines_instead(
     ],
 )
 async def test_a_batch_in_which_every_line_failed(
-    kind: Protocol,
+    kind: str,
     faults: dict[str, object],
     error: type[CallError],
     simulate: Simulate,
@@ -265,7 +264,7 @@ async def test_a_batch_in_which_every_line_failed(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_missing_doubled_and_foreign_lines_are_handed_on_as_they_are(
-    kind: Protocol, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
+    kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:
     line = await simulate(**account(kind, batch={"lines": {"missing": 0.3, "doubled": 0.3, "foreign": 0.2}}))
     api = batches_of(kind, line.url)
@@ -277,7 +276,7 @@ async def test_missing_doubled_and_foreign_lines_are_handed_on_as_they_are(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_polls_that_fail_say_nothing_of_the_batch(
-    kind: Protocol, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
+    kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:
     faults = [
         {"kind": "poll_error", "ordinal": 1, "status": 404},
@@ -299,7 +298,7 @@ async def test_polls_that_fail_say_nothing_of_the_batch(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_results_that_break_off_can_be_read_again(
-    kind: Protocol, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
+    kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:
     line = await simulate(**account(kind), batch_faults=[{"kind": "cut_results", "downloads": 1}])
     api = batches_of(kind, line.url)
@@ -312,7 +311,7 @@ async def test_results_that_break_off_can_be_read_again(
 async def test_a_full_queue_at_openai_is_told_by_the_batch(
     simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:
-    kind = Protocol.OPENAI
+    kind = "openai"
     models = {"m": {"batch_queue_tokens": 20}}
     line = await simulate(**account(kind, account={"models": models}))
     api = batches_of(kind, line.url)
@@ -323,12 +322,12 @@ async def test_a_full_queue_at_openai_is_told_by_the_batch(
 @pytest.mark.parametrize(
     ("kind", "limits"),
     [
-        (Protocol.ANTHROPIC, {"batch_queue_rows": 5}),
-        (Protocol.GOOGLE, {"models": {"m": {"batch_queue_tokens": 20}}}),
+        ("anthropic", {"batch_queue_rows": 5}),
+        ("google", {"models": {"m": {"batch_queue_tokens": 20}}}),
     ],
 )
 async def test_a_full_queue_elsewhere_is_told_at_once(
-    kind: Protocol, limits: dict[str, Any], simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
+    kind: str, limits: dict[str, Any], simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:
     line = await simulate(**account(kind, account=limits))
     api = batches_of(kind, line.url)
@@ -340,7 +339,7 @@ async def test_a_full_queue_elsewhere_is_told_at_once(
 async def test_gemini_takes_so_many_batches_at_once(
     simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:
-    kind = Protocol.GOOGLE
+    kind = "google"
     line = await simulate(
         **account(kind, account={"batch_jobs": 1}, batch={"turnaround": {"kind": "fixed", "value_s": 60}})
     )
@@ -354,7 +353,7 @@ async def test_gemini_takes_so_many_batches_at_once(
 async def test_gemini_knows_models_when_the_batch_is_made(
     simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:
-    kind = Protocol.GOOGLE
+    kind = "google"
     line = await simulate(**account(kind))
     api = batches_of(kind, line.url)
     wire = provider_of(kind, line.url).chat(chat_call(), entry("nobodys"))

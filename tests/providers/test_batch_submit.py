@@ -8,7 +8,6 @@ from contextlib import suppress
 
 import pytest
 
-from hab_ray.catalog import Protocol
 from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, TransientError, Unreachable
 from hab_ray.providers import connect_batch
 from hab_ray.providers.base import Endpoint
@@ -20,7 +19,7 @@ from tests.providers.batch_vendor import (
     RESET,
     TAG,
     UPLOAD,
-    Answer,
+    Scripted,
     all_lines,
     job,
     patience_s,
@@ -34,10 +33,10 @@ MADE = {"id": "batch_1", "name": "batches/1", "new_field": 1}
 
 
 async def test_openai_is_sent_a_file_and_a_batch_of_it() -> None:
-    async with vendor(Protocol.OPENAI) as line:
+    async with vendor("openai") as line:
         line.takes_uploads()
         line.says("POST /batches", MADE)
-        assert await line.api.submit(job(Protocol.OPENAI, LINES)) == "batch_1"
+        assert await line.api.submit(job("openai", LINES)) == "batch_1"
     upload, create = line.got
     assert upload.headers["content-type"].startswith("multipart/form-data; boundary=")
     assert b'name="purpose"\r\n\r\nbatch\r\n' in upload.body
@@ -52,9 +51,9 @@ async def test_openai_is_sent_a_file_and_a_batch_of_it() -> None:
 
 @pytest.mark.parametrize(("version", "sent"), [(None, "2026-10-21"), ("2023-06-01", "2023-06-01")])
 async def test_anthropic_is_sent_all_requests_at_once(version: str | None, sent: str) -> None:
-    async with vendor(Protocol.ANTHROPIC) as line:
-        line.says(CREATE[Protocol.ANTHROPIC], MADE)
-        assert await line.api.submit(job(Protocol.ANTHROPIC, LINES, version)) == "batch_1"
+    async with vendor("anthropic") as line:
+        line.says(CREATE["anthropic"], MADE)
+        assert await line.api.submit(job("anthropic", LINES, version)) == "batch_1"
     (create,) = line.got
     assert json.loads(create.body) == {"requests": [{"a": "x\u2028y"}, {"b": 2}]}
     assert create.headers["content-length"] == str(len(create.body)) and "transfer-encoding" not in create.headers
@@ -64,20 +63,20 @@ async def test_anthropic_is_sent_all_requests_at_once(version: str | None, sent:
 
 async def test_anthropics_lines_are_joined_wherever_they_are_cut() -> None:
     lines = b"".join(b'{"custom_id":"%d","params":"%s"}\n' % (n, b"y" * (n % 977)) for n in range(6000))
-    async with vendor(Protocol.ANTHROPIC) as line:
-        line.says(CREATE[Protocol.ANTHROPIC], MADE)
-        await line.api.submit(job(Protocol.ANTHROPIC, lines))
+    async with vendor("anthropic") as line:
+        line.says(CREATE["anthropic"], MADE)
+        await line.api.submit(job("anthropic", lines))
     requests = json.loads(line.got[0].body)["requests"]
     assert requests == [json.loads(raw) for raw in lines.splitlines()]
 
 
 @pytest.mark.parametrize(("version", "sent"), [(None, "v1beta"), ("v1alpha", "v1alpha")])
 async def test_gemini_is_sent_a_file_in_two_steps_and_a_batch_of_it(version: str | None, sent: str) -> None:
-    async with vendor(Protocol.GOOGLE) as line:
+    async with vendor("google") as line:
         line.takes_uploads()
-        line.says(f"POST /upload/{sent}/files", *line.answers[UPLOAD[Protocol.GOOGLE]])
+        line.says(f"POST /upload/{sent}/files", *line.answers[UPLOAD["google"]])
         line.says(f"POST /{sent}/models/m:batchGenerateContent", MADE)
-        assert await line.api.submit(job(Protocol.GOOGLE, LINES, version)) == "batches/1"
+        assert await line.api.submit(job("google", LINES, version)) == "batches/1"
     begin, upload, create = line.got
     assert begin.headers["x-goog-upload-command"] == "start"
     assert begin.headers["x-goog-upload-header-content-type"] == "application/jsonl"
@@ -90,38 +89,38 @@ async def test_gemini_is_sent_a_file_in_two_steps_and_a_batch_of_it(version: str
 @pytest.mark.parametrize(
     ("kind", "path", "route"),
     [
-        (Protocol.OPENAI, "/embeddings", "POST /batches"),
-        (Protocol.GOOGLE, "/models/e:batchEmbedContents", "POST /v1beta/models/e:asyncBatchEmbedContent"),
+        ("openai", "/embeddings", "POST /batches"),
+        ("google", "/models/e:batchEmbedContents", "POST /v1beta/models/e:asyncBatchEmbedContent"),
     ],
 )
-async def test_embeddings_have_their_own_batches(kind: Protocol, path: str, route: str) -> None:
+async def test_embeddings_have_their_own_batches(kind: str, path: str, route: str) -> None:
     async with vendor(kind) as line:
         line.takes_uploads()
         line.says(route, MADE)
         plain = job(kind)
         await line.api.submit(type(plain)(plain.tag, "e", path, None, plain.lines, plain.rows))
-    if kind is Protocol.OPENAI:
+    if kind == "openai":
         assert json.loads(line.got[-1].body)["endpoint"] == "/v1/embeddings"
 
 
 UNCLEAR = {
     "reset": (RESET, FailureKind.CONNECTION),
-    "cut": (Answer(MADE, missing_bytes=5), FailureKind.CONNECTION),
+    "cut": (Scripted(MADE, missing_bytes=5), FailureKind.CONNECTION),
     "hang": (HANG, FailureKind.TIMEOUT),
-    "500": (Answer("<html>", 500), FailureKind.SERVER),
-    "502 with a code": (Answer({"error": {"code": "invalid_api_key", "message": "?"}}, 502), None),
-    "503": (Answer({}, 503), FailureKind.OVERLOADED),
-    "529": (Answer({}, 529), FailureKind.OVERLOADED),
-    "408": (Answer({}, 408), FailureKind.TIMEOUT),
-    "409": (Answer({}, 409), FailureKind.SERVER),
-    "no JSON": (Answer("<html>fine</html>"), FailureKind.MALFORMED),
-    "no id": (Answer({"id": "", "name": None}), FailureKind.MALFORMED),
+    "500": (Scripted("<html>", 500), FailureKind.SERVER),
+    "502 with a code": (Scripted({"error": {"code": "invalid_api_key", "message": "?"}}, 502), None),
+    "503": (Scripted({}, 503), FailureKind.OVERLOADED),
+    "529": (Scripted({}, 529), FailureKind.OVERLOADED),
+    "408": (Scripted({}, 408), FailureKind.TIMEOUT),
+    "409": (Scripted({}, 409), FailureKind.SERVER),
+    "no JSON": (Scripted("<html>fine</html>"), FailureKind.MALFORMED),
+    "no id": (Scripted({"id": "", "name": None}), FailureKind.MALFORMED),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", UNCLEAR)
-async def test_an_unclear_answer_leaves_it_in_doubt_and_is_not_asked_again(kind: Protocol, how: str) -> None:
+async def test_an_unclear_answer_leaves_it_in_doubt_and_is_not_asked_again(kind: str, how: str) -> None:
     answer, expected = UNCLEAR[how]
     async with vendor(kind, max(1.0, patience_s(answer))) as line:
         line.takes_uploads()
@@ -138,46 +137,44 @@ def said(code: str, message: str = "No.") -> dict[str, object]:
     return {"type": "error", "error": {"code": code, "type": code, "status": code, "message": message}}
 
 
-CLEAR: list[tuple[Protocol, int, dict[str, object], type[CallError]]] = [
-    (Protocol.OPENAI, 429, said("rate_limit_exceeded"), RateLimited),
-    (Protocol.OPENAI, 429, said("insufficient_quota"), ProviderError),
-    (Protocol.OPENAI, 400, said("billing_hard_limit_reached"), ProviderError),
-    (Protocol.OPENAI, 401, said("invalid_api_key"), ProviderError),
-    (Protocol.ANTHROPIC, 429, said("rate_limit_error", "too many requests in the queue"), RateLimited),
-    (Protocol.ANTHROPIC, 429, {"error": {"details": {"error_code": "enforced_spend_limit_reached"}}}, ProviderError),
-    (Protocol.ANTHROPIC, 413, said("request_too_large"), CallError),
-    (Protocol.ANTHROPIC, 401, said("authentication_error"), ProviderError),
-    (Protocol.GOOGLE, 429, said("RESOURCE_EXHAUSTED"), RateLimited),
-    (Protocol.GOOGLE, 429, said("RESOURCE_EXHAUSTED", "limit: 0"), ProviderError),
-    (Protocol.GOOGLE, 404, said("NOT_FOUND"), ModelError),
-    (Protocol.GOOGLE, 403, said("PERMISSION_DENIED"), ProviderError),
+CLEAR: list[tuple[str, int, dict[str, object], type[CallError]]] = [
+    ("openai", 429, said("rate_limit_exceeded"), RateLimited),
+    ("openai", 429, said("insufficient_quota"), ProviderError),
+    ("openai", 400, said("billing_hard_limit_reached"), ProviderError),
+    ("openai", 401, said("invalid_api_key"), ProviderError),
+    ("anthropic", 429, said("rate_limit_error", "too many requests in the queue"), RateLimited),
+    ("anthropic", 429, {"error": {"details": {"error_code": "enforced_spend_limit_reached"}}}, ProviderError),
+    ("anthropic", 413, said("request_too_large"), CallError),
+    ("anthropic", 401, said("authentication_error"), ProviderError),
+    ("google", 429, said("RESOURCE_EXHAUSTED"), RateLimited),
+    ("google", 429, said("RESOURCE_EXHAUSTED", "limit: 0"), ProviderError),
+    ("google", 404, said("NOT_FOUND"), ModelError),
+    ("google", 403, said("PERMISSION_DENIED"), ProviderError),
 ]
 
 
 @pytest.mark.parametrize(("kind", "status", "body", "error"), CLEAR)
 async def test_a_clear_refusal_is_classified_as_online_and_its_file_deleted(
-    kind: Protocol, status: int, body: dict[str, object], error: type[CallError]
+    kind: str, status: int, body: dict[str, object], error: type[CallError]
 ) -> None:
     async with vendor(kind) as line:
         line.takes_uploads()
-        line.says(CREATE[kind], Answer(body, status, {"retry-after": "7"}))
+        line.says(CREATE[kind], Scripted(body, status, {"retry-after": "7"}))
         with pytest.raises(error) as caught:
             await line.api.submit(job(kind))
         assert not isinstance(caught.value, InDoubt)
         assert len(line.sent(CREATE[kind])) == 1
         deleted = [got.route for got in line.got if got.route.startswith("DELETE")]
-    assert deleted == {Protocol.OPENAI: ["DELETE /files/in"], Protocol.GOOGLE: ["DELETE /v1beta/files/in"]}.get(
-        kind, []
-    )
+    assert deleted == {"openai": ["DELETE /files/in"], "google": ["DELETE /v1beta/files/in"]}.get(kind, [])
     if isinstance(caught.value, RateLimited):
         assert caught.value.retry_after_s == 7
 
 
 @pytest.mark.parametrize("kind", UPLOADING)
 @pytest.mark.parametrize(
-    "answer", [RESET, HANG, Answer("", 500), Answer({}, 409), Answer("<html>"), Answer({"id": ""})]
+    "answer", [RESET, HANG, Scripted("", 500), Scripted({}, 409), Scripted("<html>"), Scripted({"id": ""})]
 )
-async def test_a_failed_upload_makes_no_batch_and_leaves_no_doubt(kind: Protocol, answer: Answer) -> None:
+async def test_a_failed_upload_makes_no_batch_and_leaves_no_doubt(kind: str, answer: Scripted) -> None:
     async with vendor(kind, patience_s(answer)) as line:
         line.says(UPLOAD[kind], answer)
         with pytest.raises(TransientError) as caught:
@@ -186,47 +183,85 @@ async def test_a_failed_upload_makes_no_batch_and_leaves_no_doubt(kind: Protocol
         assert [got.route for got in line.got] == [UPLOAD[kind]]
 
 
-@pytest.mark.parametrize("answer", [RESET, Answer("", 500, {"X-Goog-Upload-Status": "cancelled"})])
-async def test_a_failed_second_step_leaves_no_doubt_either(answer: Answer) -> None:
-    async with vendor(Protocol.GOOGLE) as line:
+@pytest.mark.parametrize("answer", [RESET, Scripted("", 500, {"X-Goog-Upload-Status": "cancelled"})])
+async def test_a_failed_second_step_leaves_no_doubt_either(answer: Scripted) -> None:
+    async with vendor("google") as line:
         line.takes_uploads()
         line.says("POST /to-here", answer)
         with pytest.raises(TransientError) as caught:
-            await line.api.submit(job(Protocol.GOOGLE))
+            await line.api.submit(job("google"))
         assert not isinstance(caught.value, InDoubt)
-        assert not line.sent(CREATE[Protocol.GOOGLE])
+        assert not line.sent(CREATE["google"])
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("route", [UPLOAD["google"], "POST /to-here"])
+async def test_geminis_upload_follows_no_redirect(route: str, status: int) -> None:
+    """Prompts would go where nobody chose, in either step."""
+    async with vendor("google") as line, vendor("google") as elsewhere:
+        elsewhere.takes_uploads()
+        line.takes_uploads()
+        line.says(route, Scripted("<html>moved</html>", status, {"location": f"{elsewhere.url}/to-here"}))
+        with pytest.raises(ProviderError, match="redirects are not followed"):
+            await line.api.submit(job("google"))
+        assert len(line.sent(route)) == 1 and not line.sent(CREATE["google"])
+        assert elsewhere.got == []
+
+
+@pytest.mark.parametrize("status", [None, "active"])
+async def test_a_piece_of_an_upload_is_sent_once(status: str | None) -> None:
+    """An upload whose end the vendor does not confirm is no file, and only the engine sends again."""
+    async with vendor("google") as line:
+        line.takes_uploads()
+        line.says("POST /to-here", Scripted({}, headers={"X-Goog-Upload-Status": status} if status else {}))
+        with pytest.raises(TransientError, match="the upload's status"):
+            await line.api.submit(job("google"))
+        assert len(line.sent("POST /to-here")) == 1
+
+
+async def test_gemini_is_sent_long_files_in_pieces() -> None:
+    lines = b'{"a":"' + b"y" * (9 << 20) + b'"}\n'
+    async with vendor("google") as line:
+        line.takes_uploads()
+        (last,) = line.answers["POST /to-here"]
+        line.says("POST /to-here", Scripted({}, headers={"X-Goog-Upload-Status": "active"}), last)
+        line.says(CREATE["google"], MADE)
+        await line.api.submit(job("google", lines))
+    first, second = line.sent("POST /to-here")
+    assert first.body + second.body == lines
+    assert (first.headers["x-goog-upload-command"], first.headers["x-goog-upload-offset"]) == ("upload", "0")
+    assert second.headers["x-goog-upload-command"] == "upload, finalize"
+    assert second.headers["x-goog-upload-offset"] == str(len(first.body)) == str(8 << 20)
 
 
 async def test_an_endpoint_without_batches_says_so() -> None:
-    async with vendor(Protocol.OPENAI) as line:
+    async with vendor("openai") as line:
         with pytest.raises(NoBatchApi, match="no batch API"):
-            await line.api.submit(job(Protocol.OPENAI))
+            await line.api.submit(job("openai"))
         with pytest.raises(NoBatchApi, match="no batch API"):
             await line.api.newest()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("status", [405, 501])
-async def test_a_create_verb_that_does_not_exist_makes_no_batch_and_leaves_no_doubt(
-    kind: Protocol, status: int
-) -> None:
+async def test_a_create_verb_that_does_not_exist_makes_no_batch_and_leaves_no_doubt(kind: str, status: int) -> None:
     async with vendor(kind) as line:
         line.takes_uploads()
-        line.says(CREATE[kind], Answer({"error": {"message": "no"}}, status))
+        line.says(CREATE[kind], Scripted({"error": {"message": "no"}}, status))
         with pytest.raises(NoBatchApi):
             await line.api.submit(job(kind))
 
 
-NOT_BY_BATCH: list[tuple[Protocol, int, dict[str, object]]] = [
+NOT_BY_BATCH: list[tuple[str, int, dict[str, object]]] = [
     (
-        Protocol.XAI,
+        "xai",
         400,
         {"code": "Invalid argument", "error": "Model m is not supported for batch processing."},
     ),
-    (Protocol.OPENAI, 400, said("model_not_found", "The provided model 'm' is not supported by the Batch API.")),
-    (Protocol.OPENAI, 400, said("invalid_request", "The file is too odd.")),
+    ("openai", 400, said("model_not_found", "The provided model 'm' is not supported by the Batch API.")),
+    ("openai", 400, said("invalid_request", "The file is too odd.")),
     (
-        Protocol.GOOGLE,
+        "google",
         404,
         said("NOT_FOUND", "models/m is not found, or is not supported for batchGenerateContent."),
     ),
@@ -234,12 +269,10 @@ NOT_BY_BATCH: list[tuple[Protocol, int, dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("kind", "status", "body"), NOT_BY_BATCH)
-async def test_a_refusal_of_the_batch_is_none_of_the_model(
-    kind: Protocol, status: int, body: dict[str, object]
-) -> None:
+async def test_a_refusal_of_the_batch_is_none_of_the_model(kind: str, status: int, body: dict[str, object]) -> None:
     async with vendor(kind) as line:
         line.takes_uploads()
-        line.says(CREATE[kind], Answer(body, status))
+        line.says(CREATE[kind], Scripted(body, status))
         with pytest.raises(BatchRefused) as caught:
             await line.api.submit(job(kind))
         assert type(caught.value) is BatchRefused
@@ -248,17 +281,17 @@ async def test_a_refusal_of_the_batch_is_none_of_the_model(
 @pytest.mark.parametrize(
     ("kind", "message", "rows"),
     [
-        (Protocol.GOOGLE, "Request contains an invalid argument.", ()),
-        (Protocol.GOOGLE, "Invalid value at 'requests[7].contents'", (7,)),
-        (Protocol.ANTHROPIC, "requests.1.custom_id: String should have at most 64 characters", (1,)),
+        ("google", "Request contains an invalid argument.", ()),
+        ("google", "Invalid value at 'requests[7].contents'", (7,)),
+        ("anthropic", "requests.1.custom_id: String should have at most 64 characters", (1,)),
     ],
 )
 async def test_malformed_rows_are_told_apart_from_a_refused_model(
-    kind: Protocol, message: str, rows: tuple[int, ...]
+    kind: str, message: str, rows: tuple[int, ...]
 ) -> None:
     async with vendor(kind) as line:
         line.takes_uploads()
-        line.says(CREATE[kind], Answer(said("INVALID_ARGUMENT", message), 400))
+        line.says(CREATE[kind], Scripted(said("INVALID_ARGUMENT", message), 400))
         with pytest.raises(BadRows) as caught:
             await line.api.submit(job(kind))
         assert caught.value.rows == rows
@@ -266,12 +299,12 @@ async def test_malformed_rows_are_told_apart_from_a_refused_model(
 
 async def test_every_verb_of_geminis_batches_asks_under_the_same_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GOOGLE_GENAI_API_VERSION", "v1alpha")
-    async with vendor(Protocol.GOOGLE) as line:
+    async with vendor("google") as line:
         api = line.api
         asked = [
             api.newest(),
             api.since(None),
-            api.submit(job(Protocol.GOOGLE)),
+            api.submit(job("google")),
             api.poll("batches/1"),
             api.cancel("batches/1"),
             api.clean_up("batches/1"),
@@ -286,7 +319,7 @@ async def test_every_verb_of_geminis_batches_asks_under_the_same_version(monkeyp
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_no_connection_at_all_is_no_doubt(kind: Protocol) -> None:
+async def test_no_connection_at_all_is_no_doubt(kind: str) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         api = connect_batch(Endpoint("p", kind, f"http://127.0.0.1:{free.getsockname()[1]}", KEY, 5.0))

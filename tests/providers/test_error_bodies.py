@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import Finish, Usage
-from hab_ray.catalog import Protocol
 from hab_ray.errors import (
     CallError,
     FailureKind,
@@ -21,7 +20,7 @@ from hab_ray.errors import (
 from tests.providers.conftest import Connect, Script, chat_call, entry
 
 Kind = FailureKind
-OPENAI, ANTHROPIC, GOOGLE, XAI = Protocol.OPENAI, Protocol.ANTHROPIC, Protocol.GOOGLE, Protocol.XAI
+OPENAI, ANTHROPIC, GOOGLE, XAI = "openai", "anthropic", "google", "xai"
 DENIED = "The caller does not have permission to execute the specified operation"
 SPENT = (
     "Your team 3f7c has either used all available credits or reached its monthly spending limit. To continue making "
@@ -199,7 +198,7 @@ REMEDY = {Kind.NO_QUOTA: "add credit", Kind.BAD_KEY: "key", Kind.BAD_REQUEST: "p
 
 @pytest.mark.parametrize(("kind", "status", "body", "expected", "failure"), TABLE)
 async def test_a_recorded_error_means_what_its_vendor_means(
-    kind: Protocol,
+    kind: str,
     status: int,
     body: object,
     expected: type[CallError],
@@ -227,7 +226,7 @@ BLOCKS = [
 
 @pytest.mark.parametrize(("kind", "status", "body"), BLOCKS)
 async def test_one_rows_safety_block_is_an_answer(
-    kind: Protocol, status: int, body: object, script: Script, provider_of: Connect
+    kind: str, status: int, body: object, script: Script, provider_of: Connect
 ) -> None:
     script.says(status, body)
     provider = provider_of(kind, script.url)
@@ -262,7 +261,7 @@ async def test_a_truncation_told_as_an_error_is_an_answer_whose_bill_is_not_know
 )
 @pytest.mark.parametrize(("header", "seconds"), [("7", 7.0), ("1e30", None), ("nan", None), ("-5", 0.0)])
 async def test_the_wait_is_kept_beside_other_refusals_than_429(
-    kind: Protocol,
+    kind: str,
     status: int,
     body: object,
     header: str,

@@ -7,7 +7,6 @@ import traceback
 
 import pytest
 
-from hab_ray.catalog import Protocol
 from hab_ray.errors import CallError
 from tests.providers.conftest import KEY, KINDS, Connect, Script, Simulate, chat_call, entry
 
@@ -26,7 +25,7 @@ from tests.providers.conftest import KEY, KINDS, Connect, Script, Simulate, chat
     ids=["in words", "at the cut", "as code", "in a page", "in a success", "under 200"],
 )
 async def test_a_key_echoed_by_the_vendor_is_scrubbed(
-    kind: Protocol, status: int, body: object, script: Script, provider_of: Connect, caplog: pytest.LogCaptureFixture
+    kind: str, status: int, body: object, script: Script, provider_of: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     script.says(status, body)
@@ -46,7 +45,7 @@ async def test_a_key_echoed_by_the_vendor_is_scrubbed(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_working_and_broken_calls_log_no_key(
-    kind: Protocol, simulate: Simulate, provider_of: Connect, caplog: pytest.LogCaptureFixture
+    kind: str, simulate: Simulate, provider_of: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     line = await simulate(accounts={kind: {"models": {"m": {}}}})

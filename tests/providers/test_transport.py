@@ -7,7 +7,6 @@ import socket
 
 import pytest
 
-from hab_ray.catalog import Protocol
 from hab_ray.errors import CallError, FailureKind, ProviderError, TransientError, Unreachable
 from tests.providers.conftest import KINDS, Connect, Script, Simulate, chat_call, entry
 
@@ -15,7 +14,7 @@ MORE_THAN_AIOHTTP_GIVES = 130
 LONGEST_S = 6.0
 
 
-async def failure(kind: Protocol, url: str, provider_of: Connect, timeout_s: float = 20.0) -> CallError:
+async def failure(kind: str, url: str, provider_of: Connect, timeout_s: float = 20.0) -> CallError:
     """What one call ends with."""
     provider = provider_of(kind, url, timeout_s)
     wire = provider.chat(chat_call(), entry("m"))
@@ -26,7 +25,7 @@ async def failure(kind: Protocol, url: str, provider_of: Connect, timeout_s: flo
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_closed_port_is_unreachable_at_once(kind: Protocol, provider_of: Connect) -> None:
+async def test_a_closed_port_is_unreachable_at_once(kind: str, provider_of: Connect) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -36,14 +35,14 @@ async def test_a_closed_port_is_unreachable_at_once(kind: Protocol, provider_of:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_an_unknown_host_is_unreachable(kind: Protocol, provider_of: Connect) -> None:
+async def test_an_unknown_host_is_unreachable(kind: str, provider_of: Connect) -> None:
     assert isinstance(await failure(kind, "http://no-such-host.invalid", provider_of), Unreachable)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fault", ["reset", "truncated"])
 async def test_a_connection_that_breaks_is_transient_and_not_sent_again(
-    kind: Protocol, fault: str, simulate: Simulate, provider_of: Connect
+    kind: str, fault: str, simulate: Simulate, provider_of: Connect
 ) -> None:
     line = await simulate(faults=[{"kind": fault, "probability": 1}], accounts={kind: {}})
     error = await failure(kind, line.url, provider_of)
@@ -57,7 +56,7 @@ async def test_a_connection_that_breaks_is_transient_and_not_sent_again(
     "fault", [{"kind": "hang", "probability": 1}, {"kind": "slow", "probability": 1, "seconds": 8}]
 )
 async def test_no_whole_answer_in_time_is_a_timeout(
-    kind: Protocol, fault: dict[str, object], simulate: Simulate, provider_of: Connect
+    kind: str, fault: dict[str, object], simulate: Simulate, provider_of: Connect
 ) -> None:
     """A body that keeps dribbling is bounded too, not each read by itself."""
     line = await simulate(faults=[fault], accounts={kind: {}})
@@ -70,7 +69,7 @@ async def test_no_whole_answer_in_time_is_a_timeout(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
 async def test_the_sdk_never_sends_again_by_itself(
-    kind: Protocol, status: int, simulate: Simulate, provider_of: Connect
+    kind: str, status: int, simulate: Simulate, provider_of: Connect
 ) -> None:
     line = await simulate(faults=[{"kind": "status", "probability": 1, "status": status}], accounts={kind: {}})
     assert isinstance(await failure(kind, line.url, provider_of), TransientError)
@@ -80,7 +79,7 @@ async def test_the_sdk_never_sends_again_by_itself(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("body", ["", "<html>busy</html>", '{"half": ', "[1, 2]", "null", b"\xff\xfe\xfa"])
 async def test_a_success_that_is_no_json_object_is_malformed(
-    kind: Protocol, body: str | bytes, script: Script, provider_of: Connect
+    kind: str, body: str | bytes, script: Script, provider_of: Connect
 ) -> None:
     script.says(200, body)
     error = await failure(kind, script.url, provider_of)
@@ -91,7 +90,7 @@ async def test_a_success_that_is_no_json_object_is_malformed(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("content_type", ["text/html", "application/json"])
 async def test_a_gateways_error_page_is_a_servers_failure(
-    kind: Protocol, content_type: str, script: Script, provider_of: Connect
+    kind: str, content_type: str, script: Script, provider_of: Connect
 ) -> None:
     script.says(502, "<html>bad gateway</html>", content_type=content_type)
     assert type(await failure(kind, script.url, provider_of)) is TransientError
@@ -99,7 +98,7 @@ async def test_a_gateways_error_page_is_a_servers_failure(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_calls_in_flight_are_not_bounded_by_the_transport(
-    kind: Protocol, simulate: Simulate, provider_of: Connect
+    kind: str, simulate: Simulate, provider_of: Connect
 ) -> None:
     line = await simulate(latency={"kind": "fixed", "value_s": 2.0}, accounts={kind: {"models": {"m": {}}}})
     provider = provider_of(kind, line.url)
@@ -112,7 +111,7 @@ async def test_calls_in_flight_are_not_bounded_by_the_transport(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 async def test_no_redirect_is_followed(
-    kind: Protocol, status: int, script: Script, simulate: Simulate, provider_of: Connect
+    kind: str, status: int, script: Script, simulate: Simulate, provider_of: Connect
 ) -> None:
     """Keys in headers of the vendor's own, other headers and prompts would go where nobody chose."""
     elsewhere = await simulate(accounts={kind: {}})

@@ -3,153 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
-from hab_ray.calls import ChatCall, EmbedCall, Message, Params, Role
-from hab_ray.catalog import ModelEntry, Protocol
+from hab_ray.calls import EmbedCall
 from hab_ray.errors import ConfigError
 from hab_ray.providers.base import Wire
-from tests.providers.conftest import SCHEMA, Connect, Script, Simulate, chat_call, entry
-
-TALK = (Message(Role.USER, "One?"), Message(Role.ASSISTANT, "Two."), Message(Role.USER, "Three \ud800 \u2028?"))
-FULL = chat_call(Params(500, 0.0, 0.95), json.dumps(SCHEMA), "Be brief.", messages=TALK)
-THINKS = chat_call(Params(500, effort="low"), system="Be brief.")
-PLAIN = chat_call()
-
-
-@dataclass(frozen=True)
-class Case:
-    """A call to a model and the body that it becomes."""
-
-    kind: Protocol
-    call: ChatCall
-    model: ModelEntry
-    path: str
-    body: dict[str, Any]
-    version: str | None = None
-
-
-_TEXT = {"role": "user", "content": "Should I sell my house?"}
-_TEXTS = [
-    {"role": "user", "content": "One?"},
-    {"role": "assistant", "content": "Two."},
-    {"role": "user", "content": "Three \ufffd \u2028?"},
-]
-_PARTS = {"role": "user", "parts": [{"text": "Should I sell my house?"}]}
-_SAFETY = [
-    {"category": f"HARM_CATEGORY_{harm}", "threshold": "BLOCK_NONE"}
-    for harm in ("HARASSMENT", "HATE_SPEECH", "SEXUALLY_EXPLICIT", "DANGEROUS_CONTENT")
-]
-
-CASES = {
-    "openai full": Case(
-        Protocol.OPENAI,
-        FULL,
-        entry("gpt-4.1"),
-        "/chat/completions",
-        {
-            "model": "gpt-4.1",
-            "messages": [{"role": "system", "content": "Be brief."}, *_TEXTS],
-            "max_tokens": 500,
-            "temperature": 0.0,
-            "top_p": 0.95,
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": "reply", "strict": True, "schema": SCHEMA},
-            },
-        },
-    ),
-    "openai thinking": Case(
-        Protocol.OPENAI,
-        THINKS,
-        entry("o3", thinking="always", thinking_reserve=4000, output_limit_field="max_completion_tokens"),
-        "/chat/completions",
-        {
-            "model": "o3",
-            "messages": [{"role": "system", "content": "Be brief."}, _TEXT],
-            "max_completion_tokens": 4500,
-            "reasoning_effort": "low",
-        },
-    ),
-    "anthropic full": Case(
-        Protocol.ANTHROPIC,
-        FULL,
-        entry("claude-m", api_version="2023-06-01"),
-        "/v1/messages",
-        {
-            "model": "claude-m",
-            "max_tokens": 500,
-            "messages": _TEXTS,
-            "system": "Be brief.",
-            "temperature": 0.0,
-            "top_p": 0.95,
-            "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}},
-        },
-        "2023-06-01",
-    ),
-    "anthropic thinking": Case(
-        Protocol.ANTHROPIC,
-        THINKS,
-        entry("claude-opus-5-5", thinking="always", thinking_reserve=4000),
-        "/v1/messages",
-        {
-            "model": "claude-opus-5-5",
-            "max_tokens": 4500,
-            "messages": [_TEXT],
-            "system": "Be brief.",
-            "output_config": {"effort": "low"},
-        },
-    ),
-    "google full": Case(
-        Protocol.GOOGLE,
-        FULL,
-        entry("gemini-m", api_version="v1beta"),
-        "/models/gemini-m:generateContent",
-        {
-            "contents": [
-                {"role": "user", "parts": [{"text": "One?"}]},
-                {"role": "model", "parts": [{"text": "Two."}]},
-                {"role": "user", "parts": [{"text": "Three \ufffd \u2028?"}]},
-            ],
-            "systemInstruction": {"parts": [{"text": "Be brief."}]},
-            "generationConfig": {
-                "maxOutputTokens": 500,
-                "temperature": 0.0,
-                "topP": 0.95,
-                "responseMimeType": "application/json",
-                "responseJsonSchema": SCHEMA,
-            },
-            "safetySettings": _SAFETY,
-        },
-        "v1beta",
-    ),
-    "google level": Case(
-        Protocol.GOOGLE,
-        THINKS,
-        entry("gemini-3.8-flash", thinking="always", thinking_reserve=4000),
-        "/models/gemini-3.8-flash:generateContent",
-        {
-            "contents": [_PARTS],
-            "systemInstruction": {"parts": [{"text": "Be brief."}]},
-            "generationConfig": {"maxOutputTokens": 4500, "thinkingConfig": {"thinkingLevel": "LOW"}},
-            "safetySettings": _SAFETY,
-        },
-    ),
-    "google budget": Case(
-        Protocol.GOOGLE,
-        chat_call(Params(500, effort="0")),
-        entry("gemini-2.5-flash", thinking="optional"),
-        "/models/gemini-2.5-flash:generateContent",
-        {
-            "contents": [_PARTS],
-            "generationConfig": {"maxOutputTokens": 8692, "thinkingConfig": {"thinkingBudget": 0}},
-            "safetySettings": _SAFETY,
-        },
-    ),
-}
+from tests.providers.conftest import KEY, Connect, Script, Simulate, entry
+from tests.providers.wire_cases import CASES, FULL, PLAIN, Case
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
@@ -168,9 +29,9 @@ async def test_the_body_is_built_sent_unchanged_and_taken(case: Case, simulate: 
         assert list(json.loads(answer.text)) == ["zeal", "issues"]
 
 
-@pytest.mark.parametrize("kind", [Protocol.OPENAI, Protocol.GOOGLE])
+@pytest.mark.parametrize("kind", ["openai", "google"])
 async def test_embeddings_go_out_as_one_list_and_come_back_in_order(
-    kind: Protocol, simulate: Simulate, provider_of: Connect
+    kind: str, simulate: Simulate, provider_of: Connect
 ) -> None:
     line = await simulate(accounts={kind: {"models": {"e": {"serves": ["embeddings"], "vector": 256}}}})
     provider = provider_of(kind, line.url)
@@ -184,9 +45,9 @@ async def test_embeddings_go_out_as_one_list_and_come_back_in_order(
 
 async def test_both_vendors_vectors_are_the_same_bytes(simulate: Simulate, provider_of: Connect) -> None:
     model = {"models": {"e": {"serves": ["embeddings"], "vector": 256}}}
-    line = await simulate(accounts={Protocol.OPENAI: model, Protocol.GOOGLE: model})
+    line = await simulate(accounts={"openai": model, "google": model})
     vectors = set()
-    for kind in (Protocol.OPENAI, Protocol.GOOGLE):
+    for kind in ("openai", "google"):
         provider = provider_of(kind, line.url)
         wire = provider.embed([EmbedCall("p", "m", None, "red cats")], entry("e"))
         vectors |= set(provider.read_embeddings((await provider.send(wire)).body, 1).vectors)
@@ -194,14 +55,14 @@ async def test_both_vendors_vectors_are_the_same_bytes(simulate: Simulate, provi
 
 
 def test_anthropic_has_no_embeddings(provider_of: Connect) -> None:
-    provider = provider_of(Protocol.ANTHROPIC, "http://127.0.0.1:1")
+    provider = provider_of("anthropic", "http://127.0.0.1:1")
     with pytest.raises(ConfigError, match=r"select\.embedding"):
         provider.embed([EmbedCall("p", "m", None, "text")], entry())
 
 
 async def test_the_version_of_the_catalogue_is_asked_for(script: Script, provider_of: Connect) -> None:
     for provided in (None, "2024-01-01"):
-        anthropic = provider_of(Protocol.ANTHROPIC, script.url, api_version=provided)
+        anthropic = provider_of("anthropic", script.url, api_version=provided)
         for version in (None, "2023-06-01"):
             await anthropic.send(anthropic.chat(PLAIN, entry(api_version=version)))
     told = [headers.get("anthropic-version") for headers in script.sent_headers]
@@ -230,7 +91,7 @@ async def test_gemini_is_asked_under_one_version_by_every_verb(
     monkeypatch.delenv("GOOGLE_GENAI_API_VERSION", raising=False)
     if environment:
         monkeypatch.setenv("GOOGLE_GENAI_API_VERSION", environment)
-    google = provider_of(Protocol.GOOGLE, script.url, api_version=provider)
+    google = provider_of("google", script.url, api_version=provider)
     at = entry(api_version=model)
     await google.send(google.chat(PLAIN, at))
     await google.send(google.embed([EmbedCall("p", "m", None, "red cats")], at))
@@ -245,8 +106,10 @@ async def test_google_is_asked_with_the_time_limit_and_this_key_whatever_the_env
 ) -> None:
     monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
     monkeypatch.setenv("GOOGLE_API_KEY", "other")
-    google = provider_of(Protocol.GOOGLE, script.url, timeout_s=7.5)
+    google = provider_of("google", script.url, timeout_s=7.5)
     await google.send(google.chat(PLAIN, entry()))
     assert script.paths == ["/google/v1beta/models/some-model:generateContent"]
-    assert script.sent_headers[0]["x-server-timeout"] == "8"
-    assert script.sent_headers[0]["x-goog-api-key"] != "other"
+    (sent,) = script.sent_headers
+    assert sent["x-server-timeout"] == "8" and sent["content-type"] == "application/json"
+    assert sent["x-goog-api-key"] == KEY and "authorization" not in sent
+    assert sent["user-agent"] == "hab-ray"

@@ -16,10 +16,10 @@ from typing import Any
 import yaml
 
 from hab_ray.config import load_sweep
-from hab_ray.providers.anthropic_batch import AnthropicBatches
-from hab_ray.providers.google_batch import GoogleBatches
-from hab_ray.providers.openai_batch import OpenAIBatches
-from hab_ray.providers.xai_batch import XaiBatches
+from hab_ray.providers.anthropic.batch import AnthropicBatches
+from hab_ray.providers.google.batch import GoogleBatches
+from hab_ray.providers.openai.batch import OpenAIBatches
+from hab_ray.providers.xai.batch import XaiBatches
 from hab_ray.resolve import resolve, write_record
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.lease import LocalLease

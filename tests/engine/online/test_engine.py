@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import EmbedCall, Failure, Reply
-from hab_ray.catalog import Limits, ModelEntry, Protocol
+from hab_ray.catalog import Limits, ModelEntry
 from hab_ray.engine.online import retries
 from hab_ray.errors import FailureKind, Interrupted, LeaseLost
 from hab_ray.simulator import Profile, simulator
@@ -209,7 +209,7 @@ async def test_lists_are_as_long_as_the_vendor_takes_whatever_the_catalogue_says
     calls = [EmbedCall("sim", "emb", None, f"text {n}") for n in range(300)]
     default = ModelEntry(provider="sim", wire="emb").list_size
     async with simulator(Profile(keep_bodies=True)) as url:
-        async with engine_at(url, tmp_path, "emb", kind=Protocol.GOOGLE, list_size=default) as b, b.engine:
+        async with engine_at(url, tmp_path, "emb", kind="google", list_size=default) as b, b.engine:
             await b.engine.complete(stream(jobs(calls)))
         bodies = await asyncio.to_thread(lambda: json.load(urllib.request.urlopen(f"{url}/_calls")))
     assert default > 100

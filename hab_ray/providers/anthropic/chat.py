@@ -18,7 +18,7 @@ from anthropic import APIConnectionError, APIStatusError, AsyncAnthropic, Defaul
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text, has_visible_text
 from hab_ray.catalog import ModelEntry
 from hab_ray.errors import ConfigError
-from hab_ray.providers.anthropic_errors import blocked, classify
+from hab_ray.providers.anthropic.errors import blocked, classify
 from hab_ray.providers.base import (
     Allowance,
     Endpoint,
@@ -169,7 +169,7 @@ def _usage(usage: JsonObject) -> Usage:
 
 
 def _rate_limits(headers: Headers) -> RateLimits | None:
-    """The `anthropic-ratelimit-*` headers; where no limit on all tokens is told, the one on input tokens."""
+    """The `anthropic-ratelimit-*` headers; without a limit on all tokens, the one on input tokens."""
     requests = _allowance(headers, "requests")
     tokens = _allowance(headers, "tokens") or _allowance(headers, "input-tokens")
     return RateLimits(requests, tokens) if requests or tokens else None

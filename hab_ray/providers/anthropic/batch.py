@@ -1,12 +1,11 @@
 """Anthropic's message batches: the requests go up within the create request, one stream of results comes back.
 
 Source: the API reference and the installed SDK (anthropic 2.12). Requests go through the SDK's generic verbs: its
-typed `create` would parse and write again what stands ready in the job's lines, at twelve times the memory.
+typed `create` would parse and rewrite the lines of the job, at twelve times the memory.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import aclosing, suppress
 
@@ -14,27 +13,30 @@ import httpx2
 from anthropic import APIConnectionError, APIStatusError
 
 from hab_ray.errors import FailureKind, TransientError
-from hab_ray.providers.anthropic import connection
-from hab_ray.providers.anthropic_errors import blocked, classify
+from hab_ray.providers.anthropic.chat import connection
+from hab_ray.providers.anthropic.errors import blocked, classify
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
 from hab_ray.providers.batch_http import (
     LONGEST_UPLOAD_S,
+    SdkErrors,
+    answered,
     asking,
     asking_for,
     chunks_of,
     creating_with_rows,
     ending,
+    json_of,
     listed_since,
     owner_named,
     reading,
-    refusal,
     scrubbed,
     text_field,
 )
 from hab_ray.providers.batch_lines import compact, read_lines
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
-from hab_ray.providers.http import broken, json_object, rfc3339
+from hab_ray.providers.http import rfc3339
 
+_ERRORS = SdkErrors(APIStatusError, APIConnectionError)
 _PATH = "/v1/messages/batches"
 _PAGE = 1000
 _BEGIN, _END = b'{"requests":[', b"]}"
@@ -62,7 +64,7 @@ class AnthropicBatches:
         return compact({"custom_id": custom_id, "params": wire.body})
 
     async def owner(self) -> str:
-        """The organisation and, where it is told, the workspace, as the list's headers say."""
+        """The organisation and, if it is named, the workspace, from the headers of the list."""
         if self._owner is None:
             await self.newest()
         return self._owner or ""
@@ -136,24 +138,13 @@ class AnthropicBatches:
             response = await self._ask(request)
             owner = owner_named(response.headers, "anthropic-organization-id", "anthropic-workspace-id")
             self._owner = self._endpoint.without_key(owner)
-            return self._read(response)
+            return json_of(self._endpoint, response)
 
     async def _json(self, request: Awaitable[httpx2.Response], limit_s: float | None = None) -> JsonObject:
-        return self._read(await self._ask(request, limit_s))
+        return json_of(self._endpoint, await self._ask(request, limit_s))
 
     async def _ask(self, request: Awaitable[httpx2.Response], limit_s: float | None = None) -> httpx2.Response:
-        try:
-            async with asyncio.timeout(limit_s or self._endpoint.timeout_s):
-                return await request
-        except APIStatusError as error:
-            raise refusal(self._endpoint, error.response, classify) from None
-        except (APIConnectionError, TimeoutError) as error:
-            raise broken(error) from None
-        except (httpx2.InvalidURL, UnicodeEncodeError):
-            raise malformed("it named a batch or file by what no address can hold") from None
-
-    def _read(self, response: httpx2.Response) -> JsonObject:
-        return json_object(self._endpoint.without_key(response.text))
+        return await answered(request, self._endpoint, _ERRORS, classify, limit_s)
 
     def _body(self, record: JsonObject) -> JsonObject:
         """The body that the request would have brought online.

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import httpx2
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAioHttpClient
 
-from hab_ray import catalog
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text, has_visible_text
 from hab_ray.catalog import ModelEntry
 from hab_ray.errors import FailureKind, TransientError
@@ -31,7 +31,7 @@ from hab_ray.providers.http import (
     time_limits,
 )
 from hab_ray.providers.numbers import stated_nanousd, token_count, usage_fields, vector
-from hab_ray.providers.openai_errors import blocked, classify, cut_off, error_status, is_answer
+from hab_ray.providers.openai.errors import blocked, classify, cut_off, error_status, is_answer
 
 _FINISH = {"stop": Finish.OK, "length": Finish.TRUNCATED, "content_filter": Finish.REFUSED}
 _BROKEN_OFF = {"error", "abort"}
@@ -118,7 +118,7 @@ class OpenAIProvider:
         if reason is not None:
             return Answer(Finish.REFUSED, Usage(), model_reported="", text=reason)
         usage = usage_fields(body, "usage")
-        used, stated = self._usage(usage), stated_nanousd(usage)
+        used, stated = self.read_usage(usage), stated_nanousd(usage)
         if cut_off(body):
             return Answer(Finish.TRUNCATED, used, "", stated_nanousd=stated, bill_known=bool(usage))
         try:
@@ -148,27 +148,36 @@ class OpenAIProvider:
             raise malformed(repr(error)) from None
         return Answer(Finish.OK, used, str(body.get("model") or ""), vectors=vectors, stated_nanousd=stated)
 
-    def _usage(self, usage: JsonObject) -> Usage:
-        """Prompt tokens include the cached ones. Completion tokens include the reasoning ones but at xAI.
+    def read_usage(self, fields: JsonObject) -> Usage:
+        """The tokens of a response, for which a dialect may count otherwise.
 
-        At a gateway to xAI the sums tell: a total that adds reasoning on top, or more reasoning than completion.
+        Completion tokens include the reasoning ones, except at a gateway to xAI, which shows in the sums: a total that
+        adds reasoning on top, or more reasoning than completion.
         """
-        prompt, parts = usage_fields(usage, "prompt_tokens_details"), usage_fields(usage, "completion_tokens_details")
-        said, completion = token_count(usage, "prompt_tokens"), token_count(usage, "completion_tokens")
-        reasoning = token_count(parts, "reasoning_tokens")
-        on_top = token_count(usage, "total_tokens") == said + completion + reasoning or reasoning > completion
-        beside = self._endpoint.kind is catalog.Protocol.XAI or on_top
-        return Usage(
-            input=said,
-            cached=token_count(prompt, "cached_tokens"),
-            cache_written=token_count(prompt, "cache_write_tokens"),
-            output=completion + reasoning if beside else completion,
-            reasoning=reasoning,
-        )
+        used = tokens_counted(fields)
+        is_on_top = token_count(fields, "total_tokens") == used.input + used.output + used.reasoning
+        return reasoning_on_top(used) if used.reasoning and (is_on_top or used.reasoning > used.output) else used
 
     async def close(self) -> None:
         """See Provider."""
         await self._client.close()
+
+
+def tokens_counted(fields: JsonObject) -> Usage:
+    """Tokens as a response counts them; prompt tokens include the cached ones."""
+    prompt, parts = usage_fields(fields, "prompt_tokens_details"), usage_fields(fields, "completion_tokens_details")
+    return Usage(
+        input=token_count(fields, "prompt_tokens"),
+        cached=token_count(prompt, "cached_tokens"),
+        cache_written=token_count(prompt, "cache_write_tokens"),
+        output=token_count(fields, "completion_tokens"),
+        reasoning=token_count(parts, "reasoning_tokens"),
+    )
+
+
+def reasoning_on_top(used: Usage) -> Usage:
+    """The same where reasoning is billed beside the completion tokens and not among them."""
+    return replace(used, output=used.output + used.reasoning)
 
 
 def _text(content: object) -> str:

@@ -5,7 +5,6 @@ They go through the SDK's generic verbs, since its types would refuse or drop wh
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Mapping
 from contextlib import suppress
 from io import BytesIO
@@ -14,19 +13,20 @@ from typing import Any
 import httpx2
 from openai import APIConnectionError, APIStatusError
 
-from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
-from hab_ray.providers.batch_http import LONGEST_UPLOAD_S, Refused, asking, asking_for, refusal, text_field
+from hab_ray.providers.base import Endpoint, JsonObject, Wire
+from hab_ray.providers.batch_http import LONGEST_UPLOAD_S, SdkErrors, answered, asking, asking_for, json_of, text_field
 from hab_ray.providers.batch_lines import compact
 from hab_ray.providers.batching import BatchJob, ResultsGone
-from hab_ray.providers.http import broken, json_object
-from hab_ray.providers.openai import connection
-from hab_ray.providers.openai_errors import classify, error_status
+from hab_ray.providers.http import StatusError
+from hab_ray.providers.openai.chat import connection
+from hab_ray.providers.openai.errors import classify, error_status
 
 Query = Mapping[str, object]
+_ERRORS = SdkErrors(APIStatusError, APIConnectionError)
 
 
 class FileAccount:
-    """An account with files. Every request raises Refused for a refusal, TransientError where nothing came back."""
+    """An account with files. Every request raises StatusError for a refusal, TransientError where nothing came back."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -65,7 +65,7 @@ class FileAccount:
             return text_field(self.read(await self._ask(request, LONGEST_UPLOAD_S)), "id")
 
     async def delete_file(self, file_id: str) -> None:
-        """Delete a file; one that is gone already is fine.
+        """Delete a file; one that no longer exists is no error.
 
         Raises:
             CallError: the vendor could not be asked.
@@ -75,10 +75,10 @@ class FileAccount:
 
     def read(self, response: httpx2.Response) -> JsonObject:
         """The JSON object of an answer. Some accounts send an error under HTTP 200, which is a refusal too."""
-        body = json_object(self._endpoint.without_key(response.text))
+        body = json_of(self._endpoint, response)
         status = error_status(body)
         if status is not None and "id" not in body:
-            raise Refused(status, classify(status, body, None))
+            raise StatusError(status, classify(status, body, None))
         return body
 
     async def close(self) -> None:
@@ -86,15 +86,7 @@ class FileAccount:
         await self._client.close()
 
     async def _ask(self, request: Awaitable[httpx2.Response], limit_s: float | None = None) -> httpx2.Response:
-        try:
-            async with asyncio.timeout(limit_s or self._endpoint.timeout_s):
-                return await request
-        except APIStatusError as error:
-            raise refusal(self._endpoint, error.response, classify) from None
-        except (APIConnectionError, TimeoutError) as error:
-            raise broken(error) from None
-        except (httpx2.InvalidURL, UnicodeEncodeError):
-            raise malformed("it named a batch or file by what no address can hold") from None
+        return await answered(request, self._endpoint, _ERRORS, classify, limit_s)
 
 
 def request_line(custom_id: str, wire: Wire) -> bytes:
@@ -103,5 +95,5 @@ def request_line(custom_id: str, wire: Wire) -> bytes:
 
 
 def target(path: str) -> str:
-    """A wire's path as batches name it: always below /v1, whatever the endpoint's own base is."""
+    """A wire's path as batches name it: always below /v1, also where the endpoint's base path is another."""
     return f"/v1{path}"

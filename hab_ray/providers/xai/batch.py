@@ -1,9 +1,9 @@
 """xAI's batches: a file goes up as at OpenAI, the state is read off counters, the results come in pages.
 
-Source: docs.x.ai (batch API) and what other clients met there: the upload takes no purpose; all counters are 0 until
-the vendor has looked into the file; a refused file is told by `cancel_by_xai_message` alone; an error is a bare string
-in place of a request's response; counters of a cancelled batch have gone back from cancelled to succeeded some 20 s
-later, with all results there. Requests stand in the file as they would be sent online.
+Source: docs.x.ai (batch API) and what other clients met there. The upload takes no purpose. All counters are 0 until
+the vendor has read the file; only `cancel_by_xai_message` says that it was refused. An error is a bare string in place
+of a request's response. Counters of a cancelled batch have changed from cancelled to succeeded some 20 s later, with
+all results there. Requests in the file have the body that is sent online.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from hab_ray.providers.batch_http import (
 )
 from hab_ray.providers.batch_lines import read_record
 from hab_ray.providers.batching import BatchJob, BatchRefused, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
-from hab_ray.providers.grpc_codes import CODES
+from hab_ray.providers.error_rules import GRPC_CODES
 from hab_ray.providers.http import rfc3339
-from hab_ray.providers.openai_errors import classify, is_answer
-from hab_ray.providers.openai_files import FileAccount, request_line
+from hab_ray.providers.openai.errors import classify, is_answer
+from hab_ray.providers.openai.files import FileAccount, request_line
 
 _LISTED, _RESULTS = 100, 1000
 _CANCELLED, _REFUSED, _UNKNOWN = 1, 400, 500
@@ -57,7 +57,7 @@ class XaiBatches:
         return request_line(custom_id, wire)
 
     async def owner(self) -> str:
-        """See BatchApi. The vendor tells nothing of the key's team."""
+        """See BatchApi. The vendor does not name the key's team."""
         return ""
 
     async def newest(self) -> str | None:
@@ -132,18 +132,18 @@ class XaiBatches:
         result = record.get("batch_result") or {}
         response = result.get("response")
         if not response:
-            told = scrubbed(self._endpoint, {"error": _told(record, result)})
-            if is_answer(told):
-                return told
-            raise meant_for_batches(_failure(told))
+            error = scrubbed(self._endpoint, {"error": _stated_error(record, result)})
+            if is_answer(error):
+                return error
+            raise meant_for_batches(_failure(error))
         body = response["chat_get_completion"]
         if not isinstance(body, Mapping):
             raise malformed("the body of a result is no JSON object")
         return body
 
 
-def _told(record: JsonObject, result: JsonObject) -> Any:
-    """What is said of a request without a response: a status object or words, in one of three places."""
+def _stated_error(record: JsonObject, result: JsonObject) -> Any:
+    """The error of a request without a response: a status object or words, in one of three places."""
     return result.get("error") or record.get("error") or record.get("error_message") or "no response and no error"
 
 
@@ -155,12 +155,12 @@ def _failure(body: JsonObject) -> CallError:
     code = error.get("code") if isinstance(error, Mapping) else None
     if code == _CANCELLED:
         return TransientError(FailureKind.STOPPED, f"the batch ended before this request's turn: {error}")
-    status = CODES[code][0] if isinstance(code, int) and code in CODES else _UNKNOWN
+    status = GRPC_CODES[code][0] if isinstance(code, int) and code in GRPC_CODES else _UNKNOWN
     return classify(status, body, None)
 
 
 def _in_words(message: str) -> CallError:
-    """The error that a bare string tells.
+    """The error in a bare string.
 
     It is read as a refused request would be online where its words say that the request, the model or the account is
     at fault. Otherwise it is the vendor's own failure, so that the request may be made again.

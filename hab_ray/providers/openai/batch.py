@@ -29,8 +29,8 @@ from hab_ray.providers.batch_http import (
 )
 from hab_ray.providers.batch_lines import read_lines
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
-from hab_ray.providers.openai_errors import classify, error_status, is_answer
-from hab_ray.providers.openai_files import FileAccount, Query, request_line, target
+from hab_ray.providers.openai.errors import classify, error_status, is_answer
+from hab_ray.providers.openai.files import FileAccount, Query, request_line, target
 
 _TAG = "hab_tag"
 _OPEN = {"validating", "in_progress", "finalizing", "cancelling"}
@@ -59,7 +59,7 @@ class OpenAIBatches:
         return request_line(custom_id, wire)
 
     async def owner(self) -> str:
-        """Organisation and project, as the list's headers say: other answers of the vendor name them less often."""
+        """Organisation and project, from the headers of the list: other answers of the vendor name them less often."""
         if self._owner is None:
             await self.newest()
         return self._owner or ""
@@ -158,10 +158,10 @@ class OpenAIBatches:
             raise _undone(scrubbed(self._endpoint, {"error": error}))
         status, body = int(response["status_code"]), response["body"]
         if status < 400:
-            told = error_status(body)
-            if told is None:
+            named = error_status(body)
+            if named is None:
                 return _object(body)
-            status = told
+            status = named
         body = scrubbed(self._endpoint, body)
         if not is_answer(body):
             raise meant_for_batches(classify(status, body, None))

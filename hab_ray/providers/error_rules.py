@@ -1,7 +1,7 @@
-"""What a vendor's refusal means: by its error code first, then by known words, last by HTTP status.
+"""What a vendor's error means: by its code first, then by known words, last by HTTP status.
 
 Codes come first because one status carries many meanings: a 429 may mean "slow down" or "no money left".
-Words decide only where a vendor sends no code; each vendor's file holds its own tables.
+Words decide only where a vendor sends no code; each vendor's `errors.py` holds its own tables.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _RETIRED = re.compile(r"retired|deprecated|shut ?down|sunset|discontinued|no lon
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A refusal in the vendor's words. `codes` from the most to the least particular."""
+class ErrorReport:
+    """An error in the vendor's words, online or in a batch's results. `codes`: the most specific first."""
 
     status: int
     codes: tuple[str, ...]
@@ -38,125 +38,125 @@ class Problem:
         return f"HTTP {self.status} {'/'.join(self.codes)}: {self.message}"[:_LONGEST_TEXT]
 
 
-Meaning = Callable[[Problem], CallError]
+Meaning = Callable[[ErrorReport], CallError]
 
 
-def no_quota(problem: Problem) -> CallError:
+def no_quota(report: ErrorReport) -> CallError:
     """The account's money or quota is used up."""
     return ProviderError(
         FailureKind.NO_QUOTA,
-        f"{problem}; add credit or raise the account's spend limit, then give the same command again",
+        f"{report}; add credit or raise the account's spend limit, then give the same command again",
     )
 
 
-def bad_key(problem: Problem) -> CallError:
+def bad_key(report: ErrorReport) -> CallError:
     """The vendor does not let this key or account in."""
     return ProviderError(
-        FailureKind.BAD_KEY, f"{problem}; check the key in the environment variable that the provider's key_env names"
+        FailureKind.BAD_KEY, f"{report}; check the key in the environment variable that the provider's key_env names"
     )
 
 
-def closed(problem: Problem) -> CallError:
+def closed(report: ErrorReport) -> CallError:
     """The vendor has closed or restricted the account."""
     return ProviderError(
         FailureKind.BAD_KEY,
-        f"{problem}; the vendor has closed or restricted this account: see its console or ask its support, or use the "
+        f"{report}; the vendor has closed or restricted this account: see its console or ask its support, or use the "
         "key of another account",
     )
 
 
-def bad_url(problem: Problem) -> CallError:
+def bad_url(report: ErrorReport) -> CallError:
     """There is a web site where the API should be."""
     return ProviderError(
-        FailureKind.BAD_REQUEST, f"{problem}; no API is at the provider's url: correct it (providers.<name>.url)"
+        FailureKind.BAD_REQUEST, f"{report}; no API is at the provider's url: correct it (providers.<name>.url)"
     )
 
 
-def redirected(problem: Problem) -> CallError:
+def redirected(report: ErrorReport) -> CallError:
     """The url sends requests elsewhere. None is followed: keys, headers and prompts would go where nobody chose."""
     return ProviderError(
         FailureKind.BAD_REQUEST,
-        f"{problem}; the provider's url redirects to another address, and redirects are not followed, because key and "
+        f"{report}; the provider's url redirects to another address, and redirects are not followed, because key and "
         "prompts would go along: give the address that is meant (providers.<name>.url), or see what stands in between "
         "(a proxy, a login page of the network)",
     )
 
 
-def no_model(problem: Problem) -> CallError:
+def no_model(report: ErrorReport) -> CallError:
     """The model is unknown, gone, or not for this key."""
-    if _RETIRED.search(problem.message):
-        return ModelError(FailureKind.MODEL_RETIRED, f"{problem}; choose a model that is still served")
+    if _RETIRED.search(report.message):
+        return ModelError(FailureKind.MODEL_RETIRED, f"{report}; choose a model that is still served")
     return ModelError(
-        FailureKind.MODEL_UNKNOWN, f"{problem}; check the model's wire name and that the key may use this model"
+        FailureKind.MODEL_UNKNOWN, f"{report}; check the model's wire name and that the key may use this model"
     )
 
 
-def not_taken(problem: Problem) -> CallError:
+def not_taken(report: ErrorReport) -> CallError:
     """The model refuses a setting: every call to it would fail, and its catalogue entry is wrong.
 
     Rows stay open rather than fail for good, because correcting the catalogue does not change a call's key.
     """
     return ModelError(
         FailureKind.BAD_REQUEST,
-        f"{problem}; the model refuses a setting: change it in the sweep (temperature, top_p, effort, max_tokens), or "
+        f"{report}; the model refuses a setting: change it in the sweep (temperature, top_p, effort, max_tokens), or "
         "correct the model's entry under providers.<name>.models (sampling, thinking, thinking_reserve, "
         "output_limit_field, json_schema, api_version)",
     )
 
 
-def too_long(problem: Problem) -> CallError:
+def too_long(report: ErrorReport) -> CallError:
     """This request is longer than the model or the account ever takes."""
-    return RowError(FailureKind.TOO_LONG, str(problem))
+    return RowError(FailureKind.TOO_LONG, str(report))
 
 
-def context_full(problem: Problem) -> CallError:
+def context_full(report: ErrorReport) -> CallError:
     """Request and answer do not fit into the context together.
 
     Where the answer's limit alone takes more than half of it, the limit is at fault, and every call would fail.
     """
-    answer, context = _first_number(_ANSWER, problem), _first_number(_CONTEXT, problem)
+    answer, context = _first_number(_ANSWER, report), _first_number(_CONTEXT, report)
     if answer is None or context is None or 2 * answer <= context:
-        return too_long(problem)
+        return too_long(report)
     return ModelError(
         FailureKind.BAD_REQUEST,
-        f"{problem}; the output limit does not fit the model's context: lower max_tokens in the sweep, or "
+        f"{report}; the output limit does not fit the model's context: lower max_tokens in the sweep, or "
         "thinking_reserve in the model's entry under providers.<name>.models, or serve it with a longer context",
     )
 
 
-def _first_number(pattern: re.Pattern[str], problem: Problem) -> int | None:
-    found = pattern.search(problem.message)
+def _first_number(pattern: re.Pattern[str], report: ErrorReport) -> int | None:
+    found = pattern.search(report.message)
     return int(next(group for group in found.groups() if group)) if found else None
 
 
-def bad_request(problem: Problem) -> CallError:
+def bad_request(report: ErrorReport) -> CallError:
     """This request will never be accepted."""
-    return RowError(FailureKind.BAD_REQUEST, str(problem))
+    return RowError(FailureKind.BAD_REQUEST, str(report))
 
 
-def too_fast(problem: Problem) -> CallError:
+def too_fast(report: ErrorReport) -> CallError:
     """Over a limit that time heals."""
-    return RateLimited(str(problem), problem.retry_after_s)
+    return RateLimited(str(report), report.retry_after_s)
 
 
-def overloaded(problem: Problem) -> CallError:
+def overloaded(report: ErrorReport) -> CallError:
     """The vendor has no capacity at the moment."""
-    return TransientError(FailureKind.OVERLOADED, str(problem), problem.retry_after_s)
+    return TransientError(FailureKind.OVERLOADED, str(report), report.retry_after_s)
 
 
-def timed_out(problem: Problem) -> CallError:
+def timed_out(report: ErrorReport) -> CallError:
     """The vendor gave up before the model was done."""
-    return TransientError(FailureKind.TIMEOUT, str(problem), problem.retry_after_s)
+    return TransientError(FailureKind.TIMEOUT, str(report), report.retry_after_s)
 
 
-def server_fault(problem: Problem) -> CallError:
+def server_fault(report: ErrorReport) -> CallError:
     """The vendor's own failure."""
-    return TransientError(FailureKind.SERVER, str(problem), problem.retry_after_s)
+    return TransientError(FailureKind.SERVER, str(report), report.retry_after_s)
 
 
-def page(problem: Problem) -> CallError:
+def page(report: ErrorReport) -> CallError:
     """A web page where an answer should be: it says nothing of row or model."""
-    return bad_url(problem) if problem.status == 404 else intercepted(str(problem))
+    return bad_url(report) if report.status == 404 else intercepted(str(report))
 
 
 _BY_STATUS: Mapping[int, Meaning] = {
@@ -175,6 +175,27 @@ _BY_STATUS: Mapping[int, Meaning] = {
 }
 
 
+# gRPC's codes in status objects: the HTTP status that each stands for, and its name. Source: google/rpc/code.proto.
+GRPC_CODES = {
+    1: (499, "CANCELLED"),
+    2: (500, "UNKNOWN"),
+    3: (400, "INVALID_ARGUMENT"),
+    4: (504, "DEADLINE_EXCEEDED"),
+    5: (404, "NOT_FOUND"),
+    6: (409, "ALREADY_EXISTS"),
+    7: (403, "PERMISSION_DENIED"),
+    8: (429, "RESOURCE_EXHAUSTED"),
+    9: (400, "FAILED_PRECONDITION"),
+    10: (409, "ABORTED"),
+    11: (400, "OUT_OF_RANGE"),
+    12: (501, "UNIMPLEMENTED"),
+    13: (500, "INTERNAL"),
+    14: (503, "UNAVAILABLE"),
+    15: (500, "DATA_LOSS"),
+    16: (401, "UNAUTHENTICATED"),
+}
+
+
 @dataclass(frozen=True)
 class Rules:
     """One vendor's codes and words. Words are not looked at in a server's own failures (5xx)."""
@@ -182,18 +203,18 @@ class Rules:
     codes: Mapping[str, Meaning]
     words: Sequence[tuple[re.Pattern[str], Meaning]]
 
-    def meaning(self, problem: Problem) -> CallError:
+    def meaning(self, report: ErrorReport) -> CallError:
         """The error whose class says what follows for row, model and provider."""
-        if 300 <= problem.status < 400:
-            return redirected(problem)
-        if problem.status < 500 and problem.status not in _PLAIN_STATUSES and is_page(problem.message):
-            return page(problem)
-        for code in problem.codes:
+        if 300 <= report.status < 400:
+            return redirected(report)
+        if report.status < 500 and report.status not in _PLAIN_STATUSES and is_page(report.message):
+            return page(report)
+        for code in report.codes:
             if code in self.codes:
-                return self.codes[code](problem)
-        if problem.status < 500:
+                return self.codes[code](report)
+        if report.status < 500:
             for pattern, meaning in self.words:
-                if pattern.search(problem.message):
-                    return meaning(problem)
-        otherwise = server_fault if problem.status >= 500 else bad_request
-        return _BY_STATUS.get(problem.status, otherwise)(problem)
+                if pattern.search(report.message):
+                    return meaning(report)
+        otherwise = server_fault if report.status >= 500 else bad_request
+        return _BY_STATUS.get(report.status, otherwise)(report)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from hab_ray.catalog import Protocol
 from hab_ray.errors import (
     CallError,
     FailureKind,
@@ -16,7 +15,9 @@ from hab_ray.errors import (
     RowError,
     TransientError,
 )
-from hab_ray.providers import anthropic_errors, google_errors, openai_errors
+from hab_ray.providers.anthropic import errors as anthropic_errors
+from hab_ray.providers.google import errors as google_errors
+from hab_ray.providers.openai import errors as openai_errors
 from tests.providers.conftest import Connect, Script, Simulate, chat_call, entry
 
 Kind = FailureKind
@@ -126,15 +127,13 @@ GOOGLE = [
     (502, "<html>", TransientError, Kind.SERVER),
 ]
 TABLE = [
-    (kind, *row)
-    for kind, rows in ((Protocol.OPENAI, OPENAI), (Protocol.ANTHROPIC, ANTHROPIC), (Protocol.GOOGLE, GOOGLE))
-    for row in rows
+    (kind, *row) for kind, rows in (("openai", OPENAI), ("anthropic", ANTHROPIC), ("google", GOOGLE)) for row in rows
 ]
 
 
 @pytest.mark.parametrize(("kind", "status", "body", "expected", "failure"), TABLE)
 async def test_an_error_body_stops_what_it_is_about(
-    kind: Protocol,
+    kind: str,
     status: int,
     body: object,
     expected: type[CallError],
@@ -154,17 +153,17 @@ async def test_an_error_body_stops_what_it_is_about(
 @pytest.mark.parametrize(
     ("kind", "body", "headers", "seconds"),
     [
-        (Protocol.OPENAI, openai("Rate limit reached"), {"retry_after": "3", "retry_after_ms": "2500"}, 2.5),
-        (Protocol.OPENAI, openai("Rate limit reached"), {}, None),
-        (Protocol.ANTHROPIC, anthropic("rate_limit_error"), {"retry_after": "41"}, 41.0),
-        (Protocol.ANTHROPIC, anthropic("rate_limit_error"), {}, None),
-        (Protocol.GOOGLE, google(429, "RESOURCE_EXHAUSTED", "x", quota(PER_MINUTE), RETRY_17), {}, 17.0),
-        (Protocol.GOOGLE, google(429, "RESOURCE_EXHAUSTED", "x"), {"retry_after": "9"}, 9.0),
-        (Protocol.GOOGLE, google(429, "RESOURCE_EXHAUSTED", "x"), {}, None),
+        ("openai", openai("Rate limit reached"), {"retry_after": "3", "retry_after_ms": "2500"}, 2.5),
+        ("openai", openai("Rate limit reached"), {}, None),
+        ("anthropic", anthropic("rate_limit_error"), {"retry_after": "41"}, 41.0),
+        ("anthropic", anthropic("rate_limit_error"), {}, None),
+        ("google", google(429, "RESOURCE_EXHAUSTED", "x", quota(PER_MINUTE), RETRY_17), {}, 17.0),
+        ("google", google(429, "RESOURCE_EXHAUSTED", "x"), {"retry_after": "9"}, 9.0),
+        ("google", google(429, "RESOURCE_EXHAUSTED", "x"), {}, None),
     ],
 )
 async def test_the_wait_a_vendor_asks_for_is_kept(
-    kind: Protocol,
+    kind: str,
     body: object,
     headers: dict[str, str],
     seconds: float | None,
@@ -181,26 +180,26 @@ async def test_the_wait_a_vendor_asks_for_is_kept(
 @pytest.mark.parametrize(
     ("kind", "settings", "wire", "expected"),
     [
-        (Protocol.OPENAI, {"keys": ["other"]}, "gpt-4.1", ProviderError),
-        (Protocol.OPENAI, {"quota_calls": 0, "models": {"*": {}}}, "gpt-4.1", ProviderError),
-        (Protocol.OPENAI, {"models": {"gpt-4.1": {}}}, "gpt-9", ModelError),
-        (Protocol.OPENAI, {"models": {"o": {"thinking": "always"}}}, "o", ModelError),
-        (Protocol.OPENAI, {"models": {"o": {"context_tokens": 3}}}, "o", RowError),
-        (Protocol.OPENAI, {"models": {"o": {"output_tokens": 50}}}, "o", ModelError),
-        (Protocol.ANTHROPIC, {"keys": ["other"]}, "claude-m", ProviderError),
-        (Protocol.ANTHROPIC, {"quota_calls": 0, "models": {"*": {}}}, "claude-m", ProviderError),
-        (Protocol.ANTHROPIC, {"models": {"*": {"retired": True}}}, "claude-m", ModelError),
-        (Protocol.ANTHROPIC, {"models": {"*": {"context_tokens": 3}}}, "claude-m", RowError),
-        (Protocol.ANTHROPIC, {"models": {"*": {"output_tokens": 50}}}, "claude-m", ModelError),
-        (Protocol.GOOGLE, {"keys": ["other"]}, "gemini-m", ProviderError),
-        (Protocol.GOOGLE, {"quota_calls": 0, "models": {"*": {}}}, "gemini-m", ModelError),
-        (Protocol.GOOGLE, {"models": {"*": {"retired": True}}}, "gemini-m", ModelError),
-        (Protocol.GOOGLE, {"models": {"*": {"context_tokens": 3}}}, "gemini-m", RowError),
-        (Protocol.GOOGLE, {"models": {"*": {"output_tokens": 50}}}, "gemini-m", ModelError),
+        ("openai", {"keys": ["other"]}, "gpt-4.1", ProviderError),
+        ("openai", {"quota_calls": 0, "models": {"*": {}}}, "gpt-4.1", ProviderError),
+        ("openai", {"models": {"gpt-4.1": {}}}, "gpt-9", ModelError),
+        ("openai", {"models": {"o": {"thinking": "always"}}}, "o", ModelError),
+        ("openai", {"models": {"o": {"context_tokens": 3}}}, "o", RowError),
+        ("openai", {"models": {"o": {"output_tokens": 50}}}, "o", ModelError),
+        ("anthropic", {"keys": ["other"]}, "claude-m", ProviderError),
+        ("anthropic", {"quota_calls": 0, "models": {"*": {}}}, "claude-m", ProviderError),
+        ("anthropic", {"models": {"*": {"retired": True}}}, "claude-m", ModelError),
+        ("anthropic", {"models": {"*": {"context_tokens": 3}}}, "claude-m", RowError),
+        ("anthropic", {"models": {"*": {"output_tokens": 50}}}, "claude-m", ModelError),
+        ("google", {"keys": ["other"]}, "gemini-m", ProviderError),
+        ("google", {"quota_calls": 0, "models": {"*": {}}}, "gemini-m", ModelError),
+        ("google", {"models": {"*": {"retired": True}}}, "gemini-m", ModelError),
+        ("google", {"models": {"*": {"context_tokens": 3}}}, "gemini-m", RowError),
+        ("google", {"models": {"*": {"output_tokens": 50}}}, "gemini-m", ModelError),
     ],
 )
 async def test_what_the_simulated_vendors_refuse(
-    kind: Protocol,
+    kind: str,
     settings: dict[str, object],
     wire: str,
     expected: type[CallError],
@@ -214,10 +213,8 @@ async def test_what_the_simulated_vendors_refuse(
     assert type(caught.value) is expected, caught.value
 
 
-@pytest.mark.parametrize("kind", [Protocol.OPENAI, Protocol.ANTHROPIC])
-async def test_limits_and_waits_of_the_simulated_vendors(
-    kind: Protocol, simulate: Simulate, provider_of: Connect
-) -> None:
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+async def test_limits_and_waits_of_the_simulated_vendors(kind: str, simulate: Simulate, provider_of: Connect) -> None:
     line = await simulate(accounts={kind: {"models": {"*": {"requests_per_minute": 2, "tokens_per_minute": 9000}}}})
     provider = provider_of(kind, line.url)
     wire = provider.chat(chat_call(), entry("m"))

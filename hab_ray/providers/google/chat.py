@@ -1,71 +1,26 @@
-"""Google's Gemini Developer API.
+"""Google's Gemini Developer API: content generation and embeddings.
 
-Source: the API reference and the installed SDK (google-genai 3.4). Requests go through the SDK's API client,
-not its typed methods: those rename and add fields, so that a batch line would differ from the body sent online,
-and refuse answers with a field they do not know. `attempts=1` is needed although the SDK retries nothing by
-default: without it a broken connection is slept on and sent again.
+Source: the API reference.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import aiohttp
-from google.genai import Client
-from google.genai.errors import APIError, UnknownApiResponseError
-from google.genai.types import HttpOptions, HttpRetryOptions
-
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Role, Usage, clean_text, has_visible_text
 from hab_ray.catalog import ModelEntry
-from hab_ray.errors import CallError, FailureKind, ProviderError
+from hab_ray.errors import FailureKind, ProviderError
 from hab_ray.providers.base import Endpoint, Exchange, JsonObject, ListLimits, Wire, malformed
-from hab_ray.providers.google_errors import classify
-from hab_ray.providers.http import broken, error_object, json_object, retry_after_s
+from hab_ray.providers.google.connection import Connection
+from hab_ray.providers.http import StatusError, json_object
 from hab_ray.providers.numbers import token_count, usage_fields, vector
 
 _HARMS = ("HARASSMENT", "HATE_SPEECH", "SEXUALLY_EXPLICIT", "DANGEROUS_CONTENT")
 _SAFETY = [{"category": f"HARM_CATEGORY_{harm}", "threshold": "BLOCK_NONE"} for harm in _HARMS]
 _ROLE = {Role.USER: "user", Role.ASSISTANT: "model"}
 _BLOCKED = {"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "ESCALATION", "MODEL_ARMOR"}
-_MILLISECONDS = 1000
-_VERSION_ENV = "GOOGLE_GENAI_API_VERSION"
-_DEFAULT_VERSION = "v1beta"
-
-
-def connection(endpoint: Endpoint) -> Client:
-    """The SDK's client, which sends everything once; paths given to it begin with the API version."""
-    return Client(
-        vertexai=False,
-        api_key=endpoint.key,
-        http_options=HttpOptions(
-            base_url=endpoint.url,
-            headers=dict(endpoint.headers),
-            api_version="",
-            timeout=round(endpoint.timeout_s * _MILLISECONDS),
-            retry_options=HttpRetryOptions(attempts=1),
-            async_client_args={"allow_redirects": False},
-        ),
-    )
-
-
-def api_version(endpoint: Endpoint, wire_version: str | None = None) -> str:
-    """The API version of a request: the model's, else the provider's, else the environment's, else v1beta.
-
-    Every verb asks here, because a file or a batch of one version is not found under another. Not the SDK's default:
-    v1 has no systemInstruction, responseMimeType or thinkingConfig. "beta" is the SDK's own name for v1beta.
-    """
-    version = wire_version or endpoint.api_version or os.environ.get(_VERSION_ENV) or _DEFAULT_VERSION
-    return _DEFAULT_VERSION if version == "beta" else version
-
-
-def refusal(endpoint: Endpoint, error: APIError) -> CallError:
-    """What an error response means, without the key."""
-    headers = getattr(error.response, "headers", None) or {}
-    body = error_object(endpoint.without_key(json.dumps(error.details, ensure_ascii=False)))
-    return classify(error.code, body, retry_after_s(headers))
 
 
 class GoogleProvider:
@@ -76,7 +31,7 @@ class GoogleProvider:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._client = connection(endpoint)
+        self._connection = Connection(endpoint)
 
     def chat(self, call: ChatCall, entry: ModelEntry) -> Wire:
         """See Provider."""
@@ -98,16 +53,11 @@ class GoogleProvider:
 
     async def send(self, wire: Wire) -> Exchange:
         """See Provider."""
-        path = f"{api_version(self._endpoint, wire.version)}{wire.path}"
         try:
-            response = await self._client._api_client.async_request("post", path, dict(wire.body))
-        except APIError as error:
-            raise refusal(self._endpoint, error) from None
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise broken(error) from None
-        except (UnknownApiResponseError, UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise malformed(type(error).__name__) from None
-        return Exchange(json_object(self._endpoint.without_key(response.body or "")))
+            raw = await self._connection.send("POST", self._connection.versioned(wire.path, wire.version), wire.body)
+        except StatusError as refused:
+            raise refused.error from None
+        return Exchange(json_object(self._endpoint.body_without_key(raw)))
 
     def read_chat(self, body: JsonObject) -> Answer:
         """See Provider."""
@@ -133,8 +83,7 @@ class GoogleProvider:
 
     async def close(self) -> None:
         """See Provider."""
-        await self._client.aio.aclose()
-        self._client.close()
+        await self._connection.close()
 
 
 def _generation(call: ChatCall, entry: ModelEntry) -> dict[str, Any]:

@@ -1,0 +1,22 @@
+"""Anthropic."""
+
+from __future__ import annotations
+
+from hab_ray.providers.base import Endpoint, Provider
+from hab_ray.providers.batching import BatchApi
+from hab_ray.providers.vendor import Vendor, WireProtocol
+
+
+def _connect(endpoint: Endpoint) -> Provider:
+    from hab_ray.providers.anthropic.chat import AnthropicProvider
+
+    return AnthropicProvider(endpoint)
+
+
+def _connect_batch(endpoint: Endpoint) -> BatchApi:
+    from hab_ray.providers.anthropic.batch import AnthropicBatches
+
+    return AnthropicBatches(endpoint)
+
+
+VENDOR = Vendor(_connect, _connect_batch, WireProtocol.ANTHROPIC)

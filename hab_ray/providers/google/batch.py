@@ -1,0 +1,218 @@
+"""Gemini's batches: a file goes up, a batch is made of it, a file of results comes back, or the results themselves.
+
+Source: the API reference, and the captures of the vendor's answers that others have published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, suppress
+from urllib.parse import urlencode
+
+from hab_ray.errors import CallError, FailureKind, TransientError
+from hab_ray.providers.base import Endpoint, JsonObject, Wire
+from hab_ray.providers.batch_http import (
+    PAGE,
+    asking,
+    creating_with_rows,
+    ending,
+    made_of,
+    made_since,
+    reading,
+    scrubbed,
+    text_field,
+    token_pages,
+)
+from hab_ray.providers.batch_lines import compact, read_lines, read_record
+from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
+from hab_ray.providers.google.errors import classify_status
+from hab_ray.providers.google.files import FileAccount
+from hab_ray.providers.http import rfc3339
+
+_CREATE = {":generateContent": ":batchGenerateContent", ":batchEmbedContents": ":asyncBatchEmbedContent"}
+_EMBEDDING = ":batchEmbedContents"
+_OPEN = {"PENDING", "QUEUED", "RUNNING", "CANCELLING", "PAUSED", "UPDATING"}
+_ENDED = {"SUCCEEDED", "PARTIALLY_SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED"}
+_FAILED = "FAILED"
+_INLINED = ("inlinedResponses", "inlinedEmbedContentResponses")
+
+
+class GoogleBatches:
+    """Batches of generated content or embeddings at one endpoint. See BatchApi."""
+
+    # Two gigabytes a file; of rows the vendor names no limit.
+    batch_size = BatchSize(rows=100_000, bytes=2_000_000_000)
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._account = FileAccount(endpoint)
+
+    def line(self, custom_id: str, wire: Wire) -> bytes:
+        """See BatchApi. Online, embeddings go out as lists; a line takes the one request of a list of one text."""
+        request = wire.body
+        if wire.path.endswith(_EMBEDDING):
+            (request,) = wire.body["requests"]
+        return compact({"key": custom_id, "request": request})
+
+    async def owner(self) -> str:
+        """See BatchApi. The vendor does not name the key's project."""
+        return ""
+
+    async def newest(self) -> str | None:
+        """See BatchApi."""
+        with asking():
+            page = await self._account.json("GET", "batches?pageSize=1")
+        with reading():
+            operations = page.get("operations") or []
+            return str(operations[0]["name"]) if operations else None
+
+    async def since(self, newest: str | None) -> list[SeenBatch]:
+        """See BatchApi. The vendor does not say that its list is in order: all is read, and sorted here."""
+        with asking():
+            found = [batch async for batch in self._listed()]
+        return made_since(found, newest)
+
+    async def submit(self, job: BatchJob) -> str:
+        """See BatchApi. The file of a batch that was clearly refused is deleted again."""
+        file = await self._account.upload(job)
+        path, _, verb = job.path.rpartition(":")
+        body = {"batch": {"displayName": job.tag, "inputConfig": {"fileName": file}}}
+        async with made_of(file, self._account.delete):
+            with creating_with_rows(job):
+                created = await self._account.json("POST", f"{path}{_CREATE[':' + verb]}", body, job.version)
+                return text_field(created, "name")
+
+    async def poll(self, batch_id: str) -> BatchStatus:
+        """See BatchApi."""
+        operation = await self._account.batch(batch_id)
+        with reading():
+            return _status(self._endpoint, batch_id, operation)
+
+    async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
+        """See BatchApi. Results that are not in a file are in the batch itself."""
+        for name in status.results:
+            if name == status.id:
+                operation = await self._account.batch(status.id)
+                with reading():
+                    records = list(_inlined(_output(operation)))
+                for record in records:
+                    yield read_record(record, _key, self._body)
+                continue
+            async with aclosing(read_lines(self._endpoint, self._account.download(name), _key, self._body)) as lines:
+                async for line in lines:
+                    yield line
+
+    async def cancel(self, batch_id: str) -> None:
+        """See BatchApi."""
+        async with ending(batch_id, self.poll):
+            await self._account.cancel(batch_id)
+
+    async def clean_up(self, batch_id: str) -> None:
+        """See BatchApi."""
+        with suppress(ResultsGone):
+            operation = await self._account.batch(batch_id)
+            with reading():
+                source = (_metadata(operation).get("inputConfig") or {}).get("fileName")
+                names = (source, _output(operation).get("responsesFile"), batch_id)
+            for name in names:
+                if name:
+                    await self._account.delete(str(name))
+
+    async def close(self) -> None:
+        """See BatchApi."""
+        await self._account.close()
+
+    async def _listed(self) -> AsyncIterator[SeenBatch]:
+        async def page_at(token: str) -> JsonObject:
+            query = {"pageSize": str(PAGE)} | ({"pageToken": token} if token else {})
+            return await self._account.json("GET", f"batches?{urlencode(query)}")
+
+        async for page in token_pages(page_at, "nextPageToken"):
+            with reading():
+                batches = [_seen(operation) for operation in page.get("operations") or []]
+            for batch in batches:
+                yield batch
+
+    def _body(self, record: JsonObject) -> JsonObject:
+        """The body that the request would have brought online.
+
+        Raises:
+            CallError: what it would have raised online.
+        """
+        if record.get("error"):
+            raise classify_status(scrubbed(self._endpoint, record["error"]))
+        response: JsonObject = record["response"]
+        return _embedded(response) if "embedding" in response else response
+
+
+def _status(endpoint: Endpoint, batch_id: str, operation: JsonObject) -> BatchStatus:
+    word = str(_metadata(operation).get("state") or "")
+    state = word.removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_")
+    known = state in _OPEN | _ENDED
+    results = tuple(_places(batch_id, _output(operation)))
+    stats = _metadata(operation).get("batchStats") or {}
+    done, error = bool(operation.get("done")), operation.get("error") or _metadata(operation).get("error")
+    failed = state == _FAILED or (done and bool(error) and state not in _ENDED)
+    return BatchStatus(
+        id=batch_id,
+        word=word,
+        ended=state in _ENDED or done or (not known and bool(results)),
+        known=known,
+        done=int(stats.get("successfulRequestCount") or 0),
+        failed=int(stats.get("failedRequestCount") or 0),
+        problem=_problem(endpoint, error) if failed else None,
+        results=results,
+    )
+
+
+def _problem(endpoint: Endpoint, error: object) -> CallError:
+    if not error:
+        return TransientError(FailureKind.SERVER, "the batch failed and the vendor does not say why")
+    return classify_status(scrubbed(endpoint, error))
+
+
+def _metadata(operation: JsonObject) -> JsonObject:
+    return operation.get("metadata") or {}
+
+
+def _output(operation: JsonObject) -> JsonObject:
+    return _metadata(operation).get("output") or operation.get("response") or {}
+
+
+def _places(batch_id: str, output: JsonObject) -> Iterator[str]:
+    """Where the results are: a file, or the batch itself. The names of both say which they are."""
+    if output.get("responsesFile"):
+        yield str(output["responsesFile"])
+    elif any(True for _ in _inlined(output)):
+        yield batch_id
+
+
+def _inlined(output: JsonObject) -> Iterator[JsonObject]:
+    for name in _INLINED:
+        yield from (output.get(name) or {}).get("inlinedResponses") or []
+
+
+def _key(record: JsonObject) -> object:
+    """Files name a result at its top, the batch itself within `metadata`."""
+    return record.get("key") or (record.get("metadata") or {}).get("key")
+
+
+def _embedded(response: JsonObject) -> JsonObject:
+    """One embedding, in the shape of the list that the vendor sends online."""
+    usage = response.get("usageMetadata") or {"promptTokenCount": _int64(response.get("tokenCount"))}
+    return {"embeddings": [response["embedding"]], "usageMetadata": usage}
+
+
+def _int64(count: object) -> object:
+    """A 64-bit number, which protobuf's JSON writes as a text."""
+    return int(count) if isinstance(count, str) and count.isdecimal() else count
+
+
+def _seen(operation: JsonObject) -> SeenBatch:
+    metadata = _metadata(operation)
+    return SeenBatch(
+        id=str(operation["name"]),
+        tag=metadata.get("displayName", ""),
+        rows=int((metadata.get("batchStats") or {}).get("requestCount") or 0) or None,
+        created=rfc3339(metadata.get("createTime")),
+    )

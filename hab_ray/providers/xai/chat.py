@@ -1,0 +1,18 @@
+"""xAI's chat completions: OpenAI's protocol with another count of tokens.
+
+Source: recorded replies. `completion_tokens` leaves out the reasoning tokens, which are billed as output.
+"""
+
+from __future__ import annotations
+
+from hab_ray.calls import Usage
+from hab_ray.providers.base import JsonObject
+from hab_ray.providers.openai.chat import OpenAIProvider, reasoning_on_top, tokens_counted
+
+
+class XaiProvider(OpenAIProvider):
+    """Chat completions and embeddings at one endpoint."""
+
+    def read_usage(self, fields: JsonObject) -> Usage:
+        """See OpenAIProvider."""
+        return reasoning_on_top(tokens_counted(fields))

@@ -1,0 +1,162 @@
+"""The table of vendors, and vendors that other distributions add to it by files alone."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hab_ray import vendors
+from hab_ray.calls import Finish, Params
+from hab_ray.catalog import load_catalog
+from hab_ray.config import load_sweep
+from hab_ray.errors import ConfigError
+from hab_ray.providers import connect, connect_batch, load_vendor
+from hab_ray.providers.base import Endpoint
+from hab_ray.providers.batching import BatchJob
+from hab_ray.providers.vendor import Vendor
+from tests.providers.batch_vendor import answering
+from tests.providers.conftest import KEY, Distributions, Script, chat_call, entry
+
+# An OpenAI-compatible vendor: a path and a field of its own, answers in an envelope, other lines in a batch's file.
+DIALECT = """
+from dataclasses import replace
+
+from hab_ray.providers.batch_lines import compact
+from hab_ray.providers.batching import BatchSize
+from hab_ray.providers.openai.batch import OpenAIBatches
+from hab_ray.providers.openai.chat import OpenAIProvider
+from hab_ray.providers.vendor import Vendor, WireProtocol
+
+
+class AcmeProvider(OpenAIProvider):
+    def chat(self, call, entry):
+        wire = super().chat(call, entry)
+        return replace(wire, path="/converse", body={**wire.body, "tone": "plain"})
+
+    def read_chat(self, body):
+        return super().read_chat(body["outcome"])
+
+
+class AcmeBatches(OpenAIBatches):
+    batch_size = BatchSize(rows=7, bytes=1_000)
+
+    def line(self, custom_id, wire):
+        return compact({"ref": custom_id, **wire.body})
+
+
+VENDOR = Vendor(AcmeProvider, AcmeBatches, WireProtocol.OPENAI)
+ONLINE = Vendor(AcmeProvider, None, WireProtocol.OPENAI)
+"""
+
+
+def endpoint(kind: str, url: str = "http://127.0.0.1:9") -> Endpoint:
+    return Endpoint("lab", kind, url, KEY, 5.0)
+
+
+def refused(kind: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        connect(endpoint(kind))
+    return str(caught.value)
+
+
+def test_every_built_in_vendor_is_in_the_table_under_its_name() -> None:
+    assert vendors.kinds() == list(vendors.BUILT_IN)
+    assert {kind: load_vendor(kind).protocol.value for kind in vendors.kinds()} == {k: k for k in vendors.BUILT_IN}
+    assert {provider.kind for provider in load_catalog().providers.values()} <= set(vendors.BUILT_IN)
+
+
+def test_an_unknown_kind_is_told_with_the_kinds_there_are(distributions: Distributions, tmp_path: Path) -> None:
+    distributions.install("acme-hab", "0.3", "acme_hab", DIALECT, acme="acme_hab:VENDOR")
+    sweep = {
+        "name": "s",
+        "tests": "seeds",
+        "subjects": ["lab/m"],
+        "judges": ["lab/m"],
+        "providers": {"lab": {"kind": "acmee", "url": "http://lab"}},
+    }
+    path = tmp_path / "s.yaml"
+    path.write_text(yaml.safe_dump(sweep))
+    with pytest.raises(ConfigError) as caught:
+        load_sweep(path)
+    (told,) = str(caught.value).splitlines()
+    assert told.startswith(f"{path}: providers.lab.kind: there is no kind 'acmee'")
+    assert "openai, anthropic, google, xai, acme." in told and "install the package" in told
+
+
+async def test_a_dialect_of_another_distribution_completes_calls(distributions: Distributions, script: Script) -> None:
+    distributions.install("acme-hab", "0.3", "acme_hab", DIALECT, acme="acme_hab:VENDOR")
+    choice = {"message": {"content": "Yes."}, "finish_reason": "stop"}
+    script.says(200, {"outcome": {"model": "m-1", "choices": [choice], "usage": {"prompt_tokens": 3}}})
+    provider = connect(endpoint("acme", script.url))
+    wire = provider.chat(chat_call(Params(9)), entry("m"))
+    answer = provider.read_chat((await provider.send(wire)).body)
+    await provider.close()
+    assert (answer.finish, answer.text, answer.usage.input) == (Finish.OK, "Yes.", 3)
+    assert wire.body["tone"] == "plain" and script.paths == ["/converse"]
+    assert script.sent_headers[0]["authorization"] == f"Bearer {KEY}"
+
+
+async def test_a_dialects_own_batches_are_made(distributions: Distributions) -> None:
+    distributions.install("acme-hab", "0.3", "acme_hab", DIALECT, acme="acme_hab:VENDOR")
+    async with answering(lambda url: connect_batch(endpoint("acme", url))) as line:
+        line.takes_uploads()
+        line.says("POST /batches", {"id": "batch_1"})
+        provider = connect(endpoint("acme"))
+        row = line.api.line("row-1", provider.chat(chat_call(), entry("m")))
+        await provider.close()
+        assert await line.api.submit(BatchJob("tag", "m", "/converse", None, row + b"\n", 1)) == "batch_1"
+        assert line.api.batch_size.rows == 7
+    assert json.loads(row)["ref"] == "row-1" and json.loads(row)["tone"] == "plain"
+    assert row in line.got[0].body
+
+
+def test_a_vendor_without_batches_says_what_to_remove(distributions: Distributions) -> None:
+    distributions.install("acme-hab", "0.3", "acme_hab", DIALECT, acme="acme_hab:ONLINE")
+    with pytest.raises(ConfigError, match="kind 'acme' take no batches; remove `batch:`"):
+        connect_batch(endpoint("acme"))
+
+
+BROKEN = {
+    "no module": ("", "gone:VENDOR", "No module named 'gone'"),
+    "no attribute": ("", "acme_hab:VENDOR", "VENDOR"),
+    "bad import": ("import no_such_sdk", "acme_hab:VENDOR", "no_such_sdk"),
+    "bad code": ("1 / 0", "acme_hab:VENDOR", "ZeroDivisionError"),
+    "no vendor": ("VENDOR = 7", "acme_hab:VENDOR", "it is a int and not a"),
+    "cannot connect": (
+        "from hab_ray.providers.vendor import *\nVENDOR = Vendor(lambda where: where.nowhere, None, None)",
+        "acme_hab:VENDOR",
+        "nowhere",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", BROKEN)
+def test_a_broken_distribution_is_named_with_the_remedy(how: str, distributions: Distributions) -> None:
+    code, target, cause = BROKEN[how]
+    distributions.install("acme-hab", "0.3", "acme_hab", code, acme=target)
+    told = refused("acme")
+    assert "acme-hab 0.3" in told and cause in told
+    assert "update or repair that package, or uninstall it" in told and KEY not in told
+
+
+def test_a_kind_of_two_distributions_is_refused(distributions: Distributions) -> None:
+    distributions.install("acme-hab", "0.3", "acme_hab", DIALECT, acme="acme_hab:VENDOR")
+    distributions.install("acme-too", "1", "acme_too", DIALECT, acme="acme_too:VENDOR")
+    told = refused("acme")
+    assert "acme-hab 0.3" in told and "acme-too 1" in told and "uninstall all but one" in told
+
+
+def test_no_distribution_takes_the_place_of_a_built_in_vendor(distributions: Distributions) -> None:
+    distributions.install("evil", "1", "evil", "raise SystemExit", openai="evil:VENDOR")
+    assert isinstance(load_vendor("openai"), Vendor)
+    assert vendors.kinds() == list(vendors.BUILT_IN)
+
+
+async def test_an_error_in_our_own_code_is_not_blamed_on_a_distribution() -> None:
+    with pytest.raises(AttributeError) as caught:
+        connect(Endpoint("lab", "google", None, KEY, 1.0))  # type: ignore[arg-type]
+    assert "package" not in "".join(traceback.format_exception_only(caught.value))
