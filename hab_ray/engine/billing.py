@@ -1,4 +1,4 @@
-"""What vendors bill, beside what we would: prices that they state, and counts beyond what was asked for."""
+"""Compares what vendors bill with our own prices, and counts answers longer than their requests allow."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hab_ray.prices import NANO, Price
 
 @dataclass
 class Billing:
-    """The answers of one process, counted by model; sums are nano-dollars.
+    """Counts and sums of one process's answers, by model. Sums are nano-dollars.
 
-    `stated` counts those whose price the vendor stated, `vendors` adds up these prices and `ours` what our own would
-    have been. `beyond` counts those with more tokens than their requests allow.
+    `stated` counts answers that came with the vendor's price; `vendors` adds up these prices, `ours` our own for the
+    same answers. `beyond` counts answers with more tokens than their requests allow.
     """
 
     stated: Counter[str] = field(default_factory=Counter)
@@ -25,7 +25,7 @@ class Billing:
     beyond: Counter[str] = field(default_factory=Counter)
 
     def cost(self, model: str, answer: Answer, price: Price, bound: int) -> int:
-        """What an answer cost in nano-dollars: as the vendor states it, else by its usage, else at its `bound`."""
+        """The cost of an answer in nano-dollars: as stated by the vendor, else by its usage, else its `bound`."""
         ours = price.cost(answer.usage) if answer.bill_known else bound
         if answer.stated_nanousd is None:
             return ours
@@ -36,15 +36,15 @@ class Billing:
 
 
 class HasBilling(Protocol):
-    """What a lane or a batch engine tells."""
+    """Counters of an online or a batch engine."""
 
     @property
     def billing(self) -> Billing:
-        """Its answers so far."""
+        """The engine's answers so far."""
 
 
 def billing_notes(tallies: Iterable[HasBilling]) -> Iterator[str]:
-    """One note for each model whose vendor bills other than we expect, over all lanes and batches."""
+    """One note for each model that is billed differently from our prices, over all online and batch engines."""
     total = Billing()
     for billing in (tally.billing for tally in tallies):
         total.stated.update(billing.stated)

@@ -1,4 +1,4 @@
-"""Waits that differ without a random state."""
+"""Deterministic jitter for waits, without random state."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from hashlib import sha256
 
 
 def jitter(name: str, number: int) -> float:
-    """A share from 0 to 1 that depends on a name and a count alone."""
+    """A fraction from 0 to 1 that depends on `name` and `number` alone."""
     return int(sha256(f"{name}/{number}".encode()).hexdigest()[:8], 16) / 0xFFFFFFFF

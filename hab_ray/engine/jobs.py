@@ -1,4 +1,4 @@
-"""What the engine is given to do, and what it says of it."""
+"""The jobs an engine is given, and the counters that it reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hab_ray.engine.billing import Billing
 
 @dataclass(frozen=True)
 class Job:
-    """One row's call. `shard` is the number the driver gave the row's shard."""
+    """The call of one row; `shard` is the number that the driver gave to the row's shard."""
 
     shard: int
     row_id: str
@@ -20,7 +20,7 @@ class Job:
 
 
 class OpenKind(StrEnum):
-    """Why a row was left open: no answer could be had, the budget does not allow to ask, or the run is stopped."""
+    """Why a row was left open: it got no answer, the budget does not allow its call, or the run was stopped."""
 
     UNANSWERED = "unanswered"
     BUDGET = "budget reached"
@@ -29,7 +29,7 @@ class OpenKind(StrEnum):
 
 @dataclass(frozen=True)
 class OpenRow:
-    """A row that this run could not get an answer for."""
+    """A row that got no answer in this run."""
 
     shard: int
     row_id: str
@@ -41,11 +41,11 @@ class OpenRow:
 class Tally:
     """What a lane has done so far; `finished` counts, by shard, rows whose outcome is in the store.
 
-    This process has paid `cost_nanousd` for outcomes; `lost_nanousd` is what calls may have cost that brought none.
-    Of the run's budget, `spent_nanousd` is spent, `reserved_nanousd` set aside for calls and batches under way. By
-    model, `answered` counts the requests that were answered and `waited_s` adds up how many seconds that took; `cut`
-    counts those that were cut off unanswered because the run was stopped, and `cut_nanousd`, a part of `lost_nanousd`,
-    is the most that they may have cost. `billing` compares the answered ones' bills with ours.
+    This process has paid `cost_nanousd` for outcomes; `lost_nanousd` is the most that calls without an outcome may
+    have cost. Of the run's budget, `spent_nanousd` is spent and `reserved_nanousd` reserved for calls and batches in
+    flight. By model, `answered` counts answered requests and `waited_s` adds up their seconds; `cut` counts requests
+    cut off unanswered because the run was stopped, and `cut_nanousd`, a part of `lost_nanousd`, is the most that they
+    may have cost. `billing` compares the vendor's bills with our prices.
     """
 
     finished: Counter[int] = field(default_factory=Counter)

@@ -12,13 +12,11 @@ import selectors
 import time
 from collections.abc import Callable
 
-BUNCH_S = 0.004
-
 
 class BunchingSelector(selectors.DefaultSelector):
     """Waits for further events after the first one, for `bunch_s` seconds, whenever `is_busy()`."""
 
-    def __init__(self, is_busy: Callable[[], bool], bunch_s: float = BUNCH_S) -> None:
+    def __init__(self, is_busy: Callable[[], bool], bunch_s: float) -> None:
         super().__init__()
         self._is_busy, self._bunch_s = is_busy, bunch_s
 
@@ -31,6 +29,6 @@ class BunchingSelector(selectors.DefaultSelector):
         return super().select(0)  # what was ready before still is: no event has been handled yet
 
 
-def bunching_loop(is_busy: Callable[[], bool]) -> asyncio.AbstractEventLoop:
+def bunching_loop(is_busy: Callable[[], bool], bunch_s: float) -> asyncio.AbstractEventLoop:
     """An event loop that bunches its events whenever `is_busy()`."""
-    return asyncio.SelectorEventLoop(BunchingSelector(is_busy))
+    return asyncio.SelectorEventLoop(BunchingSelector(is_busy, bunch_s))

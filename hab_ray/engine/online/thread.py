@@ -21,6 +21,7 @@ from hab_ray.engine.online.event_loop import bunching_loop
 from hab_ray.errors import EngineBroke
 
 MANY_IN_FLIGHT = 32
+BUNCH_S = 0.004
 
 T = TypeVar("T")
 OpenEngine = Callable[[], AbstractAsyncContextManager[OnlineEngine]]
@@ -29,13 +30,14 @@ OpenEngine = Callable[[], AbstractAsyncContextManager[OnlineEngine]]
 class EngineThread:
     """Runs the engine that `open_engine` gives. The context it returns is entered and left on the engine's loop.
 
-    What is asked for before the engine is open waits until it is.
+    What is asked for before the engine is open waits until it is. Once `MANY_IN_FLIGHT` calls are in flight, events
+    are handled in bunches of `bunch_s` seconds.
     """
 
-    def __init__(self, name: str, open_engine: OpenEngine) -> None:
+    def __init__(self, name: str, open_engine: OpenEngine, bunch_s: float = BUNCH_S) -> None:
         self._open_engine = open_engine
         self._engine: OnlineEngine | None = None
-        self._loop = bunching_loop(self._is_busy)
+        self._loop = bunching_loop(self._is_busy, bunch_s)
         self._opened: asyncio.Future[OnlineEngine] = self._loop.create_future()
         self._closing = asyncio.Event()
         self._submitting, self._accepts = threading.Lock(), True
