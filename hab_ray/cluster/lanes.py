@@ -23,7 +23,7 @@ from hab_ray.catalog import ModelEntry, ProviderEntry, folder_name
 from hab_ray.cluster.limits import SharedMoney, SharedPermits, account, account_name
 from hab_ray.cluster.session import ANSWER_S, result
 from hab_ray.engine.budget import unlimited
-from hab_ray.engine.jobs import Job, Tally
+from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.online import OnlineEngine, Surroundings
 from hab_ray.prices import Mode
 from hab_ray.providers import connect
@@ -110,7 +110,7 @@ class Lane:
         await self.open()
         await self._engine.complete(_jobs(calls))
 
-    async def tally(self) -> Tally:
+    async def tally(self) -> Counters:
         """What was done so far; rows left open are told once."""
         return self._engine.tell()
 
@@ -119,7 +119,7 @@ class Lane:
         self._stopping.set()
         await self._engine.stop(drain_s)
 
-    async def close(self) -> Tally:
+    async def close(self) -> Counters:
         """Wait for what is in flight, keep it, and close connections; the last that there is to say."""
         await self.open()
         await self._engine.__aexit__()
@@ -182,7 +182,7 @@ class Lanes:
         self._kept[provider].used = True
         return self._kept[provider].lane
 
-    def tallies(self, names: Container[str] | None = None, timeout_s: float = ANSWER_S) -> dict[str, Tally]:
+    def tallies(self, names: Container[str] | None = None, timeout_s: float = ANSWER_S) -> dict[str, Counters]:
         """What each lane that is open and used has done; of these names only, where some are given.
 
         Raises:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from hab_ray.engine.batch import BatchEngine
-from hab_ray.engine.homes import BatchTally
+from hab_ray.engine.batch.engine import BatchEngine
+from hab_ray.engine.batch.in_flight import BatchCounters
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.memory import map_large_blocks
 
@@ -56,7 +56,7 @@ class Desk:
         """Whether one of these calls is in an open batch."""
         return provider in self._engines and self._engines[provider].holds(keys)
 
-    def tallies(self) -> Mapping[str, BatchTally]:
+    def tallies(self) -> Mapping[str, BatchCounters]:
         """What each engine has done.
 
         Raises:
@@ -68,10 +68,10 @@ class Desk:
                 raise engine.broken
         return self.last_tallies()
 
-    def last_tallies(self) -> Mapping[str, BatchTally]:
+    def last_tallies(self) -> Mapping[str, BatchCounters]:
         """What each engine has done, also where one had to end."""
 
-        async def told() -> Mapping[str, BatchTally]:
+        async def told() -> Mapping[str, BatchCounters]:
             return {provider: engine.tell() for provider, engine in self._engines.items()}
 
         return self._run(told()).result()

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from hab_ray.calls import Call, Failure, Outcome
-from hab_ray.engine.jobs import Job, OpenRow, Tally
+from hab_ray.engine.jobs import Counters, Job, OpenRow
 from hab_ray.engine.sending import Refusal
 from hab_ray.storage.store import StoreWriter
 
@@ -34,7 +34,7 @@ class _Waiting:
 class Filing:
     """The jobs under way. `known` holds the keys that have an outcome in the store; it grows with each written."""
 
-    def __init__(self, writer: StoreWriter, known: set[str], tally: Tally) -> None:
+    def __init__(self, writer: StoreWriter, known: set[str], tally: Counters) -> None:
         self._writer, self._known, self._tally = writer, known, tally
         self._waiting: dict[str, list[_Waiting]] = {}
         self._unwritten: list[str] = []

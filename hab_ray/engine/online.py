@@ -27,7 +27,7 @@ from hab_ray.engine.budget import Money
 from hab_ray.engine.filing import Filing, Stream
 from hab_ray.engine.gate import Gate
 from hab_ray.engine.jitter import jitter
-from hab_ray.engine.jobs import Job, OpenKind, Tally
+from hab_ray.engine.jobs import Counters, Job, OpenKind
 from hab_ray.engine.permits import Permits
 from hab_ray.engine.sending import Refusal, Sender, Unit
 from hab_ray.engine.wallet import Wallet
@@ -94,7 +94,7 @@ class OnlineEngine:
         known: set[str],
         world: Surroundings,
     ) -> None:
-        self.tally = Tally()
+        self.tally = Counters()
         self._today, self._clock, self._make_room = world.today, world.clock, world.make_room
         self._gate, self._wallet = Gate(world.permits, world.clock), Wallet(world.money)
         codes = FenceCodes(fence_secret(writer.folder))
@@ -157,7 +157,7 @@ class OnlineEngine:
                 for task in self._exchanges:
                     task.cancel()
 
-    def tell(self) -> Tally:
+    def tell(self) -> Counters:
         """What was done so far; rows left open are told once."""
         self.tally.stops.update(self._gate.stops)
         self.tally.lost_nanousd, self.tally.spent_nanousd = self._wallet.lost, self._wallet.spent

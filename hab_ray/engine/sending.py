@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hab_ray.calls import Answer, Call, ChatCall, EmbedCall
 from hab_ray.catalog import ModelEntry
 from hab_ray.engine.gate import Gate
-from hab_ray.engine.jobs import OpenKind, Tally
+from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.wallet import Wallet
 from hab_ray.errors import BadUsage, CallError, FailureKind, Intercepted, RateLimited, Unreachable
 from hab_ray.fences import FenceCodes
@@ -56,7 +56,7 @@ class Sender:
         gate: Gate,
         wallet: Wallet,
         guard: Callable[[], None],
-        tally: Tally,
+        tally: Counters,
         clock: Callable[[], float],
         codes: FenceCodes,
     ) -> None:

@@ -22,7 +22,7 @@ from hab_ray.calls import Call
 from hab_ray.catalog import ModelEntry, folder_name
 from hab_ray.engine.account import SoleUser
 from hab_ray.engine.budget import Money
-from hab_ray.engine.jobs import Job, OpenKind, Tally
+from hab_ray.engine.jobs import Counters, Job, OpenKind
 from hab_ray.engine.ledger import keys_under_way
 from hab_ray.engine.limiter import Limiter
 from hab_ray.engine.online import OnlineEngine, Surroundings
@@ -195,7 +195,7 @@ def _in_turn(drafts: Sequence[Draft]) -> list[tuple[str, Call]]:
     return [asked for asked in chain.from_iterable(rounds) if asked is not None]
 
 
-def _times(tally: Tally) -> tuple[Counter[str], dict[str, float]]:
+def _times(tally: Counters) -> tuple[Counter[str], dict[str, float]]:
     return Counter(tally.answered), dict(tally.waited_s)
 
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hab_ray.catalog import BatchHabits
-from hab_ray.engine.batch import BatchEngine
+from hab_ray.catalog import BatchPolicy
+from hab_ray.engine.batch.create import Watch
+from hab_ray.engine.batch.engine import BatchEngine
+from hab_ray.engine.batch.in_flight import BatchCounters, BatchSurroundings
 from hab_ray.engine.budget import Money
 from hab_ray.engine.desk import Desk
-from hab_ray.engine.homes import BatchSurroundings, BatchTally
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.ledger import Ledger, Phase
-from hab_ray.engine.placing import Watch
 from hab_ray.prices import Mode
 from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.access import endpoint_of
@@ -76,7 +76,7 @@ class Batches:
         self._desk: Desk | None = None
         self._opened: set[str] = set()
         self._passes: list[_Pass] = []
-        self._tallies: Mapping[str, BatchTally] = {}
+        self._tallies: Mapping[str, BatchCounters] = {}
 
     def take_up(self) -> None:
         """Wait for what earlier processes left open at the vendors."""
@@ -108,7 +108,7 @@ class Batches:
     def _why_not(self, track: Track) -> str | None:
         """Why nothing of a shard may be sent by batch any more; None where it may."""
         model = self._setup.work.model(track.shard)
-        tally = self._tallies.get(lane_name(model.entry.provider), BatchTally())
+        tally = self._tallies.get(lane_name(model.entry.provider), BatchCounters())
         if refused := tally.why_refused(model.name):
             return f"{model.name} cannot be asked by batch: {refused}; give it `mode: auto` or `mode: online`"
         if self._is_late:
@@ -122,7 +122,7 @@ class Batches:
         model = self._setup.work.model(tracks[0].shard)
         provider = model.entry.provider
         desk, lane = self._open(provider), lane_name(provider)
-        before = self._tallies.get(lane, BatchTally())
+        before = self._tallies.get(lane, BatchCounters())
         for track in tracks:
             track.start(lane, before.finished[track.number], offered=None)
         jobs = self._jobs([(t.number, t.shard, frozenset(t.given_up)) for t in tracks])
@@ -137,7 +137,7 @@ class Batches:
                 if row_id not in skip:
                     yield Job(number, row_id, call)
 
-    def tallies(self) -> Mapping[str, BatchTally]:
+    def tallies(self) -> Mapping[str, BatchCounters]:
         """What has been done, by lane.
 
         Raises:
@@ -168,7 +168,7 @@ class Batches:
         """Begin to end, where anything was begun; what is at the vendors stays there."""
         return self._desk.end() if self._desk else None
 
-    def last_tallies(self) -> Mapping[str, BatchTally]:
+    def last_tallies(self) -> Mapping[str, BatchCounters]:
         """What has been done, by lane, also where an engine had to end."""
         return _by_lane(self._desk.last_tallies()) if self._desk else {}
 
@@ -187,7 +187,7 @@ class Batches:
             self._opened.add(provider)
         return self._desk
 
-    def _engine(self, endpoint: Endpoint, habits: BatchHabits, money: Money) -> BatchEngine:
+    def _engine(self, endpoint: Endpoint, policy: BatchPolicy, money: Money) -> BatchEngine:
         setup, work, provider = self._setup, self._setup.work, endpoint.name
         folder = open_folder(setup.store)
         lease = LeaseWatch(folder, setup.epoch, time.monotonic)
@@ -203,7 +203,7 @@ class Batches:
             ledger=Ledger(folder, provider),
             store=Store(folder, setup.failures_since),
             writer=StoreWriter(folder, setup.epoch, f"{provider}-batches", Mode.BATCH),
-            habits=habits,
+            policy=policy,
             world=BatchSurroundings(
                 clock=time.monotonic,
                 watch=Watch(lambda: datetime.now(UTC), guard, setup.epoch),
@@ -216,7 +216,7 @@ class Batches:
         )
 
 
-def _by_lane(tallies: Mapping[str, BatchTally]) -> Mapping[str, BatchTally]:
+def _by_lane(tallies: Mapping[str, BatchCounters]) -> Mapping[str, BatchCounters]:
     return {lane_name(provider): tally for provider, tally in tallies.items()}
 
 

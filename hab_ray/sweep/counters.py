@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from hab_ray.engine.homes import BatchTally
-from hab_ray.engine.jobs import OpenKind, Tally
+from hab_ray.engine.batch.in_flight import BatchCounters
+from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.progress import BatchProgress, Draining
 from hab_ray.sweep.tracks import Track
 
@@ -19,35 +19,35 @@ class RunCounters:
 
     def __init__(self, tracks: Sequence[Track]) -> None:
         self._tracks = tracks
-        self._tallies: dict[str, Tally] = {}
+        self._tallies: dict[str, Counters] = {}
         self._deferred: Counter[int] = Counter()
         self.stops: dict[str, str] = {}
         self.notes: list[str] = []
         self.budget_reached = False
 
     @property
-    def tallies(self) -> Mapping[str, Tally]:
+    def tallies(self) -> Mapping[str, Counters]:
         """The newest tallies, by lane."""
         return self._tallies
 
-    def of(self, lane: str) -> Tally:
+    def of(self, lane: str) -> Counters:
         """The newest tally of a lane; an empty one before its first."""
-        return self._tallies.get(lane, Tally())
+        return self._tallies.get(lane, Counters())
 
-    def online(self) -> list[Tally]:
+    def online(self) -> list[Counters]:
         """The tallies of lanes."""
-        return [tally for tally in self._tallies.values() if not isinstance(tally, BatchTally)]
+        return [tally for tally in self._tallies.values() if not isinstance(tally, BatchCounters)]
 
-    def by_batch(self) -> list[BatchTally]:
+    def by_batch(self) -> list[BatchCounters]:
         """The tallies of batch engines."""
-        return [tally for tally in self._tallies.values() if isinstance(tally, BatchTally)]
+        return [tally for tally in self._tallies.values() if isinstance(tally, BatchCounters)]
 
-    def take_in(self, lane: str, tally: Tally) -> None:
+    def take_in(self, lane: str, tally: Counters) -> None:
         """Note what a lane has done; a shard whose jobs are all finished need not wait for its pass to end."""
-        if isinstance(tally, BatchTally):
+        if isinstance(tally, BatchCounters):
             self.notes.extend(tally.notes)
             before = self._tallies.get(lane)
-            self._deferred += tally.deferred - (before.deferred if isinstance(before, BatchTally) else Counter())
+            self._deferred += tally.deferred - (before.deferred if isinstance(before, BatchCounters) else Counter())
         self._tallies[lane] = tally
         for model, reason in tally.stops.items():
             self.stops[f"{lane} {model}".strip()] = reason

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hab_ray.engine.jobs import Tally
+from hab_ray.engine.jobs import Counters
 from hab_ray.errors import EngineBroke, HabError
 from hab_ray.sweep.batches import Batches
 
@@ -36,7 +36,7 @@ class Ending:
         self._desk: Future[None] | None = batches.end()
         self.left_behind: list[str] = []
 
-    def tallies(self) -> Iterator[Mapping[str, Tally]]:
+    def tallies(self) -> Iterator[Mapping[str, Counters]]:
         """What each lane says, again and again until all have ended or the time is over; the last word counts."""
         while self._open or self._desk:
             yield {**self._last_of_lanes(), **self._last_of_batches(), **self._so_far()}
@@ -46,12 +46,12 @@ class Ending:
             time.sleep(LOOK_EVERY_S)
         self._batches.close()
 
-    def _last_of_lanes(self) -> dict[str, Tally]:
+    def _last_of_lanes(self) -> dict[str, Counters]:
         if not self._open:
             return {}
         from hab_ray.cluster.session import finished, result
 
-        last: dict[str, Tally] = {}
+        last: dict[str, Counters] = {}
         done = finished(list(self._open.values()), timeout_s=0)
         for provider in [name for name, ref in self._open.items() if ref in done]:
             try:
@@ -60,22 +60,22 @@ class Ending:
                 self.left_behind.append(provider)
         return last
 
-    def _last_of_batches(self) -> Mapping[str, Tally]:
+    def _last_of_batches(self) -> Mapping[str, Counters]:
         if self._desk is None or not self._desk.done():
             return {}
         self._desk = None
         return self._batches.last_tallies()
 
-    def _so_far(self) -> Mapping[str, Tally]:
+    def _so_far(self) -> Mapping[str, Counters]:
         """What is said meanwhile by those that have not ended; nothing of lanes where one cannot say it."""
-        told: dict[str, Tally] = dict(self._batches.last_tallies()) if self._desk else {}
+        told: dict[str, Counters] = dict(self._batches.last_tallies()) if self._desk else {}
         if self._lanes and self._open:
             with suppress(EngineBroke):
                 told.update(self._lanes.tallies(self._open, ANSWER_S))
         return told
 
 
-def written_off(tally: Tally) -> Tally:
+def written_off(tally: Counters) -> Counters:
     """The last word of a lane that did not end: what it had in flight is cut off and counts as spent."""
     return replace(
         tally,

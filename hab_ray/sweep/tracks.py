@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from hab_ray.engine.jobs import Tally
+from hab_ray.engine.jobs import Counters
 from hab_ray.prices import Mode
 from hab_ray.progress import StageProgress
 from hab_ray.work import Shard, StageName
@@ -79,7 +79,7 @@ class Track:
 
 
 def stage_progress(
-    tracks: Sequence[Track], model_of: Callable[[Track], str], tallies: Mapping[str, Tally]
+    tracks: Sequence[Track], model_of: Callable[[Track], str], tallies: Mapping[str, Counters]
 ) -> Iterator[StageProgress]:
     """How far each model is at each stage, in the order of the method."""
     cells: dict[tuple[StageName, str], list[Track]] = defaultdict(list)

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from hab_ray.cli.main import app
 from hab_ray.cli.terminal import Terminal
 from hab_ray.cli.view import View
-from hab_ray.engine.harvesting import Harvest
+from hab_ray.engine.batch.collect import Harvest
 from hab_ray.engine.ledger import Batch, Ended, Event, Intent, Ledger, Submitted
 from hab_ray.progress import Progress, StageProgress
 from hab_ray.rubric import load_rubrics

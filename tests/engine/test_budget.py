@@ -14,7 +14,7 @@ from hab_ray.calls import Call
 from hab_ray.catalog import Limits
 from hab_ray.engine import online
 from hab_ray.engine.budget import Account, Budget, Draw, Drawn, LocalMoney, Mark, Opening
-from hab_ray.engine.jobs import OpenKind, Tally
+from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.wallet import Wallet
 from hab_ray.simulator import Profile, simulator
 from hab_ray.storage.folder import LocalFolder
@@ -33,7 +33,7 @@ def profile(**fields: Any) -> Profile:
 
 async def run(
     url: str, folder: Path, budget: Budget, calls: list[Call], epoch: int = 1, limits: Limits = LIMITS
-) -> tuple[Tally, dict[str, Any]]:
+) -> tuple[Counters, dict[str, Any]]:
     """Ask what is not stored yet; what the engine says and what the meter says."""
     async with engine_at(url, folder, "a", "b", limits=limits, budget=budget, epoch=epoch) as b:
         b.engine._filing._known |= set(b.stored("a", "b"))

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from hab_ray.calls import ChatCall, Reply
 from hab_ray.catalog import ModelEntry, Protocol
+from hab_ray.engine.batch.packing import RowPacker
 from hab_ray.engine.jobs import Job
-from hab_ray.engine.packing import RowPacker
 from hab_ray.fences import PLACEHOLDER, FenceCodes
 from hab_ray.prices import Price
 from hab_ray.providers import connect, connect_batch

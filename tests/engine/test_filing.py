@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hab_ray.calls import Call, Finish, Reply, Usage
 from hab_ray.engine.filing import Filing, Stream
-from hab_ray.engine.jobs import Job, Tally
+from hab_ray.engine.jobs import Counters, Job
 from hab_ray.prices import Mode
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.store import Store, StoreWriter
@@ -35,7 +35,7 @@ def reply(call: Call) -> Reply:
 
 
 async def test_what_is_filed_during_a_write_is_written_when_the_end_comes(tmp_path: Path) -> None:
-    folder, tally, stream = SlowFolder(tmp_path), Tally(), Stream()
+    folder, tally, stream = SlowFolder(tmp_path), Counters(), Stream()
     filing = Filing(StoreWriter(folder, 1, "w", Mode.ONLINE), set(), tally)
     calls = [chat("a", "first"), chat("a", "second")]
     for call in calls:

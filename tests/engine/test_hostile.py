@@ -17,10 +17,10 @@ from aiohttp import web
 from hab_ray.calls import EmbedCall, Failure, Finish, Reply, Usage
 from hab_ray.catalog import Limits, Protocol
 from hab_ray.engine import online
+from hab_ray.engine.batch.collect import Harvest, Harvester
 from hab_ray.engine.billing import Billing, billing_notes
 from hab_ray.engine.filing import Filing, Stream
-from hab_ray.engine.harvesting import Harvest, Harvester
-from hab_ray.engine.jobs import Job, Tally
+from hab_ray.engine.jobs import Counters, Job
 from hab_ray.errors import FailureKind, Interrupted
 from hab_ray.prices import Mode, Price
 from hab_ray.providers import connect
@@ -28,8 +28,8 @@ from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchStatus, Line
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.store import Store, StoreWriter
+from tests.engine.batch.test_collect import HASHES, KEYS, NOW, Results
 from tests.engine.bench import Bench, budget_of, chat, engine_at, jobs, stream
-from tests.engine.test_harvesting import HASHES, KEYS, NOW, Results
 from tests.engine.test_ledger import intent
 
 Answering = Callable[[dict[str, Any]], tuple[int, object, dict[str, str]]]
@@ -138,7 +138,7 @@ async def test_the_vendors_own_price_is_booked_and_a_difference_is_told_once(tmp
     assert note.startswith("a: the vendor states $0.012 for 40 calls, our prices give $0.002;")
     same = Billing()
     same.stated["a"], same.vendors["a"], same.ours["a"] = 3, 1002, 1000
-    assert not list(billing_notes([Tally(billing=same)]))
+    assert not list(billing_notes([Counters(billing=same)]))
 
 
 async def test_a_truncation_without_a_bill_is_kept_and_booked_at_its_bound(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ async def test_a_proxys_page_is_neither_the_models_nor_a_rows_end(tmp_path: Path
 
 
 async def test_what_cannot_be_written_leaves_its_neighbours_alone(tmp_path: Path) -> None:
-    writer, tally, waited = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE), Tally(), Stream()
+    writer, tally, waited = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE), Counters(), Stream()
     filing = Filing(writer, set(), tally)
     calls = [chat("a", f"question {n}") for n in range(21)]
     for call in calls:
@@ -271,6 +271,6 @@ async def test_an_impossible_count_in_a_batch_is_one_rows_failure_at_its_share(t
     assert [stored[key].cost_nanousd for key in KEYS] == [3_000, 1_000_000, 7, 1_000_000]
     assert (harvest.replies, harvest.failures, harvest.lost_nanousd) == (2, 2, 0)
     assert harvest.nanousd == 2_003_007 and harvest.answered == set(KEYS)
-    (note,) = billing_notes([Tally(billing=billing)])
+    (note,) = billing_notes([Counters(billing=billing)])
     assert note.startswith("m: the vendor states $7e-09 for 1 calls, our prices give $3e-06;")
     await provider.close()

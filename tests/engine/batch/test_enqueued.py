@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hab_ray.catalog import Limits, ModelEntry
-from hab_ray.engine.queues import FEWEST_TOKENS, Queues
+from hab_ray.engine.batch.enqueued import FEWEST_TOKENS, Queues
 from hab_ray.errors import RateLimited
 
 FULL = RateLimited("token_limit_exceeded", None)

@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 
-from hab_ray.engine.context import EngineContext
-from hab_ray.engine.harvesting import Harvest
-from hab_ray.engine.homes import Home
+from hab_ray.engine.batch.collect import Harvest
+from hab_ray.engine.batch.components import EngineContext
+from hab_ray.engine.batch.in_flight import Home
 from hab_ray.engine.ledger import Batch, Ended, Phase, body_hashes
 from hab_ray.errors import CallError, ModelError, ProviderError, RateLimited, TransientError
 from hab_ray.prices import Price
@@ -42,7 +42,7 @@ class Collector:
             for home, batch in self._due():
                 await self._look(home, batch)
                 now = self._world.clock()
-                home.due = now + home.interval_s(batch, now, self._context.habits)
+                home.due = now + home.interval_s(batch, now, self._context.policy)
             await asyncio.sleep(LOOK_EVERY_S)
 
     def give_up(self, home: Home, batch: Batch, word: str, problem: str, harvest: Harvest) -> None:
@@ -71,7 +71,7 @@ class Collector:
             status = await api.poll(batch.batch_id)
             if not status.known and home.looks == 1:
                 notes.append(f"batch {batch.name} is in a state that is not known here: {status.word}")
-            if status.ended and home.is_still(status.counters, self._world.clock(), self._context.habits.still_s):
+            if status.ended and home.is_still(status.counters, self._world.clock(), self._context.policy.still_s):
                 await self._harvest(home, batch, status)
         except ResultsGone as error:
             just_made = batch.is_certain and self._world.clock() - home.since <= YOUNG_S
@@ -90,7 +90,7 @@ class Collector:
         if self._world.is_late:
             return "was not done by the deadline"
         age_s = (self._world.watch.today() - batch.intent.at).total_seconds()
-        return f"was not done after {age_s:.0f} s" if age_s > self._context.habits.longest_s else None
+        return f"was not done after {age_s:.0f} s" if age_s > self._context.policy.longest_s else None
 
     async def _harvest(self, home: Home, batch: Batch, status: BatchStatus) -> None:
         context, watch = self._context, self._world.watch

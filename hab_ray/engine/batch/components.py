@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hab_ray.catalog import BatchHabits, ModelEntry
-from hab_ray.engine.harvesting import Harvester
-from hab_ray.engine.homes import BatchSurroundings, BatchTally
-from hab_ray.engine.in_flight import RowsInFlight
+from hab_ray.catalog import BatchPolicy, ModelEntry
+from hab_ray.engine.batch.collect import Harvester
+from hab_ray.engine.batch.create import Placer
+from hab_ray.engine.batch.enqueued import Queues
+from hab_ray.engine.batch.in_flight import BatchCounters, BatchSurroundings
+from hab_ray.engine.batch.rows import RowsInFlight
 from hab_ray.engine.ledger import Ledger
-from hab_ray.engine.placing import Placer
-from hab_ray.engine.queues import Queues
 from hab_ray.engine.wallet import Wallet
 from hab_ray.providers.batching import BatchApi
 
@@ -23,9 +23,9 @@ class EngineContext:
     api: BatchApi
     models: Mapping[str, ModelEntry]
     ledger: Ledger
-    habits: BatchHabits
+    policy: BatchPolicy
     world: BatchSurroundings
-    tally: BatchTally
+    tally: BatchCounters
     rows: RowsInFlight
     wallet: Wallet
     queues: Queues

@@ -13,12 +13,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from math import inf
 
-from hab_ray.engine.context import EngineContext
-from hab_ray.engine.harvesting import Harvest
-from hab_ray.engine.homes import Home
+from hab_ray.engine.batch.collect import Harvest
+from hab_ray.engine.batch.components import EngineContext
+from hab_ray.engine.batch.in_flight import Home
+from hab_ray.engine.batch.packing import Pack, PackedRow, Room
 from hab_ray.engine.jobs import OpenKind
 from hab_ray.engine.ledger import Batch, Intent, Lines, Phase
-from hab_ray.engine.packing import Pack, PackedRow, Room
 from hab_ray.errors import CallError, Interrupted, RateLimited, TransientError
 from hab_ray.providers.batching import BadRows, BatchRefused
 from hab_ray.storage.keyindex import KeySet
@@ -74,10 +74,10 @@ class Submitter:
             await self._submit_pack(home, pack)
 
     def _room(self, model: str) -> Room:
-        habits, size = self._context.habits, self._context.api.batch_size
+        policy, size = self._context.policy, self._context.api.batch_size
         return Room(
-            rows=min(habits.rows, size.rows),
-            bytes=min(int(habits.megabytes * 2**20), size.bytes),
+            rows=min(policy.rows, size.rows),
+            bytes=min(int(policy.megabytes * 2**20), size.bytes),
             tokens=self._queues.limit(model),
             nanousd=inf if self._wallet.left is None else self._wallet.left,
         )
@@ -147,7 +147,7 @@ class Submitter:
     def _opened(self, home: Home, batch: Batch, pack: Pack) -> None:
         home.keys = KeySet(pack.keys())
         home.since = self._context.world.clock()
-        home.due = home.since + home.interval_s(batch, home.since, self._context.habits)
+        home.due = home.since + home.interval_s(batch, home.since, self._context.policy)
         self._rows.unpack(home)
         self._rows.open(home, batch)
         self._tally.calls += batch.intent.rows

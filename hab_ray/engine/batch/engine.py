@@ -25,18 +25,18 @@ from itertools import islice
 from math import inf
 from typing import Self
 
-from hab_ray.catalog import BatchHabits, ModelEntry
-from hab_ray.engine.collecting import Collector
-from hab_ray.engine.context import EngineContext
-from hab_ray.engine.harvesting import Harvest, Harvester
-from hab_ray.engine.homes import BatchSurroundings, BatchTally, Home
-from hab_ray.engine.in_flight import RowsInFlight
+from hab_ray.catalog import BatchPolicy, ModelEntry
+from hab_ray.engine.batch.collect import Harvest, Harvester
+from hab_ray.engine.batch.components import EngineContext
+from hab_ray.engine.batch.create import Placer
+from hab_ray.engine.batch.enqueued import Queues
+from hab_ray.engine.batch.in_flight import BatchCounters, BatchSurroundings, Home
+from hab_ray.engine.batch.packing import RowPacker
+from hab_ray.engine.batch.poll import Collector
+from hab_ray.engine.batch.rows import RowsInFlight
+from hab_ray.engine.batch.submit import Submitter
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.ledger import Batch, Intent, Ledger, Phase, body_hashes
-from hab_ray.engine.packing import RowPacker
-from hab_ray.engine.placing import Placer
-from hab_ray.engine.queues import Queues
-from hab_ray.engine.submitting import Submitter
 from hab_ray.engine.wallet import Wallet
 from hab_ray.errors import CallError, Interrupted, RateLimited, TransientError
 from hab_ray.fences import FenceCodes
@@ -62,21 +62,21 @@ class BatchEngine:
         ledger: Ledger,
         store: Store,
         writer: StoreWriter,
-        habits: BatchHabits,
+        policy: BatchPolicy,
         world: BatchSurroundings,
     ) -> None:
         self._provider, self._api, self._models, self._ledger, self._world = provider, api, models, ledger, world
         self._prices = {name: rate(entry, Mode.BATCH) for name, entry in models.items()}
         self._codes = FenceCodes(fence_secret(store.folder))
-        self._tally, self._wallet = BatchTally(), Wallet(world.money)
+        self._tally, self._wallet = BatchCounters(), Wallet(world.money)
         self._rows = RowsInFlight(self._tally, self._wallet.give_up_batches)
-        self._placer = Placer(api, ledger, habits, world.watch, self._tally.notes.append, self._wallet.commit)
-        self._queues = Queues(models, habits.longest_poll_s, world.clock)
+        self._placer = Placer(api, ledger, policy, world.watch, self._tally.notes.append, self._wallet.commit)
+        self._queues = Queues(models, policy.longest_poll_s, world.clock)
         context = EngineContext(
             api=api,
             models=models,
             ledger=ledger,
-            habits=habits,
+            policy=policy,
             world=world,
             tally=self._tally,
             rows=self._rows,
@@ -173,7 +173,7 @@ class BatchEngine:
         """Whether one of these calls is in an open batch, or on its way into one."""
         return self._rows.holds(keys)
 
-    def tell(self) -> BatchTally:
+    def tell(self) -> BatchCounters:
         """What was done so far; open rows and notes are told once."""
         tally = self._tally
         wallet = self._wallet

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from hab_ray.catalog import BatchHabits
-from hab_ray.engine.harvesting import Harvest
+from hab_ray.catalog import BatchPolicy
+from hab_ray.engine.batch.collect import Harvest
 from hab_ray.engine.ledger import Batch, Ended, Intent, Ledger, Lines, Submitted, body_hashes
 from hab_ray.errors import CallError, ConfigError, Interrupted, RateLimited, TransientError
 from hab_ray.providers.batch_http import same_owner
@@ -84,12 +84,12 @@ class Placer:
         self,
         api: BatchApi,
         ledger: Ledger,
-        habits: BatchHabits,
+        policy: BatchPolicy,
         watch: Watch,
         say: Callable[[str], None],
         commit: Callable[[int], None],
     ) -> None:
-        self._api, self._ledger, self._habits, self._watch, self._say = api, ledger, habits, watch, say
+        self._api, self._ledger, self._policy, self._watch, self._say = api, ledger, policy, watch, say
         self._commit = commit
         self._ours: set[str] = set()
         self._create_sent = False
@@ -188,7 +188,7 @@ class Placer:
 
     async def _looked_for(self, batch: Batch) -> bool:
         await self._check_owner(batch)
-        long_enough = batch.intent.at + timedelta(seconds=self._habits.in_doubt_s)
+        long_enough = batch.intent.at + timedelta(seconds=self._policy.in_doubt_s)
         not_ours: set[str] = set()
         empty = 0
         while True:
@@ -210,7 +210,7 @@ class Placer:
             empty = 0 if left else empty + 1
             if empty >= 2 and waited:
                 return False
-            await asyncio.sleep(min(self._habits.poll_s, self._habits.in_doubt_s / 4))
+            await asyncio.sleep(min(self._policy.poll_s, self._policy.in_doubt_s / 4))
 
     def _may_be(self, batch: Batch, seen: SeenBatch) -> bool:
         """Whether a batch without a tag may be this one: not known to be another of ours, and as many rows."""

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hab_ray.catalog import BatchHabits
+from hab_ray.catalog import BatchPolicy
+from hab_ray.engine.batch.create import Placer, Watch
 from hab_ray.engine.ledger import Batch, Intent, Ledger, Phase
-from hab_ray.engine.placing import Placer, Watch
 from hab_ray.errors import ConfigError, FailureKind, LeaseLost, ProviderError, RateLimited
 from hab_ray.providers.base import Wire
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, InDoubt, Line, SeenBatch
@@ -20,7 +20,7 @@ from hab_ray.storage.folder import LocalFolder
 from tests.engine.test_ledger import KEYS, LINES, intent
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
-HABITS = BatchHabits(poll_s=0.001, in_doubt_s=0.02)
+POLICY = BatchPolicy(poll_s=0.001, in_doubt_s=0.02)
 
 
 @dataclass
@@ -82,7 +82,7 @@ def place(tmp_path: Path, vendor: Vendor, batch: Batch, known: str | None = None
     ledger = Ledger(LocalFolder(tmp_path), "acme")
     ledger.keep(batch.number, LINES)
     clock = Clock()
-    placer = Placer(vendor, ledger, HABITS, Watch(clock, lambda: None, epoch=2), lambda _: None, lambda _: None)
+    placer = Placer(vendor, ledger, POLICY, Watch(clock, lambda: None, epoch=2), lambda _: None, lambda _: None)
     if known:
         placer.know(known)
 
@@ -122,7 +122,7 @@ def test_only_two_empty_listings_after_the_whole_time_let_it_be_sent_again(tmp_p
     place(tmp_path, vendor, batch)
     assert [e.kind for e in batch.events] == ["intent", "intent", "submitted"]
     assert len(vendor.submitted) == 1 and vendor.listings >= 2
-    assert batch.events[1].at - START >= timedelta(seconds=HABITS.in_doubt_s)
+    assert batch.events[1].at - START >= timedelta(seconds=POLICY.in_doubt_s)
 
 
 def test_an_untagged_batch_is_ours_if_its_results_are(tmp_path: Path) -> None:

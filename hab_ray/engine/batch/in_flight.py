@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from hab_ray.catalog import BatchHabits
+from hab_ray.catalog import BatchPolicy
+from hab_ray.engine.batch.collect import Harvest
+from hab_ray.engine.batch.create import Watch
+from hab_ray.engine.batch.packing import PackedRow
 from hab_ray.engine.budget import Money
-from hab_ray.engine.harvesting import Harvest
 from hab_ray.engine.jitter import jitter
-from hab_ray.engine.jobs import Tally
+from hab_ray.engine.jobs import Counters
 from hab_ray.engine.ledger import Batch, Phase
-from hab_ray.engine.packing import PackedRow
-from hab_ray.engine.placing import Watch
 from hab_ray.providers.batching import BatchRefused, NoBatchApi
 from hab_ray.storage.keyindex import KeySet
 
@@ -43,7 +43,7 @@ class BatchSurroundings:
 
 
 @dataclass
-class BatchTally(Tally):
+class BatchCounters(Counters):
     """What the engine has done. By shard, `offered` counts the rows it was given, `deferred` the finished rows that a
     full queue sent back.
 
@@ -112,13 +112,13 @@ class Home:
             self.counters, self.still_since = counters, now
         return now - self.still_since >= still_s
 
-    def interval_s(self, batch: Batch, now: float, habits: BatchHabits) -> float:
+    def interval_s(self, batch: Batch, now: float, policy: BatchPolicy) -> float:
         """How long until its batch is asked after again: a tenth of its age, between the account's two bounds.
 
         The jitter depends on the batch and the number of looks alone.
         """
-        longest_s = habits.longest_poll_s if self.counters is None else habits.still_s
-        wait_s = max(habits.poll_s, min(longest_s, (now - self.since) / 10))
+        longest_s = policy.longest_poll_s if self.counters is None else policy.still_s
+        wait_s = max(policy.poll_s, min(longest_s, (now - self.since) / 10))
         return wait_s * (0.9 + 0.2 * jitter(batch.name, self.looks))
 
     def part(self, rows: Iterable[PackedRow]) -> Home:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from hab_ray.engine.homes import BatchTally, Home
+from hab_ray.engine.batch.in_flight import BatchCounters, Home
+from hab_ray.engine.batch.packing import Pack, PackedRow
 from hab_ray.engine.jobs import OpenKind, OpenRow
 from hab_ray.engine.ledger import Batch
-from hab_ray.engine.packing import Pack, PackedRow
 from hab_ray.errors import CallError, ProviderError, TransientError
 from hab_ray.providers.batching import BatchRefused
 from hab_ray.storage.keyindex import KeyIndex
@@ -20,7 +20,7 @@ class RowsInFlight:
     called when the open batches are waited for no longer.
     """
 
-    def __init__(self, tally: BatchTally, give_up_batches: Callable[[], None]) -> None:
+    def __init__(self, tally: BatchCounters, give_up_batches: Callable[[], None]) -> None:
         self._tally, self._give_up_batches = tally, give_up_batches
         self._packs: dict[str, Home] = {}
         self._open: dict[Home, Batch] = {}

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from hab_ray.catalog import Protocol
+from hab_ray.engine.batch.collect import Harvest, Harvester
 from hab_ray.engine.billing import Billing
-from hab_ray.engine.harvesting import Harvest, Harvester
 from hab_ray.errors import FailureKind, ModelError, RowError, TransientError
 from hab_ray.prices import Mode, Price
 from hab_ray.providers import connect
@@ -18,8 +18,8 @@ from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchStatus, Line
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.store import Store, StoreWriter
+from tests.engine.batch.test_create import Vendor
 from tests.engine.test_ledger import intent
-from tests.engine.test_placing import Vendor
 
 KEYS = [f"{n:064x}" for n in range(4)]
 HASHES = {key: "0" * 64 for key in KEYS}
