@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.engine import BatchEngine
-from hab_ray.engine.batch.in_flight import BatchCounters
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.memory import map_large_blocks
 
@@ -72,7 +72,7 @@ class Desk:
         """What each engine has done, also where one had to end."""
 
         async def told() -> Mapping[str, BatchCounters]:
-            return {provider: engine.tell() for provider, engine in self._engines.items()}
+            return {provider: engine.snapshot() for provider, engine in self._engines.items()}
 
         return self._run(told()).result()
 

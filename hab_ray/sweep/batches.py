@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hab_ray.catalog import BatchPolicy
-from hab_ray.engine.batch.create import Watch
+from hab_ray.engine.batch.context import EngineContext, LeaseContext
+from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.engine import BatchEngine
-from hab_ray.engine.batch.in_flight import BatchCounters, BatchSurroundings
 from hab_ray.engine.budget import Money
 from hab_ray.engine.desk import Desk
 from hab_ray.engine.jobs import Job
@@ -157,7 +157,7 @@ class Batches:
     def is_settled(self) -> bool:
         """Whether all that can be sent is at the vendors."""
         tallies = self._tallies.values()
-        return len(self._passes) == sum(t.stuck for t in tallies) and not any(t.doubts for t in tallies)
+        return len(self._passes) == sum(t.blocked_streams for t in tallies) and not any(t.doubts for t in tallies)
 
     def stop(self, drain_s: float) -> None:
         """Send nothing more; an open request that makes a batch has so many seconds. For any thread."""
@@ -204,9 +204,9 @@ class Batches:
             store=Store(folder, setup.failures_since),
             writer=StoreWriter(folder, setup.epoch, f"{provider}-batches", Mode.BATCH),
             policy=policy,
-            world=BatchSurroundings(
+            context=EngineContext(
                 clock=time.monotonic,
-                watch=Watch(lambda: datetime.now(UTC), guard, setup.epoch),
+                lease=LeaseContext(lambda: datetime.now(UTC), guard, setup.epoch),
                 money=money,
                 token=lambda: f"hab-{secrets.token_hex(12)}",
                 run=work.run_name,

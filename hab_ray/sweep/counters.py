@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from hab_ray.engine.batch.in_flight import BatchCounters
+from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.progress import BatchProgress, Draining
 from hab_ray.sweep.tracks import Track

@@ -17,7 +17,7 @@ from aiohttp import web
 from hab_ray.calls import EmbedCall, Failure, Finish, Reply, Usage
 from hab_ray.catalog import Limits, Protocol
 from hab_ray.engine import online
-from hab_ray.engine.batch.collect import Harvest, Harvester
+from hab_ray.engine.batch.collect import Collector, Results
 from hab_ray.engine.billing import Billing, billing_notes
 from hab_ray.engine.filing import Filing, Stream
 from hab_ray.engine.jobs import Counters, Job
@@ -28,9 +28,9 @@ from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchStatus, Line
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.store import Store, StoreWriter
-from tests.engine.batch.test_collect import HASHES, KEYS, NOW, Results
+from tests.engine.batch.fakes import intent
+from tests.engine.batch.test_collect import HASHES, KEYS, NOW, VendorWithResults
 from tests.engine.bench import Bench, budget_of, chat, engine_at, jobs, stream
-from tests.engine.test_ledger import intent
 
 Answering = Callable[[dict[str, Any]], tuple[int, object, dict[str, str]]]
 USAGE = {"prompt_tokens": 10, "completion_tokens": 20}
@@ -259,18 +259,22 @@ async def test_an_impossible_count_in_a_batch_is_one_rows_failure_at_its_share(t
     ]
     provider = connect(Endpoint("acme", Protocol.XAI, "http://localhost:1", "a-key", 1.0))
     billing = Billing()
-    harvester = Harvester(
-        provider, Results(lines=lines), StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE), lambda: NOW, billing
+    collector = Collector(
+        provider,
+        VendorWithResults(lines=lines),
+        StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE),
+        lambda: NOW,
+        billing,
     )
     batch = intent("tag").model_copy(update={"model": "m", "rows": 4, "nanousd": 4_000_000, "bytes": 900})
-    harvest, price = Harvest(), Price.usd(input=1.0, output=2.0)
-    await harvester.harvest(harvest, batch, price, HASHES, BatchStatus("b", "completed", ended=True))
+    results, price = Results(), Price.usd(input=1.0, output=2.0)
+    await collector.collect(results, batch, price, HASHES, BatchStatus("b", "completed", ended=True))
     store = Store(LocalFolder(tmp_path))
     store.refresh("m")
     stored = store.read("m", KEYS)
     assert [stored[key].cost_nanousd for key in KEYS] == [3_000, 1_000_000, 7, 1_000_000]
-    assert (harvest.replies, harvest.failures, harvest.lost_nanousd) == (2, 2, 0)
-    assert harvest.nanousd == 2_003_007 and harvest.answered == set(KEYS)
+    assert (results.replies, results.failures, results.lost_nanousd) == (2, 2, 0)
+    assert results.nanousd == 2_003_007 and results.answered == set(KEYS)
     (note,) = billing_notes([Counters(billing=billing)])
     assert note.startswith("m: the vendor states $7e-09 for 1 calls, our prices give $3e-06;")
     await provider.close()

@@ -1,245 +1,216 @@
-"""Making a batch at the vendor, once, whatever breaks on the way.
+"""Creates batches at the vendor, each once, whatever breaks on the way.
 
-intent written ── create request ── id ──────────────────────────> submitted
-                                 ── clear refusal ───────────────> ended, harvested: nothing was made
-                                 ── no clear answer, or a crash ──> look through the vendor's list
-look ── found ──> submitted (adopted)
-look ── not there twice, and for long enough ──> intent written again
-
-intent written ── the user stops the run before the create request ──> ended, harvested: nothing was made
-create request ── cut off at the end of the drain ──> in doubt: the next run looks through the vendor's list
+Performs the actions between a funded batch and one at the vendor; see the package's drawing. The intent is in the
+ledger before the one create request is sent, so that a crash in between leaves a batch that the next run looks for.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, TypeVar
 
-from hab_ray.catalog import BatchPolicy
-from hab_ray.engine.batch.collect import Harvest
-from hab_ray.engine.ledger import Batch, Ended, Intent, Ledger, Lines, Submitted, body_hashes
-from hab_ray.errors import CallError, ConfigError, Interrupted, RateLimited, TransientError
-from hab_ray.providers.batch_http import same_owner
-from hab_ray.providers.batching import BatchApi, BatchJob, InDoubt, ResultsGone, SeenBatch
-
-ATTEMPTS = 8
-FIRST_BACKOFF_S = 1.0
-LONGEST_BACKOFF_S = 60.0
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Watch:
-    """Time, the lease and its epoch: `today` wall time in UTC.
-
-    `guard` raises LeaseLost or Interrupted when spending must end.
-    """
-
-    today: Callable[[], datetime]
-    guard: Callable[[], None]
-    epoch: int
-
-
-async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
-    """Ask a vendor what may be asked twice, until it answers.
-
-    Raises:
-        CallError: it cannot be asked, or not after `ATTEMPTS` tries.
-    """
-    for attempt in range(ATTEMPTS):
-        try:
-            return await ask()
-        except TransientError as error:
-            if attempt == ATTEMPTS - 1:
-                raise
-            await asyncio.sleep(_wait_s(error, attempt))
-    raise AssertionError
+from hab_ray.engine.batch import transitions
+from hab_ray.engine.batch.actions import (
+    Adopt,
+    AskOwner,
+    GiveBack,
+    LeaveInDoubt,
+    Look,
+    LookFor,
+    Refuse,
+    RefuseOwner,
+    Requeue,
+    Retry,
+    Split,
+    StoreLines,
+    Submit,
+    Wait,
+)
+from hab_ray.engine.batch.collect import Results
+from hab_ray.engine.batch.components import Components
+from hab_ray.engine.batch.decisions import next_action
+from hab_ray.engine.batch.in_flight import BatchInFlight
+from hab_ray.engine.batch.patience import patiently
+from hab_ray.engine.batch.search import Search
+from hab_ray.engine.batch.send import Request, Sender
+from hab_ray.engine.batch.states import (
+    Abandoned,
+    AtVendor,
+    BatchState,
+    Closed,
+    CreateFailed,
+    Funded,
+    LookFailed,
+    Malformed,
+    OutcomeUnknown,
+    Requeued,
+    Submitting,
+    Unsettled,
+)
+from hab_ray.engine.ledger import Batch, Phase
+from hab_ray.errors import CallError, ConfigError, Interrupted, RateLimited
+from hab_ray.providers.batching import BadRows
 
 
-def _wait_s(error: TransientError, attempt: int) -> float:
-    asked = error.retry_after_s if isinstance(error, RateLimited) else None
-    return asked if asked is not None else min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0**attempt)
+class Creator:
+    """Creates the batches of one vendor account, one at a time."""
 
+    def __init__(self, components: Components, sender: Sender) -> None:
+        self._components, self._policy, self._sender = components, components.policy, sender
+        self._search = Search(components.api, components.ledger, components.context.lease.today)
+        self._one_at_a_time = asyncio.Lock()
+        self._doubts_settled = asyncio.Event()
+        self._next_number = 1
 
-@dataclass(frozen=True)
-class OpenCreate:
-    """A create request that has no answer yet: the task that waits for it, and its batch."""
+    def know(self, record: Batch) -> None:
+        """Note a batch of the ledger: its number is taken, and its id at the vendor is ours."""
+        self._next_number = record.number + 1
+        if record.batch_id:
+            self._search.know(record.batch_id)
 
-    task: asyncio.Task[Any] | None
-    batch: Batch
+    def let_create(self) -> None:
+        """Let new batches be created: those that earlier processes left in doubt are settled or abandoned."""
+        self._doubts_settled.set()
 
+    async def create(self, batch: BatchInFlight, request: Request) -> None:
+        """Carry a funded batch on until the vendor has it, or it is clear that this process will not create it.
 
-class Placer:
-    """Brings batches to one vendor account, one at a time.
-
-    `say` is told what a user may want to know, `commit` how much money a new batch's intent has made durable.
-    """
-
-    def __init__(
-        self,
-        api: BatchApi,
-        ledger: Ledger,
-        policy: BatchPolicy,
-        watch: Watch,
-        say: Callable[[str], None],
-        commit: Callable[[int], None],
-    ) -> None:
-        self._api, self._ledger, self._policy, self._watch, self._say = api, ledger, policy, watch, say
-        self._commit = commit
-        self._ours: set[str] = set()
-        self._create_sent = False
-        self.creating: OpenCreate | None = None
-        self.ending = False
-
-    def know(self, batch_id: str) -> None:
-        """A batch at the vendor that is ours already."""
-        self._ours.add(batch_id)
-
-    async def place(self, batch: Batch, lines: Lines, intent: Callable[[str, str | None], Intent]) -> None:
-        """Have a batch made: write its intent and send it, or find what an earlier intent has made.
-
-        `intent` makes the event from the key's owner and the newest batch at the vendor.
+        Money that no batch needs is returned. At most one batch of the account is on its way at any time.
 
         Raises:
-            CallError: the vendor refuses it and nothing was made; RateLimited where its queue is full for now.
             LeaseLost: another driver has the store.
-            Interrupted: the user stops the run; what the ledger says of the batch holds.
+            Interrupted: the user stops the run.
             ConfigError: the key belongs to another organisation than the one the batch was sent to.
         """
-        if batch.events and await self._found(batch):
-            return
-        for attempt in range(ATTEMPTS):
-            newest = await patiently(self._api.newest)
-            owner = await patiently(self._api.owner)
-            self._watch.guard()
-            self._ledger.add(batch, intent(owner, newest))
-            if len(batch.events) == 1:
-                self._commit(batch.intent.nanousd)
-            try:
-                batch_id = await self._create(batch, lines)
-                return self._submitted(batch, batch_id, adopted=False, certain=True)
-            except InDoubt as error:
-                if self.ending:
-                    raise
-                self._say(f"batch {batch.name}: the request to make it got no clear answer ({error}); looking for it")
-                if await self._found(batch):
-                    return
-            except TransientError as error:
-                if isinstance(error, RateLimited) or attempt == ATTEMPTS - 1 or self.ending:
-                    raise
-                await asyncio.sleep(_wait_s(error, attempt))
-
-    async def _create(self, batch: Batch, lines: Lines) -> str:
-        """Upload a batch and have it made; `creating` is there while the request that makes it is open."""
-        self._create_sent = False
-
-        def before_create() -> None:
-            self._watch.guard()
-            self._create_sent = True
-            self.creating = OpenCreate(asyncio.current_task(), batch)
-
         try:
-            return await self._api.submit(_job(batch.intent, lines, before_create))
+            await self._doubts_settled.wait()
+            await self.settle(batch, request)
         except (Interrupted, asyncio.CancelledError):
-            if not self._create_sent:
-                self._withdraw(batch)
+            if isinstance(batch.state, Funded):
+                self._components.wallet.release(batch.nanousd)
+            elif isinstance(batch.state, Submitting | CreateFailed):
+                self._free(batch, batch.state.record)
             raise
-        finally:
-            self.creating = None
 
-    def _withdraw(self, batch: Batch) -> None:
-        """Close a batch whose create request was never sent; its upload may have been cut off unanswered."""
-        problem = f"stopped before it was made; the vendor may keep its file {batch.intent.tag}.jsonl for a while"
-        self._say(f"batch {batch.name}: {problem}. Nothing is charged for that, and the next run sends its rows again")
-        self.close(batch, "not made", problem, Harvest())
+    async def settle(self, batch: BatchInFlight, request: Request) -> None:
+        """The same for a batch of an earlier process, before which no new one may be created."""
+        async with self._one_at_a_time:
+            while isinstance(batch.state, Unsettled):
+                batch.state = await self._step(batch, batch.state, request)
 
-    def close(self, batch: Batch, word: str, problem: str, harvest: Harvest) -> None:
-        """Note that a batch brings no more than what was harvested of it."""
-        epoch, now = self._watch.epoch, self._watch.today()
-        if batch.ended is None:
-            self._ledger.add(batch, Ended(epoch=epoch, at=now, word=word, problem=problem))
-        self._ledger.add(batch, harvest.event(batch.intent.rows, epoch, now))
+    async def _step(self, batch: BatchInFlight, state: Unsettled, request: Request) -> BatchState:
+        match state:
+            case Funded():
+                return await self._begin(batch, state, request)
+            case Submitting():
+                return await self._submit(batch, state, request)
+            case CreateFailed():
+                return self._heed_failure(batch, state)
+            case OutcomeUnknown():
+                return await self._settle_doubt(batch, state)
+            case LookFailed():
+                action = next_action(state, self._components.now(batch.model), self._policy)
+                return self._abandon(batch, state.record, action)
 
-    def _adopt(self, batch: Batch, seen: SeenBatch, certain: bool) -> bool:
-        self._submitted(batch, seen.id, adopted=True, certain=certain)
-        return True
+    async def _begin(self, batch: BatchInFlight, state: Funded, request: Request) -> Submitting | Closed:
+        components = self._components
+        match next_action(state, components.now(batch.model), self._policy):
+            case StoreLines():
+                record, self._next_number = Batch(components.ledger.provider, self._next_number), self._next_number + 1
+                await asyncio.to_thread(components.ledger.keep, record.number, request.lines)
+                return Submitting(record)
+            case GiveBack():
+                components.wallet.release(batch.nanousd)
+                return Closed()
 
-    def _submitted(self, batch: Batch, batch_id: str, adopted: bool, certain: bool) -> None:
-        watch = self._watch
-        event = Submitted(epoch=watch.epoch, at=watch.today(), batch_id=batch_id, adopted=adopted, certain=certain)
-        self._ledger.add(batch, event)
-        self.know(batch_id)
+    async def _submit(self, batch: BatchInFlight, state: Submitting, request: Request) -> BatchState:
+        match next_action(state, self._components.now(batch.model), self._policy):
+            case Submit():
+                sent = await self._sender.send(batch, state, request)
+                if isinstance(sent, AtVendor):
+                    self._search.know(sent.batch_id)
+                return sent
+            case Wait(until):
+                await self._sleep(until)
+                return state
+            case LeaveInDoubt() as action:
+                return self._abandon(batch, state.record, action)
 
-    async def _found(self, batch: Batch) -> bool:
-        """Look for a batch that may have been made; whether it was.
+    def _heed_failure(self, batch: BatchInFlight, state: CreateFailed) -> BatchState:
+        components, record = self._components, state.record
+        match next_action(state, components.now(batch.model), self._policy):
+            case Retry(after_s):
+                return transitions.retried(state, components.context.clock() + after_s)
+            case Requeue(error):
+                self._close_refused(batch, record, error)
+                return Requeued()
+            case Split(error):
+                self._close_refused(batch, record, error)
+                return Malformed(error)
+            case Refuse(error):
+                self._close_refused(batch, record, error)
+                return Closed()
+            case LookFor(error):
+                components.counters.notes.append(
+                    f"batch {record.name}: the request to make it got no clear answer ({error}); looking for it"
+                )
+                return OutcomeUnknown(record, state.attempt, state.is_recovered)
+            case LeaveInDoubt() as action:
+                return self._abandon(batch, record, action)
 
-        Raises:
-            InDoubt: the vendor could not be asked, so that it may have been made all the same.
-        """
+    async def _settle_doubt(self, batch: BatchInFlight, state: OutcomeUnknown) -> BatchState:
+        components = self._components
+        match next_action(state, components.now(batch.model), self._policy):
+            case AskOwner() | Look() as question:
+                return await self._asked(state, question)
+            case Wait(until):
+                await self._sleep(until)
+                return state
+            case Adopt(batch_id, certain):
+                self._search.know(batch_id)
+                return self._sender.submitted(state, batch_id, adopted=True, certain=certain)
+            case Retry(after_s):
+                return transitions.retried(state, components.context.clock() + after_s)
+            case RefuseOwner(owner):
+                raise ConfigError(
+                    f"provider {state.record.provider}: batch {state.record.name} was sent to organisation "
+                    f"{state.record.intent.owner}, and the key now belongs to {owner}; use a key of the first one "
+                    "until its batches are harvested"
+                )
+            case LeaveInDoubt() as action:
+                return self._abandon(batch, state.record, action)
+
+    async def _asked(self, state: OutcomeUnknown, question: AskOwner | Look) -> OutcomeUnknown | LookFailed:
+        components = self._components
         try:
-            return await self._looked_for(batch)
+            if isinstance(question, AskOwner):
+                return transitions.told_owner(state, await patiently(components.api.owner))
+            sighting, foreign = await self._search.look(state)
         except CallError as error:
-            raise InDoubt(error.kind, str(error)) from None
+            return LookFailed(state.record, error)
+        return transitions.looked(state, sighting, foreign, components.context.clock(), self._policy)
 
-    async def _looked_for(self, batch: Batch) -> bool:
-        await self._check_owner(batch)
-        long_enough = batch.intent.at + timedelta(seconds=self._policy.in_doubt_s)
-        not_ours: set[str] = set()
-        empty = 0
-        while True:
-            seen = await patiently(lambda: self._api.since(batch.intent.newest))
-            for tagged in seen:
-                if tagged.tag == batch.intent.tag:
-                    return self._adopt(batch, tagged, certain=True)
-            candidates = [s for s in seen if self._may_be(batch, s) and s.id not in not_ours]
-            for candidate in candidates:
-                verdict = await self._is_ours(batch, candidate)
-                if verdict:
-                    return self._adopt(batch, candidate, certain=True)
-                if verdict is False:
-                    not_ours.add(candidate.id)
-            left = [c for c in candidates if c.id not in not_ours]
-            waited = self._watch.today() >= long_enough
-            if len(left) == 1 and waited:
-                return self._adopt(batch, left[0], certain=False)
-            empty = 0 if left else empty + 1
-            if empty >= 2 and waited:
-                return False
-            await asyncio.sleep(min(self._policy.poll_s, self._policy.in_doubt_s / 4))
+    async def _sleep(self, until: float) -> None:
+        await asyncio.sleep(max(0.0, until - self._components.context.clock()))
 
-    def _may_be(self, batch: Batch, seen: SeenBatch) -> bool:
-        """Whether a batch without a tag may be this one: not known to be another of ours, and as many rows."""
-        return seen.tag is None and seen.id not in self._ours and seen.rows in (None, 0, batch.intent.rows)
+    def _abandon(self, batch: BatchInFlight, record: Batch, action: LeaveInDoubt) -> Abandoned:
+        if action.reason:
+            self._components.rows.stop_provider(action.reason)
+        self._free(batch, record)
+        return Abandoned(record)
 
-    async def _is_ours(self, batch: Batch, seen: SeenBatch) -> bool | None:
-        """Whether the results of an untagged batch are this one's; None while it has none."""
-        status = await patiently(lambda: self._api.poll(seen.id))
-        if not status.ended:
-            return None
-        hashes = body_hashes(self._ledger.rows(batch))
-        with suppress(ResultsGone):
-            async for line in self._api.results(status):
-                return line.custom_id in hashes
-        return None
+    def _close_refused(self, batch: BatchInFlight, record: Batch, error: CallError) -> None:
+        """Close a batch that the vendor did not make, and draw the consequences for its queue, model or account."""
+        if record.events:
+            record = self._components.closed(record, "refused", str(error), Results())
+        self._free(batch, record)
+        if isinstance(error, RateLimited):
+            self._components.limits.wait(batch.model, error)
+        elif not isinstance(error, BadRows):
+            self._components.rows.heed(batch.model, error)
 
-    async def _check_owner(self, batch: Batch) -> None:
-        """See that the key is of the organisation that an open batch was sent to.
-
-        Raises:
-            ConfigError: it is of another.
-        """
-        owner = await patiently(self._api.owner)
-        if not same_owner(owner, batch.intent.owner):
-            raise ConfigError(
-                f"provider {batch.provider}: batch {batch.name} was sent to organisation {batch.intent.owner}, and the "
-                f"key now belongs to {owner}; use a key of the first one until its batches are harvested"
-            )
-
-
-def _job(intent: Intent, lines: Lines, before_create: Callable[[], None]) -> BatchJob:
-    return BatchJob(intent.tag, intent.wire, intent.path, intent.version, lines.requests, intent.rows, before_create)
+    def _free(self, batch: BatchInFlight, record: Batch) -> None:
+        """Return the money of a batch that was not made; while that is in doubt, none."""
+        if not record.events:
+            self._components.wallet.release(batch.nanousd)
+        elif record.phase is Phase.DONE:
+            self._components.wallet.collect(batch.nanousd, cost=0, lost=0)

@@ -1,177 +1,190 @@
-"""Making a batch once: what the vendor's list must say before anything is sent again, and whose batch is taken."""
+"""Creating a batch once: what the vendor's list must say before anything is sent again, and whose batch is taken."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from hab_ray.catalog import BatchPolicy
-from hab_ray.engine.batch.create import Placer, Watch
-from hab_ray.engine.ledger import Batch, Intent, Ledger, Phase
-from hab_ray.errors import ConfigError, FailureKind, LeaseLost, ProviderError, RateLimited
-from hab_ray.providers.base import Wire
-from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, InDoubt, Line, SeenBatch
-from hab_ray.storage.folder import LocalFolder
-from tests.engine.test_ledger import KEYS, LINES, intent
+from hab_ray.engine.batch.components import Components
+from hab_ray.engine.batch.create import Creator
+from hab_ray.engine.batch.in_flight import BatchInFlight
+from hab_ray.engine.batch.send import Request, Sender
+from hab_ray.engine.batch.states import Abandoned, AtVendor, BatchState, Closed, Funded, Malformed, Requeued
+from hab_ray.engine.batch.transitions import recovered
+from hab_ray.engine.ledger import Batch, Event, Intent, Phase
+from hab_ray.errors import ConfigError, FailureKind, LeaseLost, ModelError, ProviderError, RateLimited, TransientError
+from hab_ray.providers.batching import BadRows, SeenBatch
+from tests.engine.batch.fakes import KEYS, LINES, QUICK, START, Vendor, broken, components_of, intent, seen, submitted
 
-START = datetime(2026, 11, 21, 12, tzinfo=UTC)
-POLICY = BatchPolicy(poll_s=0.001, in_doubt_s=0.02)
-
-
-@dataclass
-class Vendor:
-    """A vendor that can be told what its list shows; every submit is counted."""
-
-    breaks: bool = False
-    listed: list[SeenBatch] = field(default_factory=list)
-    ended: dict[str, str] = field(default_factory=dict)
-    org: str = "org"
-    submitted: list[BatchJob] = field(default_factory=list)
-    listings: int = 0
-    batch_size = BatchSize(rows=10, bytes=1000)
-
-    def line(self, custom_id: str, wire: Wire) -> bytes:
-        raise NotImplementedError
-
-    async def owner(self) -> str:
-        return self.org
-
-    async def newest(self) -> str | None:
-        return self.listed[0].id if self.listed else None
-
-    async def submit(self, job: BatchJob) -> str:
-        self.submitted.append(job)
-        if self.breaks and len(self.submitted) == 1:
-            raise InDoubt(FailureKind.CONNECTION, "the connection broke")
-        return f"new-{len(self.submitted)}"
-
-    async def since(self, newest: str | None) -> list[SeenBatch]:
-        self.listings += 1
-        return list(self.listed)
-
-    async def poll(self, batch_id: str) -> BatchStatus:
-        return BatchStatus(batch_id, "x", ended=batch_id in self.ended, results=(batch_id,))
-
-    async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
-        yield Line(self.ended[status.id], body={})
-
-    async def cancel(self, batch_id: str) -> None: ...
-
-    async def clean_up(self, batch_id: str) -> None: ...
-
-    async def close(self) -> None: ...
+FULL = RateLimited("too many batches", 60)
 
 
-@dataclass
-class Clock:
-    """Wall time that goes on a little at every look."""
-
-    now: datetime = START
-
-    def __call__(self) -> datetime:
-        self.now += timedelta(milliseconds=2)
-        return self.now
+def events(components: Components) -> list[Event]:
+    return [event for record in components.ledger.read() for event in record.events]
 
 
-def place(tmp_path: Path, vendor: Vendor, batch: Batch, known: str | None = None) -> None:
-    ledger = Ledger(LocalFolder(tmp_path), "acme")
-    ledger.keep(batch.number, LINES)
-    clock = Clock()
-    placer = Placer(vendor, ledger, POLICY, Watch(clock, lambda: None, epoch=2), lambda _: None, lambda _: None)
+def told(components: Components) -> list[str]:
+    return [event.kind for event in events(components)]
+
+
+async def settled(components: Components, state: BatchState, known: str | None = None) -> BatchInFlight:
+    """A batch of 100 nano-dollars after the creator has done with it."""
+    creator, batch = Creator(components, Sender(components)), BatchInFlight("m", state, nanousd=100)
     if known:
-        placer.know(known)
+        creator.know(Batch("acme", 0, (intent(), submitted().model_copy(update={"batch_id": known}))))
+    creator.let_create()
+    assert await components.wallet.reserve(100) is None
 
     def fresh(owner: str, newest: str | None) -> Intent:
-        return intent("tag", epoch=2).model_copy(update={"owner": owner, "newest": newest, "at": clock()})
+        at = components.context.lease.today()
+        return intent("tag", epoch=2).model_copy(update={"owner": owner, "newest": newest, "at": at})
 
-    asyncio.run(placer.place(batch, LINES, fresh))
-
-
-def doubtful(tmp_path: Path) -> Batch:
-    """A batch whose process died between its intent and the vendor's answer."""
-    batch = Batch("acme", 1)
-    Ledger(LocalFolder(tmp_path), "acme").add(batch, intent("tag").model_copy(update={"at": START}))
+    components.ledger.keep(1, LINES)
+    await creator.create(batch, Request(LINES, fresh))
     return batch
 
 
-def seen(id: str, tag: str | None, rows: int | None = 2) -> SeenBatch:
-    return SeenBatch(id, tag, rows, START)
+def doubtful(components: Components, **changes: object) -> BatchState:
+    """A batch whose process died between its intent and the vendor's answer."""
+    event = intent("tag").model_copy(update=changes)
+    return recovered(components.ledger.add(Batch("acme", 1), event), 0.0)
 
 
-def test_a_batch_is_sent_once_and_noted(tmp_path: Path) -> None:
-    vendor, batch = Vendor(), Batch("acme", 1)
-    place(tmp_path, vendor, batch)
-    assert len(vendor.submitted) == 1 and batch.batch_id == "new-1" and batch.phase is Phase.AT_VENDOR
-    assert vendor.submitted[0].lines == LINES.requests and vendor.listings == 0
+@pytest.fixture
+def vendor() -> Vendor:
+    return Vendor()
 
 
-def test_a_lost_answer_is_looked_for_by_tag_and_not_sent_again(tmp_path: Path) -> None:
-    vendor, batch = Vendor(breaks=True), Batch("acme", 1)
-    vendor.listed = [seen("other", ""), seen("ours", "tag")]
-    place(tmp_path, vendor, batch)
-    assert len(vendor.submitted) == 1 and batch.batch_id == "ours" and batch.is_certain
+@pytest.fixture
+def components(tmp_path: Path, vendor: Vendor) -> Components:
+    return components_of(tmp_path, vendor)
 
 
-def test_only_two_empty_listings_after_the_whole_time_let_it_be_sent_again(tmp_path: Path) -> None:
-    vendor, batch = Vendor(listed=[seen("other", "")]), doubtful(tmp_path)
-    place(tmp_path, vendor, batch)
-    assert [e.kind for e in batch.events] == ["intent", "intent", "submitted"]
-    assert len(vendor.submitted) == 1 and vendor.listings >= 2
-    assert batch.events[1].at - START >= timedelta(seconds=POLICY.in_doubt_s)
+async def test_a_batch_is_sent_once_and_noted(components: Components, vendor: Vendor) -> None:
+    batch = await settled(components, Funded())
+    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "new-1"
+    assert told(components) == ["intent", "submitted"] and batch.state.record == components.ledger.read()[0]
+    assert [job.lines for job in vendor.submitted] == [LINES.requests] and "since" not in vendor.asked
+    assert components.wallet.in_batches == 100 and components.wallet.reserved == 0
 
 
-def test_an_untagged_batch_is_ours_if_its_results_are(tmp_path: Path) -> None:
-    vendor = Vendor(listed=[seen("foreign", None), seen("ours", None)])
+async def test_a_lost_answer_is_looked_for_by_tag_and_not_sent_again(components: Components, vendor: Vendor) -> None:
+    vendor.refuses, vendor.listed = [broken()], [seen("other", ""), seen("ours", "tag")]
+    batch = await settled(components, Funded())
+    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "ours" and batch.state.record.is_certain
+    assert len(vendor.submitted) == 1 and "no clear answer" in components.counters.notes[0]
+
+
+async def test_only_two_empty_listings_after_the_whole_time_let_it_be_sent_again(
+    components: Components, vendor: Vendor
+) -> None:
+    vendor.listed = [seen("other", "")]
+    await settled(components, doubtful(components))
+    assert told(components) == ["intent", "intent", "submitted"]
+    assert len(vendor.submitted) == 1 and vendor.asked.count("since") >= 2
+    assert events(components)[1].at - START >= timedelta(seconds=QUICK.in_doubt_s)
+
+
+async def test_an_untagged_batch_is_ours_if_its_results_are(components: Components, vendor: Vendor) -> None:
+    vendor.listed = [seen("foreign", None), seen("ours", None)]
     vendor.ended = {"foreign": "somebody's", "ours": KEYS[1]}
-    batch = doubtful(tmp_path)
-    place(tmp_path, vendor, batch)
-    assert batch.batch_id == "ours" and batch.is_certain and not vendor.submitted
+    batch = await settled(components, doubtful(components))
+    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "ours" and batch.state.record.is_certain
+    assert not vendor.submitted
 
 
-def test_a_foreign_batch_of_as_many_rows_is_not_taken_once_its_results_show_it(tmp_path: Path) -> None:
-    vendor = Vendor(listed=[seen("foreign", None)], ended={"foreign": "somebody's"})
-    batch = doubtful(tmp_path)
-    place(tmp_path, vendor, batch)
-    assert batch.batch_id == "new-1" and len(vendor.submitted) == 1
+async def test_a_foreign_batch_of_as_many_rows_is_not_taken(components: Components, vendor: Vendor) -> None:
+    vendor.listed, vendor.ended = [seen("foreign", None)], {"foreign": "somebody's"}
+    batch = await settled(components, doubtful(components))
+    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "new-1" and len(vendor.submitted) == 1
+    assert vendor.asked.count("poll foreign") == 1
 
 
-def test_the_only_untagged_batch_is_taken_after_the_whole_time_but_is_not_certain(tmp_path: Path) -> None:
-    vendor = Vendor(listed=[seen("maybe", None), seen("known", None), seen("longer", None, rows=3)])
-    batch = doubtful(tmp_path)
-    place(tmp_path, vendor, batch, known="known")
-    assert batch.batch_id == "maybe" and not batch.is_certain and not vendor.submitted
+async def test_the_only_untagged_batch_is_taken_after_the_whole_time_but_is_not_certain(
+    components: Components, vendor: Vendor
+) -> None:
+    vendor.listed = [seen("maybe", None), seen("known", None), seen("longer", None, rows=3)]
+    batch = await settled(components, doubtful(components), known="known")
+    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "maybe"
+    assert not batch.state.record.is_certain and not vendor.submitted
 
 
-def test_a_key_of_another_organisation_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
-    vendor, batch = Vendor(org="another"), doubtful(tmp_path)
+async def test_a_key_of_another_organisation_is_refused_before_anything_is_sent(
+    components: Components, vendor: Vendor
+) -> None:
+    vendor.org = "another"
     with pytest.raises(ConfigError, match="another"):
-        place(tmp_path, vendor, batch)
-    assert not vendor.submitted
+        await settled(components, doubtful(components))
+    assert not vendor.submitted and "since" not in vendor.asked
 
 
-def test_an_intent_that_another_driver_wrote_stops_before_the_vendor(tmp_path: Path) -> None:
-    vendor = Vendor()
-    doubtful(tmp_path)
+@pytest.mark.parametrize(
+    ("then", "now", "same"),
+    [("org", "org/workspace", True), ("org/a", "org/b", False), ("org", "other/a", False), ("", "org", True)],
+)
+async def test_an_owner_is_the_same_as_far_as_both_records_say(
+    components: Components, vendor: Vendor, then: str, now: str, same: bool
+) -> None:
+    vendor.org = now
+    state = doubtful(components, owner=then)
+    if same:
+        await settled(components, state)
+    else:
+        with pytest.raises(ConfigError, match=then):
+            await settled(components, state)
+    assert len(vendor.submitted) == same
+
+
+async def test_an_intent_that_another_driver_wrote_stops_before_the_vendor(
+    components: Components, vendor: Vendor
+) -> None:
+    components.ledger.add(Batch("acme", 1), intent())
     with pytest.raises(LeaseLost):
-        place(tmp_path, vendor, Batch("acme", 1))
+        await settled(components, Funded())
     assert not vendor.submitted
 
 
-def test_a_full_queue_is_told_at_once(tmp_path: Path) -> None:
-    class Full(Vendor):
-        async def submit(self, job: BatchJob) -> str:
-            self.submitted.append(job)
-            raise RateLimited("too many batches", 60)
+async def test_a_full_queue_closes_the_batch_and_keeps_its_rows_waiting(components: Components, vendor: Vendor) -> None:
+    vendor.refuses = [FULL]
+    batch = await settled(components, Funded())
+    assert batch.state == Requeued() and len(vendor.submitted) == 1
+    assert told(components) == ["intent", "ended", "harvested"]
+    assert not components.limits.has_room("m", 0, 1) and components.wallet.in_batches == 0
 
-    vendor = Full()
-    with pytest.raises(RateLimited):
-        place(tmp_path, vendor, Batch("acme", 1))
-    assert len(vendor.submitted) == 1
+
+async def test_malformed_rows_close_the_batch_and_are_told(components: Components, vendor: Vendor) -> None:
+    error = BadRows("row 2 is malformed", (1,))
+    vendor.refuses = [error]
+    batch = await settled(components, Funded())
+    assert batch.state == Malformed(error) and told(components) == ["intent", "ended", "harvested"]
+    assert not components.counters.stops
+
+
+@pytest.mark.parametrize("error", [FULL, BadRows("malformed"), ModelError(FailureKind.MODEL_RETIRED, "retired")])
+async def test_a_refusal_ends_a_batch_of_an_earlier_process(
+    components: Components, vendor: Vendor, error: Exception
+) -> None:
+    vendor.refuses = [error]
+    batch = await settled(components, doubtful(components))
+    assert batch.state == Closed() and told(components)[-2:] == ["ended", "harvested"]
+    assert set(components.counters.stops) == ({"m"} if isinstance(error, ModelError) else set())
+
+
+async def test_an_overloaded_vendor_is_asked_again_with_a_new_intent(components: Components, vendor: Vendor) -> None:
+    vendor.refuses = [TransientError(FailureKind.SERVER, "overloaded", None)]
+    creating = asyncio.create_task(settled(components, Funded()))
+    while told(components) != ["intent"]:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
+    assert len(vendor.submitted) == 1, "it is sent again without a pause"
+    creating.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await creating
+    assert components.wallet.in_batches == 100, "the money of a batch that may be at the vendor is set free"
 
 
 @dataclass
@@ -183,24 +196,16 @@ class Blind(Vendor):
 
 
 @pytest.mark.parametrize("sent", [True, False])
-def test_a_look_that_fails_leaves_the_batch_in_doubt_and_sends_nothing_again(tmp_path: Path, sent: bool) -> None:
-    vendor, batch = Blind(breaks=sent), Batch("acme", 1) if sent else doubtful(tmp_path)
-    with pytest.raises(InDoubt, match="no such key"):
-        place(tmp_path, vendor, batch)
-    assert batch.phase is Phase.IN_DOUBT and len(vendor.submitted) == sent
+async def test_a_look_that_fails_leaves_the_batch_in_doubt_and_sends_nothing_again(tmp_path: Path, sent: bool) -> None:
+    vendor = Blind(refuses=[broken()])
+    components = components_of(tmp_path, vendor)
+    batch = await settled(components, Funded() if sent else doubtful(components))
+    assert isinstance(batch.state, Abandoned) and batch.state.record.phase is Phase.IN_DOUBT
+    assert len(vendor.submitted) == sent and "no such key" in components.counters.stops[""]
 
 
-@pytest.mark.parametrize(
-    ("then", "now", "same"),
-    [("org", "org/workspace", True), ("org/a", "org/b", False), ("org", "other/a", False), ("", "org", True)],
-)
-def test_an_owner_is_the_same_as_far_as_both_records_say(tmp_path: Path, then: str, now: str, same: bool) -> None:
-    vendor, batch = Vendor(org=now), Batch("acme", 1)
-    old = intent("tag").model_copy(update={"at": START, "owner": then})
-    Ledger(LocalFolder(tmp_path), "acme").add(batch, old)
-    if same:
-        place(tmp_path, vendor, batch)
-    else:
-        with pytest.raises(ConfigError, match=then):
-            place(tmp_path, vendor, batch)
-    assert len(vendor.submitted) == same
+async def test_a_model_that_was_stopped_meanwhile_gets_no_batch(components: Components, vendor: Vendor) -> None:
+    components.counters.stops["m"] = "retired"
+    batch = await settled(components, Funded())
+    assert batch.state == Closed() and not vendor.submitted and not told(components)
+    assert components.wallet.reserved == 0
