@@ -49,12 +49,14 @@ class Search:
         return seen.tag is None and seen.id not in self._ours and seen.rows in (None, 0, record.intent.rows)
 
     async def _is_ours(self, record: Batch, batch_id: str) -> bool | None:
-        """Whether the results of an untagged batch are this one's; None while it has none."""
-        status = await patiently(lambda: self._api.poll(batch_id))
-        if not status.ended:
-            return None
-        hashes = body_hashes(self._ledger.rows(record))
+        """Whether the results of an untagged batch are this one's; None while nothing tells.
+
+        Another run may delete its batch between the listing and these requests.
+        """
         with suppress(ResultsGone):
-            async for line in self._api.results(status):
-                return line.custom_id in hashes
+            status = await patiently(lambda: self._api.poll(batch_id))
+            if status.ended:
+                hashes = body_hashes(self._ledger.rows(record))
+                async for line in self._api.results(status):
+                    return line.custom_id in hashes
         return None

@@ -160,9 +160,11 @@ def context_of(
     )
 
 
-def components_of(folder: Path, vendor: Vendor, policy: BatchPolicy = QUICK) -> Components:
+def components_of(
+    folder: Path, vendor: Vendor, policy: BatchPolicy = QUICK, context: EngineContext | None = None
+) -> Components:
     """What the parts of an engine share, with one model `m`."""
-    counters, context = BatchCounters(), context_of()
+    counters, context = BatchCounters(), context or context_of()
     wallet = Wallet(context.money)
     rows = RowsInFlight(counters, wallet.give_up_batches)
     models = {"m": ENTRY}

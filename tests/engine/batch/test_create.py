@@ -17,7 +17,7 @@ from hab_ray.engine.batch.states import Abandoned, AtVendor, BatchState, Closed,
 from hab_ray.engine.batch.transitions import recovered
 from hab_ray.engine.ledger import Batch, Event, Intent, Phase
 from hab_ray.errors import ConfigError, FailureKind, LeaseLost, ModelError, ProviderError, RateLimited, TransientError
-from hab_ray.providers.batching import BadRows, SeenBatch
+from hab_ray.providers.batching import BadRows, BatchStatus, ResultsGone, SeenBatch
 from tests.engine.batch.fakes import KEYS, LINES, QUICK, START, Vendor, broken, components_of, intent, seen, submitted
 
 FULL = RateLimited("too many batches", 60)
@@ -102,6 +102,18 @@ async def test_a_foreign_batch_of_as_many_rows_is_not_taken(components: Componen
     batch = await settled(components, doubtful(components))
     assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "new-1" and len(vendor.submitted) == 1
     assert vendor.asked.count("poll foreign") == 1
+
+
+async def test_a_batch_that_another_run_deletes_during_the_search_is_none_of_ours(tmp_path: Path) -> None:
+    @dataclass
+    class Deleting(Vendor):
+        async def poll(self, batch_id: str) -> BatchStatus:
+            self.listed.clear()
+            raise ResultsGone("no such batch")
+
+    components = components_of(tmp_path, Deleting(listed=[seen("foreign", None)]))
+    batch = await settled(components, doubtful(components))
+    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "new-1" and not components.counters.stops
 
 
 async def test_the_only_untagged_batch_is_taken_after_the_whole_time_but_is_not_certain(
