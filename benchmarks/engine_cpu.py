@@ -22,7 +22,7 @@ from statistics import median
 from typing import Any
 
 from hab_ray.calls import ChatCall, Message, Params, Role
-from hab_ray.catalog import Limits, ModelEntry, Protocol, UsdPrice
+from hab_ray.catalog import Limits, ModelEntry, UsdPrice
 from hab_ray.engine.budget.budget import unlimited
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.limits.limiter import Limiter
@@ -46,7 +46,7 @@ PROMPT = "The landlord says the lease ends in March and my sister wants to move 
 class Load:
     """How the vendor is called."""
 
-    kind: Protocol
+    kind: str
     per_s: float
     seconds: float
 
@@ -111,7 +111,7 @@ def meter(url: str) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kind", type=Protocol, default=Protocol.OPENAI, choices=list(PATHS))
+    parser.add_argument("--kind", default="openai", choices=list(PATHS))
     parser.add_argument("--per-s", type=float, default=250.0)
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--pairs", type=int, default=5)

@@ -96,7 +96,7 @@ class BatchTerms(Strict):
     price: UsdPrice | None = None
 
 
-class BatchHabits(Strict):
+class BatchPolicy(Strict):
     """How batches are made and watched at an account. Seconds, and the most that one batch holds.
 
     A batch is asked after every `poll_s` while young and every `longest_poll_s` while old. After a create request
@@ -188,7 +188,7 @@ class ProviderEntry(Strict):
     limits: Limits = Limits()
     price: UsdPrice | None = None
     batch: BatchTerms | None = None
-    batches: BatchHabits = BatchHabits()
+    batches: BatchPolicy = BatchPolicy()
     api_version: str | None = Field(default=None, pattern=r"^[A-Za-z0-9.-]+$")
     priced_as: str | None = None
     models: Mapping[str, Capabilities] = {}

@@ -98,7 +98,7 @@ def _told(event: object) -> str:
         case Submitted():
             return event.batch_id + (" (found at the vendor)" if event.adopted else "")
         case Harvested():
-            left = f"{event.unanswered} unanswered, {event.strangers} of others, {event.doubled} doubled"
+            left = f"{event.unanswered} unanswered, {event.unknown_ids} of others, {event.doubled} doubled"
             return f"{event.replies} replies, {event.failures} failures, {left}; ${event.nanousd / NANO:.6f}"
         case _:
             problem = getattr(event, "problem", None)

@@ -24,7 +24,7 @@ from hab_ray.catalog import ModelEntry, ProviderEntry, folder_name
 from hab_ray.cluster.limits import SharedMoney, SharedPermits, account
 from hab_ray.cluster.session import ANSWER_S, WorkerDied, result
 from hab_ray.engine.budget.budget import unlimited
-from hab_ray.engine.jobs import Job, Tally
+from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.online.context import OnlineContext
 from hab_ray.engine.online.engine import OnlineEngine
 from hab_ray.executors.online import account_name
@@ -114,21 +114,21 @@ class Lane:
         await self.open()
         await self._engine.complete(_jobs(calls))
 
-    async def tally(self) -> Tally:
+    async def counters(self) -> Counters:
         """What was done so far; rows left open are told once."""
-        return self._engine.tell()
+        return self._engine.snapshot()
 
     async def stop(self, drain_s: float = inf) -> None:
         """Begin no further request; those in flight have so many seconds."""
         self._stopping.set()
         await self._engine.stop(drain_s)
 
-    async def close(self) -> Tally:
+    async def close(self) -> Counters:
         """Wait for what is in flight, keep it, and close connections; the last that there is to say."""
         await self.open()
         await self._engine.__aexit__()
         await self._provider.close()
-        return self._engine.tell()
+        return self._engine.snapshot()
 
 
 def _spare_what_stays() -> None:
@@ -190,13 +190,15 @@ class Lanes:
         kept.used = True
         return kept.lane, kept.channel
 
-    def counters(self, timeout_s: float = ANSWER_S) -> dict[Channel, Tally | WorkerDied]:
+    def counters(self, timeout_s: float = ANSWER_S) -> dict[Channel, Counters | WorkerDied]:
         """What each lane that is open and used has done, or that it died or does not answer in time.
 
         Raises:
             HabError, OSError: a lane had to end.
         """
-        asked = {kept.channel: kept.lane.tally.remote() for kept in self._kept.values() if kept.used and kept.is_open}
+        asked = {
+            kept.channel: kept.lane.counters.remote() for kept in self._kept.values() if kept.used and kept.is_open
+        }
         return {channel: _answer(ref, channel, timeout_s) for channel, ref in asked.items()}
 
     def forget(self, channel: Channel) -> None:
@@ -237,9 +239,9 @@ def who_calls(channel: Channel) -> str:
     return f"the worker that calls {channel.provider}"
 
 
-def _answer(ref: Any, channel: Channel, timeout_s: float) -> Tally | WorkerDied:
+def _answer(ref: Any, channel: Channel, timeout_s: float) -> Counters | WorkerDied:
     try:
-        tally: Tally = result(ref, who_calls(channel), timeout_s)
+        tally: Counters = result(ref, who_calls(channel), timeout_s)
     except WorkerDied as error:
         return error
     return tally

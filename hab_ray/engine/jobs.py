@@ -38,7 +38,7 @@ class OpenRow:
 
 
 @dataclass
-class Tally:
+class Counters:
     """What a lane has done so far; `finished` counts, by shard, rows whose outcome is in the store.
 
     This process has paid `cost_nanousd` for outcomes; `lost_nanousd` is the most that calls without an outcome may

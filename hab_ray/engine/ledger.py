@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -90,16 +90,19 @@ class Ended(_Event):
 
 
 class Harvested(_Event):
-    """All results are in the store. `unanswered` rows had none; `strangers` and `doubled` lines were left out.
+    """All results are in the store. `unanswered` rows had none; `unknown_ids` and `doubled` lines were left out.
 
-    `lost_nanousd` is what rows may have cost that brought nothing; None in ledgers of format 0.
+    `lost_nanousd` is what rows may have cost that brought nothing; None in ledgers of format 0. Ledgers call
+    `unknown_ids` strangers.
     """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     kind: Literal["harvested"] = "harvested"
     replies: int
     failures: int
     unanswered: int
-    strangers: int
+    unknown_ids: int = Field(validation_alias="strangers", serialization_alias="strangers")
     doubled: int
     nanousd: int
     lost_nanousd: int | None = None
@@ -110,7 +113,7 @@ _EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="k
 
 
 class Phase(StrEnum):
-    """Where a batch stands; see the module's drawing."""
+    """What the last event says of a batch; see the module's drawing."""
 
     IN_DOUBT = "in doubt"
     AT_VENDOR = "at the vendor"
@@ -126,13 +129,13 @@ _PHASE: Mapping[type[_Event], Phase] = {
 }
 
 
-@dataclass
+@dataclass(frozen=True)
 class Batch:
-    """One batch of one provider: its events so far, the first always an intent."""
+    """What the ledger has of one batch: its events so far, the first always an intent."""
 
     provider: str
     number: int
-    events: list[Event] = field(default_factory=list)
+    events: tuple[Event, ...] = ()
 
     @property
     def name(self) -> str:
@@ -150,9 +153,14 @@ class Batch:
         return next(e for e in reversed(self.events) if isinstance(e, Intent))
 
     @property
+    def submitted(self) -> Submitted | None:
+        """How it came to be at the vendor, once it is known to be there."""
+        return next((e for e in self.events if isinstance(e, Submitted)), None)
+
+    @property
     def batch_id(self) -> str | None:
-        """The vendor's name, once known."""
-        return next((e.batch_id for e in self.events if isinstance(e, Submitted)), None)
+        """The vendor's id, once known."""
+        return self.submitted.batch_id if self.submitted else None
 
     @property
     def is_certain(self) -> bool:
@@ -216,9 +224,9 @@ class Ledger:
         for name in self._folder.list(self._prefix):
             if name.endswith(".json"):
                 number = int(PurePosixPath(name).parts[-2])
-                batch = batches.setdefault(number, Batch(self.provider, number))
-                batch.events.append(self._event(name))
-                if not isinstance(batch.events[0], Intent):
+                before = batches.get(number, Batch(self.provider, number))
+                batches[number] = replace(before, events=(*before.events, self._event(name)))
+                if not isinstance(batches[number].events[0], Intent):
                     raise DamagedFile(_unusable(str(PurePosixPath(name).with_name("001-intent.json")), "is missing"))
         return [batches[number] for number in sorted(batches)]
 
@@ -243,8 +251,8 @@ class Ledger:
         """Key and body hash of each row of a batch; see `body_hashes`."""
         return self._folder.get(f"{self._place(batch.number)}/{batch.intent.rows_file}")
 
-    def add(self, batch: Batch, event: Event) -> None:
-        """Write the next event of a batch.
+    def add(self, batch: Batch, event: Event) -> Batch:
+        """Write the next event of a batch; returns the batch with it.
 
         Raises:
             LeaseLost: another driver wrote it.
@@ -254,10 +262,10 @@ class Ledger:
         if any(PurePosixPath(n).name.startswith(taken) for n in self._folder.list(self._place(batch.number))):
             raise LeaseLost(f"batch {batch.name} is another driver's: nothing more is spent here")
         try:
-            self._folder.put_new(name, log_json(event.model_dump(mode="json")).encode())
+            self._folder.put_new(name, log_json(event.model_dump(mode="json", by_alias=True)).encode())
         except FileExistsError:
             raise LeaseLost(f"batch {batch.name} is another driver's: nothing more is spent here") from None
-        batch.events.append(event)
+        return replace(batch, events=(*batch.events, event))
 
     def _place(self, number: int) -> str:
         return f"{self._prefix}/{number:06d}"
@@ -280,7 +288,7 @@ def _unusable(name: str, why: str) -> str:
 
 
 def keys_under_way(folder: Folder, provider: str) -> set[str]:
-    """The keys of all calls in a provider's open batches: whoever asks them online pays twice."""
+    """The keys of all calls in a provider's open batches. Do not send these online: they would be billed twice."""
     ledger = Ledger(folder, provider)
     waiting = (batch for batch in ledger.read() if batch.phase is not Phase.DONE)
     return {key for batch in waiting for key in body_hashes(ledger.rows(batch))}

@@ -9,12 +9,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from hab_ray.catalog import BatchHabits
-from hab_ray.engine.batch import BatchEngine
+from hab_ray.catalog import BatchPolicy
+from hab_ray.engine.batch.context import EngineContext, LeaseContext
+from hab_ray.engine.batch.counters import BatchCounters
+from hab_ray.engine.batch.engine import BatchEngine
 from hab_ray.engine.budget.protocol import BudgetService
-from hab_ray.engine.homes import BatchSurroundings, BatchTally
 from hab_ray.engine.ledger import Ledger, Phase
-from hab_ray.engine.placing import Watch
 from hab_ray.executors.batch_engines import BatchEngines
 from hab_ray.executors.protocol import (
     Channel,
@@ -57,7 +57,7 @@ class BatchExecutor:
     def __init__(self, setup: BatchSetup, wake: Callable[[], None]) -> None:
         self._setup, self._wake = setup, wake
         self._opened: BatchEngines | None = None
-        self._counters: dict[str, BatchTally] = {}
+        self._counters: dict[str, BatchCounters] = {}
         self._submitting: dict[int, Future[None]] = {}
         self._ending: Future[None] | None = None
         self._has_ended = False
@@ -92,7 +92,7 @@ class BatchExecutor:
     def is_parked(self) -> bool:
         """See Executor. Streams that wait for a vendor's queue or for money are at rest too."""
         counters = self._counters.values()
-        blocked = sum(c.stuck for c in counters)
+        blocked = sum(c.blocked_streams for c in counters)
         return len(self._submitting) == blocked and not any(c.doubts for c in counters)
 
     def poll(self) -> Sequence[Event]:
@@ -106,7 +106,7 @@ class BatchExecutor:
         has_ended = ending is not None and ending.done()
         submitted = {order: future for order, future in self._submitting.items() if future.done()}
         try:
-            self._counters = dict(engines.last_tallies() if ending else engines.tallies())
+            self._counters = dict(engines.last_counters() if ending else engines.counters())
             for provider, counters in self._counters.items():
                 yield CountersRead(_channel(provider), counters)
             for order, future in submitted.items():
@@ -145,7 +145,7 @@ class BatchExecutor:
             self._opened.open(provider, lambda: self._engine(endpoint, entry.batches))
         return self._opened
 
-    def _engine(self, endpoint: Endpoint, habits: BatchHabits) -> BatchEngine:
+    def _engine(self, endpoint: Endpoint, policy: BatchPolicy) -> BatchEngine:
         setup, work, provider = self._setup, self._setup.site.work, endpoint.name
         folder, epoch = open_folder(setup.site.store), setup.site.pending.epoch
         lease = LeaseWatch(folder, epoch, time.monotonic)
@@ -161,11 +161,11 @@ class BatchExecutor:
             ledger=Ledger(folder, provider),
             store=setup.site.open_store(),
             writer=StoreWriter(folder, epoch, f"{provider}-batches", Mode.BATCH),
-            habits=habits,
-            world=BatchSurroundings(
+            policy=policy,
+            context=EngineContext(
                 clock=time.monotonic,
-                watch=Watch(lambda: datetime.now(UTC), guard, epoch),
-                money=setup.budget,
+                lease=LeaseContext(lambda: datetime.now(UTC), guard, epoch),
+                budget=setup.budget,
                 token=lambda: f"hab-{secrets.token_hex(12)}",
                 run=work.run_name,
                 epochs=setup.epochs,

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator,
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from hab_ray.engine.batch import BatchEngine
-from hab_ray.engine.homes import BatchTally
+from hab_ray.engine.batch.counters import BatchCounters
+from hab_ray.engine.batch.engine import BatchEngine
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.memory import map_large_blocks
 
@@ -58,7 +58,7 @@ class BatchEngines:
         """Whether one of these calls is in an open batch."""
         return provider in self._engines and self._engines[provider].holds(keys)
 
-    def tallies(self) -> Mapping[str, BatchTally]:
+    def counters(self) -> Mapping[str, BatchCounters]:
         """What each engine has done.
 
         Raises:
@@ -68,15 +68,15 @@ class BatchEngines:
         for engine in self._engines.values():
             if engine.broken:
                 raise engine.broken
-        return self.last_tallies()
+        return self.last_counters()
 
-    def last_tallies(self) -> Mapping[str, BatchTally]:
+    def last_counters(self) -> Mapping[str, BatchCounters]:
         """What each engine has done, also where one had to end."""
 
-        async def told() -> Mapping[str, BatchTally]:
-            return {provider: engine.tell() for provider, engine in self._engines.items()}
+        async def snapshots() -> Mapping[str, BatchCounters]:
+            return {provider: engine.snapshot() for provider, engine in self._engines.items()}
 
-        return self._run(told()).result()
+        return self._run(snapshots()).result()
 
     def stop(self, drain_s: float) -> None:
         """Have no engine begin another request; an open one that makes a batch has so many seconds. For any thread."""

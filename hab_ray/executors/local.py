@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from hab_ray.catalog import folder_name
-from hab_ray.engine.jobs import Job, Tally
+from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.limits.limiter import Limiter
 from hab_ray.engine.limits.shared import LocalLimiterClient
 from hab_ray.engine.online.context import OnlineContext
@@ -70,7 +70,7 @@ class _Engine:
     def is_open(self) -> bool:
         return self._opened.done()
 
-    def counters(self) -> Tally:
+    def counters(self) -> Counters:
         """The counters so far.
 
         Raises:
@@ -97,7 +97,7 @@ class LocalExecutor:
         self._setup, self._wake = setup, wake
         self._engines: dict[str, _Engine] = {}
         self._under_way: list[_Under] = []
-        self._ending: dict[Channel, Future[Tally]] | None = None
+        self._ending: dict[Channel, Future[Counters]] | None = None
         self._stopping = threading.Event()
 
     @property
@@ -142,7 +142,7 @@ class LocalExecutor:
             yield SpoolsRead(one.dispatch.order)
             yield DispatchEnded(one.dispatch.order)
 
-    def _last_events(self, ending: dict[Channel, Future[Tally]]) -> Iterator[Event]:
+    def _last_events(self, ending: dict[Channel, Future[Counters]]) -> Iterator[Event]:
         for channel in [channel for channel, last in ending.items() if last.done()]:
             last = ending.pop(channel)
             if last.exception() is None:

@@ -37,7 +37,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hab_ray.engine.jobs import Tally
+from hab_ray.engine.jobs import Counters
 from hab_ray.prices import Mode
 from hab_ray.work import Shard
 
@@ -100,7 +100,7 @@ class CountersRead:
     """What a channel has done since it opened."""
 
     channel: Channel
-    counters: Tally
+    counters: Counters
 
 
 @dataclass(frozen=True)

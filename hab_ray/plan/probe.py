@@ -21,7 +21,7 @@ from pathlib import Path
 from hab_ray.calls import Call
 from hab_ray.catalog import ModelEntry, folder_name
 from hab_ray.engine.budget.protocol import BudgetService
-from hab_ray.engine.jobs import Job, OpenKind, Tally
+from hab_ray.engine.jobs import Counters, Job, OpenKind
 from hab_ray.engine.ledger import keys_under_way
 from hab_ray.engine.limits.limiter import Limiter
 from hab_ray.engine.limits.shared import LocalLimiterClient
@@ -139,13 +139,13 @@ class Probe:
         return jobs
 
     async def _complete(self, stage: str, jobs: dict[str, list[Job]]) -> None:
-        before = {provider: _times(self._engines[provider].tally) for provider in jobs}
+        before = {provider: _times(self._engines[provider].counters) for provider in jobs}
         running = (self._engines[provider].complete(_stream(some)) for provider, some in jobs.items())
         for error in await asyncio.gather(*running, return_exceptions=True):
             if error is not None:
                 raise error
         for provider, (answered, waited) in before.items():
-            tally = self._engines[provider].tally
+            tally = self._engines[provider].counters
             for model, count in (tally.answered - answered).items():
                 self._latencies[stage, model] = (tally.waited_s[model] - waited.get(model, 0.0)) / count
 
@@ -179,7 +179,7 @@ class Probe:
         )
 
     def _probed(self) -> Probed:
-        tallies = {provider: engine.tell() for provider, engine in self._engines.items()}
+        tallies = {provider: engine.snapshot() for provider, engine in self._engines.items()}
         reasons = (f"{provider}: {row.reason}" for provider, tally in tallies.items() for row in tally.open)
         return Probed(
             calls=sum(tally.calls for tally in tallies.values()),
@@ -203,7 +203,7 @@ def _in_turn(drafts: Sequence[Draft]) -> list[tuple[str, Call]]:
     return [asked for asked in chain.from_iterable(rounds) if asked is not None]
 
 
-def _times(tally: Tally) -> tuple[Counter[str], dict[str, float]]:
+def _times(tally: Counters) -> tuple[Counter[str], dict[str, float]]:
     return Counter(tally.answered), dict(tally.waited_s)
 
 

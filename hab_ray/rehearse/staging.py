@@ -12,7 +12,7 @@ from datetime import date, datetime
 from typing import Any
 
 from hab_ray.catalog import (
-    BatchHabits,
+    BatchPolicy,
     Capabilities,
     Catalog,
     Limits,
@@ -46,7 +46,7 @@ def staged(sweep: Sweep, place: Place, now: datetime, turnaround_s: float = TURN
     Raises:
         ConfigError: the sweep cannot be resolved.
     """
-    work = resolve(_staged_sweep(sweep, place, now.date(), _habits(turnaround_s)), now)
+    work = resolve(_staged_sweep(sweep, place, now.date(), _policy(turnaround_s)), now)
     return replace(work, models={name: replace(model, as_of=SIMULATED) for name, model in work.models.items()})
 
 
@@ -66,13 +66,13 @@ def account(name: str, protocol: WireProtocol) -> str:
     return str(protocol)
 
 
-def _staged_sweep(sweep: Sweep, place: Place, today: date, habits: BatchHabits) -> Sweep:
+def _staged_sweep(sweep: Sweep, place: Place, today: date, policy: BatchPolicy) -> Sweep:
     known = sweep.catalog.providers
     unserved = {name: entry.model_copy(update={"serve": False}) for name, entry in known.items()}
     entries = {name: priced(sweep.catalog.extended(unserved).find(name), today) for name in sweep.model_names()}
     providers = {
         provider: _staged_provider(
-            provider, known[provider], [e for e in entries.values() if e.provider == provider], habits
+            provider, known[provider], [e for e in entries.values() if e.provider == provider], policy
         )
         for provider in dict.fromkeys(entry.provider for entry in entries.values())
     }
@@ -81,10 +81,10 @@ def _staged_sweep(sweep: Sweep, place: Place, today: date, habits: BatchHabits) 
     )
 
 
-def _habits(turnaround_s: float) -> BatchHabits:
+def _policy(turnaround_s: float) -> BatchPolicy:
     """Batches asked after often enough to be seen soon after their end, however short it takes."""
     often = max(_SHORTEST_POLL_S, turnaround_s / _POLLS)
-    return BatchHabits(
+    return BatchPolicy(
         poll_s=often,
         longest_poll_s=often,
         in_doubt_s=turnaround_s,
@@ -94,7 +94,7 @@ def _habits(turnaround_s: float) -> BatchHabits:
 
 
 def _staged_provider(
-    name: str, provider: ProviderEntry, entries: list[ModelEntry], habits: BatchHabits
+    name: str, provider: ProviderEntry, entries: list[ModelEntry], policy: BatchPolicy
 ) -> ProviderEntry:
     protocol = load_vendor(provider.kind).protocol
     version = "/v1" if protocol.is_openais_online else ""
@@ -105,7 +105,7 @@ def _staged_provider(
             "headers_env": {},
             "serve": False,
             "limits": _unhurried(provider.limits),
-            "batches": habits,
+            "batches": policy,
             "models": {entry.wire: _capabilities(entry, provider.serve) for entry in entries},
         }
     )

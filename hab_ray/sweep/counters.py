@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hab_ray.engine.homes import BatchTally
-from hab_ray.engine.jobs import OpenKind, Tally
+from hab_ray.engine.batch.counters import BatchCounters
+from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.executors.protocol import Channel
 from hab_ray.prices import Mode
 from hab_ray.progress import BatchProgress, Draining
@@ -22,37 +22,37 @@ class RunCounters:
 
     def __init__(self, shards: Sequence[ShardState]) -> None:
         self._shards = shards
-        self._tallies: dict[Channel, Tally] = {}
+        self._tallies: dict[Channel, Counters] = {}
         self._deferred: Counter[int] = Counter()
         self.stops: dict[str, str] = {}
         self.notes: list[str] = []
         self.budget_reached = False
 
     @property
-    def tallies(self) -> Mapping[Channel, Tally]:
+    def tallies(self) -> Mapping[Channel, Counters]:
         """The newest counters, by channel."""
         return self._tallies
 
-    def of(self, channel: Channel) -> Tally:
+    def of(self, channel: Channel) -> Counters:
         """The newest counters of a channel; empty ones before its first."""
-        return self._tallies.get(channel, Tally())
+        return self._tallies.get(channel, Counters())
 
-    def of_batches(self, provider: str) -> BatchTally:
+    def of_batches(self, provider: str) -> BatchCounters:
         """The newest counters of a provider's batches."""
         tally = self._tallies.get(Channel(provider, Mode.BATCH))
-        return tally if isinstance(tally, BatchTally) else BatchTally()
+        return tally if isinstance(tally, BatchCounters) else BatchCounters()
 
-    def online(self) -> list[Tally]:
+    def online(self) -> list[Counters]:
         """The counters of online channels."""
         return [tally for channel, tally in self._tallies.items() if channel.mode is Mode.ONLINE]
 
-    def by_batch(self) -> list[BatchTally]:
+    def by_batch(self) -> list[BatchCounters]:
         """The counters of batch engines."""
-        return [tally for tally in self._tallies.values() if isinstance(tally, BatchTally)]
+        return [tally for tally in self._tallies.values() if isinstance(tally, BatchCounters)]
 
-    def take_in(self, channel: Channel, tally: Tally) -> None:
+    def take_in(self, channel: Channel, tally: Counters) -> None:
         """Note what a channel has done; a shard whose calls are all through need not wait for its dispatch to end."""
-        if isinstance(tally, BatchTally):
+        if isinstance(tally, BatchCounters):
             self.notes.extend(tally.notes)
             self._deferred += tally.deferred - self.of_batches(channel.provider).deferred
         self._tallies[channel] = tally

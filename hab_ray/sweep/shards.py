@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 
-from hab_ray.engine.jobs import Tally
+from hab_ray.engine.jobs import Counters
 from hab_ray.executors.protocol import Channel, ShardSettled, Spool
 from hab_ray.prices import Mode
 from hab_ray.progress import StageProgress
@@ -95,13 +95,13 @@ class ShardState:
         self.given_up.update(dict.fromkeys(row_ids, reason))
         self.standing, self.spool, self.ready_since = Standing.STALLED, None, inf
 
-    def start(self, channel: Channel, counters: Tally) -> None:
+    def start(self, channel: Channel, counters: Counters) -> None:
         """Its open calls are on their way."""
         self.standing, self.channel, self.ready_since = Standing.RUNNING, channel, inf
         self.finished = self.finished_before = counters.finished[self.number]
         self.given_up_before = len(self.given_up)
 
-    def note(self, counters: Tally) -> None:
+    def note(self, counters: Counters) -> None:
         """Take in what its channel has finished; when that is all, it waits to be settled."""
         self.finished, self.failed = counters.finished[self.number], counters.failed[self.number]
         given_up = len(self.given_up) - self.given_up_before
@@ -182,7 +182,7 @@ class Shards:
         """The provider that a shard's calls go to."""
         return self._work.model(state.shard).entry.provider
 
-    def progress(self, counters: Mapping[Channel, Tally]) -> Iterator[StageProgress]:
+    def progress(self, counters: Mapping[Channel, Counters]) -> Iterator[StageProgress]:
         """How far each model is at each stage, in the order of the method."""
         cells: dict[tuple[str, str], list[ShardState]] = defaultdict(list)
         for state in (state for state in self.all if state.shard.spec.makes_calls):

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from hab_ray.cli.main import app
 from hab_ray.cli.terminal import Terminal
 from hab_ray.cli.view import View
-from hab_ray.engine.harvesting import Harvest
+from hab_ray.engine.batch.collect import Results
 from hab_ray.engine.ledger import Batch, Ended, Event, Intent, Ledger, Submitted
 from hab_ray.progress import Progress, StageProgress
 from hab_ray.rubric import load_rubrics
@@ -199,7 +199,7 @@ def event_words(text: str, number: int) -> list[Event]:
     if number % 3 > 0:
         told.append(Ended(epoch=epoch, at=now, word=text, problem=text))
     if number % 3 > 1:
-        counts = Harvest(replies=1, nanousd=1)
+        counts = Results(replies=1, nanousd=1)
         told.append(counts.event(1, epoch, now))
     return told
 
@@ -211,7 +211,7 @@ def test_a_ledger_of_hostile_batches_is_listed_and_shown(run: Path) -> None:
     for number, text in enumerate([*TEXTS, *together], before + 1):
         batch = Batch("rows", number)
         for event in event_words(text, number):
-            ledger.add(batch, event)
+            batch = ledger.add(batch, event)
     status, listed = hab("batches", "list", run)
     assert status == 0 and listed.count("rows/") >= len(TEXTS)
     for batch in ledger.read()[-len(together) :]:

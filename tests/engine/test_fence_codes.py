@@ -12,8 +12,8 @@ from pathlib import Path
 
 from hab_ray.calls import ChatCall, Reply
 from hab_ray.catalog import ModelEntry
+from hab_ray.engine.batch.packing import RowPacker
 from hab_ray.engine.jobs import Job
-from hab_ray.engine.packing import RowPacker
 from hab_ray.fences import PLACEHOLDER, FenceCodes
 from hab_ray.prices import Price
 from hab_ray.providers import connect, connect_batch
@@ -44,7 +44,7 @@ async def sent(store: Path, asked: Mapping[str, ChatCall]) -> tuple[list[str], d
     async with simulator(Profile(keep_bodies=True)) as url:
         async with engine_at(url, store, MODEL) as b, b.engine:
             await b.engine.complete(stream(jobs(asked.values())))
-            assert b.engine.tally.finished[0] == len(asked)
+            assert b.engine.counters.finished[0] == len(asked)
         seen = await asyncio.to_thread(lambda: json.load(urllib.request.urlopen(f"{url}/_calls")))
     return [json.dumps(json.loads(call["body"]), sort_keys=True) for call in seen], b.stored(MODEL)
 

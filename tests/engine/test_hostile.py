@@ -16,9 +16,9 @@ from aiohttp import web
 
 from hab_ray.calls import EmbedCall, Failure, Finish, Reply, Usage
 from hab_ray.catalog import Limits
+from hab_ray.engine.batch.collect import Collector, Results
 from hab_ray.engine.billing import Billing, billing_notes
-from hab_ray.engine.harvesting import Harvest, Harvester
-from hab_ray.engine.jobs import Job, Tally
+from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.online import retries
 from hab_ray.engine.online.reply_writer import JobStream, ReplyWriter
 from hab_ray.errors import FailureKind, Interrupted
@@ -28,9 +28,9 @@ from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchStatus, Line
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.store import Store, StoreWriter
+from tests.engine.batch.fakes import intent
+from tests.engine.batch.test_collect import HASHES, KEYS, NOW, VendorWithResults
 from tests.engine.bench import Bench, budget_of, chat, engine_at, jobs, stream
-from tests.engine.test_harvesting import HASHES, KEYS, NOW, Results
-from tests.engine.test_ledger import intent
 
 Answering = Callable[[dict[str, Any]], tuple[int, object, dict[str, str]]]
 USAGE = {"prompt_tokens": 10, "completion_tokens": 20}
@@ -80,15 +80,15 @@ async def test_one_impossible_count_is_one_rows_failure_at_its_bound(tmp_path: P
     async with engine_before(answering, tmp_path, budget=purse) as b:
         async with asyncio.timeout(10), b.engine:
             await b.engine.complete(stream(jobs(calls)))
-        tally = b.engine.tell()
+        counters = b.engine.snapshot()
         stored = b.stored("a")
     failure = stored.pop(calls[-1].key)
     assert len(stored) == 20 and all(isinstance(reply, Reply) for reply in stored.values())
     assert isinstance(failure, Failure) and failure.permanent and failure.kind is FailureKind.BAD_USAGE
     assert "completion_tokens is " in failure.message
     assert failure.cost_nanousd > 200 * 2_000  # the whole output limit of 200 tokens, and the prompt's bytes
-    assert tally.cost_nanousd == purse.spent == failure.cost_nanousd + sum(r.cost_nanousd for r in stored.values())
-    assert (tally.finished[0], tally.failed[0], tally.lost_nanousd, tally.open) == (21, 1, 0, [])
+    assert counters.cost_nanousd == purse.spent == failure.cost_nanousd + sum(r.cost_nanousd for r in stored.values())
+    assert (counters.finished[0], counters.failed[0], counters.lost_nanousd, counters.open) == (21, 1, 0, [])
 
 
 async def test_a_list_of_texts_with_an_impossible_bill_is_not_asked_again(tmp_path: Path) -> None:
@@ -117,9 +117,9 @@ async def test_counts_beyond_the_request_are_booked_as_told_and_reported(tmp_pat
     async with engine_before(answering, tmp_path) as b:
         async with asyncio.timeout(10), b.engine:
             await b.engine.complete(stream(jobs([chat("a", "hello")])))
-        tally = b.engine.tell()
-    assert tally.cost_nanousd == 90_000 * 1_000 + 5000 * 2_000
-    assert [note for note in billing_notes([tally]) if note.startswith("a: 1 answers report more tokens")]
+        counters = b.engine.snapshot()
+    assert counters.cost_nanousd == 90_000 * 1_000 + 5000 * 2_000
+    assert [note for note in billing_notes([counters]) if note.startswith("a: 1 answers report more tokens")]
 
 
 async def test_the_vendors_own_price_is_booked_and_a_difference_is_told_once(tmp_path: Path) -> None:
@@ -130,15 +130,15 @@ async def test_the_vendors_own_price_is_booked_and_a_difference_is_told_once(tmp
     async with engine_before(answering, tmp_path) as b:
         async with asyncio.timeout(10), b.engine:
             await b.engine.complete(stream(jobs(calls)))
-        tally = b.engine.tell()
+        counters = b.engine.snapshot()
         stored = b.stored("a")
     assert {reply.cost_nanousd for reply in stored.values()} == {300_000}
-    assert tally.cost_nanousd == 40 * 300_000
-    (note,) = billing_notes([tally])
+    assert counters.cost_nanousd == 40 * 300_000
+    (note,) = billing_notes([counters])
     assert note.startswith("a: the vendor states $0.012 for 40 calls, our prices give $0.002;")
     same = Billing()
     same.stated["a"], same.vendors["a"], same.ours["a"] = 3, 1002, 1000
-    assert not list(billing_notes([Tally(billing=same)]))
+    assert not list(billing_notes([Counters(billing=same)]))
 
 
 async def test_a_truncation_without_a_bill_is_kept_and_booked_at_its_bound(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ async def test_the_wait_that_an_overloaded_vendor_asks_for_is_kept(
         async with asyncio.timeout(10), b.engine:
             await b.engine.complete(stream(jobs([chat("a", "now")])))
             await b.engine.complete(stream(jobs([chat("a", "later")])))
-        (row,) = b.engine.tally.open
+        (row,) = b.engine.counters.open
         assert set(b.stored("a")) == {chat("a", "now").key}
     assert times[1] - times[0] >= 0.6
     assert "asks to wait 3600 s" in row.reason and len(times) == 3
@@ -203,15 +203,15 @@ async def test_a_proxys_page_is_neither_the_models_nor_a_rows_end(tmp_path: Path
     async with engine_before(answering, tmp_path) as b:
         async with asyncio.timeout(20), b.engine:
             await b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(3)])))
-        tally = b.engine.tell()
-        assert not b.stored("a") and len(tally.open) == 3
-    assert list(tally.stops) == [""] and "web page" in tally.stops[""]
-    assert (tally.cost_nanousd, tally.lost_nanousd) == (0, 0)
+        counters = b.engine.snapshot()
+        assert not b.stored("a") and len(counters.open) == 3
+    assert list(counters.stops) == [""] and "web page" in counters.stops[""]
+    assert (counters.cost_nanousd, counters.lost_nanousd) == (0, 0)
 
 
 async def test_what_cannot_be_written_leaves_its_neighbours_alone(tmp_path: Path) -> None:
-    writer, tally, waited = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE), Tally(), JobStream()
-    replies = ReplyWriter(writer, set(), tally)
+    writer, counters, waited = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE), Counters(), JobStream()
+    replies = ReplyWriter(writer, set(), counters)
     calls = [chat("a", f"question {n}") for n in range(21)]
     for call in calls:
         await replies.register(Job(0, call.key, call), waited)
@@ -228,7 +228,7 @@ async def test_what_cannot_be_written_leaves_its_neighbours_alone(tmp_path: Path
     failure = stored.pop(calls[7].key)
     assert isinstance(failure, Failure) and "cannot be stored" in failure.message and failure.cost_nanousd == 40
     assert len(stored) == 20 and all(isinstance(reply, Reply) for reply in stored.values())
-    assert (waited.outstanding, tally.finished[0], tally.failed[0]) == (0, 21, 1)
+    assert (waited.outstanding, counters.finished[0], counters.failed[0]) == (0, 21, 1)
 
 
 @pytest.mark.parametrize("error", [OverflowError("too large"), KeyError("key"), RuntimeError("thread"), MemoryError()])
@@ -259,18 +259,22 @@ async def test_an_impossible_count_in_a_batch_is_one_rows_failure_at_its_share(t
     ]
     provider = connect(Endpoint("acme", "xai", "http://localhost:1", "a-key", 1.0))
     billing = Billing()
-    harvester = Harvester(
-        provider, Results(lines=lines), StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE), lambda: NOW, billing
+    collector = Collector(
+        provider,
+        VendorWithResults(lines=lines),
+        StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE),
+        lambda: NOW,
+        billing,
     )
     batch = intent("tag").model_copy(update={"model": "m", "rows": 4, "nanousd": 4_000_000, "bytes": 900})
-    harvest, price = Harvest(), Price.usd(input=1.0, output=2.0)
-    await harvester.harvest(harvest, batch, price, HASHES, BatchStatus("b", "completed", ended=True))
+    results, price = Results(), Price.usd(input=1.0, output=2.0)
+    await collector.collect(results, batch, price, HASHES, BatchStatus("b", "completed", ended=True))
     store = Store(LocalFolder(tmp_path))
     store.refresh("m")
     stored = store.read("m", KEYS)
     assert [stored[key].cost_nanousd for key in KEYS] == [3_000, 1_000_000, 7, 1_000_000]
-    assert (harvest.replies, harvest.failures, harvest.lost_nanousd) == (2, 2, 0)
-    assert harvest.nanousd == 2_003_007 and harvest.answered == set(KEYS)
-    (note,) = billing_notes([Tally(billing=billing)])
+    assert (results.replies, results.failures, results.lost_nanousd) == (2, 2, 0)
+    assert results.nanousd == 2_003_007 and results.answered == set(KEYS)
+    (note,) = billing_notes([Counters(billing=billing)])
     assert note.startswith("m: the vendor states $7e-09 for 1 calls, our prices give $3e-06;")
     await provider.close()

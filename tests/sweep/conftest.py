@@ -13,8 +13,8 @@ import pytest
 
 from hab_ray.catalog import Model
 from hab_ray.config import Sweep
-from hab_ray.engine.homes import BatchTally
-from hab_ray.engine.jobs import OpenKind, OpenRow, Tally
+from hab_ray.engine.batch.counters import BatchCounters
+from hab_ray.engine.jobs import Counters, OpenKind, OpenRow
 from hab_ray.executors.protocol import (
     Channel,
     Compute,
@@ -174,7 +174,7 @@ class FakeExecutor(FakeService):
     def __init__(self, mode: Mode, rows: Rows, log: list[str], spooled: dict[int, list[str]]) -> None:
         super().__init__()
         self._mode, self._rows, self._log, self._spooled = mode, rows, log, spooled
-        self.counters: dict[Channel, Tally] = {}
+        self.counters: dict[Channel, Counters] = {}
         self.open: list[tuple[Dispatch, Channel]] = []
         self.answers = True
         self.refused: dict[str, OpenKind] = {}
@@ -186,7 +186,7 @@ class FakeExecutor(FakeService):
     def start(self, dispatch: Dispatch) -> Channel:
         channel = Channel(dispatch.provider, self._mode, self.life)
         self._log.append(f"{self._mode} {dispatch.stage} {dispatch.model}: {sum(s.calls for s in dispatch.spools)}")
-        self.counters.setdefault(channel, BatchTally() if self._mode is Mode.BATCH else Tally())
+        self.counters.setdefault(channel, BatchCounters() if self._mode is Mode.BATCH else Counters())
         self.open.append((dispatch, channel))
         return channel
 
@@ -208,7 +208,7 @@ class FakeExecutor(FakeService):
             if self._mode is Mode.ONLINE:
                 yield DispatchEnded(dispatch.order)
 
-    def _complete(self, spool: Spool, counters: Tally) -> None:
+    def _complete(self, spool: Spool, counters: Counters) -> None:
         calls = self._spooled[spool.order]
         for row_id in calls:
             if row_id in self.refused:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hab_ray.engine.homes import BatchTally
-from hab_ray.engine.jobs import OpenKind, Tally
+from hab_ray.engine.batch.counters import BatchCounters
+from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.errors import EngineBroke, Interrupted
 from hab_ray.executors.protocol import Channel, ChannelDied, CountersRead, ExecutorDied, ShardSettled
 from hab_ray.prices import Mode
@@ -173,7 +173,7 @@ def test_after_the_deadline_batches_are_given_up_and_auto_goes_online(bench: Mak
 
 
 def test_a_model_whose_batches_are_refused_goes_online_only_with_auto(bench: MakeBench) -> None:
-    refused = CountersRead(Channel("lab", Mode.BATCH), BatchTally(refused={"lab/a": "no batches of this one"}))
+    refused = CountersRead(Channel("lab", Mode.BATCH), BatchCounters(refused={"lab/a": "no batches of this one"}))
     for mode, expected in (("batch", []), ("auto", ["online respond lab/a: 200"])):
         b = bench(**BATCHES, total=200, mode=mode, dimensions=[ONE], subjects=["lab/a"])
         b.driver.take_in(refused)
@@ -185,7 +185,7 @@ def test_a_model_whose_batches_are_refused_goes_online_only_with_auto(bench: Mak
 
 def test_a_model_that_was_stopped_is_sent_nothing_more(bench: MakeBench) -> None:
     b = bench(**BATCHES, mode="batch", dimensions=[ONE])
-    b.driver.take_in(CountersRead(Channel("lab", Mode.BATCH), BatchTally(stops={"lab/a": "retired"})))
+    b.driver.take_in(CountersRead(Channel("lab", Mode.BATCH), BatchCounters(stops={"lab/a": "retired"})))
     b.driver.reconcile(detach=False)
     assert b.state("respond", "lab/a").given_up["0"] == "retired"
     assert b.logged("batch respond") == ["batch respond lab/b: 3"]
@@ -206,7 +206,7 @@ def test_rows_that_a_full_queue_sent_back_are_no_empty_round(bench: MakeBench) -
 
     def deferred(*_: object) -> None:
         tally = b.batches.counters[Channel("lab", Mode.BATCH)]
-        assert isinstance(tally, BatchTally)
+        assert isinstance(tally, BatchCounters)
         tally.deferred[number] += 3
         if len(b.logged("batch respond")) >= rounds:
             b.rows.answer = answer  # type: ignore[method-assign]
@@ -231,7 +231,7 @@ def test_a_worker_that_died_is_replaced_and_its_calls_count_as_spent(bench: Make
     first = Channel("lab", Mode.ONLINE)
 
     def die() -> None:
-        flight = Tally(in_flight=Counter({"lab/a": 2}), reserved_nanousd=70, spent_nanousd=5)
+        flight = Counters(in_flight=Counter({"lab/a": 2}), reserved_nanousd=70, spent_nanousd=5)
         b.online.events += [CountersRead(first, flight), ChannelDied(first, EngineBroke("died"))]
         b.online.open, b.online.life, b.online.answers = [], 1, True
         b.rows.answer(b.state("respond", "lab/a").shard, ["0"])

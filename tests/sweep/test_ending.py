@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hab_ray.engine.jobs import Tally
+from hab_ray.engine.jobs import Counters
 from hab_ray.errors import EngineBroke
 from hab_ray.executors.protocol import Channel, ChannelDied, ChannelEnded, CountersRead
 from hab_ray.prices import Mode
@@ -13,12 +13,13 @@ from hab_ray.sweep.ending import GRACE_S, Ending
 from tests.sweep.conftest import Clock, FakeService
 
 LANE, BATCHES = Channel("lab", Mode.ONLINE), Channel("lab", Mode.BATCH)
-IN_FLIGHT = Tally(in_flight=Counter({"m": 2}), reserved_nanousd=70, spent_nanousd=5)
-DONE = Tally(spent_nanousd=60)
+IN_FLIGHT = Counters(in_flight=Counter({"m": 2}), reserved_nanousd=70, spent_nanousd=5)
+DONE = Counters(spent_nanousd=60)
 
 
 def ended(service: FakeService, clock: Clock, limit_s: float = 10.0) -> tuple[RunCounters, list[float]]:
-    counters, left = RunCounters([]), []
+    counters = RunCounters([])
+    left: list[float] = []
     Ending([service], counters, lambda: clock.now, clock.wait).run(limit_s, left.append)
     return counters, left
 

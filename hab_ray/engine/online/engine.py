@@ -22,7 +22,7 @@ from typing import Self
 from hab_ray.calls import Call, EmbedCall
 from hab_ray.catalog import ModelEntry
 from hab_ray.engine.budget.client import BudgetClient
-from hab_ray.engine.jobs import Job, Tally
+from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.limits.buckets import LARGEST_CHUNK
 from hab_ray.engine.limits.client import RateLimitClient
 from hab_ray.engine.online.context import OnlineContext
@@ -57,14 +57,14 @@ class OnlineEngine:
         known: set[str],
         context: OnlineContext,
     ) -> None:
-        self.tally = Tally()
+        self.counters = Counters()
         self._clock, self._free_disk_space = context.clock, context.free_disk_space
         self._limits = RateLimitClient(context.limiter, context.clock)
         self._budget = BudgetClient(context.budget)
         codes = FenceCodes(fence_secret(writer.folder))
-        self._sender = Sender(provider, models, self._limits, self._budget, context, codes, self.tally)
-        self._replies = ReplyWriter(writer, known, self.tally)
-        self._retries = RetryLoop(self._sender, self._limits, self._replies, context.utc_now, self.tally)
+        self._sender = Sender(provider, models, self._limits, self._budget, context, codes, self.counters)
+        self._replies = ReplyWriter(writer, known, self.counters)
+        self._retries = RetryLoop(self._sender, self._limits, self._replies, context.utc_now, self.counters)
         self._queues: dict[str, asyncio.Queue[Call]] = {}
         self._feeders: list[asyncio.Task[None]] = []
         self._requests: set[asyncio.Task[None]] = set()
@@ -117,15 +117,15 @@ class OnlineEngine:
     @property
     def in_flight(self) -> int:
         """The number of requests that wait for an answer right now."""
-        return self.tally.in_flight.total()
+        return self.counters.in_flight.total()
 
-    def tell(self) -> Tally:
+    def snapshot(self) -> Counters:
         """The counters so far; each open row is listed once only."""
-        self.tally.stops.update(self._limits.stops)
-        self.tally.lost_nanousd, self.tally.spent_nanousd = self._budget.lost, self._budget.spent
-        self.tally.reserved_nanousd = self._budget.reserved
-        copy = replace(self.tally)
-        self.tally.open = []
+        self.counters.stops.update(self._limits.stops)
+        self.counters.lost_nanousd, self.counters.spent_nanousd = self._budget.lost, self._budget.spent
+        self.counters.reserved_nanousd = self._budget.reserved
+        copy = replace(self.counters)
+        self.counters.open = []
         return copy
 
     async def _drain(self) -> None:

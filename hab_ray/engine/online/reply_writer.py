@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from hab_ray.calls import Call, Failure, Outcome
-from hab_ray.engine.jobs import Job, OpenKind, OpenRow, Tally
+from hab_ray.engine.jobs import Counters, Job, OpenKind, OpenRow
 from hab_ray.storage.store import StoreWriter
 
 FLUSH_EVERY_S = 1.0
@@ -45,8 +45,8 @@ class ReplyWriter:
     error that ended the engine's work, if any.
     """
 
-    def __init__(self, writer: StoreWriter, known: set[str], tally: Tally) -> None:
-        self._writer, self._known, self._tally = writer, known, tally
+    def __init__(self, writer: StoreWriter, known: set[str], counters: Counters) -> None:
+        self._writer, self._known, self._counters = writer, known, counters
         self._waiting: dict[str, list[_Waiting]] = {}
         self._unwritten: list[str] = []
         self._flush_now, self._changed = asyncio.Event(), asyncio.Condition()
@@ -88,7 +88,7 @@ class ReplyWriter:
         if self.broken:
             raise self.broken
         if key in self._known:
-            self._tally.finished[job.shard] += 1
+            self._counters.finished[job.shard] += 1
             return False
         stream.outstanding += 1
         first = key not in self._waiting
@@ -99,9 +99,9 @@ class ReplyWriter:
         """Queue an outcome; its rows are finished once it is written."""
         self._writer.add(call.model, outcome)
         self._unwritten.append(call.key)
-        self._tally.cost_nanousd += outcome.cost_nanousd
+        self._counters.cost_nanousd += outcome.cost_nanousd
         if isinstance(outcome, Failure):
-            self._tally.failed.update(waiting.job.shard for waiting in self._waiting[call.key])
+            self._counters.failed.update(waiting.job.shard for waiting in self._waiting[call.key])
         if self._writer.waiting >= FLUSH_AT:
             self._flush_now.set()
 
@@ -109,7 +109,7 @@ class ReplyWriter:
         """Release the rows of calls that get no outcome in this run."""
         for call in calls:
             for job in self._release(call.key):
-                self._tally.open.append(OpenRow(job.shard, job.row_id, reason.reason, reason.kind))
+                self._counters.open.append(OpenRow(job.shard, job.row_id, reason.reason, reason.kind))
         await self._notify()
 
     def _release(self, key: str) -> list[Job]:
@@ -157,7 +157,7 @@ class ReplyWriter:
             self._unwritten = keys + self._unwritten
             raise
         for failure in unstorable:
-            self._tally.failed.update(waiting.job.shard for waiting in self._waiting[failure.key])
+            self._counters.failed.update(waiting.job.shard for waiting in self._waiting[failure.key])
         self._known.update(keys)
-        self._tally.finished.update(Counter(job.shard for key in keys for job in self._release(key)))
+        self._counters.finished.update(Counter(job.shard for key in keys for job in self._release(key)))
         await self._notify()

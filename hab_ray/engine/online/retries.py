@@ -10,7 +10,7 @@ from typing import Any
 
 from hab_ray.calls import Answer, Call, Failure, Reply
 from hab_ray.engine.jitter import jitter
-from hab_ray.engine.jobs import OpenKind, Tally
+from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.limits.client import RateLimitClient
 from hab_ray.engine.limits.protocol import Report
 from hab_ray.engine.online.reply_writer import OpenReason, ReplyWriter
@@ -46,10 +46,10 @@ class RetryLoop:
         limits: RateLimitClient,
         replies: ReplyWriter,
         utc_now: Callable[[], datetime],
-        tally: Tally,
+        counters: Counters,
     ) -> None:
         self._sender, self._limits, self._replies = sender, limits, replies
-        self._utc_now, self._tally = utc_now, tally
+        self._utc_now, self._counters = utc_now, counters
         self.in_flight: set[asyncio.Task[Any] | None] = set()
 
     async def complete(self, request: Request) -> None:
@@ -101,7 +101,7 @@ class RetryLoop:
         """
         if self._replies.broken:
             return OpenReason(OpenKind.STOPPED, str(self._replies.broken))
-        self._tally.retries += 1
+        self._counters.retries += 1
         if attempt:
             await self._replies.pause(max(error.retry_after_s or 0.0, backoff_s(request.calls[0].key, attempt)))
         return await self._sender.admit(request)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hab_ray.calls import Answer, Call, ChatCall, EmbedCall
 from hab_ray.catalog import ModelEntry
 from hab_ray.engine.budget.client import BudgetClient
-from hab_ray.engine.jobs import OpenKind, Tally
+from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.limits.client import RateLimitClient
 from hab_ray.engine.limits.protocol import Report
 from hab_ray.engine.online.context import OnlineContext
@@ -55,9 +55,9 @@ class Sender:
         budget: BudgetClient,
         context: OnlineContext,
         codes: FenceCodes,
-        tally: Tally,
+        counters: Counters,
     ) -> None:
-        self._provider, self._models, self._codes, self._tally = provider, models, codes, tally
+        self._provider, self._models, self._codes, self._counters = provider, models, codes, counters
         self._limits, self._budget, self._context = limits, budget, context
         self._rates: dict[str, Price] = {name: rate(entry, Mode.ONLINE) for name, entry in models.items()}
 
@@ -131,8 +131,8 @@ class Sender:
             self._return_permit(request)
             self._budget.release(request.bound)
             raise
-        self._tally.calls += 1
-        self._tally.in_flight[request.model] += 1
+        self._counters.calls += 1
+        self._counters.in_flight[request.model] += 1
         exchange: Exchange | None = None
         started = self._context.clock()
         try:
@@ -143,12 +143,12 @@ class Sender:
             self._book_failure(request, exchange, error)
             raise
         finally:
-            self._tally.in_flight[request.model] -= 1
+            self._counters.in_flight[request.model] -= 1
         self._limits.report(Report(request.model, finished=1, answered=1, limits=exchange.limits))
         cost = self._cost(request, answer)
         self._budget.settle(request.bound, cost)
-        self._tally.answered[request.model] += 1
-        self._tally.waited_s[request.model] += self._context.clock() - started
+        self._counters.answered[request.model] += 1
+        self._counters.waited_s[request.model] += self._context.clock() - started
         return answer, cost
 
     def _read(self, request: Request, exchange: Exchange) -> Answer:
@@ -157,7 +157,7 @@ class Sender:
         return self._provider.read_embeddings(exchange.body, len(request.calls))
 
     def _cost(self, request: Request, answer: Answer) -> int:
-        billing = self._tally.billing
+        billing = self._counters.billing
         if not answer.usage.fits(request.most_input, request.most_output):
             billing.beyond[request.model] += 1
         return billing.cost(request.model, answer, self._rates[request.model], request.bound)
@@ -171,8 +171,8 @@ class Sender:
             return self._budget.release(request.bound)
         self._budget.lose(request.bound)
         if isinstance(error, asyncio.CancelledError):
-            self._tally.cut[request.model] += 1
-            self._tally.cut_nanousd += request.bound
+            self._counters.cut[request.model] += 1
+            self._counters.cut_nanousd += request.bound
 
 
 def _failure_report(model: str, exchange: Exchange | None, error: BaseException) -> Report:

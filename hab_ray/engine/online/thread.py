@@ -15,7 +15,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from math import inf
 from typing import Any, TypeVar
 
-from hab_ray.engine.jobs import Job, Tally
+from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.online.engine import OnlineEngine
 from hab_ray.engine.online.event_loop import bunching_loop
 from hab_ray.errors import EngineBroke
@@ -41,7 +41,7 @@ class EngineThread:
         self._opened: asyncio.Future[OnlineEngine] = self._loop.create_future()
         self._closing = asyncio.Event()
         self._submitting, self._accepts = threading.Lock(), True
-        self._ended: Future[Tally] = Future()
+        self._ended: Future[Counters] = Future()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> Future[None]:
@@ -57,7 +57,7 @@ class EngineThread:
         """Complete jobs that are at hand; the future is done once each of them is finished or open."""
         return self.complete(_stream(jobs))
 
-    def snapshot(self) -> Future[Tally]:
+    def snapshot(self) -> Future[Counters]:
         """The counters so far; each open row is listed once only."""
         return self._submit(self._snapshot())
 
@@ -65,7 +65,7 @@ class EngineThread:
         """Send no further request; those in flight have `drain_s` seconds to be answered and written."""
         return self._submit(self._stop(drain_s))
 
-    def close(self) -> Future[Tally]:
+    def close(self) -> Future[Counters]:
         """Wait for what is in flight, write it, and end the thread; gives the last counters.
 
         Jobs that were not begun are abandoned: the futures of their `complete` are cancelled. May be called again.
@@ -87,13 +87,13 @@ class EngineThread:
         else:
             self._ended.set_result(last)
 
-    async def _serve(self) -> Tally:
+    async def _serve(self) -> Counters:
         try:
             async with self._open_engine() as engine:
                 self._engine = engine
                 self._opened.set_result(engine)
                 await self._closing.wait()
-            return engine.tell()
+            return engine.snapshot()
         except BaseException as error:
             if not self._opened.done():
                 self._opened.set_exception(error)
@@ -119,8 +119,8 @@ class EngineThread:
     async def _complete(self, jobs: AsyncIterator[Job]) -> None:
         await (await self._open()).complete(jobs)
 
-    async def _snapshot(self) -> Tally:
-        return (await self._open()).tell()
+    async def _snapshot(self) -> Counters:
+        return (await self._open()).snapshot()
 
     async def _stop(self, drain_s: float) -> None:
         await (await self._open()).stop(drain_s)

@@ -15,7 +15,7 @@ from hab_ray.catalog import Limits
 from hab_ray.engine.budget.budget import Budget, HighWaterMark, LocalBudget, OpeningBalance
 from hab_ray.engine.budget.client import BudgetClient
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, EngineTotals
-from hab_ray.engine.jobs import OpenKind, Tally
+from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.online import retries
 from hab_ray.simulator import Profile, simulator
 from hab_ray.storage.folder import LocalFolder
@@ -34,13 +34,13 @@ def profile(**fields: Any) -> Profile:
 
 async def run(
     url: str, folder: Path, budget: Budget, calls: list[Call], epoch: int = 1, limits: Limits = LIMITS
-) -> tuple[Tally, dict[str, Any]]:
+) -> tuple[Counters, dict[str, Any]]:
     """Ask what is not stored yet; what the engine says and what the meter says."""
     known = set(stored(folder, "a", "b"))
     async with engine_at(url, folder, "a", "b", limits=limits, budget=budget, epoch=epoch, known=known) as b:
         async with b.engine:
             await asyncio.wait_for(b.engine.complete(stream(jobs(calls))), 60)
-        return b.engine.tell(), await b.meter()
+        return b.engine.snapshot(), await b.meter()
 
 
 async def whole_cost(folder: Path) -> int:
@@ -54,17 +54,17 @@ async def test_half_the_money_is_never_exceeded_and_more_money_completes_it(tmp_
     budget = whole // 2
     async with simulator(profile()) as url:
         purse = budget_of(budget)
-        tally, meter = await run(url, tmp_path / "store", purse, list(CALLS))
+        counters, meter = await run(url, tmp_path / "store", purse, list(CALLS))
         dearest = 400_000 + 1_000_000
         assert budget - dearest <= meter["nanousd"] <= budget
-        assert purse.spent == meter["nanousd"] == tally.cost_nanousd and purse.held == 0
-        assert tally.finished[0] + len(tally.open) == 200 and len(tally.open) > 50
-        assert {row.kind for row in tally.open} == {OpenKind.BUDGET}
-        assert "budget reached" in tally.open[0].reason and "budget_usd" in tally.open[0].reason
-        assert (tally.reserved_nanousd, tally.lost_nanousd) == (0, 0)
+        assert purse.spent == meter["nanousd"] == counters.cost_nanousd and purse.held == 0
+        assert counters.finished[0] + len(counters.open) == 200 and len(counters.open) > 50
+        assert {row.kind for row in counters.open} == {OpenKind.BUDGET}
+        assert "budget reached" in counters.open[0].reason and "budget_usd" in counters.open[0].reason
+        assert (counters.reserved_nanousd, counters.lost_nanousd) == (0, 0)
         more = budget_of(2 * whole, spent=purse.spent)
-        tally, meter = await run(url, tmp_path / "store", more, list(CALLS), epoch=2)
-        assert tally.finished[0] == 200 and not tally.open
+        counters, meter = await run(url, tmp_path / "store", more, list(CALLS), epoch=2)
+        assert counters.finished[0] == 200 and not counters.open
         assert (meter["billed"], meter["billed_more_than_once"]["bodies"]) == (200, 0)
         assert meter["nanousd"] == whole == more.spent
 
@@ -81,11 +81,11 @@ async def test_calls_whose_bill_is_unknown_count_in_full(tmp_path: Path, monkeyp
     async with simulator(profile(faults=faults, seed=5)) as url:
         purse = budget_of(budget)
         impatient = Limits(concurrent=20, patience_s=20, timeout_s=0.7)
-        tally, meter = await run(url, tmp_path / "store", purse, list(CALLS), limits=impatient)
-        assert meter["lost_after_billing"] > 0 and tally.lost_nanousd > 0
+        counters, meter = await run(url, tmp_path / "store", purse, list(CALLS), limits=impatient)
+        assert meter["lost_after_billing"] > 0 and counters.lost_nanousd > 0
         assert meter["nanousd"] <= purse.spent <= budget
-        assert purse.spent == tally.cost_nanousd + tally.lost_nanousd
-        assert {row.kind for row in tally.open} == {OpenKind.BUDGET}
+        assert purse.spent == counters.cost_nanousd + counters.lost_nanousd
+        assert {row.kind for row in counters.open} == {OpenKind.BUDGET}
 
 
 async def test_refusals_that_cost_nothing_leave_the_money(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,9 +95,9 @@ async def test_refusals_that_cost_nothing_leave_the_money(tmp_path: Path, monkey
         {"kind": "status", "status": 429, "retry_after_s": 0.01, "probability": 0.1},
     ]
     async with simulator(profile(faults=faults)) as url:
-        tally, meter = await run(url, tmp_path, budget_of(10**12), list(CALLS))
-    assert tally.finished[0] == 200 and tally.retries > 10
-    assert (tally.lost_nanousd, tally.cost_nanousd) == (0, meter["nanousd"])
+        counters, meter = await run(url, tmp_path, budget_of(10**12), list(CALLS))
+    assert counters.finished[0] == 200 and counters.retries > 10
+    assert (counters.lost_nanousd, counters.cost_nanousd) == (0, meter["nanousd"])
 
 
 def held(folder: LocalFolder, epoch: int, run: str) -> None:

@@ -27,13 +27,13 @@ async def test_every_call_is_answered_stored_and_billed_once(tmp_path: Path) -> 
     async with bench(tmp_path, "a", accounts={"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}) as b:
         async with b.engine:
             await b.engine.complete(stream(jobs(calls)))
-            assert b.engine.tally.finished[0] == 150
+            assert b.engine.counters.finished[0] == 150
         meter = await b.meter()
         stored = b.stored("a")
     assert set(stored) == {c.key for c in calls}
     assert all(isinstance(r, Reply) and r.text for r in stored.values())
     assert (meter["billed"], meter["billed_more_than_once"]["bodies"]) == (150, 0)
-    assert meter["nanousd"] == sum(r.cost_nanousd for r in stored.values()) == b.engine.tally.cost_nanousd > 0
+    assert meter["nanousd"] == sum(r.cost_nanousd for r in stored.values()) == b.engine.counters.cost_nanousd > 0
 
 
 async def test_rows_that_share_a_call_pay_for_it_once(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ async def test_rows_that_share_a_call_pay_for_it_once(tmp_path: Path) -> None:
     async with bench(tmp_path, "a") as b:
         async with b.engine:
             await asyncio.gather(b.engine.complete(stream(jobs(same, 0))), b.engine.complete(stream(jobs(same, 1))))
-            assert (b.engine.tally.finished[0], b.engine.tally.finished[1]) == (5, 5)
+            assert (b.engine.counters.finished[0], b.engine.counters.finished[1]) == (5, 5)
         assert (await b.meter())["received"] == 1
 
 
@@ -50,7 +50,7 @@ async def test_a_call_whose_reply_is_known_is_not_sent(tmp_path: Path) -> None:
     async with bench(tmp_path, "a", known={call.key}) as b:
         async with b.engine:
             await b.engine.complete(stream(jobs([call])))
-            assert b.engine.tally.finished[0] == 1
+            assert b.engine.counters.finished[0] == 1
         assert (await b.meter())["received"] == 0
 
 
@@ -67,11 +67,11 @@ async def test_a_storm_of_faults_loses_no_row(tmp_path: Path, monkeypatch: pytes
     async with bench(tmp_path, "a", faults=faults, seed=3, accounts=priced) as b:
         async with b.engine:
             await b.engine.complete(stream(jobs(calls)))
-            assert b.engine.tally.finished[0] == 200 and not b.engine.tally.open
-            assert b.engine.tally.retries >= 20
+            assert b.engine.counters.finished[0] == 200 and not b.engine.counters.open
+            assert b.engine.counters.retries >= 20
         meter = await b.meter()
         assert set(b.stored("a")) == {c.key for c in calls}
-        assert meter["nanousd"] - meter["lost_nanousd"] == b.engine.tally.cost_nanousd > 0
+        assert meter["nanousd"] - meter["lost_nanousd"] == b.engine.counters.cost_nanousd > 0
     assert meter["billed"] == 200 + meter["lost_after_billing"] > 200
     assert 0 < meter["lost_nanousd"] < meter["nanousd"]
 
@@ -82,7 +82,7 @@ async def test_a_row_the_vendor_refuses_is_a_permanent_failure_and_the_rest_goes
     async with bench(tmp_path, "a", accounts={"x/sim": {"models": models}}) as b:
         async with b.engine:
             await b.engine.complete(stream(jobs([bad, good])))
-            assert (b.engine.tally.finished[0], b.engine.tally.failed[0]) == (2, 1)
+            assert (b.engine.counters.finished[0], b.engine.counters.failed[0]) == (2, 1)
         stored = b.stored("a")
     failure = stored[bad.key]
     assert isinstance(failure, Failure) and failure.permanent and failure.kind is FailureKind.TOO_LONG
@@ -97,8 +97,8 @@ async def test_a_server_error_that_stays_leaves_the_row_open_and_stores_nothing(
     async with bench(tmp_path, "a", faults=faults) as b:
         async with b.engine:
             await b.engine.complete(stream(jobs([chat("a", "hello")])))
-        (row,) = b.engine.tally.open
-        assert (row.row_id, b.engine.tally.finished[0]) == ("row-0", 0) and "tried 6 times" in row.reason
+        (row,) = b.engine.counters.open
+        assert (row.row_id, b.engine.counters.finished[0]) == ("row-0", 0) and "tried 6 times" in row.reason
         assert (await b.meter())["received"] == 6 and not b.stored("a")
 
 
@@ -108,8 +108,8 @@ async def test_an_unknown_model_is_stopped_and_the_other_goes_on(tmp_path: Path)
     async with bench(tmp_path, "a", "gone", limits=limits, accounts={"x/sim": {"models": {"a": {}}}}) as b:
         async with b.engine:
             await b.engine.complete(stream(jobs(calls)))
-        assert b.engine.tally.finished[0] == 60 and len(b.engine.tally.open) == 60
-        assert set(b.engine.tell().stops) == {"gone"}
+        assert b.engine.counters.finished[0] == 60 and len(b.engine.counters.open) == 60
+        assert set(b.engine.snapshot().stops) == {"gone"}
         assert (await b.meter())["refused"] <= 2
 
 
@@ -119,8 +119,8 @@ async def test_an_exhausted_quota_stops_the_provider(tmp_path: Path) -> None:
     async with bench(tmp_path, "a", limits=limits, accounts={"x/sim": {"quota_calls": 10}}) as b:
         async with b.engine:
             await b.engine.complete(stream(jobs(calls)))
-        assert b.engine.tally.finished[0] == 10 and len(b.engine.tally.open) == 90
-        assert "insufficient_quota" in b.engine.tell().stops[""]
+        assert b.engine.counters.finished[0] == 10 and len(b.engine.counters.open) == 90
+        assert "insufficient_quota" in b.engine.snapshot().stops[""]
         assert (await b.meter())["refused"] <= 4
 
 
@@ -129,8 +129,8 @@ async def test_an_endpoint_that_is_not_there_is_waited_for_and_given_up(tmp_path
     async with engine_at("http://127.0.0.1:9", tmp_path, "a", limits=limits) as b:
         async with b.engine:
             await asyncio.wait_for(b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(30)]))), 20)
-        assert len(b.engine.tally.open) == 30 and "not reachable" in b.engine.tell().stops[""]
-        assert b.engine.tally.calls < 15
+        assert len(b.engine.counters.open) == 30 and "not reachable" in b.engine.snapshot().stops[""]
+        assert b.engine.counters.calls < 15
 
 
 async def test_a_slow_model_does_not_hold_up_a_fast_one(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ async def test_calls_go_out_at_the_configured_rate_and_no_faster(tmp_path: Path)
         await asyncio.wait_for(b.engine.complete(stream(jobs(calls))), 60)
         took = time.monotonic() - started
         assert (await b.meter())["refused"] == 0
-    assert 7.0 < took < 11.0 and b.engine.tally.finished[0] == 160
+    assert 7.0 < took < 11.0 and b.engine.counters.finished[0] == 160
 
 
 async def test_a_limit_learnt_from_headers_is_kept_without_being_told(tmp_path: Path) -> None:
@@ -221,9 +221,9 @@ async def test_how_long_answers_take_is_counted_by_model(tmp_path: Path) -> None
     calls = [chat(model, f"question {n}") for model in models for n in range(4)]
     async with bench(tmp_path, *models, accounts={"x/sim": {"models": models}}) as b, b.engine:
         await b.engine.complete(stream(jobs(calls)))
-        tally = b.engine.tell()
-    assert tally.answered == {"a": 4, "b": 4}
-    assert 0.2 <= tally.waited_s["a"] / 4 < 0.5 <= tally.waited_s["b"] / 4 < 2.0
+        counters = b.engine.snapshot()
+    assert counters.answered == {"a": 4, "b": 4}
+    assert 0.2 <= counters.waited_s["a"] / 4 < 0.5 <= counters.waited_s["b"] / 4 < 2.0
 
 
 async def test_a_lost_lease_ends_spending_and_keeps_what_was_paid_for(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hab_ray.calls import Call, Finish, Reply, Usage
-from hab_ray.engine.jobs import Job, Tally
+from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.online.reply_writer import JobStream, ReplyWriter
 from hab_ray.prices import Mode
 from hab_ray.storage.folder import LocalFolder
@@ -35,8 +35,8 @@ def reply(call: Call) -> Reply:
 
 
 async def test_what_is_filed_during_a_write_is_written_when_the_end_comes(tmp_path: Path) -> None:
-    folder, tally, stream = SlowFolder(tmp_path), Tally(), JobStream()
-    replies = ReplyWriter(StoreWriter(folder, 1, "w", Mode.ONLINE), set(), tally)
+    folder, counters, stream = SlowFolder(tmp_path), Counters(), JobStream()
+    replies = ReplyWriter(StoreWriter(folder, 1, "w", Mode.ONLINE), set(), counters)
     calls = [chat("a", "first"), chat("a", "second")]
     for call in calls:
         assert await replies.register(Job(0, call.key, call), stream)
@@ -50,4 +50,4 @@ async def test_what_is_filed_during_a_write_is_written_when_the_end_comes(tmp_pa
     store = Store(LocalFolder(tmp_path))
     store.refresh("a")
     assert set(store.read("a", [call.key for call in calls])) == {call.key for call in calls}
-    assert stream.outstanding == 0 and tally.finished[0] == 2
+    assert stream.outstanding == 0 and counters.finished[0] == 2

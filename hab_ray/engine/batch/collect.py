@@ -23,8 +23,8 @@ FEWEST_ALIKE = 10
 
 
 @dataclass
-class Harvest:
-    """What a batch has brought so far. `answered` are the keys with an outcome in the store or on the way there.
+class Results:
+    """What was read of a batch's results so far. `answered` are keys with an outcome in the store or on its way there.
 
     `earlier_nanousd` is the part of `nanousd` that an earlier process has filed; `lost_nanousd` is what answers that
     nobody can read may have cost. `stop` says of a line's model or account that it cannot be used, `refused` that the
@@ -35,7 +35,7 @@ class Harvest:
     answered: set[str] = field(default_factory=set)
     replies: int = 0
     failures: int = 0
-    strangers: int = 0
+    unknown_ids: int = 0
     doubled: int = 0
     nanousd: int = 0
     earlier_nanousd: int = 0
@@ -45,8 +45,8 @@ class Harvest:
     bad_requests: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
-    def resumed(cls, outcomes: Collection[Outcome]) -> Harvest:
-        """The harvest of a batch of which these outcomes are in the store already."""
+    def resumed(cls, outcomes: Collection[Outcome]) -> Results:
+        """The results of a batch of which these outcomes are in the store already."""
         cost = sum(outcome.cost_nanousd for outcome in outcomes)
         failures = sum(isinstance(outcome, Failure) for outcome in outcomes)
         return cls(
@@ -65,14 +65,14 @@ class Harvest:
             replies=self.replies,
             failures=self.failures,
             unanswered=rows - len(self.answered),
-            strangers=self.strangers,
+            unknown_ids=self.unknown_ids,
             doubled=self.doubled,
             nanousd=self.nanousd,
             lost_nanousd=self.lost_nanousd,
         )
 
 
-class Harvester:
+class Collector:
     """Files the results of the batches of one provider account."""
 
     def __init__(
@@ -86,36 +86,36 @@ class Harvester:
         self._provider, self._api, self._writer, self._today = provider, api, writer, today
         self._billing = billing
 
-    async def harvest(
-        self, harvest: Harvest, intent: Intent, price: Price, hashes: Mapping[str, str], status: BatchStatus
+    async def collect(
+        self, results: Results, intent: Intent, price: Price, hashes: Mapping[str, str], status: BatchStatus
     ) -> None:
-        """Read all results that the harvest does not have yet.
+        """Read all results that are not filed yet.
 
         Results are filed by key, whatever their order; a line that answers nothing of ours, and a second one that
-        answers the same, are counted and left out. What is filed before an error stays filed, and in the harvest.
+        answers the same, are counted and left out. What is filed before an error stays filed, and in `results`.
 
         Raises:
-            CallError: the vendor could not be asked, or the stream broke: harvest again.
+            CallError: the vendor could not be asked, or the stream broke: collect again.
             ResultsGone: the vendor keeps the results no longer.
             OSError: the store cannot be written.
         """
-        harvest.strangers = harvest.doubled = harvest.lost_nanousd = 0
-        harvest.bad_requests.clear()
+        results.unknown_ids = results.doubled = results.lost_nanousd = 0
+        results.bad_requests.clear()
         seen: set[str] = set()
         try:
             async for line in self._api.results(status):
                 if line.custom_id not in hashes:
-                    harvest.strangers += 1
+                    results.unknown_ids += 1
                 elif line.custom_id in seen:
-                    harvest.doubled += 1
-                elif line.custom_id not in harvest.answered:
-                    self._file(harvest, intent, price, hashes[line.custom_id], line)
+                    results.doubled += 1
+                elif line.custom_id not in results.answered:
+                    self._file(results, intent, price, hashes[line.custom_id], line)
                 seen.add(line.custom_id)
                 if self._writer.waiting >= FLUSH_AT:
-                    await self._flush(harvest)
-            self._file_bad_requests(harvest, intent.model)
+                    await self._flush(results)
+            self._file_bad_requests(results, intent.model)
         finally:
-            await self._flush(harvest)
+            await self._flush(results)
             give_back_freed()
 
     async def give_up(self, model: str, key: str, message: str) -> None:
@@ -127,12 +127,12 @@ class Harvester:
         self._writer.add(model, _bad_request(key, message))
         await asyncio.to_thread(self._writer.flush)
 
-    async def _flush(self, harvest: Harvest) -> None:
+    async def _flush(self, results: Results) -> None:
         unstorable = await asyncio.to_thread(self._writer.flush)
-        harvest.replies -= len(unstorable)
-        harvest.failures += len(unstorable)
+        results.replies -= len(unstorable)
+        results.failures += len(unstorable)
 
-    def _file(self, harvest: Harvest, intent: Intent, price: Price, body_sha256: str, line: Line) -> None:
+    def _file(self, results: Results, intent: Intent, price: Price, body_sha256: str, line: Line) -> None:
         """File what a line brought. What is known only of the whole batch, its reservation, has equal shares."""
         share = intent.nanousd // intent.rows
         try:
@@ -141,51 +141,51 @@ class Harvester:
             answer = self._answer(line.body, intent.embeds)
         except RowError as error:
             if error.kind is FailureKind.BAD_REQUEST:
-                harvest.bad_requests.setdefault(str(error), []).append(line.custom_id)
+                results.bad_requests.setdefault(str(error), []).append(line.custom_id)
                 return
             cost = share if isinstance(error, BadUsage) else 0
             failure = Failure(line.custom_id, error.kind, permanent=True, attempts=1, message=str(error))
             self._writer.add(intent.model, replace(failure, cost_nanousd=cost))
-            harvest.failures += 1
-            harvest.nanousd += cost
+            results.failures += 1
+            results.nanousd += cost
         except (ModelError, ProviderError) as error:
-            harvest.stop = error
+            results.stop = error
             return
         except BatchRefused as error:
-            harvest.refused = error
+            results.refused = error
             return
         except CallError:
             if line.body is not None:
-                harvest.lost_nanousd += share
+                results.lost_nanousd += share
             return
         else:
             cost = self._billing.cost(intent.model, answer, price, share)
-            if harvest.nanousd + cost > intent.nanousd or not answer.usage.fits(intent.bytes, MOST_TOKENS):
+            if results.nanousd + cost > intent.nanousd or not answer.usage.fits(intent.bytes, MOST_TOKENS):
                 self._billing.beyond[intent.model] += 1
             self._writer.add(intent.model, self._reply(line.custom_id, answer, cost, body_sha256))
-            harvest.replies += 1
-            harvest.nanousd += cost
-        harvest.answered.add(line.custom_id)
+            results.replies += 1
+            results.nanousd += cost
+        results.answered.add(line.custom_id)
 
-    def _file_bad_requests(self, harvest: Harvest, model: str) -> None:
+    def _file_bad_requests(self, results: Results, model: str) -> None:
         """File refused requests as permanent failures, unless all were refused alike: then it is the model's end."""
-        counts = {words: len(keys) for words, keys in harvest.bad_requests.items()}
-        nothing_else = not harvest.replies and not harvest.failures
+        counts = {words: len(keys) for words, keys in results.bad_requests.items()}
+        nothing_else = not results.replies and not results.failures
         if nothing_else and len(counts) == 1 and min(counts.values()) >= FEWEST_ALIKE:
             ((words, count),) = counts.items()
-            harvest.stop = harvest.stop or ModelError(
+            results.stop = results.stop or ModelError(
                 FailureKind.BAD_REQUEST,
                 f"all {count} requests of a batch were refused in the same words: {words}; change the setting at fault "
                 "(`params:` in the sweep, or the model's catalogue entry) and give the same command again",
             )
             return
-        for words, keys in harvest.bad_requests.items():
+        for words, keys in results.bad_requests.items():
             for key in keys:
                 self._writer.add(
                     model, Failure(key, FailureKind.BAD_REQUEST, permanent=True, attempts=1, message=words)
                 )
-            harvest.failures += len(keys)
-            harvest.answered.update(keys)
+            results.failures += len(keys)
+            results.answered.update(keys)
 
     def _answer(self, body: JsonObject, embeds: bool) -> Answer:
         return self._provider.read_embeddings(body, 1) if embeds else self._provider.read_chat(body)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hab_ray.catalog import Limits, ModelEntry
-from hab_ray.engine.queues import FEWEST_TOKENS, Queues
+from hab_ray.engine.batch.enqueued import FEWEST_TOKENS, EnqueuedTokenLimits
 from hab_ray.errors import RateLimited
 
 FULL = RateLimited("token_limit_exceeded", None)
@@ -16,10 +16,10 @@ class Clock:
         return self.now
 
 
-def queues(enqueued_tokens: int | None = None) -> tuple[Queues, Clock]:
+def queues(enqueued_tokens: int | None = None) -> tuple[EnqueuedTokenLimits, Clock]:
     clock = Clock()
     entry = ModelEntry(provider="p", wire="m", limits=Limits(enqueued_tokens=enqueued_tokens))
-    return Queues({"m": entry}, 300.0, clock), clock
+    return EnqueuedTokenLimits({"m": entry}, 300.0, clock), clock
 
 
 def test_what_the_account_is_told_to_have_is_kept_to_but_one_batch_alone_may_always_be_tried() -> None:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hab_ray.engine.batch.collect import Collector, Results
 from hab_ray.engine.billing import Billing
-from hab_ray.engine.harvesting import Harvest, Harvester
 from hab_ray.errors import FailureKind, ModelError, RowError, TransientError
 from hab_ray.prices import Mode, Price
 from hab_ray.providers import connect
@@ -17,8 +17,7 @@ from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchStatus, Line
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.store import Store, StoreWriter
-from tests.engine.test_ledger import intent
-from tests.engine.test_placing import Vendor
+from tests.engine.batch.fakes import Vendor, intent
 
 KEYS = [f"{n:064x}" for n in range(4)]
 HASHES = {key: "0" * 64 for key in KEYS}
@@ -34,7 +33,7 @@ def answer(text: str) -> dict[str, Any]:
 
 
 @dataclass
-class Results(Vendor):
+class VendorWithResults(Vendor):
     """A vendor whose batch has these lines."""
 
     lines: list[Line] = field(default_factory=list)
@@ -46,7 +45,7 @@ class Results(Vendor):
 
 async def test_an_answer_that_cannot_be_read_is_asked_again_and_its_money_counts_as_gone(tmp_path: Path) -> None:
     busy = TransientError(FailureKind.SERVER, "overloaded")
-    api = Results(
+    api = VendorWithResults(
         lines=[
             Line(KEYS[0], answer("yes")),
             Line(KEYS[1], {"choices": []}),
@@ -56,20 +55,20 @@ async def test_an_answer_that_cannot_be_read_is_asked_again_and_its_money_counts
     )
     provider = connect(Endpoint("acme", "openai", "http://localhost:1", "a-key", 1.0))
     writer = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE)
-    harvester = Harvester(provider, api, writer, lambda: NOW, Billing())
+    collector = Collector(provider, api, writer, lambda: NOW, Billing())
     batch = intent("tag").model_copy(update={"model": "m", "rows": 4, "nanousd": 4_000})
-    harvest, price = Harvest(), Price(input=10, cached=10, cache_written=10, output=10)
+    results, price = Results(), Price(input=10, cached=10, cache_written=10, output=10)
     for _ in range(2):
-        await harvester.harvest(harvest, batch, price, HASHES, BatchStatus("b", "completed", ended=True))
-    assert harvest.lost_nanousd == 1_000
-    assert harvest.answered == {KEYS[0]} and harvest.event(4, 1, NOW).unanswered == 3
+        await collector.collect(results, batch, price, HASHES, BatchStatus("b", "completed", ended=True))
+    assert results.lost_nanousd == 1_000
+    assert results.answered == {KEYS[0]} and results.event(4, 1, NOW).unanswered == 3
     store = Store(LocalFolder(tmp_path))
     store.refresh("m")
     assert set(store.read("m", KEYS)) == {KEYS[0]}
     await provider.close()
 
 
-async def refused_alike(tmp_path: Path, *others: Line) -> tuple[Harvest, int]:
+async def refused_alike(tmp_path: Path, *others: Line) -> tuple[Results, int]:
     """What becomes of a batch of twelve requests refused in the same words, and of other lines; and what is stored."""
     keys = [f"{n:064x}" for n in range(12 + len(others))]
     refused = RowError(FailureKind.BAD_REQUEST, "verbosity: unknown level")
@@ -78,23 +77,23 @@ async def refused_alike(tmp_path: Path, *others: Line) -> tuple[Harvest, int]:
     ]
     provider = connect(Endpoint("acme", "openai", "http://localhost:1", "a-key", 1.0))
     writer = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE)
-    harvester = Harvester(provider, Results(lines=lines), writer, lambda: NOW, Billing())
+    collector = Collector(provider, VendorWithResults(lines=lines), writer, lambda: NOW, Billing())
     batch = intent("tag").model_copy(update={"model": "m", "rows": len(keys), "nanousd": 4_000})
-    harvest, hashes = Harvest(), dict.fromkeys(keys, "0" * 64)
-    await harvester.harvest(harvest, batch, Price(1, 1, 1, 1), hashes, BatchStatus("b", "completed", ended=True))
+    results, hashes = Results(), dict.fromkeys(keys, "0" * 64)
+    await collector.collect(results, batch, Price(1, 1, 1, 1), hashes, BatchStatus("b", "completed", ended=True))
     await provider.close()
     store = Store(LocalFolder(tmp_path))
     store.refresh("m")
-    return harvest, len(store.read("m", keys))
+    return results, len(store.read("m", keys))
 
 
 async def test_a_setting_that_every_request_is_refused_for_stops_the_model_and_ends_no_row(tmp_path: Path) -> None:
-    harvest, stored = await refused_alike(tmp_path)
-    assert isinstance(harvest.stop, ModelError) and "all 12 requests" in str(harvest.stop)
-    assert "verbosity: unknown level" in str(harvest.stop) and "catalogue entry" in str(harvest.stop)
-    assert (stored, harvest.failures, harvest.answered) == (0, 0, set())
+    results, stored = await refused_alike(tmp_path)
+    assert isinstance(results.stop, ModelError) and "all 12 requests" in str(results.stop)
+    assert "verbosity: unknown level" in str(results.stop) and "catalogue entry" in str(results.stop)
+    assert (stored, results.failures, results.answered) == (0, 0, set())
 
 
 async def test_requests_that_are_refused_beside_an_answer_are_at_fault_themselves(tmp_path: Path) -> None:
-    harvest, stored = await refused_alike(tmp_path, Line("", answer("yes")))
-    assert harvest.stop is None and (stored, harvest.failures, harvest.replies) == (13, 12, 1)
+    results, stored = await refused_alike(tmp_path, Line("", answer("yes")))
+    assert results.stop is None and (stored, results.failures, results.replies) == (13, 12, 1)

@@ -1,4 +1,4 @@
-"""How much of each model's input a vendor's batch queue takes at once: as told, and as learnt from refusals."""
+"""How many input tokens of each model a vendor's batch queue takes at once: as configured, and as refusals teach."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ FEWEST_TOKENS = 500
 GROWTH = 10
 
 
-class Queues:
-    """The queues of one provider account, by model. `clock` is monotonic seconds, `patience_s` the usual wait.
+class EnqueuedTokenLimits:
+    """The batch queues of one provider account, by model. `clock` is monotonic seconds, `patience_s` the usual wait.
 
     What was taken before a refusal is known to fit; where nothing was, half of the refused batch is tried, and a
     tenth more after every batch that goes through.
@@ -27,8 +27,8 @@ class Queues:
     def limit(self, model: str) -> float:
         """The most estimated tokens that a model's open batches may hold together."""
         limits = self._models[model].limits
-        told = limits.enqueued_tokens if limits and limits.enqueued_tokens else inf
-        return min(told, self._learnt.get(model, inf))
+        configured = limits.enqueued_tokens if limits and limits.enqueued_tokens else inf
+        return min(configured, self._learnt.get(model, inf))
 
     def has_room(self, model: str, enqueued: int, tokens: int) -> bool:
         """Whether a batch may be tried beside those that are open; alone it always may."""

@@ -1,0 +1,57 @@
+"""What the parts of a batch engine share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hab_ray.catalog import BatchPolicy, ModelEntry
+from hab_ray.engine.batch.collect import Results
+from hab_ray.engine.batch.context import EngineContext
+from hab_ray.engine.batch.counters import BatchCounters
+from hab_ray.engine.batch.decisions import Now
+from hab_ray.engine.batch.enqueued import EnqueuedTokenLimits
+from hab_ray.engine.batch.rows import RowsInFlight
+from hab_ray.engine.budget.client import BudgetClient
+from hab_ray.engine.ledger import Batch, Ended, Ledger
+from hab_ray.providers.batching import BatchApi
+
+
+@dataclass(frozen=True)
+class Components:
+    """The vendor's API, the ledger, the money and the rows in flight of one provider account.
+
+    `stopping` is set once the user stops the run: from then on no further request begins.
+    """
+
+    api: BatchApi
+    models: Mapping[str, ModelEntry]
+    ledger: Ledger
+    policy: BatchPolicy
+    context: EngineContext
+    counters: BatchCounters
+    rows: RowsInFlight
+    budget: BudgetClient
+    limits: EnqueuedTokenLimits
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def now(self, model: str) -> Now:
+        """What decisions about a batch of this model depend on at this moment."""
+        return Now(
+            clock=self.context.clock(),
+            today=self.context.lease.today(),
+            is_late=self.context.is_late,
+            is_stopping=self.stopping.is_set(),
+            is_closed=bool(self.counters.closed(model)),
+            is_provider_stopped="" in self.counters.stops,
+            budget_left=self.budget.left,
+        )
+
+    def closed(self, record: Batch, word: str, problem: str, results: Results) -> Batch:
+        """The record of a batch that brings no more than these results, after its last events are written."""
+        lease = self.context.lease
+        if record.ended is None:
+            ended = Ended(epoch=lease.epoch, at=lease.today(), word=word, problem=problem)
+            record = self.ledger.add(record, ended)
+        return self.ledger.add(record, results.event(record.intent.rows, lease.epoch, lease.today()))

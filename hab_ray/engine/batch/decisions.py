@@ -1,0 +1,269 @@
+"""All decisions about one batch, as a pure function of its state, the time and the account's policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import inf
+from typing import overload
+
+from hab_ray.catalog import BatchPolicy
+from hab_ray.engine.batch.actions import (
+    Action,
+    Adopt,
+    AskOwner,
+    AtVendorAction,
+    AwaitRoom,
+    Cancel,
+    CleanUp,
+    Close,
+    Collect,
+    CollectedAction,
+    CreateFailedAction,
+    EndedAction,
+    FundedAction,
+    GiveBack,
+    GiveUp,
+    LeaveInDoubt,
+    LeaveOut,
+    Look,
+    LookFor,
+    OutcomeUnknownAction,
+    PackedAction,
+    Poll,
+    RecordEnd,
+    Refuse,
+    RefuseOwner,
+    Requeue,
+    Reserve,
+    Retry,
+    Split,
+    StopProvider,
+    StoreLines,
+    Submit,
+    SubmittingAction,
+    Wait,
+)
+from hab_ray.engine.batch.states import (
+    AtVendor,
+    Collected,
+    CreateFailed,
+    Ended,
+    Funded,
+    LookFailed,
+    OutcomeUnknown,
+    Packed,
+    Polls,
+    Sent,
+    Sighting,
+    Submitting,
+    Unsettled,
+)
+from hab_ray.errors import ProviderError, RateLimited, TransientError
+from hab_ray.providers.batch_http import same_owner
+from hab_ray.providers.batching import BadRows, BatchStatus, InDoubt, ResultsGone
+
+ATTEMPTS = 8
+FIRST_BACKOFF_S = 1.0
+LONGEST_BACKOFF_S = 60.0
+EMPTY_LISTINGS = 2
+YOUNG_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What a decision depends on besides the batch itself.
+
+    `clock` is monotonic seconds, `today` wall time in UTC. It `is_late` once the run's deadline has passed, and
+    `is_stopping` once the user stops the run. `is_closed` says that nothing more may be sent to the batch's model by
+    batch, `is_provider_stopped` that its provider is asked nothing more. `has_room` is of the vendor's queue;
+    `budget_left` is in nano-dollars, None without a budget.
+    """
+
+    clock: float
+    today: datetime
+    is_late: bool = False
+    is_stopping: bool = False
+    is_closed: bool = False
+    is_provider_stopped: bool = False
+    has_room: bool = True
+    budget_left: int | None = None
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether a further batch may be created."""
+        return not (self.is_stopping or self.is_late or self.is_closed)
+
+
+@overload
+def next_action(state: Packed, now: Now, policy: BatchPolicy) -> PackedAction: ...
+@overload
+def next_action(state: Funded, now: Now, policy: BatchPolicy) -> FundedAction: ...
+@overload
+def next_action(state: Submitting, now: Now, policy: BatchPolicy) -> SubmittingAction: ...
+@overload
+def next_action(state: CreateFailed, now: Now, policy: BatchPolicy) -> CreateFailedAction: ...
+@overload
+def next_action(state: OutcomeUnknown, now: Now, policy: BatchPolicy) -> OutcomeUnknownAction: ...
+@overload
+def next_action(state: LookFailed, now: Now, policy: BatchPolicy) -> LeaveInDoubt: ...
+@overload
+def next_action(state: AtVendor, now: Now, policy: BatchPolicy) -> AtVendorAction: ...
+@overload
+def next_action(state: Ended, now: Now, policy: BatchPolicy) -> EndedAction: ...
+@overload
+def next_action(state: Collected, now: Now, policy: BatchPolicy) -> CollectedAction: ...
+def next_action(state: Packed | Unsettled | Sent, now: Now, policy: BatchPolicy) -> Action:
+    """What to do next about a batch."""
+    match state:
+        case Packed():
+            return _with_packed(state, now)
+        case Funded():
+            return StoreLines() if now.takes_batches else GiveBack()
+        case Submitting():
+            return _with_submitting(state, now)
+        case CreateFailed():
+            return _with_failed_create(state, now)
+        case OutcomeUnknown():
+            return _with_unknown_outcome(state, now, policy)
+        case LookFailed():
+            return LeaveInDoubt(_left(str(state.error)))
+        case AtVendor():
+            return _with_batch_at_vendor(state, now, policy)
+        case Ended():
+            return _with_ended(state, now, policy)
+        case Collected():
+            return CleanUp() if state.is_ours and not now.is_stopping else Close()
+
+
+def backoff_s(error: TransientError, attempt: int) -> float:
+    """How long to wait after the attempt of this number, from 1: as the vendor says, else twice as long each time."""
+    asked = error.retry_after_s if isinstance(error, RateLimited) else None
+    return asked if asked is not None else min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (attempt - 1))
+
+
+def _with_packed(state: Packed, now: Now) -> PackedAction:
+    if not state.rows or not now.takes_batches:
+        return GiveBack()
+    if state.refusal is None:
+        return Reserve() if now.has_room else AwaitRoom()
+    if now.budget_left is None or state.nanousd > now.budget_left:
+        return LeaveOut(state.refusal)
+    return Reserve()
+
+
+def _with_submitting(state: Submitting, now: Now) -> SubmittingAction:
+    if now.is_stopping:
+        return LeaveInDoubt(None)
+    return Wait(state.at) if now.clock < state.at else Submit()
+
+
+def _with_failed_create(state: CreateFailed, now: Now) -> CreateFailedAction:
+    """Whether anything was made decides: only a clear refusal frees the rows."""
+    match state.error:
+        case InDoubt() as error:
+            return LeaveInDoubt(_left(str(error))) if now.is_stopping else LookFor(error)
+        case RateLimited() as error if not state.is_recovered:
+            return Requeue(error)
+        case RateLimited() as error:
+            return Refuse(error)
+        case TransientError() as error if now.is_stopping or state.attempt >= ATTEMPTS:
+            return LeaveInDoubt(_left(str(error)))
+        case TransientError() as error:
+            return Retry(backoff_s(error, state.attempt))
+        case BadRows() as error if not state.is_recovered:
+            return Split(error)
+        case error:
+            return Refuse(error)
+
+
+def _with_unknown_outcome(state: OutcomeUnknown, now: Now, policy: BatchPolicy) -> OutcomeUnknownAction:
+    if now.is_stopping:
+        return LeaveInDoubt(None)
+    if state.owner is None:
+        return AskOwner()
+    if not same_owner(state.owner, state.record.intent.owner):
+        return RefuseOwner(state.owner)
+    if state.sighting is not None and (conclusion := _concluded(state, state.sighting, policy)):
+        return conclusion
+    return Wait(state.look_at) if now.clock < state.look_at else Look()
+
+
+def _concluded(state: OutcomeUnknown, sighting: Sighting, policy: BatchPolicy) -> Adopt | Retry | LeaveInDoubt | None:
+    """What a look says of a batch; None while nothing follows from it.
+
+    A vendor's list may show a new batch late, so that its silence proves something only after `in_doubt_s`.
+    """
+    if sighting.proven is not None:
+        return Adopt(sighting.proven, certain=True)
+    if sighting.at < state.record.intent.at + timedelta(seconds=policy.in_doubt_s):
+        return None
+    if len(sighting.unproven) == 1:
+        return Adopt(sighting.unproven[0], certain=False)
+    if sighting.unproven or state.empty_listings < EMPTY_LISTINGS:
+        return None
+    if state.attempt >= ATTEMPTS:
+        return LeaveInDoubt(_left(f"batch {state.record.name}: {ATTEMPTS} requests to make it got no clear answer"))
+    return Retry(0.0)
+
+
+def _with_batch_at_vendor(state: AtVendor, now: Now, policy: BatchPolicy) -> AtVendorAction:
+    polls = state.polls
+    if now.is_provider_stopped or now.is_stopping:
+        return Wait(inf)
+    if isinstance(polls.error, ProviderError):
+        return StopProvider(polls.error)
+    if isinstance(polls.error, ResultsGone) and not _is_just_made(state):
+        return GiveUp(polls.error)
+    if final := _final_status(polls, policy):
+        return RecordEnd(final)
+    if _may_be_cancelled(state, now) and (reason := _overdue(state, now, policy)):
+        return Cancel(reason)
+    return _poll_when_due(polls, now)
+
+
+def _with_ended(state: Ended, now: Now, policy: BatchPolicy) -> EndedAction:
+    polls = state.polls
+    if now.is_provider_stopped or now.is_stopping:
+        return Wait(inf)
+    if isinstance(polls.error, ProviderError):
+        return StopProvider(polls.error)
+    if isinstance(polls.error, ResultsGone):
+        return GiveUp(polls.error)
+    if final := _final_status(polls, policy):
+        return Collect(final)
+    return _poll_when_due(polls, now)
+
+
+def _poll_when_due(polls: Polls, now: Now) -> Wait | Poll:
+    return Wait(polls.due) if now.clock < polls.due else Poll()
+
+
+def _is_just_made(state: AtVendor) -> bool:
+    """Whether a vendor that knows nothing of a batch may merely not show it yet."""
+    return state.record.is_certain and state.polls.at - state.polls.since <= YOUNG_S
+
+
+def _final_status(polls: Polls, policy: BatchPolicy) -> BatchStatus | None:
+    """The status of an ended batch whose counters have not changed for long enough, or never change."""
+    if polls.ended is None or polls.ended.counters is None:
+        return polls.ended
+    return polls.ended if polls.at - polls.still_since >= policy.still_s else None
+
+
+def _may_be_cancelled(state: AtVendor, now: Now) -> bool:
+    """Whether a cancel request would do any good, and surely not to somebody else's batch."""
+    is_open = state.polls.ended is None and not state.is_cancelled
+    return is_open and state.record.is_certain and now.clock >= state.cancel_at
+
+
+def _overdue(state: AtVendor, now: Now, policy: BatchPolicy) -> str | None:
+    """Why a batch is waited for no longer; None while it is."""
+    if now.is_late:
+        return "was not done by the deadline"
+    age_s = (now.today - state.record.intent.at).total_seconds()
+    return f"was not done after {age_s:.0f} s" if age_s > policy.longest_s else None
+
+
+def _left(reason: str) -> str:
+    return f"{reason}; its batches are looked for when the same command is given again"

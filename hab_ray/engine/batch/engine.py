@@ -1,0 +1,164 @@
+"""The engine of one provider account: owns the tasks that submit batches and follow them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from contextlib import suppress
+from copy import deepcopy
+from itertools import islice
+from typing import Any, Self
+
+from hab_ray.catalog import BatchPolicy, ModelEntry
+from hab_ray.engine.batch.collect import Collector
+from hab_ray.engine.batch.components import Components
+from hab_ray.engine.batch.context import EngineContext
+from hab_ray.engine.batch.counters import BatchCounters
+from hab_ray.engine.batch.create import Creator
+from hab_ray.engine.batch.enqueued import EnqueuedTokenLimits
+from hab_ray.engine.batch.packing import RowPacker
+from hab_ray.engine.batch.poll import Poller
+from hab_ray.engine.batch.recover import Recovery
+from hab_ray.engine.batch.rows import RowsInFlight
+from hab_ray.engine.batch.send import Sender
+from hab_ray.engine.batch.submit import Submitter
+from hab_ray.engine.budget.client import BudgetClient
+from hab_ray.engine.jobs import Job
+from hab_ray.engine.ledger import Ledger
+from hab_ray.errors import Interrupted
+from hab_ray.fences import FenceCodes
+from hab_ray.prices import Mode, rate
+from hab_ray.providers.base import Provider
+from hab_ray.providers.batching import BatchApi
+from hab_ray.storage.secret import fence_secret
+from hab_ray.storage.store import Store, StoreWriter
+
+CHUNK = 256
+
+
+class BatchEngine:
+    """Completes the calls of one provider account. Used as a context; it works on one event loop.
+
+    `broken` is the error that ended one of its tasks, and with it all others.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        api: BatchApi,
+        models: Mapping[str, ModelEntry],
+        ledger: Ledger,
+        store: Store,
+        writer: StoreWriter,
+        policy: BatchPolicy,
+        context: EngineContext,
+    ) -> None:
+        self._provider, self._api, self._models = provider, api, models
+        self._prices = {name: rate(entry, Mode.BATCH) for name, entry in models.items()}
+        self._codes = FenceCodes(fence_secret(store.folder))
+        self._counters, self._budget = BatchCounters(), BudgetClient(context.budget)
+        self._rows = RowsInFlight(self._counters, self._budget.give_up_batches)
+        limits = EnqueuedTokenLimits(models, policy.longest_poll_s, context.clock)
+        components = Components(api, models, ledger, policy, context, self._counters, self._rows, self._budget, limits)
+        collector = Collector(provider, api, writer, context.lease.today, self._counters.billing)
+        self._sender = Sender(components)
+        creator = Creator(components, self._sender)
+        self._recovery = Recovery(components, creator)
+        self._submitter = Submitter(components, creator, collector)
+        self._poller = Poller(components, collector, store, self._prices)
+        self._stopping = components.stopping
+        self._group = asyncio.TaskGroup()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.broken: Exception | None = None
+
+    async def __aenter__(self) -> Self:
+        """Take up what earlier processes left open."""
+        await self._recovery.take_up_all()
+        await self._budget.__aenter__()
+        is_running = asyncio.Event()
+        self._running = asyncio.create_task(self._run(is_running))
+        await is_running.wait()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End; what is at the vendor stays there, and in the ledger."""
+        if not self._stopping.is_set():
+            self.stop(0.0)
+        await self._running
+        await self._budget.__aexit__()
+        await self._provider.close()
+        await self._api.close()
+
+    async def _run(self, is_running: asyncio.Event) -> None:
+        """Own all tasks until they have ended; the first that fails ends the others."""
+        with suppress(ExceptionGroup):
+            async with self._group:
+                self._start(self._recovery.settle_doubts())
+                self._start(self._poller.poll_regularly())
+                is_running.set()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._group.create_task(self._supervised(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _supervised(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:
+            if isinstance(error, Interrupted) and self._stopping.is_set():
+                return
+            self.broken = self.broken or error
+            raise
+
+    def stop(self, drain_s: float) -> None:
+        """Begin no further request; the open create request, if any, has so many seconds to end.
+
+        Results that are being read are cut off: what was filed is kept, and the next run reads the rest.
+        """
+        self._stopping.set()
+        for task in self._tasks:
+            if self._sender.creating is None or task is not self._sender.creating.task:
+                task.cancel()
+        asyncio.get_running_loop().call_later(drain_s, self._cut_off)
+
+    def _cut_off(self) -> None:
+        """End the open create request; its intent stays in the ledger, and the next run looks for the batch."""
+        for task in self._tasks:
+            if self._sender.creating and task is self._sender.creating.task:
+                task.cancel()
+
+    async def complete(self, model: str, jobs: Iterator[Job]) -> None:
+        """Bring the calls of these jobs, all of one model, to the vendor; several such streams may run at once.
+
+        Streams fill their batches in turn. Returns once each job is in a batch at the vendor, answered or left open, or
+        the engine is stopped; `jobs` is read in a thread.
+
+        Raises:
+            LeaseLost: another driver has the store.
+            ConfigError: the key belongs to another organisation than the open batches.
+            OSError: the store cannot be written.
+        """
+        if self.broken is None and not self._stopping.is_set():
+            packer = RowPacker(self._provider, self._api, self._models[model], self._prices[model], self._codes)
+            stream = self._submitter.submit(model, lambda: [packer.row(job) for job in islice(jobs, CHUNK)])
+            await asyncio.wait({self._start(stream)})
+        if self.broken:
+            raise self.broken
+
+    def holds(self, keys: Iterable[str]) -> bool:
+        """Whether one of these calls is in an open batch, or on its way into one."""
+        return self._rows.holds(keys)
+
+    def snapshot(self) -> BatchCounters:
+        """What was done so far; open rows and notes are returned once."""
+        counters, budget = self._counters, self._budget
+        counters.lost_nanousd, counters.spent_nanousd = budget.lost, budget.spent
+        counters.reserved_nanousd = budget.reserved + budget.in_batches
+        snapshot = deepcopy(counters)
+        snapshot.batches = self._rows.records
+        snapshot.creating_nanousd = self._sender.creating.nanousd if self._sender.creating else 0
+        counters.open.clear()
+        counters.notes.clear()
+        return snapshot

@@ -1,0 +1,214 @@
+"""Follows batches from the vendor's hands into the store.
+
+Performs the actions on batches at the vendor, ended and collected ones; see the package's drawing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TypeVar
+
+from hab_ray.engine.batch import transitions
+from hab_ray.engine.batch.actions import (
+    Cancel,
+    CleanUp,
+    Close,
+    Collect,
+    GiveUp,
+    Poll,
+    RecordEnd,
+    StopProvider,
+    Wait,
+)
+from hab_ray.engine.batch.collect import Collector, Results
+from hab_ray.engine.batch.components import Components
+from hab_ray.engine.batch.decisions import next_action
+from hab_ray.engine.batch.in_flight import BatchInFlight
+from hab_ray.engine.batch.states import AtVendor, Closed, Collected, Ended, Sent
+from hab_ray.engine.ledger import Batch, body_hashes
+from hab_ray.engine.ledger import Ended as EndedEvent
+from hab_ray.errors import CallError, ModelError, ProviderError, RateLimited, TransientError
+from hab_ray.prices import Price
+from hab_ray.providers.batching import BatchRefused, BatchStatus, ResultsGone
+from hab_ray.storage.store import Store
+
+LOOK_EVERY_S = 0.2
+
+Polled = TypeVar("Polled", AtVendor, Ended)
+
+
+class Poller:
+    """Polls the open batches of `components.rows` and collects their results. `prices` are those of batches."""
+
+    def __init__(self, components: Components, collector: Collector, store: Store, prices: Mapping[str, Price]) -> None:
+        self._components, self._policy, self._collector = components, components.policy, collector
+        self._store, self._prices = store, prices
+        self._rows, self._counters, self._context = components.rows, components.counters, components.context
+
+    async def poll_regularly(self) -> None:
+        """Carry each batch on when something is due, until cancelled.
+
+        Batches take turns, because two collected at once would fill the memory.
+
+        Raises:
+            LeaseLost: another driver has the store.
+            OSError: the store cannot be written.
+        """
+        while True:
+            for batch in self._rows.batches:
+                await self.advance(batch)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def advance(self, batch: BatchInFlight) -> None:
+        """Perform all that is due for one batch."""
+        while isinstance(batch.state, Sent):
+            before = batch.state
+            batch.state = await self._step(batch, before)
+            if batch.state is before:
+                return
+
+    async def _step(self, batch: BatchInFlight, state: Sent) -> Sent | Closed:
+        match state:
+            case AtVendor():
+                return await self._watch(batch, state)
+            case Ended():
+                return await self._take_in(batch, state)
+            case Collected():
+                return await self._finish(batch, state)
+
+    async def _watch(self, batch: BatchInFlight, state: AtVendor) -> Sent | Closed:
+        match next_action(state, self._components.now(batch.model), self._policy):
+            case Poll():
+                return await self._poll(state)
+            case Cancel(reason):
+                return await self._cancel(state, reason)
+            case RecordEnd(status):
+                return self._record_end(state, status)
+            case GiveUp(error):
+                return await self._give_up(batch, state, error)
+            case StopProvider(error):
+                self._rows.stop_provider(str(error))
+                return state
+            case Wait():
+                return state
+
+    async def _take_in(self, batch: BatchInFlight, state: Ended) -> Sent | Closed:
+        match next_action(state, self._components.now(batch.model), self._policy):
+            case Collect(status):
+                return await self._collect(batch, state, status)
+            case Poll():
+                return await self._poll(state)
+            case GiveUp(error):
+                return await self._give_up(batch, state, error)
+            case StopProvider(error):
+                self._rows.stop_provider(str(error))
+                return state
+            case Wait():
+                return state
+
+    async def _finish(self, batch: BatchInFlight, state: Collected) -> Closed:
+        match next_action(state, self._components.now(batch.model), self._policy):
+            case CleanUp():
+                with suppress(CallError):
+                    await self._components.api.clean_up(state.batch_id)
+            case Close():
+                pass
+        return Closed()
+
+    async def _poll(self, state: Polled) -> Polled:
+        try:
+            status = await self._components.api.poll(state.batch_id)
+        except CallError as error:
+            self._note(state.record, error)
+            return transitions.poll_failed(state, error, self._context.clock(), self._policy)
+        if not status.known and not state.polls.count:
+            self._counters.notes.append(
+                f"batch {state.record.name} is in a state that is not known here: {status.word}"
+            )
+        return transitions.polled(state, status, self._context.clock(), self._policy)
+
+    async def _cancel(self, state: AtVendor, reason: str) -> AtVendor:
+        try:
+            await self._components.api.cancel(state.batch_id)
+        except CallError as error:
+            self._note(state.record, error)
+            return transitions.cancel_failed(state, error, self._context.clock(), self._policy)
+        self._counters.notes.append(f"batch {state.record.name} {reason} and is cancelled")
+        return transitions.cancelled(state, self._context.clock())
+
+    def _record_end(self, state: AtVendor, status: BatchStatus) -> Ended:
+        lease = self._context.lease
+        problem = str(status.problem) if status.problem else None
+        event = EndedEvent(epoch=lease.epoch, at=lease.today(), word=status.word, problem=problem)
+        return Ended(self._components.ledger.add(state.record, event), state.batch_id, state.polls)
+
+    async def _collect(self, batch: BatchInFlight, state: Ended, status: BatchStatus) -> Ended | Collected:
+        lease, ledger, intent = self._context.lease, self._components.ledger, state.record.intent
+        hashes = body_hashes(await asyncio.to_thread(ledger.rows, state.record))
+        results = batch.results = await self._results(batch, state.record, hashes)
+        try:
+            await self._collector.collect(results, intent, self._prices[batch.model], hashes, status)
+        except CallError as error:
+            self._note(state.record, error)
+            return transitions.poll_failed(state, error, self._context.clock(), self._policy)
+        record = ledger.add(state.record, results.event(intent.rows, lease.epoch, lease.today()))
+        self._close(batch, results)
+        self._heed(batch, record, status, results)
+        return Collected(record, state.batch_id, is_ours=record.is_certain or bool(results.answered))
+
+    async def _give_up(self, batch: BatchInFlight, state: AtVendor | Ended, error: ResultsGone) -> Closed:
+        """Close a batch that is gone with what was filed of it; the rest may have been billed all the same."""
+        record = state.record
+        self._counters.notes.append(f"batch {record.name} is gone at the vendor: {error}")
+        hashes = body_hashes(await asyncio.to_thread(self._components.ledger.rows, record))
+        results = await self._results(batch, record, hashes)
+        results.lost_nanousd = max(0, record.intent.nanousd - results.nanousd)
+        self._components.closed(record, "gone", str(error), results)
+        self._close(batch, results)
+        return Closed()
+
+    async def _results(self, batch: BatchInFlight, record: Batch, hashes: Mapping[str, str]) -> Results:
+        """What was filed of a batch so far, also by an earlier process."""
+        if batch.results is not None:
+            return batch.results
+        if record.intent.epoch == self._context.lease.epoch:
+            return Results()
+
+        def filed() -> Results:
+            self._store.refresh(batch.model)
+            return Results.resumed(self._store.read(batch.model, list(hashes)).values())
+
+        return await asyncio.to_thread(filed)
+
+    def _close(self, batch: BatchInFlight, results: Results) -> None:
+        if batch.is_own:
+            self._components.budget.collect(batch.nanousd, results.nanousd, results.lost_nanousd)
+        self._counters.cost_nanousd += results.nanousd - results.earlier_nanousd
+        self._rows.answer(results.answered)
+        self._rows.close(batch)
+        self._components.limits.ended(batch.model)
+
+    def _heed(self, batch: BatchInFlight, record: Batch, status: BatchStatus, results: Results) -> None:
+        """Draw the consequences of what a batch as a whole, or one of its lines, says of model or account."""
+        limits = self._components.limits
+        if isinstance(status.problem, RateLimited):
+            enqueued = self._rows.enqueued(batch.model)
+            limits.overflowed(batch.model, enqueued, record.intent.tokens, status.problem)
+            self._counters.deferred.update(batch.waiting)
+        elif status.problem is None:
+            limits.passed(batch.model)
+        for problem in (status.problem, results.stop, results.refused):
+            if isinstance(problem, ProviderError | ModelError | BatchRefused):
+                self._rows.heed(batch.model, problem)
+        if status.problem:
+            self._counters.notes.append(f"batch {record.name} {status.word}: {status.problem}")
+
+    def _note(self, record: Batch, error: CallError) -> None:
+        """Count a request that is made again; what ends the batch or the provider is noted there."""
+        if isinstance(error, ResultsGone | ProviderError):
+            return
+        self._counters.retries += 1
+        if not isinstance(error, TransientError):
+            self._counters.notes.append(f"batch {record.name}: {error}")

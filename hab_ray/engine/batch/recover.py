@@ -1,0 +1,76 @@
+"""Takes up the batches that earlier processes left open in the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hab_ray.engine.batch import transitions
+from hab_ray.engine.batch.collect import Results
+from hab_ray.engine.batch.components import Components
+from hab_ray.engine.batch.create import Creator
+from hab_ray.engine.batch.in_flight import BatchInFlight
+from hab_ray.engine.batch.send import Request
+from hab_ray.engine.batch.states import Closed, OutcomeUnknown
+from hab_ray.engine.ledger import Batch, Intent, Phase, body_hashes
+from hab_ray.storage.keyindex import KeySet
+
+
+class Recovery:
+    """Brings the ledger's open batches of one provider account back into flight."""
+
+    def __init__(self, components: Components, creator: Creator) -> None:
+        self._components, self._creator = components, creator
+
+    async def take_up_all(self) -> None:
+        """Wait for every open batch of the models in use, whichever run made it.
+
+        Raises:
+            DamagedFile: the ledger cannot be read.
+        """
+        for record in await asyncio.to_thread(self._components.ledger.read):
+            self._creator.know(record)
+            if record.phase is not Phase.DONE:
+                await self._take_up(record)
+
+    async def _take_up(self, record: Batch) -> None:
+        components, intent = self._components, record.intent
+        if intent.model not in components.models:
+            components.counters.notes.append(
+                f"batch {record.name} is of the model {intent.model}, which this sweep does not use: the sweep "
+                f"whose run is at {intent.run}, seen from the store, collects it"
+            )
+            return
+        is_own = record.events[0].epoch in components.context.epochs
+        state = transitions.recovered(record, components.context.clock())
+        batch = BatchInFlight(intent.model, state, is_own=is_own, nanousd=intent.nanousd if is_own else 0)
+        if is_own:
+            components.budget.take_up(batch.nanousd)
+        if isinstance(state, Closed):
+            components.closed(record, "", "", Results())
+            components.budget.collect(batch.nanousd, cost=0, lost=0)
+            return
+        hashes = body_hashes(await asyncio.to_thread(components.ledger.rows, record))
+        components.rows.open(batch, record, KeySet(hashes))
+
+    async def settle_doubts(self) -> None:
+        """Find out whether the vendor made the batches in doubt, before any new one is created.
+
+        Raises:
+            ConfigError: the key belongs to another organisation than the one a batch was sent to.
+        """
+        for batch in self._components.rows.batches:
+            if isinstance(batch.state, OutcomeUnknown):
+                await self._creator.settle(batch, await self._request(batch.state.record))
+                if isinstance(batch.state, Closed):
+                    self._components.rows.close(batch)
+        self._creator.let_create()
+
+    async def _request(self, record: Batch) -> Request:
+        """The same lines and the same tag once more."""
+        lease = self._components.context.lease
+
+        def intent(owner: str, newest: str | None) -> Intent:
+            fresh = {"epoch": lease.epoch, "at": lease.today(), "owner": owner, "newest": newest}
+            return record.intent.model_copy(update=fresh)
+
+        return Request(await asyncio.to_thread(self._components.ledger.lines, record), intent)

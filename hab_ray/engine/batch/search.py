@@ -1,0 +1,62 @@
+"""Looks through a vendor's list for a batch of which it is not known whether the vendor made it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+
+from hab_ray.engine.batch.patience import patiently
+from hab_ray.engine.batch.states import OutcomeUnknown, Sighting
+from hab_ray.engine.ledger import Batch, Ledger, body_hashes
+from hab_ray.providers.batching import BatchApi, ResultsGone, SeenBatch
+
+
+class Search:
+    """Compares what a vendor lists with what the ledger has. `today` is wall time in UTC."""
+
+    def __init__(self, api: BatchApi, ledger: Ledger, today: Callable[[], datetime]) -> None:
+        self._api, self._ledger, self._today = api, ledger, today
+        self._ours: set[str] = set()
+
+    def know(self, batch_id: str) -> None:
+        """Note that a batch at the vendor is another one of ours."""
+        self._ours.add(batch_id)
+
+    async def look(self, state: OutcomeUnknown) -> tuple[Sighting, frozenset[str]]:
+        """Look once; returns also all ids that are known by now to be somebody else's.
+
+        Raises:
+            CallError: the vendor could not be asked.
+        """
+        record, foreign = state.record, set(state.foreign)
+        seen = await patiently(lambda: self._api.since(record.intent.newest))
+        for tagged in seen:
+            if tagged.tag == record.intent.tag:
+                return Sighting(self._today(), proven=tagged.id), state.foreign
+        candidates = [one.id for one in seen if self._may_be(record, one) and one.id not in foreign]
+        for candidate in candidates:
+            is_ours = await self._is_ours(record, candidate)
+            if is_ours:
+                return Sighting(self._today(), proven=candidate), frozenset(foreign)
+            if is_ours is False:
+                foreign.add(candidate)
+        unproven = tuple(one for one in candidates if one not in foreign)
+        return Sighting(self._today(), unproven=unproven), frozenset(foreign)
+
+    def _may_be(self, record: Batch, seen: SeenBatch) -> bool:
+        """Whether a batch without a tag may be this one: not known to be another of ours, and as many rows."""
+        return seen.tag is None and seen.id not in self._ours and seen.rows in (None, 0, record.intent.rows)
+
+    async def _is_ours(self, record: Batch, batch_id: str) -> bool | None:
+        """Whether the results of an untagged batch are this one's; None while nothing tells.
+
+        Another run may delete its batch between the listing and these requests.
+        """
+        with suppress(ResultsGone):
+            status = await patiently(lambda: self._api.poll(batch_id))
+            if status.ended:
+                hashes = body_hashes(self._ledger.rows(record))
+                async for line in self._api.results(status):
+                    return line.custom_id in hashes
+        return None

@@ -1,0 +1,109 @@
+"""Sends the one request that creates a batch, between the intent before it and the event that follows it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hab_ray.engine.batch import transitions
+from hab_ray.engine.batch.collect import Results
+from hab_ray.engine.batch.components import Components
+from hab_ray.engine.batch.in_flight import BatchInFlight
+from hab_ray.engine.batch.patience import patiently
+from hab_ray.engine.batch.states import AtVendor, Closed, CreateFailed, OutcomeUnknown, Submitting
+from hab_ray.engine.ledger import Batch, Intent, Lines, Submitted
+from hab_ray.errors import CallError, Interrupted
+from hab_ray.prices import NANO
+from hab_ray.providers.batching import BatchJob
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is sent. `intent` returns the event, given the key's owner and the newest batch at the vendor."""
+
+    lines: Lines
+    intent: Callable[[str, str | None], Intent]
+
+
+@dataclass(frozen=True)
+class OpenCreate:
+    """A create request that has no answer yet, and the task that waits for it."""
+
+    task: asyncio.Task[Any] | None
+    nanousd: int
+
+
+class Sender:
+    """Sends create requests to one vendor account. `creating` is the one that is open."""
+
+    def __init__(self, components: Components) -> None:
+        self._components, self._lease = components, components.context.lease
+        self.creating: OpenCreate | None = None
+
+    async def send(self, batch: BatchInFlight, state: Submitting, request: Request) -> AtVendor | CreateFailed:
+        """Write the intent of a batch and have the vendor create it.
+
+        Raises:
+            LeaseLost: another driver has the store.
+            Interrupted: the user stops the run; the batch is closed where its create request was not sent.
+        """
+        api = self._components.api
+        try:
+            newest = await patiently(api.newest)
+            owner = await patiently(api.owner)
+        except CallError as error:
+            return transitions.not_asked(state, error)
+        self._lease.guard()
+        record = self._components.ledger.add(state.record, request.intent(owner, newest))
+        if not state.record.events:
+            self._components.budget.commit(record.intent.nanousd)
+        batch.state = state = replace(state, record=record)
+        try:
+            batch_id = await self._create(batch, record, request.lines)
+        except CallError as error:
+            return transitions.create_failed(state, error)
+        return self.submitted(state, batch_id, adopted=False, certain=True)
+
+    def submitted(self, state: Submitting | OutcomeUnknown, batch_id: str, *, adopted: bool, certain: bool) -> AtVendor:
+        """Write into the ledger that the vendor has the batch under this id."""
+        lease, components = self._lease, self._components
+        event = Submitted(epoch=lease.epoch, at=lease.today(), batch_id=batch_id, adopted=adopted, certain=certain)
+        record = components.ledger.add(state.record, event)
+        return transitions.submitted(record, event, components.context.clock(), components.policy, state.is_recovered)
+
+    async def _create(self, batch: BatchInFlight, record: Batch, lines: Lines) -> str:
+        """Upload the lines and send the create request; `creating` is set while that request is open."""
+        intent, is_sent = record.intent, False
+
+        def before_create() -> None:
+            nonlocal is_sent
+            self._lease.guard()
+            is_sent = True
+            self.creating = OpenCreate(asyncio.current_task(), intent.nanousd)
+
+        job = BatchJob(intent.tag, intent.wire, intent.path, intent.version, lines.requests, intent.rows, before_create)
+        try:
+            return await self._components.api.submit(job)
+        except (Interrupted, asyncio.CancelledError):
+            if is_sent:
+                self._components.counters.notes.append(
+                    f"the request to make batch {record.name} ({intent.rows} rows of {intent.model}, at most "
+                    f"${intent.nanousd / NANO:.4f}) was cut off: the same command looks for the batch at the vendor"
+                )
+            else:
+                self._withdraw(batch, record)
+            raise
+        finally:
+            self.creating = None
+
+    def _withdraw(self, batch: BatchInFlight, record: Batch) -> None:
+        """Close a batch whose create request was never sent; its upload may have been cut off unanswered."""
+        problem = f"stopped before it was made; the vendor may keep its file {record.intent.tag}.jsonl for a while"
+        self._components.counters.notes.append(
+            f"batch {record.name}: {problem}. Nothing is charged for that, and the next run sends its rows again"
+        )
+        self._components.closed(record, "not made", problem, Results())
+        self._components.budget.collect(batch.nanousd, cost=0, lost=0)
+        batch.state = Closed()

@@ -1,0 +1,211 @@
+"""Packs the calls of a provider account into batches, waits for room and money, and hands them on to be created."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from math import inf
+
+from hab_ray.engine.batch.actions import AwaitRoom, GiveBack, LeaveOut, Reserve
+from hab_ray.engine.batch.collect import Collector
+from hab_ray.engine.batch.components import Components
+from hab_ray.engine.batch.create import Creator
+from hab_ray.engine.batch.decisions import Now, next_action
+from hab_ray.engine.batch.in_flight import BatchInFlight
+from hab_ray.engine.batch.packing import Pack, PackedRow, Room
+from hab_ray.engine.batch.send import Request
+from hab_ray.engine.batch.states import AtVendor, Closed, Funded, Malformed, Packed, Requeued
+from hab_ray.engine.jobs import OpenKind
+from hab_ray.engine.ledger import Intent
+from hab_ray.providers.batching import BadRows, BatchRefused
+from hab_ray.storage.keyindex import KeySet
+
+WAIT_S = 0.2
+QUICK_S = 2.0
+FEWEST_TRIES = 8
+TRIES_A_HALVING = 4
+
+
+class Submitter:
+    """Brings streams of rows to the vendor. One stream packs at a time, because all at once would fill the memory."""
+
+    def __init__(self, components: Components, creator: Creator, collector: Collector) -> None:
+        self._components, self._creator, self._collector = components, creator, collector
+        self._rows, self._counters, self._budget = components.rows, components.counters, components.budget
+        self._packing = asyncio.Lock()
+
+    async def submit(self, model: str, next_rows: Callable[[], list[PackedRow]]) -> None:
+        """Bring all rows of a stream to the vendor; `next_rows` runs in a thread and ends with an empty list."""
+        self._components.context.lease.guard()
+        async with self._packing:
+            await self._pack_all(model, next_rows)
+
+    async def _pack_all(self, model: str, next_rows: Callable[[], list[PackedRow]]) -> None:
+        stopping = self._components.stopping
+        batch, pack = _new(model)
+        while not stopping.is_set() and (chunk := await asyncio.to_thread(next_rows)):
+            known = self._rows.known([row.key for row in chunk])
+            for row in chunk:
+                self._counters.offered[row.shard] += 1
+                if self._rows.joins(row, known):
+                    continue
+                if not pack.has_room_for(row, self._room(model)):
+                    await self._submit_pack(batch, pack)
+                    batch, pack = _new(model)
+                    known = self._rows.known([row.key for row in chunk])
+                pack.add(row)
+                self._rows.pack(row, batch)
+        if pack.rows and not stopping.is_set():
+            await self._submit_pack(batch, pack)
+
+    def _room(self, model: str) -> Room:
+        policy, size = self._components.policy, self._components.api.batch_size
+        return Room(
+            rows=min(policy.rows, size.rows),
+            bytes=min(int(policy.megabytes * 2**20), size.bytes),
+            tokens=self._components.limits.limit(model),
+            nanousd=inf if self._budget.left is None else self._budget.left,
+        )
+
+    async def _submit_pack(self, batch: BatchInFlight, pack: Pack) -> None:
+        """Bring a pack to the vendor, in parts where the vendor refuses it for some of its rows."""
+        tries = FEWEST_TRIES + TRIES_A_HALVING * len(pack.rows).bit_length()
+        parts = [(batch, pack)]
+        bad: list[tuple[BatchInFlight, PackedRow, BadRows]] = []
+        while parts:
+            batch, pack = parts.pop()
+            error = await self._submit_part(batch, pack)
+            if error is None:
+                continue
+            tries -= 1
+            if tries <= 0:
+                self._counters.refuse(batch.model, BatchRefused(f"too many of its rows are malformed: {error}"))
+            if len(pack.rows) == 1:
+                bad.append((batch, pack.rows[0], error))
+                continue
+            rest, apart = pack.parted(error.rows)
+            parts += [(batch, rest), (self._rows.part(batch, apart), apart)]
+        for batch, row, refusal in bad:
+            if tries > 0:
+                await self._fail(batch, row, refusal)
+            self._rows.give_back(batch)
+
+    async def _fail(self, batch: BatchInFlight, row: PackedRow, error: BadRows) -> None:
+        """End a row that the vendor refuses in a batch of its own too."""
+        await self._collector.give_up(batch.model, row.key, str(error))
+        self._rows.answer([row.key])
+        self._counters.notes.append(f"{batch.model}: row {row.row_id} failed every batch it was in: {error}")
+
+    async def _submit_part(self, batch: BatchInFlight, pack: Pack) -> BadRows | None:
+        """Bring a pack to the vendor; returns the refusal if the vendor refuses it for some of its rows."""
+        batch.state = _packed(pack)
+        while True:
+            match batch.state:
+                case Packed() as state:
+                    batch.state = await self._prepare(batch, pack, state)
+                case Funded():
+                    await self._creator.create(batch, self._request(batch.model, pack))
+                case Requeued():
+                    batch.state = _packed(pack)
+                case Malformed(error):
+                    return error
+                case AtVendor(record):
+                    self._rows.open(batch, record, KeySet(pack.keys()))
+                    self._counters.calls += record.intent.rows
+                    return None
+                case _:
+                    self._rows.give_back(batch)
+                    return None
+
+    async def _prepare(self, batch: BatchInFlight, pack: Pack, state: Packed) -> Packed | Funded | Closed:
+        match next_action(state, self._now(batch.model, state), self._components.policy):
+            case GiveBack():
+                return Closed()
+            case AwaitRoom():
+                await self._await_room(batch.model, state)
+                return state
+            case LeaveOut(reason):
+                self._rows.leave_open(batch, pack.pop(), OpenKind.BUDGET, reason)
+                return replace(_packed(pack), refusal=reason)
+            case Reserve():
+                batch.nanousd = pack.nanousd
+                refusal = await self._reserved(pack)
+                return Funded() if refusal is None else replace(state, refusal=refusal)
+
+    def _now(self, model: str, state: Packed) -> Now:
+        enqueued = self._rows.enqueued(model)
+        has_room = self._components.limits.has_room(model, enqueued, state.tokens)
+        return replace(self._components.now(model), has_room=has_room)
+
+    async def _await_room(self, model: str, state: Packed) -> None:
+        async with self._blocked():
+            while isinstance(next_action(state, self._now(model, state), self._components.policy), AwaitRoom):
+                await asyncio.sleep(WAIT_S)
+
+    def _request(self, model: str, pack: Pack) -> Request:
+        context, first, lines = self._components.context, pack.rows[0], pack.lines()
+
+        def intent(owner: str, newest: str | None) -> Intent:
+            return Intent(
+                epoch=context.lease.epoch,
+                at=context.lease.today(),
+                tag=context.token(),
+                run=context.run,
+                model=model,
+                wire=self._components.models[model].wire,
+                path=first.path,
+                version=first.version,
+                embeds=first.embeds,
+                rows=len(pack.rows),
+                bytes=pack.bytes,
+                tokens=pack.tokens,
+                nanousd=pack.nanousd,
+                rows_file=lines.rows_file,
+                requests_file=lines.requests_file,
+                owner=owner,
+                newest=newest,
+            )
+
+        return Request(lines, intent)
+
+    async def _reserved(self, pack: Pack) -> str | None:
+        """Set aside what a pack may cost, or say why that cannot be."""
+        reserving = asyncio.ensure_future(self._budget.reserve(pack.nanousd))
+        try:
+            await asyncio.wait({reserving}, timeout=QUICK_S)
+            while self._budget.is_asking and not reserving.done():
+                await asyncio.wait({reserving}, timeout=WAIT_S)
+            if reserving.done():
+                return reserving.result()
+            async with self._blocked():
+                return await reserving
+        except asyncio.CancelledError:
+            if reserving.done() and not reserving.cancelled() and reserving.result() is None:
+                self._budget.release(pack.nanousd)
+            reserving.cancel()
+            raise
+
+    @asynccontextmanager
+    async def _blocked(self) -> AsyncIterator[None]:
+        """While a stream waits for room in the vendor's queue, or for money that open batches have set aside.
+
+        Meanwhile another stream may pack. A stream that is cancelled here holds the lock again when it ends.
+        """
+        self._counters.blocked_streams += 1
+        self._packing.release()
+        try:
+            yield
+        finally:
+            self._counters.blocked_streams -= 1
+            await self._packing.acquire()
+
+
+def _new(model: str) -> tuple[BatchInFlight, Pack]:
+    pack = Pack()
+    return BatchInFlight(model, _packed(pack)), pack
+
+
+def _packed(pack: Pack) -> Packed:
+    return Packed(len(pack.rows), pack.tokens, pack.nanousd)

@@ -1,0 +1,124 @@
+"""What the outcome of an action makes of a batch's state. All functions are pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from hab_ray.catalog import BatchPolicy
+from hab_ray.engine.batch.decisions import ATTEMPTS
+from hab_ray.engine.batch.states import (
+    AtVendor,
+    Closed,
+    CreateFailed,
+    Ended,
+    OutcomeUnknown,
+    Polls,
+    Sighting,
+    Submitting,
+)
+from hab_ray.engine.jitter import jitter
+from hab_ray.engine.ledger import Batch, Submitted
+from hab_ray.errors import CallError
+from hab_ray.providers.batching import BatchStatus
+
+Polled = TypeVar("Polled", AtVendor, Ended)
+
+
+def recovered(record: Batch, clock: float) -> OutcomeUnknown | AtVendor | Ended | Closed:
+    """The state of a batch that an earlier process left in the ledger; Closed where the vendor never made it."""
+    if record.submitted:
+        polls = Polls(since=clock, due=clock)
+        state = Ended if record.ended else AtVendor
+        return state(record, record.submitted.batch_id, polls)
+    return Closed() if record.ended else OutcomeUnknown(record, is_recovered=True)
+
+
+def not_asked(state: Submitting, error: CallError) -> CreateFailed:
+    """No create request was sent, because the vendor does not answer questions about the account.
+
+    These were asked repeatedly, so that no attempt is left.
+    """
+    return CreateFailed(state.record, ATTEMPTS, error, state.is_recovered)
+
+
+def create_failed(state: Submitting, error: CallError) -> CreateFailed:
+    """The create request brought no id."""
+    return CreateFailed(state.record, state.attempt, error, state.is_recovered)
+
+
+def retried(state: CreateFailed | OutcomeUnknown, at: float) -> Submitting:
+    """It is to be created once more."""
+    return Submitting(state.record, state.attempt + 1, at, state.is_recovered)
+
+
+def told_owner(state: OutcomeUnknown, owner: str) -> OutcomeUnknown:
+    """The vendor said whose the key is."""
+    return replace(state, owner=owner)
+
+
+def looked(
+    state: OutcomeUnknown, sighting: Sighting, foreign: frozenset[str], clock: float, policy: BatchPolicy
+) -> OutcomeUnknown:
+    """The vendor's list was read; `foreign` are all ids known to be somebody else's."""
+    return replace(
+        state,
+        sighting=sighting,
+        foreign=foreign,
+        empty_listings=0 if sighting.unproven else state.empty_listings + 1,
+        look_at=clock + min(policy.poll_s, policy.in_doubt_s / 4),
+    )
+
+
+def submitted(record: Batch, event: Submitted, clock: float, policy: BatchPolicy, is_recovered: bool) -> AtVendor:
+    """The vendor has it; `record` says so. One of an earlier process may have ended long ago and is polled at once."""
+    first = Polls(since=clock, due=clock)
+    return AtVendor(record, event.batch_id, first if is_recovered else _scheduled(first, record, clock, policy))
+
+
+def polled(state: Polled, status: BatchStatus, clock: float, policy: BatchPolicy) -> Polled:
+    """The vendor told the status."""
+    before = state.polls
+    is_new = status.ended and status.counters is not None and status.counters != before.counters
+    polls = replace(
+        before,
+        at=clock,
+        count=before.count + 1,
+        ended=status if status.ended else None,
+        counters=status.counters if is_new else before.counters,
+        still_since=clock if is_new else before.still_since,
+        error=None,
+    )
+    return replace(state, polls=_scheduled(polls, state.record, clock, policy))
+
+
+def poll_failed(state: Polled, error: CallError, clock: float, policy: BatchPolicy) -> Polled:
+    """Neither status nor results could be had; the next poll tries again."""
+    polls = replace(state.polls, at=clock, count=state.polls.count + 1, ended=None, error=error)
+    return replace(state, polls=_scheduled(polls, state.record, clock, policy))
+
+
+def cancelled(state: AtVendor, clock: float) -> AtVendor:
+    """The vendor was asked to end it; what that has come to is asked at once."""
+    return replace(state, is_cancelled=True, polls=replace(state.polls, due=clock))
+
+
+def cancel_failed(state: AtVendor, error: CallError, clock: float, policy: BatchPolicy) -> AtVendor:
+    """The vendor could not be asked to end it."""
+    polls = replace(state.polls, at=clock, error=error)
+    return replace(state, polls=polls, cancel_at=clock + _interval_s(polls, state.record, clock, policy))
+
+
+def _scheduled(polls: Polls, record: Batch, clock: float, policy: BatchPolicy) -> Polls:
+    return replace(polls, due=clock + _interval_s(polls, record, clock, policy))
+
+
+def _interval_s(polls: Polls, record: Batch, clock: float, policy: BatchPolicy) -> float:
+    """The poll interval: a tenth of the batch's age, from `poll_s` to `longest_poll_s`.
+
+    Batches whose counters are watched are polled at least every `still_s`. The jitter depends on the batch and the
+    number of polls alone.
+    """
+    longest_s = policy.longest_poll_s if polls.counters is None else policy.still_s
+    wait_s = max(policy.poll_s, min(longest_s, (clock - polls.since) / 10))
+    return wait_s * (0.9 + 0.2 * jitter(record.name, polls.count))

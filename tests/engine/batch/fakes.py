@@ -1,0 +1,200 @@
+"""A vendor's batch API without a network, events of a ledger, and an engine between the two."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+
+from hab_ray.catalog import BatchPolicy, ModelEntry, UsdPrice
+from hab_ray.engine.batch.components import Components
+from hab_ray.engine.batch.context import EngineContext, LeaseContext
+from hab_ray.engine.batch.counters import BatchCounters
+from hab_ray.engine.batch.engine import BatchEngine
+from hab_ray.engine.batch.enqueued import EnqueuedTokenLimits
+from hab_ray.engine.batch.rows import RowsInFlight
+from hab_ray.engine.budget.budget import unlimited
+from hab_ray.engine.budget.client import BudgetClient
+from hab_ray.engine.budget.protocol import BudgetService
+from hab_ray.engine.ledger import Batch, Ended, Event, Harvested, Intent, Ledger, Lines, Submitted
+from hab_ray.errors import FailureKind, TransientError
+from hab_ray.prices import Mode
+from hab_ray.providers import connect
+from hab_ray.providers.base import Endpoint, Wire
+from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, InDoubt, Line, SeenBatch
+from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.store import Store, StoreWriter
+
+START = datetime(2026, 11, 21, 12, tzinfo=UTC)
+KEYS = ["ab" * 32, "cd" * 32]
+LINES = Lines(b'{"a":"\xe2\x80\xa8"}\n{"b":1}\n', b"".join(bytes.fromhex(key + "ef" * 32) for key in KEYS))
+QUICK = BatchPolicy(poll_s=0.001, in_doubt_s=0.02)
+ENTRY = ModelEntry(provider="acme", wire="m-1", price=UsdPrice(input=1.0, output=1.0))
+
+
+def intent(tag: str = "t", epoch: int = 1) -> Intent:
+    return Intent(
+        epoch=epoch,
+        at=START,
+        tag=tag,
+        run="/runs/x",
+        model="m",
+        wire="m-1",
+        path="/chat/completions",
+        version=None,
+        embeds=False,
+        rows=2,
+        bytes=len(LINES.requests),
+        tokens=10,
+        nanousd=100,
+        rows_file=LINES.rows_file,
+        requests_file=LINES.requests_file,
+        owner="org",
+        newest=None,
+    )
+
+
+def submitted(certain: bool = True) -> Submitted:
+    return Submitted(epoch=1, at=START, batch_id="b-1", adopted=not certain, certain=certain)
+
+
+ENDED = Ended(epoch=1, at=START, word="completed", problem=None)
+HARVESTED = Harvested(epoch=1, at=START, replies=2, failures=0, unanswered=0, unknown_ids=0, doubled=0, nanousd=7)
+
+
+def seen(id: str, tag: str | None, rows: int | None = 2) -> SeenBatch:
+    return SeenBatch(id, tag, rows, START)
+
+
+@dataclass
+class Vendor:
+    """A vendor that can be told what its list shows; every submit is counted.
+
+    `refuses` are the errors of the first submits, None for a success. While `gate` is there and not set, a create
+    request has no answer.
+    """
+
+    refuses: list[Exception | None] = field(default_factory=list)
+    listed: list[SeenBatch] = field(default_factory=list)
+    ended: dict[str, str] = field(default_factory=dict)
+    org: str = "org"
+    gate: asyncio.Event | None = None
+    submitted: list[BatchJob] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    batch_size: BatchSize = field(default_factory=lambda: BatchSize(rows=10, bytes=100_000))
+
+    def line(self, custom_id: str, wire: Wire) -> bytes:
+        return custom_id.encode()
+
+    async def owner(self) -> str:
+        self.asked.append("owner")
+        return self.org
+
+    async def newest(self) -> str | None:
+        return self.listed[0].id if self.listed else None
+
+    async def submit(self, job: BatchJob) -> str:
+        job.before_create()
+        self.submitted.append(job)
+        number = len(self.submitted)
+        if self.gate:
+            await self.gate.wait()
+        if number <= len(self.refuses) and (refusal := self.refuses[number - 1]):
+            raise refusal
+        return f"new-{number}"
+
+    async def since(self, newest: str | None) -> list[SeenBatch]:
+        self.asked.append("since")
+        return list(self.listed)
+
+    async def poll(self, batch_id: str) -> BatchStatus:
+        self.asked.append(f"poll {batch_id}")
+        return BatchStatus(batch_id, "x", ended=batch_id in self.ended, results=(batch_id,))
+
+    async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
+        yield Line(self.ended[status.id], error=TransientError(FailureKind.SERVER, "no answer"))
+
+    async def cancel(self, batch_id: str) -> None:
+        self.asked.append(f"cancel {batch_id}")
+
+    async def clean_up(self, batch_id: str) -> None:
+        self.asked.append(f"clean up {batch_id}")
+
+    async def close(self) -> None: ...
+
+
+def broken() -> InDoubt:
+    return InDoubt(FailureKind.CONNECTION, "the connection broke")
+
+
+@dataclass
+class Clock:
+    """Wall time that goes on a little at every look."""
+
+    now: datetime = START
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(milliseconds=2)
+        return self.now
+
+
+def context_of(
+    clock: Callable[[], float] = time.monotonic,
+    today: Callable[[], datetime] | None = None,
+    budget: BudgetService | None = None,
+    guard: Callable[[], None] = lambda: None,
+) -> EngineContext:
+    """The surroundings of epoch 2 of a run whose first epoch was 1."""
+    tags = count(1)
+    return EngineContext(
+        clock=clock,
+        lease=LeaseContext(today or Clock(), guard, epoch=2),
+        budget=budget or unlimited(),
+        token=lambda: f"tag-{next(tags)}",
+        run="/runs/x",
+        epochs=frozenset({1, 2}),
+        deadline=None,
+    )
+
+
+def components_of(
+    folder: Path, vendor: Vendor, policy: BatchPolicy = QUICK, context: EngineContext | None = None
+) -> Components:
+    """What the parts of an engine share, with one model `m`."""
+    counters, context = BatchCounters(), context or context_of()
+    budget = BudgetClient(context.budget)
+    rows = RowsInFlight(counters, budget.give_up_batches)
+    models = {"m": ENTRY}
+    limits = EnqueuedTokenLimits(models, policy.longest_poll_s, context.clock)
+    ledger = Ledger(LocalFolder(folder), "acme")
+    return Components(vendor, models, ledger, policy, context, counters, rows, budget, limits)
+
+
+def engine_of(
+    folder: Path, vendor: Vendor, context: EngineContext | None = None, policy: BatchPolicy = QUICK
+) -> BatchEngine:
+    """An engine with one model `m` and a store of its own."""
+    place = LocalFolder(folder)
+    return BatchEngine(
+        provider=connect(Endpoint("acme", "openai", "http://localhost:1", "a-key", 1.0)),
+        api=vendor,
+        models={"m": ENTRY},
+        ledger=Ledger(place, "acme"),
+        store=Store(place),
+        writer=StoreWriter(place, 2, "w", Mode.BATCH),
+        policy=policy,
+        context=context or context_of(),
+    )
+
+
+def write_events(folder: Path, number: int, *events: Event) -> None:
+    """A batch in the ledger, as an earlier process left it."""
+    ledger = Ledger(LocalFolder(folder), "acme")
+    ledger.keep(number, LINES)
+    record = Batch("acme", number)
+    for event in events:
+        record = ledger.add(record, event)

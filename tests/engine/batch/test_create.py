@@ -1,0 +1,223 @@
+"""Creating a batch once: what the vendor's list must say before anything is sent again, and whose batch is taken."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from hab_ray.engine.batch.components import Components
+from hab_ray.engine.batch.create import Creator
+from hab_ray.engine.batch.in_flight import BatchInFlight
+from hab_ray.engine.batch.send import Request, Sender
+from hab_ray.engine.batch.states import Abandoned, AtVendor, BatchState, Closed, Funded, Malformed, Requeued
+from hab_ray.engine.batch.transitions import recovered
+from hab_ray.engine.ledger import Batch, Event, Intent, Phase
+from hab_ray.errors import ConfigError, FailureKind, LeaseLost, ModelError, ProviderError, RateLimited, TransientError
+from hab_ray.providers.batching import BadRows, BatchStatus, ResultsGone, SeenBatch
+from tests.engine.batch.fakes import KEYS, LINES, QUICK, START, Vendor, broken, components_of, intent, seen, submitted
+
+FULL = RateLimited("too many batches", 60)
+
+
+def events(components: Components) -> list[Event]:
+    return [event for record in components.ledger.read() for event in record.events]
+
+
+def told(components: Components) -> list[str]:
+    return [event.kind for event in events(components)]
+
+
+async def settled(components: Components, state: BatchState, known: str | None = None) -> BatchInFlight:
+    """A batch of 100 nano-dollars after the creator has done with it."""
+    creator, batch = Creator(components, Sender(components)), BatchInFlight("m", state, nanousd=100)
+    if known:
+        creator.know(Batch("acme", 0, (intent(), submitted().model_copy(update={"batch_id": known}))))
+    creator.let_create()
+    assert await components.budget.reserve(100) is None
+
+    def fresh(owner: str, newest: str | None) -> Intent:
+        at = components.context.lease.today()
+        return intent("tag", epoch=2).model_copy(update={"owner": owner, "newest": newest, "at": at})
+
+    components.ledger.keep(1, LINES)
+    await creator.create(batch, Request(LINES, fresh))
+    return batch
+
+
+def doubtful(components: Components, **changes: object) -> BatchState:
+    """A batch whose process died between its intent and the vendor's answer."""
+    event = intent("tag").model_copy(update=changes)
+    return recovered(components.ledger.add(Batch("acme", 1), event), 0.0)
+
+
+@pytest.fixture
+def vendor() -> Vendor:
+    return Vendor()
+
+
+@pytest.fixture
+def components(tmp_path: Path, vendor: Vendor) -> Components:
+    return components_of(tmp_path, vendor)
+
+
+async def test_a_batch_is_sent_once_and_noted(components: Components, vendor: Vendor) -> None:
+    batch = await settled(components, Funded())
+    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "new-1"
+    assert told(components) == ["intent", "submitted"] and batch.state.record == components.ledger.read()[0]
+    assert [job.lines for job in vendor.submitted] == [LINES.requests] and "since" not in vendor.asked
+    assert components.budget.in_batches == 100 and components.budget.reserved == 0
+
+
+async def test_a_lost_answer_is_looked_for_by_tag_and_not_sent_again(components: Components, vendor: Vendor) -> None:
+    vendor.refuses, vendor.listed = [broken()], [seen("other", ""), seen("ours", "tag")]
+    batch = await settled(components, Funded())
+    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "ours" and batch.state.record.is_certain
+    assert len(vendor.submitted) == 1 and "no clear answer" in components.counters.notes[0]
+
+
+async def test_only_two_empty_listings_after_the_whole_time_let_it_be_sent_again(
+    components: Components, vendor: Vendor
+) -> None:
+    vendor.listed = [seen("other", "")]
+    await settled(components, doubtful(components))
+    assert told(components) == ["intent", "intent", "submitted"]
+    assert len(vendor.submitted) == 1 and vendor.asked.count("since") >= 2
+    assert events(components)[1].at - START >= timedelta(seconds=QUICK.in_doubt_s)
+
+
+async def test_an_untagged_batch_is_ours_if_its_results_are(components: Components, vendor: Vendor) -> None:
+    vendor.listed = [seen("foreign", None), seen("ours", None)]
+    vendor.ended = {"foreign": "somebody's", "ours": KEYS[1]}
+    batch = await settled(components, doubtful(components))
+    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "ours" and batch.state.record.is_certain
+    assert not vendor.submitted
+
+
+async def test_a_foreign_batch_of_as_many_rows_is_not_taken(components: Components, vendor: Vendor) -> None:
+    vendor.listed, vendor.ended = [seen("foreign", None)], {"foreign": "somebody's"}
+    batch = await settled(components, doubtful(components))
+    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "new-1" and len(vendor.submitted) == 1
+    assert vendor.asked.count("poll foreign") == 1
+
+
+async def test_a_batch_that_another_run_deletes_during_the_search_is_none_of_ours(tmp_path: Path) -> None:
+    @dataclass
+    class Deleting(Vendor):
+        async def poll(self, batch_id: str) -> BatchStatus:
+            self.listed.clear()
+            raise ResultsGone("no such batch")
+
+    components = components_of(tmp_path, Deleting(listed=[seen("foreign", None)]))
+    batch = await settled(components, doubtful(components))
+    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "new-1" and not components.counters.stops
+
+
+async def test_the_only_untagged_batch_is_taken_after_the_whole_time_but_is_not_certain(
+    components: Components, vendor: Vendor
+) -> None:
+    vendor.listed = [seen("maybe", None), seen("known", None), seen("longer", None, rows=3)]
+    batch = await settled(components, doubtful(components), known="known")
+    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "maybe"
+    assert not batch.state.record.is_certain and not vendor.submitted
+
+
+async def test_a_key_of_another_organisation_is_refused_before_anything_is_sent(
+    components: Components, vendor: Vendor
+) -> None:
+    vendor.org = "another"
+    with pytest.raises(ConfigError, match="another"):
+        await settled(components, doubtful(components))
+    assert not vendor.submitted and "since" not in vendor.asked
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "same"),
+    [("org", "org/workspace", True), ("org/a", "org/b", False), ("org", "other/a", False), ("", "org", True)],
+)
+async def test_an_owner_is_the_same_as_far_as_both_records_say(
+    components: Components, vendor: Vendor, then: str, now: str, same: bool
+) -> None:
+    vendor.org = now
+    state = doubtful(components, owner=then)
+    if same:
+        await settled(components, state)
+    else:
+        with pytest.raises(ConfigError, match=then):
+            await settled(components, state)
+    assert len(vendor.submitted) == same
+
+
+async def test_an_intent_that_another_driver_wrote_stops_before_the_vendor(
+    components: Components, vendor: Vendor
+) -> None:
+    components.ledger.add(Batch("acme", 1), intent())
+    with pytest.raises(LeaseLost):
+        await settled(components, Funded())
+    assert not vendor.submitted
+
+
+async def test_a_full_queue_closes_the_batch_and_keeps_its_rows_waiting(components: Components, vendor: Vendor) -> None:
+    vendor.refuses = [FULL]
+    batch = await settled(components, Funded())
+    assert batch.state == Requeued() and len(vendor.submitted) == 1
+    assert told(components) == ["intent", "ended", "harvested"]
+    assert not components.limits.has_room("m", 0, 1) and components.budget.in_batches == 0
+
+
+async def test_malformed_rows_close_the_batch_and_are_told(components: Components, vendor: Vendor) -> None:
+    error = BadRows("row 2 is malformed", (1,))
+    vendor.refuses = [error]
+    batch = await settled(components, Funded())
+    assert batch.state == Malformed(error) and told(components) == ["intent", "ended", "harvested"]
+    assert not components.counters.stops
+
+
+@pytest.mark.parametrize("error", [FULL, BadRows("malformed"), ModelError(FailureKind.MODEL_RETIRED, "retired")])
+async def test_a_refusal_ends_a_batch_of_an_earlier_process(
+    components: Components, vendor: Vendor, error: Exception
+) -> None:
+    vendor.refuses = [error]
+    batch = await settled(components, doubtful(components))
+    assert batch.state == Closed() and told(components)[-2:] == ["ended", "harvested"]
+    assert set(components.counters.stops) == ({"m"} if isinstance(error, ModelError) else set())
+
+
+async def test_an_overloaded_vendor_is_asked_again_with_a_new_intent(components: Components, vendor: Vendor) -> None:
+    vendor.refuses = [TransientError(FailureKind.SERVER, "overloaded", None)]
+    creating = asyncio.create_task(settled(components, Funded()))
+    while told(components) != ["intent"]:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
+    assert len(vendor.submitted) == 1, "it is sent again without a pause"
+    creating.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await creating
+    assert components.budget.in_batches == 100, "the money of a batch that may be at the vendor is set free"
+
+
+@dataclass
+class Blind(Vendor):
+    """A vendor that can be asked for its list no more."""
+
+    async def since(self, newest: str | None) -> list[SeenBatch]:
+        raise ProviderError(FailureKind.BAD_KEY, "no such key")
+
+
+@pytest.mark.parametrize("sent", [True, False])
+async def test_a_look_that_fails_leaves_the_batch_in_doubt_and_sends_nothing_again(tmp_path: Path, sent: bool) -> None:
+    vendor = Blind(refuses=[broken()])
+    components = components_of(tmp_path, vendor)
+    batch = await settled(components, Funded() if sent else doubtful(components))
+    assert isinstance(batch.state, Abandoned) and batch.state.record.phase is Phase.IN_DOUBT
+    assert len(vendor.submitted) == sent and "no such key" in components.counters.stops[""]
+
+
+async def test_a_model_that_was_stopped_meanwhile_gets_no_batch(components: Components, vendor: Vendor) -> None:
+    components.counters.stops["m"] = "retired"
+    batch = await settled(components, Funded())
+    assert batch.state == Closed() and not vendor.submitted and not told(components)
+    assert components.budget.reserved == 0

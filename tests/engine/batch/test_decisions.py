@@ -1,0 +1,342 @@
+"""What is done about a batch: every state with every fact that matters, without network, process or sleep."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from itertools import product
+from math import inf
+from types import CodeType, FrameType
+from typing import Any, get_args
+
+import pytest
+
+from hab_ray.catalog import BatchPolicy
+from hab_ray.engine.batch import actions, decisions
+from hab_ray.engine.batch.actions import (
+    Adopt,
+    AskOwner,
+    AwaitRoom,
+    Cancel,
+    CleanUp,
+    Close,
+    Collect,
+    GiveBack,
+    GiveUp,
+    LeaveInDoubt,
+    LeaveOut,
+    Look,
+    LookFor,
+    Poll,
+    RecordEnd,
+    Refuse,
+    RefuseOwner,
+    Requeue,
+    Reserve,
+    Retry,
+    Split,
+    StopProvider,
+    StoreLines,
+    Submit,
+    Wait,
+)
+from hab_ray.engine.batch.decisions import ATTEMPTS, YOUNG_S, Now, backoff_s, next_action
+from hab_ray.engine.batch.states import (
+    AtVendor,
+    Collected,
+    CreateFailed,
+    Ended,
+    Funded,
+    LookFailed,
+    OutcomeUnknown,
+    Packed,
+    Polls,
+    Sent,
+    Sighting,
+    Submitting,
+    Unsettled,
+)
+from hab_ray.engine.ledger import Batch
+from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, TransientError
+from hab_ray.providers.batching import BadRows, BatchRefused, BatchStatus, ResultsGone
+from tests.engine.batch.fakes import ENDED, START, broken, intent, submitted
+
+Deciding = Packed | Unsettled | Sent
+
+POLICY = BatchPolicy(in_doubt_s=600.0, longest_s=1000.0, still_s=60.0)
+CLOCK = 5000.0
+NOW = Now(CLOCK, START + timedelta(seconds=10))
+OVERDUE = Now(CLOCK, START + timedelta(seconds=1001))
+NEW = Batch("acme", 1)
+MEANT = Batch("acme", 1, (intent(),))
+SURE = Batch("acme", 1, (intent(), submitted()))
+UNSURE = Batch("acme", 1, (intent(), submitted(certain=False)))
+DONE = Batch("acme", 1, (intent(), submitted(), ENDED))
+
+DOUBT = broken()
+FULL = RateLimited("too many batches", 30.0)
+BUSY = TransientError(FailureKind.SERVER, "overloaded")
+BAD_ROWS = BadRows("row 2 is malformed", (1,))
+NO_BATCHES = BatchRefused("no batches of this model")
+RETIRED = ModelError(FailureKind.MODEL_RETIRED, "retired")
+NO_KEY = ProviderError(FailureKind.BAD_KEY, "no such key")
+GONE = ResultsGone("no such batch")
+
+RUNNING = BatchStatus("b-1", "in_progress", ended=False)
+FINAL = BatchStatus("b-1", "completed", ended=True)
+COUNTED = BatchStatus("b-1", "completed", ended=True, counters=(2, 0))
+
+
+def polls(since: float = 0.0, due: float = 0.0, at: float = CLOCK, **facts: Any) -> Polls:
+    return Polls(since=since, due=due, at=at, **facts)
+
+
+def unknown(**facts: Any) -> OutcomeUnknown:
+    return OutcomeUnknown(MEANT, **({"owner": "org"} | facts))
+
+
+EARLY, LONG_AFTER = START + timedelta(seconds=599), START + timedelta(seconds=600)
+
+CASES: dict[str, tuple[Deciding, Now, object]] = {
+    "nothing is left of a pack": (Packed(0, 0, 0), NOW, GiveBack()),
+    "there is room": (Packed(2, 10, 100), NOW, Reserve()),
+    "the queue is full": (Packed(2, 10, 100), Now(CLOCK, START, has_room=False), AwaitRoom()),
+    "the model takes no batches": (Packed(2, 10, 100), Now(CLOCK, START, is_closed=True), GiveBack()),
+    "the deadline has passed": (Packed(2, 10, 100), Now(CLOCK, START, is_late=True), GiveBack()),
+    "the budget refused more than is left": (
+        Packed(2, 10, 100, "budget reached"),
+        Now(CLOCK, START, budget_left=99),
+        LeaveOut("budget reached"),
+    ),
+    "what is left of a pack fits the budget": (
+        Packed(1, 5, 50, "budget reached"),
+        Now(CLOCK, START, budget_left=50, has_room=False),
+        Reserve(),
+    ),
+    "its turn has come": (Funded(), NOW, StoreLines()),
+    "its model was stopped before its turn": (Funded(), Now(CLOCK, START, is_closed=True), GiveBack()),
+    "a new batch": (Submitting(NEW), NOW, Submit()),
+    "a retry before its time": (Submitting(MEANT, 2, at=CLOCK + 4), NOW, Wait(CLOCK + 4)),
+    "a retry at its time": (Submitting(MEANT, 2, at=CLOCK), NOW, Submit()),
+    "no clear answer": (CreateFailed(MEANT, 1, DOUBT), NOW, LookFor(DOUBT)),
+    "the vendor's queue is full": (CreateFailed(MEANT, 1, FULL), NOW, Requeue(FULL)),
+    "the queue is full for an earlier process's rows": (CreateFailed(MEANT, 1, FULL, True), NOW, Refuse(FULL)),
+    "a clear failure that may pass": (CreateFailed(MEANT, 3, BUSY), NOW, Retry(4.0)),
+    "the last attempt failed": (
+        CreateFailed(MEANT, ATTEMPTS, BUSY),
+        NOW,
+        LeaveInDoubt("overloaded; its batches are looked for when the same command is given again"),
+    ),
+    "malformed rows": (CreateFailed(MEANT, 1, BAD_ROWS), NOW, Split(BAD_ROWS)),
+    "malformed rows of an earlier process": (CreateFailed(MEANT, 1, BAD_ROWS, True), NOW, Refuse(BAD_ROWS)),
+    "no batches of this model": (CreateFailed(MEANT, 1, NO_BATCHES), NOW, Refuse(NO_BATCHES)),
+    "a retired model": (CreateFailed(MEANT, 1, RETIRED), NOW, Refuse(RETIRED)),
+    "a bad key": (CreateFailed(MEANT, 1, NO_KEY), NOW, Refuse(NO_KEY)),
+    "in doubt, the owner not asked": (unknown(owner=None), NOW, AskOwner()),
+    "in doubt, another owner": (unknown(owner="rival"), NOW, RefuseOwner("rival")),
+    "in doubt, the same owner": (unknown(owner="org/workspace"), NOW, Look()),
+    "found beyond doubt": (unknown(sighting=Sighting(EARLY, proven="b-7")), NOW, Adopt("b-7", certain=True)),
+    "a candidate, too early": (unknown(sighting=Sighting(EARLY, unproven=("b-7",))), NOW, Look()),
+    "one candidate, long after": (
+        unknown(sighting=Sighting(LONG_AFTER, unproven=("b-7",))),
+        NOW,
+        Adopt("b-7", certain=False),
+    ),
+    "two candidates": (unknown(sighting=Sighting(LONG_AFTER, unproven=("b-7", "b-8"))), NOW, Look()),
+    "a second look before its time": (unknown(sighting=Sighting(EARLY), look_at=CLOCK + 9), NOW, Wait(CLOCK + 9)),
+    "one empty listing": (unknown(sighting=Sighting(LONG_AFTER), empty_listings=1), NOW, Look()),
+    "two empty listings, too early": (unknown(sighting=Sighting(EARLY), empty_listings=2), NOW, Look()),
+    "two empty listings, long after": (unknown(sighting=Sighting(LONG_AFTER), empty_listings=2), NOW, Retry(0.0)),
+    "the last attempt left nothing at the vendor": (
+        unknown(sighting=Sighting(LONG_AFTER), empty_listings=2, attempt=ATTEMPTS),
+        NOW,
+        LeaveInDoubt(
+            "batch acme/000001: 8 requests to make it got no clear answer; its batches are looked for when the same "
+            "command is given again"
+        ),
+    ),
+    "the vendor's list cannot be read": (
+        LookFailed(MEANT, NO_KEY),
+        NOW,
+        LeaveInDoubt("no such key; its batches are looked for when the same command is given again"),
+    ),
+    "not due yet": (AtVendor(SURE, "b-1", polls(due=CLOCK + 1)), NOW, Wait(CLOCK + 1)),
+    "due": (AtVendor(SURE, "b-1", polls(due=CLOCK)), NOW, Poll()),
+    "its provider was stopped": (
+        AtVendor(SURE, "b-1", polls()),
+        Now(CLOCK, START, is_provider_stopped=True),
+        Wait(inf),
+    ),
+    "past the deadline": (
+        AtVendor(SURE, "b-1", polls(due=CLOCK + 1)),
+        Now(CLOCK, START, is_late=True),
+        Cancel("was not done by the deadline"),
+    ),
+    "too old": (AtVendor(SURE, "b-1", polls()), OVERDUE, Cancel("was not done after 1001 s")),
+    "too old and cancelled": (AtVendor(SURE, "b-1", polls(), is_cancelled=True), OVERDUE, Poll()),
+    "too old, cancelling failed just now": (AtVendor(SURE, "b-1", polls(), cancel_at=CLOCK + 1), OVERDUE, Poll()),
+    "too old and perhaps somebody else's": (AtVendor(UNSURE, "b-1", polls()), OVERDUE, Poll()),
+    "too old, ended, its counters may change": (
+        AtVendor(SURE, "b-1", polls(ended=COUNTED, still_since=CLOCK - 59)),
+        OVERDUE,
+        Poll(),
+    ),
+    "a bad key on polling": (AtVendor(SURE, "b-1", polls(error=NO_KEY)), NOW, StopProvider(NO_KEY)),
+    "a failure on polling": (AtVendor(SURE, "b-1", polls(error=BUSY, due=CLOCK + 1)), NOW, Wait(CLOCK + 1)),
+    "unknown to the vendor just after it was made": (
+        AtVendor(SURE, "b-1", polls(since=CLOCK - YOUNG_S, error=GONE, due=CLOCK + 1)),
+        NOW,
+        Wait(CLOCK + 1),
+    ),
+    "unknown to the vendor long after": (
+        AtVendor(SURE, "b-1", polls(since=CLOCK - YOUNG_S - 1, error=GONE)),
+        NOW,
+        GiveUp(GONE),
+    ),
+    "unknown to the vendor and never certain": (
+        AtVendor(UNSURE, "b-1", polls(since=CLOCK - 1, error=GONE)),
+        NOW,
+        GiveUp(GONE),
+    ),
+    "ended for good": (AtVendor(SURE, "b-1", polls(ended=FINAL)), NOW, RecordEnd(FINAL)),
+    "ended, its counters still": (
+        AtVendor(SURE, "b-1", polls(ended=COUNTED, counters=(2, 0), still_since=CLOCK - 60)),
+        NOW,
+        RecordEnd(COUNTED),
+    ),
+    "ended, its counters not still": (
+        AtVendor(SURE, "b-1", polls(ended=COUNTED, counters=(2, 0), still_since=CLOCK - 59, due=CLOCK + 1)),
+        NOW,
+        Wait(CLOCK + 1),
+    ),
+    "results to be read": (Ended(DONE, "b-1", polls(ended=FINAL)), NOW, Collect(FINAL)),
+    "results to be read, counters not still": (
+        Ended(DONE, "b-1", polls(ended=COUNTED, counters=(2, 0), still_since=CLOCK - 1)),
+        NOW,
+        Poll(),
+    ),
+    "ended under an earlier process": (Ended(DONE, "b-1", polls()), NOW, Poll()),
+    "ended and too old": (Ended(DONE, "b-1", polls(due=CLOCK + 1)), OVERDUE, Wait(CLOCK + 1)),
+    "results that the vendor deleted": (Ended(DONE, "b-1", polls(since=CLOCK, error=GONE)), NOW, GiveUp(GONE)),
+    "a bad key on collecting": (Ended(DONE, "b-1", polls(error=NO_KEY)), NOW, StopProvider(NO_KEY)),
+    "collected": (Collected(DONE, "b-1", is_ours=True), NOW, CleanUp()),
+    "collected, perhaps somebody else's": (Collected(DONE, "b-1", is_ours=False), NOW, Close()),
+}
+
+
+@pytest.mark.parametrize(("state", "now", "expected"), CASES.values(), ids=CASES)
+def test_next_action(state: Deciding, now: Now, expected: object) -> None:
+    assert next_action(state, now, POLICY) == expected
+
+
+@pytest.mark.parametrize(
+    ("error", "attempt", "wait_s"), [(BUSY, 1, 1.0), (BUSY, 4, 8.0), (BUSY, 7, 60.0), (FULL, 1, 30.0)]
+)
+def test_backoff_doubles_unless_the_vendor_says(error: TransientError, attempt: int, wait_s: float) -> None:
+    assert backoff_s(error, attempt) == wait_s
+
+
+STOPPING = Now(CLOCK, NOW.today, is_stopping=True)
+QUIET = (GiveBack, Requeue, Split, Refuse, Wait, LeaveInDoubt, Close)
+NOWS = [
+    Now(CLOCK, today, late, stopping, closed, stopped, room, left)
+    for today in (NOW.today, OVERDUE.today)
+    for late, stopping, closed, stopped, room in product((False, True), repeat=5)
+    for left in (None, 0, 1000)
+]
+ERRORS: tuple[CallError, ...] = (DOUBT, FULL, BUSY, BAD_ROWS, NO_BATCHES, RETIRED, NO_KEY)
+SOON = CLOCK + 1
+
+
+def all_states() -> Iterator[Deciding]:
+    """Every state with every combination of the facts that a decision could depend on."""
+    yield Funded()
+    yield LookFailed(MEANT, NO_KEY)
+    for rows, refusal in product((0, 2), (None, "budget reached")):
+        yield Packed(rows, 10 * rows, 100 * rows, refusal)
+    for record, at, is_recovered in product((NEW, MEANT), (-inf, SOON), (False, True)):
+        yield Submitting(record, 2, at, is_recovered)
+    for error, attempt, is_recovered in product(ERRORS, (1, ATTEMPTS), (False, True)):
+        yield CreateFailed(MEANT, attempt, error, is_recovered)
+    sightings = [Sighting(at, proven, found) for at in (EARLY, LONG_AFTER) for proven, found in FOUND]
+    for owner, sighting, empty, attempt, at in product(
+        (None, "org", "rival"), (None, *sightings), (0, 2), (0, ATTEMPTS), (-inf, SOON)
+    ):
+        yield unknown(owner=owner, sighting=sighting, empty_listings=empty, attempt=attempt, look_at=at)
+    for is_ours in (False, True):
+        yield Collected(DONE, "b-1", is_ours)
+    yield from states_at_vendor()
+
+
+FOUND: tuple[tuple[str | None, tuple[str, ...]], ...] = (("b-7", ()), (None, ()), (None, ("b-7",)), (None, ("b", "c")))
+
+
+def states_at_vendor() -> Iterator[AtVendor | Ended]:
+    for since, due, still_since, ended, error in product(
+        (CLOCK - 1, CLOCK - 1000), (CLOCK, SOON), (CLOCK, 0.0), (None, FINAL, COUNTED), (None, GONE, NO_KEY, BUSY)
+    ):
+        seen = polls(since, due, ended=ended, still_since=still_since, error=error)
+        yield Ended(DONE, "b-1", seen)
+        for record, is_cancelled, cancel_at in product((SURE, UNSURE), (False, True), (-inf, SOON)):
+            yield AtVendor(record, "b-1", seen, is_cancelled, cancel_at)
+
+
+def walk() -> Iterator[tuple[Deciding, Now, object]]:
+    """Every state at every time; to batches at the vendor, room and budget say nothing."""
+    for state in all_states():
+        for now in NOWS[::6] if isinstance(state, AtVendor | Ended) else NOWS:
+            yield state, now, next_action(state, now, POLICY)
+
+
+REQUESTS = (Reserve, StoreLines, Submit, Retry, LookFor, AskOwner, Look, Adopt, Poll, Cancel, Collect, CleanUp)
+
+
+def test_every_declared_action_is_chosen_and_no_other() -> None:
+    chosen: dict[str, set[type]] = {}
+    for state, now, action in walk():
+        chosen.setdefault(type(state).__name__, set()).add(type(action))
+        if now.is_stopping:
+            assert not isinstance(action, REQUESTS), "a stopping run begins a request"
+        if isinstance(action, StoreLines):
+            assert not (now.is_late or now.is_closed), "a batch is begun that may not be"
+        if isinstance(action, Cancel):
+            assert isinstance(state, AtVendor) and state.record is SURE, "somebody else's batch is cancelled"
+        if isinstance(state, AtVendor | Ended) and now.is_provider_stopped:
+            assert action == Wait(inf), "a stopped provider is asked"
+        if isinstance(action, Retry) and isinstance(state, OutcomeUnknown):
+            assert state.sighting == Sighting(LONG_AFTER), "a batch is sent again that may be at the vendor"
+    declared = {
+        name: set(get_args(getattr(actions, f"{name}Action"))) for name in chosen if name != LookFailed.__name__
+    }
+    assert chosen == {**declared, LookFailed.__name__: {LeaveInDoubt}}
+
+
+def lines_of(code: CodeType) -> set[int]:
+    """The lines of a function's body."""
+    return {line for _, _, line in code.co_lines() if line is not None and line > code.co_firstlineno}
+
+
+def test_the_cases_run_every_line_of_the_decisions() -> None:
+    run: set[int] = set()
+
+    def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        if frame.f_code.co_filename != decisions.__file__:
+            return None
+        if event == "line":
+            run.add(frame.f_lineno)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        for state, now, _ in CASES.values():
+            next_action(state, now, POLICY)
+            assert isinstance(next_action(state, STOPPING, POLICY), QUIET)
+        backoff_s(FULL, 1)
+    finally:
+        sys.settrace(before)
+    functions = [f for f in vars(decisions).values() if getattr(f, "__module__", "") == decisions.__name__]
+    bodies = [f.__code__ for f in functions if hasattr(f, "__code__")]
+    assert len(bodies) > 10
+    assert set().union(*map(lines_of, bodies)) - run == set()

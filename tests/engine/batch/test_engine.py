@@ -1,0 +1,212 @@
+"""The engine's tasks: streams, doubts before anything new, what a stop spares, and how one failure ends all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hab_ray.catalog import BatchPolicy
+from hab_ray.engine.budget.budget import Budget, LocalBudget, OpeningBalance
+from hab_ray.engine.jobs import Job, OpenKind
+from hab_ray.engine.ledger import Batch, Ledger
+from hab_ray.errors import Interrupted, LeaseLost, RateLimited
+from hab_ray.providers.batching import BadRows, BatchJob
+from hab_ray.storage.folder import LocalFolder
+from tests.engine.batch.fakes import ENDED, QUICK, Vendor, context_of, engine_of, intent, submitted, write_events
+from tests.engine.bench import chat
+
+SHORT_S = 0.01
+
+
+def rows(count: int, first: int = 0, shard: int = 0) -> Iterator[Job]:
+    for n in range(first, first + count):
+        yield Job(shard, f"row-{n}", chat("m", f"question {n}"))
+
+
+def records(folder: Path) -> list[Batch]:
+    return Ledger(LocalFolder(folder), "acme").read()
+
+
+def told(folder: Path) -> list[list[str]]:
+    return [[event.kind for event in record.events] for record in records(folder)]
+
+
+def slowly(rows: int) -> BatchPolicy:
+    """Batches of so many rows, not polled within a test."""
+    return QUICK.model_copy(update={"rows": rows, "poll_s": 60.0})
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not reached():
+            await asyncio.sleep(0.001)
+
+
+async def test_a_stream_ends_once_all_its_rows_are_at_the_vendor(tmp_path: Path) -> None:
+    vendor = Vendor()
+    async with engine_of(tmp_path, vendor, policy=slowly(2)) as engine:
+        await engine.complete("m", rows(5))
+        counters = engine.snapshot()
+        assert [job.rows for job in vendor.submitted] == [2, 2, 1]
+        assert (counters.offered[0], counters.calls, counters.in_flight["m"]) == (5, 5, 5)
+        assert counters.batches == tuple(records(tmp_path)) and counters.finished[0] == 0
+        assert engine.holds([chat("m", "question 3").key]) and not engine.holds([chat("m", "another").key])
+
+
+async def test_two_rows_with_one_call_are_sent_once_and_both_finish(tmp_path: Path) -> None:
+    vendor = Vendor()
+    async with engine_of(tmp_path, vendor) as engine:
+        await engine.complete("m", rows(2, shard=1))
+        vendor.ended = {"new-1": chat("m", "question 0").key}
+        await engine.complete("m", rows(2, shard=2))
+        await until(lambda: not engine.holds([chat("m", "question 0").key]))
+        counters = engine.snapshot()
+    assert len(vendor.submitted) == 1 and counters.finished == {1: 2, 2: 2}
+    assert told(tmp_path) == [["intent", "submitted", "ended", "harvested"]]
+
+
+async def test_a_stop_spares_the_open_create_request_and_nothing_else(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    vendor = Vendor(gate=gate)
+    async with engine_of(tmp_path, vendor, policy=slowly(1)) as engine:
+        stream = asyncio.create_task(engine.complete("m", rows(3)))
+        await until(lambda: bool(vendor.submitted))
+        assert engine.snapshot().creating_nanousd > 0
+        engine.stop(5.0)
+        await asyncio.sleep(SHORT_S)
+        assert not stream.done()
+        gate.set()
+        await stream
+        await engine.complete("m", rows(3, first=10))
+    assert told(tmp_path) == [["intent", "submitted"]] and len(vendor.submitted) == 1
+
+
+async def test_after_the_drain_the_open_create_request_is_cut_off_and_left_in_doubt(tmp_path: Path) -> None:
+    vendor = Vendor(gate=asyncio.Event())
+    async with engine_of(tmp_path, vendor) as engine:
+        stream = asyncio.create_task(engine.complete("m", rows(3)))
+        await until(lambda: bool(vendor.submitted))
+        engine.stop(SHORT_S)
+        await stream
+        counters = engine.snapshot()
+    assert told(tmp_path) == [["intent"]] and counters.reserved_nanousd > 0
+    assert "acme/000001 (3 rows of m, at most $" in counters.notes[0] and "was cut off" in counters.notes[0]
+
+
+async def test_an_upload_is_cut_off_at_once_and_its_money_returned(tmp_path: Path) -> None:
+    @dataclass
+    class Uploading(Vendor):
+        async def submit(self, job: BatchJob) -> str:
+            self.submitted.append(job)
+            await asyncio.sleep(60)
+            raise AssertionError
+
+    vendor = Uploading()
+    async with engine_of(tmp_path, vendor) as engine:
+        stream = asyncio.create_task(engine.complete("m", rows(3)))
+        await until(lambda: bool(vendor.submitted))
+        engine.stop(5.0)
+        await stream
+        counters = engine.snapshot()
+    assert told(tmp_path) == [["intent", "ended", "harvested"]] and counters.reserved_nanousd == 0
+    assert "stopped before it was made" in counters.notes[0]
+
+
+async def test_an_interrupt_before_the_create_request_sends_nothing(tmp_path: Path) -> None:
+    vendor, guards = Vendor(), iter([None, None, Interrupted("stopped")])
+
+    def guard() -> None:
+        if error := next(guards):
+            raise error
+
+    async with engine_of(tmp_path, vendor, context_of(guard=guard)) as engine:
+        with pytest.raises(Interrupted):
+            await engine.complete("m", rows(1))
+        assert isinstance(engine.broken, Interrupted)
+    assert not vendor.submitted and told(tmp_path) == [["intent", "ended", "harvested"]]
+
+
+async def test_doubts_of_an_earlier_process_are_settled_before_anything_new_is_made(tmp_path: Path) -> None:
+    write_events(tmp_path, 1, intent("earlier"))
+    vendor = Vendor()
+    async with engine_of(tmp_path, vendor, policy=slowly(9)) as engine:
+        assert engine.snapshot().doubts == 1
+        await engine.complete("m", rows(1))
+        counters = engine.snapshot()
+    assert [job.tag for job in vendor.submitted] == ["earlier", "tag-1"]
+    assert vendor.asked.count("since") >= 2 and counters.doubts == 0
+    assert told(tmp_path) == [["intent", "intent", "submitted"], ["intent", "submitted"]]
+
+
+async def test_what_fails_in_one_task_ends_all_and_is_raised_to_every_stream(tmp_path: Path) -> None:
+    vendor = Vendor(gate=asyncio.Event())
+    lost = [False]
+
+    def guard() -> None:
+        if lost[0]:
+            raise LeaseLost("the lease has ended")
+
+    async with engine_of(tmp_path, vendor, context_of(guard=guard)) as engine:
+        first = asyncio.create_task(engine.complete("m", rows(1)))
+        await until(lambda: bool(vendor.submitted))
+        lost[0] = True
+        for stream in (asyncio.create_task(engine.complete("m", rows(1, first=1))), first):
+            with pytest.raises(LeaseLost):
+                await stream
+        with pytest.raises(LeaseLost):
+            await engine.complete("m", rows(1, first=2))
+    assert isinstance(engine.broken, LeaseLost)
+
+
+async def test_a_full_queue_is_tried_again_with_a_batch_of_its_own(tmp_path: Path) -> None:
+    vendor = Vendor(refuses=[RateLimited("too many batches", 0.0)])
+    async with engine_of(tmp_path, vendor) as engine:
+        await engine.complete("m", rows(2))
+    assert told(tmp_path) == [["intent", "ended", "harvested"], ["intent", "submitted"]]
+
+
+async def test_a_row_that_no_batch_may_hold_fails_and_its_neighbours_go(tmp_path: Path) -> None:
+    poison = chat("m", "question 5").key.encode()
+
+    @dataclass
+    class Strict(Vendor):
+        async def submit(self, job: BatchJob) -> str:
+            if poison in job.lines:
+                raise BadRows("a row is malformed")
+            return await super().submit(job)
+
+    vendor = Strict()
+    async with engine_of(tmp_path, vendor) as engine:
+        await engine.complete("m", rows(8))
+        counters = engine.snapshot()
+    assert sum(job.rows for job in vendor.submitted) == 7 and counters.finished[0] == 1
+    assert counters.notes == ["m: row row-5 failed every batch it was in: a row is malformed"]
+
+
+async def test_rows_beyond_the_budget_are_named(tmp_path: Path) -> None:
+    vendor = Vendor()
+    async with engine_of(tmp_path, Vendor()) as engine:
+        await engine.complete("m", rows(1))
+        bound = engine.snapshot().reserved_nanousd
+    money = LocalBudget(Budget(2 * bound, OpeningBalance(), keep=lambda _: None))
+    async with engine_of(tmp_path / "poor", vendor, context_of(budget=money)) as engine:
+        await engine.complete("m", rows(3))
+        counters = engine.snapshot()
+    assert [job.rows for job in vendor.submitted] == [2]
+    assert [(row.row_id, row.kind) for row in counters.open] == [("row-2", OpenKind.BUDGET)]
+
+
+async def test_what_earlier_processes_left_is_taken_up(tmp_path: Path) -> None:
+    write_events(tmp_path, 1, intent("other").model_copy(update={"model": "unused"}), submitted())
+    write_events(tmp_path, 2, intent("refused"), ENDED)
+    write_events(tmp_path, 3, intent("done"), submitted())
+    write_events(tmp_path, 4, intent("somebody's", epoch=9), submitted().model_copy(update={"batch_id": "b-2"}))
+    async with engine_of(tmp_path, Vendor(), policy=slowly(9)) as engine:
+        counters = engine.snapshot()
+    assert [batch.number for batch in counters.batches] == [3, 4] and counters.reserved_nanousd == 100
+    assert len(counters.notes) == 1 and "model unused, which this sweep does not use" in counters.notes[0]
+    assert told(tmp_path)[1] == ["intent", "ended", "harvested"]

@@ -1,0 +1,219 @@
+"""From the vendor's hands into the store: what is asked when, what is written, and whose money it was."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from hab_ray.catalog import BatchPolicy
+from hab_ray.engine.batch.collect import Collector
+from hab_ray.engine.batch.components import Components
+from hab_ray.engine.batch.in_flight import BatchInFlight
+from hab_ray.engine.batch.poll import Poller
+from hab_ray.engine.batch.states import AtVendor, Closed, Ended
+from hab_ray.engine.batch.transitions import recovered
+from hab_ray.engine.ledger import Batch
+from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, RowError, TransientError
+from hab_ray.prices import Mode, Price
+from hab_ray.providers import connect
+from hab_ray.providers.base import Endpoint
+from hab_ray.providers.batching import BatchStatus, Line, ResultsGone
+from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.keyindex import KeySet
+from hab_ray.storage.store import Store, StoreWriter
+from tests.engine.batch.fakes import KEYS, LINES, START, Vendor, components_of, context_of, intent, submitted
+
+POLICY = BatchPolicy(poll_s=10.0, still_s=60.0, longest_s=1000.0)
+REFUSED = RowError(FailureKind.TOO_LONG, "too long")
+BUSY = TransientError(FailureKind.SERVER, "overloaded")
+
+
+@dataclass
+class Time:
+    """A clock that stands still until it is set."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Scripted(Vendor):
+    """A vendor that answers polls and requests for results as it is told, the last answer again and again."""
+
+    statuses: list[BatchStatus | CallError] = field(default_factory=list)
+    lines: list[Line | CallError] = field(default_factory=list)
+    cancels: list[CallError] = field(default_factory=list)
+
+    async def poll(self, batch_id: str) -> BatchStatus:
+        self.asked.append("poll")
+        answer = self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0]
+        if isinstance(answer, CallError):
+            raise answer
+        return answer
+
+    async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
+        self.asked.append("results")
+        for line in list(self.lines):
+            if isinstance(line, CallError):
+                self.lines.remove(line)
+                raise line
+            yield line
+
+    async def cancel(self, batch_id: str) -> None:
+        self.asked.append("cancel")
+        if self.cancels:
+            raise self.cancels.pop()
+
+
+def status(word: str = "completed", **facts: object) -> BatchStatus:
+    return replace(BatchStatus("b-1", word, ended=word != "in_progress"), **facts)  # type: ignore[arg-type]
+
+
+@dataclass
+class Scene:
+    """A batch of two rows at a vendor, and who polls it."""
+
+    vendor: Scripted
+    components: Components
+    poller: Poller
+    batch: BatchInFlight
+    clock: Time
+
+    async def at(self, clock: float) -> None:
+        """Let it be this late, and everything that is due be done."""
+        self.clock.now = clock
+        await self.poller.advance(self.batch)
+
+    def told(self) -> list[str]:
+        return [event.kind for event in self.components.ledger.read()[0].events]
+
+
+@pytest.fixture
+def scene_of(tmp_path: Path) -> Callable[..., Scene]:
+    """A scene with this vendor; the batch is `certain` to be ours, and this run's where it `is_own`."""
+
+    def scene(vendor: Scripted, certain: bool = True, is_own: bool = True, age_s: float = 0.0) -> Scene:
+        clock, today = Time(), START + timedelta(seconds=age_s)
+        components = components_of(tmp_path, vendor, POLICY, context_of(clock, lambda: today))
+        ledger = components.ledger
+        ledger.keep(1, LINES)
+        record = ledger.add(ledger.add(Batch("acme", 1), intent()), submitted(certain))
+        batch = BatchInFlight("m", recovered(record, 0.0), is_own=is_own, nanousd=100 if is_own else 0)
+        components.rows.open(batch, record, KeySet(KEYS))
+        batch.waiting[7] = 2
+        if is_own:
+            components.budget.take_up(100)
+        provider = connect(Endpoint("acme", "openai", "http://localhost:1", "a-key", 1.0))
+        folder = LocalFolder(tmp_path)
+        writer = StoreWriter(folder, 2, "w", Mode.BATCH)
+        collector = Collector(provider, vendor, writer, lambda: today, components.counters.billing)
+        poller = Poller(components, collector, Store(folder), {"m": Price(1, 1, 1, 1)})
+        return Scene(vendor, components, poller, batch, clock)
+
+    return scene
+
+
+async def test_a_batch_is_polled_when_due_and_collected_once(scene_of: Callable[..., Scene]) -> None:
+    lines: list[Line | CallError] = [Line(KEYS[0], error=REFUSED), Line(KEYS[1], error=REFUSED)]
+    scene = scene_of(Scripted(statuses=[status("in_progress"), status()], lines=lines))
+    await scene.at(0.0)
+    await scene.at(8.9)
+    assert scene.vendor.asked == ["poll"] and isinstance(scene.batch.state, AtVendor)
+    await scene.at(11.1)
+    assert scene.vendor.asked == ["poll", "poll", "results", "clean up b-1"] and isinstance(scene.batch.state, Closed)
+    assert scene.told() == ["intent", "submitted", "ended", "harvested"]
+    counters = scene.components.counters
+    assert counters.finished[7] == 2 and counters.in_flight["m"] == 0 and not scene.components.rows.batches
+    assert scene.components.budget.in_batches == 0
+
+
+async def test_results_that_break_off_are_read_again_and_nothing_is_filed_twice(
+    scene_of: Callable[..., Scene],
+) -> None:
+    lines: list[Line | CallError] = [Line(KEYS[0], error=REFUSED), BUSY, Line(KEYS[1], error=REFUSED)]
+    scene = scene_of(Scripted(statuses=[status()], lines=lines))
+    await scene.at(0.0)
+    assert isinstance(scene.batch.state, Ended) and scene.told()[-1] == "ended"
+    assert scene.components.counters.retries == 1
+    await scene.at(20.0)
+    (record,) = scene.components.ledger.read()
+    assert record.harvested and (record.harvested.failures, record.harvested.unanswered) == (2, 0)
+
+
+async def test_counters_must_be_still_before_results_are_read(scene_of: Callable[..., Scene]) -> None:
+    scene = scene_of(Scripted(statuses=[status(counters=(1, 0)), status(counters=(2, 0))]))
+    await scene.at(0.0)
+    await scene.at(30.0)
+    await scene.at(80.0)
+    assert "results" not in scene.vendor.asked
+    await scene.at(150.0)
+    assert scene.vendor.asked[-2:] == ["results", "clean up b-1"]
+
+
+async def test_an_old_batch_is_cancelled_once_and_a_failed_cancel_repeated(scene_of: Callable[..., Scene]) -> None:
+    scene = scene_of(Scripted(statuses=[status("in_progress")], cancels=[BUSY]), age_s=1001.0)
+    for clock in (0.0, 1.0, 20.0, 40.0):
+        await scene.at(clock)
+    assert scene.vendor.asked == ["cancel", "poll", "cancel", "poll", "poll"]
+    assert scene.components.counters.notes == ["batch acme/000001 was not done after 1001 s and is cancelled"]
+
+
+async def test_a_batch_that_vanishes_costs_all_that_was_set_aside(scene_of: Callable[..., Scene]) -> None:
+    scene = scene_of(Scripted(statuses=[status("in_progress"), ResultsGone("no such batch")]))
+    await scene.at(0.0)
+    await scene.at(299.0)
+    assert isinstance(scene.batch.state, AtVendor), "a young batch is given up"
+    await scene.at(400.0)
+    assert isinstance(scene.batch.state, Closed) and scene.told()[-2:] == ["ended", "harvested"]
+    assert scene.components.budget.lost == 100 and scene.components.counters.finished[7] == 2
+
+
+async def test_a_batch_of_another_run_is_collected_and_not_paid_for(scene_of: Callable[..., Scene]) -> None:
+    scene = scene_of(Scripted(statuses=[ResultsGone("no such batch")]), certain=False, is_own=False)
+    await scene.at(0.0)
+    assert isinstance(scene.batch.state, Closed) and scene.components.budget.lost == 0
+
+
+async def test_what_may_be_somebody_elses_is_not_deleted(scene_of: Callable[..., Scene]) -> None:
+    scene = scene_of(Scripted(statuses=[status()], lines=[Line("f" * 64, error=REFUSED)]), certain=False)
+    await scene.at(0.0)
+    assert isinstance(scene.batch.state, Closed) and scene.vendor.asked == ["poll", "results"]
+
+
+async def test_a_bad_key_stops_the_provider_and_gives_its_rows_back(scene_of: Callable[..., Scene]) -> None:
+    scene = scene_of(Scripted(statuses=[ProviderError(FailureKind.BAD_KEY, "no such key")]))
+    await scene.at(0.0)
+    await scene.at(1000.0)
+    assert scene.vendor.asked == ["poll"] and scene.told() == ["intent", "submitted"]
+    counters = scene.components.counters
+    assert counters.stops == {"": "no such key"} and counters.finished[7] == 2
+    assert len(scene.components.rows.records) == 1, "a batch at the vendor is forgotten"
+
+
+async def test_what_a_whole_batch_was_refused_for_is_heeded(scene_of: Callable[..., Scene]) -> None:
+    full = scene_of(Scripted(statuses=[status("failed", problem=RateLimited("queue full", None))]))
+    await full.at(0.0)
+    counters = full.components.counters
+    assert counters.deferred[7] == 2 and not full.components.limits.has_room("m", 1, 10_000)
+    assert counters.notes == ["batch acme/000001 failed: queue full"]
+
+
+async def test_a_line_that_tells_of_its_model_stops_the_model(scene_of: Callable[..., Scene]) -> None:
+    retired = ModelError(FailureKind.MODEL_RETIRED, "retired")
+    scene = scene_of(Scripted(statuses=[status()], lines=[Line(KEYS[0], error=retired)]))
+    await scene.at(0.0)
+    assert scene.components.counters.stops == {"m": "retired"}
+
+
+async def test_an_unknown_state_is_noted_once(scene_of: Callable[..., Scene]) -> None:
+    odd = status("in_progress", known=False)
+    scene = scene_of(Scripted(statuses=[odd]))
+    await scene.at(0.0)
+    await scene.at(20.0)
+    assert scene.components.counters.notes == ["batch acme/000001 is in a state that is not known here: in_progress"]
