@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
-        if fixtures & OF_PROCESSES or "local" in item.path.parts:
+        if fixtures & OF_PROCESSES or "local" in item.path.relative_to(item.config.rootpath).parts:
             item.add_marker(pytest.mark.integration)
         if fixtures & OF_RAY:
             item.add_marker(pytest.mark.cluster)
