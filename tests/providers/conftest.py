@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import ssl
 import sys
@@ -159,6 +160,12 @@ class Distributions:
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         entries = "".join(f"{kind} = {target}\n" for kind, target in vendors.items())
         (info / "entry_points.txt").write_text(f"[hab_ray.providers]\n{entries}")
+        importlib.invalidate_caches()
+
+    def uninstall_all(self) -> None:
+        for entries in self.site.glob("*.dist-info/entry_points.txt"):
+            entries.unlink()
+        importlib.invalidate_caches()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,16 @@ from hab_ray.calls import Finish, Params
 from hab_ray.catalog import load_catalog
 from hab_ray.config import load_sweep
 from hab_ray.errors import ConfigError
+from hab_ray.preflight import Severity, preflight
 from hab_ray.providers import connect, connect_batch, load_vendor
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchJob
 from hab_ray.providers.vendor import Vendor
+from hab_ray.resolve import read_record, resolve, write_record
 from tests.providers.batch_vendor import answering
 from tests.providers.conftest import KEY, Distributions, Script, chat_call, entry
 
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 # An OpenAI-compatible vendor: a path and a field of its own, answers in an envelope, other lines in a batch's file.
 DIALECT = """
 from dataclasses import replace
@@ -63,6 +67,15 @@ def refused(kind: str) -> str:
     return str(caught.value)
 
 
+def sweep_file(folder: Path, kind: str) -> Path:
+    """A sweep at one provider of a kind, whose models are said to be asked by batch too."""
+    provider = {"kind": kind, "url": "http://lab", "price": {"input": 1}, "batch": {"discount": 0.5}}
+    sweep = {"name": "s", "tests": "seeds", "subjects": ["lab/m"], "judges": ["lab/m"], "providers": {"lab": provider}}
+    path = folder / "s.yaml"
+    path.write_text(yaml.safe_dump({**sweep, "run": str(folder / "run"), "store": str(folder / "store")}))
+    return path
+
+
 def test_every_built_in_vendor_is_in_the_table_under_its_name() -> None:
     assert vendors.kinds() == list(vendors.BUILT_IN)
     assert {kind: load_vendor(kind).protocol.value for kind in vendors.kinds()} == {k: k for k in vendors.BUILT_IN}
@@ -71,15 +84,7 @@ def test_every_built_in_vendor_is_in_the_table_under_its_name() -> None:
 
 def test_an_unknown_kind_is_told_with_the_kinds_there_are(distributions: Distributions, tmp_path: Path) -> None:
     distributions.install("acme-hab", "0.3", "acme_hab", DIALECT, acme="acme_hab:VENDOR")
-    sweep = {
-        "name": "s",
-        "tests": "seeds",
-        "subjects": ["lab/m"],
-        "judges": ["lab/m"],
-        "providers": {"lab": {"kind": "acmee", "url": "http://lab"}},
-    }
-    path = tmp_path / "s.yaml"
-    path.write_text(yaml.safe_dump(sweep))
+    path = sweep_file(tmp_path, "acmee")
     with pytest.raises(ConfigError) as caught:
         load_sweep(path)
     (told,) = str(caught.value).splitlines()
@@ -118,6 +123,25 @@ def test_a_vendor_without_batches_says_what_to_remove(distributions: Distributio
     distributions.install("acme-hab", "0.3", "acme_hab", DIALECT, acme="acme_hab:ONLINE")
     with pytest.raises(ConfigError, match="kind 'acme' take no batches; remove `batch:`"):
         connect_batch(endpoint("acme"))
+
+
+def test_what_a_kind_cannot_do_is_said_before_the_run(distributions: Distributions, tmp_path: Path) -> None:
+    distributions.install("acme-hab", "0.3", "acme_hab", DIALECT, acme="acme_hab:ONLINE", whole="acme_hab:VENDOR")
+    whole = resolve(load_sweep(sweep_file(tmp_path, "whole")), NOW)
+    assert preflight(whole, {}, NOW.date()) == []
+    (problem,) = preflight(resolve(load_sweep(sweep_file(tmp_path, "acme")), NOW), {}, NOW.date())
+    assert problem.severity is Severity.ERROR and "providers.lab: its kind takes no batches" in str(problem)
+
+
+def test_a_run_of_a_kind_that_is_not_installed_can_be_read(distributions: Distributions, tmp_path: Path) -> None:
+    distributions.install("acme-hab", "0.3", "acme_hab", DIALECT, acme="acme_hab:VENDOR")
+    work = resolve(load_sweep(sweep_file(tmp_path, "acme")), NOW)
+    write_record(work, NOW)
+    distributions.uninstall_all()
+    record = read_record(work.run_path)
+    assert record is not None and record.sweep.providers["lab"].kind == "acme"
+    with pytest.raises(ConfigError, match="there is no kind 'acme'"):
+        load_sweep(tmp_path / "s.yaml")
 
 
 BROKEN = {
