@@ -1,4 +1,4 @@
-"""Replies as models write them, and worse: drawn by a grammar from a seed."""
+"""Replies as models write them, and worse: drawn by a grammar from a seed, or damaged."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+from benchmarks.damage import damaged
 from tests.stages.verdict_rules import TAGS
 
 WORDS = (
@@ -51,6 +52,8 @@ class Grammar:
 
     def reply(self) -> str:
         """One reply: a verdict among other things, or a few parts of any kind; some are cut or damaged."""
+        if self.random.random() < 0.3:
+            return damaged(self.random, self.key, self.letters)
         if self.random.random() < 0.5:
             before, after = self.random.choice(("", "reasoning", "prose", "nested")), self.random.choice(("", "prose"))
             drawn = [before, self.random.choice(("verdict", "verdict", "twice")), after]

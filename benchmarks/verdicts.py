@@ -25,7 +25,7 @@ from hab_ray.calls import Finish, Reply, Usage
 from hab_ray.catalog import Model, ModelEntry
 from hab_ray.config import Generate, Judge, Validate
 from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
-from hab_ray.rubric import load_rubrics, load_themes
+from hab_ray.rubric import Rubric, load_rubrics, load_themes
 from hab_ray.stages.generate import CandidateTask, GenerateStage
 from hab_ray.stages.judge import JudgeStage, VerdictTask
 from hab_ray.stages.validate import ValidateStage
@@ -39,18 +39,20 @@ MOST_S = 1.0
 PER_CALL = 3
 DIMENSION = "ask_clarifying_questions"
 TEXT = "Of what?"
+MODEL = Model("some-model", ModelEntry(provider="vendor", wire="wire"))
 Said = tuple[str, ...] | None
 """The letters and the assessment, or the prompts; None where nothing was read."""
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A stage's reading and the scorer's, of the same list."""
+    """A stage's reading and the scorer's, of the same list; it is drawn as often as its weight says."""
 
     key: str
     letters: tuple[str, ...]
     read: Callable[[Reply], Said]
     expected: Callable[[str, bool], Said]
+    weight: int
 
 
 @dataclass(frozen=True)
@@ -72,36 +74,46 @@ def reply(text: str, truncated: bool) -> Reply:
 
 @cache
 def readers() -> tuple[Reader, ...]:
-    """The three stages that read lists out of replies, each beside its rules."""
-    rubric, prompts = load_rubrics()[DIMENSION], load_prompts()
-    model = Model("some-model", ModelEntry(provider="vendor", wire="wire"))
-    judging = JudgeStage(rubric, prompts, Judge(model=model.name, name="judge"), model)
-    validating = ValidateStage(rubric, prompts, model, Validate(model=model.name, keep=1))
-    given = Generate(model=model.name, candidates=PER_CALL, per_call=PER_CALL)
-    generating = GenerateStage(rubric, load_themes(), prompts, model, given, 0)
-    test = ChosenTest("t", rubric.id, "What?", "", "", None)
+    """The stages that read lists out of replies, each beside its rules: of every rubric, of one the queries."""
+    rubrics = load_rubrics()
+    of_rubrics = (reader for rubric in rubrics.values() for reader in (_judging(rubric), _validating(rubric)))
+    return (*of_rubrics, _generating(rubrics[DIMENSION]))
+
+
+def _judging(rubric: Rubric) -> Reader:
+    stage = JudgeStage(rubric, load_prompts(), Judge(model=MODEL.name, name="judge"), MODEL)
     response = Response("t", rubric.id, "subject", 0, State.OK, TEXT, "ok", "{}", "m", "", "", "k")
-    asked_again = VerdictTask(test, response, ask=1)
-    candidate = Candidate("c", rubric.id, State.OK, "What?", "", "", "", "k")
+    asked_again = VerdictTask(ChosenTest("t", rubric.id, "What?", "", "", None), response, ask=1)
+    issues = rubric.issue_letters()
 
     def judged(given: Reply) -> Said:
-        found = judging.parse(asked_again, given)
+        found = stage.parse(asked_again, given)
         return (*found.issues, found.assessment) if isinstance(found, Verdict) and found.state is State.OK else None
 
+    return Reader("issues", issues, judged, lambda text, cut: _letters(text, "issues", issues, cut), weight=3)
+
+
+def _validating(rubric: Rubric) -> Reader:
+    stage = ValidateStage(rubric, load_prompts(), MODEL, Validate(model=MODEL.name, keep=1))
+    candidate = Candidate("c", rubric.id, State.OK, "What?", "", "", "", "k")
+    criteria = tuple(criterion.letter for criterion in rubric.validation.criteria)
+
     def validated(given: Reply) -> Said:
-        found = validating.parse(candidate, given)
+        found = stage.parse(candidate, given)
         return (*found.deductions, found.reason) if found.state is State.OK else None
 
+    return Reader("deductions", criteria, validated, lambda text, cut: _letters(text, "deductions", criteria, cut), 1)
+
+
+def _generating(rubric: Rubric) -> Reader:
+    given = Generate(model=MODEL.name, candidates=PER_CALL, per_call=PER_CALL)
+    stage = GenerateStage(rubric, load_themes(), load_prompts(), MODEL, given, 0)
+
     def generated(given: Reply) -> Said:
-        found = [generating.parse(CandidateTask(0, index), given) for index in range(PER_CALL)]
+        found = [stage.parse(CandidateTask(0, index), given) for index in range(PER_CALL)]
         return tuple(c.prompt if c.state is State.OK else "" for c in found) if _any_ok(found) else None
 
-    issues, criteria = rubric.issue_letters(), tuple(c.letter for c in rubric.validation.criteria)
-    return (
-        Reader("issues", issues, judged, lambda text, cut: _letters(text, "issues", issues, cut)),
-        Reader("deductions", criteria, validated, lambda text, cut: _letters(text, "deductions", criteria, cut)),
-        Reader("queries", issues, generated, _prompts),
-    )
+    return Reader("queries", rubric.issue_letters(), generated, _prompts, weight=6)
 
 
 def _any_ok(found: list[Candidate]) -> bool:
@@ -131,7 +143,7 @@ def differences(count: int, seed: int, told: Counter[str]) -> Iterator[Differenc
     for number in range(count):
         label = f"{seed}/{number}"
         random = Random(label)
-        reader = random.choices(readers(), (3, 1, 1))[0]
+        reader = random.choices(readers(), [reader.weight for reader in readers()])[0]
         text = Grammar(random, reader.key, reader.letters).reply()
         truncated = random.random() < TRUNCATED
         expected = reader.expected(text, truncated)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import time
 
 import pytest
 
-from hab_ray.rubric import Rubric
-from hab_ray.stages.judge import score
 from hab_ray.stages.reading import Unreadable, listed_objects, named_letters
-from tests.stages.fuzzing import fuzzed
-from tests.stages.strict_reader import strict_verdict
 
 LETTERS = ("A", "B", "C", "D")
 B = '{"issues": ["B"]}'
@@ -226,21 +221,3 @@ def test_no_message_quotes_the_reply() -> None:
         with pytest.raises(Unreadable) as problem:
             letters(text.replace("A", "EVIL").replace("draft", "EVIL").replace("}", ', "EVIL": EVIL }'))
         assert "EVIL" not in str(problem.value)
-
-
-def test_8000_fuzzed_replies_give_the_score_that_a_strict_reader_gives(rubrics: dict[str, Rubric]) -> None:
-    rng = random.Random(20261122)
-    scored = 0
-    for number in range(8_000):
-        rubric = rng.choice(list(rubrics.values()))
-        points = {issue.letter: issue.deduction for issue in rubric.judging.issues}
-        text = fuzzed(rng, tuple(points))
-        strict = strict_verdict(text, "issues", tuple(points), truncated=False)
-        try:
-            ours: int | None = score(rubric, named_letters(text, "issues", tuple(points)).letters)
-        except Unreadable:
-            ours = None
-        theirs = None if strict is None else max(0, 10 - sum(points[letter] for letter in strict))
-        assert ours == theirs, f"reply {number}: {text!r} gave {ours}, strictly {theirs}"
-        scored += ours is not None
-    assert scored > 1_500

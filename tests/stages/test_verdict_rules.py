@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.verdicts import MOST_S, Reader, differences, hostile, readers, reply, seconds_for
 
-SAMPLE = 1500
+SAMPLE = 4000
 GOOD, BAD = '{"issues": [], "assessment": "fine"}', '{"issues": ["A"], "assessment": "asks nothing"}'
 NONE, A = ("fine",), ("A", "asks nothing")
 UNREADABLE = None

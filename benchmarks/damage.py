@@ -1,10 +1,10 @@
-"""Replies of a judge, made at random: verdicts, and what was one, almost is one or never was."""
+"""Verdicts damaged at random: what was one, almost is one or never was."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 WORDS = ["Fine.", 'He said "no".', "Uses {braces} and [brackets].", "", "Zeile\n\u2028zwei", "It returns {}."]
@@ -33,8 +33,17 @@ REASONING = [
 ODD_MEMBERS: list[Any] = [" A", "A.", "a", "", "A, B", "AB", 1, 0.5, True, None, ["A"], {"letter": "A"}, "\uff21", "Z"]
 
 
-def fuzzed(rng: random.Random, letters: tuple[str, ...]) -> str:
-    """One reply; half of them went through a second mutation."""
+def damaged(rng: random.Random, key: str, letters: Sequence[str]) -> str:
+    """One reply whose list goes by this key; half of them go through a second mutation."""
+    written = [("issues", key), ("Issues", key.capitalize()), ("ISSUES", key.upper())]
+    written += [("iss\u200bues", f"{key[:3]}\u200b{key[3:]}"), ("\\u0069ssues", f"\\u{ord(key[0]):04x}{key[1:]}")]
+    text = _damaged(rng, letters)
+    for old, new in written:
+        text = text.replace(old, new)
+    return text
+
+
+def _damaged(rng: random.Random, letters: Sequence[str]) -> str:
     named = rng.choices(letters, k=rng.randint(0, 4))
     verdict: dict[str, Any] = {"assessment": rng.choice(WORDS), "issues": named}
     text = json.dumps(verdict, ensure_ascii=rng.random() < 0.5, indent=rng.choice([None, 2]))
