@@ -194,7 +194,7 @@ class Creator:
 
     def _abandon(self, batch: BatchInFlight, record: Batch, action: LeaveInDoubt) -> Abandoned:
         if action.reason:
-            self._components.rows.stop_provider(action.reason)
+            self._components.stop_provider(action.reason)
         self._free(batch, record)
         return Abandoned(record)
 
@@ -206,7 +206,7 @@ class Creator:
         if isinstance(error, RateLimited):
             self._components.limits.wait(batch.model, error)
         elif not isinstance(error, BadRows):
-            self._components.rows.heed(batch.model, error)
+            self._components.heed(batch.model, error)
 
     def _free(self, batch: BatchInFlight, record: Batch) -> None:
         """Return the money of a batch that was not made; while that is in doubt, none."""

@@ -165,8 +165,7 @@ def components_of(
 ) -> Components:
     """What the parts of an engine share, with one model `m`."""
     counters, context = BatchCounters(), context or context_of()
-    wallet = Wallet(context.money)
-    rows = RowsInFlight(counters, wallet.give_up_batches)
+    wallet, rows = Wallet(context.money), RowsInFlight(counters)
     models = {"m": ENTRY}
     limits = EnqueuedTokenLimits(models, policy.longest_poll_s, context.clock)
     ledger = Ledger(LocalFolder(folder), "acme")
