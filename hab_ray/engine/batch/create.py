@@ -1,6 +1,6 @@
 """Creates batches at the vendor, each once, whatever breaks on the way.
 
-Performs the actions between a funded batch and one at the vendor; see the package's drawing. The intent is in the
+Performs the actions between a funded batch and one at the vendor; see the package's table. The intent is in the
 ledger before the one create request is sent, so that a crash in between leaves a batch that the next run looks for.
 """
 
@@ -183,7 +183,7 @@ class Creator:
         components = self._components
         try:
             if isinstance(question, AskOwner):
-                return transitions.told_owner(state, await patiently(components.api.owner))
+                return transitions.owner_known(state, await patiently(components.api.owner))
             sighting, foreign = await self._search.look(state)
         except CallError as error:
             return LookFailed(state.record, error)

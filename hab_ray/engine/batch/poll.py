@@ -1,6 +1,6 @@
 """Follows batches from the vendor's hands into the store.
 
-Performs the actions on batches at the vendor, ended and collected ones; see the package's drawing.
+Performs the actions on batches at the vendor, ended and collected ones; see the package's table.
 """
 
 from __future__ import annotations
