@@ -97,12 +97,12 @@ class BatchTerms(Strict):
 
 
 class BatchPolicy(Strict):
-    """How batches are made and watched at an account. Seconds, and the most that one batch holds.
+    """How an account's batches are made and watched. Seconds, and the most that one batch holds.
 
-    A batch is asked after every `poll_s` while young and every `longest_poll_s` while old. After a create request
-    without a clear answer the vendor's list must lack the batch for `in_doubt_s` before it is sent once more. A batch
-    that has not ended after `longest_s` is cancelled, and its open rows go into another. Where a vendor may still
-    change the counters of an ended batch, they must not change for `still_s` before its results are collected.
+    Poll interval: a tenth of the batch's age, from `poll_s` to `longest_poll_s`. After a create request without a clear
+    answer, the vendor's list must lack the batch for `in_doubt_s` before it is sent once more. A batch that has not
+    ended after `longest_s` is cancelled, and its unanswered rows go into another. Where a vendor may still change the
+    counters of an ended batch, its results are collected once these have not changed for `still_s`.
     """
 
     rows: int = Field(default=50_000, gt=0)

@@ -69,7 +69,7 @@ class Intent(_Event):
 
 
 class Submitted(_Event):
-    """The vendor's name of the batch; `adopted` where it was found there and not told in answer to the request.
+    """The vendor's id of the batch; `adopted` where it was found in the vendor's list, the create request unanswered.
 
     It is not `certain` where nothing but the number of rows speaks for it, so that it may be somebody else's: then
     it is neither cancelled nor deleted before its results have shown whose it is.

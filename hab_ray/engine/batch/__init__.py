@@ -4,26 +4,45 @@ A batch is always in one of the states of `states`, each a frozen dataclass of i
 a state and the time and says what to do next; it is pure. The engine performs that action (a request to the vendor, an
 event in the ledger, a wait), and `transitions` turns the outcome into the next state.
 
-    Packed ── Reserve ──> Funded ── StoreLines ──> Submitting ── Submit ──> AtVendor, or CreateFailed
-       │ AwaitRoom, LeaveOut: for the vendor's queue, for the budget                 │
-       └─ GiveBack ──> Closed                                                       │
-                                                                                     │
-    CreateFailed ── Retry ─────────> Submitting                                      │
-                 ── Requeue ───────> Requeued: packed again, waits for room          │
-                 ── Split ─────────> Malformed: its rows go into smaller batches     │
-                 ── Refuse ────────> Closed                                          │
-                 ── LookFor ───────> OutcomeUnknown                                  │
-                                                                                     │
-    OutcomeUnknown ── AskOwner, Look, Wait ──> OutcomeUnknown, or LookFailed         │
-                   ── Adopt ─────────> AtVendor                                      │
-                   ── Retry ─────────> Submitting: the vendor does not have it       │
-                   ── RefuseOwner ──── ends the run: the key is of another account   │
-    these three, LookFailed ── LeaveInDoubt ──> Abandoned: the next run looks for it │
-                                                                                     v
-    AtVendor ── Poll, Cancel, Wait ──> AtVendor ── RecordEnd ──> Ended
-    Ended    ── Poll, Wait ──────────> Ended ── Collect ──> Collected ── CleanUp or Close ──> Closed
-    AtVendor, Ended ── GiveUp ───────> Closed: the vendor has neither batch nor results any more
-                    ── StopProvider ─> the same; nothing more is asked of this provider
+    Packed ──> Funded ──> Submitting ──> AtVendor ──> Ended ──> Collected ──> Closed
+
+    state           action        next state
+    Packed          Reserve       Funded; Packed where the budget refuses
+                    AwaitRoom     Packed: the vendor's queue is full
+                    LeaveOut      Packed, less one row that the budget cannot pay for
+                    GiveBack      Closed
+    Funded          StoreLines    Submitting
+                    GiveBack      Closed
+    Submitting      Submit        AtVendor; CreateFailed
+                    Wait          Submitting
+                    LeaveInDoubt  Abandoned: the next run looks for it
+    CreateFailed    Retry         Submitting
+                    LookFor       OutcomeUnknown
+                    Requeue       Requeued: its rows wait for room in the vendor's queue
+                    Split         Malformed: its rows go into smaller batches
+                    Refuse        Closed
+                    LeaveInDoubt  Abandoned
+    OutcomeUnknown  AskOwner      OutcomeUnknown; LookFailed
+                    Look          OutcomeUnknown; LookFailed
+                    Wait          OutcomeUnknown
+                    Adopt         AtVendor
+                    Retry         Submitting: the vendor does not have it
+                    RefuseOwner   none: the key is of another account, and the run ends
+                    LeaveInDoubt  Abandoned
+    LookFailed      LeaveInDoubt  Abandoned
+    AtVendor        Poll          AtVendor
+                    Cancel        AtVendor
+                    Wait          AtVendor
+                    RecordEnd     Ended
+                    GiveUp        Closed: the vendor does not have it any more
+                    StopProvider  AtVendor: nothing more is asked of this provider
+    Ended           Poll          Ended
+                    Wait          Ended
+                    Collect       Collected; Ended where the results break off
+                    GiveUp        Closed
+                    StopProvider  Ended
+    Collected       CleanUp       Closed
+                    Close         Closed
 
 `submit` packs rows and waits for room and money, `create` performs the actions up to AtVendor, `poll` those after it,
 `recover` takes up what earlier processes left, and `engine` owns their tasks.

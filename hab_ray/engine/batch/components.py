@@ -15,7 +15,8 @@ from hab_ray.engine.batch.enqueued import EnqueuedTokenLimits
 from hab_ray.engine.batch.rows import RowsInFlight
 from hab_ray.engine.budget.client import BudgetClient
 from hab_ray.engine.ledger import Batch, Ended, Ledger
-from hab_ray.providers.batching import BatchApi
+from hab_ray.errors import CallError, ProviderError
+from hab_ray.providers.batching import BatchApi, BatchRefused
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,22 @@ class Components:
             is_provider_stopped="" in self.counters.stops,
             budget_left=self.budget.left,
         )
+
+    def heed(self, model: str, error: CallError) -> None:
+        """Stop what an error concerns that is no single row's: a model's batches, the model, or its provider."""
+        if isinstance(error, BatchRefused):
+            self.counters.refuse(model, error)
+        elif isinstance(error, ProviderError):
+            self.stop_provider(str(error))
+        else:
+            self.counters.stops.setdefault(model, str(error))
+
+    def stop_provider(self, reason: str) -> None:
+        """Send nothing more to any model of the provider, and wait for none of its batches."""
+        self.counters.stops.setdefault("", reason)
+        self.budget.give_up_batches()
+        for batch in self.rows.batches:
+            self.rows.give_back(batch)
 
     def closed(self, record: Batch, word: str, problem: str, results: Results) -> Batch:
         """The record of a batch that brings no more than these results, after its last events are written."""

@@ -1,6 +1,6 @@
 """Creates batches at the vendor, each once, whatever breaks on the way.
 
-Performs the actions between a funded batch and one at the vendor; see the package's drawing. The intent is in the
+Performs the actions between a funded batch and one at the vendor; see the package's table. The intent is in the
 ledger before the one create request is sent, so that a crash in between leaves a batch that the next run looks for.
 """
 
@@ -183,7 +183,7 @@ class Creator:
         components = self._components
         try:
             if isinstance(question, AskOwner):
-                return transitions.told_owner(state, await patiently(components.api.owner))
+                return transitions.owner_known(state, await patiently(components.api.owner))
             sighting, foreign = await self._search.look(state)
         except CallError as error:
             return LookFailed(state.record, error)
@@ -194,7 +194,7 @@ class Creator:
 
     def _abandon(self, batch: BatchInFlight, record: Batch, action: LeaveInDoubt) -> Abandoned:
         if action.reason:
-            self._components.rows.stop_provider(action.reason)
+            self._components.stop_provider(action.reason)
         self._free(batch, record)
         return Abandoned(record)
 
@@ -206,7 +206,7 @@ class Creator:
         if isinstance(error, RateLimited):
             self._components.limits.wait(batch.model, error)
         elif not isinstance(error, BadRows):
-            self._components.rows.heed(batch.model, error)
+            self._components.heed(batch.model, error)
 
     def _free(self, batch: BatchInFlight, record: Batch) -> None:
         """Return the money of a batch that was not made; while that is in doubt, none."""

@@ -57,7 +57,7 @@ class BatchEngine:
         self._prices = {name: rate(entry, Mode.BATCH) for name, entry in models.items()}
         self._codes = FenceCodes(fence_secret(store.folder))
         self._counters, self._budget = BatchCounters(), BudgetClient(context.budget)
-        self._rows = RowsInFlight(self._counters, self._budget.give_up_batches)
+        self._rows = RowsInFlight(self._counters)
         limits = EnqueuedTokenLimits(models, policy.longest_poll_s, context.clock)
         components = Components(api, models, ledger, policy, context, self._counters, self._rows, self._budget, limits)
         collector = Collector(provider, api, writer, context.lease.today, self._counters.billing)
@@ -157,7 +157,7 @@ class BatchEngine:
         counters.lost_nanousd, counters.spent_nanousd = budget.lost, budget.spent
         counters.reserved_nanousd = budget.reserved + budget.in_batches
         snapshot = deepcopy(counters)
-        snapshot.batches = self._rows.records
+        snapshot.batches = tuple(record for batch in self._rows.batches if (record := batch.record))
         snapshot.creating_nanousd = self._sender.creating.nanousd if self._sender.creating else 0
         counters.open.clear()
         counters.notes.clear()

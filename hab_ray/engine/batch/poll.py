@@ -1,6 +1,6 @@
 """Follows batches from the vendor's hands into the store.
 
-Performs the actions on batches at the vendor, ended and collected ones; see the package's drawing.
+Performs the actions on batches at the vendor, ended and collected ones; see the package's table.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from hab_ray.engine.batch import transitions
 from hab_ray.engine.batch.actions import (
     Cancel,
     CleanUp,
-    Close,
     Collect,
     GiveUp,
     Poll,
@@ -76,7 +75,10 @@ class Poller:
             case Ended():
                 return await self._take_in(batch, state)
             case Collected():
-                return await self._finish(batch, state)
+                if isinstance(next_action(state, self._components.now(batch.model), self._policy), CleanUp):
+                    with suppress(CallError):
+                        await self._components.api.clean_up(state.batch_id)
+                return Closed()
 
     async def _watch(self, batch: BatchInFlight, state: AtVendor) -> Sent | Closed:
         match next_action(state, self._components.now(batch.model), self._policy):
@@ -89,7 +91,7 @@ class Poller:
             case GiveUp(error):
                 return await self._give_up(batch, state, error)
             case StopProvider(error):
-                self._rows.stop_provider(str(error))
+                self._components.stop_provider(str(error))
                 return state
             case Wait():
                 return state
@@ -103,19 +105,10 @@ class Poller:
             case GiveUp(error):
                 return await self._give_up(batch, state, error)
             case StopProvider(error):
-                self._rows.stop_provider(str(error))
+                self._components.stop_provider(str(error))
                 return state
             case Wait():
                 return state
-
-    async def _finish(self, batch: BatchInFlight, state: Collected) -> Closed:
-        match next_action(state, self._components.now(batch.model), self._policy):
-            case CleanUp():
-                with suppress(CallError):
-                    await self._components.api.clean_up(state.batch_id)
-            case Close():
-                pass
-        return Closed()
 
     async def _poll(self, state: Polled) -> Polled:
         try:
@@ -201,7 +194,7 @@ class Poller:
             limits.passed(batch.model)
         for problem in (status.problem, results.stop, results.refused):
             if isinstance(problem, ProviderError | ModelError | BatchRefused):
-                self._rows.heed(batch.model, problem)
+                self._components.heed(batch.model, problem)
         if status.problem:
             self._counters.notes.append(f"batch {record.name} {status.word}: {status.problem}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hab_ray.engine.batch.counters import BatchCounters
@@ -10,8 +10,6 @@ from hab_ray.engine.batch.in_flight import BatchInFlight
 from hab_ray.engine.batch.packing import Pack, PackedRow
 from hab_ray.engine.jobs import OpenKind, OpenRow
 from hab_ray.engine.ledger import Batch, Intent
-from hab_ray.errors import CallError, ProviderError
-from hab_ray.providers.batching import BatchRefused
 from hab_ray.storage.keyindex import KeyIndex, KeySet
 
 
@@ -22,14 +20,13 @@ class _Opened:
 
 
 class RowsInFlight:
-    """Rows by key: in a pack, in an open batch, or answered. Counts rows, batches and stopped models.
+    """Rows by key: in a pack, in an open batch, or answered. Counts rows and batches.
 
-    A row whose key is already in a pack or a batch waits for that one, so that no call is sent twice. `give_up_batches`
-    is called when the open batches are waited for no longer.
+    A row whose key is already in a pack or a batch waits for that one, so that no call is sent twice.
     """
 
-    def __init__(self, counters: BatchCounters, give_up_batches: Callable[[], None]) -> None:
-        self._counters, self._give_up_batches = counters, give_up_batches
+    def __init__(self, counters: BatchCounters) -> None:
+        self._counters = counters
         self._packed: dict[str, BatchInFlight] = {}
         self._open: dict[BatchInFlight, _Opened] = {}
         self._answered = KeyIndex()
@@ -38,11 +35,6 @@ class RowsInFlight:
     def batches(self) -> Sequence[BatchInFlight]:
         """The open batches, in the order in which they were opened."""
         return tuple(self._open)
-
-    @property
-    def records(self) -> tuple[Batch, ...]:
-        """What the ledger has of the open batches."""
-        return tuple(record for batch in self._open if (record := batch.record))
 
     def known(self, keys: Sequence[str]) -> dict[str, BatchInFlight | None]:
         """Those of these keys that are in an open batch, with it, or answered."""
@@ -108,22 +100,6 @@ class RowsInFlight:
     def enqueued(self, model: str) -> int:
         """The estimated input tokens of a model's open batches."""
         return sum(opened.intent.tokens for batch, opened in self._open.items() if batch.model == model)
-
-    def heed(self, model: str, error: CallError) -> None:
-        """Stop what an error concerns that is no single row's: a model's batches, the model, or its provider."""
-        if isinstance(error, BatchRefused):
-            self._counters.refuse(model, error)
-        elif isinstance(error, ProviderError):
-            self.stop_provider(str(error))
-        else:
-            self._counters.stops.setdefault(model, str(error))
-
-    def stop_provider(self, reason: str) -> None:
-        """Send nothing more to any model of the provider, and wait for none of its batches."""
-        self._counters.stops.setdefault("", reason)
-        self._give_up_batches()
-        for batch in self._open:
-            self.give_back(batch)
 
     def _unpack(self, batch: BatchInFlight) -> None:
         for key in [key for key, place in self._packed.items() if place is batch]:

@@ -1,4 +1,4 @@
-"""What a batch can be, from packed rows to results in the store. See the package's drawing.
+"""What a batch can be, from packed rows to results in the store. See the package's table.
 
 `record` is what the ledger has of the batch. Times named `at`, `since` and `due` are seconds of the monotonic clock
 unless they are datetimes.

@@ -52,8 +52,8 @@ def retried(state: CreateFailed | OutcomeUnknown, at: float) -> Submitting:
     return Submitting(state.record, state.attempt + 1, at, state.is_recovered)
 
 
-def told_owner(state: OutcomeUnknown, owner: str) -> OutcomeUnknown:
-    """The vendor said whose the key is."""
+def owner_known(state: OutcomeUnknown, owner: str) -> OutcomeUnknown:
+    """The vendor said whose the key is, "" where it does not tell."""
     return replace(state, owner=owner)
 
 
@@ -77,7 +77,7 @@ def submitted(record: Batch, event: Submitted, clock: float, policy: BatchPolicy
 
 
 def polled(state: Polled, status: BatchStatus, clock: float, policy: BatchPolicy) -> Polled:
-    """The vendor told the status."""
+    """The vendor answered with a status."""
     before = state.polls
     is_new = status.ended and status.counters is not None and status.counters != before.counters
     polls = replace(

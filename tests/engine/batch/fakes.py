@@ -167,7 +167,7 @@ def components_of(
     """What the parts of an engine share, with one model `m`."""
     counters, context = BatchCounters(), context or context_of()
     budget = BudgetClient(context.budget)
-    rows = RowsInFlight(counters, budget.give_up_batches)
+    rows = RowsInFlight(counters)
     models = {"m": ENTRY}
     limits = EnqueuedTokenLimits(models, policy.longest_poll_s, context.clock)
     ledger = Ledger(LocalFolder(folder), "acme")

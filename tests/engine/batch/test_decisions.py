@@ -13,6 +13,7 @@ from typing import Any, get_args
 import pytest
 
 from hab_ray.catalog import BatchPolicy
+from hab_ray.engine import batch
 from hab_ray.engine.batch import actions, decisions
 from hab_ray.engine.batch.actions import (
     Adopt,
@@ -310,6 +311,17 @@ def test_every_declared_action_is_chosen_and_no_other() -> None:
         name: set(get_args(getattr(actions, f"{name}Action"))) for name in chosen if name != LookFailed.__name__
     }
     assert chosen == {**declared, LookFailed.__name__: {LeaveInDoubt}}
+    assert drawn() == {(name, action.__name__) for name, some in chosen.items() for action in some}
+
+
+def drawn() -> set[tuple[str, str]]:
+    """The states and actions of the table at the head of the package."""
+    pairs, state = set(), ""
+    table = (batch.__doc__ or "").partition("next state\n")[2].partition("\n\n")[0]
+    for row in table.splitlines():
+        state = row[4:20].strip() or state
+        pairs.add((state, row[20:].split()[0]))
+    return pairs
 
 
 def lines_of(code: CodeType) -> set[int]:

@@ -169,6 +169,17 @@ async def test_a_full_queue_is_tried_again_with_a_batch_of_its_own(tmp_path: Pat
     assert told(tmp_path) == [["intent", "ended", "harvested"], ["intent", "submitted"]]
 
 
+async def test_a_stream_that_waits_for_room_lets_another_pack(tmp_path: Path) -> None:
+    vendor = Vendor(refuses=[RateLimited("too many batches", 60.0)])
+    async with engine_of(tmp_path, vendor) as engine:
+        streams = [asyncio.create_task(engine.complete("m", rows(1, first=n))) for n in range(2)]
+        await until(lambda: engine.snapshot().blocked_streams == 2)
+        engine.stop(0.0)
+        await asyncio.gather(*streams)
+        assert engine.snapshot().blocked_streams == 0
+    assert len(vendor.submitted) == 1
+
+
 async def test_a_row_that_no_batch_may_hold_fails_and_its_neighbours_go(tmp_path: Path) -> None:
     poison = chat("m", "question 5").key.encode()
 

@@ -193,7 +193,7 @@ async def test_a_bad_key_stops_the_provider_and_gives_its_rows_back(scene_of: Ca
     assert scene.vendor.asked == ["poll"] and scene.told() == ["intent", "submitted"]
     counters = scene.components.counters
     assert counters.stops == {"": "no such key"} and counters.finished[7] == 2
-    assert len(scene.components.rows.records) == 1, "a batch at the vendor is forgotten"
+    assert scene.components.rows.batches == (scene.batch,), "a batch at the vendor is forgotten"
 
 
 async def test_what_a_whole_batch_was_refused_for_is_heeded(scene_of: Callable[..., Scene]) -> None:
