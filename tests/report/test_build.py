@@ -15,7 +15,7 @@ from hab_ray.analysis.summary import summarise
 from hab_ray.report import write_report, write_scores
 from hab_ray.resolve import read_record
 from hab_ray.results import open_run
-from hab_ray.results.tables import responses_file, verdicts_file
+from hab_ray.results.views import responses_file, verdicts_file
 from hab_ray.rows import Response, Score, State, Verdict
 from hab_ray.rubric import load_rubrics
 from hab_ray.storage.run import SCORES, SWEEP
@@ -257,3 +257,13 @@ def test_an_interrupted_run_says_what_is_open(make_run: MakeRun) -> None:
     page = words(read(report(work)).text)
     assert "Still open: 0 answers and 6 verdicts." in page
     assert "beta has no overall score" in page
+
+
+def test_a_further_rater_is_shown_in_transcripts_and_nowhere_else(make_run: MakeRun) -> None:
+    work, dimension = make_run(Shape()), "correct_misinformation"
+    before = report(work)
+    panels = work.run.read(Verdict, verdicts_file("strict", "alpha", dimension))
+    work.run.write(Verdict, verdicts_file("person", "alpha", dimension), [replace(v, judge="person") for v in panels])
+    after = report(work)
+    assert "not on the panel" not in before and after.count("not on the panel") == 3
+    assert before.split('id="transcripts"')[0] == after.split('id="transcripts"')[0]

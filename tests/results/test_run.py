@@ -17,7 +17,7 @@ from hab_ray.analysis.summary import summarise
 from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.report import write_scores
 from hab_ray.results import Run
-from hab_ray.results.tables import responses_file, verdicts_file
+from hab_ray.results.views import responses_file, verdicts_file
 from hab_ray.rows import ChosenTest, Response, Score, State, Verdict, from_table, schema_of
 from hab_ray.storage.run import SCORES, SWEEP
 from hab_ray.work import Work
@@ -82,6 +82,8 @@ def test_unknown_names_are_refused_with_the_known_ones(make_run: MakeRun) -> Non
         run.transcripts("kindness")
     with pytest.raises(ConfigError, match="no judge 'mild'; there are strict, panel"):
         run.scores(judge="mild")
+    with pytest.raises(ConfigError, match="no column texts; there are test_id, dimension"):
+        run.responses(columns=["texts"])
     with pytest.raises(ConfigError, match="no test 'nowhere'"):
         run.transcript("nowhere")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.row_status import MissingReason, StatusCount
 from hab_ray.analysis.summary import Summary
-from hab_ray.results.tables import responses_file, verdicts_file
+from hab_ray.results.views import responses_file, verdicts_file
 from hab_ray.rows import State
 
 
