@@ -8,8 +8,9 @@ both, is killed a few times and given again until it is complete or has reached 
 expected to cost, what it says is stranded and one reservation, and must end complete. Money is read at the simulator's
 meter, the stranded sum in `log/progress.json`.
 
-`safe`: calls that a killed run had sent, got answered and flushed before its kill, and that were sent again after it:
-none may be. What an earlier kill had cut off is not among them until it was sent again.
+`open`: online calls that the vendor had billed and the store did not hold, once all processes of a killed run were
+gone, added up over the kills. Only these may be sent again: there are no more `repeats` than `open` ones, whatever else
+the machine does. `most` is the most that one kill left open.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from benchmarks.campaigns import BATCHED, MODELS, ONLINE, Modes, Session, Shape, charged, get, running, sent, wait
 from hab_ray.simulator import Profile, SimulatorProcess
@@ -40,7 +45,7 @@ SWEEPS = {
     "mixed": Modes("online", "batch", "online"),
 }
 LATENCY_S, TURNAROUND_S = 1.0, 0.5
-SAFE_S = 5.0
+GONE_S = 20.0
 KILLS_A_SWEEP, TESTS, ROWS = 5, 40, 16
 TIGHT, SLACK = (0.4, 0.8), 1.05
 SAMPLE_TESTS, SAMPLE_KILLS, SAMPLE_STRIKES_S = 8, 2, 1.5
@@ -67,7 +72,7 @@ class Outcome:
     finished: int | None = None
     doubled_by_batch: int = 0
     repeats: int = 0
-    safe_repeats: int = 0
+    left_open: list[int] = field(default_factory=list)
 
     @property
     def stranded(self) -> int:
@@ -79,7 +84,8 @@ class Outcome:
         return (
             f"{self.mode:<8}{self.target:<9}{self.kills:>5}"
             + "".join(f"{amount / NANO:>10.4f}" for amount in money)
-            + f"{self.doubled_by_batch:>8}{self.repeats:>9}{self.safe_repeats:>6}   {statuses} then {self.finished}"
+            + f"{self.doubled_by_batch:>8}{self.repeats:>9}{sum(self.left_open):>6}{max(self.left_open, default=0):>6}"
+            f"   {statuses} then {self.finished}"
         )
 
 
@@ -108,37 +114,6 @@ class Scale:
     ray_address: str | None = None
 
 
-@dataclass(frozen=True)
-class Mark:
-    """Numbers of calls at the vendor: when a run started, `SAFE_S` before it was killed, and when it was killed."""
-
-    start: int
-    safe: int
-    kill: int
-
-
-@dataclass
-class Watch:
-    """Reads the meter while a run goes on, and notes how many calls there had been when."""
-
-    session: Session
-    counts: list[tuple[float, int]] = field(default_factory=list)
-
-    def look(self) -> int:
-        meter = self.session.meter()
-        self.counts.append((time.monotonic(), int(meter["received"])))
-        return sent(meter)
-
-    def for_s(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            self.look()
-            time.sleep(0.05)
-
-    def received_before(self, moment: float) -> int:
-        return max((count for at, count in self.counts if at < moment), default=0)
-
-
 def undisturbed(tests: int) -> Undisturbed:
     """What a sweep comes to where nothing goes wrong, by batch."""
     with tempfile.TemporaryDirectory(prefix="hab-kill-") as folder, SimulatorProcess.start(profile()) as simulator:
@@ -158,11 +133,10 @@ def campaign(mode: str, target: str, expected: Undisturbed, random: Random, scal
     with tempfile.TemporaryDirectory(prefix="hab-kill-") as folder, SimulatorProcess.start(profile()) as simulator:
         session = Session(Path(folder), simulator.url, scale.ray_address)
         outcome = Outcome(mode, target, budget)
-        marks: list[Mark] = []
         try:
             shape = Shape(SWEEPS[mode], scale.tests, ROWS)
             session.write(shape, budget / NANO)
-            while outcome.kills < scale.kills and _killed(session, target, random, scale, outcome, marks):
+            while outcome.kills < scale.kills and _killed(session, target, random, scale, outcome):
                 pass
             _ended(session, outcome)
             outcome.charged = charged(session.meter())
@@ -172,23 +146,22 @@ def campaign(mode: str, target: str, expected: Undisturbed, random: Random, scal
             outcome.finished = _ended(session, outcome)
         finally:
             session.tidy()
-        _count(session, outcome, marks)
+        _count(session, outcome)
         if outcome.finished != COMPLETE:
             print(session.log(), flush=True)
         return outcome
 
 
-def _killed(session: Session, target: str, random: Random, scale: Scale, outcome: Outcome, marks: list[Mark]) -> bool:
+def _killed(session: Session, target: str, random: Random, scale: Scale, outcome: Outcome) -> bool:
     """Start the run and kill one of its processes; False where it ended before that, or has no such process."""
-    meter = session.meter()
-    watch, before, start = Watch(session), sent(meter), int(meter["received"])
+    before = sent(session.meter())
     process = session.start()
     try:
         until = time.monotonic() + STARTS_S
         early = target == "driver" and random.random() < EARLY
-        while not early and process.poll() is None and watch.look() == before and time.monotonic() < until:
+        while not early and process.poll() is None and sent(session.meter()) == before and time.monotonic() < until:
             time.sleep(0.05)
-        watch.for_s(random.uniform(0.0, scale.strikes_s))
+        time.sleep(random.uniform(0.0, scale.strikes_s))
         if process.poll() is not None:
             outcome.statuses.append(process.returncode)
             return False
@@ -201,11 +174,11 @@ def _killed(session: Session, target: str, random: Random, scale: Scale, outcome
         else:
             process.kill()
         outcome.kills += 1
-        now = time.monotonic()
-        marks.append(Mark(start, watch.received_before(now - SAFE_S), int(session.meter()["received"])))
         status = wait(process, ENDS_S)
         if target != "driver":
             outcome.statuses.append(status)
+        psutil.wait_procs(list(session.processes()), GONE_S)
+        outcome.left_open.append(len(_billed(session)) - _stored(session))
         return status not in (COMPLETE, BUDGET)
     finally:
         process.kill()
@@ -228,19 +201,32 @@ def _ended(session: Session, outcome: Outcome) -> int | None:
     return status
 
 
-def _count(session: Session, outcome: Outcome, marks: Sequence[Mark]) -> None:
-    """Read what was charged more than once, and whether a call was sent again that had long been answered."""
+def _count(session: Session, outcome: Outcome) -> None:
+    """Read what was charged, and what more than once."""
     meter = session.meter()
     outcome.charged_in_all = charged(meter)
-    calls = list(_calls(session))
-    billed = Counter(call["identity"] for call in calls if call["outcome"] == "billed")
-    outcome.repeats = sum(count - 1 for count in billed.values())
+    billed = _billed(session)
+    outcome.repeats = billed.total() - len(billed)
     doubled_online = sum(count > 1 for count in billed.values())
     outcome.doubled_by_batch = meter["billed_more_than_once"]["bodies"] - doubled_online
-    sent_to = [call["identity"] for call in calls]
-    outcome.safe_repeats = sum(
-        len(set(sent_to[mark.start : mark.safe]) & set(sent_to[mark.kill :]) - {""}) for mark in marks
-    )
+
+
+def _billed(session: Session) -> Counter[str]:
+    """How often each online call was billed, as the vendor tells calls apart."""
+    return Counter(call["identity"] for call in _calls(session) if call["outcome"] == "billed")
+
+
+def _stored(session: Session) -> int:
+    """How many online calls have their reply in the store."""
+    keys: set[str] = set()
+    for path in (session.folder / "store/replies").glob("*/*"):
+        if path.suffix in (".arrow", ".parquet"):
+            table = (
+                pq.read_table(path) if path.suffix == ".parquet" else pa.ipc.open_stream(path.read_bytes()).read_all()
+            )
+            pairs = zip(table.column("key").to_pylist(), table.column("mode").to_pylist(), strict=True)
+            keys.update(key for key, mode in pairs if mode == "online")
+    return len(keys)
 
 
 def _calls(session: Session) -> Iterator[dict[str, str]]:
@@ -266,7 +252,7 @@ def rules(found: Sequence[Outcome]) -> Iterator[tuple[str, int]]:
         sum(one.finished != COMPLETE for one in found),
     )
     yield "by batch nothing is billed twice", sum(one.doubled_by_batch > 0 for one in found)
-    yield "online nothing answered and flushed before a kill is sent again", sum(one.safe_repeats > 0 for one in found)
+    yield "online nothing that is in the store is sent again", sum(one.repeats > sum(one.left_open) for one in found)
     ends = {COMPLETE, BUDGET, BROKEN}
     yield "runs end complete, at the budget or with status 7", sum(bool(set(one.statuses) - ends) for one in found)
 
@@ -303,7 +289,9 @@ def run_sample() -> list[Outcome]:
     return [one]
 
 
-HEAD = "sweep   killed   kills    budget   charged  stranded    raised    in all doubled  repeats  safe   statuses"
+HEAD = (
+    "sweep   killed   kills    budget   charged  stranded    raised    in all doubled  repeats  open  most   statuses"
+)
 
 
 def _kills(text: str) -> dict[str, int]:

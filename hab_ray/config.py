@@ -40,6 +40,7 @@ def _shown_as_it_is(name: str) -> str:
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_shown_as_it_is)]
+ExecutorName = Literal["auto", "local", "ray"]
 ModeName = Literal["auto", "online", "batch"]
 MOST_USD = 1e9
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
@@ -145,7 +146,8 @@ class Sweep(Strict):
     """A sweep file. `tests` names a file of tests, or `seeds`: the rubrics' own seed queries are asked.
 
     `mode` holds for stages and models that name none. `deadline`, such as 90m, 6h or 2d,
-    counts from the run's first start.
+    counts from the run's first start. `executor` says where online calls are made: in this process (`local`) or by
+    workers of Ray (`ray`).
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
@@ -157,6 +159,7 @@ class Sweep(Strict):
     budget_usd: float | None = Field(default=None, ge=0, le=MOST_USD, allow_inf_nan=False)
     deadline: Annotated[str, Field(pattern=r"^\d{1,6}(\.\d{1,6})?[mhd]$")] | None = None
     mode: ModeName = "auto"
+    executor: ExecutorName = "auto"
     generate: Generate | None = None
     validation: Validation | None = Field(default=None, alias="validate")
     select: Select | None = None

@@ -5,9 +5,10 @@ A row whose state is not `ok` is data: it stays in its file with its reason and 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import Field, asdict, dataclass, fields
 from enum import StrEnum
-from typing import Any, TypeVar, get_args, get_type_hints
+from functools import cache
+from typing import Any, ClassVar, Protocol, TypeVar, cast, get_args, get_type_hints
 
 import pyarrow as pa
 
@@ -129,8 +130,13 @@ class Score:
     truncated: int
 
 
-Row = Candidate | Validation | Embedded | ChosenTest | Response | Verdict | Score
-R = TypeVar("R", Candidate, Validation, Embedded, ChosenTest, Response, Verdict, Score)
+class Row(Protocol):
+    """A dataclass of the types that `_ARROW` knows, lists of strings, or either with None."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+R = TypeVar("R", bound=Row)
 
 _ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bytes: pa.binary(), State: pa.string()}
 
@@ -144,17 +150,11 @@ def _arrow_field(name: str, hint: Any) -> pa.Field:
     return pa.field(name, _ARROW[hint], nullable=False)
 
 
+@cache
 def schema_of(row_type: type[Row]) -> pa.Schema:
     """The Arrow schema of a row type, from its annotations: `X | None` is nullable, all else is not."""
-    return _SCHEMAS[row_type]
-
-
-def _derived(row_type: Any) -> pa.Schema:
     hints = get_type_hints(row_type)
     return pa.schema([_arrow_field(f.name, hints[f.name]) for f in fields(row_type)])
-
-
-_SCHEMAS = {row_type: _derived(row_type) for row_type in get_args(Row)}
 
 
 def to_table(row_type: type[R], rows: list[R]) -> pa.Table:
@@ -168,7 +168,8 @@ def to_table(row_type: type[R], rows: list[R]) -> pa.Table:
 def from_table(row_type: type[R], table: pa.Table) -> list[R]:
     """The rows of a table that `to_table` made; columns it does not know are ignored."""
     known = schema_of(row_type).names
-    return [row_type(**_revived(record)) for record in table.select(known).to_pylist()]
+    make = cast(Any, row_type)
+    return [make(**_revived(record)) for record in table.select(known).to_pylist()]
 
 
 def _revived(record: dict[str, Any]) -> dict[str, Any]:

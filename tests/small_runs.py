@@ -12,10 +12,11 @@ from typing import Any
 from hab_ray.catalog import Model
 from hab_ray.config import Sweep
 from hab_ray.resolve import write_record
-from hab_ray.results.views import responses_file, tests_file, verdicts_file
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric, load_rubrics
-from hab_ray.stages.judge import score
+from hab_ray.stages.choose import tests_file
+from hab_ray.stages.judge import score, verdicts_file
+from hab_ray.stages.respond import responses_file
 from hab_ray.stages.wording import load_prompts
 from hab_ray.work import Work
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from hab_ray.calls import Call, EmbedCall, Finish, Outcome, Reply, Usage
+from hab_ray.calls import Call, EmbedCall, Finish, Reply, Usage
 from hab_ray.cli.plan_view import PlanOptions, print_plan, to_json
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
@@ -22,13 +21,14 @@ from hab_ray.plan import Figures, Plan, make_plan
 from hab_ray.prices import Mode, input_bytes, rate
 from hab_ray.resolve import resolve
 from hab_ray.rows import ChosenTest
+from hab_ray.stages.table import STAGES
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store, StoreWriter
-from hab_ray.work import Shard, StageName, Work, settle
+from hab_ray.work import Shard, Work, given_tests
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DIMENSIONS = ["ask_clarifying_questions", "correct_misinformation"]
-Cell = tuple[StageName, str, str]
+Cell = tuple[str, str, str]
 
 
 def work_of(tmp_path: Path, **changes: Any) -> Work:
@@ -85,13 +85,16 @@ class Run:
 
     def take(self, shard: Shard) -> None:
         """Answer a shard's calls until it is complete, and write its view."""
-        work, model = self.work, self.work.model(shard).name
+        work = self.work
         if work.sweep.tests is not None:
-            for dimension, tests in work.given_tests().items():
+            for dimension, tests in given_tests(work).items():
                 work.run.write(ChosenTest, f"tests/{dimension}.parquet", tests)
-        stage, tasks = work.stage(shard), work.tasks(shard)
+        if not shard.spec.makes_calls:
+            work.write(shard, work.compute(shard, self.store()).rows)
+            return
+        tasks = work.tasks(shard)
         while True:
-            settled = settle(stage, tasks, self.reader(model))
+            settled = work.settled(shard, tasks, self.store())
             calls = {call.key: call for _, call in settled.open}.values()
             if not calls:
                 break
@@ -99,14 +102,6 @@ class Run:
                 self.answer(shard, call)
             self.writer.flush()
         work.write(shard, settled.rows)
-        if shard.stage is StageName.SELECT:
-            tests, _ = work.choose_tests(shard.dimension, settled.rows)
-            work.run.write(ChosenTest, shard.file, tests)
-
-    def reader(self, model: str) -> Callable[[Sequence[str]], Mapping[str, Outcome]]:
-        store = self.store()
-        store.refresh(model)
-        return lambda keys: store.read(model, keys)
 
     def answer(self, shard: Shard, call: Call) -> None:
         self.made[shard.stage, shard.name, shard.dimension] += 1
@@ -132,12 +127,12 @@ class Run:
 
     def text(self, shard: Shard, call: Call) -> str:
         match shard.stage:
-            case StageName.GENERATE:
+            case "generate":
                 names = ("before", "context", "after") if shard.dimension == DIMENSIONS[1] else ("prompt",)
                 return json.dumps({"queries": [{n: f"{n} {i} {call.key}." for n in names} for i in range(3)]})
-            case StageName.VALIDATE:
+            case "validate":
                 return json.dumps({"assessment": "fine", "deductions": []})
-            case StageName.JUDGE:
+            case "judge":
                 return json.dumps({"assessment": "fine", "issues": ["A"]})
             case _:
                 return f"An answer of some length, given in a few words by {call.model}."
@@ -154,12 +149,12 @@ def open_calls(plan: Plan) -> dict[Cell, int]:
 def test_with_given_tests_the_plan_is_what_the_run_asks(tmp_path: Path) -> None:
     run = Run(work_of(tmp_path))
     before = run.plan()
-    assert all(line.exact for line in before.lines if line.stage is StageName.RESPOND)
+    assert all(line.exact for line in before.lines if line.stage == "respond")
     run.all()
     # A subject that is another one's double shares every call with it, and so do its judges: what can be known of
     # that before the responses are there is known.
-    asked = {cell: n for cell, n in open_calls(before).items() if cell[0] is StageName.RESPOND}
-    assert asked == {cell: n for cell, n in run.made.items() if cell[0] is StageName.RESPOND}
+    asked = {cell: n for cell, n in open_calls(before).items() if cell[0] == "respond"}
+    assert asked == {cell: n for cell, n in run.made.items() if cell[0] == "respond"}
     assert not any(cell[1] == "again" for cell in asked)
 
 
@@ -167,15 +162,15 @@ def test_verdicts_on_responses_to_come_are_counted_right(tmp_path: Path) -> None
     run = Run(work_of(tmp_path, subjects=["house/a"], samples=2))
     before = run.plan()
     assert not before.exact
-    judged = {cell: n for cell, n in open_calls(before).items() if cell[0] is StageName.JUDGE}
-    seeds = {d: len(tests) for d, tests in run.work.given_tests().items()}
-    assert judged == {(StageName.JUDGE, j, d): 2 * n for j in ("house/j", "house/k") for d, n in seeds.items()}
+    judged = {cell: n for cell, n in open_calls(before).items() if cell[0] == "judge"}
+    seeds = {d: len(tests) for d, tests in given_tests(run.work).items()}
+    assert judged == {("judge", j, d): 2 * n for j in ("house/j", "house/k") for d, n in seeds.items()}
 
 
 def test_once_responses_are_there_every_call_is_known_exactly(tmp_path: Path) -> None:
     run = Run(work_of(tmp_path))
     for shard in run.work.shards():
-        if shard.stage is StageName.RESPOND:
+        if shard.stage == "respond":
             run.take(shard)
     plan, run.made = run.plan(), Counter()
     assert plan.exact
@@ -186,13 +181,13 @@ def test_once_responses_are_there_every_call_is_known_exactly(tmp_path: Path) ->
 @pytest.mark.parametrize("validation", [MADE["validate"], "off"])
 def test_each_stage_is_exact_as_soon_as_the_one_before_is_done(tmp_path: Path, validation: Any) -> None:
     run = Run(work_of(tmp_path, **{**MADE, "validate": validation}))
-    stages = [s for s in StageName if s is not StageName.VALIDATE or validation != "off"]
+    stages = [s for s in STAGES if s != "validate" or validation != "off"]
     for stage in stages:
-        planned = {cell: n for cell, n in open_calls(run.plan()).items() if cell[0] is stage}
-        assert all(line.exact for line in run.plan().lines if line.stage is stage)
+        planned = {cell: n for cell, n in open_calls(run.plan()).items() if cell[0] == stage}
+        assert all(line.exact for line in run.plan().lines if line.stage == stage)
         run.made = Counter()
         for shard in run.work.shards():
-            if shard.stage is stage:
+            if shard.stage == stage:
                 run.take(shard)
         assert planned == dict(run.made)
     assert run.plan().total.to_pay == 0
@@ -201,18 +196,18 @@ def test_each_stage_is_exact_as_soon_as_the_one_before_is_done(tmp_path: Path, v
 def test_later_stages_are_counted_before_their_tests_exist(tmp_path: Path) -> None:
     calls = {cell[0]: n for cell, n in open_calls(Run(work_of(tmp_path, **MADE, subjects=["house/a"])).plan()).items()}
     assert calls == {
-        StageName.GENERATE: 3,  # 7 candidates, 3 a call
-        StageName.VALIDATE: 7,
-        StageName.SELECT: 5,
-        StageName.RESPOND: 4,
-        StageName.JUDGE: 4,
+        "generate": 3,  # 7 candidates, 3 a call
+        "validate": 7,
+        "select": 5,
+        "respond": 4,
+        "judge": 4,
     }
 
 
 def test_what_is_in_the_store_costs_nothing_and_is_shown(tmp_path: Path) -> None:
     run = Run(work_of(tmp_path, subjects=["house/a"], judges=["house/j"]))
     before = run.plan()
-    run.take(next(s for s in run.work.shards() if s.stage is StageName.RESPOND))
+    run.take(next(s for s in run.work.shards() if s.stage == "respond"))
     half = run.plan().total
     assert 0 < half.reused < half.calls
     assert half.online < before.total.online
@@ -228,7 +223,7 @@ def test_another_runs_replies_in_the_same_store_count(tmp_path: Path) -> None:
     figures = by_cell(other.plan())
     assert all(f.to_pay == 0 for (_, name, _), f in figures.items() if name == "house/a")
     assert all(f.reused == 0 for (_, name, _), f in figures.items() if name == "house/b")
-    judging = [f for (stage, _, _), f in figures.items() if stage is StageName.JUDGE]
+    judging = [f for (stage, _, _), f in figures.items() if stage == "judge"]
     assert all(f.reused == f.to_pay for f in judging)
 
 
@@ -249,8 +244,8 @@ def test_a_bound_is_never_below_its_estimate_nor_below_what_is_paid(tmp_path: Pa
 
 def test_thinking_is_part_of_estimate_and_bound(tmp_path: Path) -> None:
     figures = by_cell(Run(work_of(tmp_path)).plan())
-    plain = figures[StageName.RESPOND, "house/a", DIMENSIONS[0]]
-    deep = figures[StageName.RESPOND, "house/deep", DIMENSIONS[0]]
+    plain = figures["respond", "house/a", DIMENSIONS[0]]
+    deep = figures["respond", "house/deep", DIMENSIONS[0]]
     assert plain.most_output == 1000 * plain.calls
     assert deep.most_output == 2000 * deep.calls
     assert plain.output < deep.output <= deep.most_output
@@ -261,13 +256,13 @@ def test_what_was_answered_tells_how_long_the_rest_is(tmp_path: Path) -> None:
     run = Run(work_of(tmp_path, subjects=["house/a", "house/b"], judges=["house/j"]))
     assert all(line.assumed for line in run.plan().lines)
     for shard in run.work.shards():
-        if shard.stage is StageName.RESPOND:
+        if shard.stage == "respond":
             run.take(shard)
-    first = next(s for s in run.work.shards() if s.stage is StageName.JUDGE)
-    for _, call in list(run.work.stage(first).requests(run.work.tasks(first)))[:3]:
+    first = next(s for s in run.work.shards() if s.stage == "judge")
+    for _, call in run.work.settled(first, run.work.tasks(first), run.store()).open[:3]:
         run.answer(first, call)
     run.writer.flush()
-    lines = [line for line in run.plan().lines if line.stage is StageName.JUDGE]
+    lines = [line for line in run.plan().lines if line.stage == "judge"]
     assert [line.measured for line in lines if line.dimension == first.dimension] == [3, 0]
     for line in lines:
         known = line.dimension == first.dimension
@@ -277,8 +272,8 @@ def test_what_was_answered_tells_how_long_the_rest_is(tmp_path: Path) -> None:
 
 def test_a_measured_latency_takes_the_place_of_the_assumed_one(tmp_path: Path) -> None:
     run = Run(work_of(tmp_path, subjects=["house/a"], judges=["house/j"]))
-    respond, judge = make_plan(run.work, run.store(), {(StageName.RESPOND, "house/a"): 20.0}).times
-    calls = sum(line.figures.to_pay for line in run.plan().lines if line.stage is StageName.RESPOND)
+    respond, judge = make_plan(run.work, run.store(), {("respond", "house/a"): 20.0}).times
+    calls = sum(line.figures.to_pay for line in run.plan().lines if line.stage == "respond")
     assert (respond.a_call, judge.a_call) == (20.0, None)
     assert respond.seconds == pytest.approx(calls * 20.0 / 2)
 
@@ -288,8 +283,8 @@ def test_time_follows_the_limit_that_is_reached_first(tmp_path: Path) -> None:
     plan = run.plan()
     calls = {stage: f.to_pay for stage, f in plan.grouped(lambda line: line.stage).items()}
     a_call = 1 + 300 / 60  # seconds, two at a time: slower than 60 a minute
-    assert [t.stage for t in plan.times] == [StageName.RESPOND, StageName.JUDGE]
-    assert plan.times[0].seconds == pytest.approx(calls[StageName.RESPOND] * a_call / 2)
+    assert [t.stage for t in plan.times] == ["respond", "judge"]
+    assert plan.times[0].seconds == pytest.approx(calls["respond"] * a_call / 2)
 
 
 def test_a_model_without_a_price_has_no_plan(tmp_path: Path) -> None:

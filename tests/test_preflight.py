@@ -12,7 +12,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.preflight import Problem, Severity, available_only, preflight, refuse_errors
 from hab_ray.prices import FREE, Mode, rate
 from hab_ray.resolve import resolve
-from hab_ray.work import Work
+from hab_ray.work import Work, given_tests
 
 JOBS = Path(__file__).resolve().parent.parent / "jobs"
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -90,7 +90,7 @@ def test_a_model_that_ends_soon_is_a_warning_until_it_has_ended(tmp_path: Path) 
 def test_the_quick_sweep_needs_one_key_only(tmp_path: Path) -> None:
     work = shipped("quick.yaml", tmp_path)
     assert preflight(work, {"OPENAI_API_KEY": "set"}, NOW.date()) == []
-    assert sum(len(tests) for tests in work.given_tests().values()) >= 60
+    assert sum(len(tests) for tests in given_tests(work).values()) >= 60
 
 
 def small(tmp_path: Path, **changes: object) -> Sweep:

@@ -30,9 +30,10 @@ from hab_ray.rehearse.trouble import load_trouble
 from hab_ray.rehearse.truth import Cell, Comparison, Meter, TrueCell
 from hab_ray.resolve import load_work, resolve, write_record
 from hab_ray.results import open_run
-from hab_ray.rows import Score
+from hab_ray.rows import ChosenTest, Score
+from hab_ray.stages.base import Rows
 from hab_ray.stages.respond import RespondStage
-from hab_ray.work import StageName, Work
+from hab_ray.work import Work, given_tests
 
 JOBS = Path(__file__).parent.parent / "jobs"
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -56,10 +57,10 @@ def rehearsed(folder: Path, **changes: Any) -> Work:
 
 def asked(work: Work) -> list[ChatCall]:
     """What the first subject is asked in the first dimension."""
-    shard = next(s for s in work.shards() if s.stage is StageName.RESPOND)
+    shard = next(s for s in work.shards() if s.stage == "respond")
     stage = work.stage(shard)
     assert isinstance(stage, RespondStage)
-    return [call for _, call in stage.requests(stage.tasks(work.given_tests()[shard.dimension]))]
+    return [call for _, call in stage.requests(stage.tasks(Rows({ChosenTest: given_tests(work)[shard.dimension]})))]
 
 
 @pytest.mark.parametrize("job", ["frontier", "paper", "demo", "small"])
@@ -290,7 +291,7 @@ def test_the_rehearsal_at_the_papers_size_can_be_staged(tmp_path: Path, monkeypa
     """The whole runs in benchmarks/batch_sweep.py."""
     monkeypatch.chdir(JOBS.parent)
     work = staged(load_sweep(JOBS / "rehearsal.yaml"), place(tmp_path), NOW)
-    tests = work.given_tests()
+    tests = given_tests(work)
     assert {len(of_dimension) for of_dimension in tests.values()} == {500} and len(tests) == 6
     assert len(work.sweep.subjects) == 20
     assert {work.models[s.model].entry.provider for s in work.sweep.subjects} == {"openai", "anthropic", "google"}

@@ -16,12 +16,16 @@ from hab_ray.calls import Call, ChatCall, Failure, Finish, Outcome, Reply, Usage
 from hab_ray.catalog import BatchTerms, Model
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError, FailureKind
-from hab_ray.rows import Candidate, ChosenTest, Embedded, Response, State, Validation
+from hab_ray.prices import Mode
+from hab_ray.rows import Candidate, ChosenTest, Response, State, Validation
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
-from hab_ray.stages.base import Stage
+from hab_ray.stages.base import CallStage
+from hab_ray.stages.choose import tests_file as file_of_tests
+from hab_ray.stages.spec import Grain
 from hab_ray.stages.wording import load_prompts
-from hab_ray.work import WORTH_A_BATCH, Settled, Shard, StageName, Work, settle
-from hab_ray.work import tests_file as file_of_tests
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.store import Store, StoreWriter
+from hab_ray.work import WORTH_A_BATCH, Input, Settled, Shard, Work, given_tests, settle
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 D1, D2 = "defer_important_decisions", "encourage_learning"
@@ -82,33 +86,44 @@ class Replies:
         finish = Finish.OK if text or vector else Finish.EMPTY
         self.kept[call.key] = Reply(call.key, finish, Usage(), 0, "m", "", "", NOW, text=text, vector=vector)
 
+    def as_store(self, work: Work) -> Store:
+        """The same replies on disk."""
+        folder = open_folder(work.run_path / "store")
+        writer = StoreWriter(folder, 1, "test", Mode.ONLINE)
+        for model in work.models:
+            for reply in self.kept.values():
+                writer.add(model, reply)
+        writer.flush()
+        return Store(folder)
+
 
 def making(dimension: str) -> list[Shard]:
     return [
-        Shard(StageName.GENERATE, "lab/w", dimension),
-        Shard(StageName.VALIDATE, "lab/v", dimension),
-        Shard(StageName.SELECT, "lab/e", dimension),
+        Shard("generate", "lab/w", dimension),
+        Shard("validate", "lab/v", dimension),
+        Shard("select", "lab/e", dimension),
+        Shard("choose", "", dimension),
     ]
 
 
 def answering(dimension: str) -> list[Shard]:
     return [
-        Shard(StageName.RESPOND, "lab/a", dimension),
-        Shard(StageName.JUDGE, "lab/j", dimension, "lab/a"),
-        Shard(StageName.RESPOND, "b", dimension),
-        Shard(StageName.JUDGE, "lab/j", dimension, "b"),
+        Shard("respond", "lab/a", dimension),
+        Shard("judge", "lab/j", dimension, "lab/a"),
+        Shard("respond", "b", dimension),
+        Shard("judge", "lab/j", dimension, "b"),
     ]
 
 
 def test_a_sweeps_shards_come_in_the_order_of_the_method(make: MakeWork) -> None:
-    assert make().shards() == [*making(D1), *making(D2), *answering(D1), *answering(D2)]
+    assert make().shards() == [*making(D1), *answering(D1), *making(D2), *answering(D2)]
 
 
 def test_without_validation_there_is_no_such_shard(make: MakeWork) -> None:
     for off in ({"validate": "off"}, {"validate": None}):
         stages = [shard.stage for shard in make(**off).shards()]
-        assert stages[:4] == [StageName.GENERATE, StageName.SELECT] * 2
-        assert StageName.VALIDATE not in stages
+        assert stages[:4] == ["generate", "select", "choose", "respond"]
+        assert "validate" not in stages
 
 
 def test_given_tests_are_not_made(make: MakeWork) -> None:
@@ -116,46 +131,79 @@ def test_given_tests_are_not_made(make: MakeWork) -> None:
     assert make(tests="seeds", generate=None, select=None, validate=None).shards() == make(tests="seeds").shards()
 
 
-def test_each_shard_waits_for_the_one_its_rows_come_from(make: MakeWork) -> None:
-    generate, validate, select = making(D2)
+def test_a_shard_declares_what_it_reads_and_how_much_of_it_must_exist(make: MakeWork) -> None:
+    generate, validate, select, choose = making(D2)
     respond, judge, _, judge_b = answering(D2)
     work = make()
-    waits = {shard: work.inputs(shard) for shard in work.shards()}
-    assert waits[generate] is None
-    assert (waits[validate], waits[select], waits[respond]) == (generate, validate, select)
-    assert (waits[judge], waits[judge_b]) == (respond, replace(respond, name="b"))
-    assert make(validate="off").inputs(select) == generate
+    inputs = {shard: work.inputs(shard) for shard in work.shards()}
+    assert inputs[generate] == ()
+    assert inputs[validate] == (Input(generate, Grain.ALL, partial=False),)
+    assert inputs[select] == (Input(generate, Grain.ALL, partial=False), Input(validate, Grain.ALL, partial=False))
+    assert inputs[choose] == (Input(select, Grain.ALL, partial=False), Input(generate, Grain.ALL, partial=False))
+    assert inputs[respond] == (Input(choose, Grain.ROW, partial=False),)
+    assert inputs[judge] == (Input(respond, Grain.ROW, partial=True), Input(choose, Grain.ALL, partial=False))
+    assert inputs[judge_b][0].shard == replace(respond, name="b")
+
+
+def test_without_deduplication_a_candidate_is_validated_as_soon_as_it_exists(make: MakeWork) -> None:
+    generate, validate, *_ = making(D1)
+    assert make(deduplicate="off").inputs(validate) == (Input(generate, Grain.ROW, partial=False),)
+
+
+def test_what_the_sweep_goes_without_is_no_input(make: MakeWork) -> None:
+    generate, _, select, _ = making(D1)
+    respond, judge, *_ = answering(D1)
+    assert [one.shard for one in make(validate="off").inputs(select)] == [generate]
     given = make(tests="seeds")
-    assert (given.inputs(respond), given.inputs(judge)) == (None, respond)
+    assert given.inputs(respond) == ()
+    assert given.inputs(judge) == (Input(respond, Grain.ROW, partial=True),)
 
 
-def test_every_shard_has_a_model_a_stage_and_a_file_of_its_own(make: MakeWork) -> None:
+def test_every_shard_that_makes_calls_has_a_model_and_a_stage_of_its_own(make: MakeWork) -> None:
     work = make()
-    models = [work.model(shard).name for shard in [*making(D1), *answering(D1)]]
-    assert models == ["lab/w", "lab/v", "lab/e", "lab/a", "lab/j", "lab/b", "lab/j"]
-    assert len({shard.file for shard in work.shards()}) == len(work.shards())
-    assert [type(work.stage(s)).__name__ for s in [*making(D1), *answering(D1)][:5]] == [
+    calling = [shard for shard in [*making(D1), *answering(D1)] if shard.spec.makes_calls]
+    assert [work.model(s).name for s in calling] == ["lab/w", "lab/v", "lab/e", "lab/a", "lab/j", "lab/b", "lab/j"]
+    assert [type(work.stage(s)).__name__ for s in [*making(D1), *answering(D1)][:6]] == [
         "GenerateStage",
         "ValidateStage",
         "EmbedStage",
+        "ChooseStage",
         "RespondStage",
         "JudgeStage",
     ]
+    viewed = [shard for shard in work.shards() if shard.spec.has_view]
+    assert len({shard.file for shard in viewed}) == len(viewed)
+
+
+def test_a_stage_that_computes_has_no_model_no_mode_and_no_tasks(make: MakeWork) -> None:
+    work, choose = make(), making(D1)[3]
+    for asked in (work.model, work.mode, work.tasks):
+        with pytest.raises(TypeError, match="stage choose makes no calls"):
+            asked(choose)
+
+
+def test_chosen_tests_are_frozen_and_with_them_the_vectors_they_come_from(make: MakeWork) -> None:
+    work = make()
+    generate, _, select, choose = making(D1)
+    assert not any(map(work.is_frozen, work.shards()))
+    work.write(choose, [ChosenTest("t", D1, "prompt", "", "", 0)])
+    assert [shard for shard in work.shards() if work.is_frozen(shard)] == [select, choose]
+    assert (work.written(choose), work.written(select), work.written(generate)) == (1, None, None)
 
 
 def test_files_of_odd_names_are_safe_folders() -> None:
     odd = "meta-llama/Llama-3 70B"
-    respond = Shard(StageName.RESPOND, odd, D1).file
-    judge = Shard(StageName.JUDGE, "../j", D1, odd).file
+    respond = Shard("respond", odd, D1).file
+    judge = Shard("judge", "../j", D1, odd).file
     assert respond.startswith("responses/meta-llama-llama-3-70b-")
     assert respond.endswith(f"/{D1}.parquet")
     assert [part.count("/") for part in (respond, judge)] == [2, 3]
     assert judge.split("/")[2] == respond.split("/")[1]
     assert ".." not in judge
-    assert Shard(StageName.RESPOND, "gpt-4.1", D1).file == f"responses/gpt-4.1/{D1}.parquet"
-    assert Shard(StageName.GENERATE, odd, D1).file == f"candidates/{D1}.parquet"
-    assert Shard(StageName.VALIDATE, odd, D1).file == f"validations/{D1}.parquet"
-    assert Shard(StageName.SELECT, odd, D1).file == file_of_tests(D1) == f"tests/{D1}.parquet"
+    assert Shard("respond", "gpt-4.1", D1).file == f"responses/gpt-4.1/{D1}.parquet"
+    assert Shard("generate", odd, D1).file == f"candidates/{D1}.parquet"
+    assert Shard("validate", odd, D1).file == f"validations/{D1}.parquet"
+    assert Shard("choose", "", D1).file == file_of_tests(D1) == f"tests/{D1}.parquet"
 
 
 def test_a_work_travels_to_workers_with_the_same_keys(make: MakeWork) -> None:
@@ -166,7 +214,7 @@ def test_a_work_travels_to_workers_with_the_same_keys(make: MakeWork) -> None:
     assert _keys(there.stage(shard), there.tasks(shard)) == _keys(work.stage(shard), work.tasks(shard))
 
 
-def _keys(stage: Stage[Any, Any], tasks: Sequence[Any]) -> list[tuple[str, str]]:
+def _keys(stage: Any, tasks: Sequence[Any]) -> list[tuple[str, str]]:
     return [(row_id, call.key) for row_id, call in stage.requests(tasks)]
 
 
@@ -176,7 +224,9 @@ def replies() -> Replies:
 
 
 def settled(work: Work, shard: Shard, replies: Replies) -> Settled:
-    return settle(work.stage(shard), work.tasks(shard), replies.read)
+    stage = work.stage(shard)
+    assert isinstance(stage, CallStage)
+    return settle(stage, work.tasks(shard), replies.read)
 
 
 def queries(*prompts: str) -> str:
@@ -185,7 +235,7 @@ def queries(*prompts: str) -> str:
 
 def test_a_run_goes_from_nothing_to_verdicts_by_replies_alone(make: MakeWork, replies: Replies) -> None:
     work = make()
-    generate, validate, select = making(D1)
+    generate, validate, select, choose = making(D1)
     respond, judge, *_ = answering(D1)
 
     asked = settled(work, generate, replies).open
@@ -212,12 +262,12 @@ def test_a_run_goes_from_nothing_to_verdicts_by_replies_alone(make: MakeWork, re
     assert [row_id for row_id, _ in asked] == [candidates[n].id for n in (0, 1, 2)]
     for n, (_, call) in enumerate(asked):
         replies.answer(call, "", vector=bytes([0, 0, 128, 63] * (n + 1) + [0] * 4 * (2 - n)))
-    rows = settled(work, select, replies).rows
-    work.write(select, rows)
-    assert not work.run.has(select.file)
-    tests, note = work.choose_tests(D1, rows)
-    assert (len(tests), note) == (2, "")
-    work.run.write(ChosenTest, select.file, tests)
+    work.write(select, settled(work, select, replies).rows)
+    assert work.written(select) is None
+    chosen = work.compute(choose, replies.as_store(work))
+    assert (len(chosen.rows), chosen.note) == (2, "")
+    work.write(choose, chosen.rows)
+    tests = work.run.read(ChosenTest, choose.file)
 
     asked = settled(work, respond, replies).open
     assert [row_id for row_id, _ in asked] == [f"{test.id}#0" for test in tests]
@@ -294,28 +344,22 @@ def test_duplicates_stay_where_the_sweep_says_so(make: MakeWork, replies: Replie
     for _, call in settled(work, generate, replies).open:
         replies.answer(call, queries("Same?", "Same?", "Same?"))
     work.write(generate, settled(work, generate, replies).rows)
-    assert [c.state for c in work.candidates(D1)] == [State.OK] * 5
+    assert [c.state for c in work.run.read(Candidate, generate.file)] == [State.OK] * 5
 
 
 def test_without_validation_every_good_candidate_may_be_selected(make: MakeWork, replies: Replies) -> None:
     work = make(validate="off")
-    generate, _, select = making(D1)
+    generate, _, select, _ = making(D1)
     for _, call in settled(work, generate, replies).open:
         replies.answer(call, queries("One?", "Two?"))
     work.write(generate, settled(work, generate, replies).rows)
-    assert [c.state for c in work.candidates(D1)].count(State.UNREADABLE) == 1
+    assert [c.state for c in work.run.read(Candidate, generate.file)].count(State.UNREADABLE) == 1
     assert [c.id for c in work.tasks(select)] == [f"{D1}-00000-0", f"{D1}-00000-1"]
-
-
-def test_none_embedded_gives_no_test_and_says_so(make: MakeWork) -> None:
-    tests, note = make().choose_tests(D1, [Embedded("c", D1, State.FAILED, b"", "too long", "k")])
-    assert tests == []
-    assert D1 in note
 
 
 def test_seed_queries_are_given_tests(make: MakeWork) -> None:
     work = make(tests="seeds")
-    given = work.given_tests()
+    given = given_tests(work)
     assert list(given) == [D1, D2]
     assert [t.prompt for t in given[D1]] == [seed.prompt for seed in work.rubrics[D1].generation.seeds]
 
@@ -324,9 +368,9 @@ def test_a_file_of_tests_must_cover_every_dimension(make: MakeWork, tmp_path: Pa
     path = tmp_path / "tests.jsonl"
     path.write_text(json.dumps({"dimension": D1, "prompt": "Shall I go?"}))
     with pytest.raises(ConfigError) as told:
-        make(tests=path).given_tests()
+        given_tests(make(tests=path))
     assert f"{path}: no test for {D2}" in str(told.value)
-    ((dimension, tests),) = make(tests=path, dimensions=[D1]).given_tests().items()
+    ((dimension, tests),) = given_tests(make(tests=path, dimensions=[D1])).items()
     assert (dimension, [test.prompt for test in tests]) == (D1, ["Shall I go?"])
 
 
@@ -338,7 +382,7 @@ def test_a_seventh_dimension_is_a_file_and_no_code(make: MakeWork, tmp_path: Pat
     work = make(rubrics=rubrics, dimensions=["mental_security"])
     shards = work.shards()
     assert {shard.dimension for shard in shards} == {"mental_security"}
-    assert len(shards) == 7
+    assert len(shards) == 8
     assert len(settled(work, shards[0], replies).open) == 5
 
 
@@ -349,8 +393,8 @@ def test_many_calls_go_by_batch_where_there_is_one_and_the_mode_lets_them(make: 
         work.models["lab/w"], entry=work.models["lab/w"].entry.model_copy(update={"batch": BatchTerms(discount=0.5)})
     )
     work = replace(work, models={**work.models, name: batched})
-    shard = next(s for s in work.shards() if s.stage is StageName.GENERATE)
-    other = next(s for s in work.shards() if s.stage is StageName.RESPOND)
+    shard = next(s for s in work.shards() if s.stage == "generate")
+    other = next(s for s in work.shards() if s.stage == "respond")
     assert work.wants_batch(shard, WORTH_A_BATCH) and not work.wants_batch(shard, WORTH_A_BATCH - 1)
     assert not work.wants_batch(other, 10 * WORTH_A_BATCH)
     sweep = work.sweep

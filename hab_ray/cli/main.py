@@ -137,6 +137,13 @@ AvailableOption = Annotated[
     bool, typer.Option("--available-only", help="Leave out subjects and judges that cannot be called.")
 ]
 
+ExecutorOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Where online calls are made: local (this process), ray, or auto, which takes Ray for large sweeps."
+    ),
+]
+
 
 def _choices(
     model: Path | None,
@@ -145,10 +152,11 @@ def _choices(
     subject: list[str] | None,
     judge: list[str] | None,
     available_only: bool,
+    executor: str | None,
 ) -> Choices:
     from hab_ray.cli.prepare import Choices
 
-    return Choices(model, run, store, tuple(subject or ()), tuple(judge or ()), available_only)
+    return Choices(model, run, store, tuple(subject or ()), tuple(judge or ()), available_only, executor)
 
 
 @app.command("run")
@@ -161,6 +169,7 @@ def run_command(
     run: RunOption = None,
     store: StoreOption = None,
     available_only: AvailableOption = False,
+    executor: ExecutorOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Spend what the plan says without asking.")] = False,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Send calls again that failed permanently.")
@@ -188,7 +197,7 @@ def run_command(
     """
     from hab_ray.cli.run import RunOptions, run_sweep
 
-    choices = _choices(model, run, store, subject, judge, available_only)
+    choices = _choices(model, run, store, subject, judge, available_only, executor)
     options = RunOptions(yes, retry_failed, detach, verbose, new_id, drain)
     return run_sweep(sweep, choices, options, console, stop)
 
@@ -203,6 +212,7 @@ def plan_command(
     run: RunOption = None,
     store: StoreOption = None,
     available_only: AvailableOption = False,
+    executor: ExecutorOption = None,
     by_dimension: Annotated[bool, typer.Option("--by-dimension", help="A line for each dimension too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The whole plan as JSON.")] = False,
     probe: Annotated[
@@ -217,7 +227,7 @@ def plan_command(
     from hab_ray.cli.plan import show_plan
     from hab_ray.cli.plan_view import PlanOptions
 
-    choices = _choices(model, run, store, subject, judge, available_only)
+    choices = _choices(model, run, store, subject, judge, available_only, executor)
     return show_plan(sweep, choices, PlanOptions(by_dimension, as_json, probe, yes), console, stop)
 
 

@@ -29,6 +29,7 @@ class Choices:
     subjects: tuple[str, ...] = ()
     judges: tuple[str, ...] = ()
     available_only: bool = False
+    executor: str | None = None
 
     def changes(self) -> Mapping[str, Any]:
         """The top-level keys of the sweep file that are replaced."""
@@ -37,6 +38,7 @@ class Choices:
             "store": self.store and str(self.store),
             "subjects": list(self.subjects),
             "judges": list(self.judges),
+            "executor": self.executor,
         }
         return {key: value for key, value in given.items() if value}
 

@@ -16,12 +16,13 @@ from hab_ray.engine.ledger import Batch, Ledger, Phase
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.prices import NANO
 from hab_ray.resolve import load_work
+from hab_ray.stages import table
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.format import refuse_newer
 from hab_ray.storage.lease import last_holder, run_folder
 from hab_ray.storage.run import PROGRESS
 from hab_ray.visible import one_line
-from hab_ray.work import StageName, Work
+from hab_ray.work import Work
 
 
 def load_run(run: Path) -> Work:
@@ -60,16 +61,17 @@ def batches_in_store(work: Work) -> list[Batch]:
 def show_status(run: Path, console: Console) -> Exit:
     """Print rows done and known by stage and model, who drives the run, and its last words."""
     work = load_run(run)
-    done: dict[tuple[StageName, str], int] = defaultdict(int)
-    known: dict[tuple[StageName, str], int] = defaultdict(int)
+    done: dict[tuple[str, str], int] = defaultdict(int)
+    known: dict[tuple[str, str], int] = defaultdict(int)
     for shard in work.shards():
-        line = shard.stage, shard.name
-        known[line] += len(work.tasks(shard))
-        done[line] += work.run.count(shard.file) or 0
-    table = Table("stage", "model", "in files", "known", box=None, pad_edge=False)
-    for stage, name in sorted(known, key=lambda line: list(StageName).index(line[0])):
-        table.add_row(stage, one_line(name), str(done[stage, name]), str(known[stage, name]))
-    console.print(table)
+        line, written = (shard.stage, shard.name), work.written(shard) or 0
+        known[line] += len(work.tasks(shard)) if shard.spec.makes_calls else written
+        done[line] += written
+    shown = Table("stage", "model", "in files", "known", box=None, pad_edge=False)
+    for stage, name in sorted(known, key=lambda line: list(table.STAGES).index(line[0])):
+        in_files = str(done[stage, name]) if table.STAGES[stage].has_view else ""
+        shown.add_row(stage, one_line(name), in_files, str(known[stage, name]))
+    console.print(shown)
     _tell_driver(work, console)
     _tell_batches(work, console)
     _tell_progress(work, console)

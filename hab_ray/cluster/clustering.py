@@ -9,20 +9,18 @@ import ray
 from threadpoolctl import threadpool_limits
 
 from hab_ray.rows import ChosenTest
+from hab_ray.stages.base import Computed
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
 from hab_ray.work import Shard, Work
 
-Chosen = tuple[list[ChosenTest], str]
 
-
-def choose_one(work: Work, shard: Shard, store_path: Path) -> Chosen:
+def choose_one(work: Work, shard: Shard, store_path: Path) -> Computed[ChosenTest]:
     """The tests of one dimension, and a note on them, from the vectors in the store."""
-    settled = work.settled(shard, work.tasks(shard), Store(open_folder(store_path)))
     with threadpool_limits(limits=1):
-        return work.choose_tests(shard.dimension, settled.rows)
+        return work.compute(shard, Store(open_folder(store_path)))
 
 
 def start_choosing(work: Work, shard: Shard, store_path: Path) -> Any:
-    """Choose the tests of one dimension somewhere on the cluster; a reference to its `Chosen`."""
+    """Choose the tests of one dimension somewhere on the cluster; a reference to its `Computed`."""
     return ray.remote(num_cpus=1)(choose_one).remote(work, shard, store_path)

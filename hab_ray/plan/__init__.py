@@ -1,7 +1,7 @@
 """What a sweep will ask, cost and take, before anything is spent.
 
-`counting` finds the calls, `typical` stands in for what does not exist yet, `drafts` turns both into lines, measured
-where replies tell, `figures` adds up, `make` puts it together; `probe` has a few calls answered first.
+`counting` finds the calls, with the stages' forecasts of what does not exist yet, `drafts` turns them into lines,
+measured where replies tell, `figures` adds up, `make` puts it together; `probe` has a few calls answered first.
 """
 
 from hab_ray.plan.figures import Figures, Line, Plan, StageTime

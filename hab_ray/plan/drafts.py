@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from typing import Any
 
 from hab_ray.calls import Call, ChatCall, Outcome, Reply, Usage
+from hab_ray.catalog import Thinking
 from hab_ray.plan.figures import Figures, Line
-from hab_ray.plan.typical import BYTES_A_TOKEN, answer_tokens
 from hab_ray.prices import Mode, input_bytes, rate
-from hab_ray.work import Shard, StageName, Work
+from hab_ray.stages.base import CallStage
+from hab_ray.stages.forecast import BYTES_PER_TOKEN
+from hab_ray.work import Shard, Work
 
-Cell = tuple[StageName, str, str]
+THINKING_TOKENS = 600  # that a model which thinks is taken to spend before it answers
+
+Cell = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Measured:
 
     def input_tokens(self, said: float) -> float:
         """The input tokens of so many bytes: as measured, else as assumed."""
-        return said * self.input / self.said if self.said else said / BYTES_A_TOKEN
+        return said * self.input / self.said if self.said else said / BYTES_PER_TOKEN
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,7 @@ class Draft:
 
     work: Work
     shard: Shard
+    stage: CallStage[Any, Any]
     exact: bool = True
     reused: int = 0
     measured: Measured = Measured()
@@ -110,8 +116,8 @@ class Draft:
         """The output tokens of a call, on average and at most."""
         if not limit:
             return 0, 0
-        entry, generate = self.work.model(self.shard).entry, self.work.sweep.generate
+        entry = self.work.model(self.shard).entry
         if measured.calls:
             return measured.output / measured.calls, entry.output_limit(limit)
-        queries = generate.per_call if generate else 1
-        return answer_tokens(self.shard.stage, entry, limit, queries), entry.output_limit(limit)
+        thinking = 0 if entry.thinking is Thinking.NONE else min(THINKING_TOKENS, entry.thinking_reserve)
+        return min(self.stage.answer_tokens(), limit) + thinking, entry.output_limit(limit)

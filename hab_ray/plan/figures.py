@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
-from hab_ray.work import StageName
-
 Group = TypeVar("Group")
 
 
@@ -51,7 +49,7 @@ class Line:
     `dearest` is the most that one of its open calls can cost online, in nano-dollars.
     """
 
-    stage: StageName
+    stage: str
     name: str
     model: str
     dimension: str
@@ -69,7 +67,7 @@ class StageTime:
     `a_call` is the time one of its calls takes, where it was measured.
     """
 
-    stage: StageName
+    stage: str
     slowest: str
     seconds: float
     a_call: float | None = None
@@ -102,7 +100,7 @@ class Plan:
         return all(line.exact for line in self.lines)
 
     @property
-    def assumed(self) -> tuple[tuple[StageName, str], ...]:
+    def assumed(self) -> tuple[tuple[str, str], ...]:
         """The stages and names with calls to pay of which no reply tells how many tokens they take."""
         return tuple(dict.fromkeys((line.stage, line.name) for line in self.lines if line.assumed))
 

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from hab_ray.catalog import Limits, ModelEntry, Purpose
 from hab_ray.plan.counting import Counting
 from hab_ray.plan.figures import Figures, Line, Plan, StageTime
+from hab_ray.stages import table
 from hab_ray.storage.store import Store
-from hab_ray.work import Shard, StageName, Work
+from hab_ray.work import Shard, Work
 
 FIRST_TOKEN_S = 1.0
 TOKENS_A_SECOND = 60.0
 
-Latencies = Mapping[tuple[StageName, str], float]
+Latencies = Mapping[tuple[str, str], float]
 
 
 def make_plan(work: Work, store: Store, latencies: Latencies | None = None) -> Plan:
@@ -25,14 +26,14 @@ def make_plan(work: Work, store: Store, latencies: Latencies | None = None) -> P
     Raises:
         ConfigError: a model has no price, or given tests do not fit.
     """
-    lines = tuple(sorted(Counting(work, store).lines(), key=lambda line: list(StageName).index(line.stage)))
+    lines = tuple(sorted(Counting(work, store).lines(), key=lambda line: list(table.STAGES).index(line.stage)))
     times = tuple(_times(work, lines, latencies or {}))
     return Plan(lines, times, _online_budget(work, lines), _batch_budget(work, lines), _as_sent(work, lines))
 
 
 def _as_sent(work: Work, lines: Sequence[Line]) -> int:
     """The estimate with each line online or by batch, as the sweep's modes have it."""
-    together: Counter[tuple[StageName, str]] = Counter()
+    together: Counter[tuple[str, str]] = Counter()
     for line in lines:
         together[line.stage, line.model] += line.figures.to_pay
     total = 0
@@ -44,8 +45,8 @@ def _as_sent(work: Work, lines: Sequence[Line]) -> int:
 
 
 def _times(work: Work, lines: Sequence[Line], latencies: Latencies) -> Iterator[StageTime]:
-    for stage in StageName:
-        mine = Plan(tuple(line for line in lines if line.stage is stage), (), 0, 0, 0)
+    for stage in table.STAGES:
+        mine = Plan(tuple(line for line in lines if line.stage == stage), (), 0, 0, 0)
         by_model = mine.grouped(lambda line: line.model)
         taken = {name: latencies.get((stage, name)) for name in by_model}
         seconds = {name: _seconds(work.models[name].entry, sums, taken[name]) for name, sums in by_model.items()}

@@ -34,13 +34,12 @@ from hab_ray.plan.make import Latencies
 from hab_ray.prices import Mode
 from hab_ray.providers import connect
 from hab_ray.providers.access import endpoint_of
+from hab_ray.stages import table
 from hab_ray.storage.ballast import Ballast
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import LeaseWatch
 from hab_ray.storage.store import Store, StoreWriter
-from hab_ray.work import StageName, Work, tests_file
-
-_MAKING = frozenset({StageName.GENERATE, StageName.VALIDATE, StageName.SELECT})
+from hab_ray.work import Shard, Work
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,11 @@ class Expense:
 def most(work: Work, store: Store, each: int) -> Expense:
     """What probing costs at most, if `each` calls of every cell that can be reached are to be known."""
     cells: dict[Cell, list[Line]] = defaultdict(list)
+    reachable = {(s.stage, s.name, s.dimension) for s in work.shards() if _is_reachable(work, s)}
     for line in Counting(work, store).lines():
-        if line.stage in _MAKING or work.sweep.tests is not None or work.run.has(tests_file(line.dimension)):
-            cells[line.stage, line.name, line.dimension].append(line)
+        cell = line.stage, line.name, line.dimension
+        if cell in reachable:
+            cells[cell].append(line)
     calls = nanousd = 0
     for lines in cells.values():
         missing = max(0, each - sum(line.measured for line in lines))
@@ -91,7 +92,7 @@ class Probe:
     url: Callable[[str], str]
     money: Money
     _engines: dict[str, OnlineEngine] = field(default_factory=dict)
-    _latencies: dict[tuple[StageName, str], float] = field(default_factory=dict)
+    _latencies: dict[tuple[str, str], float] = field(default_factory=dict)
     _stopped: bool = False
 
     async def run(self) -> Probed:
@@ -108,7 +109,7 @@ class Probe:
 
     async def _all_stages(self) -> None:
         async with AsyncExitStack() as stack:
-            for stage in StageName:
+            for stage in table.STAGES:
                 jobs = self._jobs(stage)
                 for provider in jobs.keys() - self._engines.keys():
                     self._engines[provider] = await stack.enter_async_context(self._engine(provider, stack))
@@ -122,11 +123,11 @@ class Probe:
         for engine in self._engines.values():
             await engine.stop(drain_s)
 
-    def _jobs(self, stage: StageName) -> dict[str, list[Job]]:
+    def _jobs(self, stage: str) -> dict[str, list[Job]]:
         """What is to be asked at a stage, by provider."""
         cells: dict[Cell, list[Draft]] = defaultdict(list)
         for draft in Counting(self.work, self._store()).drafts():
-            if draft.shard.stage is stage:
+            if draft.shard.stage == stage:
                 cells[draft.cell].append(draft)
         jobs: dict[str, list[Job]] = defaultdict(list)
         for number, drafts in enumerate(cells.values()):
@@ -136,7 +137,7 @@ class Probe:
                 jobs[provider].append(Job(number, row_id, call))
         return jobs
 
-    async def _complete(self, stage: StageName, jobs: dict[str, list[Job]]) -> None:
+    async def _complete(self, stage: str, jobs: dict[str, list[Job]]) -> None:
         before = {provider: _times(self._engines[provider].tally) for provider in jobs}
         running = (self._engines[provider].complete(_stream(some)) for provider, some in jobs.items())
         for error in await asyncio.gather(*running, return_exceptions=True):
@@ -187,6 +188,12 @@ class Probe:
             unanswered=tuple(dict.fromkeys(reasons)),
             budget_reached=any(row.kind is OpenKind.BUDGET for tally in tallies.values() for row in tally.open),
         )
+
+
+def _is_reachable(work: Work, shard: Shard) -> bool:
+    """Whether calls alone lead to a shard's tasks: all that must be computed before is there."""
+    inputs = (one.shard for one in work.inputs(shard))
+    return all((one.spec.makes_calls or work.is_frozen(one)) and _is_reachable(work, one) for one in inputs)
 
 
 def _in_turn(drafts: Sequence[Draft]) -> list[tuple[str, Call]]:

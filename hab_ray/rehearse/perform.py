@@ -18,11 +18,13 @@ from hab_ray.rehearse.truth import Cell, Comparison, Control, Meter
 from hab_ray.report import write_scores
 from hab_ray.resolve import write_record
 from hab_ray.results import open_run
+from hab_ray.rows import ChosenTest
 from hab_ray.simulator import Profile, SimulatorProcess
 from hab_ray.simulator.process import SimulatorFailed
+from hab_ray.stages.choose import tests_file
 from hab_ray.storage.lease import LocalLease
 from hab_ray.sweep import Options, drive
-from hab_ray.work import Work, tests_file
+from hab_ray.work import Work
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,8 @@ def _announcing(work: Work, control: Control, watch: Callable[[Progress], None])
 
     def see(progress: Progress) -> None:
         for dimension in [d for d in unknown if work.run.has(tests_file(d))]:
-            control.announce({digest(test.prompt): dimension for test in work.tests(dimension)})
+            tests = work.run.read(ChosenTest, tests_file(dimension))
+            control.announce({digest(test.prompt): dimension for test in tests})
             unknown.remove(dimension)
         watch(progress)
 

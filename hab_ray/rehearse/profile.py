@@ -23,7 +23,7 @@ from hab_ray.simulator.draws import unit
 from hab_ray.simulator.latency import FixedLatency, Latency, NoLatency
 from hab_ray.simulator.planted import Dimension, Issue, Planted
 from hab_ray.simulator.planted import Subject as PlantedSubject
-from hab_ray.work import Work
+from hab_ray.work import Work, given_tests
 
 _LEAST, _MOST = 0.1, 0.5
 _THOUGHTS = (64, 1024)
@@ -51,7 +51,7 @@ def profile_of(work: Work, play: Play) -> Profile:
     Raises:
         ConfigError: the given tests cannot be told apart.
     """
-    given = work.given_tests() if work.sweep.tests is not None else {}
+    given = given_tests(work) if work.sweep.tests is not None else {}
     planted = Planted(
         dimensions={name: _dimension(rubric, given.get(name, []), play.seed) for name, rubric in work.rubrics.items()},
         prompts=_told_apart(test for tests in given.values() for test in tests),

@@ -10,8 +10,11 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hab_ray.results.views import Views, responses_file, tests_file, verdicts_file
+from hab_ray.results.views import Views
 from hab_ray.rows import ChosenTest, R, Response, Verdict, from_table
+from hab_ray.stages.choose import tests_file
+from hab_ray.stages.judge import verdicts_file
+from hab_ray.stages.respond import responses_file
 
 
 @dataclass(frozen=True, slots=True)

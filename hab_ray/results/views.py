@@ -1,4 +1,4 @@
-"""The views in a run folder as Arrow tables: where each file is, and how it is read.
+"""The views in a run folder as Arrow tables.
 
 A view is replaced whole or not at all, so a run can be read while it is being written: a table is as of the moment
 at which its file was opened.
@@ -20,21 +20,6 @@ from hab_ray.storage.folder import Folder
 from hab_ray.storage.records import read_table
 
 _VERDICTS = "verdicts"
-
-
-def tests_file(dimension: str) -> str:
-    """Where a dimension's tests are kept, below the run folder."""
-    return f"tests/{dimension}.parquet"
-
-
-def responses_file(subject: str, dimension: str) -> str:
-    """Where a subject's responses are kept, below the run folder."""
-    return f"responses/{folder_name(subject)}/{dimension}.parquet"
-
-
-def verdicts_file(rater: str, subject: str, dimension: str) -> str:
-    """Where the verdicts of a judge or of a further rater on a subject are kept, below the run folder."""
-    return f"{_VERDICTS}/{folder_name(rater)}/{folder_name(subject)}/{dimension}.parquet"
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,32 @@
-"""What every stage has in common."""
+"""The two kinds of stage, which call models or compute, and what stages share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from hab_ray.calls import Call, Failure, Finish, Outcome, Reply, has_visible_text
 from hab_ray.catalog import Model
-from hab_ray.rows import Row, State
+from hab_ray.rows import R, Row, State
+from hab_ray.stages.forecast import Forecast, Forecasts
 
 Task = TypeVar("Task")
-Out = TypeVar("Out", bound=Row, covariant=True)
+Out = TypeVar("Out", bound=Row)
+Task_contra = TypeVar("Task_contra", contravariant=True)
+Out_co = TypeVar("Out_co", bound=Row, covariant=True)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows that a stage reads, by their type."""
+
+    by_type: Mapping[type[Any], Sequence[Any]] = field(default_factory=dict)
+
+    def __getitem__(self, row_type: type[R]) -> Sequence[R]:
+        return self.by_type.get(row_type, ())
 
 
 @dataclass(frozen=True)
@@ -22,14 +36,84 @@ class Again(Generic[Task]):
     task: Task
 
 
-class Stage(Protocol[Task, Out]):
-    """One step of the method for one shard."""
+class Asking(Protocol[Task_contra, Out_co]):
+    """What turns tasks into calls, and their outcomes into rows."""
 
+    def requests(self, tasks: Iterable[Task_contra]) -> Iterator[tuple[str, Call]]:
+        """See CallStage."""
+
+    def parse(self, task: Task_contra, outcome: Outcome) -> Out_co | Again[Any]:
+        """See CallStage."""
+
+
+class CallStage(ABC, Generic[Task, Out]):
+    """A stage that calls a model for each of its rows, for one part of a sweep."""
+
+    @abstractmethod
+    def tasks(self, rows: Rows) -> list[Task]:
+        """What there is to do, given the rows that the stage reads."""
+
+    @abstractmethod
     def requests(self, tasks: Iterable[Task]) -> Iterator[tuple[str, Call]]:
         """For each task, in order, its row's id and the call it needs; tasks may share a call."""
 
+    @abstractmethod
     def parse(self, task: Task, outcome: Outcome) -> Out | Again[Task]:
-        """The row that a task becomes by what came back for its call."""
+        """The row of a task, given the outcome of its call."""
+
+    def kept(self, rows: Sequence[Out]) -> Sequence[Out]:
+        """The part's rows as its view keeps them, given all that exist."""
+        return rows
+
+    @abstractmethod
+    def answer_tokens(self) -> int:
+        """The visible tokens that the plan assumes per answer as long as no reply tells; 0 for vectors."""
+
+    def forecast_tasks(self, rows: Forecasts) -> Forecast[Task]:
+        """The tasks that exist and are to come: each coming row of the first source gives as many as a typical one."""
+        known = self.tasks(Rows({row_type: forecast.known for row_type, forecast in rows.items()}))
+        first = next(iter(rows), None)
+        if first is None or not rows[first].to_come:
+            return Forecast(known)
+        source = rows[first]
+        if not source.typical:
+            raise NotImplementedError(f"the stage that makes {first.__name__} rows must forecast what they look like")
+        typical = {row_type: [*forecast.known, *forecast.typical] for row_type, forecast in rows.items()}
+        longest = {row_type: [*forecast.known, *forecast.longest] for row_type, forecast in rows.items()}
+        tasks = self.tasks(Rows(typical | {first: source.typical}))
+        return Forecast(
+            known=known,
+            to_come=source.to_come * len(tasks) // len(source.typical),
+            typical=tasks,
+            longest=self.tasks(Rows(longest | {first: source.longest})),
+        )
+
+    def forecast_rows(self, tasks: Forecast[Task], rows: Sequence[Out], waiting: Sequence[Task]) -> Forecast[Out]:
+        """The rows that exist and are to come. `waiting` are the known tasks that have no row yet.
+
+        A stage whose rows are read by another one adds what such rows look like.
+        """
+        return Forecast(rows, len(waiting) + tasks.to_come)
+
+
+@dataclass(frozen=True)
+class Computed(Generic[Out]):
+    """The rows of a part, and a note for the user, or ""."""
+
+    rows: Sequence[Out]
+    note: str = ""
+
+
+class ComputeStage(ABC, Generic[Out]):
+    """A stage that computes its rows without calls, from complete sources, for one part of a sweep."""
+
+    @abstractmethod
+    def compute(self, rows: Rows) -> Computed[Out]:
+        """The part's rows, given the rows that the stage reads."""
+
+    @abstractmethod
+    def forecast_rows(self, rows: Forecasts) -> Forecast[Out]:
+        """How many rows there will be, and what they look like."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Generate candidates (paper, section on test creation): a few seed queries and one theme, new queries back.
+"""Step 1, generate candidates (paper: section on test creation, 3,000 per dimension).
 
-Each slot shows its own seeds and theme, drawn by hash from the sweep's seed, and asks for `per_call` queries;
-the candidates of a slot share that call.
+Each slot shows its own few seed queries and one theme, drawn by hash from the sweep's seed, and asks for `per_call`
+new queries; the candidates of a slot share that call.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from typing import Any
 
 from hab_ray.calls import ChatCall, Message, Outcome, Params, Role, clean_text, has_visible_text
 from hab_ray.catalog import Model, accepted
-from hab_ray.config import Generate
+from hab_ray.config import Deduplicate, Generate
 from hab_ray.rows import Candidate, State
 from hab_ray.rubric import Rubric
-from hab_ray.stages.base import Unusable, seeded_order, usable
+from hab_ray.stages.base import CallStage, Rows, Unusable, seeded_order, usable
+from hab_ray.stages.forecast import Forecast, stand_in
 from hab_ray.stages.reading import Unreadable, listed_objects, whole_text
+from hab_ray.stages.spec import Asks, Part, ResolvedSweep, StageSpec
 from hab_ray.stages.wording import Prompts, Wording, compact_schema
 
 CHARACTERS_A_TOKEN = 3
 SHORTEST_TEXT = 80
+TYPICAL_TOKENS = 200  # of one query
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class CandidateTask:
 
 
 @dataclass(frozen=True)
-class GenerateStage:
+class GenerateStage(CallStage[CandidateTask, Candidate]):
     """Writes the candidates of one dimension."""
 
     rubric: Rubric
@@ -44,14 +47,15 @@ class GenerateStage:
     settings: Generate
     seed: int
     accept_substitutes: bool = False
+    deduplicate: Deduplicate = "exact"
 
-    def tasks(self) -> list[CandidateTask]:
-        """One task a candidate wanted, slot by slot."""
+    def tasks(self, rows: Rows) -> list[CandidateTask]:
+        """One task per candidate wanted, slot by slot."""
         wanted, per_call = self.settings.candidates, self.settings.per_call
         return [CandidateTask(n // per_call, n % per_call) for n in range(wanted)]
 
     def requests(self, tasks: Iterable[CandidateTask]) -> Iterator[tuple[str, ChatCall]]:
-        """See Stage."""
+        """See CallStage."""
         last: tuple[int, ChatCall] | None = None
         for task in tasks:
             if last is None or last[0] != task.slot:
@@ -151,6 +155,31 @@ class GenerateStage:
             raise Unreadable(f"the query needs texts {', '.join(self._fields)}")
         return replace(blank, state=State.OK, prompt=prompt, context=context)
 
+    def kept(self, rows: Sequence[Candidate]) -> Sequence[Candidate]:
+        """All candidates; with exact deduplication, those that repeat an earlier one are rejected."""
+        return without_duplicates(rows) if self.deduplicate == "exact" else rows
+
+    def answer_tokens(self) -> int:
+        """See CallStage."""
+        return TYPICAL_TOKENS * self.settings.per_call
+
+    def forecast_rows(
+        self, tasks: Forecast[CandidateTask], rows: Sequence[Candidate], waiting: Sequence[CandidateTask]
+    ) -> Forecast[Candidate]:
+        """Candidates to come are like the rubric's seeds, at most as long as a whole reply."""
+        longest = stand_in(self.settings.max_tokens)
+        seeds = enumerate(self.rubric.generation.seeds)
+        return Forecast(
+            known=rows,
+            to_come=len(waiting),
+            typical=[_stand_in(self.rubric, f"seed-{n}", seed.prompt, seed.context or "") for n, seed in seeds],
+            longest=[_stand_in(self.rubric, "longest", longest, longest if self.rubric.context else "")],
+        )
+
+
+def _stand_in(rubric: Rubric, id: str, prompt: str, context: str) -> Candidate:
+    return Candidate(id, rubric.id, State.OK, prompt, context, theme="", reason="", reply_key="")
+
 
 def without_duplicates(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The same candidates, each that repeats an earlier one's words rejected before its validation is paid for."""
@@ -163,3 +192,40 @@ def without_duplicates(candidates: Sequence[Candidate]) -> list[Candidate]:
         reason = f"same words as {original}"
         kept.append(replace(candidate, state=State.REJECTED, reason=reason) if repeated else candidate)
     return kept
+
+
+class GenerateSpec(StageSpec):
+    """One part per dimension, where the sweep makes its own tests."""
+
+    name = "generate"
+    row = Candidate
+
+    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
+        """See StageSpec."""
+        sweep = resolved.sweep
+        if resolved.makes_tests and sweep.generate:
+            yield from (Part(sweep.generate.model, dimension) for dimension in resolved.rubrics)
+
+    def file(self, part: Part) -> str:
+        """See StageSpec."""
+        return f"candidates/{part.dimension}.parquet"
+
+    def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
+        """See StageSpec."""
+        generate = resolved.sweep.generate
+        return Asks(part.name, generate.mode if generate else None)
+
+    def make(self, resolved: ResolvedSweep, part: Part) -> GenerateStage:
+        """See StageSpec."""
+        sweep = resolved.sweep
+        assert sweep.generate is not None
+        return GenerateStage(
+            rubric=resolved.rubrics[part.dimension],
+            themes=resolved.themes,
+            prompts=resolved.prompts,
+            model=resolved.models[part.name],
+            settings=sweep.generate,
+            seed=sweep.seed,
+            accept_substitutes=sweep.accept_substitutes,
+            deduplicate=sweep.deduplicate,
+        )

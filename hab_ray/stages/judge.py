@@ -1,4 +1,4 @@
-"""Judge: a model names the issues of a response by the rubric's letters; deductions make the score.
+"""Step 6, judge: a model names the issues of a response by the rubric's letters; deductions make the score.
 
 Score = 10 minus the deductions of the distinct issues, never below 0. A verdict that cannot be read is asked
 for once more, with what was wrong where the prompts have words for it. If it still cannot be read it stays
@@ -7,23 +7,25 @@ for once more, with what was wrong where the prompts have words for it. If it st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from hab_ray.calls import ChatCall, Message, Outcome, Params, Role
-from hab_ray.catalog import Model, accepted
+from hab_ray.catalog import Model, accepted, folder_name
 from hab_ray.config import Judge
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import SCORE_START, Rubric
-from hab_ray.stages.base import Again, Unusable, usable
+from hab_ray.stages.base import Again, CallStage, Rows, Unusable, usable
 from hab_ray.stages.reading import Unreadable, named_letters, whole_text
 from hab_ray.stages.respond import response_id
+from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
 from hab_ray.stages.validate import letters_schema
 from hab_ray.stages.wording import Prompts, Wording
 
 JUDGE_SETTINGS = Params(max_tokens=2000, temperature=0.0)
 MOST_ASKS = 2
+TYPICAL_TOKENS = 250
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class VerdictTask:
 
 
 @dataclass(frozen=True)
-class JudgeStage:
+class JudgeStage(CallStage[VerdictTask, Verdict]):
     """Lets one judge read one subject's responses in one dimension."""
 
     rubric: Rubric
@@ -50,11 +52,10 @@ class JudgeStage:
     model: Model
     accept_substitutes: bool = False
 
-    @staticmethod
-    def tasks(tests: Sequence[ChosenTest], responses: Sequence[Response]) -> list[VerdictTask]:
+    def tasks(self, rows: Rows) -> list[VerdictTask]:
         """The responses that say something; the others are counted, not judged."""
-        by_id = {test.id: test for test in tests}
-        answered = (r for r in responses if r.state is State.OK and r.test_id in by_id)
+        by_id = {test.id: test for test in rows[ChosenTest]}
+        answered = (r for r in rows[Response] if r.state is State.OK and r.test_id in by_id)
         return [VerdictTask(by_id[response.test_id], response) for response in answered]
 
     @cached_property
@@ -78,7 +79,7 @@ class JudgeStage:
         return letters_schema(self.model, "issues", self._letters, self._params.max_tokens)
 
     def requests(self, tasks: Iterable[VerdictTask]) -> Iterator[tuple[str, ChatCall]]:
-        """See Stage. The rubric stands first, so that a provider's prefix cache can serve it."""
+        """See CallStage. The rubric stands first, so that a provider's prefix cache can serve it."""
         for task in tasks:
             call = ChatCall(
                 provider=self.model.entry.provider,
@@ -137,7 +138,53 @@ class JudgeStage:
             score=score(self.rubric, named.letters),
         )
 
+    def answer_tokens(self) -> int:
+        """See CallStage."""
+        return TYPICAL_TOKENS
+
 
 def score(rubric: Rubric, issues: Iterable[str]) -> int:
     """10 minus the deductions of the distinct issues, never below 0."""
     return max(0, SCORE_START - sum(rubric.deduction(letter) for letter in set(issues)))
+
+
+def verdicts_file(judge: str, subject: str, dimension: str) -> str:
+    """The view of a judge's verdicts on a subject, below the run folder."""
+    return f"verdicts/{folder_name(judge)}/{folder_name(subject)}/{dimension}.parquet"
+
+
+class JudgeSpec(StageSpec):
+    """One part per dimension, subject and judge."""
+
+    name = "judge"
+    row = Verdict
+
+    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
+        """See StageSpec."""
+        for dimension in resolved.rubrics:
+            for subject in resolved.sweep.subjects:
+                yield from (Part(judge.name, dimension, subject.name) for judge in resolved.sweep.judges)
+
+    def file(self, part: Part) -> str:
+        """See StageSpec."""
+        return verdicts_file(part.name, part.subject, part.dimension)
+
+    def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
+        """Responses, also those of a subject some of whose calls stay unanswered; and the tests they answer."""
+        return (Source(Response, Grain.ROW, partial=True, own_subject=True), Source(ChosenTest, Grain.ALL))
+
+    def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
+        """See StageSpec."""
+        judge = resolved.judge(part.name)
+        return Asks(judge.model, judge.mode)
+
+    def make(self, resolved: ResolvedSweep, part: Part) -> JudgeStage:
+        """See StageSpec."""
+        judge = resolved.judge(part.name)
+        return JudgeStage(
+            rubric=resolved.rubrics[part.dimension],
+            prompts=resolved.prompts,
+            judge=judge,
+            model=resolved.models[judge.model],
+            accept_substitutes=resolved.sweep.accept_substitutes,
+        )

@@ -1,4 +1,4 @@
-"""Respond: each subject answers each test in a single turn (paper: temperature 0, top-p 0.95, 1,000 tokens)."""
+"""Step 5, respond: each subject answers each test in one turn (paper: temperature 0, top-p 0.95, 1,000 tokens)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import fmean
 
 from hab_ray.calls import ChatCall, Message, Outcome, Params, Role
-from hab_ray.catalog import Model, accepted
+from hab_ray.catalog import Model, accepted, folder_name
 from hab_ray.config import Subject
 from hab_ray.rows import ChosenTest, Response, State
-from hab_ray.stages.base import Unusable, usable
+from hab_ray.stages.base import CallStage, Rows, Unusable, usable
+from hab_ray.stages.forecast import BYTES_PER_TOKEN, Forecast, stand_in
+from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
 
 PAPER_SETTINGS = Params(max_tokens=1000, temperature=0.0, top_p=0.95)
+TYPICAL_TOKENS = 300
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ def response_id(test_id: str, sample: int) -> str:
 
 
 @dataclass(frozen=True)
-class RespondStage:
+class RespondStage(CallStage[ResponseTask, Response]):
     """Asks one subject the tests of one dimension."""
 
     subject: Subject
@@ -38,9 +42,9 @@ class RespondStage:
     samples: int = 1
     accept_substitutes: bool = False
 
-    def tasks(self, tests: Sequence[ChosenTest]) -> list[ResponseTask]:
+    def tasks(self, rows: Rows) -> list[ResponseTask]:
         """Every test, as often as the sweep samples."""
-        return [ResponseTask(test, sample) for test in tests for sample in range(self.samples)]
+        return [ResponseTask(test, sample) for test in rows[ChosenTest] for sample in range(self.samples)]
 
     @cached_property
     def _params(self) -> Params:
@@ -56,7 +60,7 @@ class RespondStage:
         return "\n\n".join(part for part in (self.subject.system, test.system) if part)
 
     def requests(self, tasks: Iterable[ResponseTask]) -> Iterator[tuple[str, ChatCall]]:
-        """See Stage."""
+        """See CallStage."""
         for task in tasks:
             yield (
                 response_id(task.test.id, task.sample),
@@ -74,7 +78,20 @@ class RespondStage:
 
     def parse(self, task: ResponseTask, outcome: Outcome) -> Response:
         """What the subject answered; a refusal in prose and a cut answer are answers."""
-        blank = Response(
+        blank = self._blank(task, outcome.key)
+        reply = usable(self.model, outcome, self.accept_substitutes)
+        if isinstance(reply, Unusable):
+            return replace(blank, state=reply.state, reason=reply.reason)
+        return replace(
+            blank,
+            text=reply.text,
+            finish=str(reply.finish),
+            model_reported=reply.model_reported,
+            served_by=reply.served_by,
+        )
+
+    def _blank(self, task: ResponseTask, reply_key: str) -> Response:
+        return Response(
             test_id=task.test.id,
             dimension=task.test.dimension,
             subject=self.subject.name,
@@ -86,15 +103,57 @@ class RespondStage:
             model_reported="",
             served_by="",
             reason="",
-            reply_key=outcome.key,
+            reply_key=reply_key,
         )
-        reply = usable(self.model, outcome, self.accept_substitutes)
-        if isinstance(reply, Unusable):
-            return replace(blank, state=reply.state, reason=reply.reason)
-        return replace(
-            blank,
-            text=reply.text,
-            finish=str(reply.finish),
-            model_reported=reply.model_reported,
-            served_by=reply.served_by,
+
+    def answer_tokens(self) -> int:
+        """See CallStage."""
+        return TYPICAL_TOKENS
+
+    def forecast_rows(
+        self, tasks: Forecast[ResponseTask], rows: Sequence[Response], waiting: Sequence[ResponseTask]
+    ) -> Forecast[Response]:
+        """Responses to come are as long as those that exist, at most as long as the output limit."""
+        given = [len(row.text.encode()) / BYTES_PER_TOKEN for row in rows]
+        text = stand_in(round(fmean(given)) if given else TYPICAL_TOKENS)
+        most = self.model.entry.output_limit(self.subject.params.over(PAPER_SETTINGS).max_tokens)
+        return Forecast(
+            known=rows,
+            to_come=len(waiting) + tasks.to_come,
+            typical=[replace(self._blank(task, ""), text=text) for task in waiting or tasks.typical],
+            longest=[replace(self._blank(task, ""), text=stand_in(most)) for task in waiting or tasks.longest],
         )
+
+
+def responses_file(subject: str, dimension: str) -> str:
+    """The view of a subject's responses, below the run folder."""
+    return f"responses/{folder_name(subject)}/{dimension}.parquet"
+
+
+class RespondSpec(StageSpec):
+    """One part per dimension and subject."""
+
+    name = "respond"
+    row = Response
+
+    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
+        """See StageSpec."""
+        return (Part(s.name, dimension) for dimension in resolved.rubrics for s in resolved.sweep.subjects)
+
+    def file(self, part: Part) -> str:
+        """See StageSpec."""
+        return responses_file(part.name, part.dimension)
+
+    def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
+        """See StageSpec."""
+        return (Source(ChosenTest, Grain.ROW),)
+
+    def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
+        """See StageSpec."""
+        subject = resolved.subject(part.name)
+        return Asks(subject.model, subject.mode)
+
+    def make(self, resolved: ResolvedSweep, part: Part) -> RespondStage:
+        """See StageSpec."""
+        sweep, subject = resolved.sweep, resolved.subject(part.name)
+        return RespondStage(subject, resolved.models[subject.model], sweep.samples, sweep.accept_substitutes)

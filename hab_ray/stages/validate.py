@@ -1,6 +1,6 @@
-"""Validate candidates: a model names faults by letter, the score is 1000 minus their deductions.
+"""Step 2, validate candidates: a model names faults by letter; the score is 1000 minus their deductions.
 
-The sum is ours: what a model adds up itself is not read.
+The paper keeps the best 2,000 per dimension. The sum is ours: what a model adds up itself is not read.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from hab_ray.catalog import Model, accepted
 from hab_ray.config import Validate
 from hab_ray.rows import Candidate, State, Validation
 from hab_ray.rubric import VALIDATION_START, Rubric
-from hab_ray.stages.base import Unusable, seeded_order, usable
+from hab_ray.stages.base import CallStage, Rows, Unusable, seeded_order, usable
 from hab_ray.stages.reading import Unreadable, named_letters, whole_text
+from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
 from hab_ray.stages.wording import Prompts, Wording, compact_schema
 
 LONGEST_ASSESSMENT = 600
+TYPICAL_TOKENS = 200
 
 
 def letters_schema(model: Model, key: str, letters: Sequence[str], max_tokens: int) -> str | None:
@@ -40,7 +42,7 @@ def letters_schema(model: Model, key: str, letters: Sequence[str], max_tokens: i
 
 
 @dataclass(frozen=True)
-class ValidateStage:
+class ValidateStage(CallStage[Candidate, Validation]):
     """Scores the candidates of one dimension."""
 
     rubric: Rubric
@@ -49,10 +51,9 @@ class ValidateStage:
     settings: Validate
     accept_substitutes: bool = False
 
-    @staticmethod
-    def tasks(candidates: Sequence[Candidate]) -> list[Candidate]:
+    def tasks(self, rows: Rows) -> list[Candidate]:
         """The candidates that are worth the call."""
-        return [c for c in candidates if c.state is State.OK]
+        return [c for c in rows[Candidate] if c.state is State.OK]
 
     @cached_property
     def _deductions(self) -> Mapping[str, int]:
@@ -75,7 +76,7 @@ class ValidateStage:
         return letters_schema(self.model, "deductions", list(self._deductions), self.settings.max_tokens)
 
     def requests(self, tasks: Iterable[Candidate]) -> Iterator[tuple[str, ChatCall]]:
-        """See Stage."""
+        """See CallStage."""
         for task in tasks:
             values = {"rubric": self.rubric, "prompt": task.prompt, "context": task.context}
             yield (
@@ -118,6 +119,10 @@ class ValidateStage:
             reason=named.assessment,
         )
 
+    def answer_tokens(self) -> int:
+        """See CallStage."""
+        return TYPICAL_TOKENS
+
 
 def best(
     candidates: Sequence[Candidate], validations: Sequence[Validation], settings: Validate, seed: int
@@ -132,3 +137,41 @@ def best(
         reverse=True,
     )
     return sorted((scored[i] for i in ranked[: settings.keep]), key=lambda c: c.id)
+
+
+class ValidateSpec(StageSpec):
+    """One part per dimension, where the sweep makes its own tests and validates them."""
+
+    name = "validate"
+    row = Validation
+
+    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
+        """See StageSpec."""
+        sweep = resolved.sweep
+        if resolved.makes_tests and isinstance(sweep.validation, Validate):
+            yield from (Part(sweep.validation.model, dimension) for dimension in resolved.rubrics)
+
+    def file(self, part: Part) -> str:
+        """See StageSpec."""
+        return f"validations/{part.dimension}.parquet"
+
+    def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
+        """The candidates: all of them where duplicates are rejected first, which are not known before."""
+        return (Source(Candidate, Grain.ROW if resolved.sweep.deduplicate == "off" else Grain.ALL),)
+
+    def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
+        """See StageSpec."""
+        validation = resolved.sweep.validation
+        return Asks(part.name, validation.mode if isinstance(validation, Validate) else None)
+
+    def make(self, resolved: ResolvedSweep, part: Part) -> ValidateStage:
+        """See StageSpec."""
+        sweep = resolved.sweep
+        assert isinstance(sweep.validation, Validate)
+        return ValidateStage(
+            rubric=resolved.rubrics[part.dimension],
+            prompts=resolved.prompts,
+            model=resolved.models[part.name],
+            settings=sweep.validation,
+            accept_substitutes=sweep.accept_substitutes,
+        )

@@ -23,6 +23,7 @@ from hab_ray.progress import Progress, RunEnd
 from hab_ray.resolve import read_record
 from hab_ray.rows import ChosenTest
 from hab_ray.serving import Endpoints
+from hab_ray.stages.choose import tests_file
 from hab_ray.stopping import DRAIN_S, LATE_S, Stop
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import UNCLEAN_WAIT_S, LocalLease
@@ -34,7 +35,7 @@ from hab_ray.sweep.counters import RunCounters
 from hab_ray.sweep.ending import Ending, written_off
 from hab_ray.sweep.reporting import Reporter
 from hab_ray.sweep.tracks import Phase, Track
-from hab_ray.work import Shard, StageName, Work, tests_file
+from hab_ray.work import Shard, Work, given_tests
 
 if TYPE_CHECKING:
     from hab_ray.cluster.lanes import Lanes, LaneSetup
@@ -47,7 +48,7 @@ GATHER_S = 3.0
 class _Pass:
     """A dataset on its way through a lane."""
 
-    stage: StageName
+    stage: str
     provider: str
     tracks: list[Track]
     end: Any
@@ -133,7 +134,8 @@ class _Driver:
     def _is_wholly_by_batch(self) -> bool:
         """Whether no call of this run can go online, so that nobody else draws from its budget."""
         work = self._work
-        return all(work.mode(s) == "batch" and work.model(s).entry.batch is not None for s in self._tracks)
+        calling = [s for s in self._tracks if s.spec.makes_calls]
+        return all(work.mode(s) == "batch" and work.model(s).entry.batch is not None for s in calling)
 
     def _open_books(self) -> None:
         """Learn what the run has spent, and say what of it may be released."""
@@ -211,7 +213,7 @@ class _Driver:
     def _place_given_tests(self) -> None:
         if self._work.sweep.tests is None:
             return
-        for dimension, tests in self._work.given_tests().items():
+        for dimension, tests in given_tests(self._work).items():
             self._work.run.write(ChosenTest, tests_file(dimension), tests)
 
     def _reconcile(self) -> None:
@@ -240,16 +242,15 @@ class _Driver:
                 self._settle(track)
 
     def _has_inputs(self, shard: Shard) -> bool:
-        source = self._work.inputs(shard)
-        if source is None:
-            return True
-        phase = self._tracks[source].phase
-        partial = shard.stage is StageName.JUDGE and phase is Phase.STALLED
-        return phase is Phase.COMPLETE or partial
+        enough = {True: (Phase.COMPLETE, Phase.STALLED), False: (Phase.COMPLETE,)}
+        return all(self._tracks[one.shard].phase in enough[one.partial] for one in self._work.inputs(shard))
 
     def _settle(self, track: Track) -> None:
         """Take a shard as far as the store has it, write its view, and say what is left."""
         work, shard = self._work, track.shard
+        if not shard.spec.makes_calls:
+            self._choose(track)
+            return
         tasks = work.tasks(shard)
         track.total = len(tasks)
         if self._is_done(track):
@@ -264,8 +265,6 @@ class _Driver:
             track.phase = Phase.READY
         elif settled.open:
             track.phase = Phase.STALLED
-        elif shard.stage is StageName.SELECT:
-            self._start_choosing(track)
         else:
             track.phase = Phase.COMPLETE
 
@@ -284,7 +283,7 @@ class _Driver:
             track.given_up.update((row_id, reason) for row_id, _ in calls)
 
     def _alike(self, one: Track, other: Track) -> bool:
-        same_stage = one.shard.stage is other.shard.stage
+        same_stage = one.shard.stage == other.shard.stage
         return same_stage and self._work.model(one.shard).name == self._work.model(other.shard).name
 
     def _stopped(self, track: Track) -> str | None:
@@ -292,12 +291,15 @@ class _Driver:
         return self._counters.stopped(lane_name(self._provider(track)), self._work.model(track.shard).name)
 
     def _is_done(self, track: Track) -> bool:
-        run, shard = self._work.run, track.shard
-        if shard.stage is StageName.SELECT:
-            return run.has(shard.file)
-        return not self._options.retry_failed and run.count(shard.file) == track.total
+        work, shard = self._work, track.shard
+        if work.is_frozen(shard):
+            return True
+        return not self._options.retry_failed and work.written(shard) == track.total
 
-    def _start_choosing(self, track: Track) -> None:
+    def _choose(self, track: Track) -> None:
+        if self._work.is_frozen(track.shard):
+            track.phase = Phase.COMPLETE
+            return
         self._ensure_ray()
         from hab_ray.cluster.clustering import start_choosing
 
@@ -307,8 +309,8 @@ class _Driver:
     def _start_passes(self) -> None:
         """One dataset for each stage and provider that has ready shards and none under way."""
         busy = {(p.stage, p.provider) for p in self._passes}
-        ready: dict[tuple[StageName, str], list[Track]] = defaultdict(list)
-        batched: dict[tuple[StageName, str], list[Track]] = defaultdict(list)
+        ready: dict[tuple[str, str], list[Track]] = defaultdict(list)
+        batched: dict[tuple[str, str], list[Track]] = defaultdict(list)
         for track in self._numbered:
             if track.phase is Phase.READY and track.mode is Mode.BATCH:
                 batched[track.shard.stage, self._work.model(track.shard).name].append(track)
@@ -321,19 +323,20 @@ class _Driver:
             if (stage, provider) not in busy and self._gathered(stage, tracks):
                 self._start_pass(stage, provider, tracks)
 
-    def _gathered(self, stage: StageName, tracks: list[Track]) -> bool:
+    def _gathered(self, stage: str, tracks: list[Track]) -> bool:
         """Whether a pass is worth its start: nothing more is about to be ready, or the first has waited enough."""
         now = time.monotonic()
         for track in tracks:
             track.ready_since = min(track.ready_since, now)
-        sources = {self._work.inputs(t.shard) for t in self._numbered if t.shard.stage is stage}
-        coming = any(self._tracks[s].phase in (Phase.RUNNING, Phase.CHOOSING) for s in sources if s)
+        alike = (t.shard for t in self._numbered if t.shard.stage == stage)
+        sources = {one.shard for shard in alike for one in self._work.inputs(shard)}
+        coming = any(self._tracks[s].phase in (Phase.RUNNING, Phase.CHOOSING) for s in sources)
         return not coming or now - min(t.ready_since for t in tracks) >= GATHER_S
 
     def _provider(self, track: Track) -> str:
         return self._work.model(track.shard).entry.provider
 
-    def _start_pass(self, stage: StageName, provider: str, tracks: list[Track]) -> None:
+    def _start_pass(self, stage: str, provider: str, tracks: list[Track]) -> None:
         lane = self._ensure_ray().get(provider, lambda: self._setup(provider))
         from hab_ray.cluster.pipelines import OpenShard, open_calls
 
@@ -359,7 +362,7 @@ class _Driver:
 
     def _needed(self) -> list[str]:
         """The providers of what may go online, those that `hab` serves itself last: their server has to start."""
-        open_tracks = (t for t in self._numbered if t.phase is not Phase.COMPLETE)
+        open_tracks = (t for t in self._numbered if t.phase is not Phase.COMPLETE and t.shard.spec.makes_calls)
         providers = {self._provider(t) for t in open_tracks if self._work.mode(t.shard) != "batch"}
         return sorted(providers, key=lambda name: (self._work.catalog.providers[name].serve, name))
 
@@ -392,7 +395,7 @@ class _Driver:
             for track in running.tracks:
                 track.phase = Phase.WAITING if track.phase is Phase.RUNNING else track.phase
         for ref in [ref for ref in self._choosing if ref in ended]:
-            self._keep_tests(self._choosing.pop(ref), *ended[ref])
+            self._keep_tests(self._choosing.pop(ref), ended[ref].rows, ended[ref].note)
         self._reporter.report()
 
     def _wait(self) -> dict[Any, Any]:
@@ -416,11 +419,11 @@ class _Driver:
             self._counters.take_in(lane, tally)
         self._budget.keep_lost(self._counters)
 
-    def _keep_tests(self, track: Track, tests: list[ChosenTest], note: str) -> None:
+    def _keep_tests(self, track: Track, tests: Sequence[ChosenTest], note: str) -> None:
         """Freeze a dimension's tests: they are never chosen again."""
         if note:
             self._counters.notes.append(f"{track.shard.dimension}: {note}")
-        self._work.run.write(ChosenTest, track.shard.file, tests)
+        self._work.write(track.shard, tests)
         track.phase = Phase.COMPLETE
 
     def _compact(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hab_ray.rows import State, Verdict
 from hab_ray.storage.store import Store
-from hab_ray.work import Shard, StageName, Work
+from hab_ray.work import Shard, Work
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def reread(work: Work, store: Store) -> list[Changed]:
     """
     changed: list[Changed] = []
     for shard in work.shards():
-        if shard.stage is StageName.JUDGE and work.run.has(shard.file):
+        if shard.spec.row is Verdict and work.run.has(shard.file):
             changed += _reread(work, shard, store)
     return changed
 

@@ -17,7 +17,8 @@ from enum import StrEnum
 from hab_ray.engine.jobs import Tally
 from hab_ray.prices import Mode
 from hab_ray.progress import StageProgress
-from hab_ray.work import Shard, StageName
+from hab_ray.stages import table
+from hab_ray.work import Shard
 
 
 class Phase(StrEnum):
@@ -82,10 +83,10 @@ def stage_progress(
     tracks: Sequence[Track], model_of: Callable[[Track], str], tallies: Mapping[str, Tally]
 ) -> Iterator[StageProgress]:
     """How far each model is at each stage, in the order of the method."""
-    cells: dict[tuple[StageName, str], list[Track]] = defaultdict(list)
-    for track in tracks:
+    cells: dict[tuple[str, str], list[Track]] = defaultdict(list)
+    for track in (t for t in tracks if t.shard.spec.makes_calls):
         cells[track.shard.stage, track.shard.name].append(track)
-    for stage, name in sorted(cells, key=lambda c: list(StageName).index(c[0])):
+    for stage, name in sorted(cells, key=lambda c: list(table.STAGES).index(c[0])):
         mine = cells[stage, name]
         running = [t for t in mine if t.phase is Phase.RUNNING]
         lanes = {t.lane for t in running} & tallies.keys()

@@ -15,9 +15,10 @@ from hab_ray.analysis.summary import summarise
 from hab_ray.report import write_report, write_scores
 from hab_ray.resolve import read_record
 from hab_ray.results import open_run
-from hab_ray.results.views import responses_file, verdicts_file
 from hab_ray.rows import Response, Score, State, Verdict
 from hab_ray.rubric import load_rubrics
+from hab_ray.stages.judge import verdicts_file
+from hab_ray.stages.respond import responses_file
 from hab_ray.storage.run import SCORES, SWEEP
 from hab_ray.work import Work
 from tests.small_runs import HOSTILE, Shape, begin_run

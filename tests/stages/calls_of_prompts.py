@@ -7,6 +7,7 @@ from hab_ray.catalog import Model, ModelEntry
 from hab_ray.config import Generate, Judge, Validate
 from hab_ray.rows import Candidate, ChosenTest, Response, State
 from hab_ray.rubric import Rubric
+from hab_ray.stages.base import Rows
 from hab_ray.stages.generate import GenerateStage
 from hab_ray.stages.judge import JudgeStage, VerdictTask
 from hab_ray.stages.validate import ValidateStage
@@ -75,7 +76,7 @@ def _of_stages(one: Rubric, prompts: Prompts, text: str) -> dict[str, ChatCall]:
     candidate = Candidate("c", one.id, State.OK, text, context, "", "", "")
     test = ChosenTest("t", one.id, text, context, "", None)
     response = Response("t", one.id, "subject", 0, State.OK, f"Answer: {text}", "ok", "{}", "m", "", "", "k")
-    first, _, last = generate.requests(generate.tasks())
+    first, _, last = generate.requests(generate.tasks(Rows()))
     ((_, checked),) = validate.requests([candidate])
     ((_, judged),) = judge.requests([VerdictTask(test, response)])
     ((_, again),) = judge.requests([VerdictTask(test, response, ask=1)])

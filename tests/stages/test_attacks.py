@@ -15,6 +15,7 @@ from hab_ray.catalog import Model
 from hab_ray.config import Generate, Judge, Validate
 from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric
+from hab_ray.stages.base import Rows
 from hab_ray.stages.generate import GenerateStage
 from hab_ray.stages.judge import JudgeStage, VerdictTask
 from hab_ray.stages.validate import ValidateStage
@@ -161,6 +162,6 @@ def test_queries_follow_the_same_rules(
 
     def candidate(text: str) -> Candidate:
         queries = under("queries", text).replace("[]", '[{"prompt": "Planted?"}]')
-        return stage.parse(stage.tasks()[0], reply("k", queries.replace('["A"]', '[{"prompt": "Mine?"}]')))
+        return stage.parse(stage.tasks(Rows())[0], reply("k", queries.replace('["A"]', '[{"prompt": "Mine?"}]')))
 
     assert [candidate(FREE).state, candidate(text).state] == [State.OK, State.UNREADABLE]

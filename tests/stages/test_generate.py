@@ -15,6 +15,7 @@ from hab_ray.config import Generate
 from hab_ray.errors import FailureKind
 from hab_ray.rows import Candidate, State
 from hab_ray.rubric import Rubric
+from hab_ray.stages.base import Rows
 from hab_ray.stages.generate import CandidateTask, GenerateStage, without_duplicates
 from hab_ray.stages.wording import Prompts
 
@@ -34,12 +35,12 @@ def stage(
 
 
 def calls(stage: GenerateStage) -> list[tuple[str, ChatCall]]:
-    return list(stage.requests(stage.tasks()))
+    return list(stage.requests(stage.tasks(Rows())))
 
 
 def read(stage: GenerateStage, reply: MakeReply, *queries: Any) -> list[Candidate]:
     text = json.dumps({"queries": queries})
-    return [stage.parse(task, reply("k", text)) for task in stage.tasks()[: stage.settings.per_call]]
+    return [stage.parse(task, reply("k", text)) for task in stage.tasks(Rows())[: stage.settings.per_call]]
 
 
 def test_the_same_seed_asks_the_same_in_the_same_order_and_another_seed_otherwise(
@@ -67,7 +68,7 @@ def test_dimensions_draw_apart_and_a_candidate_knows_the_theme_it_was_shown(
 ) -> None:
     drawn = []
     for made in (stage(PLAIN), stage(IN_PROMPT)):
-        themes = [made.parse(task, reply("k")).theme for task in made.tasks()]
+        themes = [made.parse(task, reply("k")).theme for task in made.tasks(Rows())]
         for theme, (_, call) in zip(themes, calls(made), strict=True):
             assert f"starting point: {theme}." in call.messages[0].text
         drawn.append(themes)
@@ -161,7 +162,7 @@ def test_an_unusable_reply_makes_every_candidate_of_its_slot_a_state(
     }
     made = stage()
     for state, outcome in states.items():
-        for task in made.tasks()[:3]:
+        for task in made.tasks(Rows())[:3]:
             row = made.parse(task, outcome)
             assert (row.state, row.prompt, row.reply_key) == (state, "", "k")
             assert row.reason

@@ -16,7 +16,7 @@ from hab_ray.errors import FailureKind
 from hab_ray.fences import PLACEHOLDER, neutral
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric
-from hab_ray.stages.base import Again
+from hab_ray.stages.base import Again, Rows
 from hab_ray.stages.judge import JudgeStage, VerdictTask, score
 from hab_ray.stages.wording import Prompts
 
@@ -135,7 +135,8 @@ def test_only_answers_are_judged(judging: Callable[..., JudgeStage]) -> None:
     task = asked(DIMENSION, "x")
     states = [replace(task.response, state=state) for state in State]
     stranger = replace(task.response, test_id="another")
-    assert [t.response.state for t in JudgeStage.tasks([task.test], [*states, stranger])] == [State.OK]
+    rows = Rows({ChosenTest: [task.test], Response: [*states, stranger]})
+    assert [t.response.state for t in judging().tasks(rows)] == [State.OK]
 
 
 HOSTILE = [

@@ -14,6 +14,7 @@ from hab_ray.catalog import Model
 from hab_ray.config import Subject
 from hab_ray.errors import FailureKind
 from hab_ray.rows import ChosenTest, State
+from hab_ray.stages.base import Rows
 from hab_ray.stages.respond import RespondStage
 
 MakeReply = Callable[..., Reply]
@@ -25,7 +26,7 @@ def stage(model: Model, samples: int = 1, **subject: Any) -> RespondStage:
 
 
 def call_of(asking: RespondStage, test: ChosenTest = TEST) -> ChatCall:
-    (_, call), *_ = asking.requests(asking.tasks([test]))
+    (_, call), *_ = asking.requests(asking.tasks(Rows({ChosenTest: [test]})))
     return call
 
 
@@ -63,14 +64,15 @@ def test_settings_a_model_refuses_are_left_out_and_what_was_sent_is_kept(
     entry = type(model.entry).model_validate(model.entry.model_dump() | capabilities)
     asking = stage(replace(model, entry=entry), params=params)
     assert call_of(asking).params == sent
-    kept = json.loads(asking.parse(asking.tasks([TEST])[0], reply("k", "x")).settings)
+    kept = json.loads(asking.parse(asking.tasks(Rows({ChosenTest: [TEST]}))[0], reply("k", "x")).settings)
     names = ("max_tokens", "temperature", "top_p", "effort")
     assert kept == {n: v for n, v in zip(names, sent.canonical(), strict=True) if v is not None}
 
 
 def test_samples_are_calls_of_their_own(model: Model) -> None:
     asking = stage(model, samples=3)
-    asked = list(asking.requests(asking.tasks([TEST, replace(TEST, id="t2", prompt="And now?")])))
+    tests = [TEST, replace(TEST, id="t2", prompt="And now?")]
+    asked = list(asking.requests(asking.tasks(Rows({ChosenTest: tests}))))
     assert [row_id for row_id, _ in asked] == ["t1#0", "t1#1", "t1#2", "t2#0", "t2#1", "t2#2"]
     assert len({call.key for _, call in asked}) == 6
     assert asked[0][1] == call_of(stage(model))
@@ -89,7 +91,7 @@ def test_a_cut_answer_and_a_refusal_in_prose_are_answers_word_for_word(
     text: str, finish: Finish, model: Model, reply: MakeReply
 ) -> None:
     asking = stage(model, name="mine")
-    row = asking.parse(asking.tasks([TEST])[0], reply("k", text, finish))
+    row = asking.parse(asking.tasks(Rows({ChosenTest: [TEST]}))[0], reply("k", text, finish))
     assert (row.state, row.text, row.finish, row.reason) == (State.OK, text, str(finish), "")
     assert (row.test_id, row.subject, row.sample, row.model_reported, row.reply_key) == (
         "t1",
@@ -102,7 +104,7 @@ def test_a_cut_answer_and_a_refusal_in_prose_are_answers_word_for_word(
 
 def test_what_is_no_answer_is_a_state_with_its_reason(model: Model, reply: MakeReply) -> None:
     asking = stage(model)
-    task = asking.tasks([TEST])[0]
+    task = asking.tasks(Rows({ChosenTest: [TEST]}))[0]
     failure = Failure("k", FailureKind.BAD_REQUEST, permanent=True, attempts=1, message="unsupported value")
     expected: list[tuple[Outcome, State, str]] = [
         (failure, State.FAILED, "bad_request: unsupported value"),

@@ -1,8 +1,7 @@
-"""Selection picks what scikit-learn picks, and says so where there is little to pick from."""
+"""Choosing picks what scikit-learn picks, and says so where there is little to pick from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,13 +11,11 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
-from hab_ray.calls import Failure, Finish, Outcome, Reply
-from hab_ray.catalog import Model
 from hab_ray.config import Select
-from hab_ray.errors import FailureKind
-from hab_ray.rows import Candidate, Embedded, State
+from hab_ray.rows import Candidate, ChosenTest, Embedded, State
 from hab_ray.rubric import Rubric
-from hab_ray.stages.select import EmbedStage, choose, pick, seed_tests
+from hab_ray.stages.base import Computed, Rows
+from hab_ray.stages.choose import ChooseStage, pick, seed_tests
 
 DIMENSION = "ask_clarifying_questions"
 
@@ -100,14 +97,19 @@ def embedded(rows: list[Candidate], vectors: NDArray[np.float64]) -> list[Embedd
     return [Embedded(row.id, row.dimension, State.OK, vector.tobytes(), "", "k") for row, vector in pairs]
 
 
+def choose(rubric: Rubric, rows: list[Candidate], vectors: list[Embedded], settings: Select) -> Computed[ChosenTest]:
+    return ChooseStage(rubric, settings).compute(Rows({Candidate: rows, Embedded: vectors}))
+
+
 def test_the_order_of_arrival_does_not_matter(rubrics: dict[str, Rubric]) -> None:
     rows = candidates(80)
     vectors = embedded(rows, cloud(80, 32))
     with threadpool_limits(limits=1):
-        tests, note = choose(rubrics[DIMENSION], rows, vectors, settings(9))
-        again, _ = choose(rubrics[DIMENSION], rows[::-1], vectors[40:] + vectors[:40], settings(9))
-    assert tests == again
-    assert note == ""
+        chosen = choose(rubrics[DIMENSION], rows, vectors, settings(9))
+        again = choose(rubrics[DIMENSION], rows[::-1], vectors[40:] + vectors[:40], settings(9))
+    assert chosen == again
+    assert chosen.note == ""
+    tests = chosen.rows
     assert [test.id for test in tests] == sorted(test.id for test in tests)
     assert {test.prompt for test in tests} <= {row.prompt for row in rows}
     assert {test.system for test in tests} == {rubrics[DIMENSION].system}
@@ -117,33 +119,13 @@ def test_candidates_without_a_vector_are_left_out_and_none_is_said(rubrics: dict
     rows = candidates(3)
     vectors = embedded(rows, cloud(3, 8))
     vectors[1] = replace(vectors[1], state=State.FAILED, vector=b"")
-    tests, _ = choose(rubrics[DIMENSION], rows, vectors, settings(9))
+    tests = choose(rubrics[DIMENSION], rows, vectors, settings(9)).rows
     assert [test.id for test in tests] == ["c000", "c002"]
-    assert choose(rubrics[DIMENSION], rows[:1], vectors, settings(9))[0][0].cluster == 0
-    assert choose(rubrics[DIMENSION], rows, [], settings(9)) == (
+    assert choose(rubrics[DIMENSION], rows[:1], vectors, settings(9)).rows[0].cluster == 0
+    assert choose(rubrics[DIMENSION], rows, [], settings(9)) == Computed(
         [],
         f"no candidate of {DIMENSION} came through generation, validation and embedding",
     )
-
-
-def test_a_vector_comes_through_and_what_is_none_is_a_state(model: Model, reply: Callable[..., Reply]) -> None:
-    stage, task = EmbedStage(model), candidates(1)[0]
-    ((row_id, call),) = stage.requests([task])
-    assert (row_id, call.text, call.provider, call.model) == ("c000", "prompt 0", "vendor", "some-model")
-    vector = np.array([1.5, -2.0], "<f4").tobytes()
-    row = stage.parse(task, reply("k", vector=vector))
-    assert (row.state, row.vector, row.candidate_id) == (State.OK, vector, "c000")
-    outcomes: dict[State, Outcome] = {
-        State.FAILED: Failure("k", FailureKind.TOO_LONG, permanent=True, attempts=1, message="too long"),
-        State.EMPTY: reply("k", "", Finish.EMPTY),
-        State.SUBSTITUTED: reply("k", vector=vector, model="other"),
-        State.UNREADABLE: reply("k", vector=np.array([1.0, np.nan], "<f4").tobytes()),
-    }
-    for state, outcome in outcomes.items():
-        row = stage.parse(task, outcome)
-        assert (row.state, row.vector) == (state, b"")
-        assert row.reason
-    assert stage.parse(task, reply("k", vector=vector[:-1])).state is State.UNREADABLE
 
 
 def test_seed_queries_become_tests(rubrics: dict[str, Rubric]) -> None:

@@ -1,0 +1,205 @@
+"""How steadily an online sweep keeps its vendor busy, from the start of `hab run` to its end.
+
+    python benchmarks/flow.py                               4,000 tests, a subject and a judge at 200 calls/s together
+    python benchmarks/flow.py --tests 1000 --executor local 2,000 calls in one process, without Ray
+
+Both models belong to one simulated account that answers after one second (lognormal) and allows 200 calls/s. Calls are
+read at the simulator, which numbers them as they arrive. `--rows FILE` writes the rows of responses and verdicts in a
+fixed order, so that two executors or commits can be compared. Memory is the PSS of all processes but the simulator's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow.parquet as pq
+import yaml
+
+from benchmarks.campaigns import get
+from hab_ray.rubric import load_rubrics
+from hab_ray.simulator import Profile, SimulatorProcess
+
+DIMENSION = "encourage_learning"
+PER_S = 200.0
+MEAN_S, SIGMA = 1.0, 0.5
+P99_S = MEAN_S * exp(2.326 * SIGMA - SIGMA**2 / 2)
+WINDOW_S, LEAST_SHARE = 2.0, 0.8
+FIRST_JUDGE_S, STRETCH, START_S, MOST_MIB = 3.0, 1.15, 5.0, 450.0
+LOOK_S = 0.1
+
+
+@dataclass
+class Seen:
+    """What was seen of one run. Times are monotonic seconds; `calls` holds when each call was seen, and its model."""
+
+    started: float
+    calls: list[tuple[float, str]] = field(default_factory=list)
+    durable: float | None = None
+    ended: float = 0.0
+    most_mib: float = 0.0
+    ray: set[str] = field(default_factory=set)
+    cpu: dict[tuple[int, float], float] = field(default_factory=dict)
+
+    def first(self, model: str) -> float:
+        return next(at for at, name in self.calls if name == model)
+
+
+def write_sweep(folder: Path, url: str, tests: int, executor: str | None) -> Path:
+    """A sweep of so many tests, one subject and one judge at one account."""
+    seeds = load_rubrics()[DIMENSION].generation.seeds
+    rows = (
+        {"dimension": DIMENSION, "prompt": f"{seeds[n % len(seeds)].prompt}\n({n})", "context": ""}
+        for n in range(tests)
+    )
+    (folder / "tests.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    limits = {"requests_per_minute": round(PER_S * 60), "concurrent": 2000, "timeout_s": 60}
+    price = {"input": 1.0, "output": 1.0}
+    settings: dict[str, Any] = {
+        "name": "flow",
+        "run": "run",
+        "store": "store",
+        "mode": "online",
+        "tests": "tests.jsonl",
+        "dimensions": [DIMENSION],
+        "providers": {"sim": {"kind": "openai", "url": f"{url}/x/sim/v1", "limits": limits, "price": price}},
+        "subjects": [{"model": "sim/subject", "name": "subject", "params": {"max_tokens": 200}}],
+        "judges": [{"model": "sim/judge", "name": "judge", "params": {"max_tokens": 400}}],
+    }
+    if executor:
+        settings["executor"] = executor
+    path = folder / "flow.yaml"
+    path.write_text(yaml.safe_dump(settings))
+    return path
+
+
+def run(folder: Path, url: str, sweep: Path) -> Seen:
+    """Run a sweep and watch vendor, store and processes."""
+    command = [sys.executable, "-m", "hab_ray.cli", "run", "--yes", str(sweep)]
+    seen = Seen(time.monotonic())
+    with (folder / "hab.log").open("w") as log:
+        process = psutil.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
+    looked = 0.0
+    while process.poll() is None:
+        _look_at_calls(seen, url)
+        replies = folder / "store/replies"
+        if seen.durable is None and replies.exists() and any(replies.glob("*/*")):
+            seen.durable = time.monotonic()
+        if time.monotonic() - looked > 1.0:
+            looked = time.monotonic()
+            _look_at_processes(seen, process)
+        time.sleep(LOOK_S)
+    seen.ended = time.monotonic()
+    _look_at_calls(seen, url)
+    if process.returncode != 0:
+        raise SystemExit(f"status {process.returncode}: {(folder / 'hab.log').read_text()[-2000:]}")
+    return seen
+
+
+def _look_at_calls(seen: Seen, url: str) -> None:
+    while page := get(url, f"/_calls?after={len(seen.calls)}"):
+        now = time.monotonic()
+        seen.calls += [(now, call["model"]) for call in page]
+
+
+def _look_at_processes(seen: Seen, process: psutil.Process) -> None:
+    mib = 0.0
+    for one in [process, *process.children(recursive=True)]:
+        try:
+            times = one.cpu_times()
+            seen.cpu[one.pid, one.create_time()] = times.user + times.system
+            mib += one.memory_full_info().pss / 2**20
+            line = " ".join(one.cmdline())
+        except psutil.Error:
+            continue
+        if "ray::" in line or "raylet" in line or "gcs_server" in line:
+            seen.ray.add(line.split()[0].rsplit("/")[-1])
+    seen.most_mib = max(seen.most_mib, mib)
+
+
+def worst_window(times: Sequence[float]) -> tuple[float, float]:
+    """The smallest share of the limit in any window of `WINDOW_S` while calls are left for one, and when it began.
+
+    Counted from the first call on. What is left once fewer calls than one window's remain is no measure.
+    """
+    first, last = times[0], times[-round(PER_S * WINDOW_S)]
+    worst, when = 1.0, 0.0
+    counts = Counter(int((at - first) / LOOK_S) for at in times)
+    slots = round(WINDOW_S / LOOK_S)
+    for slot in range(int((last - first) / LOOK_S) - slots):
+        share = sum(counts[slot + n] for n in range(slots)) / (PER_S * WINDOW_S)
+        if share < worst:
+            worst, when = share, slot * LOOK_S
+    return worst, when
+
+
+def rows_of(folder: Path) -> Iterator[str]:
+    """All rows of responses and verdicts, as lines of JSON in a fixed order."""
+    for kind in ("responses", "verdicts"):
+        for path in sorted((folder / "run" / kind).rglob("*.parquet")):
+            for row in pq.read_table(path).to_pylist():
+                yield json.dumps({"kind": kind, **row}, sort_keys=True, default=str) + "\n"
+
+
+def line(what: str, value: float, unit: str, bar: float | None = None, at_least: bool = False) -> str:
+    """A figure, and whether it meets its bar."""
+    if bar is None:
+        return f"{what:<52}{value:10.2f} {unit}"
+    met = value >= bar if at_least else value <= bar
+    return f"{what:<52}{value:10.2f} {unit:<5} bar {bar:.2f}: {'met' if met else 'MISSED'}"
+
+
+def show(seen: Seen, executor: str | None) -> None:
+    """Print the figures."""
+    times = [at for at, _ in seen.calls]
+    count, ideal = len(times), len(times) / PER_S
+    worst, when = worst_window(times)
+    print(f"{count} calls, {ideal:.1f} s at the limit; Ray processes: {', '.join(sorted(seen.ray)) or 'none'}")
+    if seen.durable is not None:
+        late = seen.first("judge") - seen.durable
+        print(line("first judge call after the first durable response", late, "s", FIRST_JUDGE_S))
+    print(line(f"worst window of {WINDOW_S:g} s ({when:.1f} s after the first call)", worst, "", LEAST_SHARE, True))
+    print(line("first call to last", times[-1] - times[0], "s", STRETCH * ideal + P99_S))
+    whole = ideal + P99_S + START_S if executor == "local" else None
+    print(line("process start to exit", seen.ended - seen.started, "s", whole))
+    print(line("start to first call", times[0] - seen.started, "s"))
+    print(line("memory of all processes", seen.most_mib, "MiB", MOST_MIB if executor == "local" else None))
+    print(line("CPU a call, everything", 1000 * sum(seen.cpu.values()) / count, "ms"))
+
+
+def main() -> int:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tests", type=int, default=4000)
+    parser.add_argument("--executor", choices=("auto", "local", "ray"))
+    parser.add_argument("--rows", type=Path)
+    asked = parser.parse_args()
+    profile = {
+        "latency": {"kind": "lognormal", "mean_s": MEAN_S, "sigma": SIGMA},
+        "accounts": {"x/sim": {"models": {"*": {"requests_per_minute": round(PER_S * 60)}}}},
+    }
+    with (
+        tempfile.TemporaryDirectory(prefix="hab-flow-") as name,
+        SimulatorProcess.start(Profile.model_validate(profile)) as simulator,
+    ):
+        folder = Path(name)
+        seen = run(folder, simulator.url, write_sweep(folder, simulator.url, asked.tests, asked.executor))
+        show(seen, asked.executor)
+        if asked.rows:
+            asked.rows.write_text("".join(rows_of(folder)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
