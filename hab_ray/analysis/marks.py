@@ -109,14 +109,14 @@ def is_truncated(response: ResponseRow) -> bool:
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowIndex:
     """Responses, and verdicts by judge, by the answer that they are or are about."""
 
     responses: Mapping[RowId, ResponseRow]
     verdicts: Mapping[tuple[str, RowId], VerdictRow]
 
     @classmethod
-    def of(cls, responses: Iterable[ResponseRow], verdicts: Iterable[VerdictRow]) -> Rows:
+    def of(cls, responses: Iterable[ResponseRow], verdicts: Iterable[VerdictRow]) -> RowIndex:
         """The rows of a run or of a part of it, in any order.
 
         Raises:
@@ -180,7 +180,7 @@ def _mean_of_given(marks: TestMarks) -> float | None:
     return fmean(given) if given else None
 
 
-def marks_of(rows: Rows, settings: ScoreSettings) -> list[Marks]:
+def marks_of(rows: RowIndex, settings: ScoreSettings) -> list[Marks]:
     """All marks of a sweep: subjects, then judges with the panel last, then dimensions, in the sweep's order.
 
     The panel's mark is the mean of its judges' marks, and only where every one of them gave one: else a lenient judge

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hab_ray.analysis.marks import ResponseRow, RowId, Rows, ScoreSettings, VerdictRow, is_truncated, rows_of
+from hab_ray.analysis.marks import ResponseRow, RowId, RowIndex, ScoreSettings, VerdictRow, is_truncated, rows_of
 from hab_ray.rows import State
 
 REASONS_SHOWN = 3
@@ -48,7 +48,7 @@ class StatusCount:
     first: tuple[RowStatus, ...] = ()
 
 
-def row_statuses(rows: Rows, settings: ScoreSettings) -> list[RowStatus]:
+def row_statuses(rows: RowIndex, settings: ScoreSettings) -> list[RowStatus]:
     """The status of every response that the sweep asks for, then of each panel judge's verdict on the scorable ones.
 
     Both are in the sweep's order. Verdicts of raters outside the panel are ignored.

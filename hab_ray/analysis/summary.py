@@ -15,7 +15,7 @@ from hab_ray.analysis.marks import (
     Judged,
     Marks,
     ResponseRow,
-    Rows,
+    RowIndex,
     ScoreSettings,
     Truncated,
     VerdictRow,
@@ -114,7 +114,7 @@ class PartByPart:
         """
         tests = {dimension: self._settings.tests[dimension]}
         settings = replace(self._settings, subjects=(subject,), tests=tests)
-        rows = Rows.of(responses, verdicts)
+        rows = RowIndex.of(responses, verdicts)
         judged = whole = marks_of(rows, replace(settings, truncated="judge"))
         if any(map(is_truncated, responses)):
             whole = marks_of(rows, replace(settings, truncated="exclude"))

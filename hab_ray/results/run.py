@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from hab_ray.errors import ConfigError
 from hab_ray.resolve import Record, read_record
 from hab_ray.results.settings import SENT_COLUMNS, Settings, sent
-from hab_ray.results.tables import Tables
-from hab_ray.results.transcripts import Asked, Transcript, transcripts_of
-from hab_ray.rows import ChosenTest, R, Response, Score, Verdict, from_table
+from hab_ray.results.transcripts import Asked, Transcript, read_transcripts
+from hab_ray.results.views import Views
+from hab_ray.rows import ChosenTest, Response, Score, Verdict
 from hab_ray.rubric import Rubric, load_rubrics
 from hab_ray.stages.choose import tests_file
 from hab_ray.stages.judge import verdicts_file
@@ -71,7 +71,7 @@ class Run:
         A further rater, such as a person who read a sample, may have verdicts on a few answers only. These enter no
         score and do not change the panel.
         """
-        return (*self.panel, *self._tables.raters_beside(self.panel))
+        return (*self.panel, *self._views.raters_beside(self.panel))
 
     @property
     def rubrics(self) -> Mapping[str, Rubric]:
@@ -93,7 +93,7 @@ class Run:
     def tests(self, dimension: str | None = None, *, columns: Columns = None) -> pa.Table:
         """The tests: `id, dimension, prompt, context, system, cluster` (null for given tests)."""
         names = [tests_file(each) for each in _chosen(self, "dimension", dimension, self.dimensions)]
-        return self._tables.read(ChosenTest, names, columns)
+        return self._views.read(ChosenTest, names, columns)
 
     def responses(
         self, subject: str | None = None, dimension: str | None = None, *, columns: Columns = None
@@ -105,7 +105,7 @@ class Run:
         than ok), `reply_key`.
         """
         names = [responses_file(*part) for part in _parts(self, subject, dimension)]
-        return self._tables.read(Response, names, columns)
+        return self._views.read(Response, names, columns)
 
     def verdicts(
         self,
@@ -122,7 +122,7 @@ class Run:
         """
         judges = self.panel if judge is None else _chosen(self, "judge", judge, self.raters)
         names = [verdicts_file(each, *part) for part in _parts(self, subject, dimension) for each in judges]
-        return self._tables.read(Verdict, names, columns)
+        return self._views.read(Verdict, names, columns)
 
     def scores(self, subject: str | None = None, dimension: str | None = None, judge: str | None = None) -> pa.Table:
         """The scores as of the end of the last `hab run` or `hab report`; no rows before.
@@ -131,7 +131,7 @@ class Run:
         high` (95 % interval, null where there is none), `n` (answers in the mean), `excluded` (answers in no mean),
         `truncated` (answers in the mean although cut).
         """
-        table = self._tables.read(Score, [SCORES])
+        table = self._views.read(Score, [SCORES])
         for column, wanted in (("subject", subject), ("dimension", dimension), ("judge", judge)):
             if wanted is not None and table.num_rows:
                 _chosen(self, column, wanted, tuple(pc.unique(table.column(column)).to_pylist()))
@@ -169,12 +169,12 @@ class Run:
         return (
             transcript
             for each in _chosen(self, "dimension", dimension, self.dimensions)
-            for transcript in _transcripts(self._tables, each, asked, test_ids)
+            for transcript in read_transcripts(self._views, each, asked, test_ids)
         )
 
     @property
-    def _tables(self) -> Tables:
-        return Tables(RunFolder(self.location).folder, str(self.location))
+    def _views(self) -> Views:
+        return Views(RunFolder(self.location).folder, str(self.location))
 
 
 def _chosen(run: Run, what: str, name: str | None, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -194,27 +194,6 @@ def _parts(run: Run, subject: str | None, dimension: str | None) -> Iterator[tup
     """The pairs of subject and dimension that are asked for."""
     subjects = _chosen(run, "subject", subject, run.subjects)
     return product(subjects, _chosen(run, "dimension", dimension, run.dimensions))
-
-
-def _transcripts(tables: Tables, dimension: str, asked: Asked, test_ids: Sequence[str] | None) -> Iterator[Transcript]:
-    tests = _rows_on(test_ids, tables, ChosenTest, [tests_file(dimension)], "id")
-    answers = [responses_file(subject, dimension) for subject in asked.subjects]
-    readings = [verdicts_file(rater, subject, dimension) for subject in asked.subjects for rater in asked.raters]
-    responses = _rows_on(test_ids, tables, Response, answers, "test_id")
-    verdicts = _rows_on(test_ids, tables, Verdict, readings, "test_id")
-    return transcripts_of(tests, responses, verdicts, asked)
-
-
-def _rows_on(
-    test_ids: Sequence[str] | None, tables: Tables, row_type: type[R], names: Sequence[str], column: str
-) -> list[R]:
-    """The rows of some files about certain tests, read file by file: only what is wanted is held."""
-    wanted = None if test_ids is None else pa.array(test_ids, pa.string())
-    found: list[R] = []
-    for name in names:
-        table = tables.read(row_type, [name])
-        found += from_table(row_type, table if wanted is None else table.filter(pc.is_in(table.column(column), wanted)))
-    return found
 
 
 def open_run(location: str | Path) -> Run:

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from hab_ray.rows import ChosenTest, Response, Verdict
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hab_ray.results.views import Views
+from hab_ray.rows import ChosenTest, R, Response, Verdict, from_table
+from hab_ray.stages.choose import tests_file
+from hab_ray.stages.judge import verdicts_file
+from hab_ray.stages.respond import responses_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +50,35 @@ class Asked:
     raters: Sequence[str]
 
 
-def transcripts_of(
+def read_transcripts(
+    views: Views, dimension: str, asked: Asked, test_ids: Sequence[str] | None
+) -> Iterator[Transcript]:
+    """The transcripts of a dimension's tests, or of those of them in `test_ids`."""
+    rows_on = partial(_rows_on, views, test_ids)
+    pairs = [(rater, subject) for subject in asked.subjects for rater in asked.raters]
+    return _arranged(
+        rows_on(ChosenTest, [tests_file(dimension)], "id"),
+        rows_on(Response, [responses_file(subject, dimension) for subject in asked.subjects], "test_id"),
+        rows_on(Verdict, [verdicts_file(*pair, dimension) for pair in pairs], "test_id"),
+        asked,
+    )
+
+
+def _rows_on(
+    views: Views, test_ids: Sequence[str] | None, row_type: type[R], names: Sequence[str], column: str
+) -> list[R]:
+    """The rows of some views about certain tests (None: all), read one by one so that only what is wanted is held."""
+    wanted = None if test_ids is None else pa.array(test_ids, pa.string())
+    found: list[R] = []
+    for name in names:
+        table = views.read(row_type, [name])
+        found += from_table(row_type, table if wanted is None else table.filter(pc.is_in(table.column(column), wanted)))
+    return found
+
+
+def _arranged(
     tests: Sequence[ChosenTest], responses: Sequence[Response], verdicts: Sequence[Verdict], asked: Asked
 ) -> Iterator[Transcript]:
-    """The transcripts of some tests, in their order, from the rows that belong to them."""
     given = {(row.test_id, row.subject, row.sample): row for row in responses}
     read: dict[tuple[str, str, int], dict[str, Verdict]] = defaultdict(dict)
     for row in verdicts:

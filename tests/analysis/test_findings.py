@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from hab_ray.analysis.differences import Difference
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.row_status import MissingReason, StatusCount
-from hab_ray.analysis.settings import Difference
 from hab_ray.analysis.tables.bounds import Bounds
 from hab_ray.analysis.tables.findings import Finding, diagnose
 from hab_ray.rows import Score

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hab_ray.analysis.marks import Rows
+from hab_ray.analysis.marks import RowIndex
 from hab_ray.analysis.row_status import MissingReason, StatusCount, count_statuses, row_statuses
 from hab_ray.rows import State
 from tests.analysis.conftest import answer, settings, verdict
@@ -19,7 +19,7 @@ def test_each_row_has_one_status() -> None:
         answer("d1-3", finish="truncated"),
     ]
     read = [verdict("d1-0", 5), verdict("d1-3", None, reason="no JSON")]
-    found = [(f.judge, f.row.test_id, f.state, f.reason) for f in row_statuses(Rows.of(rows, read), asked)]
+    found = [(f.judge, f.row.test_id, f.state, f.reason) for f in row_statuses(RowIndex.of(rows, read), asked)]
     assert found == [
         (None, "d1-0", State.OK, ""),
         (None, "d1-1", State.BLOCKED, "policy"),
@@ -35,7 +35,7 @@ def test_each_row_has_one_status() -> None:
 def test_truncated_answers_are_named_when_they_are_left_out() -> None:
     asked = replace(settings(), truncated="exclude")
     rows = [answer("d1-0", finish="truncated"), answer("d1-1")]
-    found = row_statuses(Rows.of(rows, [verdict("d1-0", 5), verdict("d1-1", 5)]), asked)
+    found = row_statuses(RowIndex.of(rows, [verdict("d1-0", 5), verdict("d1-1", 5)]), asked)
     assert [(f.judge, f.state) for f in found] == [(None, MissingReason.TRUNCATED), (None, State.OK), ("j", State.OK)]
 
 
@@ -43,13 +43,13 @@ def test_a_count_keeps_the_most_frequent_reasons() -> None:
     asked = settings(tests={"d1": 8})
     reasons = ("b", "a", "b", "c", "b", "d", "a", "")
     rows = [answer(f"d1-{i}", state=State.FAILED, reason=reason) for i, reason in enumerate(reasons)]
-    found = row_statuses(Rows.of(rows, []), asked)
+    found = row_statuses(RowIndex.of(rows, []), asked)
     assert count_statuses(found) == [StatusCount(None, "s", "d1", State.FAILED, 8, ("b", "a", "c"), tuple(found[:5]))]
 
 
 def test_a_tally_of_scored_rows_keeps_none_of_them() -> None:
     assert [
         t.first
-        for t in count_statuses(row_statuses(Rows.of([answer("d1-0"), answer("d1-1")], []), settings()))
+        for t in count_statuses(row_statuses(RowIndex.of([answer("d1-0"), answer("d1-1")], []), settings()))
         if t.judge is None
     ] == [()]

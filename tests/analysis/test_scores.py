@@ -12,7 +12,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from scipy import stats
 
-from hab_ray.analysis.marks import OVERALL, PANEL, Rows, ScoreSettings, marks_of
+from hab_ray.analysis.marks import OVERALL, PANEL, RowIndex, ScoreSettings, marks_of
 from hab_ray.analysis.row_status import count_statuses, row_statuses
 from hab_ray.analysis.scores import scores_of
 from hab_ray.analysis.summary import PartByPart
@@ -23,7 +23,7 @@ from tests.analysis.conftest import answer, settings, verdict
 
 
 def scores_from(rows: list[Response], read: list[Verdict], asked: ScoreSettings) -> list[Score]:
-    return scores_of(marks_of(Rows.of(rows, read), asked))
+    return scores_of(marks_of(RowIndex.of(rows, read), asked))
 
 
 def pick(scores: list[Score], dimension: str, judge: str = PANEL, subject: str = "s") -> Score:
@@ -173,10 +173,9 @@ def test_the_order_of_rows_changes_nothing(run: tuple[list[Response], list[Verdi
     asked = replace(ASKED, truncated=cut)
     mixed_rows, mixed_read = random.sample(rows, len(rows)), random.sample(read, len(read))
     assert scores_from(mixed_rows, mixed_read, asked) == scores_from(rows, read, asked)
-    assert bounds_of(marks_of(Rows.of(mixed_rows, mixed_read), asked)) == bounds_of(
-        marks_of(Rows.of(rows, read), asked)
-    )
-    found, mixed = row_statuses(Rows.of(rows, read), asked), row_statuses(Rows.of(mixed_rows, mixed_read), asked)
+    ordered, shuffled = RowIndex.of(rows, read), RowIndex.of(mixed_rows, mixed_read)
+    assert bounds_of(marks_of(shuffled, asked)) == bounds_of(marks_of(ordered, asked))
+    found, mixed = row_statuses(ordered, asked), row_statuses(shuffled, asked)
     assert mixed == found
     assert count_statuses(mixed) == count_statuses(found)
 
@@ -196,8 +195,8 @@ def test_a_run_taken_in_part_by_part_shows_what_all_its_rows_show(
             on_it = [row for row in read if (row.subject, row.dimension) == place]
             part_by_part.add(subject, dimension, own, on_it)
     for way, marks in part_by_part.marks().items():
-        assert list(marks) == marks_of(Rows.of(rows, read), replace(asked, truncated=way))
-    assert list(part_by_part.statuses()) == count_statuses(row_statuses(Rows.of(rows, read), asked))
+        assert list(marks) == marks_of(RowIndex.of(rows, read), replace(asked, truncated=way))
+    assert list(part_by_part.statuses()) == count_statuses(row_statuses(RowIndex.of(rows, read), asked))
 
 
 def test_a_further_rater_changes_nothing_for_the_panel() -> None:
@@ -208,14 +207,14 @@ def test_a_further_rater_changes_nothing_for_the_panel() -> None:
     person = [verdict(f"d1-{i}", 0, judge="person") for i in range(4)]
     assert scores_from(rows, [*read, *person], asked) == scores_from(rows, read, asked)
     assert pick(scores_from(rows, [*person, *read], asked), "d1").n == 40
-    assert row_statuses(Rows.of(rows, [*read, *person]), asked) == row_statuses(Rows.of(rows, read), asked)
+    assert row_statuses(RowIndex.of(rows, [*read, *person]), asked) == row_statuses(RowIndex.of(rows, read), asked)
 
 
 @effort(deadline=None, max_examples=50)
 @given(runs(), st.sampled_from(("judge", "exclude")))
 def test_every_row_is_scored_or_accounted_for(run: tuple[list[Response], list[Verdict]], cut: Any) -> None:
     asked = replace(ASKED, truncated=cut)
-    lost = [t for t in count_statuses(row_statuses(Rows.of(*run), asked)) if t.state is not State.OK]
+    lost = [t for t in count_statuses(row_statuses(RowIndex.of(*run), asked)) if t.state is not State.OK]
     for score in scores_from(*run, asked):
         if score.dimension == OVERALL or score.judge == PANEL:
             continue

@@ -258,3 +258,13 @@ def test_an_interrupted_run_says_what_is_open(make_run: MakeRun) -> None:
     page = words(read(report(work)).text)
     assert "Still open: 0 answers and 6 verdicts." in page
     assert "beta has no overall score" in page
+
+
+def test_a_further_rater_is_shown_in_transcripts_and_nowhere_else(make_run: MakeRun) -> None:
+    work, dimension = make_run(Shape()), "correct_misinformation"
+    before = report(work)
+    panels = work.run.read(Verdict, verdicts_file("strict", "alpha", dimension))
+    work.run.write(Verdict, verdicts_file("person", "alpha", dimension), [replace(v, judge="person") for v in panels])
+    after = report(work)
+    assert "not on the panel" not in before and after.count("not on the panel") == 3
+    assert before.split('id="transcripts"')[0] == after.split('id="transcripts"')[0]

@@ -83,6 +83,8 @@ def test_unknown_names_are_refused_with_the_known_ones(make_run: MakeRun) -> Non
         run.transcripts("kindness")
     with pytest.raises(ConfigError, match="no judge 'mild'; there are strict, panel"):
         run.scores(judge="mild")
+    with pytest.raises(ConfigError, match="no column texts; there are test_id, dimension"):
+        run.responses(columns=["texts"])
     with pytest.raises(ConfigError, match="no test 'nowhere'"):
         run.transcript("nowhere")
 

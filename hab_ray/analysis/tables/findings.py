@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from hab_ray.analysis.differences import Difference, differences
 from hab_ray.analysis.marks import OVERALL, PANEL, ScoreSettings
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.row_status import MissingReason, StatusCount
-from hab_ray.analysis.settings import Difference, differences
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.bounds import TOLERATED_MISSING, Bounds, bounds_of
 from hab_ray.rows import Score

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hab_ray.analysis.settings import Difference, differences
+from hab_ray.analysis.differences import Difference, differences
 from hab_ray.results import Sent
 
 PAPER = {"max_tokens": ("1000",), "temperature": ("0",)}

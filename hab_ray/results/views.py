@@ -1,6 +1,6 @@
-"""The files of a run folder as Arrow tables: where each one is, and how it is read.
+"""The views in a run folder as Arrow tables.
 
-A file is replaced whole or not at all, so a run can be read while it is being written: a table is as of the moment
+A view is replaced whole or not at all, so a run can be read while it is being written: a table is as of the moment
 at which its file was opened.
 """
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hab_ray.catalog import folder_name
-from hab_ray.errors import DamagedFile
+from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.rows import Row, Verdict, schema_of
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.records import read_table
@@ -23,8 +23,8 @@ _VERDICTS = "verdicts"
 
 
 @dataclass(frozen=True)
-class Tables:
-    """The tables of the run in a folder; `where` names the run in messages."""
+class Views:
+    """The views of the run in a folder, read as tables; `where` names the run in messages."""
 
     folder: Folder
     where: str
@@ -35,9 +35,15 @@ class Tables:
         The table has the row type's columns, or those of them that `columns` names.
 
         Raises:
+            ConfigError: the row type has no such column.
             DamagedFile: a file cannot be read, or lacks a column.
         """
         whole = schema_of(row_type)
+        unknown = sorted(set(columns or ()) - set(whole.names))
+        if unknown:
+            raise ConfigError(
+                f"{self.where}: there is no column {', '.join(unknown)}; there are {', '.join(whole.names)}"
+            )
         schema = whole if columns is None else pa.schema([whole.field(name) for name in columns])
         found = (self._read(name, schema) for name in names)
         tables = [table for table in found if table is not None]
