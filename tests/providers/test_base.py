@@ -15,6 +15,8 @@ from hab_ray.catalog import Protocol
 from hab_ray.providers.base import Endpoint, ListLimits, Wire
 from tests.providers.conftest import KEY
 
+TEXTS = ["plain", "\x7f", "don\u2019t \u2014 \u6f22 \U0001f600", "\\u2019", "\n\t\x00"]
+
 
 def calls(texts: list[str]) -> list[EmbedCall]:
     return [EmbedCall("p", "m", None, text) for text in texts]
