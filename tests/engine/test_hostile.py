@@ -72,12 +72,12 @@ async def engine_before(answering: Answering, folder: Path, **more: Any) -> Asyn
 @pytest.mark.parametrize("value", BAD, ids=str)
 async def test_one_impossible_count_is_one_rows_failure_at_its_bound(tmp_path: Path, value: object) -> None:
     calls = [chat("a", f"question {n}") for n in range(20)] + [chat("a", "odd")]
-    purse = budget_of(10**12)
+    kept = budget_of(10**12)
 
     def answering(body: dict[str, Any]) -> tuple[int, object, dict[str, str]]:
         return 200, completion(USAGE | ({"completion_tokens": value} if asked(body) == "odd" else {})), {}
 
-    async with engine_before(answering, tmp_path, budget=purse) as b:
+    async with engine_before(answering, tmp_path, budget=kept) as b:
         async with asyncio.timeout(10), b.engine:
             await b.engine.complete(stream(jobs(calls)))
         counters = b.engine.snapshot()
@@ -87,7 +87,7 @@ async def test_one_impossible_count_is_one_rows_failure_at_its_bound(tmp_path: P
     assert isinstance(failure, Failure) and failure.permanent and failure.kind is FailureKind.BAD_USAGE
     assert "completion_tokens is " in failure.message
     assert failure.cost_nanousd > 200 * 2_000  # the whole output limit of 200 tokens, and the prompt's bytes
-    assert counters.cost_nanousd == purse.spent == failure.cost_nanousd + sum(r.cost_nanousd for r in stored.values())
+    assert counters.cost_nanousd == kept.spent == failure.cost_nanousd + sum(r.cost_nanousd for r in stored.values())
     assert (counters.finished[0], counters.failed[0], counters.lost_nanousd, counters.open) == (21, 1, 0, [])
 
 
@@ -100,13 +100,13 @@ async def test_a_list_of_texts_with_an_impossible_bill_is_not_asked_again(tmp_pa
         return 200, {"data": data, "usage": {"prompt_tokens": -4}}, {}
 
     calls = [EmbedCall("sim", "emb", None, f"text {n}") for n in range(8)]
-    purse = budget_of(10**12)
-    async with engine_before(answering, tmp_path, budget=purse) as b:
+    kept = budget_of(10**12)
+    async with engine_before(answering, tmp_path, budget=kept) as b:
         async with asyncio.timeout(10), b.engine:
             await b.engine.complete(stream(jobs(calls)))
         stored = b.stored("emb")
     assert len(stored) == 8 and all(isinstance(failure, Failure) for failure in stored.values())
-    assert sum(failure.cost_nanousd for failure in stored.values()) == purse.spent > 0
+    assert sum(failure.cost_nanousd for failure in stored.values()) == kept.spent > 0
     assert len(received) < 8
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from hashlib import sha256
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hab_ray.calls import EmbedCall
-from hab_ray.providers.base import Endpoint, ListLimits
+from hab_ray.providers.base import Endpoint, ListLimits, Wire
 from tests.providers.conftest import KEY
+
+TEXTS = ["plain", "\x7f", "don\u2019t \u2014 \u6f22 \U0001f600", "\\u2019", "\n\t\x00"]
 
 
 def calls(texts: list[str]) -> list[EmbedCall]:
@@ -24,6 +28,15 @@ def test_lists_keep_order_and_limits(texts: list[str], most: int, size: int) -> 
     for taken in packed:
         assert 1 <= len(taken) <= most
         assert len(taken) == 1 or sum(len(call.text.encode()) for call in taken) <= size
+
+
+@given(st.one_of(st.text(), st.sampled_from(TEXTS)))
+def test_size_and_hash(text: str) -> None:
+    """The hash is that of escaped JSON with sorted keys, as in stored replies; the size is that of UTF-8 JSON."""
+    body = {"z": [{"content": text}], text: 0.5, "model": "m"}
+    wire = Wire("/path", body)
+    assert wire.sha256 == sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    assert wire.utf8_bytes == len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def test_lists_are_as_long_as_they_may_be() -> None:

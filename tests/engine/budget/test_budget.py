@@ -49,27 +49,29 @@ async def whole_cost(folder: Path) -> int:
     return int(meter["nanousd"])
 
 
-async def test_half_the_money_is_never_exceeded_and_more_money_completes_it(tmp_path: Path) -> None:
+async def test_half_the_money(tmp_path: Path) -> None:
+    """Half the money is never exceeded; with more money the same command completes the work."""
     whole = await whole_cost(tmp_path)
     budget = whole // 2
     async with simulator(profile()) as url:
-        purse = budget_of(budget)
-        counters, meter = await run(url, tmp_path / "store", purse, list(CALLS))
+        kept = budget_of(budget)
+        counters, meter = await run(url, tmp_path / "store", kept, list(CALLS))
         dearest = 400_000 + 1_000_000
         assert budget - dearest <= meter["nanousd"] <= budget
-        assert purse.spent == meter["nanousd"] == counters.cost_nanousd and purse.held == 0
+        assert kept.spent == meter["nanousd"] == counters.cost_nanousd and kept.held == 0
         assert counters.finished[0] + len(counters.open) == 200 and len(counters.open) > 50
         assert {row.kind for row in counters.open} == {OpenKind.BUDGET}
         assert "budget reached" in counters.open[0].reason and "budget_usd" in counters.open[0].reason
         assert (counters.reserved_nanousd, counters.lost_nanousd) == (0, 0)
-        more = budget_of(2 * whole, spent=purse.spent)
+        more = budget_of(2 * whole, spent=kept.spent)
         counters, meter = await run(url, tmp_path / "store", more, list(CALLS), epoch=2)
         assert counters.finished[0] == 200 and not counters.open
         assert (meter["billed"], meter["billed_more_than_once"]["bodies"]) == (200, 0)
         assert meter["nanousd"] == whole == more.spent
 
 
-async def test_calls_whose_bill_is_unknown_count_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unknown_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls of unknown cost count as spent in full."""
     monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.01)
     faults = [
         {"kind": "reset", "billed": True, "probability": 0.05},
@@ -79,16 +81,17 @@ async def test_calls_whose_bill_is_unknown_count_in_full(tmp_path: Path, monkeyp
     ]
     budget = await whole_cost(tmp_path) // 2
     async with simulator(profile(faults=faults, seed=5)) as url:
-        purse = budget_of(budget)
+        kept = budget_of(budget)
         impatient = Limits(concurrent=20, patience_s=20, timeout_s=0.7)
-        counters, meter = await run(url, tmp_path / "store", purse, list(CALLS), limits=impatient)
+        counters, meter = await run(url, tmp_path / "store", kept, list(CALLS), limits=impatient)
         assert meter["lost_after_billing"] > 0 and counters.lost_nanousd > 0
-        assert meter["nanousd"] <= purse.spent <= budget
-        assert purse.spent == counters.cost_nanousd + counters.lost_nanousd
+        assert meter["nanousd"] <= kept.spent <= budget
+        assert kept.spent == counters.cost_nanousd + counters.lost_nanousd
         assert {row.kind for row in counters.open} == {OpenKind.BUDGET}
 
 
-async def test_refusals_that_cost_nothing_leave_the_money(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_free_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refusals that cost nothing release their reservations."""
     monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.01)
     faults = [
         {"kind": "status", "status": 500, "probability": 0.1},
@@ -105,7 +108,8 @@ def held(folder: LocalFolder, epoch: int, run: str) -> None:
     folder.put(f"lease/{epoch:06d}.json", text.encode())
 
 
-async def test_what_is_stored_says_which_epoch_paid(tmp_path: Path) -> None:
+async def test_paying_epoch(tmp_path: Path) -> None:
+    """Stored outcomes say which epoch paid for them."""
     async with simulator(profile()) as url:
         first, _ = await run(url, tmp_path, budget_of(None), list(CALLS[:100]), epoch=1)
         second, _ = await run(url, tmp_path, budget_of(None), list(CALLS), epoch=2)
@@ -120,7 +124,8 @@ async def test_what_is_stored_says_which_epoch_paid(tmp_path: Path) -> None:
     assert online_spending(folder, [1], 2).spent == first.cost_nanousd + 70
 
 
-def test_epochs_belong_to_a_run_by_its_id_and_older_ones_by_its_folder(tmp_path: Path) -> None:
+def test_epochs_of_a_run(tmp_path: Path) -> None:
+    """Epochs belong to a run by its id, those of old stores by its folder."""
     folder = LocalFolder(tmp_path / "store")
     registry = Registry(folder, tmp_path / "store")
     for epoch, name in ((1, "../runs/x"), (2, "../runs/other"), (3, "../runs/x")):
@@ -135,7 +140,8 @@ def test_epochs_belong_to_a_run_by_its_id_and_older_ones_by_its_folder(tmp_path:
     assert registry.epochs("o1", tmp_path / "runs/other") == {2}
 
 
-def test_engines_share_a_budget_and_their_sum_never_exceeds_it() -> None:
+def test_shared_budget() -> None:
+    """The grants to all engines together never exceed the budget."""
     budget = budget_of(1000, spent=100)
     assert budget.grant(BudgetRequest("a", 0, EngineTotals(), least=10, want=10_000)) == BudgetGrant(450, 900)
     assert budget.grant(BudgetRequest("b", 0, EngineTotals(), least=10, want=100)) == BudgetGrant(100, 900)
@@ -146,7 +152,8 @@ def test_engines_share_a_budget_and_their_sum_never_exceeds_it() -> None:
     assert (budget.spent, budget.held) == (850, 100)
 
 
-def test_a_draw_that_is_sent_again_changes_nothing() -> None:
+def test_repeated_request() -> None:
+    """A repeated request gets the same answer and changes nothing."""
     budget = budget_of(1000)
     draw = BudgetRequest("a", 0, EngineTotals(), least=10, want=300)
     assert budget.grant(draw) == budget.grant(draw) == BudgetGrant(300, 1000)
@@ -157,7 +164,8 @@ def test_a_draw_that_is_sent_again_changes_nothing() -> None:
     assert (budget.spent, budget.held) == (100, 200)
 
 
-def test_the_mark_is_durable_before_money_is_granted_and_never_far_above_it() -> None:
+def test_mark() -> None:
+    """The mark is durable before money is granted, and never far above it."""
     marks: list[HighWaterMark] = []
     budget = Budget(10_000, OpeningBalance(), keep=marks.append)
     account = EngineTotals()
@@ -174,7 +182,9 @@ def test_the_mark_is_durable_before_money_is_granted_and_never_far_above_it() ->
     assert marks[-1] == HighWaterMark(account.spent, 0, 0)
 
 
-def test_a_mark_that_cannot_be_written_grants_nothing() -> None:
+def test_unwritable_mark() -> None:
+    """Nothing is granted if the mark cannot be written."""
+
     def full(_: HighWaterMark) -> None:
         raise OSError("no space left")
 
@@ -184,7 +194,8 @@ def test_a_mark_that_cannot_be_written_grants_nothing() -> None:
     assert budget.held == 0
 
 
-def test_money_of_a_batch_leaves_the_mark_with_its_intent_and_comes_back_when_it_is_collected() -> None:
+def test_batch_money() -> None:
+    """A batch's money leaves the mark with its intent, and is released when it is collected."""
     marks: list[HighWaterMark] = []
     budget = Budget(1000, OpeningBalance(spent=100, committed=200), keep=marks.append)
     assert budget.grant(BudgetRequest("b", 0, EngineTotals(), least=600, want=600)) == BudgetGrant(600, 900)
@@ -198,7 +209,8 @@ def test_money_of_a_batch_leaves_the_mark_with_its_intent_and_comes_back_when_it
     assert (marks[-1], budget.spent, budget.committed) == (HighWaterMark(100, 600, 50), 150, 600)
 
 
-def test_an_engine_that_first_reports_when_it_has_collected_a_batch_of_an_earlier_process() -> None:
+def test_collected_before_first_report() -> None:
+    """The first report of an engine may say that it has collected an earlier process's batch."""
     marks: list[HighWaterMark] = []
     budget = Budget(1000, OpeningBalance(spent=100, committed=200), keep=marks.append)
     assert budget.grant(
@@ -207,7 +219,8 @@ def test_an_engine_that_first_reports_when_it_has_collected_a_batch_of_an_earlie
     assert (marks[-1], budget.spent, budget.committed) == (HighWaterMark(850, 0, 50), 150, 0)
 
 
-async def test_nobody_waits_for_money_that_does_not_come_back() -> None:
+async def test_idle_money() -> None:
+    """No call waits for money that is not released in this process."""
     """Batches of models that are not used here, and of a provider that was stopped, keep what is set aside for them."""
     budget = Budget(1000, OpeningBalance(committed=300, out_of_reach=200), keep=lambda _: None)
     async with BudgetClient(LocalBudget(budget)) as stopped, BudgetClient(LocalBudget(budget)) as other:
@@ -222,7 +235,8 @@ async def test_nobody_waits_for_money_that_does_not_come_back() -> None:
         assert refusal is not None and "budget reached" in refusal
 
 
-def test_a_budget_that_is_started_again_holds_what_its_mark_covers_until_engines_report() -> None:
+def test_restarted_budget() -> None:
+    """A restarted budget withholds what its mark covers until engines have reported."""
     marks: list[HighWaterMark] = []
     opening = OpeningBalance(spent=100, committed=50)
     before = Budget(1000, opening, keep=marks.append)
@@ -237,7 +251,7 @@ def test_a_budget_that_is_started_again_holds_what_its_mark_covers_until_engines
     assert (again.spent, again.committed, again.held) == (150, 250, 600)
 
 
-class Till:
+class CountingBudget:
     """A budget that counts how often it is asked."""
 
     def __init__(self, budget: Budget) -> None:
@@ -248,31 +262,33 @@ class Till:
         return self.budget.grant(request)
 
 
-async def test_money_is_drawn_for_many_calls_and_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    till = Till(budget_of(10_000))
-    async with BudgetClient(till) as wallet:
+async def test_requests_in_bulk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Money is requested for many calls at once, and what is not needed is returned."""
+    service = CountingBudget(budget_of(10_000))
+    async with BudgetClient(service) as client:
         for _ in range(20):
-            assert await wallet.reserve(10) is None
-        assert till.asked <= 8 and wallet.reserved == 200
+            assert await client.reserve(10) is None
+        assert service.asked <= 8 and client.reserved == 200
         for _ in range(20):
-            wallet.settle(10, 4)
-    assert (till.budget.spent, till.budget.held) == (80, 0)
+            client.settle(10, 4)
+    assert (service.budget.spent, service.budget.held) == (80, 0)
 
 
-async def test_a_call_waits_for_the_change_of_others_and_is_refused_when_there_can_be_none() -> None:
-    till = Till(budget_of(100))
-    async with BudgetClient(till) as wallet:
-        assert await wallet.reserve(70) is None
-        waiting = asyncio.create_task(wallet.reserve(60))
+async def test_waits_for_released_money() -> None:
+    """A call waits for money that others release, and is refused once there can be none."""
+    service = CountingBudget(budget_of(100))
+    async with BudgetClient(service) as client:
+        assert await client.reserve(70) is None
+        waiting = asyncio.create_task(client.reserve(60))
         await asyncio.sleep(0.05)
         assert not waiting.done()
-        wallet.settle(70, 30)
+        client.settle(70, 30)
         assert await asyncio.wait_for(waiting, 2) is None
-        wallet.lose(60)
-        refusal = await asyncio.wait_for(wallet.reserve(11), 2)
+        client.lose(60)
+        refusal = await asyncio.wait_for(client.reserve(11), 2)
         assert refusal is not None and "budget reached" in refusal
-        asked = till.asked
-        assert wallet.refusal(11) == refusal and wallet.refusal(10) is None and till.asked == asked
-        assert await wallet.reserve(10) is None
-        wallet.release(10)
-    assert (till.budget.spent, till.budget.held) == (90, 0)
+        asked = service.asked
+        assert client.refusal(11) == refusal and client.refusal(10) is None and service.asked == asked
+        assert await client.reserve(10) is None
+        client.release(10)
+    assert (service.budget.spent, service.budget.held) == (90, 0)

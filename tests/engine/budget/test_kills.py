@@ -47,9 +47,8 @@ async def _spend(url: str, folder: Path, limit: int) -> None:
     lease.release()
 
 
-def test_no_number_of_kills_lets_a_run_spend_more_than_its_budget(
-    tmp_path: Path, vendor: Callable[..., Vendor]
-) -> None:
+def test_kills(tmp_path: Path, vendor: Callable[..., Vendor]) -> None:
+    """However often a run is killed, it never spends more than its budget."""
     sim = vendor(accounts=PRICED, latency={"kind": "fixed", "value_s": 0.4})
     processes = multiprocessing.get_context("forkserver")
     processes.set_forkserver_preload(["tests.engine.budget.test_kills"])

@@ -30,7 +30,8 @@ def refuse(tested: Limiter, model: str, retry_after_s: float | None, now: float)
     end(tested, model, now, refused=True, retry_after_s=retry_after_s)
 
 
-def test_no_more_calls_in_flight_than_allowed() -> None:
+def test_concurrency() -> None:
+    """No more calls are in flight than allowed."""
     tested = limiter(concurrent=2)
     assert tested.grant("a", [1, 1, 1], 0.0) == Grant(2, inf)
     assert ask(tested, "a", 0.0) == Grant(0, inf)
@@ -39,7 +40,8 @@ def test_no_more_calls_in_flight_than_allowed() -> None:
     assert ask(tested, "a", 0.0) == Grant(1, 0.0)
 
 
-def test_a_named_wait_pauses_that_model_alone() -> None:
+def test_retry_after() -> None:
+    """A wait asked for by the vendor pauses that model alone."""
     tested = limiter()
     ask(tested, "a", 0.0)
     refuse(tested, "a", 7.5, 0.0)
@@ -48,7 +50,8 @@ def test_a_named_wait_pauses_that_model_alone() -> None:
     assert ask(tested, "a", 7.5) == Grant(1, 0.0)
 
 
-def test_without_a_named_wait_pauses_grow() -> None:
+def test_growing_pauses() -> None:
+    """Pauses grow from refusal to refusal if the vendor names no wait."""
     tested, now, waits = limiter(patience_s=1000), 0.0, []
     for _ in range(8):
         assert ask(tested, "a", now).count == 1
@@ -60,7 +63,8 @@ def test_without_a_named_wait_pauses_grow() -> None:
     assert waits == sorted(waits) and waits[0] < 2 and waits[-1] == SLOWEST_PROBE_S
 
 
-def test_a_model_that_is_only_ever_refused_is_stopped_when_patience_ends() -> None:
+def test_refused_too_long() -> None:
+    """A model whose calls are all refused is stopped when patience runs out."""
     tested = limiter(patience_s=30)
     refuse(tested, "a", 20.0, 0.0)
     refuse(tested, "a", 20.0, 20.0)
@@ -70,7 +74,8 @@ def test_a_model_that_is_only_ever_refused_is_stopped_when_patience_ends() -> No
     assert ask(tested, "b", 100.0).count == 1
 
 
-def test_a_wait_longer_than_patience_stops_the_model_at_once() -> None:
+def test_wait_beyond_patience() -> None:
+    """A wait longer than patience stops the model at once."""
     tested = limiter(patience_s=600)
     ask(tested, "a", 0.0)
     refuse(tested, "a", 3600.0, 0.0)
@@ -78,7 +83,8 @@ def test_a_wait_longer_than_patience_stops_the_model_at_once() -> None:
     assert ask(tested, "b", 0.1).count == 1
 
 
-def test_an_unreachable_endpoint_is_probed_one_call_at_a_time_and_comes_back() -> None:
+def test_probing() -> None:
+    """An unreachable endpoint is probed by one call at a time, until one succeeds."""
     tested = limiter(concurrent=50)
     end(tested, "a", 0.0, unreachable="refused")
     assert ask(tested, "a", 0.0) == Grant(0, 0.5)
@@ -88,7 +94,8 @@ def test_an_unreachable_endpoint_is_probed_one_call_at_a_time_and_comes_back() -
     assert tested.grant("b", [1] * 5, 0.6) == Grant(5, 0.0)
 
 
-def test_an_endpoint_that_stays_away_stops_the_provider() -> None:
+def test_unreachable_too_long() -> None:
+    """An endpoint that stays unreachable stops the provider."""
     tested = limiter(patience_s=10)
     end(tested, "a", 0.0, unreachable="refused")
     end(tested, "a", 9.0, unreachable="refused")
@@ -98,7 +105,8 @@ def test_an_endpoint_that_stays_away_stops_the_provider() -> None:
     assert ask(tested, "a", 11.0).wait_s is None
 
 
-def test_a_stopped_model_leaves_the_others() -> None:
+def test_stopped_model() -> None:
+    """A stop of a model leaves the others running; a stop of the provider does not."""
     tested = limiter()
     tested.report(Report("a", stop="retired"), 0.0)
     assert ask(tested, "a", 0.0).reason == "retired"
@@ -132,7 +140,8 @@ def busiest_minute(passed: list[float]) -> int:
 
 @pytest.mark.parametrize("per_minute", [3, 50, 1200, 15000])
 @pytest.mark.parametrize("late_s", [0.0, 0.2])
-def test_a_limit_of_requests_is_reached_and_not_passed(per_minute: int, late_s: float) -> None:
+def test_request_limit(per_minute: int, late_s: float) -> None:
+    """A limit on requests is reached and never exceeded."""
     tested = limiter(concurrent=5000, requests_per_minute=per_minute)
     passed = pull(tested, "a", 1, 0.0, 240.0, late_s)
     reached = sum(at >= 60 for at in passed) / (per_minute * 3)
@@ -141,14 +150,16 @@ def test_a_limit_of_requests_is_reached_and_not_passed(per_minute: int, late_s: 
 
 
 @pytest.mark.parametrize("cost", [100, 1500, 40_000])
-def test_a_limit_of_tokens_is_reached_and_not_passed_even_by_calls_larger_than_a_second_of_it(cost: int) -> None:
+def test_token_limit(cost: int) -> None:
+    """A limit on tokens is reached and never exceeded, even by calls larger than a second's share."""
     tested = limiter(concurrent=5000, tokens_per_minute=200_000)
     passed = pull(tested, "a", cost, 0.0, 1200.0)
     assert 0.97 <= sum(at >= 60 for at in passed) * cost / (200_000 * 19) <= 1.0
     assert busiest_minute(passed) * cost <= 200_000 + cost
 
 
-def test_chunks_are_worth_an_exchange_each() -> None:
+def test_chunks() -> None:
+    """Permits come in chunks, so that few exchanges are needed."""
     tested, exchanges, now, passed = limiter(concurrent=5000, requests_per_minute=15_000), 0, 0.0, 0
     while now < 60:
         lease = tested.grant("a", [1] * 128, now)
@@ -160,7 +171,8 @@ def test_chunks_are_worth_an_exchange_each() -> None:
     assert passed / exchanges > 50
 
 
-def test_three_models_at_different_rates_do_not_disturb_each_other() -> None:
+def test_independent_models() -> None:
+    """Models with different rates do not disturb each other."""
     rates = {"slow": 60, "middle": 1200, "fast": 15_000}
     tested = Limiter({m: Limits(concurrent=5000, requests_per_minute=n) for m, n in rates.items()}, 30.0)
     due = dict.fromkeys(rates, 0.0)
@@ -179,7 +191,8 @@ def test_three_models_at_different_rates_do_not_disturb_each_other() -> None:
     assert 20 <= passed["slow"] <= 31
 
 
-def test_the_vendors_own_limit_holds_where_it_is_lower() -> None:
+def test_lower_vendor_limit() -> None:
+    """The vendor's limit applies if it is lower than the configured one."""
     for ours, theirs, limit in ((6000, 600, 600), (600, 6000, 600)):
         tested = limiter(concurrent=5000, requests_per_minute=ours)
         tested.report(Report("a", limits=RateLimits(Allowance(theirs, None, None), None)), 0.0)
@@ -190,7 +203,8 @@ def test_the_vendors_own_limit_holds_where_it_is_lower() -> None:
     assert 0.97 <= len(pull(unlimited, "a", 10, 0.0, 60.0)) * 10 / 6000 <= 1.02
 
 
-def test_what_the_vendor_says_is_left_holds_back() -> None:
+def test_remaining() -> None:
+    """No more permits are granted than the vendor's remaining amount."""
     tested = limiter(concurrent=5000, requests_per_minute=6000)
     ask(tested, "a", 0.0)
     tested.report(Report("a", limits=RateLimits(Allowance(6000, 3, None), None)), 10.0)
@@ -205,7 +219,8 @@ def saturate(tested: Limiter, now: float) -> int:
     return tested.grant("a", [1] * 5000, now).count
 
 
-def test_the_window_opens_only_while_it_is_full() -> None:
+def test_window_growth() -> None:
+    """The window grows only while it is full."""
     tested = limiter(concurrent=500)
     assert saturate(tested, 0.0) == FIRST_WINDOW
     tested.report(Report("a", finished=FIRST_WINDOW, answered=FIRST_WINDOW), 1.0)
@@ -221,7 +236,8 @@ def test_the_window_opens_only_while_it_is_full() -> None:
     assert tested.in_flight("a") == 500
 
 
-def test_the_window_closes_on_refusals_once_a_second_and_opens_carefully_where_it_hurt() -> None:
+def test_window_shrinking() -> None:
+    """Refusals narrow the window at most once per second; near the refused size it grows slowly."""
     tested = limiter(concurrent=32)
     assert saturate(tested, 0.0) == 32
     for _ in range(6):
@@ -234,7 +250,8 @@ def test_the_window_closes_on_refusals_once_a_second_and_opens_carefully_where_i
     assert saturate(tested, 16.0) == 11
 
 
-def test_calls_of_a_limiter_that_is_gone_count() -> None:
+def test_restored_calls() -> None:
+    """Calls sent under a lost limiter count as in flight."""
     tested = limiter(concurrent=10)
     tested.restore("a", 8)
     assert saturate(tested, 0.0) == 2

@@ -1,4 +1,4 @@
-"""Several lanes on one limiter, under a clock that the test turns."""
+"""Several engines on one limiter, under a clock that the test turns."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from hab_ray.engine.limits.protocol import Grant, LimiterReply, PermitRequest, R
 from hab_ray.engine.limits.shared import LOST_AFTER_S, Enrolment, SharedLimiter
 
 
-def enrolled(*lanes: str, in_flight: int = 0) -> SharedLimiter:
+def enrolled(*engines: str, in_flight: int = 0) -> SharedLimiter:
     limiter = SharedLimiter()
-    for lane in lanes:
-        limiter.enrol(Enrolment(lane, {"m": Limits(concurrent=10)}, 30.0, {"m": in_flight}), 0.0)
+    for engine in engines:
+        limiter.enrol(Enrolment(engine, {"m": Limits(concurrent=10)}, 30.0, {"m": in_flight}), 0.0)
     return limiter
 
 
-def ask(limiter: SharedLimiter, lane: str, count: int, now: float, *reports: Report) -> Grant:
-    granted = limiter.exchange(lane, reports, [PermitRequest("m", (1,) * count)], now)
-    assert isinstance(granted, LimiterReply)
-    return granted.grants["m"]
+def ask(limiter: SharedLimiter, engine: str, count: int, now: float, *reports: Report) -> Grant:
+    reply = limiter.exchange(engine, reports, [PermitRequest("m", (1,) * count)], now)
+    assert isinstance(reply, LimiterReply)
+    return reply.grants["m"]
 
 
-def test_lanes_share_what_the_account_may_have_in_flight() -> None:
+def test_shared_concurrency() -> None:
+    """Engines share the number of calls that the account may have in flight."""
     limiter = enrolled("x", "y")
     assert ask(limiter, "x", 7, 0.0) == Grant(7, 0.0)
     assert ask(limiter, "y", 7, 0.0) == Grant(3, inf)
@@ -31,13 +32,15 @@ def test_lanes_share_what_the_account_may_have_in_flight() -> None:
     assert ask(limiter, "y", 7, 2.0) == Grant(5, inf)
 
 
-def test_what_one_lane_is_told_holds_for_all() -> None:
+def test_shared_stop() -> None:
+    """A stop reported by one engine applies to all."""
     limiter = enrolled("x", "y")
     ask(limiter, "x", 1, 0.0, Report("m", finished=1, stop_provider="no quota"))
     assert ask(limiter, "y", 1, 0.0) == Grant(0, None, "no quota")
 
 
-def test_a_lane_that_ends_or_falls_silent_gives_up_its_calls() -> None:
+def test_leaving_and_silence() -> None:
+    """The calls of an engine that leaves or falls silent count as ended."""
     limiter = enrolled("x", "y", "z")
     ask(limiter, "x", 4, 0.0)
     ask(limiter, "y", 4, 0.0)
@@ -50,7 +53,8 @@ def test_a_lane_that_ends_or_falls_silent_gives_up_its_calls() -> None:
     assert limiter.is_empty
 
 
-def test_an_account_made_anew_knows_what_is_in_flight_and_starts_without_a_burst() -> None:
+def test_replaced_limiter() -> None:
+    """A limiter that replaces a lost one learns what is in flight and starts without a burst."""
     limiter = SharedLimiter()
     limits = {"m": Limits(concurrent=10, requests_per_minute=60_000)}
     assert limiter.exchange("x", [], [], 0.0) is None

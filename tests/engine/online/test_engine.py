@@ -22,7 +22,8 @@ from hab_ray.storage.store import StoreWriter
 from tests.engine.bench import bench, chat, engine_at, jobs, stream
 
 
-async def test_every_call_is_answered_stored_and_billed_once(tmp_path: Path) -> None:
+async def test_completes_calls(tmp_path: Path) -> None:
+    """Every call is answered, stored and billed once."""
     calls = [chat("a", f"question {n}") for n in range(150)]
     async with bench(tmp_path, "a", accounts={"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}) as b:
         async with b.engine:
@@ -36,7 +37,8 @@ async def test_every_call_is_answered_stored_and_billed_once(tmp_path: Path) -> 
     assert meter["nanousd"] == sum(r.cost_nanousd for r in stored.values()) == b.engine.counters.cost_nanousd > 0
 
 
-async def test_rows_that_share_a_call_pay_for_it_once(tmp_path: Path) -> None:
+async def test_shared_call(tmp_path: Path) -> None:
+    """Rows that share a call pay for it once."""
     same = [chat("a", "one question")] * 5
     async with bench(tmp_path, "a") as b:
         async with b.engine:
@@ -45,7 +47,8 @@ async def test_rows_that_share_a_call_pay_for_it_once(tmp_path: Path) -> None:
         assert (await b.meter())["received"] == 1
 
 
-async def test_a_call_whose_reply_is_known_is_not_sent(tmp_path: Path) -> None:
+async def test_known_reply(tmp_path: Path) -> None:
+    """A call whose reply is in the store is not sent."""
     call = chat("a", "asked before")
     async with bench(tmp_path, "a", known={call.key}) as b:
         async with b.engine:
@@ -54,7 +57,8 @@ async def test_a_call_whose_reply_is_known_is_not_sent(tmp_path: Path) -> None:
         assert (await b.meter())["received"] == 0
 
 
-async def test_a_storm_of_faults_loses_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_fault_storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No row is lost in a storm of faults, and lost answers are counted at what they cost."""
     monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.01)
     faults = [
         {"kind": "status", "status": 429, "retry_after_s": 0.05, "probability": 0.05},
@@ -76,7 +80,8 @@ async def test_a_storm_of_faults_loses_no_row(tmp_path: Path, monkeypatch: pytes
     assert 0 < meter["lost_nanousd"] < meter["nanousd"]
 
 
-async def test_a_row_the_vendor_refuses_is_a_permanent_failure_and_the_rest_goes_on(tmp_path: Path) -> None:
+async def test_refused_row(tmp_path: Path) -> None:
+    """A row that the vendor refuses is a permanent failure; the others go on."""
     bad, good = chat("a", "x" * 40_000), chat("a", "short")
     models = {"a": {"context_tokens": 1000}}
     async with bench(tmp_path, "a", accounts={"x/sim": {"models": models}}) as b:
@@ -89,9 +94,8 @@ async def test_a_row_the_vendor_refuses_is_a_permanent_failure_and_the_rest_goes
     assert isinstance(stored[good.key], Reply)
 
 
-async def test_a_server_error_that_stays_leaves_the_row_open_and_stores_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_persistent_server_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server error that persists leaves the row open and stores nothing."""
     monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.01)
     faults = [{"kind": "status", "status": 500, "probability": 1.0}]
     async with bench(tmp_path, "a", faults=faults) as b:
@@ -102,7 +106,8 @@ async def test_a_server_error_that_stays_leaves_the_row_open_and_stores_nothing(
         assert (await b.meter())["received"] == 6 and not b.stored("a")
 
 
-async def test_an_unknown_model_is_stopped_and_the_other_goes_on(tmp_path: Path) -> None:
+async def test_unknown_model(tmp_path: Path) -> None:
+    """An unknown model is stopped; the other one goes on."""
     calls = [chat("gone", f"g {n}") for n in range(60)] + [chat("a", f"a {n}") for n in range(60)]
     limits = Limits(concurrent=2, patience_s=5)
     async with bench(tmp_path, "a", "gone", limits=limits, accounts={"x/sim": {"models": {"a": {}}}}) as b:
@@ -113,7 +118,8 @@ async def test_an_unknown_model_is_stopped_and_the_other_goes_on(tmp_path: Path)
         assert (await b.meter())["refused"] <= 2
 
 
-async def test_an_exhausted_quota_stops_the_provider(tmp_path: Path) -> None:
+async def test_exhausted_quota(tmp_path: Path) -> None:
+    """An exhausted quota stops the provider."""
     calls = [chat("a", f"a {n}") for n in range(100)]
     limits = Limits(concurrent=4, patience_s=5)
     async with bench(tmp_path, "a", limits=limits, accounts={"x/sim": {"quota_calls": 10}}) as b:
@@ -124,7 +130,8 @@ async def test_an_exhausted_quota_stops_the_provider(tmp_path: Path) -> None:
         assert (await b.meter())["refused"] <= 4
 
 
-async def test_an_endpoint_that_is_not_there_is_waited_for_and_given_up(tmp_path: Path) -> None:
+async def test_unreachable_endpoint(tmp_path: Path) -> None:
+    """An unreachable endpoint is probed, and given up when patience runs out."""
     limits = Limits(concurrent=4, patience_s=0.6)
     async with engine_at("http://127.0.0.1:9", tmp_path, "a", limits=limits) as b:
         async with b.engine:
@@ -133,7 +140,8 @@ async def test_an_endpoint_that_is_not_there_is_waited_for_and_given_up(tmp_path
         assert b.engine.counters.calls < 15
 
 
-async def test_a_slow_model_does_not_hold_up_a_fast_one(tmp_path: Path) -> None:
+async def test_slow_model(tmp_path: Path) -> None:
+    """A slow model does not hold up a fast one."""
     latency = {"slow": {"latency": {"kind": "fixed", "value_s": 1.0}}, "*": {}}
     calls = [c for n in range(10) for c in (chat("slow", f"s {n}"), chat("fast", f"f {n}"))]
     limits = Limits(concurrent=2, patience_s=5)
@@ -147,7 +155,8 @@ async def test_a_slow_model_does_not_hold_up_a_fast_one(tmp_path: Path) -> None:
         await work
 
 
-async def test_a_slow_provider_does_not_hold_up_another(tmp_path: Path) -> None:
+async def test_slow_provider(tmp_path: Path) -> None:
+    """A slow provider does not hold up another one."""
     calls = [chat("a", f"question {n}") for n in range(100)]
     limits = Limits(concurrent=10, patience_s=5)
     latencies = {"fast": 0.05, "slow": 0.5}
@@ -165,7 +174,8 @@ async def test_a_slow_provider_does_not_hold_up_another(tmp_path: Path) -> None:
     assert slow >= 5.0 and together < alone + 1.5
 
 
-async def test_calls_go_out_at_the_configured_rate_and_no_faster(tmp_path: Path) -> None:
+async def test_configured_rate(tmp_path: Path) -> None:
+    """Calls go out at the configured rate and no faster."""
     models = {"a": {"requests_per_minute": 1200}}
     calls = [chat("a", f"question {n}") for n in range(160)]
     limits = Limits(concurrent=500, requests_per_minute=1200)
@@ -177,7 +187,8 @@ async def test_calls_go_out_at_the_configured_rate_and_no_faster(tmp_path: Path)
     assert 7.0 < took < 11.0 and b.engine.counters.finished[0] == 160
 
 
-async def test_a_limit_learnt_from_headers_is_kept_without_being_told(tmp_path: Path) -> None:
+async def test_limit_from_headers(tmp_path: Path) -> None:
+    """A limit that only response headers state is kept."""
     models = {"a": {"requests_per_minute": 600, "latency": {"kind": "fixed", "value_s": 0.2}}}
     calls = [chat("a", f"question {n}") for n in range(700)]
     limits = Limits(concurrent=700)
@@ -191,7 +202,8 @@ async def test_a_limit_learnt_from_headers_is_kept_without_being_told(tmp_path: 
             await work
 
 
-async def test_embeddings_go_out_in_lists_and_one_bad_text_fails_alone(tmp_path: Path) -> None:
+async def test_embedding_lists(tmp_path: Path) -> None:
+    """Texts are embedded in lists, and a refused text fails alone."""
     calls = [EmbedCall("sim", "emb", None, f"text {n}") for n in range(40)]
     calls[13] = EmbedCall("sim", "emb", None, "")
     async with bench(tmp_path, "emb") as b:
@@ -205,7 +217,8 @@ async def test_embeddings_go_out_in_lists_and_one_bad_text_fails_alone(tmp_path:
     assert meter["received"] < 20
 
 
-async def test_lists_are_as_long_as_the_vendor_takes_whatever_the_catalogue_says(tmp_path: Path) -> None:
+async def test_longest_list(tmp_path: Path) -> None:
+    """Lists are no longer than the vendor's maximum, whatever the catalogue says."""
     calls = [EmbedCall("sim", "emb", None, f"text {n}") for n in range(300)]
     default = ModelEntry(provider="sim", wire="emb").list_size
     async with simulator(Profile(keep_bodies=True)) as url:
@@ -216,7 +229,8 @@ async def test_lists_are_as_long_as_the_vendor_takes_whatever_the_catalogue_says
     assert [len(json.loads(call["body"])["requests"]) for call in bodies] == [100, 100, 100]
 
 
-async def test_how_long_answers_take_is_counted_by_model(tmp_path: Path) -> None:
+async def test_latency_by_model(tmp_path: Path) -> None:
+    """The latency of answers is added up by model."""
     models = {"a": {"latency": {"kind": "fixed", "value_s": 0.2}}, "b": {"latency": {"kind": "fixed", "value_s": 0.5}}}
     calls = [chat(model, f"question {n}") for model in models for n in range(4)]
     async with bench(tmp_path, *models, accounts={"x/sim": {"models": models}}) as b, b.engine:
@@ -226,7 +240,8 @@ async def test_how_long_answers_take_is_counted_by_model(tmp_path: Path) -> None
     assert 0.2 <= counters.waited_s["a"] / 4 < 0.5 <= counters.waited_s["b"] / 4 < 2.0
 
 
-async def test_a_lost_lease_ends_spending_and_keeps_what_was_paid_for(tmp_path: Path) -> None:
+async def test_lost_lease(tmp_path: Path) -> None:
+    """A lost lease ends spending; what was paid for is written."""
     lost = False
 
     def guard() -> None:
@@ -246,7 +261,8 @@ async def test_a_lost_lease_ends_spending_and_keeps_what_was_paid_for(tmp_path: 
         assert 10 <= meter["billed"] == len(b.stored("a")) < 100
 
 
-async def test_stop_lets_calls_in_flight_end_and_keeps_them(tmp_path: Path) -> None:
+async def test_stop(tmp_path: Path) -> None:
+    """After a stop, calls in flight are answered and written."""
     latency = {"kind": "fixed", "value_s": 0.3}
     async with bench(tmp_path, "a", limits=Limits(concurrent=10), latency=latency) as b:
         with pytest.raises(Interrupted):
@@ -258,9 +274,8 @@ async def test_stop_lets_calls_in_flight_end_and_keeps_them(tmp_path: Path) -> N
         assert (await b.meter())["billed"] == len(b.stored("a")) == 10
 
 
-async def test_what_is_paid_for_when_the_disk_is_full_is_written_to_the_space_held_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replies paid for when the disk fills up are written to the space kept in reserve."""
     full = True
     write = StoreWriter.write
 
@@ -291,7 +306,8 @@ class FullFolder(LocalFolder):
         raise OSError(28, "No space left on device")
 
 
-async def test_a_store_that_cannot_be_written_ends_the_run(tmp_path: Path) -> None:
+async def test_unwritable_store(tmp_path: Path) -> None:
+    """A store that cannot be written ends the work."""
     limits, folder = Limits(concurrent=5), FullFolder(tmp_path)
     async with simulator(Profile()) as url, engine_at(url, tmp_path, "a", limits=limits, folder=folder) as b:
         with pytest.raises(OSError, match="No space left"):

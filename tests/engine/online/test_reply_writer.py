@@ -34,7 +34,8 @@ def reply(call: Call) -> Reply:
     return Reply(call.key, Finish.OK, Usage(), 1, "m", "", "0" * 64, at, text="yes")
 
 
-async def test_what_is_filed_during_a_write_is_written_when_the_end_comes(tmp_path: Path) -> None:
+async def test_close_during_write(tmp_path: Path) -> None:
+    """An outcome added while another one is being written is written before the end."""
     folder, counters, stream = SlowFolder(tmp_path), Counters(), JobStream()
     replies = ReplyWriter(StoreWriter(folder, 1, "w", Mode.ONLINE), set(), counters)
     calls = [chat("a", "first"), chat("a", "second")]

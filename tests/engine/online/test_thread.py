@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ import pytest
 
 from hab_ray.catalog import Limits
 from hab_ray.engine.online.engine import OnlineEngine
-from hab_ray.engine.online.thread import EngineThread, OpenEngine
+from hab_ray.engine.online.thread import MANY_IN_FLIGHT, EngineThread, OpenEngine
 from hab_ray.errors import ConfigError, EngineBroke, Interrupted
 from hab_ray.simulator import Profile, SimulatorProcess
 from tests.engine.bench import chat, engine_at, jobs, stored
@@ -22,10 +23,10 @@ from tests.engine.bench import chat, engine_at, jobs, stored
 LIMITS = Limits(concurrent=200, patience_s=5, timeout_s=10)
 
 
-def opening(url: str, folder: Path) -> OpenEngine:
+def opening(url: str, folder: Path, limits: Limits = LIMITS) -> OpenEngine:
     @asynccontextmanager
     async def opened() -> AsyncIterator[OnlineEngine]:
-        async with engine_at(url, folder, "a", limits=LIMITS) as bench, bench.engine:
+        async with engine_at(url, folder, "a", limits=limits) as bench, bench.engine:
             yield bench.engine
 
     return opened
@@ -72,12 +73,32 @@ def test_stop_and_close(tmp_path: Path) -> None:
         thread.start().result(30)
         work = thread.offer(jobs([chat("a", f"question {n}") for n in range(500)]))
         while thread.snapshot().result(30).in_flight["a"] < 10:
-            pass
+            time.sleep(0.01)
         thread.stop(drain_s=20).result(30)
         with pytest.raises(Interrupted):
             work.result(30)
         last = thread.close().result(30)
     assert 10 <= last.finished[0] == len(stored(tmp_path, "a")) < 500 and not last.cut
+
+
+def test_rate_while_bunching(tmp_path: Path) -> None:
+    """With many calls in flight the limit is reached and never exceeded."""
+    limit = {"models": {"*": {"requests_per_minute": 3000}}}
+    limits = Limits(concurrent=500, requests_per_minute=3000)
+    latency = {"kind": "fixed", "value_s": 1.5}
+    with SimulatorProcess.start(profile(accounts={"x/sim": limit}, latency=latency)) as simulator:
+        thread = EngineThread("a", opening(simulator.url, tmp_path, limits))
+        thread.start().result(30)
+        started = time.monotonic()
+        work = thread.offer(jobs([chat("a", f"question {n}") for n in range(200)]))
+        most = 0
+        while not work.done():
+            most = max(most, thread.snapshot().result(30).in_flight.total())
+            time.sleep(0.05)
+        took = time.monotonic() - started
+        last = thread.close().result(30)
+    assert most > MANY_IN_FLIGHT
+    assert (last.finished[0], last.calls, last.retries) == (200, 200, 0) and 5.0 < took < 15.0
 
 
 def test_close_abandons_waiting_jobs(tmp_path: Path) -> None:
@@ -94,7 +115,7 @@ def test_close_abandons_waiting_jobs(tmp_path: Path) -> None:
         thread.start().result(30)
         work = thread.complete(endless())
         while not thread.snapshot().result(30).finished[0]:
-            pass
+            time.sleep(0.01)
         thread.close().result(30)
     with pytest.raises(CancelledError):
         work.result(30)
