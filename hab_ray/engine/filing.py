@@ -13,6 +13,7 @@ from hab_ray.engine.jobs import Job, OpenRow, Tally
 from hab_ray.engine.sending import Refusal
 from hab_ray.storage.store import StoreWriter
 
+Durable = Callable[[Sequence[tuple[Job, Outcome]]], None]
 FLUSH_EVERY_S = 1.0
 FLUSH_AT = 64
 MOST_QUEUED = 20_000
@@ -20,9 +21,13 @@ MOST_QUEUED = 20_000
 
 @dataclass
 class Stream:
-    """The jobs of one `complete`: how many have neither finished nor been left open."""
+    """The jobs of one `complete`: how many have neither finished nor been left open.
+
+    It is read on while fewer than `most_queued` calls of all streams wait.
+    """
 
     outstanding: int = 0
+    most_queued: float = MOST_QUEUED
 
 
 @dataclass(frozen=True)
@@ -32,12 +37,15 @@ class _Waiting:
 
 
 class Filing:
-    """The jobs under way. `known` holds the keys that have an outcome in the store; it grows with each written."""
+    """The jobs under way. `known` holds the keys that have an outcome in the store; it grows with each written.
 
-    def __init__(self, writer: StoreWriter, known: set[str], tally: Tally) -> None:
-        self._writer, self._known, self._tally = writer, known, tally
+    `durable` is given the jobs of every outcome that was written, in a thread, before they count as finished.
+    """
+
+    def __init__(self, writer: StoreWriter, known: set[str], tally: Tally, durable: Durable | None = None) -> None:
+        self._writer, self._known, self._tally, self._durable = writer, known, tally, durable
         self._waiting: dict[str, list[_Waiting]] = {}
-        self._unwritten: list[str] = []
+        self._unwritten: list[Outcome] = []
         self._due, self._released = asyncio.Event(), asyncio.Condition()
         self._ending = False
         self.broken: Exception | None = None
@@ -69,8 +77,8 @@ class Filing:
         Raises what ended everything.
         """
         key = job.call.key
-        if len(self._waiting) >= MOST_QUEUED:
-            await self.until(lambda: len(self._waiting) < MOST_QUEUED)
+        if len(self._waiting) >= stream.most_queued:
+            await self.until(lambda: len(self._waiting) < stream.most_queued)
         if self.broken:
             raise self.broken
         if key in self._known:
@@ -84,7 +92,7 @@ class Filing:
     def file(self, call: Call, outcome: Outcome) -> None:
         """Queue an outcome for the store; its rows are finished once it is written."""
         self._writer.add(call.model, outcome)
-        self._unwritten.append(call.key)
+        self._unwritten.append(outcome)
         self._tally.cost_nanousd += outcome.cost_nanousd
         for waiting in self._waiting[call.key]:
             self._tally.failed[waiting.job.shard] += isinstance(outcome, Failure)
@@ -133,18 +141,23 @@ class Filing:
         Raises:
             OSError: the store cannot be written.
         """
-        taken, keys = self._writer.take(), self._unwritten
+        taken, outcomes = self._writer.take(), self._unwritten
         self._unwritten = []
-        if not keys:
+        if not outcomes:
             return
         try:
             unstorable = await asyncio.to_thread(self._writer.write, taken)
         except OSError:
             self._writer.take_back(taken)
-            self._unwritten = keys + self._unwritten
+            self._unwritten = outcomes + self._unwritten
             raise
         for failure in unstorable:
             self._tally.failed.update(waiting.job.shard for waiting in self._waiting[failure.key])
+        written = {outcome.key: outcome for outcome in (*outcomes, *unstorable)}
+        jobs = [(waiting.job, outcome) for key, outcome in written.items() for waiting in self._waiting.get(key, ())]
+        if self._durable:
+            await asyncio.to_thread(self._durable, jobs)
+        keys = list(written)
         self._known.update(keys)
         self._tally.finished.update(Counter(job.shard for key in keys for job in self._release(key)))
         await self._notify()

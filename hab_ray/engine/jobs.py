@@ -12,11 +12,15 @@ from hab_ray.engine.billing import Billing
 
 @dataclass(frozen=True)
 class Job:
-    """One row's call. `shard` is the number the driver gave the row's shard."""
+    """One row's call. `shard` is the number the driver gave the row's shard.
+
+    `task` is the position of the row's task among those of its shard; None for a re-ask, whose task is another one.
+    """
 
     shard: int
     row_id: str
     call: Call
+    task: int | None = None
 
 
 class OpenKind(StrEnum):

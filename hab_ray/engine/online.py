@@ -24,7 +24,7 @@ from hab_ray.calls import Answer, Call, EmbedCall, Failure, Reply
 from hab_ray.catalog import ModelEntry
 from hab_ray.engine.buckets import LARGEST_CHUNK
 from hab_ray.engine.budget import Money
-from hab_ray.engine.filing import Filing, Stream
+from hab_ray.engine.filing import MOST_QUEUED, Durable, Filing, Stream
 from hab_ray.engine.gate import Gate
 from hab_ray.engine.jitter import jitter
 from hab_ray.engine.jobs import Job, OpenKind, Tally
@@ -80,7 +80,8 @@ class Surroundings:
 class OnlineEngine:
     """Completes the calls of one provider. One instance works on one event loop.
 
-    `known` holds the keys that already have an outcome in the store; it grows with every outcome written.
+    `known` holds the keys that already have an outcome in the store; it grows with every outcome written. `durable` is
+    given the jobs of every outcome that was written, in a thread, before they count as finished.
 
     Raises:
         ConfigError: a model has no price.
@@ -93,13 +94,14 @@ class OnlineEngine:
         writer: StoreWriter,
         known: set[str],
         world: Surroundings,
+        durable: Durable | None = None,
     ) -> None:
         self.tally = Tally()
         self._today, self._clock, self._make_room = world.today, world.clock, world.make_room
         self._gate, self._wallet = Gate(world.permits, world.clock), Wallet(world.money)
         codes = FenceCodes(fence_secret(writer.folder))
         self._sender = Sender(provider, models, self._gate, self._wallet, world.guard, self.tally, world.clock, codes)
-        self._filing = Filing(writer, known, self.tally)
+        self._filing = Filing(writer, known, self.tally, durable)
         self._queues: dict[str, asyncio.Queue[Call]] = {}
         self._runners: list[asyncio.Task[None]] = []
         self._exchanges: set[asyncio.Task[None]] = set()
@@ -127,14 +129,16 @@ class OnlineEngine:
         await self._gate.__aexit__()
         await self._wallet.__aexit__()
 
-    async def complete(self, jobs: AsyncIterator[Job]) -> None:
+    async def complete(self, jobs: AsyncIterator[Job], most_queued: float = MOST_QUEUED) -> None:
         """Work until each of these jobs is finished or open; several such streams may run at once.
+
+        Jobs are taken while fewer than `most_queued` calls of all streams wait to be answered and stored.
 
         Raises:
             LeaseLost, Interrupted: spending had to end; leave the context to keep what was paid for by then.
             OSError: the store cannot be written.
         """
-        stream = Stream()
+        stream = Stream(most_queued=most_queued)
         async for job in jobs:
             if await self._filing.take_in(job, stream):
                 await self._queue(job.call.model).put(job.call)

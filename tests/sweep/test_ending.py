@@ -18,7 +18,8 @@ DONE = Tally(spent_nanousd=60)
 
 
 def ended(service: FakeService, clock: Clock, limit_s: float = 10.0) -> tuple[RunCounters, list[float]]:
-    counters, left = RunCounters([]), []
+    counters = RunCounters([])
+    left: list[float] = []
     Ending([service], counters, lambda: clock.now, clock.wait).run(limit_s, left.append)
     return counters, left
 
