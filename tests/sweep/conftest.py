@@ -209,6 +209,7 @@ class FakeExecutor(FakeService):
         self.life = 0
         self.is_parked = True
         self.in_batches: set[str] = set()
+        self._flowed: set[tuple[int, str]] = set()
 
     def start(self, dispatch: Dispatch) -> Channel:
         channel = Channel(dispatch.provider, self._mode, self.life)
@@ -249,10 +250,12 @@ class FakeExecutor(FakeService):
         self._rows.answer(self._shards.all[number].shard, answered[:1] if self.slowly else answered)
 
     def flowed(self, dispatch: Dispatch) -> Iterator[Spool]:
-        """The calls that follow from all answered rows of the feeds of a dispatch."""
+        """The calls that follow from rows of the feeds of a dispatch that were answered since it began."""
         for feed in dispatch.feeds:
+            new = [r for r in self._rows.answered.get(feed.shard, []) if (feed.number, r) not in self._flowed]
+            self._flowed.update((feed.number, row_id) for row_id in new)
             for dependent in feed.dependents:
-                calls = {dependent.number: list(self._rows.answered.get(feed.shard, []))}
+                calls = {dependent.number: new}
                 file = f"flow-{len(self._spooled)}"
                 yield spool_of(self._rows.work, self._spooled, file, dependent.shard, calls)
 
