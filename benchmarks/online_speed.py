@@ -80,8 +80,9 @@ def calls(kind: str, count: int) -> Any:
             ChatCall(kind, "m", None, "Answer briefly.", (Message(Role.USER, f"{n}: {PROMPT}"),), Params(1000))
             for n in numbers
         ]
-        columns = [pa.array([0] * len(made)), [str(n) for n in numbers], [to_json(call) for call in made]]
-        return pa.table(columns, names=["shard", "row_id", "call"])
+        tasks = pa.nulls(len(made), pa.int64())
+        columns = [pa.array([0] * len(made)), [str(n) for n in numbers], tasks, [to_json(call) for call in made]]
+        return pa.table(columns, names=["shard", "row_id", "task", "call"])
 
     blocks = max(1, count // 1000)
     return ray.data.range(count, override_num_blocks=blocks).map_batches(make, batch_format="pyarrow", num_cpus=0.5)
@@ -196,9 +197,9 @@ def measure_rates(rates: Mapping[str, float], seconds: float, bars: bool) -> Non
 def must_go_on(lanes: Any) -> None:
     """End with the reason where a vendor was stopped."""
     stops = {
-        name: tally.stops
-        for name, tally in lanes.counters().items()
-        if not isinstance(tally, Exception) and tally.stops
+        channel.provider: told.counters.stops
+        for channel, told in lanes.told().items()
+        if not isinstance(told, Exception) and told.counters.stops
     }
     if stops:
         raise SystemExit(f"stopped: {stops}")

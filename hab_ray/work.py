@@ -97,7 +97,11 @@ class Work(ResolvedSweep):
 
     def tasks(self, shard: Shard) -> list[Any]:
         """What a shard that makes calls has to do, given the views of its inputs."""
-        return _calling(self, shard).tasks(_rows_read(self, shard, partial(_rows_in_view, self)))
+        return _calling(self, shard).tasks(self.rows_read(shard))
+
+    def rows_read(self, shard: Shard) -> Rows:
+        """The rows that a shard reads, as far as they are in views."""
+        return _rows_read(self, shard, partial(_rows_in_view, self))
 
     def settled(self, shard: Shard, tasks: Sequence[Any], store: Store) -> Settled:
         """A shard's tasks as far as a store has them, with what was written since its last look."""

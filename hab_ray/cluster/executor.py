@@ -15,6 +15,7 @@ from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.executors.budget import BudgetSetup
 from hab_ray.executors.online import OnlineSetup
 from hab_ray.executors.protocol import (
+    CallsSpooled,
     Channel,
     ChannelDied,
     ChannelEnded,
@@ -31,7 +32,7 @@ from hab_ray.executors.protocol import (
 )
 
 if TYPE_CHECKING:
-    from hab_ray.cluster.lanes import Lanes, LaneSetup
+    from hab_ray.cluster.lanes import Lanes, LaneSetup, Told
     from hab_ray.cluster.tasks import Tasks
 
 DRAINING_ANSWER_S = 1.0
@@ -69,7 +70,11 @@ class RayExecutor:
             from hab_ray.cluster.pipelines import open_calls
 
             lane, channel = session.lanes.get(dispatch.provider, lambda: self._lane_setup(session, dispatch.provider))
-            ref = lane.complete.remote(open_calls(self._setup.site.pending, dispatch.spools))
+            pending = self._setup.site.pending
+            if dispatch.is_flowing:
+                ref = lane.complete_flowing.remote(pending, dispatch.spools)
+            else:
+                ref = lane.complete.remote(open_calls(pending, dispatch.spools), session.tasks.site, dispatch.feeds)
             session.dispatches[ref] = (dispatch, channel)
             return channel
 
@@ -120,11 +125,11 @@ class RayExecutor:
     def _events(self, session: _Session) -> Iterator[Event]:
         ended = finished([*session.dispatches, *session.working])
         died: dict[Channel, Exception] = {}
-        for channel, counters in session.lanes.counters().items():
-            if isinstance(counters, WorkerDied):
-                died[channel] = counters
+        for channel, told in session.lanes.told().items():
+            if isinstance(told, WorkerDied):
+                died[channel] = told
             else:
-                yield CountersRead(channel, counters)
+                yield from _said(channel, told)
         for ref in [ref for ref in ended if ref in session.working]:
             yield result(ref, session.working.pop(ref))
         for ref in [ref for ref in ended if ref in session.dispatches]:
@@ -147,16 +152,16 @@ class RayExecutor:
         done = finished(list(ending.values()))
         for channel in [channel for channel, ref in ending.items() if ref in done]:
             try:
-                counters = result(ending.pop(channel), channel.provider, DRAINING_ANSWER_S)
+                told = result(ending.pop(channel), channel.provider, DRAINING_ANSWER_S)
             except Exception as error:
                 yield ChannelDied(channel, error)
                 continue
-            yield CountersRead(channel, counters)
+            yield from _said(channel, told)
             yield ChannelEnded(channel)
         if ending:
-            for channel, counters in session.lanes.counters(DRAINING_ANSWER_S).items():
-                if channel in ending and not isinstance(counters, WorkerDied):
-                    yield CountersRead(channel, counters)
+            for channel, told in session.lanes.told(DRAINING_ANSWER_S).items():
+                if channel in ending and not isinstance(told, WorkerDied):
+                    yield from _said(channel, told)
 
     def stop(self, drain_s: float) -> None:
         """See Service."""
@@ -206,6 +211,13 @@ class RayExecutor:
             not_before=self._setup.not_before,
             budget=session.budget,
         )
+
+
+def _said(channel: Channel, told: Told) -> Iterator[Event]:
+    """What a lane said. Calls that followed from rows come before the counters that call those rows finished."""
+    if told.spooled:
+        yield CallsSpooled(told.spooled)
+    yield CountersRead(channel, told.counters)
 
 
 def _shared_budget(session: _Session, setup: BudgetSetup) -> BudgetService:

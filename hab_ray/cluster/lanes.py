@@ -6,8 +6,8 @@ import asyncio
 import gc
 import os
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ import ray
 import ray.data
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from hab_ray.calls import from_json
+from hab_ray.calls import Outcome
 from hab_ray.catalog import ModelEntry, ProviderEntry, folder_name
 from hab_ray.cluster.limits import SharedMoney, SharedPermits, account
 from hab_ray.cluster.session import ANSWER_S, WorkerDied, result
@@ -27,8 +27,11 @@ from hab_ray.engine.budget.budget import unlimited
 from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.online.context import OnlineContext
 from hab_ray.engine.online.engine import OnlineEngine
+from hab_ray.executors.flow import Flow
 from hab_ray.executors.online import account_name
-from hab_ray.executors.protocol import Channel
+from hab_ray.executors.pending import JOB_COLUMNS, Pending, jobs_of
+from hab_ray.executors.protocol import Channel, Feed, Spool
+from hab_ray.executors.settling import Site
 from hab_ray.prices import Mode
 from hab_ray.providers import connect
 from hab_ray.providers.access import endpoint_of
@@ -37,7 +40,6 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import LeaseWatch
 from hab_ray.storage.store import Store, StoreWriter
 
-COLUMNS = ("shard", "row_id", "call")
 STREAMS = 64
 COLLECT_EVERY = (20_000, 20, 50)
 
@@ -80,12 +82,15 @@ class Lane:
         self._wait_s = max(0.0, setup.not_before - time.time())
         self._opening: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
+        self._flow: Flow | None = None
+        self._spooled: deque[Spool] = deque()
         lane = str(ray.get_runtime_context().get_actor_id())
+        self._writer = f"{folder_name(setup.provider)}-{os.getpid()}"
         limits = {name: entry.limits or setup.entry.limits for name, entry in setup.models.items()}
         self._engine = OnlineEngine(
             provider=self._provider,
             models=setup.models,
-            writer=StoreWriter(folder, setup.epoch, f"{folder_name(setup.provider)}-{os.getpid()}", Mode.ONLINE),
+            writer=StoreWriter(folder, setup.epoch, self._writer, Mode.ONLINE),
             known=known,
             context=OnlineContext(
                 clock=time.monotonic,
@@ -95,6 +100,7 @@ class Lane:
                 budget=SharedMoney(setup.budget) if setup.budget else unlimited(),
                 free_disk_space=Ballast(setup.store, folder_name(setup.provider)).release,
             ),
+            on_durable=self._feed,
         )
 
     async def open(self) -> None:
@@ -109,26 +115,43 @@ class Lane:
         await self._engine.__aenter__()
         _spare_what_stays()
 
-    async def complete(self, calls: ray.data.Dataset) -> None:
-        """Complete every call of a dataset. It is scheduled from here: a pass starts no process of its own."""
-        await self.open()
-        await self._engine.complete(_jobs(calls))
+    async def complete(self, calls: ray.data.Dataset, site: Site | None = None, feeds: Sequence[Feed] = ()) -> None:
+        """Complete every call of a dataset. It is scheduled from here: a dispatch starts no process of its own.
 
-    async def counters(self) -> Counters:
-        """What was done so far; rows left open are told once."""
-        return self._engine.snapshot()
+        Rows of `feeds` flow on; `site` says where to.
+        """
+        await self.open()
+        if site and feeds:
+            self._flow = self._flow or Flow(site, self._writer)
+            self._flow.follow(feeds)
+        await self._engine.complete(_jobs(_tables(calls)))
+
+    async def complete_flowing(self, pending: Pending, spools: Sequence[Spool]) -> None:
+        """Complete calls that followed from rows of a source under way, beside those that are still to be read."""
+        await self.open()
+        blocks = (block for spool in spools for block in pending.blocks(spool, JOB_COLUMNS))
+        await self._engine.complete(_jobs(blocks), most_queued=inf)
+
+    async def tell(self) -> Told:
+        """What was done so far; rows left open, and calls that were spooled, are told once."""
+        spooled = tuple(self._spooled.popleft() for _ in range(len(self._spooled)))
+        return Told(self._engine.snapshot(), spooled)
+
+    def _feed(self, durable: Sequence[tuple[Job, Outcome]]) -> None:
+        if self._flow:
+            self._spooled.extend(self._flow.take_in(durable))
 
     async def stop(self, drain_s: float = inf) -> None:
         """Begin no further request; those in flight have so many seconds."""
         self._stopping.set()
         await self._engine.stop(drain_s)
 
-    async def close(self) -> Counters:
+    async def close(self) -> Told:
         """Wait for what is in flight, keep it, and close connections; the last that there is to say."""
         await self.open()
         await self._engine.__aexit__()
         await self._provider.close()
-        return self._engine.snapshot()
+        return await self.tell()
 
 
 def _spare_what_stays() -> None:
@@ -138,17 +161,23 @@ def _spare_what_stays() -> None:
     gc.set_threshold(*COLLECT_EVERY)
 
 
-async def _jobs(calls: ray.data.Dataset) -> AsyncIterator[Job]:
-    """The rows of a dataset as jobs; the dataset is read by a thread, at the pace of the engine."""
-    tables = _tables(calls)
+async def _jobs(tables: Iterator[Any]) -> AsyncIterator[Job]:
+    """The rows of tables as jobs; the tables are read by a thread, at the pace of the engine."""
     while (table := await asyncio.to_thread(next, tables, None)) is not None:
-        columns = [table.column(name).to_pylist() for name in COLUMNS]
-        for shard, row_id, call in zip(*columns, strict=True):
-            yield Job(shard, row_id, from_json(call))
+        for job in jobs_of(table):
+            yield job
 
 
 def _tables(calls: ray.data.Dataset) -> Iterator[Any]:
     yield from calls.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a lane has done since it opened, and what it has spooled since it was asked last."""
+
+    counters: Counters
+    spooled: tuple[Spool, ...]
 
 
 @dataclass
@@ -190,15 +219,13 @@ class Lanes:
         kept.used = True
         return kept.lane, kept.channel
 
-    def counters(self, timeout_s: float = ANSWER_S) -> dict[Channel, Counters | WorkerDied]:
+    def told(self, timeout_s: float = ANSWER_S) -> dict[Channel, Told | WorkerDied]:
         """What each lane that is open and used has done, or that it died or does not answer in time.
 
         Raises:
             HabError, OSError: a lane had to end.
         """
-        asked = {
-            kept.channel: kept.lane.counters.remote() for kept in self._kept.values() if kept.used and kept.is_open
-        }
+        asked = {kept.channel: kept.lane.tell.remote() for kept in self._kept.values() if kept.used and kept.is_open}
         return {channel: _answer(ref, channel, timeout_s) for channel, ref in asked.items()}
 
     def forget(self, channel: Channel) -> None:
@@ -239,9 +266,9 @@ def who_calls(channel: Channel) -> str:
     return f"the worker that calls {channel.provider}"
 
 
-def _answer(ref: Any, channel: Channel, timeout_s: float) -> Counters | WorkerDied:
+def _answer(ref: Any, channel: Channel, timeout_s: float) -> Told | WorkerDied:
     try:
-        tally: Counters = result(ref, who_calls(channel), timeout_s)
+        told: Told = result(ref, who_calls(channel), timeout_s)
     except WorkerDied as error:
         return error
-    return tally
+    return told

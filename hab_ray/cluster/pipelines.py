@@ -13,33 +13,30 @@ from math import ceil
 import pyarrow as pa
 import ray
 
-from hab_ray.executors.pending import CALL, ROW_ID, Pending
+from hab_ray.executors.pending import JOB_COLUMNS, Pending
 from hab_ray.executors.protocol import Spool
 
 SPOOLS_A_TASK = 8
 MOST_TASKS = 16
-SHARD = "shard"
-SCHEMA = pa.schema([(SHARD, pa.int64()), (ROW_ID, pa.string()), (CALL, pa.string())])
+PLACE = "place"
 
 
 @dataclass(frozen=True)
 class Read:
-    """Turns the numbers of shards into their spooled calls, on a worker."""
+    """Turns places in a list of spools into their calls, on a worker."""
 
     pending: Pending
-    spools: dict[int, Spool]
+    spools: Sequence[Spool]
 
     def __call__(self, batch: pa.Table) -> Iterator[pa.Table]:
-        """The calls of each shard of a batch, in blocks of `SCHEMA`."""
-        for number in batch.column(SHARD).to_pylist():
-            for block in self.pending.blocks(self.spools[number], [ROW_ID, CALL]):
-                columns = [pa.array([number] * block.num_rows, pa.int64()), *block.columns]
-                yield pa.Table.from_arrays(columns, schema=SCHEMA)
+        """The calls of each spool, in blocks with `JOB_COLUMNS`."""
+        for place in batch.column(PLACE).to_pylist():
+            yield from self.pending.blocks(self.spools[place], JOB_COLUMNS)
 
 
 def open_calls(pending: Pending, spools: Sequence[Spool]) -> ray.data.Dataset:
-    """The calls of some spools in tables of `SCHEMA`; not begun before it is read."""
+    """The calls of some spools in tables with `JOB_COLUMNS`; not begun before it is read."""
     tasks = min(MOST_TASKS, ceil(len(spools) / SPOOLS_A_TASK))
-    numbers = ray.data.from_items([{SHARD: spool.number} for spool in spools], override_num_blocks=tasks)
-    read = Read(pending, {spool.number: spool for spool in spools})
-    return numbers.map_batches(read.__call__, batch_size=1, batch_format="pyarrow", num_cpus=0.8)
+    places = ray.data.from_items([{PLACE: place} for place in range(len(spools))], override_num_blocks=tasks)
+    read = Read(pending, spools)
+    return places.map_batches(read.__call__, batch_size=1, batch_format="pyarrow", num_cpus=0.8)

@@ -31,17 +31,17 @@ def _compute(site: Site, order: Compute) -> RowsComputed:
 
 
 class Tasks:
-    """Starts tasks for one site, which is put into Ray's object store once."""
+    """Starts tasks for one site. `site` is the reference to it in Ray's object store, where it is put once."""
 
     def __init__(self, site: Site) -> None:
-        self._site = ray.put(site)
+        self.site = ray.put(site)
         self._settle = ray.remote(num_cpus=SETTLE_CPUS)(_settle)
         self._compute = ray.remote(num_cpus=1)(_compute)
 
     def settle(self, order: Settle) -> Any:
         """Settle a shard; a reference to its ShardSettled."""
-        return self._settle.remote(self._site, order)
+        return self._settle.remote(self.site, order)
 
     def compute(self, order: Compute) -> Any:
         """Compute a shard's rows; a reference to its RowsComputed."""
-        return self._compute.remote(self._site, order)
+        return self._compute.remote(self.site, order)

@@ -12,11 +12,15 @@ from hab_ray.engine.billing import Billing
 
 @dataclass(frozen=True)
 class Job:
-    """The call of one row; `shard` is the number that the driver gave to the row's shard."""
+    """The call of one row; `shard` is the number that the driver gave to the row's shard.
+
+    `task` is the position of the row's task among those of its shard; None for a re-ask, whose task is another one.
+    """
 
     shard: int
     row_id: str
     call: Call
+    task: int | None = None
 
 
 class OpenKind(StrEnum):

@@ -80,13 +80,10 @@ class BatchExecutor:
 
     def holds(self, spool: Spool) -> bool:
         """See Executor."""
-        provider = self._setup.site.work.model(spool.shard).entry.provider
         engines = self._opened
-        return (
-            engines is not None
-            and provider in engines.providers
-            and engines.holds(provider, self._setup.site.pending.keys(spool))
-        )
+        if engines is None or spool.provider not in engines.providers:
+            return False
+        return engines.holds(spool.provider, self._setup.site.pending.keys(spool))
 
     @property
     def is_parked(self) -> bool:

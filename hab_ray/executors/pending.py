@@ -1,7 +1,8 @@
-"""Files of a run under way: views that are not published yet, and the open calls of shards.
+"""Files of a run under way: views that are not published yet, and open calls.
 
-    pending/<epoch>/<order>/<view>               a view as a worker wrote it
-    pending/<epoch>/<order>/calls-<n>.parquet    the open calls of shard n
+    pending/<epoch>/<order>/<view>                a view as a worker wrote it
+    pending/<epoch>/<order>/calls.parquet         the open calls of the shard that was settled
+    pending/<epoch>/flow-<writer>-<n>.parquet     calls that followed from rows of a source under way
 
 Workers write here and nowhere else. The driver publishes a view by renaming it, once it knows that the order is the
 newest one of its shard, so that a worker which outlives its driver or is run twice replaces nothing. The holder of the
@@ -10,21 +11,27 @@ store's lease removes what dead epochs left.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hab_ray.calls import Call, from_json, to_json
+from hab_ray.calls import from_json, to_json
+from hab_ray.catalog import Model
 from hab_ray.engine.jobs import Job
-from hab_ray.executors.protocol import Settle, Spool
+from hab_ray.executors.protocol import Spool
 from hab_ray.storage.folder import Folder, open_folder
 
 PENDING = "pending"
-ROW_ID, KEY, CALL = "row_id", "key", "call"
-SCHEMA = pa.schema([(ROW_ID, pa.string()), (KEY, pa.string()), (CALL, pa.string())])
+SHARD, ROW_ID, TASK, KEY, CALL = "shard", "row_id", "task", "key", "call"
+SCHEMA = pa.schema(
+    [(SHARD, pa.int64()), (ROW_ID, pa.string()), (TASK, pa.int64()), (KEY, pa.string()), (CALL, pa.string())]
+)
+JOB_COLUMNS = (SHARD, ROW_ID, TASK, CALL)
 ROWS_A_GROUP = 1024
 ROWS_A_BLOCK = 256
 
@@ -55,36 +62,61 @@ class Pending:
         """Remove all files of an order."""
         self._folder.clear(self._prefix(order))
 
+    def remove(self, spool: Spool) -> None:
+        """Remove a spool."""
+        self._folder.delete(spool.file)
+
     def discard_all(self) -> None:
         """Remove the files of all orders and epochs; for the lease's holder, when nobody works for it."""
         self._folder.clear(PENDING)
 
-    def spool(self, settle: Settle, calls: Sequence[tuple[str, Call]]) -> Spool:
-        """Keep the open calls of a shard, in the order in which they will be sent."""
-        columns = [[row_id for row_id, _ in calls], [c.key for _, c in calls], [to_json(c) for _, c in calls]]
+    def spool(self, order: int, stage: str, model: Model, jobs: Sequence[Job]) -> Spool:
+        """Keep the open calls of a shard that was settled, in the order in which they will be sent."""
+        return self._write(f"{self._prefix(order)}/calls.parquet", stage, model, jobs)
+
+    def spool_flow(self, writer: str, n: int, stage: str, model: Model, jobs: Sequence[Job]) -> Spool:
+        """Keep calls that followed from rows of a source; `writer` and `n` make the name of the file."""
+        return self._write(f"{PENDING}/{self.epoch:06d}/flow-{writer}-{n:06d}.parquet", stage, model, jobs)
+
+    def _write(self, file: str, stage: str, model: Model, jobs: Sequence[Job]) -> Spool:
+        columns = [
+            [job.shard for job in jobs],
+            [job.row_id for job in jobs],
+            [job.task for job in jobs],
+            [job.call.key for job in jobs],
+            [to_json(job.call) for job in jobs],
+        ]
         sink = pa.BufferOutputStream()
         table = pa.table(columns, schema=SCHEMA)
         pq.write_table(table, sink, row_group_size=ROWS_A_GROUP, compression="zstd", use_dictionary=False)
-        file = f"{self._prefix(settle.order)}/calls-{settle.number}.parquet"
         self._folder.put(file, sink.getvalue().to_pybytes())
-        return Spool(settle.order, settle.number, settle.shard, file, len(calls))
+        return Spool(file, stage, model.entry.provider, model.name, Counter(job.shard for job in jobs))
 
     def jobs(self, spools: Sequence[Spool]) -> Iterator[Job]:
         """The calls of some spools."""
         for spool in spools:
-            for block in self.blocks(spool, [ROW_ID, CALL]):
-                for row_id, call in zip(*(column.to_pylist() for column in block.columns), strict=True):
-                    yield Job(spool.number, row_id, from_json(call))
+            for block in self.blocks(spool, JOB_COLUMNS):
+                yield from jobs_of(block)
 
     def keys(self, spool: Spool) -> list[str]:
         """The keys of a spool's calls."""
-        return [key for block in self.blocks(spool, [KEY]) for key in block.column(0).to_pylist()]
+        return [key for block in self.blocks(spool, (KEY,)) for key in block.column(KEY).to_pylist()]
 
     def row_ids(self, spool: Spool) -> list[str]:
         """The ids of a spool's rows."""
-        return [row_id for block in self.blocks(spool, [ROW_ID]) for row_id in block.column(0).to_pylist()]
+        return [row_id for block in self.blocks(spool, (ROW_ID,)) for row_id in block.column(ROW_ID).to_pylist()]
 
-    def blocks(self, spool: Spool, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def blocks(self, spool: Spool, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Some columns of a spool, a few hundred rows at a time."""
         file = pq.ParquetFile(pa.BufferReader(self._folder.get(spool.file)))
-        yield from file.iter_batches(batch_size=ROWS_A_BLOCK, columns=list(columns))
+        shards = pa.array(list(spool.calls), pa.int64())
+        for batch in file.iter_batches(batch_size=ROWS_A_BLOCK, columns=list({SHARD, *columns})):
+            block = pa.Table.from_batches([batch])
+            yield block.filter(pc.is_in(block.column(SHARD), shards)).select(list(columns))
+
+
+def jobs_of(block: pa.Table) -> Iterator[Job]:
+    """The calls of a table with `JOB_COLUMNS`."""
+    columns = [block.column(name).to_pylist() for name in JOB_COLUMNS]
+    for shard, row_id, task, call in zip(*columns, strict=True):
+        yield Job(shard, row_id, from_json(call), task)

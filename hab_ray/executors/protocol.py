@@ -13,6 +13,16 @@ calls, how those calls go out. It never touches a call, a reply or a row. It han
     driver ── Dispatch ──> executor: spool ──> vendor ──> store ── CountersRead ──> driver
     driver ── Settle ──> ...        (settled once before its calls are sent, once after)
 
+Rows flow. Where a stage needs its source row by row (`Grain.ROW`), the executor that completes the source hands on
+what follows from each row as soon as that is durable, long before the source is complete, and without reading the
+store again: it parses the outcome with the source's stage, builds the dependents' calls and spools them (`flow`).
+
+    Dispatch(feeds) ── outcome durable ──> row ──> dependents' tasks ──> calls ──> spool ── CallsSpooled ──> driver
+    driver ── Dispatch(is_flowing) ──> executor of the dependents' provider
+
+No row need flow for a run to be right: once the source is complete its dependents are settled, and what did not flow
+(re-asks, rows that were answered before, rows lost in a crash) is found then.
+
 Every order has a number. The driver ignores an answer to any but the newest order of a shard, and removes its files:
 a worker of a dead driver or a repeated task can publish nothing.
 
@@ -33,7 +43,7 @@ a worker of a dead driver or a repeated task can publish nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -75,24 +85,55 @@ class Compute:
 
 @dataclass(frozen=True)
 class Spool:
-    """The open calls of a shard, in a file of the run folder (see `pending`) that belongs to an order."""
+    """Open calls of one stage and model, in a file of the run folder (see `pending`).
 
-    order: int
+    `calls` counts them by shard; of a shard that is not named there nothing is read.
+    """
+
+    file: str
+    stage: str
+    provider: str
+    model: str
+    calls: Mapping[int, int]
+
+    @property
+    def total(self) -> int:
+        """The calls of all its shards."""
+        return sum(self.calls.values())
+
+
+@dataclass(frozen=True)
+class Dependent:
+    """A shard whose tasks follow row by row from those of another one."""
+
     number: int
     shard: Shard
-    file: str
-    calls: int
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A shard whose rows give calls to other shards as soon as they are durable."""
+
+    number: int
+    shard: Shard
+    dependents: tuple[Dependent, ...]
 
 
 @dataclass(frozen=True)
 class Dispatch:
-    """The open calls of shards of one stage and provider; by batch, of one model."""
+    """The open calls of shards of one stage and provider; by batch, of one model.
+
+    `feeds` names those of them whose rows flow on (see `flow`). `is_flowing`: these calls come from rows that flowed
+    here, so that there will be many such dispatches, and they go before those that the executor has still to read.
+    """
 
     order: int
     stage: str
     provider: str
     model: str
     spools: tuple[Spool, ...]
+    feeds: tuple[Feed, ...] = ()
+    is_flowing: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,7 +177,14 @@ class ShardSettled:
     @property
     def open(self) -> int:
         """Calls that may be sent."""
-        return self.spool.calls if self.spool else 0
+        return self.spool.total if self.spool else 0
+
+
+@dataclass(frozen=True)
+class CallsSpooled:
+    """Rows of feeds are durable, and the calls of their dependents that follow from them are in these files."""
+
+    spools: tuple[Spool, ...]
 
 
 @dataclass(frozen=True)
@@ -171,7 +219,15 @@ class ExecutorDied:
 
 
 Event = (
-    CountersRead | SpoolsRead | DispatchEnded | ShardSettled | RowsComputed | ChannelEnded | ChannelDied | ExecutorDied
+    CountersRead
+    | CallsSpooled
+    | SpoolsRead
+    | DispatchEnded
+    | ShardSettled
+    | RowsComputed
+    | ChannelEnded
+    | ChannelDied
+    | ExecutorDied
 )
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from hab_ray.engine.jobs import Job
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Compute, RowsComputed, Settle, ShardSettled
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
-from hab_ray.work import Work
+from hab_ray.work import Settled, Work
 
 
 @dataclass(frozen=True)
@@ -55,15 +57,23 @@ def settle_shard(site: Site, settle: Settle, store: Store) -> ShardSettled:
         return ShardSettled(settle, len(tasks), len(tasks), is_done=True)
     settled = work.settled(shard, tasks, store)
     replace(work, run_path=site.pending.place(settle.order)).write(shard, settled.rows)
-    calls = [(row_id, call) for row_id, call in settled.open if row_id not in settle.skip]
+    jobs = list(_jobs(settle, tasks, settled))
     return ShardSettled(
         settle,
         total=len(tasks),
         rows=len(settled.rows),
-        given_up=len(settled.open) - len(calls),
-        spool=site.pending.spool(settle, calls) if calls else None,
+        given_up=len(settled.open) - len(jobs),
+        spool=site.pending.spool(settle.order, shard.stage, work.model(shard), jobs) if jobs else None,
         view=shard.spec.has_view,
     )
+
+
+def _jobs(settle: Settle, tasks: Sequence[Any], settled: Settled) -> Iterator[Job]:
+    """The open calls that may be sent. That of a re-ask has a task of its own, which is none of the shard's tasks."""
+    positions = {id(task): position for position, task in enumerate(tasks)}
+    for (row_id, call), task in zip(settled.open, settled.waiting, strict=True):
+        if row_id not in settle.skip:
+            yield Job(settle.number, row_id, call, positions.get(id(task)))
 
 
 def compute_rows(site: Site, compute: Compute, store: Store) -> RowsComputed:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from hab_ray.executors.protocol import Channel, Dispatch, Executor, Spool
+from hab_ray.executors.protocol import Channel, Dispatch, Executor, Feed, Spool
 from hab_ray.prices import Mode
 from hab_ray.sweep.counters import RunCounters
+from hab_ray.sweep.flowing import LEAST_BATCH, Flowing, Way
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.shards import Shards, ShardState, Standing
 from hab_ray.sweep.surroundings import Files
@@ -34,15 +35,35 @@ class Dispatcher:
         self._work, self._shards, self._counters, self._router = work, shards, counters, router
         self._executors, self._files, self._clock, self._next_order = executors, files, clock, next_order
         self._open: dict[int, tuple[Dispatch, Channel]] = {}
+        self._flowing = Flowing(shards, router, files)
 
     @property
     def is_online_busy(self) -> bool:
         """Whether an online dispatch is open."""
         return any(channel.mode is Mode.ONLINE for _, channel in self._open.values())
 
+    def take_in(self, spools: Iterable[Spool]) -> None:
+        """Calls have followed from rows of sources under way."""
+        for spool in spools:
+            self._flowing.take_in(spool)
+
+    def dispatch_flowing(self) -> None:
+        """Send on what flowed, as far as it may go out now."""
+        for mode, spools in self._flowing.ready(self._under_way):
+            self._start(mode, spools, (), is_flowing=True)
+
+    def _under_way(self, way: Way) -> int:
+        flowing = [dispatch for dispatch, _ in self._open.values() if dispatch.is_flowing]
+        alike = [dispatch for dispatch in flowing if (dispatch.stage, dispatch.provider) == (way.stage, way.provider)]
+        return sum(spool.total for dispatch in alike for spool in dispatch.spools)
+
     def dispatch_ready(self) -> None:
         """One dispatch for each stage and model by batch, and for each stage and provider online, if none is open."""
-        busy = {(d.stage, d.provider) for d, channel in self._open.values() if channel.mode is Mode.ONLINE}
+        busy = {
+            (dispatch.stage, dispatch.provider)
+            for dispatch, channel in self._open.values()
+            if channel.mode is Mode.ONLINE and not dispatch.is_flowing
+        }
         batched: dict[tuple[str, str], list[_Ready]] = defaultdict(list)
         online: dict[tuple[str, str], list[_Ready]] = defaultdict(list)
         for state, spool, mode in self._routed():
@@ -70,6 +91,9 @@ class Dispatcher:
                     self._give_up(state, state.spool, route.refusal)
                     continue
                 state.mode = route.mode
+            if state.is_early and state.mode is Mode.BATCH and state.open < LEAST_BATCH:
+                self._put_off(state, state.spool)
+                continue
             yield state, state.spool, state.mode
 
     def _is_gathered(self, group: Sequence[ShardState]) -> bool:
@@ -80,37 +104,40 @@ class Dispatcher:
         waited_s = now - min(state.ready_since for state in group)
         return waited_s >= GATHER_S or not self._shards.is_more_coming(group[0].shard.stage)
 
+    def _put_off(self, state: ShardState, spool: Spool) -> None:
+        """Have a shard that is fed wait for its source: its calls are too few for a batch."""
+        state.put_off()
+        self._files.remove(spool)
+
     def _give_up(self, state: ShardState, spool: Spool, reason: str) -> None:
         state.give_up(self._files.row_ids(spool), reason)
-        self._files.discard(spool.order)
+        self._files.remove(spool)
 
     def _dispatch(self, mode: Mode, ready: Sequence[_Ready]) -> None:
-        first = ready[0][0]
-        dispatch = Dispatch(
-            order=self._next_order(),
-            stage=first.shard.stage,
-            provider=self._shards.provider(first),
-            model=self._work.model(first.shard).name,
-            spools=tuple(spool for _, spool in ready),
-        )
+        feeds = (self._shards.feed(state) for state, _ in ready if mode is Mode.ONLINE)
+        self._start(mode, [spool for _, spool in ready], tuple(feed for feed in feeds if feed), is_flowing=False)
+
+    def _start(self, mode: Mode, spools: Sequence[Spool], feeds: tuple[Feed, ...], is_flowing: bool) -> None:
+        first, order = spools[0], self._next_order()
+        dispatch = Dispatch(order, first.stage, first.provider, first.model, tuple(spools), feeds, is_flowing)
         channel = self._executors[mode].start(dispatch)
-        self._open[dispatch.order] = dispatch, channel
-        for state, _ in ready:
-            state.start(channel, self._counters.of(channel))
+        self._open[order] = dispatch, channel
+        for number, calls in sum((Counter(spool.calls) for spool in spools), Counter()).items():
+            self._shards.all[number].start(order, channel, calls, self._counters.of(channel))
 
     def discard_spools(self, order: int) -> None:
         """The calls of a dispatch are handed on. By batch its rows are finished later, one batch after another."""
         dispatch, channel = self._open[order]
         for spool in dispatch.spools:
-            self._files.discard(spool.order)
+            self._files.remove(spool)
         if channel.mode is Mode.BATCH:
             del self._open[order]
 
     def end(self, order: int) -> None:
         """A dispatch completes no further row."""
         dispatch, _ = self._open.pop(order)
-        for spool in dispatch.spools:
-            self._shards.all[spool.number].end_dispatch()
+        for number in {number for spool in dispatch.spools for number in spool.calls}:
+            self._shards.all[number].dispatches.discard(order)
 
     def end_all(self, channel: Channel) -> None:
         """A channel died, and with it its dispatches."""

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from hab_ray.executors.protocol import (
+    CallsSpooled,
     Channel,
     ChannelDied,
     ChannelEnded,
@@ -67,6 +68,8 @@ class Driver:
             HabError: an executor cannot go on.
         """
         while True:
+            self._dispatcher.dispatch_flowing()
+            self._shards.let_go()
             self._settle(self._around.workers(), self._ready_to_settle())
             self._around.check()
             self._dispatcher.dispatch_ready()
@@ -85,7 +88,8 @@ class Driver:
             self._take_in_all([workers])
 
     def _ready_to_settle(self) -> list[ShardState]:
-        return [state for state in self._shards.standing(Standing.WAITING) if self._shards.has_inputs(state)]
+        waiting, shards = self._shards.standing(Standing.WAITING), self._shards
+        return [state for state in waiting if shards.has_inputs(state) or shards.may_settle_early(state)]
 
     def _is_under_way(self) -> bool:
         """Whether something will end; a dispatch whose shards are all done still keeps others of its kind waiting."""
@@ -101,7 +105,7 @@ class Driver:
         for state in states:
             order = self._next_order()
             workers.settle(Settle(order, state.number, state.shard, frozenset(state.given_up)))
-            state.settle(order)
+            state.settle(order, is_early=not self._shards.has_inputs(state))
 
     def _next_order(self) -> int:
         self._orders += 1
@@ -121,6 +125,8 @@ class Driver:
         match event:
             case CountersRead(channel, counters):
                 self._counters.take_in(channel, counters)
+            case CallsSpooled(spools):
+                self._dispatcher.take_in(spools)
             case ShardSettled():
                 self._take_in_settled(event)
             case RowsComputed():

@@ -40,18 +40,27 @@ class Router:
     def route(self, state: ShardState, spool: Spool) -> Route:
         """How a shard's open calls go out.
 
-        A call in an open batch is waited for there. `auto` counts the calls that the stage and model have left, and
-        sends online what may not go by batch.
+        A call in an open batch is waited for there.
         """
-        way = self._way(state, spool)
+        if self.is_in_batch(spool):
+            return Route(Mode.BATCH, self._stopped(state))
+        return self.fresh(state)
+
+    def fresh(self, state: ShardState) -> Route:
+        """How calls of a shard go out that are in no open batch.
+
+        `auto` counts the calls that the stage and model have left, and sends online what may not go by batch.
+        """
+        way = self._way(state)
+        return Route(way.mode, self._stopped(state) or way.refusal)
+
+    def _stopped(self, state: ShardState) -> str | None:
+        """Why nothing more is sent to a shard's model."""
         model = self.work.model(state.shard)
         stops = self.counters.of_batches(model.entry.provider).stops
-        stopped = stops.get(model.name) or stops.get("")
-        return Route(way.mode, stopped) if stopped else way
+        return stops.get(model.name) or stops.get("")
 
-    def _way(self, state: ShardState, spool: Spool) -> Route:
-        if self.is_in_batch(spool):
-            return Route(Mode.BATCH)
+    def _way(self, state: ShardState) -> Route:
         if not self.work.wants_batch(state.shard, self.shards.calls_to_come(state)):
             return Route(Mode.ONLINE)
         refusal = self._why_not_by_batch(state)

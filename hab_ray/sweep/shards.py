@@ -1,10 +1,14 @@
 """What the driver knows of each shard.
 
-waiting ── inputs there ──> settling ── all rows there ──> complete
-                            settling ── calls open ──> ready ── dispatched ──> running
-                            settling ── only rows left that this run gave up ──> stalled
-                            settling ── vectors there, tests not chosen ──> computing ──> complete
-running ── its calls finished, or its dispatch or channel ended ──> waiting (settled again: re-asks, what is left)
+    waiting ── inputs there ──> settling ── all rows there ──> complete
+                                settling ── calls open ──> ready ── dispatched ──> running
+                                settling ── only rows left that this run gave up ──> stalled
+                                settling ── makes no calls, rows not there ──> computing ──> complete
+    running ── its calls are through, or its dispatches or channel ended ──> waiting (settled again: re-asks, the rest)
+
+A shard that reads a source row by row is *fed* while that source is under way. It runs, too, once calls that followed
+from rows of the source are dispatched, and may be settled early for rows that were there before. It is complete only
+when it was settled after its source.
 """
 
 from __future__ import annotations
@@ -16,10 +20,11 @@ from enum import StrEnum
 from math import inf
 
 from hab_ray.engine.jobs import Counters
-from hab_ray.executors.protocol import Channel, ShardSettled, Spool
+from hab_ray.executors.protocol import Channel, Dependent, Feed, ShardSettled, Spool
 from hab_ray.prices import Mode
 from hab_ray.progress import StageProgress
 from hab_ray.stages import table
+from hab_ray.stages.spec import Grain
 from hab_ray.work import Shard, Work
 
 
@@ -42,21 +47,25 @@ UNDER_WAY = (Standing.SETTLING, Standing.RUNNING, Standing.COMPUTING)
 class ShardState:
     """One shard.
 
-    `order` is its newest order. `total`, `settled` and `spool` are as of the last settling: its tasks, its rows, its
-    open calls. `finished` and `given_up` grow from what they were when its calls were dispatched; the calls are
-    through once together they have grown by as many. `empty_rounds` counts batches in a row that left as many rows
-    open as there were.
+    `order` is that of its newest settling or computing; `is_early`: it was fed then. `total`, `settled` and `spool` are
+    as of the last settling: its tasks, its rows, its open calls. `mode` is how its calls go out until it is settled
+    again. Its calls are through once `finished` and `given_up` together have grown by `offered`, or none of
+    `dispatches` is open. `empty_rounds` counts batches in a row that left as many rows open as there were.
     """
 
     number: int
     shard: Shard
     standing: Standing = Standing.WAITING
     order: int = 0
+    is_early: bool = False
+    knows_tasks: bool = False
     total: int | None = None
     settled: int = 0
     spool: Spool | None = None
     mode: Mode | None = None
     channel: Channel | None = None
+    dispatches: set[int] = field(default_factory=set)
+    offered: int = 0
     finished: int = 0
     finished_before: int = 0
     failed: int = 0
@@ -68,11 +77,11 @@ class ShardState:
     @property
     def open(self) -> int:
         """Its calls that may be sent, as of the last settling."""
-        return self.spool.calls if self.spool else 0
+        return self.spool.total if self.spool else 0
 
-    def settle(self, order: int) -> None:
+    def settle(self, order: int, is_early: bool) -> None:
         """It is being settled under this order."""
-        self.standing, self.order = Standing.SETTLING, order
+        self.standing, self.order, self.is_early = Standing.SETTLING, order, is_early
 
     def take_in(self, found: ShardSettled, was_deferred: bool) -> None:
         """Note what settling found. `was_deferred`: a full queue has sent back some of its rows since the last time."""
@@ -81,8 +90,11 @@ class ShardState:
         empty = by_batch and not was_deferred and left >= self.open > 0
         self.empty_rounds = self.empty_rounds + 1 if empty else 0
         self.total, self.settled, self.spool, self.mode = found.total, found.rows, found.spool, None
+        self.knows_tasks = not self.is_early
         if found.open:
             self.standing = Standing.READY
+        elif self.is_early:
+            self.standing = Standing.WAITING
         elif found.given_up:
             self.standing = Standing.STALLED
         elif not self.shard.spec.makes_calls and not found.is_done:
@@ -94,24 +106,37 @@ class ShardState:
         """Its open calls are sent to nobody in this run."""
         self.given_up.update(dict.fromkeys(row_ids, reason))
         self.standing, self.spool, self.ready_since = Standing.STALLED, None, inf
+        if self.is_early:
+            self.standing = Standing.WAITING
 
-    def start(self, channel: Channel, counters: Counters) -> None:
-        """Its open calls are on their way."""
+    def put_off(self) -> None:
+        """Its calls wait until its source is complete."""
+        self.standing, self.spool, self.ready_since = Standing.WAITING, None, inf
+
+    def start(self, order: int, channel: Channel, calls: int, counters: Counters) -> None:
+        """Calls of this shard are on their way."""
+        if self.standing is not Standing.RUNNING or channel != self.channel:
+            self.finished = self.finished_before = counters.finished[self.number]
+            self.given_up_before, self.offered = len(self.given_up), 0
         self.standing, self.channel, self.ready_since = Standing.RUNNING, channel, inf
-        self.finished = self.finished_before = counters.finished[self.number]
-        self.given_up_before = len(self.given_up)
+        self.dispatches.add(order)
+        self.offered += calls
+        self.total = max(self.total or 0, self.settled + self.offered)
 
     def note(self, counters: Counters) -> None:
-        """Take in what its channel has finished; when that is all, it waits to be settled."""
+        """Take in what its channel has finished."""
         self.finished, self.failed = counters.finished[self.number], counters.failed[self.number]
-        given_up = len(self.given_up) - self.given_up_before
-        if self.standing is Standing.RUNNING and self.finished - self.finished_before + given_up >= self.open:
-            self.standing = Standing.WAITING
 
-    def end_dispatch(self) -> None:
-        """Nobody completes its calls any more; what is left is found by settling."""
-        if self.standing is Standing.RUNNING:
-            self.standing = Standing.WAITING
+    @property
+    def is_through(self) -> bool:
+        """Whether no call of it is on its way any more."""
+        given_up = len(self.given_up) - self.given_up_before
+        return not self.dispatches or self.finished - self.finished_before + given_up >= self.offered
+
+    def wait(self) -> None:
+        """Its calls are through: it is settled next."""
+        self.standing = Standing.WAITING
+        self.dispatches.clear()
 
     @property
     def just_finished(self) -> int:
@@ -121,9 +146,10 @@ class ShardState:
 
 @dataclass(frozen=True)
 class Read:
-    """That a shard reads another one; `partial`: also one whose other rows were given up."""
+    """That a shard reads another one, row by row or whole; `partial`: also one whose other rows were given up."""
 
     source: ShardState
+    grain: Grain
     partial: bool
 
     @property
@@ -131,6 +157,13 @@ class Read:
         """Whether it can be read."""
         enough = (Standing.COMPLETE, Standing.STALLED) if self.partial else (Standing.COMPLETE,)
         return self.source.standing in enough
+
+    @property
+    def is_flowing(self) -> bool:
+        """Whether it has calls on their way, whose rows may come."""
+        return self.source.standing in (Standing.RUNNING, Standing.SETTLING, Standing.READY) or (
+            self.source.standing is Standing.WAITING and self.source.order > 0
+        )
 
     @property
     def may_come(self) -> bool:
@@ -146,7 +179,8 @@ class Shards:
         self.all = [ShardState(number, shard) for number, shard in enumerate(work.shards())]
         by_shard = {state.shard: state for state in self.all}
         self._sources = [
-            [Read(by_shard[one.shard], one.partial) for one in work.inputs(state.shard)] for state in self.all
+            [Read(by_shard[one.shard], one.grain, one.partial) for one in work.inputs(state.shard)]
+            for state in self.all
         ]
 
     def standing(self, *standings: Standing) -> list[ShardState]:
@@ -156,6 +190,49 @@ class Shards:
     def has_inputs(self, state: ShardState) -> bool:
         """Whether a shard's tasks are known; some read what there is of a source whose other rows were given up."""
         return all(read.is_there for read in self._sources[state.number])
+
+    def is_fed(self, state: ShardState) -> bool:
+        """Whether rows may still come from a source that a shard reads row by row, and all else it reads is there."""
+        reads = [read for read in self._sources[state.number] if not read.is_there]
+        return bool(reads) and all(read.grain is Grain.ROW and read.is_flowing for read in reads)
+
+    def may_settle_early(self, state: ShardState) -> bool:
+        """Whether a fed shard has rows to read that were there before, so that nobody feeds them."""
+        sources = [read.source for read in self._sources[state.number] if not read.is_there]
+        return self.is_fed(state) and not state.order and any(source.settled for source in sources)
+
+    def takes_rows(self, state: ShardState) -> bool:
+        """Whether calls that followed from rows may be sent, now or soon: once it was settled it has them itself."""
+        early = state.is_early and state.standing in (Standing.SETTLING, Standing.READY)
+        return self.sends_rows(state) or early
+
+    def sends_rows(self, state: ShardState) -> bool:
+        """Whether calls that followed from rows may be sent now."""
+        if state.standing is Standing.RUNNING:
+            return not state.knows_tasks
+        return state.standing is Standing.WAITING and self.is_fed(state)
+
+    def let_go(self) -> None:
+        """Have shards be settled whose calls are through and which nobody feeds any more."""
+        for state in self.standing(Standing.RUNNING):
+            if state.is_through and not self.is_fed(state):
+                state.wait()
+
+    def feed(self, state: ShardState) -> Feed | None:
+        """The shards that rows of this one give calls to; None where there are none, or its own tasks may change."""
+        if not all(read.source.standing is Standing.COMPLETE for read in self._sources[state.number]):
+            return None
+        readers = [
+            Dependent(reader.number, reader.shard)
+            for reader in self.all
+            if reader.shard.spec.makes_calls and self._reads_rows_of(reader, state)
+        ]
+        return Feed(state.number, state.shard, tuple(readers)) if readers else None
+
+    def _reads_rows_of(self, reader: ShardState, source: ShardState) -> bool:
+        reads = self._sources[reader.number]
+        by_row = any(read.source is source and read.grain is Grain.ROW for read in reads)
+        return by_row and all(read.is_there or read.source is source for read in reads)
 
     def is_more_coming(self, stage: str) -> bool:
         """Whether shards of a stage are about to be ready: being settled, or their inputs are being made."""
@@ -172,10 +249,10 @@ class Shards:
 
     def _left(self, state: ShardState) -> int:
         """Calls of a shard that are open or to come: as many as its first source has rows, until it is settled."""
-        if state.total is not None:
+        if state.knows_tasks:
             return 0 if state.standing is Standing.COMPLETE else state.open
         for read in self._sources[state.number][:1]:
-            return (read.source.total or 0) if read.may_come else 0
+            return max(0, (read.source.total or 0) - state.settled) if read.may_come else 0
         return 0
 
     def provider(self, state: ShardState) -> str:

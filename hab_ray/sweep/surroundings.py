@@ -19,6 +19,9 @@ class Files(Protocol):
     def discard(self, order: int) -> None:
         """Remove all files of an order."""
 
+    def remove(self, spool: Spool) -> None:
+        """Remove a spool."""
+
     def row_ids(self, spool: Spool) -> list[str]:
         """The ids of a spool's rows."""
 

@@ -16,6 +16,7 @@ from hab_ray.config import Sweep
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.jobs import Counters, OpenKind, OpenRow
 from hab_ray.executors.protocol import (
+    CallsSpooled,
     Channel,
     Compute,
     CountersRead,
@@ -30,6 +31,7 @@ from hab_ray.executors.protocol import (
 )
 from hab_ray.prices import Mode
 from hab_ray.rubric import load_rubrics, load_themes
+from hab_ray.stages.spec import Grain
 from hab_ray.stages.wording import load_prompts
 from hab_ray.sweep.counters import RunCounters
 from hab_ray.sweep.driver import Driver
@@ -75,27 +77,37 @@ def work_of(folder: Path, **changes: Any) -> Work:
     )
 
 
+Spooled = dict[str, dict[int, list[str]]]
+
+
 @dataclass
 class Rows:
-    """How many rows each shard has, and which of them are answered."""
+    """Which rows each shard has, and which of them are answered. A judge has those of the answered responses."""
 
+    work: Work
     total: int = 3
-    answered: dict[Shard, set[str]] = field(default_factory=dict)
+    answered: dict[Shard, list[str]] = field(default_factory=dict)
+
+    def tasks(self, shard: Shard) -> list[str]:
+        sources = [one.shard for one in self.work.inputs(shard) if one.grain is Grain.ROW]
+        if sources and sources[0].spec.makes_calls:
+            return sorted(self.answered.get(sources[0], []), key=int)
+        return list(map(str, range(self.total)))
 
     def open(self, shard: Shard) -> list[str]:
-        answered = self.answered.get(shard, set())
-        return [row_id for row_id in map(str, range(self.total)) if row_id not in answered]
+        return [row_id for row_id in self.tasks(shard) if row_id not in self.answered.get(shard, [])]
 
     def answer(self, shard: Shard, row_ids: Collection[str]) -> None:
-        self.answered.setdefault(shard, set()).update(row_ids)
+        self.answered.setdefault(shard, []).extend(row_ids)
 
 
 class FakeFiles:
     """Notes what is published and removed."""
 
-    def __init__(self, log: list[str], spooled: dict[int, list[str]]) -> None:
+    def __init__(self, log: list[str], spooled: Spooled) -> None:
         self._log, self._spooled = log, spooled
         self.discarded: list[int] = []
+        self.removed: list[str] = []
 
     def publish(self, order: int, view: str) -> None:
         self._log.append(f"publish {view}")
@@ -103,8 +115,11 @@ class FakeFiles:
     def discard(self, order: int) -> None:
         self.discarded.append(order)
 
+    def remove(self, spool: Spool) -> None:
+        self.removed.append(spool.file)
+
     def row_ids(self, spool: Spool) -> list[str]:
-        return self._spooled[spool.order]
+        return [row_id for number in spool.calls for row_id in self._spooled[spool.file][number]]
 
 
 class FakeService:
@@ -130,10 +145,17 @@ class FakeService:
         self.closed = True
 
 
+def spool_of(work: Work, spooled: Spooled, file: str, shard: Shard, calls: dict[int, list[str]]) -> Spool:
+    """A spool of calls of shards like this one."""
+    spooled[file] = calls
+    model = work.model(shard)
+    return Spool(file, shard.stage, model.entry.provider, model.name, {n: len(those) for n, those in calls.items()})
+
+
 class FakeWorkers(FakeService):
     """Settles from `rows`; `slow` shards are answered only when the test says so."""
 
-    def __init__(self, rows: Rows, log: list[str], spooled: dict[int, list[str]]) -> None:
+    def __init__(self, rows: Rows, log: list[str], spooled: Spooled) -> None:
         super().__init__()
         self._rows, self._log, self._spooled = rows, log, spooled
         self.slow: Callable[[Shard], bool] = lambda _: False
@@ -155,10 +177,12 @@ class FakeWorkers(FakeService):
         if not order.shard.spec.makes_calls:
             return ShardSettled(order, 0, 0)
         left = self._rows.open(order.shard)
-        calls = self._spooled[order.order] = [row_id for row_id in left if row_id not in order.skip]
-        spool = Spool(order.order, order.number, order.shard, "calls", len(calls)) if calls else None
-        rows = self._rows.total - len(left)
-        return ShardSettled(order, self._rows.total, rows, len(left) - len(calls), spool, view=True)
+        calls = [row_id for row_id in left if row_id not in order.skip]
+        spool = spool_of(self._rows.work, self._spooled, f"{order.order}", order.shard, {order.number: calls})
+        total = len(self._rows.tasks(order.shard))
+        return ShardSettled(
+            order, total, total - len(left), len(left) - len(calls), spool if calls else None, view=True
+        )
 
     def compute(self, order: Compute) -> None:
         self._log.append(f"compute {order.shard.file}")
@@ -168,30 +192,35 @@ class FakeWorkers(FakeService):
 class FakeExecutor(FakeService):
     """Answers every call of a dispatch at the next poll, unless `answers` is False.
 
-    Rows in `refused` are left open with their kind; of a shard in `twice` only the first row is answered each time.
+    Rows in `refused` are left open with their kind. With `slowly` only the first row of each dispatch is answered; with
+    `flows` the rows of feeds flow on, a poll before their dispatch ends.
     """
 
-    def __init__(self, mode: Mode, rows: Rows, log: list[str], spooled: dict[int, list[str]]) -> None:
+    def __init__(self, mode: Mode, rows: Rows, log: list[str], spooled: Spooled, shards: Shards) -> None:
         super().__init__()
-        self._mode, self._rows, self._log, self._spooled = mode, rows, log, spooled
+        self._mode, self._rows, self._log, self._spooled, self._shards = mode, rows, log, spooled, shards
         self.counters: dict[Channel, Counters] = {}
         self.open: list[tuple[Dispatch, Channel]] = []
+        self.dispatched: list[Dispatch] = []
         self.answers = True
         self.refused: dict[str, OpenKind] = {}
         self.slowly = False
+        self.flows = False
         self.life = 0
         self.is_parked = True
-        self.in_batches: set[Shard] = set()
+        self.in_batches: set[str] = set()
+        self._flowed: set[tuple[int, str]] = set()
 
     def start(self, dispatch: Dispatch) -> Channel:
         channel = Channel(dispatch.provider, self._mode, self.life)
-        self._log.append(f"{self._mode} {dispatch.stage} {dispatch.model}: {sum(s.calls for s in dispatch.spools)}")
+        self._log.append(f"{self._mode} {dispatch.stage} {dispatch.model}: {sum(s.total for s in dispatch.spools)}")
         self.counters.setdefault(channel, BatchCounters() if self._mode is Mode.BATCH else Counters())
         self.open.append((dispatch, channel))
+        self.dispatched.append(dispatch)
         return channel
 
     def holds(self, spool: Spool) -> bool:
-        return spool.shard in self.in_batches
+        return spool.file in self.in_batches
 
     def poll(self) -> Sequence[Event]:
         return [*self._completed(), *super().poll()] if self.answers else super().poll()
@@ -201,22 +230,34 @@ class FakeExecutor(FakeService):
         for dispatch, channel in ended:
             counters = self.counters[channel]
             for spool in dispatch.spools:
-                self._complete(spool, counters)
+                for number in spool.calls:
+                    self._complete(number, self._spooled[spool.file][number], counters)
+            if self.flows and dispatch.feeds:
+                yield CallsSpooled(tuple(self.flowed(dispatch)))
             yield CountersRead(channel, deepcopy(counters))
             counters.open.clear()
             yield SpoolsRead(dispatch.order)
             if self._mode is Mode.ONLINE:
                 yield DispatchEnded(dispatch.order)
 
-    def _complete(self, spool: Spool, counters: Counters) -> None:
-        calls = self._spooled[spool.order]
+    def _complete(self, number: int, calls: list[str], counters: Counters) -> None:
         for row_id in calls:
             if row_id in self.refused:
-                counters.open.append(OpenRow(spool.number, row_id, "no answer", self.refused[row_id]))
+                counters.open.append(OpenRow(number, row_id, "no answer", self.refused[row_id]))
             else:
-                counters.finished[spool.number] += 1
+                counters.finished[number] += 1
         answered = [row_id for row_id in calls if row_id not in self.refused]
-        self._rows.answer(spool.shard, answered[:1] if self.slowly else answered)
+        self._rows.answer(self._shards.all[number].shard, answered[:1] if self.slowly else answered)
+
+    def flowed(self, dispatch: Dispatch) -> Iterator[Spool]:
+        """The calls that follow from rows of the feeds of a dispatch that were answered since it began."""
+        for feed in dispatch.feeds:
+            new = [r for r in self._rows.answered.get(feed.shard, []) if (feed.number, r) not in self._flowed]
+            self._flowed.update((feed.number, row_id) for row_id in new)
+            for dependent in feed.dependents:
+                calls = {dependent.number: new}
+                file = f"flow-{len(self._spooled)}"
+                yield spool_of(self._rows.work, self._spooled, file, dependent.shard, calls)
 
 
 @dataclass
@@ -282,11 +323,11 @@ def bench(tmp_path: Path) -> MakeBench:
     def make(total: int = 3, deadline_s: float | None = None, **changes: Any) -> Bench:
         work = work_of(tmp_path, **changes)
         log: list[str] = []
-        spooled: dict[int, list[str]] = {}
-        rows, clock, shards = Rows(total), Clock(), Shards(work)
+        spooled: Spooled = {}
+        rows, clock, shards = Rows(work, total), Clock(), Shards(work)
         counters = RunCounters(shards.all)
         files, workers = FakeFiles(log, spooled), FakeWorkers(rows, log, spooled)
-        online, batches = (FakeExecutor(mode, rows, log, spooled) for mode in (Mode.ONLINE, Mode.BATCH))
+        online, batches = (FakeExecutor(mode, rows, log, spooled, shards) for mode in (Mode.ONLINE, Mode.BATCH))
         deadline = None if deadline_s is None else START + timedelta(seconds=deadline_s)
         reports: list[int] = []
         driver = Driver(

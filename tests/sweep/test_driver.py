@@ -10,10 +10,19 @@ import pytest
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.errors import EngineBroke, Interrupted
-from hab_ray.executors.protocol import Channel, ChannelDied, CountersRead, ExecutorDied, ShardSettled
+from hab_ray.executors.protocol import (
+    CallsSpooled,
+    Channel,
+    ChannelDied,
+    CountersRead,
+    ExecutorDied,
+    ShardSettled,
+    Spool,
+)
 from hab_ray.prices import Mode
 from hab_ray.sweep.dispatching import GATHER_S
 from hab_ray.sweep.driver import MOST_RESTARTS
+from hab_ray.sweep.flowing import LEAST_BATCH, MOST_ONLINE
 from hab_ray.sweep.routing import MOST_EMPTY_ROUNDS
 from hab_ray.sweep.shards import Standing
 from tests.sweep.conftest import MADE, ONE, TWO, MakeBench
@@ -86,7 +95,7 @@ def test_rows_given_up_stall_a_shard_and_a_judge_reads_what_there_is(bench: Make
     b.driver.reconcile(detach=False)
     assert b.state("respond", "lab/a").standing is Standing.STALLED
     assert b.state("respond", "lab/a").given_up == {"1": "no answer"}
-    assert b.logged("online judge") == ["online judge lab/j: 3"]
+    assert b.logged("online judge") == ["online judge lab/j: 2"]
     assert not b.counters.budget_reached
 
 
@@ -157,7 +166,7 @@ def test_auto_counts_the_rows_that_a_stage_will_have(bench: MakeBench, total: in
 
 def test_a_call_in_an_open_batch_is_waited_for_there(bench: MakeBench) -> None:
     b = bench(**BATCHES, mode="online", dimensions=[ONE], subjects=["lab/a"])
-    b.batches.in_batches = {b.state("respond", "lab/a").shard}
+    b.batches.in_batches = {"1"}  # the spool of the first order
     b.driver.reconcile(detach=False)
     assert b.logged("online", "batch") == ["batch respond lab/a: 3", "online judge lab/j: 3"]
 
@@ -266,7 +275,7 @@ def test_an_answer_to_an_older_order_publishes_nothing(bench: MakeBench) -> None
     with pytest.raises(Interrupted):
         b.driver.reconcile(detach=False)
     old = b.workers.settled(b.workers.held[0])
-    b.state("respond", "lab/a").settle(99)
+    b.state("respond", "lab/a").settle(99, is_early=False)
     b.driver.take_in(old)
     assert not b.logged("publish") and b.files.discarded == [old.settle.order]
     assert b.state("respond", "lab/a").standing is Standing.SETTLING
@@ -276,7 +285,8 @@ def test_files_of_an_order_go_once_nobody_reads_them(bench: MakeBench) -> None:
     b = bench(dimensions=[ONE], subjects=["lab/a"])
     b.driver.reconcile(detach=False)
     settles = [event for event in b.log if event.startswith("settle")]
-    assert len(b.files.discarded) == len(set(b.files.discarded)) == len(settles)
+    assert len(b.files.discarded) + len(b.files.removed) == len(settles)
+    assert len(b.files.removed) == len(set(b.files.removed)) == 2
 
 
 def test_a_view_that_is_complete_is_not_published_again(bench: MakeBench) -> None:
@@ -292,3 +302,114 @@ def test_a_view_that_is_complete_is_not_published_again(bench: MakeBench) -> Non
     assert {state.standing for state in b.shards.all} == {Standing.COMPLETE}
     assert not b.logged("publish", "online")
     assert b.reports
+
+
+def test_rows_flow_while_their_source_is_under_way_and_are_settled_once_after_it(bench: MakeBench) -> None:
+    b = bench(total=4, dimensions=[ONE], subjects=["lab/a"])
+    b.online.flows = b.online.slowly = True
+    b.driver.reconcile(detach=False)
+    flowed = [dispatch for dispatch in b.online.dispatched if dispatch.is_flowing]
+    assert [dispatch.stage for dispatch in flowed] == ["judge"] * len(flowed) and flowed
+    first_judge = b.log.index("online judge lab/j: 1")
+    assert first_judge < b.log.index("online respond lab/a: 1"), "the judge starts before the last response is asked"
+    assert b.state("judge", "lab/j", subject="lab/a").settled == 4
+    assert {state.standing for state in b.shards.all} == {Standing.COMPLETE}
+    assert sorted(b.rows.answered[b.state("judge", "lab/j", subject="lab/a").shard]) == ["0", "1", "2", "3"]
+
+
+def test_rows_that_all_flowed_need_no_dispatch_of_their_shard(bench: MakeBench) -> None:
+    b = bench()
+    b.online.flows = True
+    b.driver.reconcile(detach=False)
+    judged = [dispatch for dispatch in b.online.dispatched if dispatch.stage == "judge"]
+    assert judged and all(dispatch.is_flowing for dispatch in judged)
+    assert Counter(b.logged("settle verdicts")) == Counter(set(b.logged("settle verdicts")))
+    assert {state.standing for state in b.shards.all} == {Standing.COMPLETE}
+
+
+def test_only_sources_whose_own_tasks_are_settled_feed_others(bench: MakeBench) -> None:
+    b = bench(**MADE, deduplicate="off")
+    b.driver.reconcile(detach=False)
+    feeds = {dispatch.stage: [feed.shard.stage for feed in dispatch.feeds] for dispatch in b.online.dispatched}
+    assert feeds == {"generate": ["generate"], "validate": [], "select": [], "respond": ["respond"], "judge": []}
+    dependents = [d.shard.stage for dispatch in b.online.dispatched for f in dispatch.feeds for d in f.dependents]
+    assert dependents == ["validate", "judge"]
+
+
+def test_rows_that_were_there_before_are_judged_while_the_rest_is_asked(bench: MakeBench) -> None:
+    """A run that goes on: nobody feeds what was answered before, so the judge is settled early for it."""
+    b = bench(total=4, dimensions=[ONE], subjects=["lab/a"])
+    b.rows.answer(b.state("respond", "lab/a").shard, ["0", "1"])
+    b.online.answers = False
+    b.clock.steps[60] = lambda: setattr(b.online, "answers", True)
+    b.clock.steps[59] = lambda: b.log.append("still asking")
+    b.driver.reconcile(detach=False)
+    assert b.log.index("online judge lab/j: 2") < b.log.index("still asking")
+    assert b.logged("online judge") == ["online judge lab/j: 2"] * 2
+    assert b.state("judge", "lab/j", subject="lab/a").settled == 4
+    assert {state.standing for state in b.shards.all} == {Standing.COMPLETE}
+
+
+def test_a_shard_settled_early_is_not_complete(bench: MakeBench) -> None:
+    b = bench(total=3, dimensions=[ONE], subjects=["lab/a"])
+    response, verdict = b.state("respond", "lab/a"), b.state("judge", "lab/j", subject="lab/a")
+    b.rows.answer(response.shard, ["0"])
+    b.rows.answer(verdict.shard, ["0"])
+    b.online.refused = {"1": OpenKind.UNANSWERED, "2": OpenKind.UNANSWERED}
+    b.online.answers = False
+    b.clock.steps[30] = lambda: b.log.append(f"the judge is {verdict.standing}")
+    b.clock.steps[31] = lambda: setattr(b.online, "answers", True)
+    b.driver.reconcile(detach=False)
+    assert "the judge is waiting" in b.log
+    assert (response.standing, verdict.standing) == (Standing.STALLED, Standing.COMPLETE)
+
+
+def test_flowing_batches_wait_for_a_least_size_or_the_end_of_their_source(bench: MakeBench) -> None:
+    judges = [{"model": "lab/j", "mode": "batch"}]
+    subjects = [{"model": "lab/a", "mode": "online"}]
+    for total, sizes in ((300, [300]), (LEAST_BATCH, [LEAST_BATCH])):
+        b = bench(**BATCHES, total=total, dimensions=[ONE], subjects=subjects, judges=judges)
+        b.online.flows = True
+        b.driver.reconcile(detach=False)
+        assert b.logged("batch") == [f"batch judge lab/j: {size}" for size in sizes]
+        assert [dispatch.is_flowing for dispatch in b.batches.dispatched] == [total >= LEAST_BATCH]
+
+
+def test_no_more_flows_to_an_executor_than_it_has_room_for(bench: MakeBench) -> None:
+    b = bench(total=MOST_ONLINE + 1, dimensions=[ONE, TWO], subjects=["lab/a"])
+    b.online.flows = True
+    b.driver.reconcile(detach=False)
+    judged = [dispatch for dispatch in b.online.dispatched if dispatch.stage == "judge"]
+    assert [(dispatch.is_flowing, len(dispatch.spools)) for dispatch in judged] == [(True, 1), (False, 1)]
+    assert {state.standing for state in b.shards.all} == {Standing.COMPLETE}
+
+
+def test_calls_that_flow_late_are_left_to_settling(bench: MakeBench) -> None:
+    b = bench(dimensions=[ONE], subjects=["lab/a"])
+    b.driver.reconcile(detach=False)
+    late = Spool("late", "judge", "lab", "lab/j", {b.state("judge", "lab/j", subject="lab/a").number: 3})
+    b.driver.take_in(CallsSpooled((late,)))
+    assert b.files.removed[-1] == "late"
+
+
+def test_calls_that_flow_and_are_in_an_open_batch_are_left_to_settling(bench: MakeBench) -> None:
+    b = bench(**BATCHES, mode="online", dimensions=[ONE], subjects=["lab/a"])
+    b.online.flows = True
+    b.batches.in_batches = {"flow-1"}
+    b.driver.reconcile(detach=False)
+    assert "flow-1" in b.files.removed and not any(dispatch.is_flowing for dispatch in b.online.dispatched)
+    assert b.state("judge", "lab/j", subject="lab/a").standing is Standing.COMPLETE
+
+
+def test_when_a_fed_worker_dies_its_rows_are_found_by_settling(bench: MakeBench) -> None:
+    b = bench(total=3, dimensions=[ONE], subjects=["lab/a"])
+    b.online.flows = b.online.slowly = True
+
+    def die() -> None:
+        b.online.events.append(ChannelDied(Channel("lab", Mode.ONLINE, 0), EngineBroke("died")))
+        b.online.open, b.online.life = [], 1
+
+    b.clock.steps[4] = die
+    b.driver.reconcile(detach=False)
+    assert {state.standing for state in b.shards.all} == {Standing.COMPLETE}
+    assert b.state("judge", "lab/j", subject="lab/a").settled == 3

@@ -26,7 +26,7 @@ from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.limits.buckets import LARGEST_CHUNK
 from hab_ray.engine.limits.client import RateLimitClient
 from hab_ray.engine.online.context import OnlineContext
-from hab_ray.engine.online.reply_writer import JobStream, ReplyWriter
+from hab_ray.engine.online.reply_writer import MOST_QUEUED, JobStream, OnDurable, ReplyWriter
 from hab_ray.engine.online.retries import RetryLoop
 from hab_ray.engine.online.sender import Request, Sender
 from hab_ray.errors import Interrupted
@@ -43,7 +43,8 @@ STOPPED = "stopped on request"
 class OnlineEngine:
     """Completes the calls of one provider. Used as a context, on one event loop.
 
-    `known` holds the keys that have an outcome in the store; keys are added as outcomes are written.
+    `known` holds the keys that have an outcome in the store; keys are added as outcomes are written. `on_durable` is
+    called in a thread with the jobs of all outcomes that were written, before they count as finished.
 
     Raises:
         ConfigError: a model has no price.
@@ -56,6 +57,7 @@ class OnlineEngine:
         writer: StoreWriter,
         known: set[str],
         context: OnlineContext,
+        on_durable: OnDurable | None = None,
     ) -> None:
         self.counters = Counters()
         self._clock, self._free_disk_space = context.clock, context.free_disk_space
@@ -63,7 +65,7 @@ class OnlineEngine:
         self._budget = BudgetClient(context.budget)
         codes = FenceCodes(fence_secret(writer.folder))
         self._sender = Sender(provider, models, self._limits, self._budget, context, codes, self.counters)
-        self._replies = ReplyWriter(writer, known, self.counters)
+        self._replies = ReplyWriter(writer, known, self.counters, on_durable)
         self._retries = RetryLoop(self._sender, self._limits, self._replies, context.utc_now, self.counters)
         self._queues: dict[str, asyncio.Queue[Call]] = {}
         self._feeders: list[asyncio.Task[None]] = []
@@ -91,14 +93,16 @@ class OnlineEngine:
         await self._limits.__aexit__()
         await self._budget.__aexit__()
 
-    async def complete(self, jobs: AsyncIterator[Job]) -> None:
+    async def complete(self, jobs: AsyncIterator[Job], most_queued: float = MOST_QUEUED) -> None:
         """Work until each of these jobs is finished or open. Several streams may run at once.
+
+        Jobs are taken while fewer than `most_queued` calls of all streams are in progress.
 
         Raises:
             LeaseLost, Interrupted: spending had to end; leave the context to keep what was paid for by then.
             OSError: the store cannot be written.
         """
-        stream = JobStream()
+        stream = JobStream(most_queued=most_queued)
         async for job in jobs:
             if await self._replies.register(job, stream):
                 await self._queue(job.call.model).put(job.call)

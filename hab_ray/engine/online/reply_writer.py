@@ -12,6 +12,8 @@ from hab_ray.calls import Call, Failure, Outcome
 from hab_ray.engine.jobs import Counters, Job, OpenKind, OpenRow
 from hab_ray.storage.store import StoreWriter
 
+OnDurable = Callable[[Sequence[tuple[Job, Outcome]]], None]
+
 FLUSH_EVERY_S = 1.0
 FLUSH_AT = 64
 MOST_QUEUED = 20_000
@@ -27,9 +29,13 @@ class OpenReason:
 
 @dataclass
 class JobStream:
-    """The jobs of one `complete`; `outstanding` of them are neither finished nor left open."""
+    """The jobs of one `complete`; `outstanding` of them are neither finished nor left open.
+
+    Jobs are taken from it while fewer than `most_queued` calls of all streams are in progress.
+    """
 
     outstanding: int = 0
+    most_queued: float = MOST_QUEUED
 
 
 @dataclass(frozen=True)
@@ -42,13 +48,16 @@ class ReplyWriter:
     """The jobs in progress, and the outcomes that wait to be written.
 
     `known` holds the keys that have an outcome in the store; keys are added as they are written. `broken` is the
-    error that ended the engine's work, if any.
+    error that ended the engine's work, if any. `on_durable` is called in a thread with the jobs of all outcomes that
+    were written, before they count as finished.
     """
 
-    def __init__(self, writer: StoreWriter, known: set[str], counters: Counters) -> None:
-        self._writer, self._known, self._counters = writer, known, counters
+    def __init__(
+        self, writer: StoreWriter, known: set[str], counters: Counters, on_durable: OnDurable | None = None
+    ) -> None:
+        self._writer, self._known, self._counters, self._on_durable = writer, known, counters, on_durable
         self._waiting: dict[str, list[_Waiting]] = {}
-        self._unwritten: list[str] = []
+        self._unwritten: list[Outcome] = []
         self._flush_now, self._changed = asyncio.Event(), asyncio.Condition()
         self._closing = False
         self.broken: Exception | None = None
@@ -83,8 +92,8 @@ class ReplyWriter:
             Exception: the error given to `fail`.
         """
         key = job.call.key
-        if len(self._waiting) >= MOST_QUEUED:
-            await self.wait_until(lambda: len(self._waiting) < MOST_QUEUED)
+        if len(self._waiting) >= stream.most_queued:
+            await self.wait_until(lambda: len(self._waiting) < stream.most_queued)
         if self.broken:
             raise self.broken
         if key in self._known:
@@ -98,7 +107,7 @@ class ReplyWriter:
     def add(self, call: Call, outcome: Outcome) -> None:
         """Queue an outcome; its rows are finished once it is written."""
         self._writer.add(call.model, outcome)
-        self._unwritten.append(call.key)
+        self._unwritten.append(outcome)
         self._counters.cost_nanousd += outcome.cost_nanousd
         if isinstance(outcome, Failure):
             self._counters.failed.update(waiting.job.shard for waiting in self._waiting[call.key])
@@ -146,18 +155,22 @@ class ReplyWriter:
         Raises:
             OSError: the store cannot be written.
         """
-        taken, keys = self._writer.take(), self._unwritten
+        taken, outcomes = self._writer.take(), self._unwritten
         self._unwritten = []
-        if not keys:
+        if not outcomes:
             return
         try:
             unstorable = await asyncio.to_thread(self._writer.write, taken)
         except OSError:
             self._writer.take_back(taken)
-            self._unwritten = keys + self._unwritten
+            self._unwritten = outcomes + self._unwritten
             raise
         for failure in unstorable:
             self._counters.failed.update(waiting.job.shard for waiting in self._waiting[failure.key])
-        self._known.update(keys)
-        self._counters.finished.update(Counter(job.shard for key in keys for job in self._release(key)))
+        written = {outcome.key: outcome for outcome in (*outcomes, *unstorable)}
+        if self._on_durable:
+            jobs = [(one.job, outcome) for key, outcome in written.items() for one in self._waiting.get(key, ())]
+            await asyncio.to_thread(self._on_durable, jobs)
+        self._known.update(written)
+        self._counters.finished.update(Counter(job.shard for key in written for job in self._release(key)))
         await self._notify()
