@@ -7,24 +7,30 @@ import gc
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
+from math import inf
 
+from hab_ray.calls import Outcome
 from hab_ray.catalog import folder_name
 from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.limits.limiter import Limiter
 from hab_ray.engine.limits.shared import LocalLimiterClient
 from hab_ray.engine.online.context import OnlineContext
 from hab_ray.engine.online.engine import OnlineEngine
+from hab_ray.engine.online.reply_writer import MOST_QUEUED, OnDurable
 from hab_ray.engine.online.thread import EngineThread
 from hab_ray.errors import EngineBroke
 from hab_ray.executors.account_lock import AccountLock
+from hab_ray.executors.flow import Flow
 from hab_ray.executors.online import OnlineSetup, account_name
 from hab_ray.executors.protocol import (
+    CallsSpooled,
     Channel,
     ChannelEnded,
     CountersRead,
@@ -60,11 +66,23 @@ class _Under:
 
 
 class _Engine:
-    """The engine of one provider account, its channel and its lock."""
+    """The engine of one provider account, its channel, its lock and the rows that flow on from it."""
 
-    def __init__(self, channel: Channel, thread: EngineThread, lock: AccountLock | None) -> None:
-        self.channel, self.thread, self._lock = channel, thread, lock
-        self._opened = thread.start()
+    def __init__(self, channel: Channel, flow: Flow, lock: AccountLock | None) -> None:
+        self.channel, self.flow, self._lock = channel, flow, lock
+        self._spooled: deque[Spool] = deque()
+
+    def start(self, thread: EngineThread) -> None:
+        """Run in a thread from now on."""
+        self.thread, self._opened = thread, thread.start()
+
+    def feed(self, durable: Sequence[tuple[Job, Outcome]]) -> None:
+        """Spool the calls that follow from rows which became durable."""
+        self._spooled.extend(self.flow.take_in(durable))
+
+    def spooled(self) -> tuple[Spool, ...]:
+        """The spools since the last look."""
+        return tuple(self._spooled.popleft() for _ in range(len(self._spooled)))
 
     @property
     def is_open(self) -> bool:
@@ -108,7 +126,9 @@ class LocalExecutor:
     def start(self, dispatch: Dispatch) -> Channel:
         """See Executor."""
         engine = self._engine(dispatch.provider)
-        end = engine.thread.complete(_stream(self._setup.site.pending.jobs(dispatch.spools)))
+        engine.flow.follow(dispatch.feeds)
+        jobs = _stream(self._setup.site.pending.jobs(dispatch.spools))
+        end = engine.thread.complete(jobs, inf if dispatch.is_flowing else MOST_QUEUED)
         end.add_done_callback(lambda _: self._wake())
         self._under_way.append(_Under(dispatch, engine.channel, end))
         return engine.channel
@@ -135,7 +155,7 @@ class LocalExecutor:
         ended = [one for one in self._under_way if one.end.done()]
         for engine in self._engines.values():
             if engine.is_open:
-                yield CountersRead(engine.channel, engine.counters())
+                yield from _said(engine, engine.counters())
         for one in ended:
             self._under_way.remove(one)
             one.end.result()
@@ -146,7 +166,7 @@ class LocalExecutor:
         for channel in [channel for channel, last in ending.items() if last.done()]:
             last = ending.pop(channel)
             if last.exception() is None:
-                yield CountersRead(channel, last.result())
+                yield from _said(self._engines[channel.provider], last.result())
             yield ChannelEnded(channel)
 
     def stop(self, drain_s: float) -> None:
@@ -173,12 +193,13 @@ class LocalExecutor:
             entry, url = work.catalog.providers[provider], self._setup.url(provider)
             account = account_name(provider, url, entry.key_env)
             lock = None if entry.serve else AccountLock(account, provider, work.run_name)
-            thread = EngineThread(provider, lambda: self._opened(provider, url))
-            self._engines[provider] = _Engine(Channel(provider, Mode.ONLINE), thread, lock)
+            flow = Flow(self._setup.site, _writer(provider))
+            engine = self._engines[provider] = _Engine(Channel(provider, Mode.ONLINE), flow, lock)
+            engine.start(EngineThread(provider, lambda: self._opened(provider, url, engine.feed)))
         return self._engines[provider]
 
     @asynccontextmanager
-    async def _opened(self, provider: str, url: str) -> AsyncIterator[OnlineEngine]:
+    async def _opened(self, provider: str, url: str, feed: OnDurable) -> AsyncIterator[OnlineEngine]:
         setup, site = self._setup, self._setup.site
         while time.time() < setup.not_before and not self._stopping.is_set():
             await asyncio.sleep(WAIT_CHECK_S)
@@ -190,7 +211,7 @@ class LocalExecutor:
         engine = OnlineEngine(
             provider=connection,
             models=models,
-            writer=StoreWriter(folder, epoch, f"{folder_name(provider)}-{os.getpid()}", Mode.ONLINE),
+            writer=StoreWriter(folder, epoch, _writer(provider), Mode.ONLINE),
             known=await asyncio.to_thread(site.keys_of, models),
             context=OnlineContext(
                 clock=time.monotonic,
@@ -200,6 +221,7 @@ class LocalExecutor:
                 budget=setup.budget,
                 free_disk_space=Ballast(site.store, folder_name(provider)).release,
             ),
+            on_durable=feed,
         )
         try:
             async with engine:
@@ -207,6 +229,18 @@ class LocalExecutor:
                 yield engine
         finally:
             await connection.close()
+
+
+def _writer(provider: str) -> str:
+    """The name of this process's files of a provider."""
+    return f"{folder_name(provider)}-{os.getpid()}"
+
+
+def _said(engine: _Engine, counters: Counters) -> Iterator[Event]:
+    """Calls that followed from rows come before the counters that call those rows finished."""
+    if spooled := engine.spooled():
+        yield CallsSpooled(spooled)
+    yield CountersRead(engine.channel, counters)
 
 
 def spare_what_stays() -> None:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.online.engine import OnlineEngine
 from hab_ray.engine.online.event_loop import bunching_loop
+from hab_ray.engine.online.reply_writer import MOST_QUEUED
 from hab_ray.errors import EngineBroke
 
 MANY_IN_FLIGHT = 32
@@ -49,9 +50,9 @@ class EngineThread:
         self._thread.start()
         return self._submit(self._until_open())
 
-    def complete(self, jobs: AsyncIterator[Job]) -> Future[None]:
+    def complete(self, jobs: AsyncIterator[Job], most_queued: float = MOST_QUEUED) -> Future[None]:
         """Complete a stream of jobs; see OnlineEngine.complete. `jobs` is read on the engine's loop."""
-        return self._submit(self._complete(jobs))
+        return self._submit(self._complete(jobs, most_queued))
 
     def offer(self, jobs: Iterable[Job]) -> Future[None]:
         """Complete jobs that are at hand; the future is done once each of them is finished or open."""
@@ -116,8 +117,8 @@ class EngineThread:
     async def _until_open(self) -> None:
         await self._open()
 
-    async def _complete(self, jobs: AsyncIterator[Job]) -> None:
-        await (await self._open()).complete(jobs)
+    async def _complete(self, jobs: AsyncIterator[Job], most_queued: float) -> None:
+        await (await self._open()).complete(jobs, most_queued)
 
     async def _snapshot(self) -> Counters:
         return (await self._open()).snapshot()
