@@ -68,10 +68,6 @@ class Lane:
     def __init__(self, setup: LaneSetup) -> None:
         folder = open_folder(setup.store)
         store = Store(folder, setup.failures_since)
-        known: set[str] = set()
-        for model in setup.models:
-            store.refresh(model)
-            known |= store.keys(model)
         self._provider = connect(endpoint_of(setup.provider, setup.entry, setup.url))
         self._wait_s = max(0.0, setup.not_before - time.time())
         self._opening: asyncio.Task[None] | None = None
@@ -82,7 +78,7 @@ class Lane:
             provider=self._provider,
             models=setup.models,
             writer=StoreWriter(folder, setup.epoch, f"{folder_name(setup.provider)}-{os.getpid()}", Mode.ONLINE),
-            known=known,
+            known=store.known(setup.models),
             world=Surroundings(
                 clock=time.monotonic,
                 today=lambda: datetime.now(UTC),

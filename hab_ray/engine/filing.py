@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from hab_ray.calls import Call, Failure, Outcome
 from hab_ray.engine.jobs import Job, OpenRow, Tally
 from hab_ray.engine.sending import Refusal
+from hab_ray.storage.known import KnownKeys
 from hab_ray.storage.store import StoreWriter
 
 FLUSH_EVERY_S = 1.0
@@ -34,7 +35,7 @@ class _Waiting:
 class Filing:
     """The jobs under way. `known` holds the keys that have an outcome in the store; it grows with each written."""
 
-    def __init__(self, writer: StoreWriter, known: set[str], tally: Tally) -> None:
+    def __init__(self, writer: StoreWriter, known: KnownKeys, tally: Tally) -> None:
         self._writer, self._known, self._tally = writer, known, tally
         self._waiting: dict[str, list[_Waiting]] = {}
         self._unwritten: list[str] = []
@@ -145,6 +146,6 @@ class Filing:
             raise
         for failure in unstorable:
             self._tally.failed.update(waiting.job.shard for waiting in self._waiting[failure.key])
-        self._known.update(keys)
+        self._known.add(keys)
         self._tally.finished.update(Counter(job.shard for key in keys for job in self._release(key)))
         await self._notify()

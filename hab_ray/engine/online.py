@@ -44,6 +44,7 @@ from hab_ray.errors import (
 )
 from hab_ray.fences import FenceCodes
 from hab_ray.providers.base import Provider
+from hab_ray.storage.known import KnownKeys
 from hab_ray.storage.secret import fence_secret
 from hab_ray.storage.store import StoreWriter
 
@@ -91,7 +92,7 @@ class OnlineEngine:
         provider: Provider,
         models: Mapping[str, ModelEntry],
         writer: StoreWriter,
-        known: set[str],
+        known: KnownKeys,
         world: Surroundings,
     ) -> None:
         self.tally = Tally()

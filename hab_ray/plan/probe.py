@@ -156,8 +156,8 @@ class Probe:
         }
         entry = self.work.catalog.providers[provider]
         folder, store = open_folder(Path(self.work.sweep.store).absolute()), self._store()
-        for model in models:
-            store.refresh(model)
+        known = store.known(models)
+        known.add(sorted(keys_under_way(folder, provider)))
         client = connect(endpoint_of(provider, entry, self.url(provider)))
         stack.push_async_callback(client.close)
         limits = {name: model.limits or entry.limits for name, model in models.items()}
@@ -165,7 +165,7 @@ class Probe:
             provider=client,
             models=models,
             writer=StoreWriter(folder, self.epoch, f"{folder_name(provider)}-{os.getpid()}", Mode.ONLINE),
-            known=keys_under_way(folder, provider).union(*(store.keys(model) for model in models)),
+            known=known,
             world=Surroundings(
                 clock=time.monotonic,
                 today=lambda: datetime.now(UTC),

@@ -20,7 +20,7 @@ from hab_ray.storage.run import SCORES, SWEEP
 MARKER = "SIMULATED.txt"
 _TEXT = "What stands in this folder came from the simulator. The next rehearsal here replaces it.\n"
 _OF_A_RUN = (SWEEP, SCORES, "candidates", "validations", "tests", "responses", "verdicts", "report", "log")
-_OF_A_STORE = ("replies", "embeddings", "failures", "ledger", "lost", "budget", "runs")
+_OF_A_STORE = ("replies", "embeddings", "failures", "sidecars", "ledger", "lost", "budget", "runs")
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
 from hab_ray.simulator import Profile, simulator
 from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.known import KnownKeys
 from hab_ray.storage.store import Store, StoreWriter
 
 PRICE = UsdPrice(input=1.0, output=2.0)
@@ -63,8 +64,7 @@ class Bench:
         store = Store(LocalFolder(self.folder))
         found: dict[str, Any] = {}
         for model in models:
-            store.refresh(model)
-            found |= store.read(model, list(store.keys(model)))
+            found |= store.read(model, list(store.known([model])))
         return found
 
     async def meter(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ async def engine_at(
     tmp_path: Path,
     *models: str,
     limits: Limits | None = None,
-    known: set[str] | None = None,
+    known: KnownKeys | None = None,
     guard: Callable[[], None] = lambda: None,
     budget: Budget | None = None,
     epoch: int = 1,
@@ -105,7 +105,7 @@ async def engine_at(
         provider,
         entries,
         StoreWriter(LocalFolder(tmp_path), epoch, "test", Mode.ONLINE),
-        known if known is not None else set(),
+        known if known is not None else KnownKeys(),
         Surroundings(
             clock=time.monotonic,
             today=lambda: datetime.now(UTC),
@@ -124,7 +124,7 @@ async def bench(
     tmp_path: Path,
     *models: str,
     limits: Limits | None = None,
-    known: set[str] | None = None,
+    known: KnownKeys | None = None,
     guard: Callable[[], None] = lambda: None,
     **profile: Any,
 ) -> AsyncIterator[Bench]:

@@ -20,6 +20,7 @@ from hab_ray.simulator import Profile, simulator
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.registry import Registry
 from hab_ray.storage.spending import keep_lost, online_spending
+from hab_ray.storage.store import Store
 from tests.engine.bench import budget_of, chat, engine_at, jobs, stream
 
 LIMITS = Limits(concurrent=20, patience_s=20, timeout_s=20)
@@ -35,8 +36,8 @@ async def run(
     url: str, folder: Path, budget: Budget, calls: list[Call], epoch: int = 1, limits: Limits = LIMITS
 ) -> tuple[Tally, dict[str, Any]]:
     """Ask what is not stored yet; what the engine says and what the meter says."""
-    async with engine_at(url, folder, "a", "b", limits=limits, budget=budget, epoch=epoch) as b:
-        b.engine._filing._known |= set(b.stored("a", "b"))
+    known = Store(LocalFolder(folder)).known(["a", "b"])
+    async with engine_at(url, folder, "a", "b", limits=limits, budget=budget, epoch=epoch, known=known) as b:
         async with b.engine:
             await asyncio.wait_for(b.engine.complete(stream(jobs(calls))), 60)
         return b.engine.tell(), await b.meter()

@@ -12,6 +12,7 @@ from hab_ray.engine.filing import Filing, Stream
 from hab_ray.engine.jobs import Job, Tally
 from hab_ray.prices import Mode
 from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.known import KnownKeys
 from hab_ray.storage.store import Store, StoreWriter
 from tests.engine.bench import chat
 
@@ -36,7 +37,7 @@ def reply(call: Call) -> Reply:
 
 async def test_what_is_filed_during_a_write_is_written_when_the_end_comes(tmp_path: Path) -> None:
     folder, tally, stream = SlowFolder(tmp_path), Tally(), Stream()
-    filing = Filing(StoreWriter(folder, 1, "w", Mode.ONLINE), set(), tally)
+    filing = Filing(StoreWriter(folder, 1, "w", Mode.ONLINE), KnownKeys(), tally)
     calls = [chat("a", "first"), chat("a", "second")]
     for call in calls:
         assert await filing.take_in(Job(0, call.key, call), stream)

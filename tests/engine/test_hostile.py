@@ -27,6 +27,7 @@ from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchStatus, Line
 from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.known import KnownKeys
 from hab_ray.storage.store import Store, StoreWriter
 from tests.engine.bench import Bench, budget_of, chat, engine_at, jobs, stream
 from tests.engine.test_harvesting import HASHES, KEYS, NOW, Results
@@ -211,7 +212,7 @@ async def test_a_proxys_page_is_neither_the_models_nor_a_rows_end(tmp_path: Path
 
 async def test_what_cannot_be_written_leaves_its_neighbours_alone(tmp_path: Path) -> None:
     writer, tally, waited = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE), Tally(), Stream()
-    filing = Filing(writer, set(), tally)
+    filing = Filing(writer, KnownKeys(), tally)
     calls = [chat("a", f"question {n}") for n in range(21)]
     for call in calls:
         await filing.take_in(Job(0, call.key, call), waited)

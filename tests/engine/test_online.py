@@ -19,6 +19,8 @@ from hab_ray.errors import FailureKind, Interrupted, LeaseLost
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
 from hab_ray.simulator import Profile, simulator
+from hab_ray.storage.keyindex import Keys
+from hab_ray.storage.known import KnownKeys
 from hab_ray.storage.store import StoreWriter
 from tests.engine.bench import bench, chat, engine_at, jobs, stream
 
@@ -48,7 +50,7 @@ async def test_rows_that_share_a_call_pay_for_it_once(tmp_path: Path) -> None:
 
 async def test_a_call_whose_reply_is_known_is_not_sent(tmp_path: Path) -> None:
     call = chat("a", "asked before")
-    async with bench(tmp_path, "a", known={call.key}) as b:
+    async with bench(tmp_path, "a", known=KnownKeys([Keys.of([call.key])])) as b:
         async with b.engine:
             await b.engine.complete(stream(jobs([call])))
             assert b.engine.tally.finished[0] == 1
