@@ -20,6 +20,7 @@ from hab_ray.calls import Call, Outcome
 from hab_ray.catalog import Catalog, Model, folder_name
 from hab_ray.config import Generate, Judge, ModeName, Select, Subject, Sweep, Validate
 from hab_ray.errors import ConfigError
+from hab_ray.location import Location
 from hab_ray.rows import Candidate, ChosenTest, Embedded, Response, Row, Validation, Verdict
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import Again, Stage
@@ -30,7 +31,6 @@ from hab_ray.stages.select import EmbedStage, choose, seed_tests
 from hab_ray.stages.validate import ValidateStage, best
 from hab_ray.stages.wording import Prompts
 from hab_ray.storage.given import read_given_tests
-from hab_ray.storage.lease import run_name
 from hab_ray.storage.run import RunFolder
 from hab_ray.storage.store import Store
 
@@ -129,7 +129,7 @@ class Work:
     rubrics: Mapping[str, Rubric]
     themes: tuple[str, ...]
     prompts: Prompts
-    run_path: Path
+    run_path: Location
     run_id: str
 
     @property
@@ -140,7 +140,7 @@ class Work:
     @property
     def run_name(self) -> str:
         """What the store calls this run."""
-        return run_name(self.sweep.store, self.run_path)
+        return self.run_path.seen_from(self.sweep.store)
 
     def shards(self) -> list[Shard]:
         """All shards, in the order of the method; models vary fastest, so that they share a queue fairly."""

@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -25,6 +24,7 @@ from hab_ray.cluster.session import ANSWER_S, result
 from hab_ray.engine.budget import unlimited
 from hab_ray.engine.jobs import Job, Tally
 from hab_ray.engine.online import OnlineEngine, Surroundings
+from hab_ray.location import Location
 from hab_ray.prices import Mode
 from hab_ray.providers import connect
 from hab_ray.providers.access import endpoint_of
@@ -49,7 +49,7 @@ class LaneSetup:
     entry: ProviderEntry
     url: str
     models: dict[str, ModelEntry]
-    store: Path
+    store: Location
     epoch: int
     failures_since: int
     not_before: float

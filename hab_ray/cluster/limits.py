@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -25,6 +24,7 @@ from hab_ray.engine.account import LOST_AFTER_S, Account, Enrolment
 from hab_ray.engine.books import open_budget
 from hab_ray.engine.budget import Draw, Drawn, Opening
 from hab_ray.engine.permits import Ask, Granted, Report
+from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 
 NAMESPACE = "hab_ray-limits"
@@ -167,7 +167,7 @@ class BudgetSetup:
 
     limit: int
     opening: Opening
-    store: Path
+    store: Location
     epoch: int
 
 

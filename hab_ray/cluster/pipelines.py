@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
-from pathlib import Path
 
 import pyarrow as pa
 import ray
 
 from hab_ray.calls import to_json
+from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
 from hab_ray.work import Shard, Work
@@ -38,7 +38,7 @@ class OpenShard:
 class Expand:
     """Turns shards into their open calls, on a worker."""
 
-    def __init__(self, work: Work, shards: Sequence[OpenShard], store: Path, failures_since: int) -> None:
+    def __init__(self, work: Work, shards: Sequence[OpenShard], store: Location, failures_since: int) -> None:
         self._work, self._shards = work, {s.number: s for s in shards}
         self._path, self._failures_since = store, failures_since
 
@@ -62,7 +62,7 @@ class Expand:
             yield SCHEMA.empty_table()
 
 
-def open_calls(work: Work, shards: Sequence[OpenShard], store: Path, failures_since: int) -> ray.data.Dataset:
+def open_calls(work: Work, shards: Sequence[OpenShard], store: Location, failures_since: int) -> ray.data.Dataset:
     """The open calls of some shards of one stage and provider, in tables of `SCHEMA`; not begun before it is read."""
     tasks = min(MOST_TASKS, ceil(len(shards) / SHARDS_A_TASK))
     numbers = ray.data.from_items([{"shard": s.number} for s in shards], override_num_blocks=tasks)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict
-from pathlib import PurePosixPath
 
 from hab_ray.engine.budget import Budget, Mark, Opening
 from hab_ray.engine.ledger import Batch, Ledger, Phase
@@ -39,7 +38,7 @@ def opening(folder: Folder, epochs: Collection[int], released_up_to: int, models
 
 def batches_of(folder: Folder, epochs: Collection[int]) -> Iterator[Batch]:
     """All batches that processes of these epochs meant to make, of all providers."""
-    providers = {PurePosixPath(name).parts[1] for name in folder.list("ledger")}
+    providers = {name.split("/")[1] for name in folder.list("ledger")}
     for provider in sorted(providers):
         yield from (batch for batch in Ledger(folder, provider).read() if batch.events[0].epoch in epochs)
 

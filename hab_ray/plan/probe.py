@@ -16,7 +16,6 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain, zip_longest
-from pathlib import Path
 
 from hab_ray.calls import Call
 from hab_ray.catalog import ModelEntry, folder_name
@@ -155,7 +154,7 @@ class Probe:
             m.name: m.entry for m in self.work.models.values() if m.entry.provider == provider
         }
         entry = self.work.catalog.providers[provider]
-        folder, store = open_folder(Path(self.work.sweep.store).absolute()), self._store()
+        folder, store = open_folder(self.work.sweep.store), self._store()
         known = store.known(models)
         known.add(sorted(keys_under_way(folder, provider)))
         client = connect(endpoint_of(provider, entry, self.url(provider)))

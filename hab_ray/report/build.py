@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import resources
-from pathlib import Path
 
 import jinja2
 
+from hab_ray.location import Location
 from hab_ray.report.gather import Gathered
 from hab_ray.report.page import page
 from hab_ray.report.visible import finalize
@@ -23,7 +23,7 @@ def write_scores(work: Work, gathered: Gathered) -> None:
     work.run.write(Score, SCORES, list(gathered.summary.scores))
 
 
-def write_report(work: Work, gathered: Gathered, *, record: Mapping[str, str], notice: str | None = None) -> Path:
+def write_report(work: Work, gathered: Gathered, *, record: Mapping[str, str], notice: str | None = None) -> Location:
     """Replace the run's report by one self-contained HTML file; where it is.
 
     `record` is shown as it is under the settings (hashes, versions, dates); `notice` stands above everything.

@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
+from hab_ray.location import Location
+
 _ASIDE = ".aside-"
 
 
@@ -157,6 +159,10 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def open_folder(place: str | Path) -> Folder:
-    """The folder at a path."""
-    return LocalFolder(Path(place).absolute())
+def open_folder(location: Location) -> Folder:
+    """The folder at a location.
+
+    Raises:
+        ConfigError: it is not on this machine.
+    """
+    return LocalFolder(location.path)

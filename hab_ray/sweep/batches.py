@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from hab_ray.catalog import BatchHabits
 from hab_ray.engine.batch import BatchEngine
@@ -18,6 +17,7 @@ from hab_ray.engine.homes import BatchSurroundings, BatchTally
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.ledger import Ledger, Phase
 from hab_ray.engine.placing import Watch
+from hab_ray.location import Location
 from hab_ray.prices import Mode
 from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.access import endpoint_of
@@ -40,7 +40,7 @@ class BatchSetup:
     """
 
     work: Work
-    store: Path
+    store: Location
     epoch: int
     epochs: frozenset[int]
     failures_since: int

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
-from pathlib import Path
 from typing import Any
 
 from hab_ray.engine.books import open_budget, opening
 from hab_ray.engine.budget import LocalMoney, Opening, unlimited
 from hab_ray.engine.budget import Money as BudgetMoney
+from hab_ray.location import Location
 from hab_ray.prices import NANO
 from hab_ray.progress import Money
 from hab_ray.storage.folder import Folder
@@ -28,7 +28,7 @@ class RunBudget:
     `actor` keeps the budget for lanes once `start_actor` was called; None before, and without a limit.
     """
 
-    def __init__(self, limit_usd: float | None, folder: Folder, path: Path, lease: LocalLease) -> None:
+    def __init__(self, limit_usd: float | None, folder: Folder, path: Location, lease: LocalLease) -> None:
         self._limit = None if limit_usd is None else round(limit_usd * NANO)
         self._folder, self._path, self._lease = folder, path, lease
         self._opened: Opening | None = None

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hab_ray.calls import Call
@@ -84,7 +83,7 @@ def drive(work: Work, lease: LocalLease, options: Options) -> RunEnd:
 class _Driver:
     def __init__(self, work: Work, lease: LocalLease, options: Options, stack: ExitStack) -> None:
         self._work, self._lease, self._options, self._stack = work, lease, options, stack
-        self._store_path = Path(work.sweep.store).absolute()
+        self._store_path = work.sweep.store.absolute()
         self._failures_since = lease.epoch if options.retry_failed else 0
         self._store = Store(open_folder(self._store_path), self._failures_since)
         self._tracks = {shard: Track(n, shard) for n, shard in enumerate(work.shards())}

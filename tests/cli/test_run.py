@@ -200,11 +200,14 @@ def test_what_is_wrong_in_a_sweep_is_said_before_anything_starts(desk: Desk, ven
 def test_a_second_driver_of_a_store_is_told_who_holds_it(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     from datetime import UTC, datetime
 
+    from hab_ray.location import Location
     from hab_ray.storage.folder import LocalFolder
     from hab_ray.storage.lease import LocalLease, last_holder
 
     sweep = desk.sweep("second", vendor().url)
-    lease = LocalLease.acquire(desk.folder / "store", desk.folder / "runs/the-first", datetime.now(UTC))
+    lease = LocalLease.acquire(
+        Location.of(desk.folder / "store"), Location.of(desk.folder / "runs/the-first"), datetime.now(UTC)
+    )
     done = desk.hab("run", sweep)
     assert done.returncode == 6
     holder = last_holder(LocalFolder(desk.folder / "store"))

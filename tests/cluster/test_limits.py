@@ -28,6 +28,7 @@ from hab_ray.cluster.limits import (
 )
 from hab_ray.engine.budget import Account, Draw, Drawn, Opening
 from hab_ray.engine.permits import Ask, Granted, Report
+from hab_ray.location import Location
 from hab_ray.storage.lease import LocalLease
 
 pytestmark = pytest.mark.usefixtures("ray_address")
@@ -108,8 +109,8 @@ async def test_accounts_differ_by_place_and_key() -> None:
 
 
 async def test_a_budget_is_one_for_all_engines_and_outlives_its_actor(tmp_path: Path) -> None:
-    lease = LocalLease.acquire(tmp_path, Path("runs/x"), datetime.now(UTC))
-    actor = budget_actor(BudgetSetup(1000, Opening(spent=100), tmp_path, lease.epoch))
+    lease = LocalLease.acquire(Location.of(tmp_path), Location("runs/x"), datetime.now(UTC))
+    actor = budget_actor(BudgetSetup(1000, Opening(spent=100), Location.of(tmp_path), lease.epoch))
     first, second = SharedMoney(actor), SharedMoney(actor)
     assert await first.draw(Draw("one", 0, Account(), least=10, want=2000)) == Drawn(450, 900)
     assert await second.draw(Draw("two", 0, Account(), least=450, want=450)) == Drawn(450, 900)

@@ -16,6 +16,7 @@ from hab_ray.engine import online
 from hab_ray.engine.budget import Account, Budget, Draw, Drawn, LocalMoney, Mark, Opening
 from hab_ray.engine.jobs import OpenKind, Tally
 from hab_ray.engine.wallet import Wallet
+from hab_ray.location import Location
 from hab_ray.simulator import Profile, simulator
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.registry import Registry
@@ -122,17 +123,17 @@ async def test_what_is_stored_says_which_epoch_paid(tmp_path: Path) -> None:
 
 def test_epochs_belong_to_a_run_by_its_id_and_older_ones_by_its_folder(tmp_path: Path) -> None:
     folder = LocalFolder(tmp_path / "store")
-    registry = Registry(folder, tmp_path / "store")
+    registry = Registry(folder, Location.of(tmp_path / "store"))
     for epoch, name in ((1, "../runs/x"), (2, "../runs/other"), (3, "../runs/x")):
         held(folder, epoch, name)
     now = datetime.now(UTC)
-    assert registry.epochs("x1", tmp_path / "runs/x") == {1, 3}
-    registry.enter("x1", tmp_path / "runs/x", now)
+    assert registry.epochs("x1", Location.of(tmp_path) / "runs/x") == {1, 3}
+    registry.enter("x1", Location.of(tmp_path) / "runs/x", now)
     held(folder, 4, "../runs/moved")
-    registry.enter("x1", tmp_path / "runs/moved", now)
-    assert registry.epochs("x1", tmp_path / "runs/elsewhere") == {1, 3, 4}
-    assert registry.epochs("new", tmp_path / "runs/x") == set()
-    assert registry.epochs("o1", tmp_path / "runs/other") == {2}
+    registry.enter("x1", Location.of(tmp_path) / "runs/moved", now)
+    assert registry.epochs("x1", Location.of(tmp_path) / "runs/elsewhere") == {1, 3, 4}
+    assert registry.epochs("new", Location.of(tmp_path) / "runs/x") == set()
+    assert registry.epochs("o1", Location.of(tmp_path) / "runs/other") == {2}
 
 
 def test_engines_share_a_budget_and_their_sum_never_exceeds_it() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from hab_ray.catalog import Limits
 from hab_ray.engine.books import open_budget, opening
 from hab_ray.engine.budget import Opening
+from hab_ray.location import Location
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.lease import LocalLease
 from hab_ray.storage.store import Store
@@ -36,7 +37,7 @@ def spend(url: str, folder: Path, limit: int) -> None:
 
 
 async def _spend(url: str, folder: Path, limit: int) -> None:
-    lease = LocalLease.acquire(folder, Path("runs/x"), datetime.now(UTC))
+    lease = LocalLease.acquire(Location.of(folder), Location("runs/x"), datetime.now(UTC))
     budget = open_budget(limit, before(folder, lease.epoch), LocalFolder(folder), lease.epoch, time.monotonic)
     known = Store(LocalFolder(folder)).known(["a"])
     async with engine_at(url, folder, "a", limits=LIMITS, budget=budget, epoch=lease.epoch, known=known) as b:

@@ -56,7 +56,7 @@ class Read(HTMLParser):
 
 
 def report(work: Work, record: dict[str, str] | None = None, notice: str | None = None) -> str:
-    return write_report(work, gather(work), record=record or {}, notice=notice).read_text(encoding="utf-8")
+    return write_report(work, gather(work), record=record or {}, notice=notice).path.read_text(encoding="utf-8")
 
 
 def read(html: str) -> Read:
@@ -232,7 +232,7 @@ def test_a_run_that_has_only_begun_has_a_report(tmp_path: Path) -> None:
 
 def test_an_interrupted_run_says_what_is_open(make_run: MakeRun) -> None:
     work = make_run(Shape())
-    (work.run_path / Shard(StageName.JUDGE, "strict", "correct_misinformation", "beta").file).unlink()
+    work.run.folder.delete(Shard(StageName.JUDGE, "strict", "correct_misinformation", "beta").file)
     page = words(read(report(work)).text)
     assert "Still open: 0 answers and 6 verdicts." in page
     assert "beta has no overall score" in page
