@@ -1,7 +1,7 @@
 """`hab run` on a large store where nothing is left to do: seconds, peak memory, and the parts of the store it opened.
 
-    python benchmarks/big_store.py                    a finished sweep of 120,000 calls
-    python benchmarks/big_store.py --keys 2000000     the same sweep small, in a store with so many keys and a budget
+    python -m benchmarks.big_store                    a finished sweep of 120,000 calls
+    python -m benchmarks.big_store --keys 2000000     the same sweep small, in a store with so many keys and a budget
 
 The store is written in bulk, in the order in which replies come: those of all shards of a model in turn. The first
 `hab run` builds the run folder from it, the second finds everything done.
@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from benchmarks.opened_parts import PARTS_OPENED
 from hab_ray.calls import Call, Finish, Reply, Usage
 from hab_ray.config import load_sweep
 from hab_ray.location import Location
@@ -47,7 +48,6 @@ FEW_TESTS, FEW_SUBJECTS = 60, 2
 ANSWER = "I can help with that, but tell me first what you have tried and what matters to you. " * 6
 VERDICT = {"assessment": "The answer asks before it assumes. " * 8, "issues": []}
 LOOK_EVERY_S = 0.02
-PARTS_OPENED = "parts opened: "
 
 
 def sweep_file(folder: Path, tests: int, subjects: int) -> Path:
@@ -77,20 +77,20 @@ def fill(work: Work, folder: Folder) -> int:
     answering = [shard for shard in work.shards() if shard.stage is StageName.RESPOND]
     verdicts: list[list[Call]] = []
     for shard in answering:
-        stage = work.stage(shard)
+        stage, answer = work.stage(shard), f"I am {shard.name}. {ANSWER}"
         tasks = stage.tasks(tests[shard.dimension])  # type: ignore[attr-defined]
         calls = [call for _, call in stage.requests(tasks)]
-        count += put(folder, work.model(shard).name, calls, ANSWER, shard.dimension)
-        parsed = (stage.parse(task, reply(call, ANSWER)) for task, call in zip(tasks, calls, strict=True))
+        count += put(folder, work.model(shard).name, calls, answer)
+        parsed = (stage.parse(task, reply(call, answer)) for task, call in zip(tasks, calls, strict=True))
         rows = [row for row in parsed if isinstance(row, Response)]
         judge = work.stage(Shard(StageName.JUDGE, "lab/judge", shard.dimension, shard.name))
         judged = judge.tasks(tests[shard.dimension], rows)  # type: ignore[attr-defined]
         verdicts.append([call for _, call in judge.requests(judged)])
     in_turn = [call for calls in zip_longest(*verdicts) for call in calls if call is not None]
-    return count + put(folder, "lab/judge", in_turn, json.dumps(VERDICT), "all")
+    return count + put(folder, "lab/judge", in_turn, json.dumps(VERDICT))
 
 
-def put(folder: Folder, model: str, calls: Sequence[Call], text: str, what: str) -> int:
+def put(folder: Folder, model: str, calls: Sequence[Call], text: str) -> int:
     """Write parts with a reply to each call."""
     rows = PART_BYTES // (len(text) + 400)
     left = iter(calls)
@@ -141,15 +141,17 @@ def strangers(rows: int) -> pa.Table:
 
 def measured(sweep: Path) -> str:
     """Run `hab run` in a process of its own: its figures."""
-    started = time.monotonic()
-    command = [sys.executable, "-m", "benchmarks.big_store", "--hab", str(sweep)]
+    started, before = time.monotonic(), os.times()
+    command = [sys.executable, "-m", "benchmarks.opened_parts", "run", "--yes", str(sweep)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     peak = max(_peaks(process), default=0)
     printed = str(process.communicate()[0])
     assert process.returncode == 0, printed
     assert "0 calls sent" in printed, printed
     (opened,) = (line for line in printed.splitlines() if line.startswith(PARTS_OPENED))
-    return f"{time.monotonic() - started:.2f} s, at most {peak / 1024:.0f} MB, {opened}"
+    after, seconds = os.times(), time.monotonic() - started
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return f"{seconds:.2f} s, CPU {cpu:.2f} s, at most {peak / 1024:.0f} MB, {opened}"
 
 
 def _peaks(process: subprocess.Popen[str]) -> Iterator[int]:
@@ -160,32 +162,11 @@ def _peaks(process: subprocess.Popen[str]) -> Iterator[int]:
         time.sleep(LOOK_EVERY_S)
 
 
-def hab_run(sweep: str) -> None:
-    """`hab run` in this process, which says at its end how many parts of the store it opened."""
-    opened: set[str] = set()
-
-    def see(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open" and "/store/" in str(arguments[0]) and str(arguments[0]).endswith(".parquet"):
-            opened.add(str(arguments[0]))
-
-    sys.addaudithook(see)
-    from hab_ray.cli.main import main as hab
-
-    try:
-        hab(["run", "--yes", sweep])
-    finally:
-        print(f"{PARTS_OPENED}{len(opened)}")
-
-
 def main(arguments: Iterable[str] | None = None) -> int:
     """Fill a store and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--keys", type=int, default=0, help="So many further keys, and a small sweep.")
-    parser.add_argument("--hab", help=argparse.SUPPRESS)
+    parser.add_argument("--keys", type=int, default=0, help="so many further keys, and a small sweep")
     asked = parser.parse_args(None if arguments is None else list(arguments))
-    if asked.hab:
-        hab_run(asked.hab)
-        return 0
     with tempfile.TemporaryDirectory() as name:
         size = (FEW_TESTS, FEW_SUBJECTS) if asked.keys else (TESTS, SUBJECTS)
         sweep = sweep_file(Path(name), *size)
