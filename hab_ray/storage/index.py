@@ -14,11 +14,13 @@ from hab_ray.storage.sidecars import entries_in
 
 
 class ModelIndex:
-    """One model's records on one shelf, of the files that `accept` takes."""
+    """One model's records on one shelf, of the files that `accept` takes; `reader` reads their rows."""
 
-    def __init__(self, folder: Folder, shelf: Shelf, model: str, accept: Callable[[str], bool]) -> None:
-        self._folder, self._shelf, self._prefix, self._accept = folder, shelf, prefix_of(shelf, model), accept
-        self._reader = RowReader(folder)
+    def __init__(
+        self, folder: Folder, reader: RowReader, shelf: Shelf, model: str, accept: Callable[[str], bool]
+    ) -> None:
+        self._folder, self._reader, self._shelf, self._accept = folder, reader, shelf, accept
+        self._prefix = prefix_of(shelf, model)
         self._seen: set[str] = set()
         self._files: list[str] = []
         self.keys = KeyIndex()

@@ -25,6 +25,7 @@ from hab_ray.storage.index import ModelIndex
 from hab_ray.storage.keyindex import Keys
 from hab_ray.storage.known import KnownKeys
 from hab_ray.storage.records import failures_to_table, to_arrow
+from hab_ray.storage.rows import RowReader
 from hab_ray.storage.shelves import Shelf, epoch_of, prefix_of, shelf_of, table_of
 
 _UNSTORABLE = (pa.ArrowException, ArithmeticError, TypeError, ValueError, AttributeError)
@@ -118,11 +119,12 @@ class Store:
     def __init__(self, folder: Folder, failures_since: int = 0) -> None:
         self.folder = folder
         self._failures_since = failures_since
+        self._reader = RowReader(folder)
         self._indexes: dict[tuple[Shelf, str], ModelIndex] = {}
 
     def _index(self, shelf: Shelf, model: str) -> ModelIndex:
         if (shelf, model) not in self._indexes:
-            self._indexes[shelf, model] = ModelIndex(self.folder, shelf, model, self._accepts)
+            self._indexes[shelf, model] = ModelIndex(self.folder, self._reader, shelf, model, self._accepts)
         return self._indexes[shelf, model]
 
     def _accepts(self, name: str) -> bool:

@@ -15,8 +15,7 @@ from hab_ray.storage.records import replies_to_table, to_parquet
 from hab_ray.storage.sidecars import SIDECARS, complete_sidecars, sidecar_name
 from hab_ray.storage.spending import online_spending
 from hab_ray.storage.store import Store, StoreWriter
-from tests.storage.conftest import key_of
-from tests.storage.counting import CountingFolder
+from tests.storage.conftest import CountingFolder, key_of
 
 MakeReply = Callable[..., Reply]
 MODEL, OTHER = "openai/gpt-4.1", "other"
