@@ -62,6 +62,8 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/batch_sweep.py
 	$(BIN)/python benchmarks/batch_sweep.py --nightmare
 	$(BIN)/python benchmarks/batch_sweep.py --times 10
+	$(BIN)/python -m benchmarks.big_store
+	$(BIN)/python -m benchmarks.big_store --keys 2000000
 	$(BIN)/python benchmarks/verdicts.py
 	$(BIN)/python benchmarks/interrupts.py
 	$(BIN)/python benchmarks/kill_campaign.py --kills driver=60,lane=20,limiter=20,purse=20

@@ -35,6 +35,7 @@ from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
 from hab_ray.simulator import Profile, SimulatorProcess
 from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.known import KnownKeys
 from hab_ray.storage.store import StoreWriter
 
 RAMP_S = 6.0
@@ -71,7 +72,7 @@ class Load:
         model = ModelEntry(provider=str(self.kind), wire="m", price=UsdPrice(input=1, output=1))
         provider = connect(Endpoint(str(self.kind), self.kind, url + PATHS[self.kind], "no-key-needed", 120))
         writer = StoreWriter(LocalFolder(store), 1, "benchmark", Mode.ONLINE)
-        async with OnlineEngine(provider, {"m": model}, writer, set(), context) as engine:
+        async with OnlineEngine(provider, {"m": model}, writer, KnownKeys(), context) as engine:
             yield engine
         await provider.close()
 

@@ -30,6 +30,7 @@ import pyarrow as pa
 from hab_ray.calls import ChatCall, Message, Params, Role, to_json
 from hab_ray.catalog import Limits, ModelEntry, ProviderEntry, UsdPrice
 from hab_ray.cluster.session import ray_session
+from hab_ray.location import Location
 from hab_ray.simulator import Profile, SimulatorProcess
 from hab_ray.storage.lease import LocalLease
 
@@ -99,7 +100,7 @@ def start(lanes: Any, store: Path, epoch: int, of: Vendor) -> Any:
         entry=ProviderEntry(kind=of.kind, key_env=KEY_ENV, limits=limits),
         url=of.url,
         models={"m": model},
-        store=store,
+        store=Location.of(store),
         epoch=epoch,
         failures_since=0,
         not_before=0.0,
@@ -117,7 +118,7 @@ def driver() -> Iterator[tuple[Any, Path, int]]:
     with tempfile.TemporaryDirectory() as folder, ray_session():
         from hab_ray.cluster.lanes import Lanes
 
-        lease = LocalLease.acquire(Path(folder), Path("benchmark"), datetime.now(UTC))
+        lease = LocalLease.acquire(Location(folder), Location("benchmark"), datetime.now(UTC))
         lanes = Lanes()
         yield lanes, Path(folder), lease.epoch
         lanes.stop()

@@ -13,7 +13,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from hab_ray import vendors
@@ -30,6 +38,7 @@ from hab_ray.catalog import (
     load_catalog,
 )
 from hab_ray.errors import ConfigError
+from hab_ray.location import Location
 from hab_ray.resources import BadYaml, read_yaml
 from hab_ray.visible import hides_something, one_line
 
@@ -140,6 +149,7 @@ def _off(given: Any) -> Any:
 
 
 Validation = Annotated[Validate | Literal["off"], BeforeValidator(_off)]
+Place = Annotated[Location, PlainValidator(Location.of), PlainSerializer(str, return_type=str)]
 Deduplicate = Annotated[Literal["exact", "off"], BeforeValidator(_off)]
 
 
@@ -152,8 +162,8 @@ class Sweep(Strict):
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
-    run: Path | None = None
-    store: Path = Path("store")
+    run: Place | None = None
+    store: Place = Location("store")
     seed: int = 0
     dimensions: Annotated[tuple[str, ...], Field(min_length=1)] | Literal["all"] = "all"
     rubrics: Path | None = None
@@ -174,9 +184,9 @@ class Sweep(Strict):
     deduplicate: Deduplicate = "exact"
 
     @property
-    def run_folder(self) -> Path:
+    def run_folder(self) -> Location:
         """The run's folder: as given, else `runs/<name>`."""
-        return self.run if self.run is not None else Path("runs") / self.name
+        return self.run if self.run is not None else Location("runs") / self.name
 
     @property
     def time_limit(self) -> timedelta | None:
@@ -242,7 +252,7 @@ class Sweep(Strict):
         return self.model_copy(
             update={
                 "name": name,
-                "run": self.run_folder.with_name(name),
+                "run": self.run_folder.beside(name),
                 "generate": changed(self.generate) if self.generate else None,
                 "validation": changed(self.validation) if isinstance(self.validation, Validate) else self.validation,
                 "subjects": renamed(self.subjects),

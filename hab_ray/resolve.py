@@ -21,6 +21,7 @@ from hab_ray.catalog import Model, ModelEntry, Purpose, Strict
 from hab_ray.config import Generate, Judge, Select, Subject, Sweep, Validate
 from hab_ray.errors import ConfigError
 from hab_ray.local import LocalError, default_cache, embedding_weights, pull, sha256_of
+from hab_ray.location import Location
 from hab_ray.prices import priced
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
 from hab_ray.stages.reading import READER_VERSION
@@ -204,35 +205,35 @@ def keep_reader(work: Work) -> None:
     _amend_record(work.run_path, {"reader_version": READER_VERSION})
 
 
-def _amend_record(run: Path, changes: Mapping[str, str | int]) -> None:
+def _amend_record(run: Location, changes: Mapping[str, str | int]) -> None:
     record = read_record(run)
     assert record is not None
     _put_record(run, record.model_copy(update=changes))
 
 
-def _put_record(run: Path, record: Record) -> None:
+def _put_record(run: Location, record: Record) -> None:
     text = yaml.safe_dump(record.model_dump(mode="json", by_alias=True), sort_keys=False, allow_unicode=True)
     RunFolder(run).folder.put(SWEEP, text.encode())
 
 
-def read_record(run: Path) -> Record | None:
+def read_record(run: Location) -> Record | None:
     """A run's record; None where there is no run.
 
     Raises:
         ConfigError: the file was changed by hand, or is another version's.
     """
-    path = run / SWEEP
-    if not path.is_file():
+    folder = RunFolder(run)
+    if not folder.exists():
         return None
     try:
-        return Record.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        return Record.model_validate(yaml.safe_load(folder.folder.get(SWEEP).decode()))
     except (yaml.YAMLError, UnicodeDecodeError, ValidationError) as error:
         raise ConfigError(
-            f"{path}: not a record this version wrote ({error}); use another `run:`, the store is kept"
+            f"{run / SWEEP}: not a record this version wrote ({error}); use another `run:`, the store is kept"
         ) from None
 
 
-def run_id_in(run: Path) -> str | None:
+def run_id_in(run: Location) -> str | None:
     """The id of the run in a folder; None where there is none that can be read."""
     try:
         record = read_record(run)
@@ -241,7 +242,7 @@ def run_id_in(run: Path) -> str | None:
     return record.id if record else None
 
 
-def load_work(run: Path, now: datetime) -> Work:
+def load_work(run: Location, now: datetime) -> Work:
     """The work of a run from its folder alone, for status and report; rubric texts may have changed since.
 
     Raises:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import Field, asdict, dataclass, fields
 from enum import StrEnum
 from functools import cache
-from typing import Any, ClassVar, Protocol, TypeVar, cast, get_args, get_type_hints
+from typing import Any, ClassVar, Protocol, TypeVar, get_args, get_type_hints
 
 import pyarrow as pa
 
@@ -167,15 +167,17 @@ def to_table(row_type: type[R], rows: list[R]) -> pa.Table:
 
 def from_table(row_type: type[R], table: pa.Table) -> list[R]:
     """The rows of a table that `to_table` made; columns it does not know are ignored."""
-    known = schema_of(row_type).names
-    make = cast(Any, row_type)
-    return [make(**_revived(record)) for record in table.select(known).to_pylist()]
+    known = table.select(schema_of(row_type).names)
+    columns = [_revived(name, known.column(name).to_pylist()) for name in known.column_names]
+    return list(map(row_type, *columns))
 
 
-def _revived(record: dict[str, Any]) -> dict[str, Any]:
-    if "state" in record:
-        record["state"] = State(record["state"])
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in record.items()}
+def _revived(name: str, values: list[Any]) -> list[Any]:
+    """A column's values as its rows have them."""
+    if name == "state":
+        states = {value: State(value) for value in set(values)}
+        return [states[value] for value in values]
+    return [tuple(value) for value in values] if values and isinstance(values[0], list) else values
 
 
 def to_record(row: Row) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class Endpoints:
         served = [m for m in self._work.models.values() if providers[m.entry.provider].serve]
         chat = {m.entry.wire: weights_of(m.name, m.entry) for m in served if m.entry.purpose is Purpose.CHAT}
         embeddings = [m.entry.wire for m in served if m.entry.purpose is Purpose.EMBEDDING]
-        log = self._work.run_path / "log"
+        log = (self._work.run_path / "log").path
         slots = max((m.entry.limits.concurrent for m in served if m.entry.limits), default=4)
         try:
             server = LocalServer.start(

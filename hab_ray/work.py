@@ -18,6 +18,7 @@ from typing import Any
 from hab_ray.catalog import Catalog, Model
 from hab_ray.config import ModeName
 from hab_ray.errors import ConfigError
+from hab_ray.location import Location
 from hab_ray.rows import ChosenTest
 from hab_ray.stages import table
 from hab_ray.stages.base import CallStage, Computed, ComputeStage, Rows
@@ -26,7 +27,6 @@ from hab_ray.stages.graph import Graph, Input, Shard, graph_of
 from hab_ray.stages.settling import Settled, settle
 from hab_ray.stages.spec import Part, ResolvedSweep, Source
 from hab_ray.storage.given import read_given_tests
-from hab_ray.storage.lease import run_name
 from hab_ray.storage.run import RunFolder
 from hab_ray.storage.store import Store
 
@@ -40,7 +40,7 @@ class Work(ResolvedSweep):
     """A resolved sweep and its run folder: everything that a shard's calls depend on. Picklable, for Ray workers."""
 
     catalog: Catalog
-    run_path: Path
+    run_path: Location
     run_id: str
 
     @property
@@ -51,7 +51,7 @@ class Work(ResolvedSweep):
     @property
     def run_name(self) -> str:
         """What the store calls this run."""
-        return run_name(self.sweep.store, self.run_path)
+        return self.run_path.seen_from(self.sweep.store)
 
     @cached_property
     def _graph(self) -> Graph:

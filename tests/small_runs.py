@@ -11,6 +11,7 @@ from typing import Any
 
 from hab_ray.catalog import Model
 from hab_ray.config import Sweep
+from hab_ray.location import Location
 from hab_ray.resolve import write_record
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric, load_rubrics
@@ -67,7 +68,7 @@ def work_of(path: Path, shape: Shape) -> Work:
         rubrics={dimension: rubrics[dimension] for dimension in shape.dimensions},
         themes=("bees",),
         prompts=load_prompts(),
-        run_path=path,
+        run_path=Location.of(path),
     )
 
 

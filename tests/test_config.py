@@ -13,6 +13,7 @@ from hab_ray.calls import Params
 from hab_ray.catalog import UsdPrice
 from hab_ray.config import ParamOverrides, Subject, Sweep, Validate, load_sweep
 from hab_ray.errors import ConfigError, Exit
+from hab_ray.location import Location
 
 GOOD: dict[str, Any] = {
     "name": "demo",
@@ -64,8 +65,8 @@ def test_a_good_sweep_is_read_with_the_papers_settings_where_it_says_nothing(loa
         ("a-kind", "lab/a", "Be kind."),
     ]
     assert [j.name for j in sweep.judges] == ["lab/j", "j2"]
-    assert sweep.run_folder == Path("runs/demo")
-    assert load(run="elsewhere/r1").run_folder == Path("elsewhere/r1")
+    assert sweep.run_folder == Location("runs/demo")
+    assert load(run="elsewhere/r1").run_folder == Location("elsewhere/r1")
 
 
 def test_the_models_a_sweep_calls_are_named_once_in_the_order_of_the_stages(load: Load) -> None:
@@ -84,7 +85,7 @@ def test_off_is_off_as_yaml_reads_it(path: Path) -> None:
 
 def test_the_command_lines_changes_go_before_the_file(load: Load, path: Path) -> None:
     load()
-    assert load_sweep(path, {"seed": 7, "store": "other"}).store == Path("other")
+    assert load_sweep(path, {"seed": 7, "store": "other"}).store == Location("other")
     with pytest.raises(ConfigError, match="sed: unknown key; did you mean 'seed'"):
         load_sweep(path, {"sed": 7})
 
@@ -250,7 +251,7 @@ def test_a_sweep_on_other_weights_replaces_what_hab_serves_and_nothing_else(load
         ("lab/a", "lab/a"),
     ]
     assert [(j.name, j.model) for j in other.judges] == [("Qwen 3", "local//data/Qwen 3.gguf")]
-    assert other.run_folder.parent == Path("runs")
+    assert str(other.run_folder) == f"runs/{other.name}"
     assert other.run_folder != sweep.run_folder
     assert other.run_folder.name == other.name
     entry = other.catalog.find(other.model_names()[0])

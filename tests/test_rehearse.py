@@ -18,6 +18,7 @@ from hab_ray.analysis.summary import summarise
 from hab_ray.calls import ChatCall, Usage
 from hab_ray.config import Sweep, load_sweep
 from hab_ray.errors import ConfigError, Exit
+from hab_ray.location import Location
 from hab_ray.preflight import preflight
 from hab_ray.prices import Mode, rate
 from hab_ray.progress import RunEnd
@@ -33,6 +34,7 @@ from hab_ray.rows import ChosenTest, Score
 from hab_ray.simulator import MeterReading, TrueMean
 from hab_ray.stages.base import Rows
 from hab_ray.stages.respond import RespondStage
+from hab_ray.storage.folder import open_folder
 from hab_ray.work import Work, given_tests
 
 JOBS = Path(__file__).parent.parent / "jobs"
@@ -48,7 +50,8 @@ def sweep(folder: Path, **changes: Any) -> Sweep:
 
 
 def place(folder: Path) -> Place:
-    return Place(folder / "runs/rehearsal-s", folder / "runs/rehearsal-s/store")
+    run = Location.of(folder) / "runs/rehearsal-s"
+    return Place(run, run / "store")
 
 
 def rehearsed(folder: Path, **changes: Any) -> Work:
@@ -161,13 +164,14 @@ def test_the_record_of_a_rehearsal_can_be_read_again(tmp_path: Path) -> None:
     write_record(at(work, URL), NOW)
     again = load_work(work.run_path, NOW)
     assert again.models == work.models
-    assert URL not in (work.run_path / "sweep.yaml").read_text()
+    assert URL not in work.run.folder.get("sweep.yaml").decode()
 
 
 def test_a_run_and_a_rehearsal_do_not_share_a_folder(tmp_path: Path) -> None:
     real = sweep(tmp_path, run=str(tmp_path / "runs/s"), store=str(tmp_path / "store"))
-    (tmp_path / "store/replies").mkdir(parents=True)
-    for folders in (Place(tmp_path / "new", tmp_path / "store"), Place(tmp_path / "store", tmp_path / "new")):
+    new, store = Location.of(tmp_path / "new"), Location.of(tmp_path / "store")
+    open_folder(store).put("replies/m/part-000001.000000.parquet", b"paid for")
+    for folders in (Place(new, store), Place(store, new)):
         with pytest.raises(ConfigError, match="not empty"):
             folders.take(NOW)
         assert not (tmp_path / "store" / MARKER).exists()
@@ -183,14 +187,13 @@ def test_a_rehearsal_begins_with_nothing_and_leaves_strangers_alone(tmp_path: Pa
     mine = place(tmp_path)
     mine.take(NOW).release()
     for folder, name in ((mine.store, "replies/m/part-000001.000000.parquet"), (mine.run, "tests/d.parquet")):
-        (folder / name).parent.mkdir(parents=True)
-        (folder / name).write_text("old")
-        (folder / "notes.txt").write_text("my own")
+        open_folder(folder).put(name, b"old")
+        open_folder(folder).put("notes.txt", b"my own")
     lease = mine.take(NOW)
     assert lease.epoch == 2
     lease.release()
-    assert not (mine.store / "replies").exists() and not (mine.run / "tests").exists()
-    assert (mine.store / "notes.txt").exists() and (mine.run / "notes.txt").exists()
+    assert open_folder(mine.store).list("replies") == open_folder(mine.run).list("tests") == []
+    assert open_folder(mine.store).exists("notes.txt") and open_folder(mine.run).exists("notes.txt")
 
 
 SUBJECTS = ("s1", "s2")

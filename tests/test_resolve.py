@@ -16,6 +16,7 @@ import yaml
 from hab_ray.catalog import Thinking, UsdPrice
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
+from hab_ray.location import Location
 from hab_ray.resolve import hashes, load_work, read_record, resolve, write_record
 from hab_ray.storage.run import SWEEP
 from hab_ray.work import Work
@@ -110,11 +111,11 @@ def test_a_run_with_every_key_comes_back_from_its_folder_alone(resolved: Resolve
         judges=[{"model": "lab/j", "name": "j\U0001f41d: 'x' [/red]", "params": {"effort": "low", "top_p": 0.95}}],
     )
     write_record(work, NOW)
-    assert load_work(tmp_path / "run", LATER) == work
+    assert load_work(Location.of(tmp_path / "run"), LATER) == work
     shutil.move(tmp_path / "run", tmp_path / "moved")
-    assert load_work(tmp_path / "moved", LATER).run_path == tmp_path / "moved"
+    assert load_work(Location.of(tmp_path / "moved"), LATER).run_path == Location.of(tmp_path / "moved")
     with pytest.raises(ConfigError, match="there is no run here"):
-        load_work(tmp_path / "run", NOW)
+        load_work(Location.of(tmp_path / "run"), NOW)
 
 
 def test_the_same_sweep_fits_its_run_again(resolved: Resolve, started: Work) -> None:
@@ -133,7 +134,7 @@ def test_what_a_sweep_leaves_to_the_catalogue_is_the_catalogues_again_in_the_rec
     assert (entry.thinking, entry.price) == (Thinking.ALWAYS, UsdPrice(input=5, output=6))
     write_record(work, NOW)
     assert load_work(work.run_path, NOW).models == work.models
-    written = yaml.safe_load((work.run_path / SWEEP).read_text())
+    written = yaml.safe_load(work.run.folder.get(SWEEP))
     assert set(written["sweep"]["providers"]["openai"]["models"]["o3-2025-04-16"]) == {"price"}
 
 
@@ -269,6 +270,6 @@ def test_dimensions_come_sorted_and_all_means_all(resolved: Resolve) -> None:
 
 @pytest.mark.parametrize("text", ["", "name: x", "sweep: [", "sweep: {}\nas_of: {}"])
 def test_a_record_that_was_changed_by_hand_is_named(text: str, resolved: Resolve, started: Work) -> None:
-    (started.run_path / SWEEP).write_text(text)
+    started.run.folder.put(SWEEP, text.encode())
     with pytest.raises(ConfigError, match="not a record this version wrote"):
         resolved()

@@ -16,6 +16,7 @@ from hab_ray.calls import Call, ChatCall, Failure, Finish, Outcome, Reply, Usage
 from hab_ray.catalog import BatchTerms, Model
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError, FailureKind
+from hab_ray.location import Location
 from hab_ray.prices import Mode
 from hab_ray.rows import Candidate, ChosenTest, Response, State, Validation
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
@@ -67,7 +68,7 @@ def make(tmp_path: Path, rubrics: dict[str, Rubric], themes: tuple[str, ...]) ->
             rubrics={d: (load_rubrics(sweep.rubrics) if sweep.rubrics else rubrics)[d] for d in sweep.dimensions},
             themes=themes,
             prompts=load_prompts(),
-            run_path=tmp_path / "run",
+            run_path=Location.of(tmp_path / "run"),
         )
 
     return work

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 from rich.console import Console, JustifyMethod
 from rich.table import Table
@@ -14,6 +13,7 @@ from hab_ray.cli.identity import registry_of
 from hab_ray.cli.status import batches_in_store, open_run_with_store
 from hab_ray.engine.ledger import Batch, Harvested, Intent, Phase, Submitted
 from hab_ray.errors import CallError, ConfigError, Exit
+from hab_ray.location import Location
 from hab_ray.providers import connect_batch
 from hab_ray.providers.access import endpoint_of
 from hab_ray.visible import one_line
@@ -37,7 +37,7 @@ def batches_of(work: Work) -> list[Batch]:
     return sorted((b for b in batches_in_store(work) if b.events[0].epoch in epochs), key=lambda b: b.since)
 
 
-def list_batches(run: Path, console: Console) -> Exit:
+def list_batches(run: Location, console: Console) -> Exit:
     """Print each batch of a run: where it stands, how old it is, its rows and dollars."""
     batches = batches_of(open_run_with_store(run))
     if not batches:
@@ -75,7 +75,7 @@ def age(since: datetime, now: datetime) -> str:
     return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2])
 
 
-def show_batch(run: Path, name: str, console: Console) -> Exit:
+def show_batch(run: Location, name: str, console: Console) -> Exit:
     """Print the events of one batch.
 
     Raises:
@@ -105,7 +105,7 @@ def _told(event: object) -> str:
             return str(getattr(event, "word", "")) + (f": {problem}" if problem else "")
 
 
-def cancel_batches(run: Path, names: Sequence[str], console: Console) -> Exit:
+def cancel_batches(run: Location, names: Sequence[str], console: Console) -> Exit:
     """Ask the vendors to end batches: those named, else all open ones. The next `hab run` collects what is done.
 
     Raises:

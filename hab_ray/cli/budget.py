@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 from rich.console import Console
 
@@ -12,6 +11,7 @@ from hab_ray.cli.status import open_run_with_store
 from hab_ray.engine.books import batches_of, opening_balance
 from hab_ray.engine.ledger import Phase
 from hab_ray.errors import ConfigError, Exit
+from hab_ray.location import Location
 from hab_ray.prices import NANO
 from hab_ray.resolve import keep_id
 from hab_ray.storage.folder import open_folder
@@ -20,7 +20,7 @@ from hab_ray.visible import one_line
 from hab_ray.work import Work
 
 
-def release_stranded(run: Path, console: Console) -> Exit:
+def release_stranded(run: Location, console: Console) -> Exit:
     """Count what a run's unclean ends have stranded as not spent; the exit status.
 
     Raises:

@@ -10,6 +10,7 @@ from hab_ray.resolve import run_id_in
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.format import adopt
 from hab_ray.storage.registry import Registry, new_run_id
+from hab_ray.storage.sidecars import complete_sidecars
 from hab_ray.work import Work
 
 
@@ -47,7 +48,9 @@ def separated(work: Work) -> Work:
 def entered(work: Work, now: datetime) -> None:
     """Have the store keep this process's spending under the run's id, which is in its record by now.
 
-    For the lease's holder.
+    For the lease's holder, who also makes the sidecars that an older version or a cut-off compaction left out.
     """
-    adopt(open_folder(work.sweep.store), f"store {work.sweep.store}")
+    folder = open_folder(work.sweep.store)
+    adopt(folder, f"store {work.sweep.store}")
+    complete_sidecars(folder)
     registry_of(work).enter(work.run_id, work.run_path, now)

@@ -22,6 +22,7 @@ import typer
 from hab_ray import __version__
 from hab_ray.cli.terminal import Terminal, output, write_whatever_the_encoding
 from hab_ray.errors import Exit, HabError, file_problem
+from hab_ray.location import Location
 from hab_ray.stopping import DRAIN_S, Stop
 
 if TYPE_CHECKING:
@@ -117,7 +118,9 @@ def _before_any_command(
     _verbose.tracebacks = verbose
 
 
-RunFolderArgument = Annotated[Path, typer.Argument(help="The run's folder, e.g. runs/demo.")]
+RunFolderArgument = Annotated[
+    Location, typer.Argument(parser=Location.of, metavar="RUN", help="The run's folder, e.g. runs/demo.")
+]
 BatchArgument = Annotated[str, typer.Argument(help="A batch's name as `list` shows it, or the vendor's id.")]
 
 
@@ -125,8 +128,22 @@ SweepArgument = Annotated[Path, typer.Argument(help="The sweep file, e.g. jobs/d
 ModelOption = Annotated[
     Path | None, typer.Option(help="A .gguf file to take the place of the sweep's local chat models.")
 ]
-RunOption = Annotated[Path | None, typer.Option(help="The run's folder, instead of the sweep's `run:`.")]
-StoreOption = Annotated[Path | None, typer.Option(help="The store, instead of the sweep's `store:`.")]
+RunOption = Annotated[
+    Location | None,
+    typer.Option(parser=Location.of, metavar="PATH", help="The run's folder, instead of the sweep's `run:`."),
+]
+StoreOption = Annotated[
+    Location | None,
+    typer.Option(parser=Location.of, metavar="PATH", help="The store, instead of the sweep's `store:`."),
+]
+RehearsalOption = Annotated[
+    Location | None,
+    typer.Option(parser=Location.of, metavar="PATH", help="The rehearsal's folder, instead of runs/rehearsal-<run>."),
+]
+RehearsalStoreOption = Annotated[
+    Location | None,
+    typer.Option(parser=Location.of, metavar="PATH", help="The rehearsal's store, instead of one in its folder."),
+]
 SubjectOption = Annotated[
     list[str] | None, typer.Option(help="A subject, instead of the sweep's; may be given several times.")
 ]
@@ -147,8 +164,8 @@ ExecutorOption = Annotated[
 
 def _choices(
     model: Path | None,
-    run: Path | None,
-    store: Path | None,
+    run: Location | None,
+    store: Location | None,
     subject: list[str] | None,
     judge: list[str] | None,
     available_only: bool,
@@ -235,8 +252,8 @@ def plan_command(
 @ends_with_status
 def rehearse_command(
     sweep: SweepArgument,
-    run: Annotated[Path | None, typer.Option(help="The rehearsal's folder, instead of runs/rehearsal-<run>.")] = None,
-    store: Annotated[Path | None, typer.Option(help="The rehearsal's store, instead of one in its folder.")] = None,
+    run: RehearsalOption = None,
+    store: RehearsalStoreOption = None,
     seed: Annotated[int, typer.Option(help="What the simulator's answers and the planted truth are drawn from.")] = 0,
     faults: Annotated[
         Path | None, typer.Option(help="A YAML file of what goes wrong, e.g. benchmarks/nightmare.yaml.")
@@ -358,8 +375,12 @@ def local_pull_command(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The entry point of the console script. SIGTERM ends a run as Ctrl-C does: what was paid for is kept."""
+    """The entry point of the console script. SIGTERM ends a run as Ctrl-C does: what was paid for is kept.
+
+    Arrow's own allocator keeps 40 MB that nobody uses, so the system's is taken.
+    """
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     write_whatever_the_encoding()
     stop.listen()
     try:

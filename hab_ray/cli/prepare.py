@@ -11,6 +11,7 @@ from typing import Any
 
 from hab_ray.config import Sweep, load_sweep
 from hab_ray.errors import ConfigError
+from hab_ray.location import Location
 from hab_ray.preflight import Problem, available_only, preflight
 from hab_ray.resolve import resolve
 from hab_ray.resources import bundled
@@ -24,8 +25,8 @@ class Choices:
     """What the command line says about a sweep; empty leaves the sweep file's word."""
 
     model: Path | None = None
-    run: Path | None = None
-    store: Path | None = None
+    run: Location | None = None
+    store: Location | None = None
     subjects: tuple[str, ...] = ()
     judges: tuple[str, ...] = ()
     available_only: bool = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
-from pathlib import Path
 
 from rich.console import Console
 
@@ -87,7 +86,7 @@ def _known_run(work: Work) -> Work:
 
 def _money(work: Work, lease: LocalLease) -> BudgetService:
     """The run's budget; a probe collects no batches, so what is set aside for them is out of its reach."""
-    store, registry = Path(work.sweep.store).absolute(), registry_of(work)
+    store, registry = work.sweep.store.absolute(), registry_of(work)
     budget = RunBudget(work.sweep.budget_usd, open_folder(store), store, lease)
     earlier = registry.epochs(work.run_id, work.run_path) - {lease.epoch}
     budget.open_books(earlier, registry.released_up_to(work.run_id), models=())

@@ -12,6 +12,7 @@ from hab_ray.cli.prepare import shipped_or_own
 from hab_ray.cli.view import View
 from hab_ray.config import load_sweep
 from hab_ray.errors import Exit
+from hab_ray.location import Location
 from hab_ray.preflight import preflight, refuse_errors
 from hab_ray.prices import NANO
 from hab_ray.rehearse.perform import Rehearsal, perform
@@ -35,8 +36,8 @@ class RehearseOptions:
     `turnaround` a batch's time in seconds.
     """
 
-    run: Path | None = None
-    store: Path | None = None
+    run: Location | None = None
+    store: Location | None = None
     seed: int = 0
     faults: Path | None = None
     latency: float = 0.0

@@ -19,6 +19,7 @@ from hab_ray.cli.status import load_run
 from hab_ray.cli.upgrade import needs_rereading, reread_verdicts
 from hab_ray.cli.view import View
 from hab_ray.errors import Exit
+from hab_ray.location import Location
 from hab_ray.plan import make_plan
 from hab_ray.preflight import Problem, Severity, refuse_errors
 from hab_ray.prices import NANO
@@ -178,7 +179,7 @@ def _tell_unanswered(work: Work, end: RunEnd, console: Console) -> None:
     console.print(one_line(f"all of them: {work.run_path / UNANSWERED}; the same command asks again"), soft_wrap=True)
 
 
-def report_run(run: Path, console: Console) -> Exit:
+def report_run(run: Location, console: Console) -> Exit:
     """Write a run's scores and report again; one of an older version has its verdicts read again first."""
     work = load_run(run)
     if needs_rereading(work):

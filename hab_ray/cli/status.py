@@ -6,7 +6,6 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -14,18 +13,19 @@ from rich.table import Table
 
 from hab_ray.engine.ledger import Batch, Ledger, Phase
 from hab_ray.errors import ConfigError, Exit
+from hab_ray.location import Location
 from hab_ray.prices import NANO
 from hab_ray.resolve import load_work
 from hab_ray.stages import table
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.format import refuse_newer
-from hab_ray.storage.lease import last_holder, run_folder
+from hab_ray.storage.lease import last_holder
 from hab_ray.storage.run import PROGRESS
 from hab_ray.visible import one_line
 from hab_ray.work import Work
 
 
-def load_run(run: Path) -> Work:
+def load_run(run: Location) -> Work:
     """The work of a run folder.
 
     Raises:
@@ -36,14 +36,14 @@ def load_run(run: Path) -> Work:
     return work
 
 
-def open_run_with_store(run: Path) -> Work:
+def open_run_with_store(run: Location) -> Work:
     """The work of a run folder, for commands that answer from its store.
 
     Raises:
         ConfigError: there is no run or no store, or a newer version has written the store.
     """
     work = load_run(run)
-    if not work.sweep.store.is_dir():
+    if last_holder(open_folder(work.sweep.store)) is None:
         raise ConfigError(
             f"{run}: there is no folder {work.sweep.store}, which holds the run's store. Paths in a sweep are relative "
             "to the folder that `hab run` was given in: give this command there too"
@@ -58,7 +58,7 @@ def batches_in_store(work: Work) -> list[Batch]:
     return [batch for provider in providers for batch in Ledger(folder, provider).read()]
 
 
-def show_status(run: Path, console: Console) -> Exit:
+def show_status(run: Location, console: Console) -> Exit:
     """Print rows done and known by stage and model, who drives the run, and its last words."""
     work = load_run(run)
     done: dict[tuple[str, str], int] = defaultdict(int)
@@ -83,7 +83,7 @@ def _tell_driver(work: Work, console: Console) -> None:
     if holder is None or holder.released:
         console.print("no process drives this store")
     else:
-        run = run_folder(work.sweep.store, holder.run)
+        run = work.sweep.store.follow(holder.run)
         since = f"for {run}, since {holder.since}"
         console.print(one_line(f"store held by process {holder.pid} on {holder.host} {since}"), soft_wrap=True)
 

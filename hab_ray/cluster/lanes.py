@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -32,6 +31,7 @@ from hab_ray.executors.online import account_name
 from hab_ray.executors.pending import JOB_COLUMNS, Pending, jobs_of
 from hab_ray.executors.protocol import Channel, Feed, Spool
 from hab_ray.executors.settling import Site
+from hab_ray.location import Location
 from hab_ray.prices import Mode
 from hab_ray.providers import connect
 from hab_ray.providers.access import endpoint_of
@@ -55,7 +55,7 @@ class LaneSetup:
     entry: ProviderEntry
     url: str
     models: dict[str, ModelEntry]
-    store: Path
+    store: Location
     epoch: int
     failures_since: int
     not_before: float
@@ -74,10 +74,6 @@ class Lane:
     def __init__(self, setup: LaneSetup) -> None:
         folder = open_folder(setup.store)
         store = Store(folder, setup.failures_since)
-        known: set[str] = set()
-        for model in setup.models:
-            store.refresh(model)
-            known |= store.keys(model)
         self._provider = connect(endpoint_of(setup.provider, setup.entry, setup.url))
         self._wait_s = max(0.0, setup.not_before - time.time())
         self._opening: asyncio.Task[None] | None = None
@@ -91,7 +87,7 @@ class Lane:
             provider=self._provider,
             models=setup.models,
             writer=StoreWriter(folder, setup.epoch, self._writer, Mode.ONLINE),
-            known=known,
+            known=store.known(setup.models),
             context=OnlineContext(
                 clock=time.monotonic,
                 utc_now=lambda: datetime.now(UTC),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import ray
 
 from hab_ray.executors.protocol import Compute, RowsComputed, Settle, ShardSettled
 from hab_ray.executors.settling import Site, compute_rows, settle_shard
+from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
 
@@ -17,7 +17,7 @@ SETTLE_CPUS = 0.8
 
 
 @lru_cache(maxsize=1)
-def _store(path: Path, failures_since: int) -> Store:
+def _store(path: Location, failures_since: int) -> Store:
     """One reader of the store for each worker process, which remembers what it has indexed."""
     return Store(open_folder(path), failures_since)
 

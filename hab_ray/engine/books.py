@@ -9,7 +9,6 @@ A batch belongs to the run whose process wrote its first intent, whoever collect
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from pathlib import PurePosixPath
 
 from hab_ray.engine.budget.budget import OpeningBalance
 from hab_ray.engine.ledger import Batch, Ledger, Phase
@@ -38,7 +37,7 @@ def opening_balance(
 
 def batches_of(folder: Folder, epochs: Collection[int]) -> Iterator[Batch]:
     """All batches, of all providers, whose first intent was written in one of these epochs."""
-    providers = {PurePosixPath(name).parts[1] for name in folder.list("ledger")}
+    providers = {name.split("/")[1] for name in folder.list("ledger")}
     for provider in sorted(providers):
         yield from (batch for batch in Ledger(folder, provider).read() if batch.events[0].epoch in epochs)
 

@@ -6,11 +6,11 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from hab_ray.engine.budget.budget import Budget, LocalBudget, OpeningBalance, unlimited
 from hab_ray.engine.budget.marks import open_budget
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, BudgetService
+from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 
 
@@ -20,7 +20,7 @@ class BudgetSetup:
 
     limit: int
     opening: OpeningBalance
-    store: Path
+    store: Location
     epoch: int
 
     def open(self) -> Budget:

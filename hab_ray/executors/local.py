@@ -212,7 +212,7 @@ class LocalExecutor:
             provider=connection,
             models=models,
             writer=StoreWriter(folder, epoch, _writer(provider), Mode.ONLINE),
-            known=await asyncio.to_thread(site.keys_of, models),
+            known=await asyncio.to_thread(site.open_store().known, models),
             context=OnlineContext(
                 clock=time.monotonic,
                 utc_now=lambda: datetime.now(UTC),

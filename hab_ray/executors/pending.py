@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +23,7 @@ from hab_ray.calls import from_json, to_json
 from hab_ray.catalog import Model
 from hab_ray.engine.jobs import Job
 from hab_ray.executors.protocol import Spool
+from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
 
 PENDING = "pending"
@@ -40,7 +40,7 @@ ROWS_A_BLOCK = 256
 class Pending:
     """The pending files of one run and epoch. Picklable."""
 
-    run_path: Path
+    run_path: Location
     epoch: int
 
     @property
@@ -50,7 +50,7 @@ class Pending:
     def _prefix(self, order: int) -> str:
         return f"{PENDING}/{self.epoch:06d}/{order:06d}"
 
-    def place(self, order: int) -> Path:
+    def place(self, order: int) -> Location:
         """The run folder that a worker writes to: views have their usual names below it."""
         return self.run_path / self._prefix(order)
 

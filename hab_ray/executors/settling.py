@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -12,6 +11,7 @@ from threadpoolctl import threadpool_limits
 from hab_ray.engine.jobs import Job
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Compute, RowsComputed, Settle, ShardSettled
+from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
 from hab_ray.work import Settled, Work
@@ -26,21 +26,13 @@ class Site:
     """
 
     work: Work
-    store: Path
+    store: Location
     failures_since: int
     pending: Pending
 
     def open_store(self) -> Store:
         """A reader of the store. Readers remember what they have indexed, so keep it between orders."""
         return Store(open_folder(self.store), self.failures_since)
-
-    def keys_of(self, models: Iterable[str]) -> set[str]:
-        """The keys of these models that have an outcome in the store."""
-        store, known = self.open_store(), set[str]()
-        for model in models:
-            store.refresh(model)
-            known |= store.keys(model)
-        return known
 
 
 def settle_shard(site: Site, settle: Settle, store: Store) -> ShardSettled:

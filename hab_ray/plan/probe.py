@@ -16,7 +16,6 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain, zip_longest
-from pathlib import Path
 
 from hab_ray.calls import Call
 from hab_ray.catalog import ModelEntry, folder_name
@@ -157,9 +156,9 @@ class Probe:
             m.name: m.entry for m in self.work.models.values() if m.entry.provider == provider
         }
         entry = self.work.catalog.providers[provider]
-        folder, store = open_folder(Path(self.work.sweep.store).absolute()), self._store()
-        for model in models:
-            store.refresh(model)
+        folder, store = open_folder(self.work.sweep.store), self._store()
+        known = store.known(models)
+        known.add(sorted(keys_under_way(folder, provider)))
         client = connect(endpoint_of(provider, entry, self.url(provider)))
         stack.push_async_callback(client.close)
         limits = {name: model.limits or entry.limits for name, model in models.items()}
@@ -167,7 +166,7 @@ class Probe:
             provider=client,
             models=models,
             writer=StoreWriter(folder, self.epoch, f"{folder_name(provider)}-{os.getpid()}", Mode.ONLINE),
-            known=keys_under_way(folder, provider).union(*(store.keys(model) for model in models)),
+            known=known,
             context=OnlineContext(
                 clock=time.monotonic,
                 utc_now=lambda: datetime.now(UTC),

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 
 from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.errors import ConfigError, Exit, Interrupted
@@ -62,7 +61,7 @@ def perform(work: Work, play: Play, options: Options, now: datetime) -> Rehearsa
         Interrupted: the user ended it.
     """
     profile = profile_of(work, play)
-    lease = Place(work.run_path, Path(work.sweep.store)).take(now)
+    lease = Place(work.run_path, work.sweep.store).take(now)
     try:
         write_record(work, now)
         with options.stop.last_words(lease.release), _simulator(profile) as simulator:

@@ -7,33 +7,33 @@ a marker: a rehearsal takes only folders that are empty or marked, a real run re
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
+from hab_ray.location import Location
+from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import LocalLease
 from hab_ray.storage.run import SCORES, SWEEP
 
 MARKER = "SIMULATED.txt"
 _TEXT = "What stands in this folder came from the simulator. The next rehearsal here replaces it.\n"
 _OF_A_RUN = (SWEEP, SCORES, "candidates", "validations", "tests", "responses", "verdicts", "report", "log")
-_OF_A_STORE = ("replies", "embeddings", "failures", "ledger", "lost", "budget", "runs")
+_OF_A_STORE = ("replies", "embeddings", "failures", "sidecars", "ledger", "lost", "budget", "runs")
 
 
 @dataclass(frozen=True)
 class Place:
     """A rehearsal's run folder and store."""
 
-    run: Path
-    store: Path
+    run: Location
+    store: Location
 
     @classmethod
-    def of(cls, sweep: Sweep, run: Path | None, store: Path | None) -> Place:
+    def of(cls, sweep: Sweep, run: Location | None, store: Location | None) -> Place:
         """Where a sweep is rehearsed: as given, else beside the real run, with a store of its own inside."""
-        folder = run or sweep.run_folder.with_name(f"rehearsal-{sweep.run_folder.name}")
+        folder = run or sweep.run_folder.beside(f"rehearsal-{sweep.run_folder.name}")
         return cls(folder, store or folder / "store")
 
     def take(self, now: datetime) -> LocalLease:
@@ -60,29 +60,35 @@ def refuse_simulated(sweep: Sweep) -> None:
         ConfigError: one of them is.
     """
     for key, folder in (("run", sweep.run_folder), ("store", sweep.store)):
-        if (folder / MARKER).exists():
+        if open_folder(folder).exists(MARKER):
             raise ConfigError(
                 f"{key}: {folder} holds a rehearsal's simulated replies ({MARKER}); name another `{key}:` for replies "
                 "that are paid for"
             )
 
 
-def _mark(option: str, folder: Path) -> None:
-    marker = folder / MARKER
-    if marker.exists():
+def _mark(option: str, location: Location) -> None:
+    folder = open_folder(location)
+    if folder.exists(MARKER):
         return
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if _holds_something(location):
         raise ConfigError(
-            f"--{option} {folder}: it is not empty and no rehearsal made it (no {MARKER}); a rehearsal needs a folder "
-            f"of its own: leave out --{option}, or name a new one"
+            f"--{option} {location}: it is not empty and no rehearsal made it (no {MARKER}); a rehearsal needs a "
+            f"folder of its own: leave out --{option}, or name a new one"
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    marker.write_text(_TEXT, encoding="utf-8")
+    folder.put(MARKER, _TEXT.encode())
 
 
-def _remove(folder: Path, names: tuple[str, ...]) -> None:
-    for path in (folder / name for name in names):
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+def _holds_something(location: Location) -> bool:
+    try:
+        return bool(open_folder(location).list())
+    except NotADirectoryError:
+        return True
+
+
+def _remove(location: Location, names: tuple[str, ...]) -> None:
+    """Remove files of these names, and all in folders of these names."""
+    folder = open_folder(location)
+    for name in names:
+        for file in [name] if folder.exists(name) else folder.list(name):
+            folder.delete(file)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import resources
-from pathlib import Path
 
 import jinja2
 
 from hab_ray.analysis.summary import Summary
+from hab_ray.location import Location
 from hab_ray.report.matrix import matrix
 from hab_ray.report.page import analyses, page, template_name
 from hab_ray.report.visible import finalize
@@ -23,7 +23,7 @@ def write_scores(summary: Summary) -> None:
     RunFolder(summary.run.location).write(Score, SCORES, list(summary.scores))
 
 
-def write_report(summary: Summary, *, notice: str | None = None) -> Path:
+def write_report(summary: Summary, *, notice: str | None = None) -> Location:
     """Replace the run's report by one self-contained HTML file; where it is. `notice` stands above everything."""
     shown = analyses()
     templates = {template_name(analysis): analysis.template for analysis in shown}

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hab_ray.errors import ConfigError
+from hab_ray.location import Location
 from hab_ray.resolve import Record, read_record
 from hab_ray.results.settings import SENT_COLUMNS, Settings, sent
 from hab_ray.results.transcripts import Asked, Transcript, read_transcripts
@@ -38,7 +39,7 @@ class Run:
     dimensions one after the other.
     """
 
-    location: Path
+    location: Location
     record: Record
 
     @property
@@ -196,13 +197,13 @@ def _parts(run: Run, subject: str | None, dimension: str | None) -> Iterator[tup
     return product(subjects, _chosen(run, "dimension", dimension, run.dimensions))
 
 
-def open_run(location: str | Path) -> Run:
+def open_run(location: str | Path | Location) -> Run:
     """Open the folder of a run, finished or not, for reading; see `hab_ray.open_run`.
 
     Raises:
         ConfigError: there is no run, or its sweep.yaml is damaged or a newer version's.
     """
-    path = Path(location).absolute()
+    path = Location.of(location).absolute()
     RunFolder(path).require()
     record = read_record(path)
     assert record is not None

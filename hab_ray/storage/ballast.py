@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+
+from hab_ray.location import Location
 
 BALLAST_BYTES = 8 << 20
 
@@ -15,8 +16,8 @@ class Ballast:
         OSError: there is not as much space; then nothing should be asked that has to be paid for.
     """
 
-    def __init__(self, store: Path, name: str) -> None:
-        folder = store / "ballast"
+    def __init__(self, store: Location, name: str) -> None:
+        folder = store.path / "ballast"
         folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / name
         handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)

@@ -1,4 +1,4 @@
-"""The primitives every stored file goes through: list, get, put, put_new, delete, move, clear.
+"""The primitives every stored file goes through: list, exists, size, get, get_range, put, put_new, move, delete, clear.
 
 `put` replaces atomically. `put_new` creates, and fails if the name exists: of two writers exactly one wins,
 which is what the lease and the ledger stand on. Names are relative, with `/` between parts.
@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
+from hab_ray.location import Location
+
 _ASIDE = ".aside-"
 
 
@@ -23,8 +25,25 @@ class Folder(Protocol):
     def list(self, prefix: str = "") -> Sequence[str]:
         """All names under a prefix folder ("" = all), sorted; a prefix nobody wrote to is empty."""
 
+    def exists(self, name: str) -> bool:
+        """Whether something is under a name."""
+
+    def size(self, name: str) -> int:
+        """How many bytes are under a name.
+
+        Raises:
+            FileNotFoundError: nothing is there.
+        """
+
     def get(self, name: str) -> bytes:
         """The bytes under a name.
+
+        Raises:
+            FileNotFoundError: nothing is there.
+        """
+
+    def get_range(self, name: str, start: int, length: int) -> bytes:
+        """So many of the bytes under a name, fewer where it ends before.
 
         Raises:
             FileNotFoundError: nothing is there.
@@ -73,9 +92,22 @@ class LocalFolder:
                 if not file.startswith(_ASIDE):
                     yield (Path(parent) / file).relative_to(self.root).as_posix()
 
+    def exists(self, name: str) -> bool:
+        """See Folder."""
+        return (self.root / name).is_file()
+
+    def size(self, name: str) -> int:
+        """See Folder."""
+        return (self.root / name).stat().st_size
+
     def get(self, name: str) -> bytes:
         """See Folder."""
         return (self.root / name).read_bytes()
+
+    def get_range(self, name: str, start: int, length: int) -> bytes:
+        """See Folder."""
+        with (self.root / name).open("rb", buffering=0) as file:
+            return os.pread(file.fileno(), length, start)
 
     def put(self, name: str, data: bytes) -> None:
         """See Folder."""
@@ -149,6 +181,10 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def open_folder(place: str | Path) -> Folder:
-    """The folder at a path."""
-    return LocalFolder(Path(place).absolute())
+def open_folder(location: Location) -> Folder:
+    """The folder at a location.
+
+    Raises:
+        ConfigError: it is not on this machine.
+    """
+    return LocalFolder(location.path)

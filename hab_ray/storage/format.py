@@ -2,6 +2,9 @@
 
 0   records do not say whether a batch brought them; runs are known by their folder; nothing is marked
 1   records have a `mode`, runs an id (see `registry`), budgets a mark (see `spending`)
+
+Sidecars need no format of their own: a version that does not know them reads and writes the same records, and the next
+holder of the lease makes those that are missing.
 """
 
 from __future__ import annotations

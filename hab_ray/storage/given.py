@@ -90,7 +90,7 @@ def _as_test(given: GivenTest, rubric: Rubric) -> ChosenTest:
 def _records(path: Path) -> Iterator[Any]:
     if path.suffix == ".parquet":
         try:
-            yield from pq.read_table(path).to_pylist()
+            yield from pq.ParquetFile(path).read().to_pylist()
         except (pa.ArrowException, OSError) as error:
             raise ConfigError(f"{path}: not a Parquet file that can be read: {error}") from None
         return

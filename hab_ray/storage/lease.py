@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Self
 
 from hab_ray.errors import DamagedFile, LeaseLost, StoreHeld
-from hab_ray.storage.folder import Folder, LocalFolder
+from hab_ray.location import Location
+from hab_ray.storage.folder import Folder, open_folder
 from hab_ray.visible import one_line
 
 WATCH_EVERY_S = 1.0
@@ -27,7 +27,7 @@ UNCLEAN_WAIT_S = 10.0
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a store, as written in `lease/<epoch>.json`; `run` is the run's name, see `run_name`."""
+    """Who holds a store, as written in `lease/<epoch>.json`; `run` is the way from the store to the run."""
 
     epoch: int
     pid: int
@@ -35,16 +35,6 @@ class Holder:
     run: str
     since: str
     released: bool
-
-
-def run_name(store: Path, run: Path) -> str:
-    """What a store calls a run: its folder as seen from the store's, which is the same wherever the two are mounted."""
-    return os.path.relpath(run.absolute(), store.absolute())
-
-
-def run_folder(store: Path, name: str) -> Path:
-    """The folder of the run that a store calls so."""
-    return Path(os.path.normpath(store.absolute() / name))
 
 
 def _name(epoch: int) -> str:
@@ -100,15 +90,15 @@ class LocalLease:
         return self._holder.epoch
 
     @classmethod
-    def acquire(cls, store: Path, run: Path, now: datetime) -> Self:
+    def acquire(cls, store: Location, run: Location, now: datetime) -> Self:
         """Take the lease of a store for a run.
 
         Raises:
             StoreHeld: another driver has it.
         """
-        (store / "lease").mkdir(parents=True, exist_ok=True)
-        folder = LocalFolder(store.absolute())
-        lock = os.open(store / "lease" / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        folder, locks = open_folder(store), store.path / "lease"
+        locks.mkdir(parents=True, exist_ok=True)
+        lock = os.open(locks / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -116,8 +106,8 @@ class LocalLease:
             raise StoreHeld(_held_message(store, last_holder(folder))) from None
         before = last_holder(folder)
         epoch = before.epoch + 1 if before else 1
-        name = run_name(store, run)
-        holder = Holder(epoch, os.getpid(), socket.gethostname(), name, now.isoformat(), released=False)
+        way = run.seen_from(store)
+        holder = Holder(epoch, os.getpid(), socket.gethostname(), way, now.isoformat(), released=False)
         folder.put_new(_name(epoch), json.dumps(asdict(holder)).encode())
         return cls(lock, folder, holder, clean=before is None or before.released)
 
@@ -129,9 +119,9 @@ class LocalLease:
         os.close(self._lock)
 
 
-def _held_message(store: Path, holder: Holder | None) -> str:
+def _held_message(store: Location, holder: Holder | None) -> str:
     who = (
-        one_line(f"process {holder.pid} on {holder.host}, run {run_folder(store, holder.run)}, since {holder.since}")
+        one_line(f"process {holder.pid} on {holder.host}, run {store.follow(holder.run)}, since {holder.since}")
         if holder and not holder.released
         else "another process that has just started"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,6 +18,8 @@ _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _USAGE = ("input", "cached", "cache_written", "output", "reasoning")
 _EPOCH, _MODE = "epoch", "mode"
 _ADDED = (_EPOCH, _MODE)
+KEY_COLUMNS = ("key", "cost_nanousd", _EPOCH, _MODE)
+GROUP_BYTES = 1 << 20
 
 REPLY_SCHEMA = pa.schema(
     [
@@ -106,29 +108,6 @@ def in_one(tables: Iterable[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables, promote_options="default")
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What one record cost. `mode` is None in files from before format 1."""
-
-    key: str
-    epoch: int
-    nanousd: int
-    mode: str | None
-
-
-def costs_in(name: str, data: bytes) -> Iterator[Cost]:
-    """What the records of a file of ours cost.
-
-    Raises:
-        DamagedFile: the bytes are not what the name says.
-    """
-    table = read_table(name, data)
-    modes = table.column(_MODE).to_pylist() if _MODE in table.column_names else [None] * table.num_rows
-    columns = [table.column(column).to_pylist() for column in ("key", _EPOCH, "cost_nanousd")]
-    for key, epoch, nanousd, mode in zip(*columns, modes, strict=True):
-        yield Cost(key, epoch, nanousd, mode)
-
-
 def to_arrow(table: pa.Table) -> bytes:
     """A table as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
@@ -138,26 +117,39 @@ def to_arrow(table: pa.Table) -> bytes:
 
 
 def to_parquet(table: pa.Table) -> bytes:
-    """A table as a Parquet file, built in memory so that no half-written file can be published."""
+    """A table as a Parquet file, built in memory so that no half-written file can be published.
+
+    Its row groups are of about `GROUP_BYTES`, so that a few rows can be read without the others.
+    """
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
+    rows = max(1, table.num_rows * GROUP_BYTES // max(1, table.nbytes))
+    pq.write_table(table, sink, compression="zstd", row_group_size=rows, write_statistics=False)
     return bytes(sink.getvalue().to_pybytes())
 
 
+@contextmanager
+def whole_file(name: str) -> Iterator[None]:
+    """While a file of ours is read: what shows that it is damaged becomes a DamagedFile with the remedy."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, KeyError, ValueError, OSError) as error:
+        raise DamagedFile(f"{name}: cannot be read ({error}); delete it and run the same command") from error
+
+
 def read_table(name: str, data: bytes, columns: Sequence[str] | None = None) -> pa.Table:
-    """The table in a file of ours, by the ending of its name.
+    """The table in a file of ours, by the ending of its name; of `columns`, those that it has.
 
     Raises:
         DamagedFile: the bytes are not what the name says.
     """
-    try:
+    with whole_file(name):
         if name.endswith(".parquet"):
             table = pq.ParquetFile(pa.BufferReader(data)).read(columns=columns)
         else:
             table = _read_stream(data, columns)
         table.validate(full=True)
-    except (pa.ArrowException, KeyError, ValueError, OSError) as error:
-        raise DamagedFile(f"{name}: cannot be read ({error}); delete it and run the same command") from error
     return table
 
 
@@ -165,4 +157,4 @@ def _read_stream(data: bytes, columns: Sequence[str] | None) -> pa.Table:
     if not data.endswith(_END_OF_STREAM):  # Arrow takes a stream cut between two batches for a whole one
         raise ValueError("the end is missing")
     table = pa.ipc.open_stream(data).read_all()
-    return table.select(columns) if columns else table
+    return table.select([name for name in columns if name in table.column_names]) if columns else table

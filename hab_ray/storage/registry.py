@@ -14,19 +14,19 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path, PurePosixPath
 from uuid import uuid4
 
 from hab_ray.errors import ConfigError, DamagedFile
+from hab_ray.location import Location
 from hab_ray.storage.folder import Folder
-from hab_ray.storage.lease import holders, run_folder, run_name
+from hab_ray.storage.lease import holders
 
-_EPOCH = re.compile(r"^(\d+)\.json$")
+_ENTRY = re.compile(r"^runs/([^/]+)/(\d+)\.json$")
 _RELEASED = re.compile(r"^released-(\d+)\.json$")
 
 RUN_ID = r"^[0-9a-f]{32}$"
 
-IdOf = Callable[[Path], str | None]
+IdOf = Callable[[Location], str | None]
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ def new_run_id() -> str:
 
 
 class Registry:
-    """The runs of the store at a path."""
+    """The runs of the store at a location."""
 
-    def __init__(self, folder: Folder, store: Path) -> None:
+    def __init__(self, folder: Folder, store: Location) -> None:
         self._folder, self._store = folder, store
 
-    def epochs(self, run_id: str, run: Path) -> frozenset[int]:
+    def epochs(self, run_id: str, run: Location) -> frozenset[int]:
         """The epochs in which a run's processes held the store.
 
         Epochs of the same folder that are nobody's count too: they are of a store from before runs had ids, or of a
@@ -56,18 +56,18 @@ class Registry:
         """
         entries = self._entries()
         own = {entry.epoch for entry in entries if entry.run_id == run_id}
-        name = run_name(self._store, run)
+        name = run.seen_from(self._store)
         unclaimed = {holder.epoch for holder in holders(self._folder) if holder.run == name}
         return frozenset(own | (unclaimed - {entry.epoch for entry in entries}))
 
-    def enter(self, run_id: str, run: Path, now: datetime) -> None:
+    def enter(self, run_id: str, run: Location, now: datetime) -> None:
         """Claim this epoch for a run, and what else `epochs` counts as its; for the lease's holder."""
         own = {entry.epoch for entry in self._entries() if entry.run_id == run_id}
-        text = json.dumps({"folder": run_name(self._store, run), "at": now.isoformat(timespec="seconds")}).encode()
+        text = json.dumps({"folder": run.seen_from(self._store), "at": now.isoformat(timespec="seconds")}).encode()
         for epoch in sorted(self.epochs(run_id, run) - own):
             self._folder.put_new(f"runs/{run_id}/{epoch:06d}.json", text)
 
-    def refuse_copy(self, run_id: str, run: Path, id_of: IdOf) -> None:
+    def refuse_copy(self, run_id: str, run: Location, id_of: IdOf) -> None:
         """Check that no other folder is this same run; `id_of` reads the id of the run in a folder.
 
         Raises:
@@ -80,7 +80,7 @@ class Registry:
                 "its own, or remove one of the two"
             )
 
-    def other_folder(self, run_id: str, run: Path, id_of: IdOf) -> Path | None:
+    def other_folder(self, run_id: str, run: Location, id_of: IdOf) -> Location | None:
         """Another folder with the same id, where this run was driven last; None where there is none.
 
         Raises:
@@ -90,8 +90,8 @@ class Registry:
         if not entries:
             return None
         newest = max(entry.epoch for entry in entries)
-        last = run_folder(self._store, self._folder_in(f"runs/{run_id}/{newest:06d}.json"))
-        if id_of(last) != run_id or (run.exists() and last.samefile(run)):
+        last = self._store.follow(self._folder_in(f"runs/{run_id}/{newest:06d}.json"))
+        if id_of(last) != run_id or last.is_same(run):
             return None
         return last
 
@@ -107,7 +107,7 @@ class Registry:
 
     def released_up_to(self, run_id: str) -> int:
         """The epoch whose holder released what earlier ones had stranded; 0 where nobody did."""
-        names = (PurePosixPath(name).name for name in self._folder.list(f"runs/{run_id}"))
+        names = (name.rpartition("/")[2] for name in self._folder.list(f"runs/{run_id}"))
         return max((int(found.group(1)) for name in names if (found := _RELEASED.match(name))), default=0)
 
     def release(self, run_id: str, epoch: int, nanousd: int, now: datetime) -> None:
@@ -117,8 +117,7 @@ class Registry:
 
     def _entries(self) -> list[Entry]:
         found = []
-        for path in map(PurePosixPath, self._folder.list("runs")):
-            epoch = _EPOCH.match(path.name)
-            if epoch:
-                found.append(Entry(path.parent.name, int(epoch.group(1))))
+        for name in self._folder.list("runs"):
+            if entry := _ENTRY.match(name):
+                found.append(Entry(entry.group(1), int(entry.group(2))))
         return found

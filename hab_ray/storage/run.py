@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from hab_ray.errors import ConfigError
+from hab_ray.errors import ConfigError, DamagedFile
+from hab_ray.location import Location
 from hab_ray.rows import R, from_table, to_table
-from hab_ray.storage.folder import Folder, LocalFolder
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.parts import part_metadata
 from hab_ray.storage.records import read_table, to_parquet
 
 SWEEP = "sweep.yaml"
@@ -21,23 +18,23 @@ REPORT = "report/index.html"
 class RunFolder:
     """One run's files. A view is replaced whole or not at all."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path.absolute()
-        self.folder: Folder = LocalFolder(self.path)
+    def __init__(self, location: Location) -> None:
+        self.location = location
+        self.folder = open_folder(location)
 
     def exists(self) -> bool:
         """Whether a run was ever started here."""
-        return (self.path / SWEEP).is_file()
+        return self.folder.exists(SWEEP)
 
     def has(self, name: str) -> bool:
         """Whether a view is there."""
-        return (self.path / name).is_file()
+        return self.folder.exists(name)
 
     def count(self, name: str) -> int | None:
         """How many rows a view has; None where there is none that can be read, so that it is derived again."""
         try:
-            return int(pq.read_metadata(self.path / name).num_rows)
-        except (pa.ArrowException, OSError):
+            return int(part_metadata(self.folder, name).num_rows)
+        except (FileNotFoundError, DamagedFile):
             return None
 
     def read(self, row_type: type[R], name: str) -> list[R]:
@@ -57,4 +54,6 @@ class RunFolder:
             ConfigError: it is not.
         """
         if not self.exists():
-            raise ConfigError(f"{self.path}: there is no run here (no {SWEEP}); start one with `hab run SWEEP.yaml`")
+            raise ConfigError(
+                f"{self.location}: there is no run here (no {SWEEP}); start one with `hab run SWEEP.yaml`"
+            )

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hab_ray.errors import DamagedFile
-from hab_ray.prices import Mode
 from hab_ray.storage.folder import Folder
-from hab_ray.storage.records import costs_in
-from hab_ray.storage.store import Shelf
+from hab_ray.storage.shelves import Shelf
+from hab_ray.storage.sidecars import Entries, entries_in
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def online_spending(folder: Folder, epochs: Collection[int], released_up_to: int
     Raises:
         DamagedFile: a file of the store cannot be read.
     """
-    known = _recorded(folder)
+    known = _recorded(folder, epochs)
     known.update(_lost(folder))
     marks = _marks(folder)
     spent = stranded = 0
@@ -70,7 +71,7 @@ def _numbers(folder: Folder, prefix: str, field: str) -> Counter[int]:
 
 def _epoch(name: str) -> int:
     try:
-        return int(PurePosixPath(name).stem)
+        return int(name.rpartition("/")[2].removesuffix(".json"))
     except ValueError:
         raise unreadable(name) from None
 
@@ -91,15 +92,53 @@ def unreadable(name: str) -> DamagedFile:
     )
 
 
-def _recorded(folder: Folder) -> Counter[int]:
-    """What the records of each epoch cost. One that stands in two files, for a cut-off compaction, counts once."""
-    costs: dict[tuple[Shelf, int, str], int] = {}
-    for shelf in Shelf:
-        for name in folder.list(shelf):
-            for cost in costs_in(name, folder.get(name)):
-                if cost.mode != Mode.BATCH:
-                    costs[shelf, cost.epoch, cost.key] = cost.nanousd
+def _recorded(folder: Folder, epochs: Collection[int]) -> Counter[int]:
+    """What the records of these epochs cost, but for batches, by epoch."""
     spent: Counter[int] = Counter()
-    for (_, epoch, _), nanousd in costs.items():
-        spent[epoch] += nanousd
+    for shelf in Shelf:
+        names = folder.list(shelf)
+        heads = [np.empty(0, dtype=np.uint64)]
+        for name in names:
+            entries = _online(entries_in(folder, name), epochs)
+            spent.update(_by_epoch(entries))
+            heads.append(entries.keys.heads)
+        spent.subtract(_counted_twice(folder, names, epochs, _repeated(np.concatenate(heads))))
     return spent
+
+
+def _online(entries: Entries, epochs: Collection[int]) -> Entries:
+    return entries.at(np.isin(entries.epochs, list(epochs)) & ~entries.by_batch)
+
+
+def _by_epoch(entries: Entries) -> dict[int, int]:
+    """The sum of each epoch, exact however large: the halves of the costs are added up apart."""
+    sums = {}
+    for epoch in np.unique(entries.epochs).tolist():
+        costs = entries.costs[entries.epochs == epoch]
+        sums[epoch] = (int((costs >> 32).sum()) << 32) + int((costs & 0xFFFFFFFF).sum())
+    return sums
+
+
+def _repeated(heads: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The heads of keys that may be in two files: a compaction was cut off, or a later epoch asked again."""
+    heads.sort()
+    return np.unique(heads[1:][heads[1:] == heads[:-1]])
+
+
+def _counted_twice(
+    folder: Folder, names: Iterable[str], epochs: Collection[int], heads: NDArray[np.uint64]
+) -> Counter[int]:
+    """What is counted too much, because one epoch's record of a call stands in more than one place."""
+    twice: Counter[int] = Counter()
+    if not len(heads):
+        return twice
+    seen: set[tuple[int, str]] = set()
+    for name in names:
+        entries = _online(entries_in(folder, name), epochs)
+        some = entries.at(np.isin(entries.keys.heads, heads))
+        for position, (epoch, cost) in enumerate(zip(some.epochs.tolist(), some.costs.tolist(), strict=True)):
+            record = epoch, some.keys.hex(position)
+            if record in seen:
+                twice[epoch] += cost
+            seen.add(record)
+    return twice

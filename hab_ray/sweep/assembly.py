@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from hab_ray.cluster.executor import RayExecutor
 from hab_ray.executors.batch import BatchExecutor, BatchSetup
@@ -78,7 +77,7 @@ class Assembly:
 
 def assembled(work: Work, lease: LocalLease, options: Options, stack: ExitStack) -> Assembly:
     """The parts of a run's driver. Nothing is started; services and local model servers are closed with the stack."""
-    path = Path(work.sweep.store).absolute()
+    path = work.sweep.store.absolute()
     folder = open_folder(path)
     site = Site(work, path, lease.epoch if options.retry_failed else 0, Pending(work.run_path, lease.epoch))
     registry, wake = Registry(folder, path), Wake()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
-from pathlib import Path
 
 from hab_ray.engine.books import opening_balance
 from hab_ray.engine.budget.budget import OpeningBalance
 from hab_ray.executors.budget import BudgetSetup, MovableBudget
+from hab_ray.location import Location
 from hab_ray.prices import NANO
 from hab_ray.progress import Money
 from hab_ray.storage.folder import Folder
@@ -20,7 +20,7 @@ from hab_ray.sweep.counters import RunCounters
 class RunBudget:
     """The budget of one run, in nano-dollars; without a limit nothing is counted. `folder` at `path` is its store."""
 
-    def __init__(self, limit_usd: float | None, folder: Folder, path: Path, lease: LocalLease) -> None:
+    def __init__(self, limit_usd: float | None, folder: Folder, path: Location, lease: LocalLease) -> None:
         self._limit = None if limit_usd is None else round(limit_usd * NANO)
         self._folder, self._path, self._lease = folder, path, lease
         self._opened: OpeningBalance | None = None

@@ -62,7 +62,7 @@ def lengths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def report(work: Work) -> str:
-    return write_report(summarise(open_run(work.run_path))).read_text(encoding="utf-8")
+    return write_report(summarise(open_run(work.run_path))).path.read_text(encoding="utf-8")
 
 
 def test_two_files_add_a_section(make_run: Callable[[Shape], Work], lengths: None) -> None:

@@ -202,11 +202,14 @@ def test_second_driver(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     """A second driver of a store learns who holds it."""
     from datetime import UTC, datetime
 
+    from hab_ray.location import Location
     from hab_ray.storage.folder import LocalFolder
     from hab_ray.storage.lease import LocalLease, last_holder
 
     sweep = desk.sweep("second", vendor().url)
-    lease = LocalLease.acquire(desk.folder / "store", desk.folder / "runs/the-first", datetime.now(UTC))
+    lease = LocalLease.acquire(
+        Location.of(desk.folder / "store"), Location.of(desk.folder / "runs/the-first"), datetime.now(UTC)
+    )
     done = desk.hab("run", sweep)
     assert done.returncode == 6
     holder = last_holder(LocalFolder(desk.folder / "store"))

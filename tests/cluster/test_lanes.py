@@ -13,6 +13,7 @@ from ray.exceptions import RayActorError
 from hab_ray.catalog import ModelEntry, ProviderEntry, UsdPrice
 from hab_ray.cluster.lanes import Lanes, LaneSetup
 from hab_ray.executors.protocol import Channel
+from hab_ray.location import Location
 from hab_ray.prices import Mode
 from hab_ray.storage.lease import LocalLease
 
@@ -23,7 +24,7 @@ PROVIDERS = ("one", "two", "three")
 @pytest.fixture
 def setup(tmp_path: Path) -> Callable[[str], LaneSetup]:
     """The setup of a lane that has nothing to call."""
-    lease = LocalLease.acquire(tmp_path, Path("runs/x"), datetime.now(UTC))
+    lease = LocalLease.acquire(Location.of(tmp_path), Location("runs/x"), datetime.now(UTC))
 
     def of(provider: str) -> LaneSetup:
         return LaneSetup(
@@ -31,7 +32,7 @@ def setup(tmp_path: Path) -> Callable[[str], LaneSetup]:
             entry=ProviderEntry(kind="openai"),
             url="http://127.0.0.1:9/v1",
             models={"m": ModelEntry(provider=provider, wire="m", price=UsdPrice(input=0))},
-            store=tmp_path,
+            store=Location.of(tmp_path),
             epoch=lease.epoch,
             failures_since=0,
             not_before=0.0,

@@ -29,6 +29,7 @@ from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, EngineTot
 from hab_ray.engine.limits.protocol import LimiterReply, PermitRequest, Report
 from hab_ray.executors.budget import BudgetSetup
 from hab_ray.executors.online import account_name
+from hab_ray.location import Location
 from hab_ray.storage.lease import LocalLease
 
 pytestmark = pytest.mark.usefixtures("ray_address")
@@ -113,8 +114,8 @@ async def test_accounts_differ_by_place_and_key() -> None:
 
 
 async def test_a_budget_is_one_for_all_engines_and_outlives_its_actor(tmp_path: Path) -> None:
-    lease = LocalLease.acquire(tmp_path, Path("runs/x"), datetime.now(UTC))
-    actor = budget_actor(BudgetSetup(1000, OpeningBalance(spent=100), tmp_path, lease.epoch))
+    lease = LocalLease.acquire(Location.of(tmp_path), Location("runs/x"), datetime.now(UTC))
+    actor = budget_actor(BudgetSetup(1000, OpeningBalance(spent=100), Location.of(tmp_path), lease.epoch))
     first, second = SharedMoney(actor), SharedMoney(actor)
     assert await first.grant(BudgetRequest("one", 0, EngineTotals(), least=10, want=2000)) == BudgetGrant(450, 900)
     assert await second.grant(BudgetRequest("two", 0, EngineTotals(), least=450, want=450)) == BudgetGrant(450, 900)

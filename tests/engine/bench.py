@@ -26,6 +26,7 @@ from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
 from hab_ray.simulator import Profile, simulator
 from hab_ray.storage.folder import Folder, LocalFolder
+from hab_ray.storage.known import KnownKeys
 from hab_ray.storage.store import Store, StoreWriter
 
 PRICE = UsdPrice(input=1.0, output=2.0)
@@ -58,7 +59,7 @@ def stored(folder: Path, *models: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for model in models:
         store.refresh(model)
-        found |= store.read(model, list(store.keys(model)))
+        found |= store.read(model, list(store.known([model])))
     return found
 
 
@@ -86,7 +87,7 @@ async def engine_at(
     tmp_path: Path,
     *models: str,
     limits: Limits | None = None,
-    known: set[str] | None = None,
+    known: KnownKeys | None = None,
     guard: Callable[[], None] = lambda: None,
     budget: Budget | None = None,
     epoch: int = 1,
@@ -112,7 +113,7 @@ async def engine_at(
         provider,
         entries,
         StoreWriter(folder or LocalFolder(tmp_path), epoch, "test", Mode.ONLINE),
-        known if known is not None else set(),
+        known if known is not None else KnownKeys(),
         OnlineContext(
             clock=time.monotonic,
             utc_now=lambda: datetime.now(UTC),
@@ -131,7 +132,7 @@ async def bench(
     tmp_path: Path,
     *models: str,
     limits: Limits | None = None,
-    known: set[str] | None = None,
+    known: KnownKeys | None = None,
     guard: Callable[[], None] = lambda: None,
     **profile: Any,
 ) -> AsyncIterator[Bench]:

@@ -27,6 +27,7 @@ from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchStatus, Line
 from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.known import KnownKeys
 from hab_ray.storage.store import Store, StoreWriter
 from tests.engine.batch.fakes import intent
 from tests.engine.batch.test_collect import HASHES, KEYS, NOW, VendorWithResults
@@ -211,7 +212,7 @@ async def test_a_proxys_page_is_neither_the_models_nor_a_rows_end(tmp_path: Path
 
 async def test_what_cannot_be_written_leaves_its_neighbours_alone(tmp_path: Path) -> None:
     writer, counters, waited = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE), Counters(), JobStream()
-    replies = ReplyWriter(writer, set(), counters)
+    replies = ReplyWriter(writer, KnownKeys(), counters)
     calls = [chat("a", f"question {n}") for n in range(21)]
     for call in calls:
         await replies.register(Job(0, call.key, call), waited)

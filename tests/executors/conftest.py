@@ -10,6 +10,7 @@ import pytest
 from hab_ray.calls import Call, Finish, Outcome, Reply, Usage
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.settling import Site
+from hab_ray.location import Location
 from hab_ray.prices import Mode
 from hab_ray.rows import ChosenTest
 from hab_ray.storage.folder import open_folder
@@ -27,7 +28,7 @@ def site(tmp_path: Path) -> Site:
     work = work_of(tmp_path, store=tmp_path / "store")
     for dimension, tests in given_tests(work).items():
         work.run.write(ChosenTest, f"tests/{dimension}.parquet", tests)
-    return Site(work, tmp_path / "store", 0, Pending(work.run_path, EPOCH))
+    return Site(work, Location.of(tmp_path / "store"), 0, Pending(work.run_path, EPOCH))
 
 
 def reply(call: Call, text: str = "I would weigh both sides with you.") -> Reply:

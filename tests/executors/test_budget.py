@@ -7,13 +7,14 @@ from pathlib import Path
 from hab_ray.engine.budget.budget import LocalBudget, OpeningBalance
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, BudgetService, EngineTotals
 from hab_ray.executors.budget import BudgetSetup, MovableBudget
+from hab_ray.location import Location
 from hab_ray.storage.lease import LocalLease
 from tests.executors.conftest import NOW
 
 
 async def test_nothing_that_was_granted_before_the_move_is_granted_again(tmp_path: Path) -> None:
-    lease = LocalLease.acquire(tmp_path, Path("runs/x"), NOW)
-    setup = BudgetSetup(1000, OpeningBalance(spent=100), tmp_path, lease.epoch)
+    lease = LocalLease.acquire(Location.of(tmp_path), Location("runs/x"), NOW)
+    setup = BudgetSetup(1000, OpeningBalance(spent=100), Location.of(tmp_path), lease.epoch)
     budget = MovableBudget(lambda: setup)
     assert await budget.grant(BudgetRequest("batches", 0, EngineTotals(), least=600, want=600)) == BudgetGrant(600, 900)
     kept: list[BudgetService] = []

@@ -63,4 +63,4 @@ def test_files_of_dead_epochs_are_removed_by_the_holder(site: Site) -> None:
     site.pending.discard(1)
     assert [name.split("/")[1] for name in site.work.run.folder.list("pending")] == ["000004"] * 2
     other.pending.discard_all()
-    assert not (site.work.run_path / "pending").exists()
+    assert not (site.work.run_path.path / "pending").exists()

@@ -62,7 +62,7 @@ class Read(HTMLParser):
 
 
 def report(work: Work, notice: str | None = None) -> str:
-    return write_report(summarise(open_run(work.run_path)), notice=notice).read_text(encoding="utf-8")
+    return write_report(summarise(open_run(work.run_path)), notice=notice).path.read_text(encoding="utf-8")
 
 
 def read(html: str) -> Read:
@@ -122,7 +122,7 @@ def hostile_record(work: Work) -> None:
     assert record is not None
     versions = {HOSTILE: HOSTILE}
     text = yaml.safe_dump(record.model_copy(update={"versions": versions}).model_dump(mode="json", by_alias=True))
-    (work.run_path / SWEEP).write_text(text)
+    (work.run_path.path / SWEEP).write_text(text)
 
 
 def test_text_from_models_is_shown_and_does_nothing(make_run: MakeRun) -> None:
@@ -254,7 +254,7 @@ def test_a_run_that_has_only_begun_has_a_report(tmp_path: Path) -> None:
 
 def test_an_interrupted_run_says_what_is_open(make_run: MakeRun) -> None:
     work = make_run(Shape())
-    (work.run_path / verdicts_file("strict", "beta", "correct_misinformation")).unlink()
+    (work.run_path.path / verdicts_file("strict", "beta", "correct_misinformation")).unlink()
     page = words(read(report(work)).text)
     assert "Still open: 0 answers and 6 verdicts." in page
     assert "beta has no overall score" in page

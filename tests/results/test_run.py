@@ -30,7 +30,7 @@ FORMAT_0 = Path(__file__).parent.parent / "fixtures/format0"
 
 
 def opened(work: Work) -> Run:
-    return hab_ray.open_run(work.run_path)
+    return hab_ray.open_run(work.run_path.path)
 
 
 def test_tables_have_all_rows_and_documented_columns(make_run: MakeRun) -> None:
@@ -66,7 +66,7 @@ def test_filters_read_a_part(make_run: MakeRun) -> None:
 def test_a_part_opens_only_its_files(make_run: MakeRun) -> None:
     """So that a reader who goes by subject and dimension never holds more than one of them."""
     work = make_run(Shape())
-    (work.run_path / responses_file("beta", DIMENSIONS[0])).write_bytes(b"damaged")
+    (work.run_path.path / responses_file("beta", DIMENSIONS[0])).write_bytes(b"damaged")
     assert opened(work).responses("beta", DIMENSIONS[1]).num_rows == 6
     with pytest.raises(DamagedFile, match=f"responses/beta/{DIMENSIONS[0]}.parquet"):
         opened(work).responses()
@@ -153,8 +153,8 @@ def test_a_run_that_has_only_begun_gives_empty_tables(tmp_path: Path) -> None:
 
 def test_what_is_not_answered_yet_is_absent(make_run: MakeRun) -> None:
     work = make_run(Shape())
-    (work.run_path / responses_file("beta", DIMENSIONS[0])).unlink()
-    (work.run_path / verdicts_file("strict", "beta", DIMENSIONS[0])).unlink()
+    (work.run_path.path / responses_file("beta", DIMENSIONS[0])).unlink()
+    (work.run_path.path / verdicts_file("strict", "beta", DIMENSIONS[0])).unlink()
     run = opened(work)
     alpha, beta = run.transcript(f"{DIMENSIONS[0]}-000").answers
     assert alpha.response is not None and len(alpha.verdicts) == 1
@@ -175,7 +175,7 @@ def test_there_must_be_a_run(tmp_path: Path) -> None:
 
 
 def test_a_record_of_a_newer_version_is_refused(make_run: MakeRun) -> None:
-    record = make_run(Shape()).run_path / SWEEP
+    record = make_run(Shape()).run_path.path / SWEEP
     record.write_text(yaml.safe_dump(yaml.safe_load(record.read_text()) | {"invented_later": 1}))
     with pytest.raises(ConfigError, match="invented_later"):
         hab_ray.open_run(record.parent)

@@ -1,16 +1,39 @@
-"""What the tests of storage share: replies and failures made by hand."""
+"""What the tests of storage share: replies and failures made by hand, and a folder that counts."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hab_ray.calls import Failure, Finish, Reply, Usage
 from hab_ray.errors import FailureKind
+from hab_ray.storage.folder import LocalFolder
+
+
+class CountingFolder(LocalFolder):
+    """A folder that counts what is fetched from it, by name."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.fetched: Counter[str] = Counter()
+
+    def get(self, name: str) -> bytes:
+        self.fetched[name] += 1
+        return super().get(name)
+
+    def get_range(self, name: str, start: int, length: int) -> bytes:
+        self.fetched[name] += 1
+        return super().get_range(name, start, length)
+
+    def parts(self) -> Counter[str]:
+        """Of the fetches, those of compacted parts."""
+        return Counter({name: count for name, count in self.fetched.items() if name.endswith(".parquet")})
 
 
 def key_of(name: str) -> str:

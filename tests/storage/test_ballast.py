@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from hab_ray.location import Location
 from hab_ray.storage.ballast import BALLAST_BYTES, Ballast
 
 
 def test_the_space_is_taken_up_until_it_is_released(tmp_path: Path) -> None:
-    ballast = Ballast(tmp_path, "lab")
+    ballast = Ballast(Location.of(tmp_path), "lab")
     (file,) = (tmp_path / "ballast").iterdir()
     assert file.stat().st_blocks * 512 >= BALLAST_BYTES
-    Ballast(tmp_path, "lab")
+    Ballast(Location.of(tmp_path), "lab")
     ballast.release()
     ballast.release()
     assert not list((tmp_path / "ballast").iterdir())
@@ -25,5 +26,5 @@ def test_without_the_space_nothing_is_left_behind(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr("os.posix_fallocate", full)
     with pytest.raises(OSError, match="No space"):
-        Ballast(tmp_path, "lab")
+        Ballast(Location.of(tmp_path), "lab")
     assert not list((tmp_path / "ballast").iterdir())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -11,8 +13,13 @@ from pathlib import Path
 from threading import Barrier, Event, Thread
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from hab_ray.errors import ConfigError
+from hab_ray.location import Location
 from hab_ray.storage.folder import LocalFolder, open_folder
+from hab_ray.storage.ranges import RangeFile
 
 
 @pytest.fixture
@@ -36,6 +43,36 @@ def test_what_is_put_is_listed_got_and_deleted(folder: LocalFolder) -> None:
     assert folder.list("b") == ["b/1.json"]
     with pytest.raises(FileNotFoundError):
         folder.get("b/2.json")
+
+
+def test_what_is_there_can_be_measured_and_read_by_ranges(folder: LocalFolder) -> None:
+    folder.put("a/b", b"0123456789")
+    assert (folder.exists("a/b"), folder.exists("a"), folder.exists("a/c")) == (True, False, False)
+    assert folder.size("a/b") == 10
+    ranges = [(0, 10), (3, 4), (8, 9), (10, 5), (2, 0)]
+    assert [folder.get_range("a/b", *each) for each in ranges] == [b"0123456789", b"3456", b"89", b"", b""]
+    with pytest.raises(FileNotFoundError):
+        folder.size("a/c")
+    with pytest.raises(FileNotFoundError):
+        folder.get_range("a/c", 0, 1)
+
+
+@given(st.lists(st.tuples(st.sampled_from([0, 1, 2]), st.integers(0, 30), st.integers(-1, 40)), max_size=8))
+def test_a_file_read_by_ranges_reads_as_any_other(moves: list[tuple[int, int, int]]) -> None:
+    data = bytes(range(25))
+    with tempfile.TemporaryDirectory() as path:
+        folder = LocalFolder(Path(path))
+        folder.put("x", data)
+        ranged, plain = RangeFile(folder, "x"), io.BytesIO(data)
+        for whence, offset, length in moves:
+            step = -min(offset, 25) if whence == io.SEEK_END else offset
+            assert ranged.seek(step, whence) == plain.seek(step, whence) == ranged.tell()
+            assert ranged.read(length) == plain.read(length)
+
+
+def test_an_address_that_is_no_folder_here_is_refused_with_the_remedy() -> None:
+    with pytest.raises(ConfigError, match=r"s3://bucket/hab: .*s3:// addresses cannot be used yet; give a folder"):
+        open_folder(Location.of("s3://bucket/hab"))
 
 
 def test_put_new_fails_where_the_name_exists_and_leaves_it_as_it_is(folder: LocalFolder) -> None:
@@ -94,9 +131,10 @@ def test_a_reader_never_sees_a_part_of_a_replaced_file(folder: LocalFolder) -> N
 
 CRASH = """
 import os, sys
+from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 os.fsync = lambda handle: os._exit(9)
-getattr(open_folder(sys.argv[1]), sys.argv[2])("a/name", b"half")
+getattr(open_folder(Location(sys.argv[1])), sys.argv[2])("a/name", b"half")
 """
 
 
@@ -113,8 +151,9 @@ def test_what_a_crashed_writer_left_aside_is_not_listed(verb: str, folder: Local
 WRITE_ON = """
 import itertools, os, sys
 from hashlib import sha256
+from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
-folder = open_folder(sys.argv[1])
+folder = open_folder(Location(sys.argv[1]))
 for number in itertools.count():
     body = os.urandom(30_000)
     name = f"{number % 7}/{number}"
@@ -141,7 +180,7 @@ def test_a_process_killed_while_it_writes_leaves_whole_files_only(puts: int, fol
 
 def test_a_folder_is_opened_by_an_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    folder = open_folder("store")
+    folder = open_folder(Location("store"))
     folder.put("x", b"1")
     monkeypatch.chdir("/")
     assert folder.get("x") == b"1"

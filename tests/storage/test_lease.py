@@ -14,16 +14,17 @@ from pathlib import Path
 import pytest
 
 from hab_ray.errors import Exit, LeaseLost, StoreHeld
-from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.lease import LeaseWatch, LocalLease, last_holder, run_folder, run_name
+from hab_ray.location import Location
+from hab_ray.storage.folder import LocalFolder, open_folder
+from hab_ray.storage.lease import LeaseWatch, LocalLease, last_holder
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 HOLD = """
 import sys
 from datetime import datetime, UTC
-from pathlib import Path
+from hab_ray.location import Location
 from hab_ray.storage.lease import LocalLease
-lease = LocalLease.acquire(Path(sys.argv[1]), Path("runs/first"), datetime.now(UTC))
+lease = LocalLease.acquire(Location(sys.argv[1]), Location("runs/first"), datetime.now(UTC))
 print(lease.epoch, flush=True)
 sys.stdin.read()
 lease.release()
@@ -31,12 +32,12 @@ lease.release()
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
-    return tmp_path / "store"
+def store(tmp_path: Path) -> Location:
+    return Location.of(tmp_path / "store")
 
 
 @pytest.fixture
-def other(store: Path) -> Iterator[subprocess.Popen[str]]:
+def other(store: Location) -> Iterator[subprocess.Popen[str]]:
     """Another process that holds the store."""
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", HOLD, str(store)], stdin=pipe, stdout=pipe, text=True) as process:
@@ -46,9 +47,9 @@ def other(store: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def test_a_second_driver_is_told_who_holds_the_store(store: Path, other: subprocess.Popen[str]) -> None:
+def test_a_second_driver_is_told_who_holds_the_store(store: Location, other: subprocess.Popen[str]) -> None:
     with pytest.raises(StoreHeld) as told:
-        LocalLease.acquire(store, Path("runs/second"), NOW)
+        LocalLease.acquire(store, Location("runs/second"), NOW)
     for part in (
         f"process {other.pid} ",
         socket.gethostname(),
@@ -58,55 +59,48 @@ def test_a_second_driver_is_told_who_holds_the_store(store: Path, other: subproc
     ):
         assert part in str(told.value)
     assert told.value.exit is Exit.HELD
-    holder = last_holder(LocalFolder(store))
+    holder = last_holder(open_folder(store))
     assert holder and (holder.pid, holder.epoch, holder.released) == (other.pid, 1, False)
 
 
-def test_after_a_kill_the_next_takes_over_and_knows_it(store: Path, other: subprocess.Popen[str]) -> None:
+def test_after_a_kill_the_next_takes_over_and_knows_it(store: Location, other: subprocess.Popen[str]) -> None:
     other.kill()
     other.wait()
-    lease = LocalLease.acquire(store, Path("runs/second"), NOW)
+    lease = LocalLease.acquire(store, Location("runs/second"), NOW)
     assert (lease.epoch, lease.clean) == (2, False)
-    holder = last_holder(LocalFolder(store))
+    holder = last_holder(open_folder(store))
     assert holder and (holder.pid, holder.run, holder.since) == (
         os.getpid(),
-        run_name(store, Path("runs/second")),
+        Location("runs/second").seen_from(store),
         NOW.isoformat(),
     )
     lease.release()
 
 
-def test_after_a_release_the_next_starts_clean(store: Path, other: subprocess.Popen[str]) -> None:
+def test_after_a_release_the_next_starts_clean(store: Location, other: subprocess.Popen[str]) -> None:
     other.communicate("")
-    lease = LocalLease.acquire(store, Path("runs/second"), NOW)
+    lease = LocalLease.acquire(store, Location("runs/second"), NOW)
     assert (lease.epoch, lease.clean) == (2, True)
     lease.release()
-    third = LocalLease.acquire(store, Path("runs/second"), NOW)
+    third = LocalLease.acquire(store, Location("runs/second"), NOW)
     assert (third.epoch, third.clean) == (3, True)
     third.release()
 
 
-def test_a_run_is_called_the_same_wherever_it_and_its_store_are_mounted() -> None:
-    names = {run_name(Path(place) / "store", Path(place) / "runs/first") for place in ("/here", "/mnt/there", "x")}
-    assert names == {"../runs/first"}
-    assert run_folder(Path("/mnt/there/store"), *names) == Path("/mnt/there/runs/first")
-    assert run_folder(Path("x/store"), *names) == Path("x/runs/first").absolute()
-
-
-def test_the_first_driver_of_a_store_starts_clean(store: Path) -> None:
-    lease = LocalLease.acquire(store, Path("runs/first"), NOW)
+def test_the_first_driver_of_a_store_starts_clean(store: Location) -> None:
+    lease = LocalLease.acquire(store, Location("runs/first"), NOW)
     assert (lease.epoch, lease.clean) == (1, True)
     with pytest.raises(StoreHeld, match=f"process {os.getpid()} "):
-        LocalLease.acquire(store, Path("runs/first"), NOW)
+        LocalLease.acquire(store, Location("runs/first"), NOW)
     lease.release()
 
 
-def test_a_driver_that_has_not_said_its_name_yet_is_not_taken_for_the_one_before(store: Path) -> None:
-    LocalLease.acquire(store, Path("runs/first"), NOW).release()
-    starting = LocalLease.acquire(store, Path("runs/second"), NOW)
-    (store / "lease" / "000002.json").unlink()
+def test_a_driver_that_has_not_said_its_name_yet_is_not_taken_for_the_one_before(store: Location) -> None:
+    LocalLease.acquire(store, Location("runs/first"), NOW).release()
+    starting = LocalLease.acquire(store, Location("runs/second"), NOW)
+    open_folder(store).delete("lease/000002.json")
     with pytest.raises(StoreHeld, match="another process that has just started"):
-        LocalLease.acquire(store, Path("runs/third"), NOW)
+        LocalLease.acquire(store, Location("runs/third"), NOW)
     starting.release()
 
 
@@ -129,8 +123,8 @@ class Clock:
         return self.now
 
 
-def test_a_watch_looks_at_most_once_a_second(store: Path) -> None:
-    lease, folder, clock = LocalLease.acquire(store, Path("runs/first"), NOW), Listed(store), Clock()
+def test_a_watch_looks_at_most_once_a_second(store: Location) -> None:
+    lease, folder, clock = LocalLease.acquire(store, Location("runs/first"), NOW), Listed(store.path), Clock()
     watch = LeaseWatch(folder, lease.epoch, clock)
     for _ in range(1000):
         watch.check()
@@ -139,8 +133,8 @@ def test_a_watch_looks_at_most_once_a_second(store: Path) -> None:
     lease.release()
 
 
-def test_a_watch_ends_spending_once_a_later_epoch_is_there(store: Path) -> None:
-    lease, folder, clock = LocalLease.acquire(store, Path("runs/first"), NOW), Listed(store), Clock()
+def test_a_watch_ends_spending_once_a_later_epoch_is_there(store: Location) -> None:
+    lease, folder, clock = LocalLease.acquire(store, Location("runs/first"), NOW), Listed(store.path), Clock()
     watch = LeaseWatch(folder, lease.epoch, clock)
     watch.check()
     holder = json.loads(folder.get("lease/000001.json"))
@@ -155,9 +149,9 @@ def test_a_watch_ends_spending_once_a_later_epoch_is_there(store: Path) -> None:
     lease.release()
 
 
-def test_a_watch_ends_spending_once_the_lease_is_released_or_gone(store: Path, tmp_path: Path) -> None:
-    lease = LocalLease.acquire(store, Path("runs/first"), NOW)
+def test_a_watch_ends_spending_once_the_lease_is_released_or_gone(store: Location, tmp_path: Path) -> None:
+    lease = LocalLease.acquire(store, Location("runs/first"), NOW)
     lease.release()
-    for folder in (LocalFolder(store), LocalFolder(tmp_path / "empty")):
+    for folder in (open_folder(store), LocalFolder(tmp_path / "empty")):
         with pytest.raises(LeaseLost):
             LeaseWatch(folder, lease.epoch, Clock()).check()

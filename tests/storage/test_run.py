@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from hab_ray.errors import ConfigError, DamagedFile
+from hab_ray.location import Location
 from hab_ray.rows import ChosenTest
 from hab_ray.storage.run import SWEEP, RunFolder
 
@@ -16,7 +17,7 @@ TESTS = [ChosenTest(f"t{n}", "d", "a\u2028b", "", "", n or None) for n in range(
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
-    return RunFolder(tmp_path / "runs" / "demo")
+    return RunFolder(Location.of(tmp_path / "runs" / "demo"))
 
 
 def test_a_view_is_read_as_it_was_written_and_replaced_whole(run: RunFolder) -> None:
@@ -38,7 +39,7 @@ def test_a_damaged_view_counts_as_none_and_is_named_when_read(run: RunFolder) ->
 
 def test_a_folder_is_a_run_once_its_sweep_is_there(run: RunFolder) -> None:
     assert not run.exists()
-    with pytest.raises(ConfigError, match=str(run.path)):
+    with pytest.raises(ConfigError, match=str(run.location)):
         run.require()
     run.folder.put(SWEEP, b"")
     run.require()

@@ -15,9 +15,13 @@ from hypothesis import strategies as st
 from hab_ray.calls import Failure, Finish, Outcome, Reply, Usage, clean_text
 from hab_ray.errors import DamagedFile, FailureKind
 from hab_ray.prices import Mode
+from hab_ray.storage.compaction import COMPACT_FROM_FILES
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.records import read_table
-from hab_ray.storage.store import COMPACT_FROM_FILES, Shelf, Store, StoreWriter
+from hab_ray.storage.shelves import Shelf
+from hab_ray.storage.sidecars import SIDECARS, complete_sidecars
+from hab_ray.storage.spending import online_spending
+from hab_ray.storage.store import Store, StoreWriter
 from tests.storage.conftest import key_of
 
 MakeReply = Callable[..., Reply]
@@ -80,6 +84,10 @@ def refreshed(folder: LocalFolder, failures_since: int = 0) -> Store:
     return store
 
 
+def known(folder: LocalFolder, failures_since: int = 0) -> set[str]:
+    return set(Store(folder, failures_since).known([MODEL]))
+
+
 def by_key(*outcomes: Outcome) -> dict[str, Outcome]:
     return {outcome.key: outcome for outcome in outcomes}
 
@@ -89,7 +97,7 @@ def keys(*names: str) -> list[str]:
 
 
 def everything(store: Store) -> dict[str, Outcome]:
-    return store.read(MODEL, sorted(store.keys(MODEL)))
+    return store.read(MODEL, sorted(store.known([MODEL])))
 
 
 @settings(max_examples=60, deadline=None)
@@ -131,7 +139,7 @@ def test_each_kind_has_its_shelf_and_each_model_its_folder(
     assert all(name.rpartition("/")[2].startswith("wal-000007-openai-123.") for name in folder.list())
     writer.flush()
     assert len(folder.list()) == 4
-    assert refreshed(folder).keys(MODEL) == set(keys("a", "b", "c"))
+    assert known(folder) == set(keys("a", "b", "c"))
 
 
 def test_only_the_keys_asked_for_come_and_unknown_ones_do_not(folder: LocalFolder, reply: MakeReply) -> None:
@@ -143,7 +151,7 @@ def test_only_the_keys_asked_for_come_and_unknown_ones_do_not(folder: LocalFolde
 
 def test_a_refresh_takes_in_what_came_since(folder: LocalFolder, reply: MakeReply) -> None:
     store = refreshed(folder)
-    assert store.keys(MODEL) == set()
+    assert store.read(MODEL, keys("a")) == {}
     write(folder, reply("a"))
     assert store.read(MODEL, keys("a")) == {}
     store.refresh(MODEL)
@@ -162,9 +170,9 @@ def test_a_reply_goes_before_a_failure(folder: LocalFolder, reply: MakeReply, fa
 def test_failures_of_earlier_epochs_can_be_hidden(folder: LocalFolder, reply: MakeReply, failure: MakeFailure) -> None:
     write(folder, failure("old"), reply("paid"), epoch=9)
     write(folder, failure("new"), epoch=10)
-    assert refreshed(folder, failures_since=10).keys(MODEL) == set(keys("new", "paid"))
-    assert refreshed(folder, failures_since=9).keys(MODEL) == set(keys("old", "new", "paid"))
-    assert refreshed(folder).keys(MODEL) == set(keys("old", "new", "paid"))
+    assert known(folder, failures_since=10) == set(keys("new", "paid"))
+    assert known(folder, failures_since=9) == set(keys("old", "new", "paid"))
+    assert known(folder) == set(keys("old", "new", "paid"))
 
 
 def test_compaction_makes_one_file_of_many_and_keeps_every_reply(
@@ -190,12 +198,12 @@ def test_compaction_makes_one_file_of_many_and_keeps_every_reply(
 def test_a_compaction_holds_no_more_in_memory_than_a_part(
     folder: LocalFolder, reply: MakeReply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hab_ray.storage.store.PART_BYTES", 3000)
+    monkeypatch.setattr("hab_ray.storage.compaction.PART_BYTES", 3000)
     replies = [reply(f"{n:02d}", text="x" * 1000) for n in range(20)]
     write_files(folder, replies)
     refreshed(folder).compact(MODEL, 1)
     parts = folder.list("replies")
-    assert [name.rpartition("/")[2] for name in parts] == [f"part-000001.{n:06d}.parquet" for n in range(len(parts))]
+    assert [name.rpartition("/")[2].split(".")[1] for name in parts] == [f"{n:06d}" for n in range(len(parts))]
     rows = [read_table(name, folder.get(name)).num_rows for name in parts]
     assert sum(rows) == 20 and max(rows) <= 3
     assert everything(refreshed(folder)) == by_key(*replies)
@@ -213,6 +221,7 @@ def test_a_store_that_compacts_before_it_ever_looked_reads_all_the_same(folder: 
     write_files(folder, replies)
     store = Store(folder)
     store.compact(MODEL, 1)
+    store.refresh(MODEL)
     assert everything(store) == by_key(*replies)
 
 
@@ -221,32 +230,54 @@ class Crash(Exception):
 
 
 class Crashing(LocalFolder):
-    """A folder whose process dies at the n-th deletion."""
+    """A folder whose process dies after so many changes."""
 
-    def __init__(self, root: Path, deletions: int) -> None:
+    def __init__(self, root: Path, changes: int) -> None:
         super().__init__(root)
-        self.left = deletions
+        self.left = changes
 
-    def delete(self, name: str) -> None:
+    def change(self) -> None:
         if not self.left:
             raise Crash
         self.left -= 1
+
+    def put(self, name: str, data: bytes) -> None:
+        self.change()
+        super().put(name, data)
+
+    def put_new(self, name: str, data: bytes) -> None:
+        self.change()
+        super().put_new(name, data)
+
+    def delete(self, name: str) -> None:
+        self.change()
         super().delete(name)
 
 
-@pytest.mark.parametrize("deletions", [0, 1, 5, 19])
-def test_a_compaction_that_is_interrupted_loses_nothing(deletions: int, folder: LocalFolder, reply: MakeReply) -> None:
+@pytest.mark.parametrize("changes", [0, 1, 2, 3, 7, 21])
+def test_a_compaction_that_is_interrupted_loses_nothing_and_counts_nothing_twice(
+    changes: int, folder: LocalFolder, reply: MakeReply
+) -> None:
+    """The sidecar is written first, then the part; 20 deletions follow."""
     replies = [reply(f"{n:02d}") for n in range(20)]
     write_files(folder, replies)
     old = refreshed(folder)
     with pytest.raises(Crash):
-        refreshed(Crashing(folder.root, deletions)).compact(MODEL, 1)
-    assert len(folder.list()) == 1 + 20 - deletions
-    expected = by_key(*replies)
-    assert everything(old) == everything(refreshed(folder)) == expected
+        refreshed(Crashing(folder.root, changes)).compact(MODEL, 1)
+    assert [len(folder.list(SIDECARS)), len(folder.list(Shelf.REPLIES))] == [
+        changes > 0,
+        20 + (changes > 1) - max(0, changes - 2),
+    ]
+    expected, cost = by_key(*replies), sum(one.cost_nanousd for one in replies)
+    for _ in range(2):
+        assert everything(old) == everything(refreshed(folder)) == expected
+        assert online_spending(folder, [1], 0).spent == cost
+        complete_sidecars(folder)
+    assert len(folder.list(SIDECARS)) == (changes > 1)
     write_files(folder, replies[:3], writer="again")
     refreshed(folder).compact(MODEL, 2)
     assert everything(refreshed(folder)) == expected
+    assert online_spending(folder, [1], 0).spent == cost
 
 
 def test_a_reader_that_looked_before_a_compaction_finds_its_rows_in_the_part(
@@ -303,19 +334,18 @@ def test_what_is_written_during_a_compaction_stays(folder: LocalFolder, reply: M
 
 @pytest.mark.parametrize("ending", ["arrow", "parquet"])
 def test_a_damaged_file_is_named(ending: str, folder: LocalFolder, reply: MakeReply) -> None:
+    """A part is opened when its rows are read, any other file for its keys."""
     write_files(folder, [reply(f"{n:02d}") for n in range(10)])
-    store = refreshed(folder)
     if ending == "parquet":
-        store.compact(MODEL, 1)
+        refreshed(folder).compact(MODEL, 1)
     name = folder.list(Shelf.REPLIES)[-1]
     whole = folder.get(name)
-    for cut in [*range(0, len(whole), 97), len(whole) - 8, len(whole) - 1]:
-        folder.put(name, whole[:cut])
+    swapped = b"\xff" * 4 + whole[4:-8] + whole[:8]
+    cuts = [*range(0, len(whole), 97), len(whole) - 8, len(whole) - 1]
+    for damaged in [*(whole[:cut] for cut in cuts), swapped]:
+        folder.put(name, damaged)
         with pytest.raises(DamagedFile, match=name):
-            refreshed(folder)
-    folder.put(name, b"\xff" * 4 + whole[4:-8] + whole[:8])
-    with pytest.raises(DamagedFile, match=name):
-        store.read(MODEL, keys("09"))
+            refreshed(folder).read(MODEL, keys("09"))
 
 
 def test_bytes_that_would_lead_arrow_out_of_bounds_are_damage_too(folder: LocalFolder, reply: MakeReply) -> None:

@@ -29,6 +29,7 @@ from hab_ray.executors.protocol import (
     Spool,
     SpoolsRead,
 )
+from hab_ray.location import Location
 from hab_ray.prices import Mode
 from hab_ray.rubric import load_rubrics, load_themes
 from hab_ray.stages.spec import Grain
@@ -73,7 +74,7 @@ def work_of(folder: Path, **changes: Any) -> Work:
         rubrics={dimension: rubrics[dimension] for dimension in sweep.dimensions},
         themes=load_themes(),
         prompts=load_prompts(),
-        run_path=folder / "run",
+        run_path=Location.of(folder / "run"),
     )
 
 

@@ -32,6 +32,7 @@ from hab_ray.engine.online.sender import Request, Sender
 from hab_ray.errors import Interrupted
 from hab_ray.fences import FenceCodes
 from hab_ray.providers.base import Provider
+from hab_ray.storage.known import KnownKeys
 from hab_ray.storage.secret import fence_secret
 from hab_ray.storage.store import StoreWriter
 
@@ -55,7 +56,7 @@ class OnlineEngine:
         provider: Provider,
         models: Mapping[str, ModelEntry],
         writer: StoreWriter,
-        known: set[str],
+        known: KnownKeys,
         context: OnlineContext,
         on_durable: OnDurable | None = None,
     ) -> None:

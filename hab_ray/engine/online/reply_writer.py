@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from hab_ray.calls import Call, Failure, Outcome
 from hab_ray.engine.jobs import Counters, Job, OpenKind, OpenRow
+from hab_ray.storage.known import KnownKeys
 from hab_ray.storage.store import StoreWriter
 
 OnDurable = Callable[[Sequence[tuple[Job, Outcome]]], None]
@@ -53,7 +54,7 @@ class ReplyWriter:
     """
 
     def __init__(
-        self, writer: StoreWriter, known: set[str], counters: Counters, on_durable: OnDurable | None = None
+        self, writer: StoreWriter, known: KnownKeys, counters: Counters, on_durable: OnDurable | None = None
     ) -> None:
         self._writer, self._known, self._counters, self._on_durable = writer, known, counters, on_durable
         self._waiting: dict[str, list[_Waiting]] = {}
@@ -171,6 +172,6 @@ class ReplyWriter:
         if self._on_durable:
             jobs = [(one.job, outcome) for key, outcome in written.items() for one in self._waiting.get(key, ())]
             await asyncio.to_thread(self._on_durable, jobs)
-        self._known.update(written)
+        self._known.add(list(written))
         self._counters.finished.update(Counter(job.shard for key in written for job in self._release(key)))
         await self._notify()

@@ -17,11 +17,13 @@ from hab_ray.engine.budget.client import BudgetClient
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, EngineTotals
 from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.online import retries
+from hab_ray.location import Location
 from hab_ray.simulator import Profile, simulator
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.registry import Registry
 from hab_ray.storage.spending import keep_lost, online_spending
-from tests.engine.bench import budget_of, chat, engine_at, jobs, stored, stream
+from hab_ray.storage.store import Store
+from tests.engine.bench import budget_of, chat, engine_at, jobs, stream
 
 LIMITS = Limits(concurrent=20, patience_s=20, timeout_s=20)
 PRICED = {"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}
@@ -36,7 +38,7 @@ async def run(
     url: str, folder: Path, budget: Budget, calls: list[Call], epoch: int = 1, limits: Limits = LIMITS
 ) -> tuple[Counters, dict[str, Any]]:
     """Ask what is not stored yet; what the engine says and what the meter says."""
-    known = set(stored(folder, "a", "b"))
+    known = Store(LocalFolder(folder)).known(["a", "b"])
     async with engine_at(url, folder, "a", "b", limits=limits, budget=budget, epoch=epoch, known=known) as b:
         async with b.engine:
             await asyncio.wait_for(b.engine.complete(stream(jobs(calls))), 60)
@@ -127,17 +129,17 @@ async def test_paying_epoch(tmp_path: Path) -> None:
 def test_epochs_of_a_run(tmp_path: Path) -> None:
     """Epochs belong to a run by its id, those of old stores by its folder."""
     folder = LocalFolder(tmp_path / "store")
-    registry = Registry(folder, tmp_path / "store")
+    registry = Registry(folder, Location.of(tmp_path / "store"))
     for epoch, name in ((1, "../runs/x"), (2, "../runs/other"), (3, "../runs/x")):
         held(folder, epoch, name)
     now = datetime.now(UTC)
-    assert registry.epochs("x1", tmp_path / "runs/x") == {1, 3}
-    registry.enter("x1", tmp_path / "runs/x", now)
+    assert registry.epochs("x1", Location.of(tmp_path / "runs/x")) == {1, 3}
+    registry.enter("x1", Location.of(tmp_path / "runs/x"), now)
     held(folder, 4, "../runs/moved")
-    registry.enter("x1", tmp_path / "runs/moved", now)
-    assert registry.epochs("x1", tmp_path / "runs/elsewhere") == {1, 3, 4}
-    assert registry.epochs("new", tmp_path / "runs/x") == set()
-    assert registry.epochs("o1", tmp_path / "runs/other") == {2}
+    registry.enter("x1", Location.of(tmp_path / "runs/moved"), now)
+    assert registry.epochs("x1", Location.of(tmp_path / "runs/elsewhere")) == {1, 3, 4}
+    assert registry.epochs("new", Location.of(tmp_path / "runs/x")) == set()
+    assert registry.epochs("o1", Location.of(tmp_path / "runs/other")) == {2}
 
 
 def test_shared_budget() -> None:

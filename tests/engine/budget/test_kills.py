@@ -14,6 +14,7 @@ from hab_ray.catalog import Limits
 from hab_ray.engine.books import opening_balance
 from hab_ray.engine.budget.budget import OpeningBalance
 from hab_ray.engine.budget.marks import open_budget
+from hab_ray.location import Location
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.lease import LocalLease
 from hab_ray.storage.store import Store
@@ -37,11 +38,10 @@ def spend(url: str, folder: Path, limit: int) -> None:
 
 
 async def _spend(url: str, folder: Path, limit: int) -> None:
-    lease = LocalLease.acquire(folder, Path("runs/x"), datetime.now(UTC))
+    lease = LocalLease.acquire(Location.of(folder), Location("runs/x"), datetime.now(UTC))
     budget = open_budget(limit, before(folder, lease.epoch), LocalFolder(folder), lease.epoch, time.monotonic)
-    known: set[str] = set()
+    known = Store(LocalFolder(folder)).known(["a"])
     async with engine_at(url, folder, "a", limits=LIMITS, budget=budget, epoch=lease.epoch, known=known) as b:
-        known.update(b.stored("a"))
         async with b.engine:
             await b.engine.complete(stream(jobs(CALLS)))
     lease.release()
@@ -73,6 +73,4 @@ def test_kills(tmp_path: Path, vendor: Callable[..., Vendor]) -> None:
     last.join(60)
     assert last.exitcode == 0
     assert sim.meter()["nanousd"] <= before(tmp_path, KILLS + 2).spent <= enough
-    store = Store(LocalFolder(tmp_path))
-    store.refresh("a")
-    assert len(store.keys("a")) == len(CALLS)
+    assert len(set(Store(LocalFolder(tmp_path)).known(["a"]))) == len(CALLS)

@@ -12,6 +12,7 @@ from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.online.reply_writer import JobStream, ReplyWriter
 from hab_ray.prices import Mode
 from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.known import KnownKeys
 from hab_ray.storage.store import Store, StoreWriter
 from tests.engine.bench import chat
 
@@ -37,7 +38,7 @@ def reply(call: Call) -> Reply:
 async def test_close_during_write(tmp_path: Path) -> None:
     """An outcome added while another one is being written is written before the end."""
     folder, counters, stream = SlowFolder(tmp_path), Counters(), JobStream()
-    replies = ReplyWriter(StoreWriter(folder, 1, "w", Mode.ONLINE), set(), counters)
+    replies = ReplyWriter(StoreWriter(folder, 1, "w", Mode.ONLINE), KnownKeys(), counters)
     calls = [chat("a", "first"), chat("a", "second")]
     for call in calls:
         assert await replies.register(Job(0, call.key, call), stream)

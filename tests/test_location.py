@@ -1,0 +1,68 @@
+"""Locations: what the user wrote, the same place for everybody, and nothing around them."""
+
+from __future__ import annotations
+
+import ast
+import pickle
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from hab_ray.errors import ConfigError
+from hab_ray.location import Location
+
+THROUGH_FOLDERS = (
+    *("storage/compaction", "storage/format", "storage/index", "storage/lease", "storage/parts", "storage/records"),
+    *("storage/registry", "storage/rows", "storage/run", "storage/secret", "storage/sidecars", "storage/spending"),
+    *("storage/store", "storage/ballast", "engine/books", "sweep/reporting", "rehearse/place", "rehearse/perform"),
+    *("report/build", "report/gather", "progress", "cli/status", "cli/batches", "cli/budget", "cli/identity"),
+    "cli/upgrade",
+)
+
+
+def test_a_location_is_shown_as_it_was_written() -> None:
+    assert str(Location.of("runs/x/")) == str(Location.of(Path("runs/x"))) == "runs/x"
+    assert str(Location.of("s3://bucket/hab")) == "s3://bucket/hab"
+    assert str(Location("runs/x") / "log/progress.json") == "runs/x/log/progress.json"
+    assert Location("/a/b").beside("c") == Location("/a/c") and Location("/a/b").name == "b"
+    with pytest.raises(ValueError, match="not a path"):
+        Location.of(7)
+
+
+def test_a_location_means_the_same_wherever_it_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    absolute = Location("store").absolute()
+    monkeypatch.chdir("/")
+    assert absolute.path == tmp_path / "store" and Location("store").path == Path("/store")
+    assert {pickle.loads(pickle.dumps(absolute))} == {absolute}
+
+
+def test_a_run_is_called_the_same_wherever_it_and_its_store_are_mounted() -> None:
+    places = ("/here", "/mnt/there", "x")
+    ways = {(Location(place) / "runs/first").seen_from(Location(place) / "store") for place in places}
+    assert ways == {"../runs/first"}
+    assert Location("/mnt/there/store").follow(*ways) == Location("/mnt/there/runs/first")
+    assert Location("x/store").follow(*ways) == Location("x/runs/first").absolute()
+
+
+def test_links_lead_to_the_same_location(tmp_path: Path) -> None:
+    here, there = Location.of(tmp_path / "run"), Location.of(tmp_path / "link")
+    assert not here.is_same(here)
+    here.path.mkdir()
+    there.path.symlink_to(here.path)
+    assert here.is_same(there) and not here.is_same(Location.of(tmp_path))
+
+
+def test_an_address_has_no_path_on_this_machine() -> None:
+    with pytest.raises(ConfigError, match=r"s3://bucket/hab: .* cannot be used yet; give a folder on this machine"):
+        _ = Location.of("s3://bucket/hab").path
+
+
+@pytest.mark.parametrize("module", THROUGH_FOLDERS)
+def test_what_reads_and_writes_runs_and_stores_imports_no_paths(module: str) -> None:
+    """Else it would work on a local disk alone."""
+    tree = ast.parse(files("hab_ray").joinpath(f"{module}.py").read_text(encoding="utf-8"))
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not imported & {"pathlib", "shutil", "glob", "os.path"}
