@@ -44,9 +44,9 @@ class RowsInFlight:
         return known
 
     def holds(self, keys: Iterable[str]) -> bool:
-        """Whether one of these calls is in an open batch, or on its way into one."""
-        asked = list(keys)
-        return any(key in self._packed for key in asked) or any(o.keys.common(asked) for o in self._open.values())
+        """Whether one of these calls is in an open batch, or on its way into one. For any thread."""
+        asked, opened = list(keys), list(self._open.values())
+        return any(key in self._packed for key in asked) or any(one.keys.common(asked) for one in opened)
 
     def joins(self, row: PackedRow, known: Mapping[str, BatchInFlight | None]) -> bool:
         """Whether an offered row needs no place in a batch of its own: its key is answered, or it waits for it."""
