@@ -3,7 +3,7 @@
     spent    = online calls of its epochs (records, lost calls, marks of unclean ends) + batches it has collected
     reserved = its batches that are still open
 
-A batch belongs to the run whose process wrote its first intent, whoever collects it.
+A batch belongs to the run whose process wrote its first intent, whichever process collects it.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ OpenEngine = Callable[[], AbstractAsyncContextManager[OnlineEngine]]
 class EngineThread:
     """Runs the engine that `open_engine` gives. The context it returns is entered and left on the engine's loop.
 
-    What is asked for before the engine is open waits until it is. Once `MANY_IN_FLIGHT` calls are in flight, events
-    are handled in bunches of `bunch_s` seconds.
+    What is asked for before the engine is open waits until it is. With `MANY_IN_FLIGHT` calls or more in
+    flight, network events are handled in bunches every `bunch_s` seconds.
     """
 
     def __init__(self, name: str, open_engine: OpenEngine, bunch_s: float = BUNCH_S) -> None:
