@@ -73,10 +73,10 @@ class BatchEngines:
     def last_tallies(self) -> Mapping[str, BatchTally]:
         """What each engine has done, also where one had to end."""
 
-        async def told() -> Mapping[str, BatchTally]:
+        async def snapshots() -> Mapping[str, BatchTally]:
             return {provider: engine.tell() for provider, engine in self._engines.items()}
 
-        return self._run(told()).result()
+        return self._run(snapshots()).result()
 
     def stop(self, drain_s: float) -> None:
         """Have no engine begin another request; an open one that makes a batch has so many seconds. For any thread."""
