@@ -94,7 +94,7 @@ class Driver:
     def _is_under_way(self) -> bool:
         """Whether something will end; a dispatch whose shards are all done still keeps others of its kind waiting."""
         running = self._shards.at(ShardStatus.SETTLING, ShardStatus.RUNNING, ShardStatus.COMPUTING)
-        return bool(running) or self._dispatcher.is_online_busy
+        return bool(running) or self._dispatcher.is_online_busy or bool(self._ready_to_settle())
 
     def _is_parked(self) -> bool:
         """Whether nothing is left to do but to wait for the vendors."""

@@ -242,7 +242,7 @@ def test_a_run_by_batch_and_online_killed_through_ray_pays_once(cluster_desk: De
 
 @pytest.mark.timeout(280)
 def test_after_the_deadline_auto_sends_the_rest_online(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
-    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 600}})
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 60_000}})
     sweep = sweep_file(cluster_desk.folder, "anthropic", sim.url, "urgent")
     settings = yaml.safe_load(sweep.read_text())
     model = settings["judges"][0]

@@ -413,3 +413,11 @@ def test_when_a_fed_worker_dies_its_rows_are_found_by_settling(bench: MakeBench)
     b.driver.reconcile(detach=False)
     assert {state.status for state in b.shards.all} == {ShardStatus.COMPLETE}
     assert b.state("judge", "lab/j", subject="lab/a").settled == 3
+
+
+def test_calls_settled_early_and_too_few_for_a_batch_go_with_the_others(bench: MakeBench) -> None:
+    b = bench(**BATCHES, mode="batch", total=4, dimensions=[ONE], subjects=["lab/a"])
+    b.rows.answer(b.state("respond", "lab/a").shard, ["0"])
+    b.driver.reconcile(detach=False)
+    assert b.logged("batch") == ["batch respond lab/a: 3", "batch judge lab/j: 4"]
+    assert {state.status for state in b.shards.all} == {ShardStatus.COMPLETE}
