@@ -89,7 +89,9 @@ class ShardState:
         by_batch = self.channel is not None and self.channel.mode is Mode.BATCH
         empty = by_batch and not was_deferred and left >= self.open > 0
         self.empty_rounds = self.empty_rounds + 1 if empty else 0
-        self.total, self.settled, self.spool, self.mode = found.total, found.rows, found.spool, None
+        self.settled, self.spool, self.mode = found.rows, found.spool, None
+        if self.shard.spec.makes_calls:
+            self.total = found.total
         self.knows_tasks, self.finished_before = not self.is_early, self.finished
         if found.open:
             self.status = ShardStatus.READY
@@ -252,8 +254,14 @@ class Shards:
         if state.knows_tasks:
             return 0 if state.status is ShardStatus.COMPLETE else state.open
         for read in self._sources[state.number][:1]:
-            return max(0, (read.source.total or 0) - state.settled) if read.may_come else 0
+            return max(0, self._rows_to_come(read.source) - state.settled) if read.may_come else 0
         return 0
+
+    def _rows_to_come(self, source: ShardState) -> int:
+        """The rows that a shard has or will have; as long as that is unknown, as many as the largest of its stage."""
+        if source.total is not None:
+            return source.total
+        return max((state.total or 0 for state in self.all if state.shard.stage == source.shard.stage), default=0)
 
     def provider(self, state: ShardState) -> str:
         """The provider that a shard's calls go to."""

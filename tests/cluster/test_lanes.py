@@ -59,7 +59,7 @@ def test_lanes_open_beside_one_another_without_being_waited_for(setup: Callable[
     unused = lanes._kept["three"].lane
     lanes.close()
     with pytest.raises(RayActorError):
-        ray.get(unused.tally.remote(), timeout=30)
+        ray.get(unused.snapshot.remote(), timeout=30)
 
 
 @pytest.mark.timeout(120)

@@ -186,7 +186,7 @@ class FakeWorkers(FakeService):
 
     def compute(self, order: Compute) -> None:
         self._log.append(f"compute {order.shard.file}")
-        self.events.append(RowsComputed(order, 3, "a note"))
+        self.events.append(RowsComputed(order, self._rows.total, "a note"))
 
 
 class FakeExecutor(FakeService):

@@ -164,6 +164,16 @@ def test_auto_counts_the_rows_that_a_stage_will_have(bench: MakeBench, total: in
     assert b.logged("online", "batch") == [f"{word} judge lab/j: {total}"]
 
 
+def test_auto_counts_tests_that_are_still_to_be_chosen(bench: MakeBench) -> None:
+    """Of two dimensions one has its tests: the other will have as many."""
+    sweep = {**MADE, **BATCHES, "dimensions": [ONE, TWO], "mode": "auto"}
+    b = bench(**sweep, total=150)
+    b.workers.slow = lambda shard: shard.stage == "choose" and shard.dimension == TWO
+    b.clock.steps[80] = b.workers.release
+    b.driver.reconcile(detach=False)
+    assert b.logged("batch respond", "online respond")[0] == "batch respond lab/a: 150"
+
+
 def test_a_call_in_an_open_batch_is_waited_for_there(bench: MakeBench) -> None:
     b = bench(**BATCHES, mode="online", dimensions=[ONE], subjects=["lab/a"])
     b.batches.in_batches = {"1"}  # the spool of the first order
