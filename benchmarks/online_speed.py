@@ -198,9 +198,9 @@ def measure_rates(rates: Mapping[str, float], seconds: float, bars: bool) -> Non
 def must_go_on(lanes: Any) -> None:
     """End with the reason where a vendor was stopped."""
     stops = {
-        channel.provider: told.counters.stops
-        for channel, told in lanes.told().items()
-        if not isinstance(told, Exception) and told.counters.stops
+        channel.provider: snapshot.counters.stops
+        for channel, snapshot in lanes.snapshots().items()
+        if not isinstance(snapshot, Exception) and snapshot.counters.stops
     }
     if stops:
         raise SystemExit(f"stopped: {stops}")

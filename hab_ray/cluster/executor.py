@@ -32,7 +32,7 @@ from hab_ray.executors.protocol import (
 )
 
 if TYPE_CHECKING:
-    from hab_ray.cluster.lanes import Lanes, LaneSetup, Told
+    from hab_ray.cluster.lanes import Lanes, LaneSetup, LaneSnapshot
     from hab_ray.cluster.tasks import Tasks
 
 DRAINING_ANSWER_S = 1.0
@@ -125,11 +125,11 @@ class RayExecutor:
     def _events(self, session: _Session) -> Iterator[Event]:
         ended = finished([*session.dispatches, *session.working])
         died: dict[Channel, Exception] = {}
-        for channel, told in session.lanes.told().items():
-            if isinstance(told, WorkerDied):
-                died[channel] = told
+        for channel, snapshot in session.lanes.snapshots().items():
+            if isinstance(snapshot, WorkerDied):
+                died[channel] = snapshot
             else:
-                yield from _said(channel, told)
+                yield from _events_of(channel, snapshot)
         for ref in [ref for ref in ended if ref in session.working]:
             yield result(ref, session.working.pop(ref))
         for ref in [ref for ref in ended if ref in session.dispatches]:
@@ -152,16 +152,16 @@ class RayExecutor:
         done = finished(list(ending.values()))
         for channel in [channel for channel, ref in ending.items() if ref in done]:
             try:
-                told = result(ending.pop(channel), channel.provider, DRAINING_ANSWER_S)
+                snapshot = result(ending.pop(channel), channel.provider, DRAINING_ANSWER_S)
             except Exception as error:
                 yield ChannelDied(channel, error)
                 continue
-            yield from _said(channel, told)
+            yield from _events_of(channel, snapshot)
             yield ChannelEnded(channel)
         if ending:
-            for channel, told in session.lanes.told(DRAINING_ANSWER_S).items():
-                if channel in ending and not isinstance(told, WorkerDied):
-                    yield from _said(channel, told)
+            for channel, snapshot in session.lanes.snapshots(DRAINING_ANSWER_S).items():
+                if channel in ending and not isinstance(snapshot, WorkerDied):
+                    yield from _events_of(channel, snapshot)
 
     def stop(self, drain_s: float) -> None:
         """See Service."""
@@ -213,11 +213,11 @@ class RayExecutor:
         )
 
 
-def _said(channel: Channel, told: Told) -> Iterator[Event]:
-    """What a lane said. Calls that followed from rows come before the counters that call those rows finished."""
-    if told.spooled:
-        yield CallsSpooled(told.spooled)
-    yield CountersRead(channel, told.counters)
+def _events_of(channel: Channel, snapshot: LaneSnapshot) -> Iterator[Event]:
+    """What a lane reports. Calls that followed from rows come before the counters that call those rows finished."""
+    if snapshot.spooled:
+        yield CallsSpooled(snapshot.spooled)
+    yield CountersRead(channel, snapshot.counters)
 
 
 def _shared_budget(session: _Session, setup: BudgetSetup) -> BudgetService:

@@ -40,7 +40,7 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import LeaseWatch
 from hab_ray.storage.store import Store, StoreWriter
 
-STREAMS = 64
+STREAMS = 1000
 COLLECT_EVERY = (20_000, 20, 50)
 
 
@@ -128,10 +128,10 @@ class Lane:
         blocks = (block for spool in spools for block in pending.blocks(spool, JOB_COLUMNS))
         await self._engine.complete(_jobs(blocks), most_queued=inf)
 
-    async def tell(self) -> Told:
-        """What was done so far; rows left open, and calls that were spooled, are told once."""
+    async def snapshot(self) -> LaneSnapshot:
+        """What was done so far; rows left open, and calls that were spooled, appear once."""
         spooled = tuple(self._spooled.popleft() for _ in range(len(self._spooled)))
-        return Told(self._engine.snapshot(), spooled)
+        return LaneSnapshot(self._engine.snapshot(), spooled)
 
     def _feed(self, durable: Sequence[tuple[Job, Outcome]]) -> None:
         if self._flow:
@@ -142,12 +142,12 @@ class Lane:
         self._stopping.set()
         await self._engine.stop(drain_s)
 
-    async def close(self) -> Told:
+    async def close(self) -> LaneSnapshot:
         """Wait for what is in flight, keep it, and close connections; the last that there is to say."""
         await self.open()
         await self._engine.__aexit__()
         await self._provider.close()
-        return await self.tell()
+        return await self.snapshot()
 
 
 def _spare_what_stays() -> None:
@@ -169,8 +169,8 @@ def _tables(calls: ray.data.Dataset) -> Iterator[Any]:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a lane has done since it opened, and what it has spooled since it was asked last."""
+class LaneSnapshot:
+    """What a lane has done since it opened, and what it has spooled since the last snapshot."""
 
     counters: Counters
     spooled: tuple[Spool, ...]
@@ -215,13 +215,15 @@ class Lanes:
         kept.used = True
         return kept.lane, kept.channel
 
-    def told(self, timeout_s: float = ANSWER_S) -> dict[Channel, Told | WorkerDied]:
+    def snapshots(self, timeout_s: float = ANSWER_S) -> dict[Channel, LaneSnapshot | WorkerDied]:
         """What each lane that is open and used has done, or that it died or does not answer in time.
 
         Raises:
             HabError, OSError: a lane had to end.
         """
-        asked = {kept.channel: kept.lane.tell.remote() for kept in self._kept.values() if kept.used and kept.is_open}
+        asked = {
+            kept.channel: kept.lane.snapshot.remote() for kept in self._kept.values() if kept.used and kept.is_open
+        }
         return {channel: _answer(ref, channel, timeout_s) for channel, ref in asked.items()}
 
     def forget(self, channel: Channel) -> None:
@@ -238,7 +240,7 @@ class Lanes:
             kept.lane.stop.remote(drain_s)
 
     def end(self) -> Mapping[Channel, Any]:
-        """Have each used lane wait for what is in flight, write it and end: references to their last tallies.
+        """Have each used lane wait for what is in flight, write it and end: references to their last snapshots.
 
         Lanes never used just end.
         """
@@ -262,9 +264,9 @@ def who_calls(channel: Channel) -> str:
     return f"the worker that calls {channel.provider}"
 
 
-def _answer(ref: Any, channel: Channel, timeout_s: float) -> Told | WorkerDied:
+def _answer(ref: Any, channel: Channel, timeout_s: float) -> LaneSnapshot | WorkerDied:
     try:
-        told: Told = result(ref, who_calls(channel), timeout_s)
+        snapshot: LaneSnapshot = result(ref, who_calls(channel), timeout_s)
     except WorkerDied as error:
         return error
-    return told
+    return snapshot

@@ -28,13 +28,13 @@ from hab_ray.storage.lease import UNCLEAN_WAIT_S, LocalLease
 from hab_ray.storage.registry import Registry
 from hab_ray.storage.store import Store
 from hab_ray.sweep.budget import RunBudget
+from hab_ray.sweep.context import DriverContext
 from hab_ray.sweep.counters import RunCounters
 from hab_ray.sweep.driver import Driver
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.reporting import Reporter
 from hab_ray.sweep.routing import Router
-from hab_ray.sweep.shards import Shards, Standing
-from hab_ray.sweep.surroundings import Surroundings
+from hab_ray.sweep.shards import Shards, ShardStatus
 from hab_ray.work import Work
 
 ONLINE: Mapping[str, OnlineFactory] = {"local": LocalExecutor, "ray": RayExecutor}
@@ -113,7 +113,7 @@ def assembled(work: Work, lease: LocalLease, options: Options, stack: ExitStack)
         shards,
         counters,
         Router(work, shards, counters, batches.holds, deadline, lambda: datetime.now(UTC)),
-        Surroundings(
+        DriverContext(
             executors={Mode.ONLINE: online, Mode.BATCH: batches},
             workers=lambda: online.workers or local,
             services=services,
@@ -170,6 +170,6 @@ def _deadline(work: Work) -> datetime | None:
 def _providers_online(work: Work, shards: Shards) -> list[str]:
     """The providers of what may go online, those that `hab` serves itself last: their server has to start."""
     calling = [state for state in shards.all if state.shard.spec.makes_calls]
-    left = [state for state in calling if state.standing is not Standing.COMPLETE]
+    left = [state for state in calling if state.status is not ShardStatus.COMPLETE]
     providers = {shards.provider(state) for state in left if work.mode(state.shard) != "batch"}
     return sorted(providers, key=lambda name: (work.catalog.providers[name].serve, name))

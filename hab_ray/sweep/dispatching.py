@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hab_ray.executors.protocol import Channel, Dispatch, Executor, Feed, Spool
 from hab_ray.prices import Mode
+from hab_ray.sweep.context import Files
 from hab_ray.sweep.counters import RunCounters
 from hab_ray.sweep.flowing import LEAST_BATCH, Flowing, Way
 from hab_ray.sweep.routing import Router
-from hab_ray.sweep.shards import Shards, ShardState, Standing
-from hab_ray.sweep.surroundings import Files
+from hab_ray.sweep.shards import Shards, ShardState, ShardStatus
 from hab_ray.work import Work
 
 GATHER_S = 3.0
@@ -49,13 +49,12 @@ class Dispatcher:
 
     def dispatch_flowing(self) -> None:
         """Send on what flowed, as far as it may go out now."""
-        for mode, spools in self._flowing.ready(self._under_way):
+        for mode, spools in self._flowing.ready(self._flowing_on):
             self._start(mode, spools, (), is_flowing=True)
 
-    def _under_way(self, way: Way) -> int:
+    def _flowing_on(self, way: Way) -> list[Dispatch]:
         flowing = [dispatch for dispatch, _ in self._open.values() if dispatch.is_flowing]
-        alike = [dispatch for dispatch in flowing if (dispatch.stage, dispatch.provider) == (way.stage, way.provider)]
-        return sum(spool.total for dispatch in alike for spool in dispatch.spools)
+        return [dispatch for dispatch in flowing if (dispatch.stage, dispatch.provider) == (way.stage, way.provider)]
 
     def dispatch_ready(self) -> None:
         """One dispatch for each stage and model by batch, and for each stage and provider online, if none is open."""
@@ -80,7 +79,7 @@ class Dispatcher:
     def _routed(self) -> Iterable[tuple[ShardState, Spool, Mode]]:
         """The shards whose calls may go out now, and how; those that may not go at all are given up."""
         groups: dict[tuple[str, str], list[ShardState]] = defaultdict(list)
-        for state in self._shards.standing(Standing.READY):
+        for state in self._shards.at(ShardStatus.READY):
             groups[state.shard.stage, self._work.model(state.shard).name].append(state)
         for state in [state for group in groups.values() if self._is_gathered(group) for state in group]:
             if state.spool is None:

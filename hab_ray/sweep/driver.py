@@ -28,11 +28,11 @@ from hab_ray.executors.protocol import (
     Workers,
 )
 from hab_ray.prices import Mode
+from hab_ray.sweep.context import DriverContext
 from hab_ray.sweep.counters import RunCounters
 from hab_ray.sweep.dispatching import Dispatcher
 from hab_ray.sweep.routing import Router
-from hab_ray.sweep.shards import Shards, ShardState, Standing
-from hab_ray.sweep.surroundings import Surroundings
+from hab_ray.sweep.shards import Shards, ShardState, ShardStatus
 from hab_ray.work import Work
 
 POLL_S = 0.25
@@ -43,19 +43,19 @@ class Driver:
     """Drives the shards of one run."""
 
     def __init__(
-        self, work: Work, shards: Shards, counters: RunCounters, router: Router, surroundings: Surroundings
+        self, work: Work, shards: Shards, counters: RunCounters, router: Router, context: DriverContext
     ) -> None:
         self._shards, self._counters = shards, counters
-        self._around, self._files = surroundings, surroundings.files
+        self._context, self._files = context, context.files
         self._orders = 0
         self._dispatcher = Dispatcher(
             work,
             shards,
             counters,
             router,
-            surroundings.executors,
-            surroundings.files,
-            surroundings.clock,
+            context.executors,
+            context.files,
+            context.clock,
             self._next_order,
         )
         self._restarts: Counter[tuple[str, Mode]] = Counter()
@@ -70,36 +70,36 @@ class Driver:
         while True:
             self._dispatcher.dispatch_flowing()
             self._shards.let_go()
-            self._settle(self._around.workers(), self._ready_to_settle())
-            self._around.check()
+            self._settle(self._context.workers(), self._ready_to_settle())
+            self._context.check()
             self._dispatcher.dispatch_ready()
             if not self._is_under_way() or (detach and self._is_parked()):
                 return
-            self._around.wait(POLL_S)
-            self._around.check()
-            self._take_in_all(self._around.services)
-            self._around.report()
+            self._context.wait(POLL_S)
+            self._context.check()
+            self._take_in_all(self._context.services)
+            self._context.report()
 
     def settle_rest(self, workers: Workers) -> None:
         """Bring the views of shards under way up to date, after all executors have ended."""
-        self._settle(workers, self._shards.standing(Standing.RUNNING))
-        while self._shards.standing(Standing.SETTLING):
-            self._around.wait(POLL_S)
+        self._settle(workers, self._shards.at(ShardStatus.RUNNING))
+        while self._shards.at(ShardStatus.SETTLING):
+            self._context.wait(POLL_S)
             self._take_in_all([workers])
 
     def _ready_to_settle(self) -> list[ShardState]:
-        waiting, shards = self._shards.standing(Standing.WAITING), self._shards
+        waiting, shards = self._shards.at(ShardStatus.WAITING), self._shards
         return [state for state in waiting if shards.has_inputs(state) or shards.may_settle_early(state)]
 
     def _is_under_way(self) -> bool:
         """Whether something will end; a dispatch whose shards are all done still keeps others of its kind waiting."""
-        running = self._shards.standing(Standing.SETTLING, Standing.RUNNING, Standing.COMPUTING)
-        return bool(running) or self._dispatcher.is_online_busy
+        running = self._shards.at(ShardStatus.SETTLING, ShardStatus.RUNNING, ShardStatus.COMPUTING)
+        return bool(running) or self._dispatcher.is_online_busy or bool(self._ready_to_settle())
 
     def _is_parked(self) -> bool:
         """Whether nothing is left to do but to wait for the vendors."""
-        busy = self._shards.standing(Standing.SETTLING, Standing.COMPUTING) or self._dispatcher.is_online_busy
-        return not busy and all(executor.is_parked for executor in self._around.executors.values())
+        busy = self._shards.at(ShardStatus.SETTLING, ShardStatus.COMPUTING) or self._dispatcher.is_online_busy
+        return not busy and all(executor.is_parked for executor in self._context.executors.values())
 
     def _settle(self, workers: Workers, states: Iterable[ShardState]) -> None:
         for state in states:
@@ -151,16 +151,16 @@ class Driver:
         state.take_in(found, self._counters.was_deferred(state))
         if found.spool is None:
             self._files.discard(found.settle.order)
-        if state.standing is Standing.COMPUTING:
+        if state.status is ShardStatus.COMPUTING:
             state.order = self._next_order()
-            self._around.workers().compute(Compute(state.order, state.number, state.shard))
+            self._context.workers().compute(Compute(state.order, state.number, state.shard))
 
     def _take_in_computed(self, made: RowsComputed) -> None:
         """Freeze what was computed: chosen tests are never chosen again."""
         state = self._shards.all[made.compute.number]
         if state.order == made.compute.order:
             self._files.publish(made.compute.order, state.shard.file)
-            state.standing, state.total = Standing.COMPLETE, made.rows
+            state.status, state.total = ShardStatus.COMPLETE, made.rows
             if made.note:
                 self._counters.notes.append(f"{state.shard.dimension}: {made.note}")
         self._files.discard(made.compute.order)

@@ -6,13 +6,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from hab_ray.executors.protocol import Spool
+from hab_ray.executors.protocol import Dispatch, Spool
 from hab_ray.prices import Mode
+from hab_ray.sweep.context import Files
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.shards import Shards
-from hab_ray.sweep.surroundings import Files
 
-MOST_ONLINE = 4000
+MOST_ONLINE = 20_000
+MOST_OPEN = 200
 LEAST_BATCH = 1000
 
 
@@ -29,9 +30,9 @@ class Way:
 class Flowing:
     """Spools that wait to be dispatched.
 
-    Online they go at once, but not more than `MOST_ONLINE` calls of a stage and provider are with the executor, which
-    has no other bound on them. By batch they go when they are worth one. What still waits when its shard is settled
-    again is found by settling, so dropping a spool costs time and never a row.
+    Online they go at once, but the executor, which has no bound of its own for them, gets at most `MOST_ONLINE` calls
+    and `MOST_OPEN` dispatches of a stage and provider. By batch they go when they are worth one. What still waits when
+    its shard is settled again is found by settling, so dropping a spool costs time and never a row.
     """
 
     def __init__(self, shards: Shards, router: Router, files: Files) -> None:
@@ -55,15 +56,15 @@ class Flowing:
         way = Way(modes.pop(), spool.stage, spool.provider, spool.model)
         self._waiting[way].append(replace(spool, calls={number: spool.calls[number] for number in accepted}))
 
-    def ready(self, under_way: Callable[[Way], int]) -> Iterator[tuple[Mode, Sequence[Spool]]]:
-        """The spools that go out now; `under_way` counts the calls that flowed this way and are not through."""
+    def ready(self, open_on: Callable[[Way], Sequence[Dispatch]]) -> Iterator[tuple[Mode, Sequence[Spool]]]:
+        """The spools that go out now; `open_on` names the dispatches that flowed this way and are not through."""
         for way, waiting in self._waiting.items():
             self._drop_settled(waiting)
             sendable = [spool for spool in waiting if self._is_sendable(way, spool)]
             if way.mode is Mode.BATCH:
                 taken = sendable if sum(spool.total for spool in sendable) >= LEAST_BATCH else []
             else:
-                taken = _first(sendable, MOST_ONLINE - under_way(way))
+                taken = _first(sendable, _room(open_on(way)))
             if taken:
                 self._waiting[way] = [spool for spool in waiting if spool not in taken]
                 yield way.mode, taken
@@ -78,6 +79,13 @@ class Flowing:
         """Whether no shard of a spool is just being settled early."""
         states = [self._shards.all[number] for number in spool.calls]
         return all(self._shards.sends_rows(state) and state.mode in (None, way.mode) for state in states)
+
+
+def _room(dispatches: Sequence[Dispatch]) -> int:
+    """How many calls an executor takes beside these dispatches."""
+    if len(dispatches) >= MOST_OPEN:
+        return 0
+    return MOST_ONLINE - sum(spool.total for dispatch in dispatches for spool in dispatch.spools)
 
 
 def _first(spools: Sequence[Spool], room: int) -> list[Spool]:

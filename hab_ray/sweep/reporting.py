@@ -15,7 +15,7 @@ from hab_ray.progress import Draining, Progress, RunEnd, Unanswered
 from hab_ray.storage.run import PROGRESS
 from hab_ray.sweep.budget import RunBudget
 from hab_ray.sweep.counters import RunCounters
-from hab_ray.sweep.shards import Shards, Standing
+from hab_ray.sweep.shards import Shards, ShardStatus
 from hab_ray.visible import log_json
 from hab_ray.work import Work
 
@@ -81,7 +81,7 @@ class Reporter:
 
     def exit(self) -> Exit:
         """The exit status of a run that went as far as it goes."""
-        if all(state.standing is Standing.COMPLETE for state in self._shards.all):
+        if all(state.status is ShardStatus.COMPLETE for state in self._shards.all):
             return Exit.COMPLETE
         if self._counters.budget_reached:
             return Exit.BUDGET
@@ -92,7 +92,7 @@ class Reporter:
         return tuple(
             Unanswered(state.shard.file, row_id, reason)
             for state in self._shards.all
-            if state.standing is not Standing.COMPLETE
+            if state.status is not ShardStatus.COMPLETE
             for row_id, reason in sorted(state.given_up.items())
         )
 

@@ -28,7 +28,7 @@ from hab_ray.stages.spec import Grain
 from hab_ray.work import Shard, Work
 
 
-class Standing(StrEnum):
+class ShardStatus(StrEnum):
     """Where a shard stands; see the module's drawing."""
 
     WAITING = "waiting"
@@ -40,7 +40,7 @@ class Standing(StrEnum):
     STALLED = "stalled"
 
 
-UNDER_WAY = (Standing.SETTLING, Standing.RUNNING, Standing.COMPUTING)
+UNDER_WAY = (ShardStatus.SETTLING, ShardStatus.RUNNING, ShardStatus.COMPUTING)
 
 
 @dataclass
@@ -55,7 +55,7 @@ class ShardState:
 
     number: int
     shard: Shard
-    standing: Standing = Standing.WAITING
+    status: ShardStatus = ShardStatus.WAITING
     order: int = 0
     is_early: bool = False
     knows_tasks: bool = False
@@ -81,7 +81,7 @@ class ShardState:
 
     def settle(self, order: int, is_early: bool) -> None:
         """It is being settled under this order."""
-        self.standing, self.order, self.is_early = Standing.SETTLING, order, is_early
+        self.status, self.order, self.is_early = ShardStatus.SETTLING, order, is_early
 
     def take_in(self, found: ShardSettled, was_deferred: bool) -> None:
         """Note what settling found. `was_deferred`: a full queue has sent back some of its rows since the last time."""
@@ -89,36 +89,38 @@ class ShardState:
         by_batch = self.channel is not None and self.channel.mode is Mode.BATCH
         empty = by_batch and not was_deferred and left >= self.open > 0
         self.empty_rounds = self.empty_rounds + 1 if empty else 0
-        self.total, self.settled, self.spool, self.mode = found.total, found.rows, found.spool, None
-        self.knows_tasks = not self.is_early
+        self.settled, self.spool, self.mode = found.rows, found.spool, None
+        if self.shard.spec.makes_calls:
+            self.total = found.total
+        self.knows_tasks, self.finished_before = not self.is_early, self.finished
         if found.open:
-            self.standing = Standing.READY
+            self.status = ShardStatus.READY
         elif self.is_early:
-            self.standing = Standing.WAITING
+            self.status = ShardStatus.WAITING
         elif found.given_up:
-            self.standing = Standing.STALLED
+            self.status = ShardStatus.STALLED
         elif not self.shard.spec.makes_calls and not found.is_done:
-            self.standing = Standing.COMPUTING
+            self.status = ShardStatus.COMPUTING
         else:
-            self.standing = Standing.COMPLETE
+            self.status = ShardStatus.COMPLETE
 
     def give_up(self, row_ids: Sequence[str], reason: str) -> None:
         """Its open calls are sent to nobody in this run."""
         self.given_up.update(dict.fromkeys(row_ids, reason))
-        self.standing, self.spool, self.ready_since = Standing.STALLED, None, inf
+        self.status, self.spool, self.ready_since = ShardStatus.STALLED, None, inf
         if self.is_early:
-            self.standing = Standing.WAITING
+            self.status = ShardStatus.WAITING
 
     def put_off(self) -> None:
         """Its calls wait until its source is complete."""
-        self.standing, self.spool, self.ready_since = Standing.WAITING, None, inf
+        self.status, self.spool, self.ready_since = ShardStatus.WAITING, None, inf
 
     def start(self, order: int, channel: Channel, calls: int, counters: Counters) -> None:
         """Calls of this shard are on their way."""
-        if self.standing is not Standing.RUNNING or channel != self.channel:
+        if self.status is not ShardStatus.RUNNING or channel != self.channel:
             self.finished = self.finished_before = counters.finished[self.number]
             self.given_up_before, self.offered = len(self.given_up), 0
-        self.standing, self.channel, self.ready_since = Standing.RUNNING, channel, inf
+        self.status, self.channel, self.ready_since = ShardStatus.RUNNING, channel, inf
         self.dispatches.add(order)
         self.offered += calls
         self.total = max(self.total or 0, self.settled + self.offered)
@@ -135,13 +137,13 @@ class ShardState:
 
     def wait(self) -> None:
         """Its calls are through: it is settled next."""
-        self.standing = Standing.WAITING
+        self.status = ShardStatus.WAITING
         self.dispatches.clear()
 
     @property
     def just_finished(self) -> int:
         """Rows finished since the shard was last settled."""
-        return self.finished - self.finished_before if self.standing is Standing.RUNNING else 0
+        return self.finished - self.finished_before
 
 
 @dataclass(frozen=True)
@@ -155,20 +157,20 @@ class Read:
     @property
     def is_there(self) -> bool:
         """Whether it can be read."""
-        enough = (Standing.COMPLETE, Standing.STALLED) if self.partial else (Standing.COMPLETE,)
-        return self.source.standing in enough
+        enough = (ShardStatus.COMPLETE, ShardStatus.STALLED) if self.partial else (ShardStatus.COMPLETE,)
+        return self.source.status in enough
 
     @property
     def is_flowing(self) -> bool:
         """Whether it has calls on their way, whose rows may come."""
-        return self.source.standing in (Standing.RUNNING, Standing.SETTLING, Standing.READY) or (
-            self.source.standing is Standing.WAITING and self.source.order > 0
+        return self.source.status in (ShardStatus.RUNNING, ShardStatus.SETTLING, ShardStatus.READY) or (
+            self.source.status is ShardStatus.WAITING and self.source.order > 0
         )
 
     @property
     def may_come(self) -> bool:
         """Whether it can be read, or will be."""
-        return self.is_there or self.source.standing is not Standing.STALLED
+        return self.is_there or self.source.status is not ShardStatus.STALLED
 
 
 class Shards:
@@ -183,9 +185,9 @@ class Shards:
             for state in self.all
         ]
 
-    def standing(self, *standings: Standing) -> list[ShardState]:
+    def at(self, *statuses: ShardStatus) -> list[ShardState]:
         """The shards that stand at one of these."""
-        return [state for state in self.all if state.standing in standings]
+        return [state for state in self.all if state.status in statuses]
 
     def has_inputs(self, state: ShardState) -> bool:
         """Whether a shard's tasks are known; some read what there is of a source whose other rows were given up."""
@@ -203,24 +205,24 @@ class Shards:
 
     def takes_rows(self, state: ShardState) -> bool:
         """Whether calls that followed from rows may be sent, now or soon: once it was settled it has them itself."""
-        early = state.is_early and state.standing in (Standing.SETTLING, Standing.READY)
+        early = state.is_early and state.status in (ShardStatus.SETTLING, ShardStatus.READY)
         return self.sends_rows(state) or early
 
     def sends_rows(self, state: ShardState) -> bool:
         """Whether calls that followed from rows may be sent now."""
-        if state.standing is Standing.RUNNING:
+        if state.status is ShardStatus.RUNNING:
             return not state.knows_tasks
-        return state.standing is Standing.WAITING and self.is_fed(state)
+        return state.status is ShardStatus.WAITING and self.is_fed(state)
 
     def let_go(self) -> None:
         """Have shards be settled whose calls are through and which nobody feeds any more."""
-        for state in self.standing(Standing.RUNNING):
+        for state in self.at(ShardStatus.RUNNING):
             if state.is_through and not self.is_fed(state):
                 state.wait()
 
     def feed(self, state: ShardState) -> Feed | None:
         """The shards that rows of this one give calls to; None where there are none, or its own tasks may change."""
-        if not all(read.source.standing is Standing.COMPLETE for read in self._sources[state.number]):
+        if not all(read.source.status is ShardStatus.COMPLETE for read in self._sources[state.number]):
             return None
         readers = [
             Dependent(reader.number, reader.shard)
@@ -238,8 +240,8 @@ class Shards:
         """Whether shards of a stage are about to be ready: being settled, or their inputs are being made."""
         of_stage = [state for state in self.all if state.shard.stage == stage]
         sources = {read.source.number: read.source for state in of_stage for read in self._sources[state.number]}
-        settling = any(state.standing is Standing.SETTLING for state in of_stage)
-        return settling or any(source.standing in UNDER_WAY for source in sources.values())
+        settling = any(state.status is ShardStatus.SETTLING for state in of_stage)
+        return settling or any(source.status in UNDER_WAY for source in sources.values())
 
     def calls_to_come(self, like: ShardState) -> int:
         """How many calls the stage and model of a shard have left, counting what its sources will bring."""
@@ -250,10 +252,16 @@ class Shards:
     def _left(self, state: ShardState) -> int:
         """Calls of a shard that are open or to come: as many as its first source has rows, until it is settled."""
         if state.knows_tasks:
-            return 0 if state.standing is Standing.COMPLETE else state.open
+            return 0 if state.status is ShardStatus.COMPLETE else state.open
         for read in self._sources[state.number][:1]:
-            return max(0, (read.source.total or 0) - state.settled) if read.may_come else 0
+            return max(0, self._rows_to_come(read.source) - state.settled) if read.may_come else 0
         return 0
+
+    def _rows_to_come(self, source: ShardState) -> int:
+        """The rows that a shard has or will have; as long as that is unknown, as many as the largest of its stage."""
+        if source.total is not None:
+            return source.total
+        return max((state.total or 0 for state in self.all if state.shard.stage == source.shard.stage), default=0)
 
     def provider(self, state: ShardState) -> str:
         """The provider that a shard's calls go to."""
@@ -267,7 +275,7 @@ class Shards:
         for stage, name in sorted(cells, key=lambda c: list(table.STAGES).index(c[0])):
             mine = cells[stage, name]
             model = self._work.model(mine[0].shard).name
-            running = {s.channel for s in mine if s.standing is Standing.RUNNING and s.channel}
+            running = {s.channel for s in mine if s.status is ShardStatus.RUNNING and s.channel}
             yield StageProgress(
                 stage=stage,
                 model=name,

@@ -251,7 +251,7 @@ def test_kill_of_a_mixed_run(cluster_desk: Desk, slow: Vendor) -> None:
 @pytest.mark.timeout(280)
 def test_deadline_sends_online(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
     """With `mode: auto` the deadline cancels open batches and sends their rows online."""
-    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 600}})
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 60_000}})
     sweep = sweep_file(cluster_desk.folder, "anthropic", sim.url, "urgent")
     settings = yaml.safe_load(sweep.read_text())
     model = settings["judges"][0]

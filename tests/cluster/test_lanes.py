@@ -54,13 +54,13 @@ def test_lanes_open_beside_one_another_without_being_waited_for(setup: Callable[
         lanes.start(name, setup(name))
     for name in PROVIDERS[:2]:
         lanes.get(name, lambda: pytest.fail("is already set up"))
-    assert lanes.told() == {}  # no lane can be open yet, and none was waited for
+    assert lanes.snapshots() == {}  # no lane can be open yet, and none was waited for
     until_open(lanes, PROVIDERS)
-    assert {channel.provider for channel in lanes.told()} == {"one", "two"}
+    assert {channel.provider for channel in lanes.snapshots()} == {"one", "two"}
     unused = lanes._kept["three"].lane
     lanes.close()
     with pytest.raises(RayActorError):
-        ray.get(unused.tally.remote(), timeout=30)
+        ray.get(unused.snapshot.remote(), timeout=30)
 
 
 @pytest.mark.timeout(120)
@@ -68,5 +68,5 @@ def test_a_lane_that_was_not_started_is_started_when_it_is_asked_for(setup: Call
     lanes = Lanes()
     lanes.get("one", lambda: setup("one"))
     until_open(lanes, ("one",))
-    assert list(lanes.told()) == [Channel("one", Mode.ONLINE)]
+    assert list(lanes.snapshots()) == [Channel("one", Mode.ONLINE)]
     lanes.close()

@@ -34,11 +34,11 @@ from hab_ray.prices import Mode
 from hab_ray.rubric import load_rubrics, load_themes
 from hab_ray.stages.spec import Grain
 from hab_ray.stages.wording import load_prompts
+from hab_ray.sweep.context import DriverContext
 from hab_ray.sweep.counters import RunCounters
 from hab_ray.sweep.driver import Driver
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.shards import Shards, ShardState
-from hab_ray.sweep.surroundings import Surroundings
 from hab_ray.work import Shard, Work
 
 ONE, TWO = "defer_important_decisions", "encourage_learning"
@@ -187,7 +187,7 @@ class FakeWorkers(FakeService):
 
     def compute(self, order: Compute) -> None:
         self._log.append(f"compute {order.shard.file}")
-        self.events.append(RowsComputed(order, 3, "a note"))
+        self.events.append(RowsComputed(order, self._rows.total, "a note"))
 
 
 class FakeExecutor(FakeService):
@@ -336,7 +336,7 @@ def bench(tmp_path: Path) -> MakeBench:
             shards,
             counters,
             Router(work, shards, counters, batches.holds, deadline, clock.today),
-            Surroundings(
+            DriverContext(
                 executors={Mode.ONLINE: online, Mode.BATCH: batches},
                 workers=lambda: workers,
                 services=(online, batches, workers),

@@ -24,7 +24,7 @@ from hab_ray.sweep.dispatching import GATHER_S
 from hab_ray.sweep.driver import MOST_RESTARTS
 from hab_ray.sweep.flowing import LEAST_BATCH, MOST_ONLINE
 from hab_ray.sweep.routing import MOST_EMPTY_ROUNDS
-from hab_ray.sweep.shards import Standing
+from hab_ray.sweep.shards import ShardStatus
 from tests.sweep.conftest import MADE, ONE, TWO, MakeBench
 
 BATCHES: dict[str, Any] = {
@@ -40,7 +40,7 @@ def test_the_order_of_work_is_that_of_the_method(bench: MakeBench) -> None:
     stages = [line.split()[1] for line in b.logged("online")]
     assert stages == ["generate", "validate", "select", "respond", "judge"]
     assert b.log.index(f"compute tests/{ONE}.parquet") < b.log.index("online respond lab/a: 3")
-    assert {state.standing for state in b.shards.all} == {Standing.COMPLETE}
+    assert {state.status for state in b.shards.all} == {ShardStatus.COMPLETE}
     assert b.counters.notes == [f"{ONE}: a note"]
 
 
@@ -86,14 +86,14 @@ def test_rows_asked_again_are_dispatched_again(bench: MakeBench) -> None:
     b.online.slowly = True
     b.driver.reconcile(detach=False)
     assert b.logged("online respond") == [f"online respond lab/a: {n}" for n in (3, 2, 1)]
-    assert {state.standing for state in b.shards.all} == {Standing.COMPLETE}
+    assert {state.status for state in b.shards.all} == {ShardStatus.COMPLETE}
 
 
 def test_rows_given_up_stall_a_shard_and_a_judge_reads_what_there_is(bench: MakeBench) -> None:
     b = bench(dimensions=[ONE], subjects=["lab/a"])
     b.online.refused = {"1": OpenKind.UNANSWERED}
     b.driver.reconcile(detach=False)
-    assert b.state("respond", "lab/a").standing is Standing.STALLED
+    assert b.state("respond", "lab/a").status is ShardStatus.STALLED
     assert b.state("respond", "lab/a").given_up == {"1": "no answer"}
     assert b.logged("online judge") == ["online judge lab/j: 2"]
     assert not b.counters.budget_reached
@@ -104,7 +104,7 @@ def test_a_reached_budget_is_noted_and_nothing_is_asked_twice(bench: MakeBench) 
     b.online.refused = {"0": OpenKind.BUDGET, "2": OpenKind.BUDGET}
     b.driver.reconcile(detach=False)
     assert b.counters.budget_reached and b.logged("online") == ["online generate lab/w: 3"]
-    assert b.state("validate", "lab/v").standing is Standing.WAITING
+    assert b.state("validate", "lab/v").status is ShardStatus.WAITING
 
 
 def test_rows_that_a_stop_left_are_not_given_up(bench: MakeBench) -> None:
@@ -130,7 +130,7 @@ def test_detached_the_loop_ends_once_all_is_with_the_vendors(bench: MakeBench) -
     b.clock.steps[20] = lambda: setattr(b.batches, "is_parked", True)
     b.driver.reconcile(detach=True)
     assert b.clock.waits >= 20 and len(b.logged("batch respond")) == 2
-    assert b.state("respond", "lab/a").standing is Standing.RUNNING
+    assert b.state("respond", "lab/a").status is ShardStatus.RUNNING
 
 
 def test_what_runs_at_the_end_is_settled_once_more(bench: MakeBench) -> None:
@@ -162,6 +162,16 @@ def test_auto_counts_the_rows_that_a_stage_will_have(bench: MakeBench, total: in
     with pytest.raises(Interrupted):
         b.driver.reconcile(detach=False)
     assert b.logged("online", "batch") == [f"{word} judge lab/j: {total}"]
+
+
+def test_auto_counts_tests_that_are_still_to_be_chosen(bench: MakeBench) -> None:
+    """Of two dimensions one has its tests: the other will have as many."""
+    sweep = {**MADE, **BATCHES, "dimensions": [ONE, TWO], "mode": "auto"}
+    b = bench(**sweep, total=150)
+    b.workers.slow = lambda shard: shard.stage == "choose" and shard.dimension == TWO
+    b.clock.steps[80] = b.workers.release
+    b.driver.reconcile(detach=False)
+    assert b.logged("batch respond", "online respond")[0] == "batch respond lab/a: 150"
 
 
 def test_a_call_in_an_open_batch_is_waited_for_there(bench: MakeBench) -> None:
@@ -223,7 +233,7 @@ def test_rows_that_a_full_queue_sent_back_are_no_empty_round(bench: MakeBench) -
     b.rows.answer = deferred  # type: ignore[method-assign, assignment]
     b.driver.reconcile(detach=False)
     assert len(b.logged("batch respond")) == rounds + 1
-    assert b.state("respond", "lab/a").standing is Standing.COMPLETE
+    assert b.state("respond", "lab/a").status is ShardStatus.COMPLETE
 
 
 def test_the_error_of_an_executor_that_died_ends_the_run(bench: MakeBench) -> None:
@@ -278,7 +288,7 @@ def test_an_answer_to_an_older_order_publishes_nothing(bench: MakeBench) -> None
     b.state("respond", "lab/a").settle(99, is_early=False)
     b.driver.take_in(old)
     assert not b.logged("publish") and b.files.discarded == [old.settle.order]
-    assert b.state("respond", "lab/a").standing is Standing.SETTLING
+    assert b.state("respond", "lab/a").status is ShardStatus.SETTLING
 
 
 def test_files_of_an_order_go_once_nobody_reads_them(bench: MakeBench) -> None:
@@ -299,7 +309,7 @@ def test_a_view_that_is_complete_is_not_published_again(bench: MakeBench) -> Non
 
     b.clock.steps = {n: answer_all for n in range(1, 10)}
     b.driver.reconcile(detach=False)
-    assert {state.standing for state in b.shards.all} == {Standing.COMPLETE}
+    assert {state.status for state in b.shards.all} == {ShardStatus.COMPLETE}
     assert not b.logged("publish", "online")
     assert b.reports
 
@@ -313,7 +323,7 @@ def test_rows_flow_while_their_source_is_under_way_and_are_settled_once_after_it
     first_judge = b.log.index("online judge lab/j: 1")
     assert first_judge < b.log.index("online respond lab/a: 1"), "the judge starts before the last response is asked"
     assert b.state("judge", "lab/j", subject="lab/a").settled == 4
-    assert {state.standing for state in b.shards.all} == {Standing.COMPLETE}
+    assert {state.status for state in b.shards.all} == {ShardStatus.COMPLETE}
     assert sorted(b.rows.answered[b.state("judge", "lab/j", subject="lab/a").shard]) == ["0", "1", "2", "3"]
 
 
@@ -324,7 +334,7 @@ def test_rows_that_all_flowed_need_no_dispatch_of_their_shard(bench: MakeBench) 
     judged = [dispatch for dispatch in b.online.dispatched if dispatch.stage == "judge"]
     assert judged and all(dispatch.is_flowing for dispatch in judged)
     assert Counter(b.logged("settle verdicts")) == Counter(set(b.logged("settle verdicts")))
-    assert {state.standing for state in b.shards.all} == {Standing.COMPLETE}
+    assert {state.status for state in b.shards.all} == {ShardStatus.COMPLETE}
 
 
 def test_only_sources_whose_own_tasks_are_settled_feed_others(bench: MakeBench) -> None:
@@ -347,7 +357,7 @@ def test_rows_that_were_there_before_are_judged_while_the_rest_is_asked(bench: M
     assert b.log.index("online judge lab/j: 2") < b.log.index("still asking")
     assert b.logged("online judge") == ["online judge lab/j: 2"] * 2
     assert b.state("judge", "lab/j", subject="lab/a").settled == 4
-    assert {state.standing for state in b.shards.all} == {Standing.COMPLETE}
+    assert {state.status for state in b.shards.all} == {ShardStatus.COMPLETE}
 
 
 def test_a_shard_settled_early_is_not_complete(bench: MakeBench) -> None:
@@ -357,11 +367,11 @@ def test_a_shard_settled_early_is_not_complete(bench: MakeBench) -> None:
     b.rows.answer(verdict.shard, ["0"])
     b.online.refused = {"1": OpenKind.UNANSWERED, "2": OpenKind.UNANSWERED}
     b.online.answers = False
-    b.clock.steps[30] = lambda: b.log.append(f"the judge is {verdict.standing}")
+    b.clock.steps[30] = lambda: b.log.append(f"the judge is {verdict.status}")
     b.clock.steps[31] = lambda: setattr(b.online, "answers", True)
     b.driver.reconcile(detach=False)
     assert "the judge is waiting" in b.log
-    assert (response.standing, verdict.standing) == (Standing.STALLED, Standing.COMPLETE)
+    assert (response.status, verdict.status) == (ShardStatus.STALLED, ShardStatus.COMPLETE)
 
 
 def test_flowing_batches_wait_for_a_least_size_or_the_end_of_their_source(bench: MakeBench) -> None:
@@ -381,7 +391,7 @@ def test_no_more_flows_to_an_executor_than_it_has_room_for(bench: MakeBench) -> 
     b.driver.reconcile(detach=False)
     judged = [dispatch for dispatch in b.online.dispatched if dispatch.stage == "judge"]
     assert [(dispatch.is_flowing, len(dispatch.spools)) for dispatch in judged] == [(True, 1), (False, 1)]
-    assert {state.standing for state in b.shards.all} == {Standing.COMPLETE}
+    assert {state.status for state in b.shards.all} == {ShardStatus.COMPLETE}
 
 
 def test_calls_that_flow_late_are_left_to_settling(bench: MakeBench) -> None:
@@ -398,7 +408,7 @@ def test_calls_that_flow_and_are_in_an_open_batch_are_left_to_settling(bench: Ma
     b.batches.in_batches = {"flow-1"}
     b.driver.reconcile(detach=False)
     assert "flow-1" in b.files.removed and not any(dispatch.is_flowing for dispatch in b.online.dispatched)
-    assert b.state("judge", "lab/j", subject="lab/a").standing is Standing.COMPLETE
+    assert b.state("judge", "lab/j", subject="lab/a").status is ShardStatus.COMPLETE
 
 
 def test_when_a_fed_worker_dies_its_rows_are_found_by_settling(bench: MakeBench) -> None:
@@ -411,5 +421,13 @@ def test_when_a_fed_worker_dies_its_rows_are_found_by_settling(bench: MakeBench)
 
     b.clock.steps[4] = die
     b.driver.reconcile(detach=False)
-    assert {state.standing for state in b.shards.all} == {Standing.COMPLETE}
+    assert {state.status for state in b.shards.all} == {ShardStatus.COMPLETE}
     assert b.state("judge", "lab/j", subject="lab/a").settled == 3
+
+
+def test_calls_settled_early_and_too_few_for_a_batch_go_with_the_others(bench: MakeBench) -> None:
+    b = bench(**BATCHES, mode="batch", total=4, dimensions=[ONE], subjects=["lab/a"])
+    b.rows.answer(b.state("respond", "lab/a").shard, ["0"])
+    b.driver.reconcile(detach=False)
+    assert b.logged("batch") == ["batch respond lab/a: 3", "batch judge lab/j: 4"]
+    assert {state.status for state in b.shards.all} == {ShardStatus.COMPLETE}

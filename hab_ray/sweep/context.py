@@ -27,10 +27,10 @@ class Files(Protocol):
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class DriverContext:
     """What the driver works with.
 
-    `workers` settle and compute from now on; `services` are all that has events. `clock` is monotonic seconds; `wait`
+    `workers` settle and compute from now on; `services` are all that have events. `clock` is monotonic seconds; `wait`
     sleeps so many seconds, or until a service has something to say. `check` raises Interrupted once the user stops
     the run; `report` shows how far it is.
     """

@@ -1,0 +1,60 @@
+"""Rows that flow from subject to judge, on a real Ray."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.conftest import Desk, Vendor
+
+RESPONSES = 120
+SECONDS = 12
+
+
+def sweep_of(desk: Desk, sim: Vendor, name: str) -> Path:
+    """One subject and one judge on many tests, at a pace that takes a while."""
+    tests = desk.folder / "tests.jsonl"
+    rows = [
+        {"id": f"t{n}", "dimension": "encourage_learning", "prompt": f"How do I solve task {n} myself?"}
+        for n in range(RESPONSES)
+    ]
+    tests.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    provider: dict[str, Any] = {
+        "kind": "openai",
+        "url": f"{sim.url}/x/sim/v1",
+        "limits": {"concurrent": 50, "requests_per_minute": 60 * RESPONSES / SECONDS, "timeout_s": 60},
+        "price": {"input": 0, "output": 0},
+    }
+    settings = {"tests": str(tests), "generate": None, "validate": None, "select": None, "store": "store"}
+    subjects = {"subjects": ["sim/alpha"], "dimensions": ["encourage_learning"], "providers": {"sim": provider}}
+    return desk.sweep(name, sim.url, **settings, **subjects)
+
+
+def rows(run: Path) -> dict[str, list[dict[str, Any]]]:
+    found = [path for view in ("responses", "verdicts") for path in sorted((run / view).rglob("*.parquet"))]
+    return {str(path.relative_to(run)): pq.read_table(path).to_pylist() for path in found}
+
+
+@pytest.mark.timeout(280)
+def test_the_judge_works_beside_its_subject_and_its_rows_are_those_of_a_run_without_streaming(
+    cluster_desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
+    sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
+    done = cluster_desk.hab("run", sweep_of(cluster_desk, sim, "flowing"))
+    assert done.returncode == 0, done.stdout
+    models = [call["model"] for call in sim.calls()]
+    first_verdict = next(n for n, model in enumerate(models) if "judge" in model)
+    assert first_verdict < RESPONSES / 2, "the judge waited for most responses"
+    assert sim.meter()["billed_more_than_once"]["bodies"] == 0 and len(models) == 2 * RESPONSES
+    flowing = rows(cluster_desk.folder / "runs/flowing")
+    assert not (cluster_desk.folder / "runs/flowing/pending").exists()
+    again = cluster_desk.hab("run", sweep_of(cluster_desk, sim, "settled"))
+    assert again.returncode == 0 and "0 calls sent" in again.stdout
+    assert rows(cluster_desk.folder / "runs/settled") == flowing
+    verdicts = next(table for name, table in flowing.items() if name.startswith("verdicts"))
+    assert [row["test_id"] for row in verdicts] == [f"t{n}" for n in range(RESPONSES)]
