@@ -36,7 +36,7 @@ from hab_ray.rows import ChosenTest, Response
 from hab_ray.stages.base import CallStage, Rows
 from hab_ray.storage.compaction import PART_BYTES
 from hab_ray.storage.folder import Folder, open_folder
-from hab_ray.storage.records import REPLY_SCHEMA, replies_to_table, to_parquet
+from hab_ray.storage.records import REPLY_SCHEMA, replies_to_table
 from hab_ray.storage.shelves import Shelf, prefix_of
 from hab_ray.storage.sidecars import put_part
 from hab_ray.work import Shard, Work, given_tests
@@ -104,7 +104,7 @@ def put(folder: Folder, model: str, calls: Sequence[Call], text: str) -> int:
     number = len(folder.list(prefix_of(Shelf.REPLIES, model)))
     while some := list(islice(left, rows)):
         table = replies_to_table((reply(call, text) for call in some), EPOCH, Mode.ONLINE)
-        put_part(folder, f"{prefix_of(Shelf.REPLIES, model)}/part-{EPOCH:06d}.{number:06d}", to_parquet(table), table)
+        put_part(folder, f"{prefix_of(Shelf.REPLIES, model)}/part-{EPOCH:06d}.{number:06d}", table)
         number += 1
     return len(calls)
 
@@ -128,9 +128,7 @@ def fill_up(folder: Folder, keys: int) -> None:
     rows = PART_BYTES // 600
     for number, start in enumerate(range(0, keys, rows)):
         table = strangers(min(rows, keys - start))
-        put_part(
-            folder, f"{prefix_of(Shelf.REPLIES, 'lab/other')}/part-{EPOCH:06d}.{number:06d}", to_parquet(table), table
-        )
+        put_part(folder, f"{prefix_of(Shelf.REPLIES, 'lab/other')}/part-{EPOCH:06d}.{number:06d}", table)
 
 
 def strangers(rows: int) -> pa.Table:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from hab_ray.storage.folder import Folder
-from hab_ray.storage.records import in_one, read_table, to_parquet
+from hab_ray.storage.records import in_one, read_table
 from hab_ray.storage.shelves import is_part
 from hab_ray.storage.sidecars import put_part
 
@@ -30,7 +30,7 @@ def compacted(folder: Folder, prefix: str, epoch: int) -> Iterator[Sequence[str]
         return
     count = len(files) - len(small)
     for number, (table, names) in enumerate(_merged(folder, small), count):
-        put_part(folder, f"{prefix}/part-{epoch:06d}.{number:06d}", to_parquet(table), table)
+        put_part(folder, f"{prefix}/part-{epoch:06d}.{number:06d}", table)
         yield names
 
 

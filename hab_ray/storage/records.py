@@ -19,7 +19,6 @@ _USAGE = ("input", "cached", "cache_written", "output", "reasoning")
 _EPOCH, _MODE = "epoch", "mode"
 _ADDED = (_EPOCH, _MODE)
 KEY_COLUMNS = ("key", "cost_nanousd", _EPOCH, _MODE)
-GROUP_BYTES = 1 << 20
 
 REPLY_SCHEMA = pa.schema(
     [
@@ -117,13 +116,9 @@ def to_arrow(table: pa.Table) -> bytes:
 
 
 def to_parquet(table: pa.Table) -> bytes:
-    """A table as a Parquet file, built in memory so that no half-written file can be published.
-
-    Its row groups are of about `GROUP_BYTES`, so that a few rows can be read without the others.
-    """
+    """A table as a Parquet file, built in memory so that no half-written file can be published."""
     sink = pa.BufferOutputStream()
-    rows = max(1, table.num_rows * GROUP_BYTES // max(1, table.nbytes))
-    pq.write_table(table, sink, compression="zstd", row_group_size=rows, write_statistics=False)
+    pq.write_table(table, sink, compression="zstd")
     return bytes(sink.getvalue().to_pybytes())
 
 

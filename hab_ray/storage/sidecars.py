@@ -25,7 +25,7 @@ from hab_ray.errors import DamagedFile
 from hab_ray.prices import Mode
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.keyindex import KEY_BYTES, Keys
-from hab_ray.storage.parts import part_columns
+from hab_ray.storage.parts import part_columns, part_of
 from hab_ray.storage.records import KEY_COLUMNS, read_table, to_arrow, whole_file
 from hab_ray.storage.shelves import Shelf, is_part
 
@@ -117,8 +117,9 @@ def sidecar_name(part: str) -> str:
     return f"{SIDECARS}/{part.removesuffix('.parquet')}.arrow"
 
 
-def put_part(folder: Folder, stem: str, part: bytes, table: pa.Table) -> None:
+def put_part(folder: Folder, stem: str, table: pa.Table) -> None:
     """Write a new part and, before it, its sidecar. `stem` is its name but for the digest and the ending."""
+    part = part_of(table)
     name = f"{stem}.{sha256(part).hexdigest()[:_DIGEST_DIGITS]}.parquet"
     folder.put(sidecar_name(name), to_arrow(_sidecar(table)))
     folder.put_new(name, part)

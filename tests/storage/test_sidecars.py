@@ -118,7 +118,7 @@ def test_interleaved_shards_fetch_each_part_once(
 ) -> None:
     """24 shards of one model, whose replies came in turn: each shard's rows lie in every row group."""
     monkeypatch.setattr("hab_ray.storage.compaction.PART_BYTES", 1 << 17)
-    monkeypatch.setattr("hab_ray.storage.records.GROUP_BYTES", 1 << 14)
+    monkeypatch.setattr("hab_ray.storage.parts.GROUP_BYTES", 1 << 14)
     replies = [reply(f"{n}", text=f"{n} " * 100) for n in range(24 * 40)]
     fill(folder, replies)
     folder.fetched.clear()
@@ -137,7 +137,7 @@ def test_interleaved_shards_fetch_each_part_once(
 def test_rows_of_one_shard_fetch_only_its_row_groups(
     folder: CountingFolder, reply: MakeReply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hab_ray.storage.records.GROUP_BYTES", 1 << 16)
+    monkeypatch.setattr("hab_ray.storage.parts.GROUP_BYTES", 1 << 16)
     replies = [reply(f"{n}", text="".join(key_of(f"{n}.{i}") for i in range(20))) for n in range(1000)]
     fill(folder, replies)
     (part,) = folder.list("replies")
