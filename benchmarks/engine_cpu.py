@@ -13,7 +13,7 @@ import json
 import tempfile
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -86,6 +86,11 @@ class Measured:
     refused: int
 
 
+async def stream(jobs: Iterable[Job]) -> AsyncIterator[Job]:
+    for job in jobs:
+        yield job
+
+
 def measure(load: Load, bunch_s: float) -> Measured:
     """The steady part of one run."""
     account = {"models": {"*": {"requests_per_minute": round(load.per_s * 60)}}}
@@ -94,7 +99,7 @@ def measure(load: Load, bunch_s: float) -> Measured:
     with SimulatorProcess.start(profile) as vendor, tempfile.TemporaryDirectory() as folder:
         thread = EngineThread("engine", lambda: load.engine(vendor.url, Path(folder)), bunch_s)
         thread.start().result()
-        thread.offer(load.jobs())
+        thread.complete(stream(load.jobs()))
         time.sleep(RAMP_S)
         first, cpu, began = meter(vendor.url), time.process_time(), time.monotonic()
         time.sleep(load.seconds)

@@ -85,16 +85,6 @@ class Work(ResolvedSweep):
         """
         return shard.spec.asks(self, shard.part).mode or self.sweep.mode
 
-    def wants_batch(self, shard: Shard, together: int) -> bool:
-        """Whether a shard's calls go by batch where nothing speaks against it.
-
-        `together` counts the calls of the same stage and model that can go at once: `auto` sends few online, where
-        they are answered in minutes and the half price saves little.
-        """
-        wanted = self.mode(shard)
-        has_batches = self.model(shard).entry.batch is not None
-        return has_batches and (wanted == "batch" or (wanted == "auto" and together >= WORTH_A_BATCH))
-
     def tasks(self, shard: Shard) -> list[Any]:
         """What a shard that makes calls has to do, given the views of its inputs."""
         return _calling(self, shard).tasks(self.rows_read(shard))
@@ -133,6 +123,17 @@ class Work(ResolvedSweep):
             return shard.spec.is_frozen and self.run.has(shard.file)
         readers = [reader for reader in self.shards() if any(i.shard == shard for i in self.inputs(reader))]
         return bool(readers) and all(map(self.is_frozen, readers))
+
+
+def wants_batch(work: Work, shard: Shard, together: int) -> bool:
+    """Whether a shard's calls go by batch where nothing speaks against it.
+
+    `together` counts the calls of the same stage and model that can go at once: `auto` sends few online, where
+    they are answered in minutes and the half price saves little.
+    """
+    wanted = work.mode(shard)
+    has_batches = work.model(shard).entry.batch is not None
+    return has_batches and (wanted == "batch" or (wanted == "auto" and together >= WORTH_A_BATCH))
 
 
 def given_tests(work: Work) -> dict[str, list[ChosenTest]]:

@@ -16,7 +16,7 @@ THROUGH_FOLDERS = (
     *("storage/compaction", "storage/format", "storage/index", "storage/lease", "storage/parts", "storage/records"),
     *("storage/registry", "storage/rows", "storage/run", "storage/secret", "storage/sidecars", "storage/spending"),
     *("storage/store", "storage/ballast", "engine/books", "sweep/reporting", "rehearse/place", "rehearse/perform"),
-    *("report/build", "report/gather", "progress", "cli/status", "cli/batches", "cli/budget", "cli/identity"),
+    *("report/build", "progress", "cli/status", "cli/batches", "cli/budget", "cli/identity"),
     "cli/upgrade",
 )
 

@@ -12,7 +12,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.preflight import Problem, Severity, available_only, preflight, refuse_errors
 from hab_ray.prices import FREE, Mode, rate
 from hab_ray.resolve import resolve
-from hab_ray.work import Work, given_tests
+from hab_ray.work import Work, given_tests, wants_batch
 
 JOBS = Path(__file__).resolve().parent.parent / "jobs"
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -218,7 +218,7 @@ def test_a_model_whose_batches_are_refused_is_an_error_in_mode_batch_and_costs_t
     work = resolve(load_sweep(sweep, {"mode": "auto", "store": str(tmp_path), "run": str(tmp_path / "run")}), NOW)
     entry = work.models[model].entry
     assert rate(entry, Mode.BATCH) == rate(entry, Mode.ONLINE) != FREE
-    assert not any(work.wants_batch(shard, 10_000) for shard in work.shards() if shard.name == model)
+    assert not any(wants_batch(work, shard, 10_000) for shard in work.shards() if shard.name == model)
 
 
 def test_batches_of_a_model_nobody_knows_are_a_warning(tmp_path: Path) -> None:

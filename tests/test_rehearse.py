@@ -35,7 +35,7 @@ from hab_ray.simulator import MeterReading, TrueMean
 from hab_ray.stages.base import Rows
 from hab_ray.stages.respond import RespondStage
 from hab_ray.storage.folder import open_folder
-from hab_ray.work import Work, given_tests
+from hab_ray.work import Work, given_tests, wants_batch
 
 JOBS = Path(__file__).parent.parent / "jobs"
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -298,7 +298,7 @@ def test_the_rehearsal_at_the_papers_size_can_be_staged(tmp_path: Path, monkeypa
     assert {len(of_dimension) for of_dimension in tests.values()} == {500} and len(tests) == 6
     assert len(work.sweep.subjects) == 20
     assert {work.models[s.model].entry.provider for s in work.sweep.subjects} == {"openai", "anthropic", "google"}
-    assert all(work.wants_batch(shard, together=1) for shard in work.shards())
+    assert all(wants_batch(work, shard, together=1) for shard in work.shards())
     trouble = load_trouble(JOBS / "nightmare.yaml")
     profile = profile_of(work, Play(trouble=trouble))
     assert profile.batch_faults == trouble.batches and profile.batch.lines.failed == 0.03

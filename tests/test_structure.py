@@ -19,33 +19,14 @@ ROOT = Path(__file__).parent.parent
 PACKAGE, TESTS = ROOT / "hab_ray", ROOT / "tests"
 MOST_METHODS, MOST_LINES = 15, 500
 
-CROWDED = {
-    "hab_ray/engine/gate.py Gate",
-    "hab_ray/engine/in_flight.py RowsInFlight",
-    "hab_ray/engine/online.py OnlineEngine",
-    "hab_ray/engine/submitting.py Submitter",
-    "hab_ray/engine/wallet.py Wallet",
-    "hab_ray/sweep/driver.py _Driver",
-    "hab_ray/work.py Work",
-}
-NAMES_STAGES = {
-    "hab_ray/plan/counting.py",
-    "hab_ray/plan/probe.py",
-    "hab_ray/plan/typical.py",
-    "hab_ray/report/gather.py",
-    "hab_ray/sweep/driver.py",
-    "hab_ray/sweep/reread.py",
-    "hab_ray/work.py",
-}
+CROWDED: set[str] = set()
+NAMES_STAGES: set[str] = set()
 PRIVATE_READERS = {
     "tests/cluster/test_lanes.py",
     "tests/cluster/test_limits.py",
 }
 SHARED_BY_TESTS = {
-    "tests/engine/test_harvesting.py",
     "tests/engine/test_hostile.py",
-    "tests/engine/test_placing.py",
-    "tests/providers/test_batch_lines.py",
 }
 WITHOUT_COUNTERPART: set[str] = set()
 OF_THE_WHOLE = {"readme", "structure", "upgrade"}

@@ -26,7 +26,7 @@ from hab_ray.stages.spec import Grain
 from hab_ray.stages.wording import load_prompts
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store, StoreWriter
-from hab_ray.work import WORTH_A_BATCH, Input, Settled, Shard, Work, given_tests, settle
+from hab_ray.work import WORTH_A_BATCH, Input, Settled, Shard, Work, given_tests, settle, wants_batch
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 D1, D2 = "defer_important_decisions", "encourage_learning"
@@ -396,11 +396,11 @@ def test_many_calls_go_by_batch_where_there_is_one_and_the_mode_lets_them(make: 
     work = replace(work, models={**work.models, name: batched})
     shard = next(s for s in work.shards() if s.stage == "generate")
     other = next(s for s in work.shards() if s.stage == "respond")
-    assert work.wants_batch(shard, WORTH_A_BATCH) and not work.wants_batch(shard, WORTH_A_BATCH - 1)
-    assert not work.wants_batch(other, 10 * WORTH_A_BATCH)
+    assert wants_batch(work, shard, WORTH_A_BATCH) and not wants_batch(work, shard, WORTH_A_BATCH - 1)
+    assert not wants_batch(work, other, 10 * WORTH_A_BATCH)
     sweep = work.sweep
     assert sweep.generate
     for mode, expected in (("batch", True), ("online", False)):
         generate = sweep.generate.model_copy(update={"mode": mode})
         decided = replace(work, sweep=sweep.model_copy(update={"generate": generate}))
-        assert decided.wants_batch(shard, 1 if expected else 10 * WORTH_A_BATCH) is expected
+        assert wants_batch(decided, shard, 1 if expected else 10 * WORTH_A_BATCH) is expected

@@ -69,7 +69,9 @@ class RayExecutor:
             session = self._started()
             from hab_ray.cluster.pipelines import open_calls
 
-            lane, channel = session.lanes.get(dispatch.provider, lambda: self._lane_setup(session, dispatch.provider))
+            lane, channel = session.lanes.get(
+                dispatch.provider, lambda: _lane_setup(self._setup, session, dispatch.provider)
+            )
             pending = self._setup.site.pending
             if dispatch.is_flowing:
                 ref = lane.complete_flowing.remote(pending, dispatch.spools)
@@ -191,26 +193,27 @@ class RayExecutor:
             session = _Session(Lanes(), Tasks(self._setup.site))
             self._setup.budget.move(lambda setup: _shared_budget(session, setup))
             for provider in self._setup.needed():
-                session.lanes.start(provider, self._lane_setup(session, provider))
+                session.lanes.start(provider, _lane_setup(self._setup, session, provider))
             self._session = session
         return self._session
 
-    def _lane_setup(self, session: _Session, provider: str) -> LaneSetup:
-        from hab_ray.cluster.lanes import LaneSetup
 
-        site = self._setup.site
-        work = site.work
-        return LaneSetup(
-            provider=provider,
-            entry=work.catalog.providers[provider],
-            url=self._setup.url(provider),
-            models={m.name: m.entry for m in work.models.values() if m.entry.provider == provider},
-            store=site.store,
-            epoch=site.pending.epoch,
-            failures_since=site.failures_since,
-            not_before=self._setup.not_before,
-            budget=session.budget,
-        )
+def _lane_setup(setup: OnlineSetup, session: _Session, provider: str) -> LaneSetup:
+    from hab_ray.cluster.lanes import LaneSetup
+
+    site = setup.site
+    work = site.work
+    return LaneSetup(
+        provider=provider,
+        entry=work.catalog.providers[provider],
+        url=setup.url(provider),
+        models={m.name: m.entry for m in work.models.values() if m.entry.provider == provider},
+        store=site.store,
+        epoch=site.pending.epoch,
+        failures_since=site.failures_since,
+        not_before=setup.not_before,
+        budget=session.budget,
+    )
 
 
 def _events_of(channel: Channel, snapshot: LaneSnapshot) -> Iterator[Event]:

@@ -10,7 +10,7 @@ from hab_ray.plan.counting import Counting
 from hab_ray.plan.figures import Figures, Line, Plan, StageTime
 from hab_ray.stages import table
 from hab_ray.storage.store import Store
-from hab_ray.work import Shard, Work
+from hab_ray.work import Shard, Work, wants_batch
 
 FIRST_TOKEN_S = 1.0
 TOKENS_A_SECOND = 60.0
@@ -39,7 +39,7 @@ def _as_sent(work: Work, lines: Sequence[Line]) -> int:
     total = 0
     for line in lines:
         shard = Shard(line.stage, line.name, line.dimension)
-        by_batch = work.wants_batch(shard, together[line.stage, line.model])
+        by_batch = wants_batch(work, shard, together[line.stage, line.model])
         total += line.figures.batch if by_batch else line.figures.online
     return total
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 
 from hab_ray.engine.billing import billing_notes
+from hab_ray.engine.jobs import Counters
 from hab_ray.errors import Exit
+from hab_ray.executors.protocol import Channel
 from hab_ray.prices import NANO
-from hab_ray.progress import Draining, Progress, RunEnd, Unanswered
+from hab_ray.progress import Draining, Progress, RunEnd, StageProgress, Unanswered
+from hab_ray.stages import table
 from hab_ray.storage.run import PROGRESS
 from hab_ray.sweep.budget import RunBudget
 from hab_ray.sweep.counters import RunCounters
-from hab_ray.sweep.shards import Shards, ShardStatus
+from hab_ray.sweep.shards import Shards, ShardState, ShardStatus
 from hab_ray.visible import log_json
 from hab_ray.work import Work
 
@@ -102,7 +105,7 @@ class Reporter:
         return Progress(
             at=datetime.now(UTC).isoformat(timespec="seconds"),
             elapsed_s=round(time.monotonic() - self._started, 1),
-            stages=tuple(self._shards.progress(counters.tallies)),
+            stages=tuple(_stages(self._work, self._shards, counters.tallies)),
             calls=sum(t.calls for t in tallies),
             retries=sum(t.retries for t in tallies),
             cost_nanousd=sum(t.cost_nanousd for t in tallies),
@@ -115,3 +118,22 @@ class Reporter:
     def _keep(self, progress: Progress) -> None:
         self._kept = time.monotonic()
         self._work.run.folder.put(PROGRESS, progress.to_json())
+
+
+def _stages(work: Work, shards: Shards, counters: Mapping[Channel, Counters]) -> Iterator[StageProgress]:
+    """How far each model is at each stage, in the order of the method."""
+    cells: dict[tuple[str, str], list[ShardState]] = defaultdict(list)
+    for state in (state for state in shards.all if state.shard.spec.makes_calls):
+        cells[state.shard.stage, state.shard.name].append(state)
+    for stage, name in sorted(cells, key=lambda c: list(table.STAGES).index(c[0])):
+        mine = cells[stage, name]
+        model = work.model(mine[0].shard).name
+        running = {s.channel for s in mine if s.status is ShardStatus.RUNNING and s.channel}
+        yield StageProgress(
+            stage=stage,
+            model=name,
+            total=sum(s.total or 0 for s in mine),
+            done=sum(min(s.total or 0, s.settled + s.just_finished) for s in mine),
+            failed=sum(s.failed for s in mine),
+            in_flight=sum(counters[c].in_flight[model] for c in running & counters.keys()),
+        )

@@ -10,7 +10,7 @@ from hab_ray.executors.protocol import Spool
 from hab_ray.prices import Mode
 from hab_ray.sweep.counters import RunCounters
 from hab_ray.sweep.shards import Shards, ShardState
-from hab_ray.work import Work
+from hab_ray.work import Work, wants_batch
 
 MOST_EMPTY_ROUNDS = 3
 
@@ -61,7 +61,7 @@ class Router:
         return stops.get(model.name) or stops.get("")
 
     def _way(self, state: ShardState) -> Route:
-        if not self.work.wants_batch(state.shard, self.shards.calls_to_come(state)):
+        if not wants_batch(self.work, state.shard, self.shards.calls_to_come(state)):
             return Route(Mode.ONLINE)
         refusal = self._why_not_by_batch(state)
         if refusal and self.work.mode(state.shard) == "auto":

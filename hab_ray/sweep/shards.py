@@ -13,8 +13,7 @@ when it was settled after its source.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
@@ -22,8 +21,6 @@ from math import inf
 from hab_ray.engine.jobs import Counters
 from hab_ray.executors.protocol import Channel, Dependent, Feed, ShardSettled, Spool
 from hab_ray.prices import Mode
-from hab_ray.progress import StageProgress
-from hab_ray.stages import table
 from hab_ray.stages.spec import Grain
 from hab_ray.work import Shard, Work
 
@@ -266,21 +263,3 @@ class Shards:
     def provider(self, state: ShardState) -> str:
         """The provider that a shard's calls go to."""
         return self._work.model(state.shard).entry.provider
-
-    def progress(self, counters: Mapping[Channel, Counters]) -> Iterator[StageProgress]:
-        """How far each model is at each stage, in the order of the method."""
-        cells: dict[tuple[str, str], list[ShardState]] = defaultdict(list)
-        for state in (state for state in self.all if state.shard.spec.makes_calls):
-            cells[state.shard.stage, state.shard.name].append(state)
-        for stage, name in sorted(cells, key=lambda c: list(table.STAGES).index(c[0])):
-            mine = cells[stage, name]
-            model = self._work.model(mine[0].shard).name
-            running = {s.channel for s in mine if s.status is ShardStatus.RUNNING and s.channel}
-            yield StageProgress(
-                stage=stage,
-                model=name,
-                total=sum(s.total or 0 for s in mine),
-                done=sum(min(s.total or 0, s.settled + s.just_finished) for s in mine),
-                failed=sum(s.failed for s in mine),
-                in_flight=sum(counters[c].in_flight[model] for c in running & counters.keys()),
-            )

@@ -183,7 +183,7 @@ def test_a_record_of_a_newer_version_is_refused(make_run: MakeRun) -> None:
 
 def test_a_file_with_other_columns_is_damage(make_run: MakeRun) -> None:
     work = make_run(Shape())
-    file = work.run_path / responses_file("alpha", DIMENSIONS[0])
+    file = work.run_path.path / responses_file("alpha", DIMENSIONS[0])
     pq.write_table(pq.read_table(file).drop_columns(["finish"]), file)
     with pytest.raises(DamagedFile, match="finish"):
         opened(work).responses()

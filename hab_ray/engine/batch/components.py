@@ -13,7 +13,7 @@ from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.decisions import Now
 from hab_ray.engine.batch.enqueued import EnqueuedTokenLimits
 from hab_ray.engine.batch.rows import RowsInFlight
-from hab_ray.engine.budget.client import BudgetClient
+from hab_ray.engine.budget.client import BatchBudgetClient
 from hab_ray.engine.ledger import Batch, Ended, Ledger
 from hab_ray.errors import CallError, ProviderError
 from hab_ray.providers.batching import BatchApi, BatchRefused
@@ -33,7 +33,7 @@ class Components:
     context: EngineContext
     counters: BatchCounters
     rows: RowsInFlight
-    budget: BudgetClient
+    budget: BatchBudgetClient
     limits: EnqueuedTokenLimits
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -22,7 +22,7 @@ from hab_ray.engine.batch.recover import Recovery
 from hab_ray.engine.batch.rows import RowsInFlight
 from hab_ray.engine.batch.send import Sender
 from hab_ray.engine.batch.submit import Submitter
-from hab_ray.engine.budget.client import BudgetClient
+from hab_ray.engine.budget.client import BatchBudgetClient
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.ledger import Ledger
 from hab_ray.errors import Interrupted
@@ -56,7 +56,7 @@ class BatchEngine:
         self._provider, self._api, self._models = provider, api, models
         self._prices = {name: rate(entry, Mode.BATCH) for name, entry in models.items()}
         self._codes = FenceCodes(fence_secret(store.folder))
-        self._counters, self._budget = BatchCounters(), BudgetClient(context.budget)
+        self._counters, self._budget = BatchCounters(), BatchBudgetClient(context.budget)
         self._rows = RowsInFlight(self._counters)
         limits = EnqueuedTokenLimits(models, policy.longest_poll_s, context.clock)
         components = Components(api, models, ledger, policy, context, self._counters, self._rows, self._budget, limits)

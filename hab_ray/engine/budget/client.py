@@ -116,33 +116,6 @@ class BudgetClient:
         self.settle(bound, bound)
         self.lost += bound
 
-    def commit(self, bound: int) -> None:
-        """Move a reservation to a batch whose intent is durable; the ledger counts it from now on."""
-        self.reserved -= bound
-        self.in_batches += bound
-        self._totals = replace(self._totals, committed=self._totals.committed + bound)
-        self._report_now.set()
-
-    def take_up(self, bound: int) -> None:
-        """Count the reservation of a batch left open by an earlier process of this run."""
-        self.in_batches += bound
-
-    def collect(self, bound: int, cost: int, lost: int) -> None:
-        """Release the reservation of a batch that has ended.
-
-        It cost `cost`, and at most `lost` more for lines that were answered without a usable result.
-        """
-        self.in_batches -= bound
-        self.lost += lost
-        totals = self._totals
-        self._totals = replace(totals, collected=totals.collected + bound, cost=totals.cost + cost + lost)
-        self._report_now.set()
-
-    def give_up_batches(self) -> None:
-        """Stop waiting for the open batches: what they reserve is not released in this process."""
-        self._batches_given_up, self._reported = True, None
-        self._report_now.set()
-
     @staticmethod
     def _now() -> float:
         return asyncio.get_running_loop().time()
@@ -187,3 +160,34 @@ class BudgetClient:
                     await self._resolve()
                     await self._request(least=0, want=0, keep=keep)
                     self._reported = self._totals
+
+
+class BatchBudgetClient(BudgetClient):
+    """The budget client of a batch engine, whose reservations outlive the process."""
+
+    def commit(self, bound: int) -> None:
+        """Move a reservation to a batch whose intent is durable; the ledger counts it from now on."""
+        self.reserved -= bound
+        self.in_batches += bound
+        self._totals = replace(self._totals, committed=self._totals.committed + bound)
+        self._report_now.set()
+
+    def take_up(self, bound: int) -> None:
+        """Count the reservation of a batch left open by an earlier process of this run."""
+        self.in_batches += bound
+
+    def collect(self, bound: int, cost: int, lost: int) -> None:
+        """Release the reservation of a batch that has ended.
+
+        It cost `cost`, and at most `lost` more for lines that were answered without a usable result.
+        """
+        self.in_batches -= bound
+        self.lost += lost
+        totals = self._totals
+        self._totals = replace(totals, collected=totals.collected + bound, cost=totals.cost + cost + lost)
+        self._report_now.set()
+
+    def give_up_batches(self) -> None:
+        """Stop waiting for the open batches: what they reserve is not released in this process."""
+        self._batches_given_up, self._reported = True, None
+        self._report_now.set()

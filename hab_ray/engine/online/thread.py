@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from math import inf
 from typing import Any, TypeVar
 
@@ -54,10 +54,6 @@ class EngineThread:
         """Complete a stream of jobs; see OnlineEngine.complete. `jobs` is read on the engine's loop."""
         return self._submit(self._complete(jobs, most_queued))
 
-    def offer(self, jobs: Iterable[Job]) -> Future[None]:
-        """Complete jobs that are at hand; the future is done once each of them is finished or open."""
-        return self.complete(_stream(jobs))
-
     def snapshot(self) -> Future[Counters]:
         """The counters so far; each open row is listed once only."""
         return self._submit(self._snapshot())
@@ -72,8 +68,9 @@ class EngineThread:
         Jobs that were not begun are abandoned: the futures of their `complete` are cancelled. May be called again.
         The future fails if the thread ended because opening or closing the engine failed.
         """
-        with suppress(EngineBroke):
-            self._submit(self._close())
+        with self._submitting:
+            if self._accepts:
+                self._loop.call_soon_threadsafe(self._closing.set)
         return self._ended
 
     def _is_busy(self) -> bool:
@@ -126,9 +123,6 @@ class EngineThread:
     async def _stop(self, drain_s: float) -> None:
         await (await self._open()).stop(drain_s)
 
-    async def _close(self) -> None:
-        self._closing.set()
-
     def _submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine on the engine's loop.
 
@@ -140,8 +134,3 @@ class EngineThread:
                 return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         coroutine.close()
         raise EngineBroke("the online engine has ended; give the same command again")
-
-
-async def _stream(jobs: Iterable[Job]) -> AsyncIterator[Job]:
-    for job in jobs:
-        yield job

@@ -18,7 +18,7 @@ from hab_ray.engine.batch.engine import BatchEngine
 from hab_ray.engine.batch.enqueued import EnqueuedTokenLimits
 from hab_ray.engine.batch.rows import RowsInFlight
 from hab_ray.engine.budget.budget import unlimited
-from hab_ray.engine.budget.client import BudgetClient
+from hab_ray.engine.budget.client import BatchBudgetClient
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.ledger import Batch, Ended, Event, Harvested, Intent, Ledger, Lines, Submitted
 from hab_ray.errors import FailureKind, TransientError
@@ -166,7 +166,7 @@ def components_of(
 ) -> Components:
     """What the parts of an engine share, with one model `m`."""
     counters, context = BatchCounters(), context or context_of()
-    budget = BudgetClient(context.budget)
+    budget = BatchBudgetClient(context.budget)
     rows = RowsInFlight(counters)
     models = {"m": ENTRY}
     limits = EnqueuedTokenLimits(models, policy.longest_poll_s, context.clock)

@@ -13,7 +13,7 @@ import pytest
 from hab_ray.calls import Call
 from hab_ray.catalog import Limits
 from hab_ray.engine.budget.budget import Budget, HighWaterMark, LocalBudget, OpeningBalance
-from hab_ray.engine.budget.client import BudgetClient
+from hab_ray.engine.budget.client import BatchBudgetClient, BudgetClient
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, EngineTotals
 from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.online import retries
@@ -225,7 +225,7 @@ async def test_idle_money() -> None:
     """No call waits for money that is not released in this process."""
     """Batches of models that are not used here, and of a provider that was stopped, keep what is set aside for them."""
     budget = Budget(1000, OpeningBalance(committed=300, out_of_reach=200), keep=lambda _: None)
-    async with BudgetClient(LocalBudget(budget)) as stopped, BudgetClient(LocalBudget(budget)) as other:
+    async with BatchBudgetClient(LocalBudget(budget)) as stopped, BatchBudgetClient(LocalBudget(budget)) as other:
         stopped.take_up(300)
         assert await other.reserve(400) is None
         waiting = asyncio.create_task(other.reserve(300))

@@ -18,7 +18,7 @@ from hab_ray.engine.online.engine import OnlineEngine
 from hab_ray.engine.online.thread import MANY_IN_FLIGHT, EngineThread, OpenEngine
 from hab_ray.errors import ConfigError, EngineBroke, Interrupted
 from hab_ray.simulator import Profile, SimulatorProcess
-from tests.engine.bench import chat, engine_at, jobs, stored
+from tests.engine.bench import chat, engine_at, jobs, stored, stream
 
 LIMITS = Limits(concurrent=200, patience_s=5, timeout_s=10)
 
@@ -42,9 +42,9 @@ def test_completes_calls(tmp_path: Path) -> None:
     with SimulatorProcess.start(profile()) as simulator:
         thread = EngineThread("a", opening(simulator.url, tmp_path))
         thread.start().result(30)
-        streams = [thread.offer(jobs(calls[:120], 0)), thread.offer(jobs(calls[80:], 1))]
-        for stream in streams:
-            stream.result(30)
+        streams = [thread.complete(stream(jobs(calls[:120], 0))), thread.complete(stream(jobs(calls[80:], 1)))]
+        for one in streams:
+            one.result(30)
         finished = thread.snapshot().result(30).finished
         assert (finished[0], finished[1]) == (120, 120)
         last = thread.close().result(30)
@@ -59,7 +59,7 @@ async def test_on_another_loop(tmp_path: Path) -> None:
     with SimulatorProcess.start(profile(latency={"kind": "fixed", "value_s": 0.3})) as simulator:
         thread = EngineThread("a", opening(simulator.url, tmp_path))
         thread.start()
-        work = asyncio.wrap_future(thread.offer(jobs([chat("a", "question")])))
+        work = asyncio.wrap_future(thread.complete(stream(jobs([chat("a", "question")]))))
         while not (await asyncio.wrap_future(thread.snapshot())).calls:
             await asyncio.sleep(0.01)
         await asyncio.wait_for(work, 30)
@@ -71,7 +71,7 @@ def test_stop_and_close(tmp_path: Path) -> None:
     with SimulatorProcess.start(profile(latency={"kind": "fixed", "value_s": 0.5})) as simulator:
         thread = EngineThread("a", opening(simulator.url, tmp_path))
         thread.start().result(30)
-        work = thread.offer(jobs([chat("a", f"question {n}") for n in range(500)]))
+        work = thread.complete(stream(jobs([chat("a", f"question {n}") for n in range(500)])))
         while thread.snapshot().result(30).in_flight["a"] < 10:
             time.sleep(0.01)
         thread.stop(drain_s=20).result(30)
@@ -90,7 +90,7 @@ def test_rate_while_bunching(tmp_path: Path) -> None:
         thread = EngineThread("a", opening(simulator.url, tmp_path, limits))
         thread.start().result(30)
         started = time.monotonic()
-        work = thread.offer(jobs([chat("a", f"question {n}") for n in range(200)]))
+        work = thread.complete(stream(jobs([chat("a", f"question {n}") for n in range(200)])))
         most = 0
         while not work.done():
             most = max(most, thread.snapshot().result(30).in_flight.total())
@@ -132,7 +132,7 @@ def test_engine_that_cannot_be_opened() -> None:
         yield
 
     thread = EngineThread("a", refused)
-    opened, work = thread.start(), thread.offer(jobs([chat("a", "question")]))
+    opened, work = thread.start(), thread.complete(stream(jobs([chat("a", "question")])))
     for future in (opened, work, thread.close()):
         with pytest.raises(ConfigError, match="no price"):
             future.result(30)
