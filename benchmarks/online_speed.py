@@ -30,6 +30,7 @@ import pyarrow as pa
 from hab_ray.calls import ChatCall, Message, Params, Role, to_json
 from hab_ray.catalog import Limits, ModelEntry, ProviderEntry, UsdPrice
 from hab_ray.cluster.session import ray_session
+from hab_ray.executors.pending import JOB_COLUMNS
 from hab_ray.location import Location
 from hab_ray.simulator import Profile, SimulatorProcess
 from hab_ray.storage.lease import LocalLease
@@ -82,8 +83,9 @@ def calls(kind: str, count: int) -> Any:
             for n in numbers
         ]
         tasks = pa.nulls(len(made), pa.int64())
-        columns = [pa.array([0] * len(made)), [str(n) for n in numbers], tasks, [to_json(call) for call in made]]
-        return pa.table(columns, names=["shard", "row_id", "task", "call"])
+        rows, keys = [str(n) for n in numbers], [call.key for call in made]
+        columns = [pa.array([0] * len(made)), rows, tasks, keys, [to_json(call) for call in made]]
+        return pa.table(columns, names=list(JOB_COLUMNS))
 
     blocks = max(1, count // 1000)
     return ray.data.range(count, override_num_blocks=blocks).map_batches(make, batch_format="pyarrow", num_cpus=0.5)

@@ -196,8 +196,15 @@ def to_json(call: Call) -> str:
     return _compact([*call.canonical(), call.verbatim] if isinstance(call, ChatCall) else call.canonical())
 
 
-def from_json(text: str) -> Call:
-    """The call that `to_json` wrote."""
+def from_json(text: str, key: str | None = None) -> Call:
+    """The call that `to_json` wrote. Its key is not computed again where it is given."""
+    call = _read(text)
+    if key is not None:
+        call.__dict__["key"] = key  # where cached_property keeps it
+    return call
+
+
+def _read(text: str) -> Call:
     tag, provider, model, as_of, *rest = json.loads(text)
     if tag == "embed":
         return EmbedCall(provider, model, as_of, *rest)

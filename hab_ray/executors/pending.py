@@ -31,7 +31,7 @@ SHARD, ROW_ID, TASK, KEY, CALL = "shard", "row_id", "task", "key", "call"
 SCHEMA = pa.schema(
     [(SHARD, pa.int64()), (ROW_ID, pa.string()), (TASK, pa.int64()), (KEY, pa.string()), (CALL, pa.string())]
 )
-JOB_COLUMNS = (SHARD, ROW_ID, TASK, CALL)
+JOB_COLUMNS = (SHARD, ROW_ID, TASK, KEY, CALL)
 ROWS_A_GROUP = 1024
 ROWS_A_BLOCK = 256
 
@@ -118,5 +118,5 @@ class Pending:
 def jobs_of(block: pa.Table) -> Iterator[Job]:
     """The calls of a table with `JOB_COLUMNS`."""
     columns = [block.column(name).to_pylist() for name in JOB_COLUMNS]
-    for shard, row_id, task, call in zip(*columns, strict=True):
-        yield Job(shard, row_id, from_json(call), task)
+    for shard, row_id, task, key, call in zip(*columns, strict=True):
+        yield Job(shard, row_id, from_json(call, key), task)
