@@ -46,7 +46,6 @@ class _Session:
     tasks: Tasks
     budget: Any = None
     dispatches: dict[Any, tuple[Dispatch, Channel]] = field(default_factory=dict)
-    working: dict[Any, str] = field(default_factory=dict)
     ending: dict[Channel, Any] | None = None
 
 
@@ -83,18 +82,12 @@ class RayExecutor:
     def settle(self, order: Settle) -> None:
         """See Workers."""
         with _errors_are_ours():
-            session = self._started()
-            self._wake_after(session, session.tasks.settle(order), "a worker that reads the store")
+            self._started().tasks.settle(order)
 
     def compute(self, order: Compute) -> None:
         """See Workers."""
         with _errors_are_ours():
-            session = self._started()
-            self._wake_after(session, session.tasks.compute(order), "a worker that chooses tests")
-
-    def _wake_after(self, session: _Session, ref: Any, who: str) -> None:
-        session.working[ref] = who
-        ref.future().add_done_callback(lambda _: self._wake())
+            self._started().tasks.compute(order)
 
     def holds(self, spool: Spool) -> bool:
         """See Executor. Lanes forget what they had in flight; only batches outlive a process."""
@@ -103,7 +96,7 @@ class RayExecutor:
     @property
     def is_parked(self) -> bool:
         """See Executor."""
-        return self._session is None or not (self._session.dispatches or self._session.working)
+        return self._session is None or not self._session.dispatches
 
     def poll(self) -> Sequence[Event]:
         """See Service."""
@@ -125,16 +118,15 @@ class RayExecutor:
         return events
 
     def _events(self, session: _Session) -> Iterator[Event]:
-        ended = finished([*session.dispatches, *session.working])
+        ended = finished(list(session.dispatches))
         died: dict[Channel, Exception] = {}
         for channel, snapshot in session.lanes.snapshots().items():
             if isinstance(snapshot, WorkerDied):
                 died[channel] = snapshot
             else:
                 yield from _events_of(channel, snapshot)
-        for ref in [ref for ref in ended if ref in session.working]:
-            yield result(ref, session.working.pop(ref))
-        for ref in [ref for ref in ended if ref in session.dispatches]:
+        yield from session.tasks.poll()
+        for ref in ended:
             dispatch, channel = session.dispatches.pop(ref)
             try:
                 result(ref, f"the worker that calls {channel.provider}")
@@ -190,7 +182,7 @@ class RayExecutor:
             from hab_ray.cluster.lanes import Lanes
             from hab_ray.cluster.tasks import Tasks
 
-            session = _Session(Lanes(), Tasks(self._setup.site))
+            session = _Session(Lanes(), Tasks(self._setup.site, self._wake))
             self._setup.budget.move(lambda setup: _shared_budget(session, setup))
             for provider in self._setup.needed():
                 session.lanes.start(provider, _lane_setup(self._setup, session, provider))

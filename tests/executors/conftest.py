@@ -22,13 +22,18 @@ EPOCH = 3
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
+def site_of(folder: Path) -> Site:
     """A run with the rubrics' seeds as tests, nothing answered."""
-    work = work_of(tmp_path, store=tmp_path / "store")
+    work = work_of(folder, store=folder / "store")
     for dimension, tests in given_tests(work).items():
         work.run.write(ChosenTest, f"tests/{dimension}.parquet", tests)
-    return Site(work, Location.of(tmp_path / "store"), 0, Pending(work.run_path, EPOCH))
+    return Site(work, Location.of(folder / "store"), 0, Pending(work.run_path, EPOCH))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """See `site_of`."""
+    return site_of(tmp_path)
 
 
 def reply(call: Call, text: str = "I would weigh both sides with you.") -> Reply:
