@@ -100,6 +100,8 @@ def main() -> int:
             f"first intent to last harvest: {span_s(run / 'store/ledger'):.1f} s of two turnarounds of {TURNAROUND_S} s"
         )
         print(f"CPU of driver and what it starts: {cpu:.0f} s, {1000 * cpu / calls:.2f} ms a call")
+        driver = json.loads((run / "log/progress.json").read_text())["driver_cpu_s"]
+        print(f"CPU of the driver outside executors: {driver:.1f} s, {1000 * driver / calls:.4f} ms a call")
         print(f"largest memory of a process: {memory:.0f} MiB PSS without shared memory")
     return 0
 

@@ -60,7 +60,8 @@ class Draining:
 class Progress:
     """A run at one moment. `cost_nanousd` is what this process has paid, `calls` what it has sent.
 
-    `money` is there where the sweep has a budget, `draining` from the first signal on.
+    `money` is there where the sweep has a budget, `draining` from the first signal on. `driver_cpu_s` is the CPU
+    time of the driver's own thread since it began, without the executors.
     """
 
     at: str
@@ -73,6 +74,7 @@ class Progress:
     money: Money | None = None
     batches: tuple[BatchProgress, ...] = ()
     draining: Draining | None = None
+    driver_cpu_s: float = 0.0
 
     def to_json(self) -> bytes:
         """As log/progress.json holds it."""

@@ -39,7 +39,7 @@ class Reporter:
     ) -> None:
         self._work, self._shards, self._counters, self._budget = work, shards, counters, budget
         self._watch = watch
-        self._started = time.monotonic()
+        self._started, self._cpu_started = time.monotonic(), time.thread_time()
         self._kept = float("-inf")
 
     def report(self, draining: Draining | None = None) -> None:
@@ -113,6 +113,7 @@ class Reporter:
             money=self._budget.money(counters),
             batches=counters.batches(),
             draining=draining,
+            driver_cpu_s=round(time.thread_time() - self._cpu_started, 2),
         )
 
     def _keep(self, progress: Progress) -> None:
