@@ -246,6 +246,17 @@ def ray_address() -> Iterator[str]:
     ray.shutdown()
 
 
+ON_RAY = (pytest.mark.cluster, pytest.mark.integration, pytest.mark.xdist_group("ray"))
+
+
+@pytest.fixture(params=["local", pytest.param("ray", marks=ON_RAY)])
+def either_desk(request: pytest.FixtureRequest, desk: Desk) -> Desk:
+    """A desk whose `hab` makes online calls in its own process, then one whose `hab` joins the tests' Ray."""
+    if request.param == "ray":
+        desk.environment["RAY_ADDRESS"] = request.getfixturevalue("ray_address")
+    return desk
+
+
 @pytest.fixture
 def cluster_desk(desk: Desk, ray_address: str) -> Desk:
     """A desk whose `hab` joins the tests' Ray."""

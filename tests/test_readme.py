@@ -14,8 +14,10 @@ import pytest
 
 from hab_ray.config import load_sweep
 from hab_ray.local import default_cache, pull
+from hab_ray.results.run import Run
 from hab_ray.rubric import load_rubrics
 from tests.conftest import Desk, Vendor
+from tests.small_runs import Shape, write_run
 
 ROOT = Path(__file__).parent.parent
 FEWER = 3
@@ -138,3 +140,15 @@ def test_entry_point_of_a_ray_job(cluster_desk: Desk, vendor: Callable[..., Vend
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert (cluster_desk.folder / "runs/job/scores.parquet").is_file()
+
+
+def test_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The README's Python runs on a run of its first sweep's name."""
+    write_run(tmp_path / "runs/first", Shape(dimensions=("encourage_learning",)))
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert blocks
+    for block in blocks:
+        found: dict[str, object] = {}
+        exec(compile(block, "README.md", "exec"), found)
+        assert isinstance(found["run"], Run) and found["run"].verdicts(dimension="encourage_learning").num_rows

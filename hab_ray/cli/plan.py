@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,11 +14,13 @@ from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.probe import NOTHING, probe_sweep
 from hab_ray.cli.terminal import Terminal
 from hab_ray.errors import Exit
+from hab_ray.executors.choice import choose_executor
 from hab_ray.plan import make_plan
 from hab_ray.preflight import Severity, refuse_errors
 from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
+from hab_ray.work import Work
 
 
 def show_plan(path: Path, choices: Choices, options: PlanOptions, console: Console, stop: Stop) -> Exit:
@@ -36,7 +39,14 @@ def show_plan(path: Path, choices: Choices, options: PlanOptions, console: Conso
         console.print_json(json.dumps(to_json(plan, problems)), ensure_ascii=True)
     else:
         print_plan(work.sweep, plan, problems, options, console)
+        console.print(_where_calls_are_made(work), soft_wrap=True)
     return Exit.CONFIGURATION if any(p.severity is Severity.ERROR for p in problems) else status
+
+
+def _where_calls_are_made(work: Work) -> str:
+    choice = choose_executor(work, os.environ)
+    where = "by workers of Ray" if choice.executor == "ray" else "in the process of `hab run`"
+    return f"online calls are made {where}: {choice.reason} (executor: {work.sweep.executor})"
 
 
 def _aside(options: PlanOptions, console: Console) -> Console:

@@ -61,24 +61,24 @@ class Watch:
 
 
 @pytest.mark.timeout(300)
-def test_spent_quota(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_spent_quota(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     """A spent quota stops one vendor at once; the others' rows are completed."""
     sim = vendor(latency={"kind": "fixed", "value_s": 0.2}, accounts={"x/poor": {"quota_calls": QUOTA}})
     common = {"kind": "openai", "limits": {"concurrent": CONCURRENT}, "price": {"input": 0, "output": 0}}
     providers = {name: {**common, "url": f"{sim.url}/x/{name}/v1"} for name in ("poor", "rich")}
     subjects = [{"model": "poor/a", "name": "poor-a"}, {"model": "rich/b", "name": "rich-b"}]
     judges = [{"model": "rich/j", "name": "rich-j"}]
-    sweep = cluster_desk.sweep("quota", sim.url, providers=providers, subjects=subjects, judges=judges, **SEEDS)
+    sweep = desk.sweep("quota", sim.url, providers=providers, subjects=subjects, judges=judges, **SEEDS)
     watch = Watch(sim, "x/poor")
     with watch.kept():
-        done = cluster_desk.hab("run", sweep)
+        done = desk.hab("run", sweep)
     assert done.returncode == 5, done.stdout
     assert watch.went_on_for_s() < STOPPED_WITHIN_S
     received = {m["model"]: m["received"] for m in sim.meter()["models"]}
     assert QUOTA < received["a"] <= QUOTA + CONCURRENT  # no more than was in flight at the first refusal
     assert "poor was stopped" in done.stdout and "insufficient_quota" in done.stdout
     assert "add credit" in done.stdout and "give the same command again" in done.stdout
-    run = cluster_desk.folder / "runs/quota"
+    run = desk.folder / "runs/quota"
     answers = {name: pq.read_table(run / "responses" / name).num_rows for name in ("poor-a", "rich-b")}
     tests = 12 * len(DIMENSIONS)
     assert answers == {"poor-a": QUOTA, "rich-b": tests}

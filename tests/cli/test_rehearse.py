@@ -79,10 +79,10 @@ def test_frontier(cluster_desk: Desk) -> None:
 
 
 @pytest.mark.timeout(280)
-def test_generated_tests(cluster_desk: Desk) -> None:
+def test_generated_tests(desk: Desk) -> None:
     """Misinformation candidates come in three parts, so that no mark of the simulator's own survives in them."""
     path = sweep(
-        cluster_desk.folder,
+        desk.folder,
         "generated",
         dimensions=["correct_misinformation", "encourage_learning"],
         generate={"model": "gpt-4.1", "candidates": 12},
@@ -92,15 +92,15 @@ def test_generated_tests(cluster_desk: Desk) -> None:
         judges=["gpt-6.1-terra"],
         samples=2,
     )
-    done = cluster_desk.hab("rehearse", path, "--seed", 3)
+    done = desk.hab("rehearse", path, "--seed", 3)
     assert done.returncode == 0, done.stdout
     assert "recovered 8 of 8 cells exactly" in done.stdout
 
 
 @pytest.mark.timeout(280)
-def test_faults_and_a_judge_that_errs(cluster_desk: Desk) -> None:
+def test_faults_and_a_judge_that_errs(desk: Desk) -> None:
     """Faults change no score; a judge that errs is noticed."""
-    folder = cluster_desk.folder
+    folder = desk.folder
     faults = folder / "faults.yaml"
     faults.write_text(
         yaml.safe_dump(
@@ -121,12 +121,12 @@ def test_faults_and_a_judge_that_errs(cluster_desk: Desk) -> None:
         subjects=["claude-haiku-5-5", "gpt-6-luna"],
         judges=["gemini-3.8-flash"],
     )
-    done = cluster_desk.hab("rehearse", path, "--faults", faults)
+    done = desk.hab("rehearse", path, "--faults", faults)
     assert done.returncode == 0, done.stdout
     assert "recovered 8 of 8 cells exactly" in done.stdout
     lost = re.search(r"lost: \$(\d+\.\d{9}) in (\d+) calls", done.stdout)
     assert lost and float(lost[1]) > 0 and int(lost[2]) > 0
-    wrong = cluster_desk.hab("rehearse", path, "--judge-error", 0.5)
+    wrong = desk.hab("rehearse", path, "--judge-error", 0.5)
     assert wrong.returncode == 1, wrong.stdout
     recovered = re.search(r"recovered (\d+) of 8 cells exactly", wrong.stdout)
     assert recovered and int(recovered[1]) < 8

@@ -96,34 +96,34 @@ def test_seventh_dimension(cluster_desk: Desk, vendor: Callable[..., Vendor]) ->
 
 
 @pytest.mark.timeout(900)
-def test_order_of_replies(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_order_of_replies(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     """The order in which replies arrive changes no key, test or score."""
     found = []
     for name, latency in (("calm", {"kind": "none"}), ("windy", {"kind": "lognormal", "mean_s": 0.2, "sigma": 1.0})):
         sim = vendor(latency=latency, accounts={"x/sim": {"models": {"*": {"vector": 64}}}})
-        store = cluster_desk.folder / f"store-{name}"
+        store = desk.folder / f"store-{name}"
         store.mkdir()
         (store / "fence-secret").write_bytes(bytes(32))  # the simulator's answers depend on the codes of fences
-        sweep = cluster_desk.sweep(name, sim.url, store=store.name, dimensions=["encourage_learning"])
-        done = cluster_desk.hab("run", sweep)
+        sweep = desk.sweep(name, sim.url, store=store.name, dimensions=["encourage_learning"])
+        done = desk.hab("run", sweep)
         assert done.returncode == 0, done.stdout
-        run = cluster_desk.folder / "runs" / name
+        run = desk.folder / "runs" / name
         found.append((rows(run), pq.read_table(run / "scores.parquet").to_pylist()))
     assert found[0] == found[1]
     assert len(found[0][0]["candidates/encourage_learning.parquet"]) == 6
 
 
 @pytest.mark.timeout(900)
-def test_killed_in_its_stages(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_killed_in_its_stages(either_desk: Desk, vendor: Callable[..., Vendor]) -> None:
     """A call that reached the vendor `SAFE_S` before a kill was answered (0.5 s) and flushed (1 s): never repeated.
 
     `make bench` kills it in every stage.
     """
     sim = vendor(latency={"kind": "fixed", "value_s": 0.5})
-    sweep = cluster_desk.sweep("killed", sim.url, dimensions=TWO)
+    sweep = either_desk.sweep("killed", sim.url, dimensions=TWO)
     safe: list[tuple[int, int]] = []
     for model in KILLED_AT:
-        process = cluster_desk.start("run", sweep)
+        process = either_desk.start("run", sweep)
         counts = [(time.monotonic(), len(sim.calls()))]
         seen = sim.received(model)
         while sim.received(model) == seen and process.poll() is None:
@@ -134,22 +134,22 @@ def test_killed_in_its_stages(cluster_desk: Desk, vendor: Callable[..., Vendor])
         process.wait()
         killed_at = time.monotonic()
         safe.append((max((n for at, n in counts if at < killed_at - SAFE_S), default=0), len(sim.calls())))
-    done = cluster_desk.hab("run", sweep)
+    done = either_desk.hab("run", sweep)
     assert done.returncode == 0, done.stdout
     bodies = [call["sha256"] for call in sim.calls()]
     for before, at_kill in safe:
         assert not set(bodies[:before]) & set(bodies[at_kill + IN_FLIGHT :])
     assert safe[-1][0] > 10
     assert len(bodies) - len(set(bodies)) <= len(KILLED_AT) * IN_FLIGHT * 3
-    found = rows(cluster_desk.folder / "runs/killed")
+    found = rows(either_desk.folder / "runs/killed")
     assert sum(len(r) for name, r in found.items() if name.startswith("verdicts")) == 8
 
 
 @pytest.mark.timeout(900)
-def test_server_dies(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_server_dies(either_desk: Desk, vendor: Callable[..., Vendor]) -> None:
     """A server that dies half-way leaves rows that are named; the same command asks for the rest."""
     sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
-    process = cluster_desk.start("run", cluster_desk.sweep("outage", sim.url, **SEEDS))
+    process = either_desk.start("run", either_desk.sweep("outage", sim.url, **SEEDS))
     until_received(sim, 10, process)
     received = sim.meter()["received"]
     sim.stop()
@@ -158,26 +158,26 @@ def test_server_dies(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
     assert "rows are unanswered" in output and "responses/" in output and "not reachable" in output
     assert received > 10
     other = vendor()
-    done = cluster_desk.hab("run", cluster_desk.sweep("outage", other.url, **SEEDS))
+    done = either_desk.hab("run", either_desk.sweep("outage", other.url, **SEEDS))
     assert done.returncode == 0, done.stdout
     assert 0 < other.meter()["received"] < 4 * 12 * len(TWO)
-    found = rows(cluster_desk.folder / "runs/outage")
+    found = rows(either_desk.folder / "runs/outage")
     assert sum(len(r) for name, r in found.items() if name.startswith("verdicts")) == 2 * 12 * len(TWO)
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c(cluster_desk: Desk, vendor: Callable[..., Vendor], how: signal.Signals) -> None:
+def test_ctrl_c(either_desk: Desk, vendor: Callable[..., Vendor], how: signal.Signals) -> None:
     """A run that is interrupted keeps what was paid for."""
     sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
-    sweep = cluster_desk.sweep("stopped", sim.url, **SEEDS)
-    process = cluster_desk.start("run", sweep)
+    sweep = either_desk.sweep("stopped", sim.url, **SEEDS)
+    process = either_desk.start("run", sweep)
     until_received(sim, 10, process)
     process.send_signal(how)
     output, _ = process.communicate(timeout=400)
     assert process.returncode == 130, output
     assert "the same command goes on" in output
-    assert cluster_desk.hab("run", sweep).returncode == 0
+    assert either_desk.hab("run", sweep).returncode == 0
     assert sim.meter()["billed_more_than_once"]["bodies"] == 0
 
 

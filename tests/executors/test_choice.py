@@ -1,0 +1,41 @@
+"""Where online calls are made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hab_ray.executors.choice import MOST_CALLS, choose_executor, most_calls
+from tests.sweep.conftest import work_of
+
+SLOW = {"lab": {"kind": "openai", "url": "http://127.0.0.1:9/v1", "limits": {"requests_per_minute": 60}}}
+FAST = {"lab": {"kind": "openai", "url": "http://127.0.0.1:9/v1", "limits": {"concurrent": 4000}}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "environment", "executor", "reason"),
+    [
+        ({"providers": SLOW}, {}, "local", "at most"),
+        ({"providers": FAST}, {}, "ray", "the limits allow"),
+        ({"providers": FAST, "executor": "local"}, {}, "local", "as the sweep says"),
+        ({"providers": FAST, "mode": "batch"}, {}, "local", "at most"),
+        ({"providers": SLOW, "samples": 2000}, {}, "ray", "not below 20,000"),
+        ({"providers": SLOW}, {"RAY_ADDRESS": "127.0.0.1:6379"}, "ray", "RAY_ADDRESS is set"),
+        ({"providers": SLOW, "executor": "local"}, {"RAY_ADDRESS": "127.0.0.1:6379"}, "local", "as the sweep says"),
+        ({"providers": SLOW, "executor": "ray"}, {}, "ray", "as the sweep says"),
+    ],
+)
+def test_choice(
+    tmp_path: Path, settings: dict[str, Any], environment: dict[str, str], executor: str, reason: str
+) -> None:
+    choice = choose_executor(work_of(tmp_path, **settings), environment)
+    assert (choice.executor, reason in choice.reason) == (executor, True), choice
+
+
+def test_calls_of_seeds(tmp_path: Path) -> None:
+    """Each seed query is asked of each subject, and each answer read by each judge."""
+    work = work_of(tmp_path)
+    seeds = sum(len(rubric.generation.seeds) for rubric in work.rubrics.values())
+    assert most_calls(work) == seeds * len(work.sweep.subjects) * (1 + len(work.sweep.judges)) < MOST_CALLS
