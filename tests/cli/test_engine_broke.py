@@ -31,7 +31,7 @@ def sweep_of(desk: Desk, sim: Vendor) -> Path:
         "limits": {"concurrent": CONCURRENT, "patience_s": 4, "timeout_s": 60},
         "price": {"input": 1, "output": 2},
     }
-    settings: dict[str, Any] = {"tests": "seeds", "generate": None, "validate": None, "select": None}
+    settings: dict[str, Any] = {"tests": "seeds", "generate": None, "validate": None, "select": None, "executor": "ray"}
     return desk.sweep("own", sim.url, dimensions=["encourage_learning"], providers={"sim": provider}, **settings)
 
 

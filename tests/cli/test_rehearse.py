@@ -135,7 +135,9 @@ def test_faults_and_a_judge_that_errs(desk: Desk) -> None:
 
 def test_refusals(desk: Desk) -> None:
     """A store of paid replies and a bad file of faults are refused."""
-    (desk.folder / "store/replies").mkdir(parents=True)
+    paid = desk.folder / "store/replies/m/wal-000001-x.000001.arrow"
+    paid.parent.mkdir(parents=True)
+    paid.write_bytes(b"a paid reply")
     path = sweep(desk.folder, "s", tests="seeds", subjects=["gpt-6-luna"], judges=["gpt-6-luna"])
     (desk.folder / "faults.yaml").write_text("calls: [{kind: sneeze, probability: 1}]\n")
     for option, value, word in (("--store", "store", "--store store"), ("--faults", "faults.yaml", "sneeze")):
@@ -163,6 +165,7 @@ def test_keys_leave_no_trace(desk: Desk, vendor: Callable[..., Vendor], short_fo
     path = sweep(
         desk.folder,
         "keys",
+        executor="ray",
         dimensions=["encourage_learning"],
         tests="seeds",
         providers={
