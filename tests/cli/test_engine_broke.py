@@ -32,6 +32,7 @@ def sweep_of(desk: Desk, sim: Vendor) -> Path:
         "price": {"input": 1, "output": 2},
     }
     settings: dict[str, Any] = {"tests": "seeds", "generate": None, "validate": None, "select": None}
+    settings["executor"] = "ray"
     return desk.sweep("own", sim.url, dimensions=["encourage_learning"], providers={"sim": provider}, **settings)
 
 
