@@ -50,8 +50,8 @@ class Side:
     tree: Path
 
 
-def sweep_file(folder: Path, mode: str, calls: int) -> Path:
-    """A sweep of so many calls, half of them a subject's, half a judge's."""
+def sweep_file(folder: Path, mode: str, calls: int, on_ray: bool) -> Path:
+    """A sweep of so many calls, half of them a subject's, half a judge's; `on_ray` for commits that have a choice."""
     rubrics = load_rubrics()
     rows = []
     for number in range(calls // 2):
@@ -62,6 +62,7 @@ def sweep_file(folder: Path, mode: str, calls: int) -> Path:
     (folder / "tests.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     path = folder / "pair.yaml"
     settings = {"name": "pair", "mode": mode, "tests": "tests.jsonl", "subjects": [SUBJECT], "judges": [JUDGE]}
+    settings |= {"executor": "ray"} if on_ray else {}
     path.write_text(yaml.safe_dump({**settings, "dimensions": list(DIMENSIONS)}))
     return path
 
@@ -70,7 +71,8 @@ def cpu_s(side: Side, mode: str, calls: int) -> float:
     """CPU seconds of a rehearsal of so many calls."""
     with tempfile.TemporaryDirectory(prefix="hab-pair-") as name:
         folder = Path(name)
-        command = [sys.executable, "-m", "hab_ray.cli", "rehearse", str(sweep_file(folder, mode, calls))]
+        on_ray = (side.tree / "hab_ray/executors").exists()
+        command = [sys.executable, "-m", "hab_ray.cli", "rehearse", str(sweep_file(folder, mode, calls, on_ray))]
         command += ["--turnaround", "2"]
         used = {name: value for name, value in environment(side.tree).items() if name != "RAY_ADDRESS"}
         with (folder / "log").open("w") as log:

@@ -1,11 +1,12 @@
 """How steadily an online sweep keeps its vendor busy, from the start of `hab run` to its end.
 
-    python benchmarks/flow.py                               4,000 tests, a subject and a judge at 200 calls/s together
-    python benchmarks/flow.py --tests 1000 --executor local 2,000 calls in one process, without Ray
+    python benchmarks/flow.py                                4,000 tests, a subject and a judge at 200 calls/s each
+    python benchmarks/flow.py --tests 1000 --executor local  2,000 calls in one process, without Ray
 
-Both models belong to one simulated account that answers after one second (lognormal) and allows 200 calls/s. Calls are
-read at the simulator, which numbers them as they arrive. `--rows FILE` writes the rows of responses and verdicts in a
-fixed order, so that two executors or commits can be compared. Memory is the PSS of all processes but the simulator's.
+Both models belong to one simulated account that answers after one second (lognormal) and allows each 200 calls/s.
+A subject's rows are ready from the start, a judge's as its subject answers: its windows have no bar. Calls are read at
+the simulator, which numbers them as they arrive. `--rows FILE` writes the rows of responses and verdicts in a fixed
+order, so that two executors or commits can be compared. Memory is the PSS of all processes but the simulator's.
 """
 
 from __future__ import annotations
@@ -129,11 +130,8 @@ def _look_at_processes(seen: Seen, process: psutil.Process) -> None:
 
 
 def worst_window(times: Sequence[float]) -> tuple[float, float]:
-    """The smallest share of the limit in any window of `WINDOW_S` while calls are left for one, and when it began.
-
-    Counted from the first call on. What is left once fewer calls than one window's remain is no measure.
-    """
-    first, last = times[0], times[-round(PER_S * WINDOW_S)]
+    """The smallest share of a model's limit in any window of `WINDOW_S` from its first call to its last, and when."""
+    first, last = times[0], times[-1]
     worst, when = 1.0, 0.0
     counts = Counter(int((at - first) / LOOK_S) for at in times)
     slots = round(WINDOW_S / LOOK_S)
@@ -164,12 +162,15 @@ def show(seen: Seen, executor: str | None) -> None:
     """Print the figures."""
     times = [at for at, _ in seen.calls]
     count, ideal = len(times), len(times) / PER_S
-    worst, when = worst_window(times)
     print(f"{count} calls, {ideal:.1f} s at the limit; Ray processes: {', '.join(sorted(seen.ray)) or 'none'}")
     if seen.durable is not None:
         late = seen.first("judge") - seen.durable
         print(line("first judge call after the first durable response", late, "s", FIRST_JUDGE_S))
-    print(line(f"worst window of {WINDOW_S:g} s ({when:.1f} s after the first call)", worst, "", LEAST_SHARE, True))
+    for model, bar in (("subject", LEAST_SHARE), ("judge", None)):
+        worst, when = worst_window([at for at, name in seen.calls if name == model])
+        print(
+            line(f"{model}: worst window of {WINDOW_S:g} s ({when:.1f} s after its first call)", worst, "", bar, True)
+        )
     print(line("first call to last", times[-1] - times[0], "s", STRETCH * ideal + P99_S))
     whole = ideal + P99_S + START_S if executor == "local" else None
     print(line("process start to exit", seen.ended - seen.started, "s", whole))

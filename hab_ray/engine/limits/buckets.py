@@ -14,6 +14,7 @@ CHUNK_S = 0.5
 LARGEST_CHUNK = 64
 LONGEST_HOLD_S = 5.0
 FIRST_WINDOW = 32
+FIRST_WINDOW_S = 1.5
 _SHRINK = 0.7
 _SHRINK_EVERY_S = 1.0
 _SLOW_FROM = 0.9
@@ -91,9 +92,13 @@ class Window:
     shrunk_at: float = -inf
 
     @classmethod
-    def of(cls, ceiling: int) -> Window:
-        """The initial window of a model."""
-        return cls(ceiling, float(min(FIRST_WINDOW, ceiling)))
+    def of(cls, ceiling: int, per_s: float) -> Window:
+        """The initial window of a model whose rate is limited to `per_s`, inf where that is not known.
+
+        Where it is, the rate protects the vendor: the window begins with what is in flight at that rate.
+        """
+        known = 0 if per_s == inf else round(per_s * FIRST_WINDOW_S)
+        return cls(ceiling, float(min(max(FIRST_WINDOW, known), ceiling)))
 
     @property
     def free(self) -> int:

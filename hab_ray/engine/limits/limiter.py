@@ -38,7 +38,8 @@ class _Model:
     @classmethod
     def of(cls, limits: Limits) -> _Model:
         requests = Bucket(limits.requests_per_minute, level=1.0)
-        return cls(requests, Bucket(limits.tokens_per_minute, level=0.0), Window.of(limits.concurrent))
+        window = Window.of(limits.concurrent, requests.per_s)
+        return cls(requests, Bucket(limits.tokens_per_minute, level=0.0), window)
 
 
 @dataclass

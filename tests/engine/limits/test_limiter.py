@@ -255,3 +255,19 @@ def test_restored_calls() -> None:
     tested = limiter(concurrent=10)
     tested.restore("a", 8)
     assert saturate(tested, 0.0) == 2
+
+
+@pytest.mark.parametrize(
+    ("limits", "first"),
+    [
+        (Limits(concurrent=1000), FIRST_WINDOW),
+        (Limits(concurrent=1000, requests_per_minute=60), FIRST_WINDOW),
+        (Limits(concurrent=1000, requests_per_minute=12_000), 296),
+        (Limits(concurrent=100, requests_per_minute=12_000), 100),
+    ],
+)
+def test_first_window(limits: Limits, first: int) -> None:
+    """A known rate protects the vendor, so the window begins with what is in flight at that rate after 1.5 s."""
+    tested = Limiter({"a": limits}, patience_s=10.0)
+    granted = [tested.grant("a", [1] * 64, tenths / 10).count for tenths in range(100)]
+    assert sum(granted) == first
