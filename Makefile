@@ -59,6 +59,8 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/simulator.py 20000
 	$(BIN)/python benchmarks/online_speed.py
 	$(BIN)/python benchmarks/online_speed.py --slow
+	$(BIN)/python benchmarks/flow.py
+	$(BIN)/python benchmarks/flow.py --tests 1000 --executor local
 	$(BIN)/python benchmarks/batch_sweep.py
 	$(BIN)/python benchmarks/batch_sweep.py --nightmare
 	$(BIN)/python benchmarks/batch_sweep.py --times 10

@@ -261,7 +261,7 @@ def test_restored_calls() -> None:
     ("limits", "first"),
     [
         (Limits(concurrent=1000), FIRST_WINDOW),
-        (Limits(concurrent=1000, requests_per_minute=60), FIRST_WINDOW),
+        (Limits(concurrent=1000, requests_per_minute=600), FIRST_WINDOW),
         (Limits(concurrent=1000, requests_per_minute=12_000), 296),
         (Limits(concurrent=100, requests_per_minute=12_000), 100),
     ],
