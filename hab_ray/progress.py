@@ -35,7 +35,7 @@ class BatchProgress:
 
 
 @dataclass(frozen=True)
-class Money:
+class BudgetStatus:
     """A run's money in nano-dollars. `spent` by all its processes so far, calls whose bill is not known at the most
     that they can have cost; of that, `stranded` was granted before an unclean end and is not accounted for. `reserved`
     is for calls and batches under way.
@@ -71,7 +71,7 @@ class Progress:
     retries: int
     cost_nanousd: int
     notes: tuple[str, ...]
-    money: Money | None = None
+    money: BudgetStatus | None = None
     batches: tuple[BatchProgress, ...] = ()
     draining: Draining | None = None
     driver_cpu_s: float = 0.0
@@ -104,7 +104,7 @@ class RunEnd:
     notes: tuple[str, ...]
     calls: int
     cost_nanousd: int
-    money: Money | None = None
+    money: BudgetStatus | None = None
     batches: tuple[BatchProgress, ...] = ()
     cut: Mapping[str, int] = field(default_factory=dict)
     cut_nanousd: int = 0

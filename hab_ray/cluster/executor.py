@@ -216,10 +216,10 @@ def _events_of(channel: Channel, snapshot: LaneSnapshot) -> Iterator[Event]:
 
 
 def _shared_budget(session: _Session, setup: BudgetSetup) -> BudgetService:
-    from hab_ray.cluster.limits import SharedMoney, budget_actor
+    from hab_ray.cluster.limits import SharedBudget, budget_actor
 
     session.budget = budget_actor(setup)
-    return SharedMoney(session.budget)
+    return SharedBudget(session.budget)
 
 
 def _forget(dispatches: dict[Any, tuple[Dispatch, Channel]], channel: Channel) -> None:

@@ -20,7 +20,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from hab_ray.calls import Outcome
 from hab_ray.catalog import ModelEntry, ProviderEntry, folder_name
-from hab_ray.cluster.limits import SharedMoney, SharedPermits, account
+from hab_ray.cluster.limits import SharedBudget, SharedLimiterClient, account
 from hab_ray.cluster.session import ANSWER_S, WorkerDied, result
 from hab_ray.engine.budget.budget import unlimited
 from hab_ray.engine.jobs import Counters, Job
@@ -92,8 +92,8 @@ class Lane:
                 clock=time.monotonic,
                 utc_now=lambda: datetime.now(UTC),
                 check_lease=LeaseWatch(folder, setup.epoch, time.monotonic).check,
-                limiter=SharedPermits(setup.account, lane, limits, setup.entry.limits.patience_s),
-                budget=SharedMoney(setup.budget) if setup.budget else unlimited(),
+                limiter=SharedLimiterClient(setup.account, lane, limits, setup.entry.limits.patience_s),
+                budget=SharedBudget(setup.budget) if setup.budget else unlimited(),
                 free_disk_space=Ballast(setup.store, folder_name(setup.provider)).release,
             ),
             on_durable=self._feed,

@@ -92,7 +92,7 @@ def account(name: str) -> Any:
     return actor
 
 
-class SharedPermits:
+class SharedLimiterClient:
     """A lane's way to its account's actor. One that does not answer for `ANSWER_S` is ended and made again.
 
     Raises RayError or TimeoutError where the cluster gives no actor that answers for `PATIENCE_S`.
@@ -159,7 +159,7 @@ def budget_actor(setup: BudgetSetup) -> Any:
     return BudgetActor.options(**again).remote(setup)  # type: ignore[attr-defined]
 
 
-class SharedMoney:
+class SharedBudget:
     """An engine's way to its run's budget."""
 
     def __init__(self, actor: Any) -> None:

@@ -43,10 +43,10 @@ class HasBilling(Protocol):
         """The engine's answers so far."""
 
 
-def billing_notes(tallies: Iterable[HasBilling]) -> Iterator[str]:
+def billing_notes(counters: Iterable[HasBilling]) -> Iterator[str]:
     """One note for each model that is billed differently from our prices, over all online and batch engines."""
     total = Billing()
-    for billing in (tally.billing for tally in tallies):
+    for billing in (one.billing for one in counters):
         total.stated.update(billing.stated)
         total.vendors.update(billing.vendors)
         total.ours.update(billing.ours)

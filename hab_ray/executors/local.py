@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -56,6 +56,9 @@ WAIT_CHECK_S = 0.05
 COLLECT_EVERY = (20_000, 20, 50)
 
 
+OpenEngine = Callable[[OnDurable], AbstractAsyncContextManager[OnlineEngine]]
+
+
 @dataclass(frozen=True)
 class _Under:
     """A dispatch under way."""
@@ -66,15 +69,13 @@ class _Under:
 
 
 class _Engine:
-    """The engine of one provider account, its channel, its lock and the rows that flow on from it."""
+    """The engine of one provider account in its thread, its channel, its lock and the rows that flow on from it."""
 
-    def __init__(self, channel: Channel, flow: Flow, lock: AccountLock | None) -> None:
+    def __init__(self, channel: Channel, flow: Flow, lock: AccountLock | None, open_engine: OpenEngine) -> None:
         self.channel, self.flow, self._lock = channel, flow, lock
         self._spooled: deque[Spool] = deque()
-
-    def start(self, thread: EngineThread) -> None:
-        """Run in a thread from now on."""
-        self.thread, self._opened = thread, thread.start()
+        self.thread = EngineThread(channel.provider, lambda: open_engine(self.feed))
+        self._opened = self.thread.start()
 
     def feed(self, durable: Sequence[tuple[Job, Outcome]]) -> None:
         """Spool the calls that follow from rows which became durable."""
@@ -86,7 +87,15 @@ class _Engine:
 
     @property
     def is_open(self) -> bool:
-        return self._opened.done()
+        """Whether its counters can be read.
+
+        Raises:
+            HabError, OSError: it could not be opened.
+        """
+        if not self._opened.done():
+            return False
+        self._opened.result()
+        return True
 
     def counters(self) -> Counters:
         """The counters so far.
@@ -194,8 +203,8 @@ class LocalExecutor:
             account = account_name(provider, url, entry.key_env)
             lock = None if entry.serve else AccountLock(account, provider, work.run_name)
             flow = Flow(self._setup.site, _writer(provider))
-            engine = self._engines[provider] = _Engine(Channel(provider, Mode.ONLINE), flow, lock)
-            engine.start(EngineThread(provider, lambda: self._opened(provider, url, engine.feed)))
+            channel = Channel(provider, Mode.ONLINE)
+            self._engines[provider] = _Engine(channel, flow, lock, lambda feed: self._opened(provider, url, feed))
         return self._engines[provider]
 
     @asynccontextmanager

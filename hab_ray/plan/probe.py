@@ -144,9 +144,9 @@ class Probe:
             if error is not None:
                 raise error
         for provider, (answered, waited) in before.items():
-            tally = self._engines[provider].counters
-            for model, count in (tally.answered - answered).items():
-                self._latencies[stage, model] = (tally.waited_s[model] - waited.get(model, 0.0)) / count
+            counted = self._engines[provider].counters
+            for model, count in (counted.answered - answered).items():
+                self._latencies[stage, model] = (counted.waited_s[model] - waited.get(model, 0.0)) / count
 
     def _store(self) -> Store:
         return Store(open_folder(self.work.sweep.store))
@@ -178,15 +178,15 @@ class Probe:
         )
 
     def _probed(self) -> Probed:
-        tallies = {provider: engine.snapshot() for provider, engine in self._engines.items()}
-        reasons = (f"{provider}: {row.reason}" for provider, tally in tallies.items() for row in tally.open)
+        newest = {provider: engine.snapshot() for provider, engine in self._engines.items()}
+        reasons = (f"{provider}: {row.reason}" for provider, counted in newest.items() for row in counted.open)
         return Probed(
-            calls=sum(tally.calls for tally in tallies.values()),
-            cost_nanousd=sum(tally.cost_nanousd for tally in tallies.values()),
-            lost_nanousd=sum(tally.lost_nanousd for tally in tallies.values()),
+            calls=sum(counted.calls for counted in newest.values()),
+            cost_nanousd=sum(counted.cost_nanousd for counted in newest.values()),
+            lost_nanousd=sum(counted.lost_nanousd for counted in newest.values()),
             latencies=self._latencies,
             unanswered=tuple(dict.fromkeys(reasons)),
-            budget_reached=any(row.kind is OpenKind.BUDGET for tally in tallies.values() for row in tally.open),
+            budget_reached=any(row.kind is OpenKind.BUDGET for counted in newest.values() for row in counted.open),
         )
 
 
@@ -202,8 +202,8 @@ def _in_turn(drafts: Sequence[Draft]) -> list[tuple[str, Call]]:
     return [asked for asked in chain.from_iterable(rounds) if asked is not None]
 
 
-def _times(tally: Counters) -> tuple[Counter[str], dict[str, float]]:
-    return Counter(tally.answered), dict(tally.waited_s)
+def _times(counted: Counters) -> tuple[Counter[str], dict[str, float]]:
+    return Counter(counted.answered), dict(counted.waited_s)
 
 
 async def _stream(jobs: Iterable[Job]) -> AsyncIterator[Job]:

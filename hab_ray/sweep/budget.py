@@ -10,7 +10,7 @@ from hab_ray.engine.budget.budget import OpeningBalance
 from hab_ray.executors.budget import BudgetSetup, MovableBudget
 from hab_ray.location import Location
 from hab_ray.prices import NANO
-from hab_ray.progress import Money
+from hab_ray.progress import BudgetStatus
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.lease import WATCH_EVERY_S, LocalLease
 from hab_ray.storage.spending import keep_lost
@@ -53,25 +53,25 @@ class RunBudget:
 
     def keep_lost(self, counters: RunCounters) -> None:
         """Make durable what online calls may have cost that brought no answer."""
-        lost = sum(tally.lost_nanousd for tally in counters.online())
+        lost = sum(counted.lost_nanousd for counted in counters.online())
         if lost != self._kept_lost:
             self._kept_lost = lost
             keep_lost(self._folder, self._lease.epoch, lost)
 
     def write_off(self, counters: RunCounters) -> None:
         """Before the process is ended by force: what is in flight online counts as spent."""
-        lost = sum(tally.lost_nanousd + tally.reserved_nanousd for tally in counters.online())
+        lost = sum(counted.lost_nanousd + counted.reserved_nanousd for counted in counters.online())
         if lost:
             keep_lost(self._folder, self._lease.epoch, lost)
 
-    def money(self, counters: RunCounters) -> Money | None:
+    def money(self, counters: RunCounters) -> BudgetStatus | None:
         """What is spent and set aside by now; None without a limit, and while the books are closed."""
         if self._limit is None or self._opened is None:
             return None
-        tallies = counters.tallies.values()
-        return Money(
-            spent=self._before.spent + sum(tally.spent_nanousd for tally in tallies),
-            reserved=self._before.out_of_reach + sum(tally.reserved_nanousd for tally in tallies),
+        newest = counters.newest.values()
+        return BudgetStatus(
+            spent=self._before.spent + sum(counted.spent_nanousd for counted in newest),
+            reserved=self._before.out_of_reach + sum(counted.reserved_nanousd for counted in newest),
             budget=self._limit,
             stranded=self._before.stranded,
         )

@@ -22,66 +22,66 @@ class RunCounters:
 
     def __init__(self, shards: Sequence[ShardState]) -> None:
         self._shards = shards
-        self._tallies: dict[Channel, Counters] = {}
+        self._newest: dict[Channel, Counters] = {}
         self._deferred: Counter[int] = Counter()
         self.stops: dict[str, str] = {}
         self.notes: list[str] = []
         self.budget_reached = False
 
     @property
-    def tallies(self) -> Mapping[Channel, Counters]:
+    def newest(self) -> Mapping[Channel, Counters]:
         """The newest counters, by channel."""
-        return self._tallies
+        return self._newest
 
     def of(self, channel: Channel) -> Counters:
         """The newest counters of a channel; empty ones before its first."""
-        return self._tallies.get(channel, Counters())
+        return self._newest.get(channel, Counters())
 
     def of_batches(self, provider: str) -> BatchCounters:
         """The newest counters of a provider's batches."""
-        tally = self._tallies.get(Channel(provider, Mode.BATCH))
-        return tally if isinstance(tally, BatchCounters) else BatchCounters()
+        counted = self._newest.get(Channel(provider, Mode.BATCH))
+        return counted if isinstance(counted, BatchCounters) else BatchCounters()
 
     def online(self) -> list[Counters]:
         """The counters of online channels."""
-        return [tally for channel, tally in self._tallies.items() if channel.mode is Mode.ONLINE]
+        return [counted for channel, counted in self._newest.items() if channel.mode is Mode.ONLINE]
 
     def by_batch(self) -> list[BatchCounters]:
         """The counters of batch engines."""
-        return [tally for tally in self._tallies.values() if isinstance(tally, BatchCounters)]
+        return [counted for counted in self._newest.values() if isinstance(counted, BatchCounters)]
 
-    def take_in(self, channel: Channel, tally: Counters) -> None:
+    def take_in(self, channel: Channel, counted: Counters) -> None:
         """Note what a channel has done; a shard whose calls are all through need not wait for its dispatch to end."""
-        if isinstance(tally, BatchCounters):
-            self.notes.extend(tally.notes)
-            self._deferred += tally.deferred - self.of_batches(channel.provider).deferred
-        self._tallies[channel] = tally
-        for model, reason in tally.stops.items():
+        if isinstance(counted, BatchCounters):
+            self.notes.extend(counted.notes)
+            self._deferred += counted.deferred - self.of_batches(channel.provider).deferred
+        self._newest[channel] = counted
+        for model, reason in counted.stops.items():
             self.stops[f"{channel} {model}".strip()] = reason
-        for row in tally.open:
+        for row in counted.open:
             if row.kind is OpenKind.STOPPED:
                 continue
             self._shards[row.shard].given_up[row.row_id] = row.reason
             self.budget_reached |= row.kind is OpenKind.BUDGET
         for state in self._shards:
             if state.channel == channel:
-                state.note(tally)
+                state.note(counted)
 
     def write_off(self, channel: Channel) -> None:
         """A channel did not end as it should: what it had in flight is cut off and counts as spent.
 
         Nobody will learn what those calls cost.
         """
-        tally = self.of(channel)
-        self._tallies[channel] = replace(
-            tally,
+        counted = self.of(channel)
+        self._newest[channel] = replace(
+            counted,
             open=[],
             in_flight=Counter(),
             reserved_nanousd=0,
-            lost_nanousd=tally.lost_nanousd + tally.reserved_nanousd,
-            spent_nanousd=tally.spent_nanousd + tally.reserved_nanousd,
-            cut=tally.cut + tally.in_flight,
-            cut_nanousd=tally.cut_nanousd + tally.reserved_nanousd,
+            lost_nanousd=counted.lost_nanousd + counted.reserved_nanousd,
+            spent_nanousd=counted.spent_nanousd + counted.reserved_nanousd,
+            cut=counted.cut + counted.in_flight,
+            cut_nanousd=counted.cut_nanousd + counted.reserved_nanousd,
         )
 
     def was_deferred(self, state: ShardState) -> bool:
@@ -91,11 +91,11 @@ class RunCounters:
     def at_stake(self, left_s: float) -> Draining:
         """What is in flight while the run ends, for which so many seconds are left."""
         online = self.online()
-        creating = [tally.creating_nanousd for tally in self.by_batch()]
+        creating = [counted.creating_nanousd for counted in self.by_batch()]
         return Draining(
             left_s=left_s,
-            calls=sum(sum(tally.in_flight.values()) for tally in online) + sum(map(bool, creating)),
-            nanousd=sum(tally.reserved_nanousd for tally in online) + sum(creating),
+            calls=sum(sum(counted.in_flight.values()) for counted in online) + sum(map(bool, creating)),
+            nanousd=sum(counted.reserved_nanousd for counted in online) + sum(creating),
         )
 
     def batches(self) -> tuple[BatchProgress, ...]:
@@ -110,6 +110,6 @@ class RunCounters:
                 since=batch.since.isoformat(timespec="seconds"),
                 state=batch.phase,
             )
-            for tally in self.by_batch()
-            for batch in tally.batches
+            for counted in self.by_batch()
+            for batch in counted.batches
         )

@@ -68,18 +68,18 @@ class Reporter:
                 f"budget reached: ${money.spent / NANO:.4f} of ${money.budget / NANO:.4f} spent by this run; "
                 "raise budget_usd and give the same command again"
             )
-        tallies = counters.tallies.values()
+        newest = counters.newest.values()
         return RunEnd(
             exit=exit,
             unanswered=unanswered,
             stops=dict(counters.stops),
-            notes=(*counters.notes, *billing_notes(tallies)),
-            calls=sum(t.calls for t in tallies),
-            cost_nanousd=sum(t.cost_nanousd for t in tallies),
+            notes=(*counters.notes, *billing_notes(newest)),
+            calls=sum(t.calls for t in newest),
+            cost_nanousd=sum(t.cost_nanousd for t in newest),
             money=money,
             batches=counters.batches(),
-            cut=sum((t.cut for t in tallies), Counter()),
-            cut_nanousd=sum(t.cut_nanousd for t in tallies),
+            cut=sum((t.cut for t in newest), Counter()),
+            cut_nanousd=sum(t.cut_nanousd for t in newest),
         )
 
     def exit(self) -> Exit:
@@ -101,14 +101,14 @@ class Reporter:
 
     def _progress(self, draining: Draining | None) -> Progress:
         counters = self._counters
-        tallies = counters.tallies.values()
+        newest = counters.newest.values()
         return Progress(
             at=datetime.now(UTC).isoformat(timespec="seconds"),
             elapsed_s=round(time.monotonic() - self._started, 1),
-            stages=tuple(_stages(self._work, self._shards, counters.tallies)),
-            calls=sum(t.calls for t in tallies),
-            retries=sum(t.retries for t in tallies),
-            cost_nanousd=sum(t.cost_nanousd for t in tallies),
+            stages=tuple(_stages(self._work, self._shards, counters.newest)),
+            calls=sum(t.calls for t in newest),
+            retries=sum(t.retries for t in newest),
+            cost_nanousd=sum(t.cost_nanousd for t in newest),
             notes=(*counters.notes, *(f"{who} stopped: {why}" for who, why in counters.stops.items())),
             money=self._budget.money(counters),
             batches=counters.batches(),

@@ -20,8 +20,8 @@ from hab_ray.cluster import limits
 from hab_ray.cluster.limits import (
     NAMESPACE,
     AccountActor,
-    SharedMoney,
-    SharedPermits,
+    SharedBudget,
+    SharedLimiterClient,
     budget_actor,
 )
 from hab_ray.engine.budget.budget import OpeningBalance
@@ -36,8 +36,8 @@ pytestmark = pytest.mark.usefixtures("ray_address")
 LIMITS = {"m": Limits(concurrent=10)}
 
 
-def lane(name: str, account: str) -> SharedPermits:
-    return SharedPermits(account, name, LIMITS, 30.0)
+def lane(name: str, account: str) -> SharedLimiterClient:
+    return SharedLimiterClient(account, name, LIMITS, 30.0)
 
 
 def actor(account: str) -> Any:
@@ -116,7 +116,7 @@ async def test_accounts_differ_by_place_and_key() -> None:
 async def test_a_budget_is_one_for_all_engines_and_outlives_its_actor(tmp_path: Path) -> None:
     lease = LocalLease.acquire(Location.of(tmp_path), Location("runs/x"), datetime.now(UTC))
     actor = budget_actor(BudgetSetup(1000, OpeningBalance(spent=100), Location.of(tmp_path), lease.epoch))
-    first, second = SharedMoney(actor), SharedMoney(actor)
+    first, second = SharedBudget(actor), SharedBudget(actor)
     assert await first.grant(BudgetRequest("one", 0, EngineTotals(), least=10, want=2000)) == BudgetGrant(450, 900)
     assert await second.grant(BudgetRequest("two", 0, EngineTotals(), least=450, want=450)) == BudgetGrant(450, 900)
     spent = BudgetRequest("one", 1, EngineTotals(granted=450, spent=450), least=1, want=1)
@@ -141,7 +141,7 @@ async def test_a_cancellation_that_comes_with_the_answer_is_not_lost(
     async def ask(*_: object) -> LimiterReply:
         return await answer
 
-    permits = SharedPermits("account", "lane", {}, 60.0)
+    permits = SharedLimiterClient("account", "lane", {}, 60.0)
     monkeypatch.setattr(permits, "_ask", ask)
     exchange = asyncio.create_task(permits.exchange([], []))
     await asyncio.sleep(0.01)

@@ -224,9 +224,9 @@ def test_rows_that_a_full_queue_sent_back_are_no_empty_round(bench: MakeBench) -
     number = b.state("respond", "lab/a").number
 
     def deferred(*_: object) -> None:
-        tally = b.batches.counters[Channel("lab", Mode.BATCH)]
-        assert isinstance(tally, BatchCounters)
-        tally.deferred[number] += 3
+        counted = b.batches.counters[Channel("lab", Mode.BATCH)]
+        assert isinstance(counted, BatchCounters)
+        counted.deferred[number] += 3
         if len(b.logged("batch respond")) >= rounds:
             b.rows.answer = answer  # type: ignore[method-assign]
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from copy import deepcopy
 from math import inf
 from typing import Self
 
@@ -129,9 +129,9 @@ class OnlineEngine:
         self.counters.stops.update(self._limits.stops)
         self.counters.lost_nanousd, self.counters.spent_nanousd = self._budget.lost, self._budget.spent
         self.counters.reserved_nanousd = self._budget.reserved
-        copy = replace(self.counters)
-        self.counters.open = []
-        return copy
+        snapshot = deepcopy(self.counters)
+        self.counters.open.clear()
+        return snapshot
 
     async def _drain(self) -> None:
         while self._requests:

@@ -1,0 +1,138 @@
+"""The online executor in the driver's process: what it says, and how it ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hab_ray.errors import AccountBusy, ConfigError
+from hab_ray.executors.budget import MovableBudget
+from hab_ray.executors.local import LocalExecutor
+from hab_ray.executors.online import OnlineSetup
+from hab_ray.executors.protocol import (
+    CallsSpooled,
+    ChannelEnded,
+    CountersRead,
+    Dependent,
+    Dispatch,
+    DispatchEnded,
+    Event,
+    ExecutorDied,
+    Feed,
+    Settle,
+    SpoolsRead,
+)
+from hab_ray.executors.settling import Site, settle_shard
+from hab_ray.stopping import Stop
+from hab_ray.storage.lease import LocalLease
+from hab_ray.work import Shard
+from tests.conftest import Vendor
+from tests.executors.conftest import NOW, site_of
+from tests.sweep.conftest import ONE
+
+SOURCE, JUDGE = Shard("respond", "lab/a", ONE), Shard("judge", "lab/j", ONE, "lab/a")
+WAIT_S = 60.0
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """A run whose store this process holds."""
+    site = site_of(tmp_path)
+    lease = LocalLease.acquire(site.store, site.work.run_path, NOW)
+    yield replace(site, pending=replace(site.pending, epoch=lease.epoch))
+    lease.release()
+
+
+def executor_of(site: Site, url: str) -> LocalExecutor:
+    setup = OnlineSetup(site, MovableBudget(lambda: None), Stop(), lambda _: url, list, 0.0, verbose=False)
+    return LocalExecutor(setup, lambda: None)
+
+
+def dispatch(site: Site) -> Dispatch:
+    """The responses of one subject, which flow on to a judge."""
+    spool = settle_shard(site, Settle(1, 0, SOURCE), site.open_store()).spool
+    assert spool is not None
+    return Dispatch(7, "respond", "lab", "lab/a", (spool,), (Feed(0, SOURCE, (Dependent(1, JUDGE),)),))
+
+
+def events_until(executor: LocalExecutor, last: type[Event]) -> list[Event]:
+    """What an executor says up to an event of this kind."""
+    events: list[Event] = []
+    end = time.monotonic() + WAIT_S
+    while not any(isinstance(event, last) for event in events):
+        assert time.monotonic() < end, events
+        events += executor.poll()
+        time.sleep(0.02)
+    return events
+
+
+def test_a_dispatch(site: Site, vendor: Callable[..., Vendor]) -> None:
+    """Calls are completed, and what follows from their rows is spooled before these count as finished."""
+    executor = executor_of(site, f"{vendor().url}/x/lab/v1")
+    assert executor.poll() == [] and executor.workers is None
+    wanted = dispatch(site)
+    channel = executor.start(wanted)
+    assert not executor.is_parked
+    events = events_until(executor, DispatchEnded)
+    counted = [event.counters for event in events if isinstance(event, CountersRead)]
+    assert counted[-1].finished[0] == wanted.spools[0].total == counted[-1].calls
+    flowed = [spool for event in events if isinstance(event, CallsSpooled) for spool in event.spools]
+    assert sum(spool.calls[1] for spool in flowed) == counted[-1].finished[0]
+    first_finished = next(n for n, e in enumerate(events) if isinstance(e, CountersRead) and e.counters.finished[0])
+    assert any(isinstance(event, CallsSpooled) for event in events[:first_finished])
+    assert SpoolsRead(7) in events and events[-1] == DispatchEnded(7) and executor.is_parked
+    assert list(executor.end()) == [channel]
+    assert events_until(executor, ChannelEnded)[-1] == ChannelEnded(channel)
+    executor.close()
+
+
+def test_one_process_at_a_time(site: Site, vendor: Callable[..., Vendor]) -> None:
+    """An account that is called here is refused to the next until this executor is closed."""
+    url, wanted = f"{vendor().url}/x/lab/v1", dispatch(site)
+    first = executor_of(site, url)
+    first.start(wanted)
+    with pytest.raises(AccountBusy, match="lab"):
+        executor_of(site, url).start(wanted)
+    first.end()
+    events_until(first, ChannelEnded)
+    first.close()
+    second = executor_of(site, url)
+    second.start(wanted)
+    events_until(second, DispatchEnded)
+    second.end()
+    events_until(second, ChannelEnded)
+    second.close()
+
+
+def test_stop(site: Site, vendor: Callable[..., Vendor]) -> None:
+    """Once stopped no request begins, what is in flight is kept, and the channel ends."""
+    sim = vendor(latency={"kind": "fixed", "value_s": 0.5})
+    executor = executor_of(site, f"{sim.url}/x/lab/v1")
+    executor.start(dispatch(site))
+    while not sim.meter()["received"]:
+        time.sleep(0.02)
+    executor.stop(30.0)
+    received = sim.meter()["received"]
+    executor.end()
+    events = events_until(executor, ChannelEnded)
+    counted = [event.counters for event in events if isinstance(event, CountersRead)][-1]
+    assert counted.calls == sim.meter()["received"] == sim.meter()["billed"] == counted.finished[0] >= received
+    executor.close()
+
+
+def test_an_engine_that_cannot_be_opened_ends_the_run(site: Site) -> None:
+    """The driver learns why, and not that a thread has ended."""
+    work = site.work
+    unpriced = {name: replace(m, entry=m.entry.model_copy(update={"price": None})) for name, m in work.models.items()}
+    wanted = dispatch(site)
+    executor = executor_of(replace(site, work=replace(work, models=unpriced)), "http://127.0.0.1:9/v1")
+    executor.start(wanted)
+    died = events_until(executor, ExecutorDied)[-1]
+    assert isinstance(died, ExecutorDied) and isinstance(died.error, ConfigError) and "price" in str(died.error)
+    executor.end()
+    events_until(executor, ChannelEnded)
+    executor.close()
