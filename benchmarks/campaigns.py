@@ -64,13 +64,17 @@ class Modes:
 
 @dataclass(frozen=True)
 class Shape:
-    """A sweep: so many tests a dimension, so many rows a batch; `enqueued_tokens` lets few batches be open at once."""
+    """A sweep: so many tests a dimension, so many rows a batch; `enqueued_tokens` lets few batches be open at once.
+
+    `executor` is where its online calls are made.
+    """
 
     modes: Modes
     tests: int
     rows: int
     enqueued_tokens: int | None = None
     concurrent: int = 8
+    executor: str = "auto"
 
 
 @dataclass
@@ -124,6 +128,7 @@ class Session:
             "store": "store",
             "tests": "tests.jsonl",
             "dimensions": list(DIMENSIONS),
+            "executor": shape.executor,
             "providers": providers,
             "subjects": [
                 {"model": "sim/alpha", "name": "alpha", "mode": modes.alpha, "params": {"max_tokens": SHORT}},

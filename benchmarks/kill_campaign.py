@@ -3,14 +3,14 @@
     python benchmarks/kill_campaign.py --kills driver=60,lane=20,limiter=20,purse=20 --seed 0 --minutes 90
     python benchmarks/kill_campaign.py --sample            one sweep by batch, two kills of its driver
 
-Every kill is SIGKILL to one process: the driver's, or that of one of Ray's actors. A sweep goes online, by batch or
-both, is killed a few times and given again until it is complete or has reached its budget; then it gets what it is
-expected to cost, what it says is stranded and one reservation, and must end complete. Money is read at the simulator's
-meter, the stranded sum in `log/progress.json`.
+Every kill is SIGKILL to one process: the driver's (with either executor), or that of one of Ray's actors. A sweep goes
+online, by batch or both, is killed a few times and given again until it is complete or has reached its budget; then it
+gets what it is expected to cost, what it says is stranded and one reservation, and must end complete. Money is read at
+the simulator's meter, the stranded sum in `log/progress.json`.
 
-`open`: online calls that the vendor had billed and the store did not hold, once all processes of a killed run were
-gone, added up over the kills. Only these may be sent again: there are no more `repeats` than `open` ones, whatever else
-the machine does. `most` is the most that one kill left open.
+`open`: online calls that the vendor had billed and the store did not hold, once all processes of a killed driver were
+gone, or when a lane was killed, added up over the kills. Only these may be sent again: there are no more `repeats` than
+`open` ones, whatever else the machine does. `most` is the most that one kill left open.
 """
 
 from __future__ import annotations
@@ -134,7 +134,8 @@ def campaign(mode: str, target: str, expected: Undisturbed, random: Random, scal
         session = Session(Path(folder), simulator.url, scale.ray_address)
         outcome = Outcome(mode, target, budget)
         try:
-            shape = Shape(SWEEPS[mode], scale.tests, ROWS)
+            executor = random.choice(("local", "ray")) if target == "driver" else "ray"
+            shape = Shape(SWEEPS[mode], scale.tests, ROWS, executor=executor)
             session.write(shape, budget / NANO)
             while outcome.kills < scale.kills and _killed(session, target, random, scale, outcome):
                 pass
@@ -174,11 +175,14 @@ def _killed(session: Session, target: str, random: Random, scale: Scale, outcome
         else:
             process.kill()
         outcome.kills += 1
+        if target == "lane":  # another one takes its place within seconds
+            outcome.left_open.append(len(_billed(session)) - _stored(session))
         status = wait(process, ENDS_S)
         if target != "driver":
             outcome.statuses.append(status)
-        psutil.wait_procs(list(session.processes()), GONE_S)
-        outcome.left_open.append(len(_billed(session)) - _stored(session))
+        else:
+            psutil.wait_procs(list(session.processes()), GONE_S)
+            outcome.left_open.append(len(_billed(session)) - _stored(session))
         return status not in (COMPLETE, BUDGET)
     finally:
         process.kill()

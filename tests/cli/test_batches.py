@@ -249,16 +249,16 @@ def test_kill_of_a_mixed_run(cluster_desk: Desk, slow: Vendor) -> None:
 
 
 @pytest.mark.timeout(280)
-def test_deadline_sends_online(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_deadline_sends_online(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     """With `mode: auto` the deadline cancels open batches and sends their rows online."""
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 60_000}})
-    sweep = sweep_file(cluster_desk.folder, "anthropic", sim.url, "urgent")
+    sweep = sweep_file(desk.folder, "anthropic", sim.url, "urgent")
     settings = yaml.safe_load(sweep.read_text())
     model = settings["judges"][0]
     subjects = [{"model": model, "name": f"s{n}", "system": f"You are number {n}."} for n in range(3)]
     changes = {"mode": "auto", "deadline": "0.15m", "tests": "seeds", "dimensions": "all", "subjects": subjects}
     sweep.write_text(yaml.safe_dump(settings | changes))
-    done = cluster_desk.hab("run", sweep, "--yes")
+    done = desk.hab("run", sweep, "--yes")
     assert done.returncode == 0 and "was not done by the deadline" in done.stdout, done.stdout
     meter = sim.meter()
     assert meter["batch"]["cancelled"] == 1 and meter["batch"]["lines_billed"] == 0

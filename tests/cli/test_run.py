@@ -166,14 +166,13 @@ def test_server_dies(either_desk: Desk, vendor: Callable[..., Vendor]) -> None:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c(either_desk: Desk, vendor: Callable[..., Vendor], how: signal.Signals) -> None:
+def test_ctrl_c(either_desk: Desk, vendor: Callable[..., Vendor]) -> None:
     """A run that is interrupted keeps what was paid for."""
     sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
     sweep = either_desk.sweep("stopped", sim.url, **SEEDS)
     process = either_desk.start("run", sweep)
     until_received(sim, 10, process)
-    process.send_signal(how)
+    process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=400)
     assert process.returncode == 130, output
     assert "the same command goes on" in output
