@@ -22,7 +22,7 @@ from hab_ray.engine.jobs import Counters
 from hab_ray.executors.protocol import Channel, Dependent, Feed, ShardSettled, Spool
 from hab_ray.prices import Mode
 from hab_ray.stages.spec import Grain
-from hab_ray.work import Shard, Work
+from hab_ray.work import Input, Shard, Work
 
 
 class ShardStatus(StrEnum):
@@ -178,7 +178,7 @@ class Shards:
         self.all = [ShardState(number, shard) for number, shard in enumerate(work.shards())]
         by_shard = {state.shard: state for state in self.all}
         self._sources = [
-            [Read(by_shard[one.shard], one.grain, one.partial) for one in work.inputs(state.shard)]
+            [Read(by_shard[one.shard], _grain(work, state.shard, one), one.partial) for one in work.inputs(state.shard)]
             for state in self.all
         ]
 
@@ -263,3 +263,14 @@ class Shards:
     def provider(self, state: ShardState) -> str:
         """The provider that a shard's calls go to."""
         return self._work.model(state.shard).entry.provider
+
+
+def _grain(work: Work, shard: Shard, read: Input) -> Grain:
+    """How a shard reads another one. Rows do not flow to a server of this machine.
+
+    It answers one call after the other, and fast only while they begin alike: calls of two stages in turn would have it
+    read their long prompts anew each time.
+    """
+    if read.grain is Grain.ROW and work.catalog.providers[work.model(shard).entry.provider].serve:
+        return Grain.ALL
+    return read.grain
