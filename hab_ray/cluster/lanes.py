@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import time
 from collections import Counter, deque
@@ -24,6 +23,7 @@ from hab_ray.cluster.limits import SharedBudget, SharedLimiterClient, account
 from hab_ray.cluster.session import ANSWER_S, WorkerDied, result
 from hab_ray.engine.budget.budget import unlimited
 from hab_ray.engine.jobs import Counters, Job
+from hab_ray.engine.memory import spare_what_stays
 from hab_ray.engine.online.context import OnlineContext
 from hab_ray.engine.online.engine import OnlineEngine
 from hab_ray.executors.flow import Flow
@@ -41,7 +41,6 @@ from hab_ray.storage.lease import LeaseWatch
 from hab_ray.storage.store import Store, StoreWriter
 
 STREAMS = 1000
-COLLECT_EVERY = (20_000, 20, 50)
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ class Lane:
             async with asyncio.timeout(self._wait_s):
                 await self._stopping.wait()
         await self._engine.__aenter__()
-        _spare_what_stays()
+        spare_what_stays()
 
     async def complete(self, calls: ray.data.Dataset, site: Site | None = None, feeds: Sequence[Feed] = ()) -> None:
         """Complete every call of a dataset. It is scheduled from here: a dispatch starts no process of its own.
@@ -148,13 +147,6 @@ class Lane:
         await self._engine.__aexit__()
         await self._provider.close()
         return await self.snapshot()
-
-
-def _spare_what_stays() -> None:
-    """Have the garbage collector leave alone what is loaded by now: to look it through took a fifth of a call's CPU."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECT_EVERY)
 
 
 async def _jobs(tables: Iterator[Any]) -> AsyncIterator[Job]:

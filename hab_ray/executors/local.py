@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import threading
 import time
@@ -21,6 +20,7 @@ from hab_ray.catalog import folder_name
 from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.limits.limiter import Limiter
 from hab_ray.engine.limits.shared import LocalLimiterClient
+from hab_ray.engine.memory import spare_what_stays
 from hab_ray.engine.online.context import OnlineContext
 from hab_ray.engine.online.engine import OnlineEngine
 from hab_ray.engine.online.reply_writer import MOST_QUEUED, OnDurable
@@ -53,7 +53,6 @@ from hab_ray.storage.store import StoreWriter
 ANSWER_S = 20.0
 JOBS_AT_ONCE = 256
 WAIT_CHECK_S = 0.05
-COLLECT_EVERY = (20_000, 20, 50)
 
 
 OpenEngine = Callable[[OnDurable], AbstractAsyncContextManager[OnlineEngine]]
@@ -250,13 +249,6 @@ def _said(engine: _Engine, counters: Counters) -> Iterator[Event]:
     if spooled := engine.spooled():
         yield CallsSpooled(spooled)
     yield CountersRead(engine.channel, counters)
-
-
-def spare_what_stays() -> None:
-    """Have the garbage collector leave alone what is loaded by now: to look it through took a fifth of a call's CPU."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECT_EVERY)
 
 
 async def _stream(jobs: Iterator[Job]) -> AsyncIterator[Job]:
