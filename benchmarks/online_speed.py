@@ -1,11 +1,11 @@
 """Three vendors at once through the real lanes: share of each limit reached, refusals, CPU a call.
 
-Run: python benchmarks/online_speed.py [--fast] [--slow] [--seconds N]. Each vendor is a simulator in a process of its
-own that answers after 1.5 s on average (lognormal) and refuses what is faster than its limit: 250, 80 and 20
-calls/s for the OpenAI, Anthropic and Gemini protocols, 500, 200 and 50 with --fast (no bars). Figures are of the
-steady part, which begins `RAMP_S` after the first call. CPU counts the driver, all workers and all actors: a lane's
-own process for its vendor, everything else by the number of calls. --slow asks something else: how much longer two
-vendors take at 60 calls/s beside one that is ten times slower than alone.
+Run: python benchmarks/online_speed.py [--fast] [--slow] [--lanes N] [--seconds N]. Each vendor is a simulator in a
+process of its own that answers after 1.5 s on average (lognormal) and refuses what is faster than its limit: 250, 80
+and 20 calls/s for the OpenAI, Anthropic and Gemini protocols, 500, 200 and 50 with --fast (no bars). Figures are of
+the steady part, which begins `RAMP_S` after the first call. CPU counts the driver, all workers and all actors: the
+lanes' own processes for their vendor, everything else by the number of calls. --lanes asks what several lanes for one
+vendor carry; --slow, how much longer two vendors take at 60 calls/s beside one that is ten times slower than alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import psutil
@@ -30,16 +30,22 @@ import pyarrow as pa
 from hab_ray.calls import ChatCall, Message, Params, Role, to_json
 from hab_ray.catalog import Limits, ModelEntry, ProviderEntry, UsdPrice
 from hab_ray.cluster.session import ray_session
+from hab_ray.engine.online.opening import AccountSetup
 from hab_ray.executors.pending import JOB_COLUMNS
+from hab_ray.executors.protocol import ChannelEnded, CountersRead, Event
 from hab_ray.location import Location
 from hab_ray.simulator import Profile, SimulatorProcess
 from hab_ray.storage.lease import LocalLease
+
+if TYPE_CHECKING:
+    from hab_ray.cluster.placement import Nodes
+    from hab_ray.cluster.pools import Pool
 
 RAMP_S = 8.0
 KEY_ENV = "HAB_BENCHMARK_KEY"
 PATHS = {"openai": "/openai/v1", "anthropic": "/anthropic", "google": "/google"}
 PROMPT = "The landlord says the lease ends in March and my sister wants to move in with two dogs. " * 8
-CPU_BARS = {"openai": 1.6, "anthropic": 1.5, "google": 2.2}
+CPU_BARS = {"openai": 1.3, "anthropic": 1.5, "google": 2.0}
 LEAST_SHARE, MOST_REFUSED, MOST_HELD_UP = 0.97, 0.001, 1.10
 
 
@@ -91,40 +97,65 @@ def calls(kind: str, count: int) -> Any:
     return ray.data.range(count, override_num_blocks=blocks).map_batches(make, batch_format="pyarrow", num_cpus=0.5)
 
 
-def start(lanes: Any, store: Path, epoch: int, of: Vendor) -> Any:
-    """Stream a vendor's calls through its lane; a reference to the end."""
+def start(driver: Driver, of: Vendor, lanes: int) -> Pool:
+    """Stream a vendor's calls through its lanes, each a share of its own."""
     from hab_ray.cluster.lanes import LaneSetup
+    from hab_ray.cluster.pools import Pool
 
     model = ModelEntry(provider=str(of.kind), wire="m", price=UsdPrice(input=1, output=1))
     limits = Limits(requests_per_minute=round(of.per_s * 60), concurrent=4000, timeout_s=120)
-    setup = LaneSetup(
+    account = AccountSetup(
         provider=str(of.kind),
         entry=ProviderEntry(kind=of.kind, key_env=KEY_ENV, limits=limits),
         url=of.url,
         models={"m": model},
-        store=Location.of(store),
-        epoch=epoch,
-        failures_since=0,
-        not_before=0.0,
-        budget=None,
+        store=Location.of(driver.store),
+        epoch=driver.epoch,
     )
-    lane, _ = lanes.get(str(of.kind), lambda: setup)
-    return lane.complete.remote(calls(str(of.kind), of.calls))
+    setup = LaneSetup(account, not_before=0.0, budget=None)
+    pool = Pool(setup, lanes, lambda setup: driver.nodes.start_lane(setup, None), 0.0, time.time)
+    driver.pools.append(pool)
+    data = calls(str(of.kind), of.calls)
+    shares = data.split(lanes) if lanes > 1 else [data]
+    pool.complete(0, lambda lane, share: lane.complete.remote(shares[share.index]))
+    return pool
+
+
+@dataclass(frozen=True)
+class Driver:
+    """A Ray session of its own, with a store and its lease."""
+
+    store: Path
+    epoch: int
+    nodes: Nodes
+    pools: list[Pool]
+
+    def poll(self) -> list[Event]:
+        """What happened; ends with the reason where a vendor was stopped."""
+        events = [event for pool in self.pools for event in pool.poll()]
+        for event in events:
+            if isinstance(event, CountersRead) and event.counters.stops:
+                raise SystemExit(f"stopped: {event.channel}: {event.counters.stops}")
+        return events
 
 
 @contextmanager
-def driver() -> Iterator[tuple[Any, Path, int]]:
-    """A Ray session of its own, with a store and its lease."""
+def a_driver() -> Iterator[Driver]:
+    """A driver whose lanes end with it."""
     os.environ[KEY_ENV] = "a-key-of-no-use"
     os.environ.pop("RAY_ADDRESS", None)
     with tempfile.TemporaryDirectory() as folder, ray_session():
-        from hab_ray.cluster.lanes import Lanes
+        from hab_ray.cluster.placement import Nodes
 
         lease = LocalLease.acquire(Location(folder), Location("benchmark"), datetime.now(UTC))
-        lanes = Lanes()
-        yield lanes, Path(folder), lease.epoch
-        lanes.stop()
-        lanes.close()
+        driver = Driver(Path(folder), lease.epoch, Nodes(), [])
+        yield driver
+        for pool in driver.pools:
+            pool.stop()
+        for pool in driver.pools:
+            pool.end()
+            while not any(isinstance(event, ChannelEnded) for event in pool.last_events()):
+                time.sleep(0.1)
         lease.release()
 
 
@@ -142,8 +173,8 @@ def processes(simulators: set[int]) -> dict[int, float]:
     return found
 
 
-def lane_of(port: int, pids: Sequence[int], simulators: set[int]) -> int | None:
-    """The process with the most connections to a simulator."""
+def lanes_of(port: int, lanes: int, pids: Sequence[int]) -> set[int]:
+    """The processes with the most connections to a simulator."""
     counts = {}
     for pid in pids:
         try:
@@ -151,8 +182,7 @@ def lane_of(port: int, pids: Sequence[int], simulators: set[int]) -> int | None:
         except psutil.Error:
             continue
         counts[pid] = sum(bool(c.raddr) and c.raddr.port == port for c in connections)
-    best = max(counts, key=lambda pid: counts[pid])
-    return best if counts[best] else None
+    return set(sorted((pid for pid in counts if counts[pid]), key=lambda pid: -counts[pid])[:lanes])
 
 
 def line(what: str, value: float, bar: float | None, met: bool, unit: str) -> str:
@@ -160,7 +190,7 @@ def line(what: str, value: float, bar: float | None, met: bool, unit: str) -> st
     return f"{what:<28}{value:9.3f}{unit}{verdict}"
 
 
-def measure_rates(rates: Mapping[str, float], seconds: float, bars: bool) -> None:
+def measure_rates(rates: Mapping[str, float], seconds: float, bars: bool, lanes: int = 1) -> None:
     """All vendors at once, each at its own limit."""
     with ExitStack() as stack:
         vendors = [
@@ -168,44 +198,32 @@ def measure_rates(rates: Mapping[str, float], seconds: float, bars: bool) -> Non
             for kind, per_s in rates.items()
         ]
         simulators = {p.pid for p in psutil.Process().children(recursive=True)}
-        lanes, store, epoch = stack.enter_context(driver())
+        driver = stack.enter_context(a_driver())
         for one in vendors:
-            start(lanes, store, epoch, one)
+            start(driver, one, lanes)
         while not all(one.meter()["billed"] for one in vendors):
-            must_go_on(lanes)
+            driver.poll()
             time.sleep(0.2)
         time.sleep(RAMP_S)
         began, cpu = [(time.monotonic(), one.meter()) for one in vendors], processes(simulators)
         time.sleep(seconds - RAMP_S)
         after = processes(simulators)
         ended = [(time.monotonic(), one.meter()) for one in vendors]
-        lane_pids = {one.kind: lane_of(one.port, list(after), simulators) for one in vendors}
+        pids = {one.kind: lanes_of(one.port, lanes, list(after)) for one in vendors}
         used = {pid: after[pid] - cpu.get(pid, 0.0) for pid in after}
         done = {v.kind: e["billed"] - b["billed"] for v, (_, b), (_, e) in zip(vendors, began, ended, strict=True)}
-        shared_ms = 1000 * sum(s for pid, s in used.items() if pid not in lane_pids.values()) / sum(done.values())
+        shared_ms = 1000 * sum(used[pid] for pid in used.keys() - set().union(*pids.values())) / sum(done.values())
         for one, (t0, first), (t1, last) in zip(vendors, began, ended, strict=True):
             share = done[one.kind] / (one.per_s * (t1 - t0))
-            received = last["received"] - first["received"]
-            refused = (last["refused"] - first["refused"]) / received
-            own_ms = 1000 * used.get(lane_pids[one.kind] or -1, 0.0) / done[one.kind]
+            refused = (last["refused"] - first["refused"]) / (last["received"] - first["received"])
+            own_ms = 1000 * sum(used.get(pid, 0.0) for pid in pids[one.kind]) / done[one.kind]
             print(f"{one.kind} at {one.per_s:g} calls/s ({done[one.kind]} calls, {last['in_flight']} in flight)")
             bar = CPU_BARS[one.kind]
             print(line("  share of the limit", 100 * share, 97 if bars else None, share >= LEAST_SHARE, " %"))
             print(line("  refused (429)", 100 * refused, 0.1 if bars else None, refused < MOST_REFUSED, " %"))
             total = own_ms + shared_ms
             print(line("  CPU a call", total, bar if bars else None, total <= bar, " ms"))
-            print(f"    of it the lane's own {own_ms:.2f} ms, the driver, Ray and other actors {shared_ms:.2f} ms")
-
-
-def must_go_on(lanes: Any) -> None:
-    """End with the reason where a vendor was stopped."""
-    stops = {
-        channel.provider: snapshot.counters.stops
-        for channel, snapshot in lanes.snapshots().items()
-        if not isinstance(snapshot, Exception) and snapshot.counters.stops
-    }
-    if stops:
-        raise SystemExit(f"stopped: {stops}")
+            print(f"    of it the lanes' own {own_ms:.2f} ms, the driver, Ray and other actors {shared_ms:.2f} ms")
 
 
 def seconds_of(fast: Sequence[str], slow: Sequence[str], per_s: float, seconds: float) -> list[float]:
@@ -216,19 +234,17 @@ def seconds_of(fast: Sequence[str], slow: Sequence[str], per_s: float, seconds: 
             stack.enter_context(vendor(kind, per_s, round(per_s * seconds), latency))
             for kind, latency in latencies.items()
         ]
-        lanes, store, epoch = stack.enter_context(driver())
-        import ray
-
-        refs = [start(lanes, store, epoch, one) for one in vendors]
+        driver = stack.enter_context(a_driver())
+        pools = [start(driver, one, lanes=1) for one in vendors]
         began: dict[int, float] = {}
         ended: dict[int, float] = {}
         quick = [n for n, one in enumerate(vendors) if one.kind in fast]
         while len(ended) < len(quick):
-            must_go_on(lanes)
+            driver.poll()
             for n in quick:
                 if n not in began and vendors[n].meter()["received"]:
                     began[n] = time.monotonic()
-                if n in began and n not in ended and ray.wait([refs[n]], timeout=0)[0]:
+                if n in began and n not in ended and not pools[n].is_busy:
                     ended[n] = time.monotonic()
             time.sleep(0.1)
         return [ended[n] - began[n] for n in quick]
@@ -250,7 +266,12 @@ def main() -> None:
     parser.add_argument("--fast", action="store_true", help="500, 200 and 50 calls/s, without bars")
     parser.add_argument("--slow", action="store_true", help="one vendor ten times slower")
     parser.add_argument("--seconds", type=float, default=40.0)
+    parser.add_argument("--lanes", type=int, default=0, help="one vendor at 500, then at 1,000 calls/s, with so many")
     given = parser.parse_args()
+    if given.lanes:
+        for per_s in (500.0, 1000.0):
+            measure_rates({"openai": per_s}, given.seconds, bars=False, lanes=given.lanes)
+        return None
     if given.slow:
         return measure_slow(60.0, given.seconds / 2)
     rates = (500.0, 200.0, 50.0) if given.fast else (250.0, 80.0, 20.0)

@@ -177,7 +177,8 @@ class ProviderEntry(Strict):
     server for it. `price`, `limits` and `batch` hold for models that say nothing of their own; `models` adds to or
     changes what the catalogue says of a model, by wire name. `api_version` is the vendor's API version for all
     requests; a model's own goes before it. `priced_as` is the provider's name in the price list of genai-prices;
-    without it a model needs a `price`.
+    without it a model needs a `price`. `lanes` is how many processes of a Ray cluster call it, by default as many as
+    its limits need.
     """
 
     kind: str
@@ -191,6 +192,7 @@ class ProviderEntry(Strict):
     batches: BatchPolicy = BatchPolicy()
     api_version: str | None = Field(default=None, pattern=r"^[A-Za-z0-9.-]+$")
     priced_as: str | None = None
+    lanes: int | None = Field(default=None, gt=0, le=64)
     models: Mapping[str, Capabilities] = {}
 
     @field_serializer("models")

@@ -22,7 +22,6 @@ MOST_METHODS, MOST_LINES = 15, 500
 CROWDED: set[str] = set()
 NAMES_STAGES: set[str] = set()
 PRIVATE_READERS = {
-    "tests/cluster/test_lanes.py",
     "tests/cluster/test_limits.py",
 }
 SHARED_BY_TESTS = {

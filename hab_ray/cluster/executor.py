@@ -1,52 +1,47 @@
-"""Completes calls online on Ray: a lane for each provider, limits and budget in actors, settling in tasks.
+"""Completes calls online on Ray: a pool of lanes for each provider, limits and budget in actors, settling in tasks.
 
 Ray is started by the first dispatch and not before: a run with nothing to send online needs none.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hab_ray.cluster.session import WorkerDied, finished, must_be_alive, named, ray_session, result
+from hab_ray.cluster.session import must_be_alive, named, ray_session
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.executors.budget import BudgetSetup
-from hab_ray.executors.online import OnlineSetup
+from hab_ray.executors.online import OnlineSetup, account_setup
 from hab_ray.executors.protocol import (
-    CallsSpooled,
     Channel,
-    ChannelDied,
-    ChannelEnded,
     Compute,
-    CountersRead,
     Dispatch,
-    DispatchEnded,
     Event,
     ExecutorDied,
     Settle,
     Spool,
-    SpoolsRead,
     Workers,
 )
 
 if TYPE_CHECKING:
-    from hab_ray.cluster.lanes import Lanes, LaneSetup, LaneSnapshot
+    from hab_ray.cluster.placement import Nodes
+    from hab_ray.cluster.pools import Pool
     from hab_ray.cluster.tasks import Tasks
-
-DRAINING_ANSWER_S = 1.0
+    from hab_ray.executors.pending import Share
 
 
 @dataclass
 class _Session:
     """What exists once Ray is started."""
 
-    lanes: Lanes
     tasks: Tasks
+    nodes: Nodes
+    pools: dict[str, Pool] = field(default_factory=dict)
     budget: Any = None
-    dispatches: dict[Any, tuple[Dispatch, Channel]] = field(default_factory=dict)
-    ending: dict[Channel, Any] | None = None
+    is_ending: bool = False
 
 
 class RayExecutor:
@@ -66,18 +61,17 @@ class RayExecutor:
         """See Executor."""
         with _errors_are_ours():
             session = self._started()
-            from hab_ray.cluster.pipelines import open_calls
+            pool, pending = self._pool(session, dispatch.provider), self._setup.site.pending
 
-            lane, channel = session.lanes.get(
-                dispatch.provider, lambda: _lane_setup(self._setup, session, dispatch.provider)
-            )
-            pending = self._setup.site.pending
-            if dispatch.is_flowing:
-                ref = lane.complete_flowing.remote(pending, dispatch.spools)
-            else:
-                ref = lane.complete.remote(open_calls(pending, dispatch.spools), session.tasks.site, dispatch.feeds)
-            session.dispatches[ref] = (dispatch, channel)
-            return channel
+            def begin(lane: Any, share: Share) -> Any:
+                from hab_ray.cluster.pipelines import open_calls
+
+                if dispatch.is_flowing:
+                    return lane.complete_flowing.remote(pending, dispatch.spools, share)
+                return lane.complete.remote(open_calls(pending, dispatch.spools, share), dispatch.feeds)
+
+            pool.complete(dispatch.order, begin)
+            return pool.channel
 
     def settle(self, order: Settle) -> None:
         """See Workers."""
@@ -96,7 +90,7 @@ class RayExecutor:
     @property
     def is_parked(self) -> bool:
         """See Executor."""
-        return self._session is None or not self._session.dispatches
+        return self._session is None or not any(pool.is_busy for pool in self._session.pools.values())
 
     def poll(self) -> Sequence[Event]:
         """See Service."""
@@ -104,10 +98,10 @@ class RayExecutor:
         if session is None:
             return ()
         events: list[Event] = []
-        if session.ending is not None:
+        if session.is_ending:
             with suppress(Exception):
-                for event in self._last_events(session, session.ending):
-                    events.append(event)
+                for pool in session.pools.values():
+                    events.extend(pool.last_events())
             return events
         try:
             must_be_alive()
@@ -118,57 +112,23 @@ class RayExecutor:
         return events
 
     def _events(self, session: _Session) -> Iterator[Event]:
-        ended = finished(list(session.dispatches))
-        died: dict[Channel, Exception] = {}
-        for channel, snapshot in session.lanes.snapshots().items():
-            if isinstance(snapshot, WorkerDied):
-                died[channel] = snapshot
-            else:
-                yield from _events_of(channel, snapshot)
+        for pool in session.pools.values():
+            yield from pool.poll()
         yield from session.tasks.poll()
-        for ref in ended:
-            dispatch, channel = session.dispatches.pop(ref)
-            try:
-                result(ref, f"the worker that calls {channel.provider}")
-            except WorkerDied as error:
-                died[channel] = error
-                continue
-            yield SpoolsRead(dispatch.order)
-            yield DispatchEnded(dispatch.order)
-        for channel, death in died.items():
-            must_be_alive()
-            session.lanes.forget(channel)
-            _forget(session.dispatches, channel)
-            yield ChannelDied(channel, death)
-
-    def _last_events(self, session: _Session, ending: dict[Channel, Any]) -> Iterator[Event]:
-        """What the lanes say while they end. One that died or hangs says nothing more, and is left behind."""
-        done = finished(list(ending.values()))
-        for channel in [channel for channel, ref in ending.items() if ref in done]:
-            try:
-                snapshot = result(ending.pop(channel), channel.provider, DRAINING_ANSWER_S)
-            except Exception as error:
-                yield ChannelDied(channel, error)
-                continue
-            yield from _events_of(channel, snapshot)
-            yield ChannelEnded(channel)
-        if ending:
-            for channel, snapshot in session.lanes.snapshots(DRAINING_ANSWER_S).items():
-                if channel in ending and not isinstance(snapshot, WorkerDied):
-                    yield from _events_of(channel, snapshot)
 
     def stop(self, drain_s: float) -> None:
         """See Service."""
         if self._session:
-            self._session.lanes.stop(drain_s)
+            for pool in list(self._session.pools.values()):
+                pool.stop(drain_s)
 
     def end(self) -> Collection[Channel]:
         """See Service."""
         if self._session is None:
             return ()
+        self._session.is_ending = True
         with _errors_are_ours():
-            self._session.ending = dict(self._session.lanes.end())
-        return list(self._session.ending)
+            return [pool.channel for pool in self._session.pools.values() if pool.end()]
 
     def close(self) -> None:
         """See Service. Ends a Ray of this run's own."""
@@ -179,40 +139,32 @@ class RayExecutor:
         if self._session is None:
             with self._setup.stop.immediate():
                 self._stack.enter_context(ray_session(self._setup.verbose))
-            from hab_ray.cluster.lanes import Lanes
+            from hab_ray.cluster.placement import Nodes
             from hab_ray.cluster.tasks import Tasks
 
-            session = _Session(Lanes(), Tasks(self._setup.site, self._wake))
+            session = _Session(Tasks(self._setup.site, self._wake), Nodes())
             self._setup.budget.move(lambda setup: _shared_budget(session, setup))
             for provider in self._setup.needed():
-                session.lanes.start(provider, _lane_setup(self._setup, session, provider))
+                self._pool(session, provider)
             self._session = session
         return self._session
 
+    def _pool(self, session: _Session, provider: str) -> Pool:
+        """The pool of a provider, whose lanes begin to open if there was none."""
+        if provider not in session.pools:
+            from hab_ray.cluster.lanes import LaneSetup
+            from hab_ray.cluster.pools import Pool
 
-def _lane_setup(setup: OnlineSetup, session: _Session, provider: str) -> LaneSetup:
-    from hab_ray.cluster.lanes import LaneSetup
-
-    site = setup.site
-    work = site.work
-    return LaneSetup(
-        provider=provider,
-        entry=work.catalog.providers[provider],
-        url=setup.url(provider),
-        models={m.name: m.entry for m in work.models.values() if m.entry.provider == provider},
-        store=site.store,
-        epoch=site.pending.epoch,
-        failures_since=site.failures_since,
-        not_before=setup.not_before,
-        budget=session.budget,
-    )
-
-
-def _events_of(channel: Channel, snapshot: LaneSnapshot) -> Iterator[Event]:
-    """What a lane reports. Calls that followed from rows come before the counters that call those rows finished."""
-    if snapshot.spooled:
-        yield CallsSpooled(snapshot.spooled)
-    yield CountersRead(channel, snapshot.counters)
+            setup = LaneSetup(account_setup(self._setup, provider), self._setup.not_before, session.budget)
+            site = session.tasks.site
+            session.pools[provider] = Pool(
+                setup,
+                session.nodes.lanes_for(setup.account),
+                lambda setup: session.nodes.start_lane(setup, site),
+                session.nodes.pause_s,
+                time.time,
+            )
+        return session.pools[provider]
 
 
 def _shared_budget(session: _Session, setup: BudgetSetup) -> BudgetService:
@@ -220,11 +172,6 @@ def _shared_budget(session: _Session, setup: BudgetSetup) -> BudgetService:
 
     session.budget = budget_actor(setup)
     return SharedBudget(session.budget)
-
-
-def _forget(dispatches: dict[Any, tuple[Dispatch, Channel]], channel: Channel) -> None:
-    for ref in [ref for ref, (_, of) in dispatches.items() if of == channel]:
-        del dispatches[ref]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Ray Data pipelines: spools -> calls -> lane. One dataset for each dispatch.
+"""Ray Data pipelines: spools -> calls -> lane. One dataset for each lane of a dispatch.
 
 Workers read and decompress the spooled calls of its shards; the lane takes them as a stream, so that a slow row holds
 up nothing.
@@ -13,7 +13,7 @@ from math import ceil
 import pyarrow as pa
 import ray
 
-from hab_ray.executors.pending import JOB_COLUMNS, Pending
+from hab_ray.executors.pending import JOB_COLUMNS, Pending, Share
 from hab_ray.executors.protocol import Spool
 
 SPOOLS_A_TASK = 8
@@ -27,16 +27,18 @@ class Read:
 
     pending: Pending
     spools: Sequence[Spool]
+    share: Share
 
     def __call__(self, batch: pa.Table) -> Iterator[pa.Table]:
-        """The calls of each spool, in blocks with `JOB_COLUMNS`."""
+        """The share's calls of each spool, in blocks with `JOB_COLUMNS`."""
         for place in batch.column(PLACE).to_pylist():
-            yield from self.pending.blocks(self.spools[place], JOB_COLUMNS)
+            for block in self.pending.blocks(self.spools[place], JOB_COLUMNS):
+                yield self.share.of(block)
 
 
-def open_calls(pending: Pending, spools: Sequence[Spool]) -> ray.data.Dataset:
-    """The calls of some spools in tables with `JOB_COLUMNS`; not begun before it is read."""
+def open_calls(pending: Pending, spools: Sequence[Spool], share: Share) -> ray.data.Dataset:
+    """A share of the calls of some spools in tables with `JOB_COLUMNS`; not begun before it is read."""
     tasks = min(MOST_TASKS, ceil(len(spools) / SPOOLS_A_TASK))
     places = ray.data.from_items([{PLACE: place} for place in range(len(spools))], override_num_blocks=tasks)
-    read = Read(pending, spools)
+    read = Read(pending, spools, share)
     return places.map_batches(read.__call__, batch_size=1, batch_format="pyarrow", num_cpus=0.8)

@@ -24,6 +24,15 @@ class Billing:
     ours: Counter[str] = field(default_factory=Counter)
     beyond: Counter[str] = field(default_factory=Counter)
 
+    def __add__(self, other: Billing) -> Billing:
+        """The counts and sums of both."""
+        return Billing(
+            stated=self.stated + other.stated,
+            vendors=self.vendors + other.vendors,
+            ours=self.ours + other.ours,
+            beyond=self.beyond + other.beyond,
+        )
+
     def cost(self, model: str, answer: Answer, price: Price, bound: int) -> int:
         """The cost of an answer in nano-dollars: as stated by the vendor, else by its usage, else its `bound`."""
         ours = price.cost(answer.usage) if answer.bill_known else bound

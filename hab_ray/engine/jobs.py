@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from hab_ray.calls import Call
@@ -68,3 +68,43 @@ class Counters:
     billing: Billing = field(default_factory=Billing)
     cut: Counter[str] = field(default_factory=Counter)
     cut_nanousd: int = 0
+
+    def __add__(self, other: Counters) -> Counters:
+        """The counters of two engines together."""
+        waited_s = self.waited_s.copy()
+        for model, seconds in other.waited_s.items():
+            waited_s[model] += seconds
+        return Counters(
+            finished=self.finished + other.finished,
+            failed=self.failed + other.failed,
+            open=[*self.open, *other.open],
+            calls=self.calls + other.calls,
+            retries=self.retries + other.retries,
+            in_flight=self.in_flight + other.in_flight,
+            answered=self.answered + other.answered,
+            waited_s=waited_s,
+            cost_nanousd=self.cost_nanousd + other.cost_nanousd,
+            lost_nanousd=self.lost_nanousd + other.lost_nanousd,
+            spent_nanousd=self.spent_nanousd + other.spent_nanousd,
+            reserved_nanousd=self.reserved_nanousd + other.reserved_nanousd,
+            stops={**self.stops, **other.stops},
+            billing=self.billing + other.billing,
+            cut=self.cut + other.cut,
+            cut_nanousd=self.cut_nanousd + other.cut_nanousd,
+        )
+
+    def written_off(self) -> Counters:
+        """The counters of an engine that did not end as it should: what it had in flight counts as spent.
+
+        Nobody will learn what those calls cost.
+        """
+        return replace(
+            self,
+            open=[],
+            in_flight=Counter(),
+            reserved_nanousd=0,
+            lost_nanousd=self.lost_nanousd + self.reserved_nanousd,
+            spent_nanousd=self.spent_nanousd + self.reserved_nanousd,
+            cut=self.cut + self.in_flight,
+            cut_nanousd=self.cut_nanousd + self.reserved_nanousd,
+        )

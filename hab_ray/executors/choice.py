@@ -54,10 +54,10 @@ def _providers(work: Work) -> set[str]:
 def _per_s(work: Work, provider: str) -> float:
     entry = work.catalog.providers[provider]
     models = (model.entry for model in work.models.values() if model.entry.provider == provider)
-    return sum(_rate(model.limits or entry.limits) for model in models)
+    return sum(calls_per_s(model.limits or entry.limits) for model in models)
 
 
-def _rate(limits: Limits) -> float:
+def calls_per_s(limits: Limits) -> float:
     """The most calls per second that limits allow, by their rate and by how many may be in flight."""
     at_once = limits.concurrent / _TYPICAL_CALL_S
     return at_once if limits.requests_per_minute is None else min(at_once, limits.requests_per_minute / 60)

@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Protocol
 
 from hab_ray.catalog import folder_name
+from hab_ray.engine.online.opening import AccountSetup
 from hab_ray.executors.budget import MovableBudget
 from hab_ray.executors.protocol import Executor, Workers
 from hab_ray.executors.settling import Site
@@ -37,6 +38,20 @@ class OnlineExecutor(Executor, Protocol):
     @property
     def workers(self) -> Workers | None:
         """Who settles and computes now that it is started; None where this process does."""
+
+
+def account_setup(setup: OnlineSetup, provider: str) -> AccountSetup:
+    """What an engine for one of the run's providers needs to know."""
+    site = setup.site
+    return AccountSetup(
+        provider=provider,
+        entry=site.work.catalog.providers[provider],
+        url=setup.url(provider),
+        models={m.name: m.entry for m in site.work.models.values() if m.entry.provider == provider},
+        store=site.store,
+        epoch=site.pending.epoch,
+        failures_since=site.failures_since,
+    )
 
 
 def account_name(provider: str, url: str, key_env: str | None) -> str:

@@ -37,6 +37,23 @@ ROWS_A_BLOCK = 256
 
 
 @dataclass(frozen=True)
+class Share:
+    """The calls of one of several workers, by their keys: equal calls have one worker, which asks them once."""
+
+    index: int = 0
+    workers: int = 1
+
+    def of(self, block: pa.Table) -> pa.Table:
+        """Its rows of a table that has the column `KEY`."""
+        if self.workers == 1:
+            return block
+        return block.filter([int(key[:8], 16) % self.workers == self.index for key in block.column(KEY).to_pylist()])
+
+
+ALL = Share()
+
+
+@dataclass(frozen=True)
 class Pending:
     """The pending files of one run and epoch. Picklable."""
 
@@ -92,11 +109,11 @@ class Pending:
         self._folder.put(file, sink.getvalue().to_pybytes())
         return Spool(file, stage, model.entry.provider, model.name, Counter(job.shard for job in jobs))
 
-    def jobs(self, spools: Sequence[Spool]) -> Iterator[Job]:
-        """The calls of some spools."""
+    def jobs(self, spools: Sequence[Spool], share: Share = ALL) -> Iterator[Job]:
+        """The calls of some spools, or a share of them."""
         for spool in spools:
             for block in self.blocks(spool, JOB_COLUMNS):
-                yield from jobs_of(block)
+                yield from jobs_of(share.of(block))
 
     def keys(self, spool: Spool) -> list[str]:
         """The keys of a spool's calls."""

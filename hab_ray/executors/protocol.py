@@ -33,9 +33,10 @@ a worker of a dead driver or a repeated task can publish nothing.
   so that the driver need not sleep out its interval.
 - Counters are totals since the channel opened and only grow. A row counts in `finished` when its outcome is durable,
   in `open` (once) when this run will not get one. Each spooled row ends up in exactly one of the two.
-- A `Channel` is one life of one worker for one provider account and mode. When it dies, report ChannelDied and forget
-  it; a later Dispatch opens the next life, whose counters begin at zero. The driver counts what the dead one had in
-  flight as spent, settles its shards again and dispatches what is open, a bounded number of times.
+- A `Channel` is all that serves one provider account in one mode, be it one worker or a pool of them. When a worker
+  dies, the executor puts another in its place, moves what the dead one had in flight from reserved to spent
+  (`Counters.written_off`), and reports WorkerReplaced. Dispatches that the dead one had a part in end when the other
+  workers have done theirs; what it left is found by settling. The driver bounds how often that may happen in a row.
 - ExecutorDied is for what no restart repairs. The driver ends the run with that error (exit status 7 for EngineBroke).
 - `stop(drain_s)` begins no further request. `end()` names the channels that have something to finish; poll reports
   ChannelEnded for each, after its last counters. `close()` releases everything, whether or not all have ended.
@@ -54,11 +55,10 @@ from hab_ray.work import Shard
 
 @dataclass(frozen=True, order=True)
 class Channel:
-    """One way to one provider account: online or by batch. `life` counts the workers that have served it."""
+    """One way to one provider account: online or by batch."""
 
     provider: str
     mode: Mode
-    life: int = 0
 
     def __str__(self) -> str:
         return self.provider if self.mode is Mode.ONLINE else f"{self.provider} batches"
@@ -204,8 +204,8 @@ class ChannelEnded:
 
 
 @dataclass(frozen=True)
-class ChannelDied:
-    """The worker of a channel is gone with what it had in flight; another may take its place."""
+class WorkerReplaced:
+    """A worker of a channel is gone with what it had in flight, and another one has taken its place."""
 
     channel: Channel
     error: Exception
@@ -226,7 +226,7 @@ Event = (
     | ShardSettled
     | RowsComputed
     | ChannelEnded
-    | ChannelDied
+    | WorkerReplaced
     | ExecutorDied
 )
 

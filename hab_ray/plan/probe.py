@@ -12,33 +12,28 @@ import os
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import chain, zip_longest
 
 from hab_ray.calls import Call
-from hab_ray.catalog import ModelEntry, folder_name
+from hab_ray.catalog import folder_name
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.jobs import Counters, Job, OpenKind
 from hab_ray.engine.ledger import keys_under_way
 from hab_ray.engine.limits.limiter import Limiter
 from hab_ray.engine.limits.shared import LocalLimiterClient
-from hab_ray.engine.online.context import OnlineContext
 from hab_ray.engine.online.engine import OnlineEngine
+from hab_ray.engine.online.opening import AccountSetup, Surroundings, open_engine
 from hab_ray.errors import Interrupted
 from hab_ray.plan.counting import Counting
 from hab_ray.plan.drafts import Cell, Draft, Measured
 from hab_ray.plan.figures import Line
 from hab_ray.plan.make import Latencies
-from hab_ray.prices import Mode
-from hab_ray.providers import connect
-from hab_ray.providers.access import endpoint_of
 from hab_ray.stages import table
-from hab_ray.storage.ballast import Ballast
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import LeaseWatch
-from hab_ray.storage.store import Store, StoreWriter
+from hab_ray.storage.store import Store
 from hab_ray.work import Shard, Work
 
 
@@ -112,7 +107,7 @@ class Probe:
             for stage in table.STAGES:
                 jobs = self._jobs(stage)
                 for provider in jobs.keys() - self._engines.keys():
-                    self._engines[provider] = await stack.enter_async_context(self._engine(provider, stack))
+                    self._engines[provider] = await stack.enter_async_context(self._engine(provider))
                 if self._stopped:
                     raise Interrupted("stopped on request")
                 await self._complete(stage, jobs)
@@ -151,31 +146,24 @@ class Probe:
     def _store(self) -> Store:
         return Store(open_folder(self.work.sweep.store))
 
-    def _engine(self, provider: str, stack: AsyncExitStack) -> OnlineEngine:
-        models: dict[str, ModelEntry] = {
-            m.name: m.entry for m in self.work.models.values() if m.entry.provider == provider
-        }
-        entry = self.work.catalog.providers[provider]
-        folder, store = open_folder(self.work.sweep.store), self._store()
-        known = store.known(models)
-        known.add(sorted(keys_under_way(folder, provider)))
-        client = connect(endpoint_of(provider, entry, self.url(provider)))
-        stack.push_async_callback(client.close)
-        limits = {name: model.limits or entry.limits for name, model in models.items()}
-        return OnlineEngine(
-            provider=client,
-            models=models,
-            writer=StoreWriter(folder, self.epoch, f"{folder_name(provider)}-{os.getpid()}", Mode.ONLINE),
-            known=known,
-            context=OnlineContext(
-                clock=time.monotonic,
-                utc_now=lambda: datetime.now(UTC),
-                check_lease=LeaseWatch(folder, self.epoch, time.monotonic).check,
-                limiter=LocalLimiterClient(Limiter(limits, entry.limits.patience_s), time.monotonic),
-                budget=self.money,
-                free_disk_space=Ballast(self.work.sweep.store, folder_name(provider)).release,
-            ),
+    def _engine(self, provider: str) -> AbstractAsyncContextManager[OnlineEngine]:
+        work, store = self.work, self.work.sweep.store
+        folder = open_folder(store)
+        setup = AccountSetup(
+            provider=provider,
+            entry=work.catalog.providers[provider],
+            url=self.url(provider),
+            models={m.name: m.entry for m in work.models.values() if m.entry.provider == provider},
+            store=store,
+            epoch=self.epoch,
         )
+        around = Surroundings(
+            limiter=LocalLimiterClient(Limiter(setup.limits, setup.entry.limits.patience_s), time.monotonic),
+            budget=self.money,
+            check_lease=LeaseWatch(folder, self.epoch, time.monotonic).check,
+        )
+        writer = f"{folder_name(provider)}-{os.getpid()}"
+        return open_engine(setup, writer, around, also_known=keys_under_way(folder, provider))
 
     def _probed(self) -> Probed:
         newest = {provider: engine.snapshot() for provider, engine in self._engines.items()}

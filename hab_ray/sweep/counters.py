@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.jobs import Counters, OpenKind
@@ -68,21 +67,8 @@ class RunCounters:
                 state.note(counted)
 
     def write_off(self, channel: Channel) -> None:
-        """A channel did not end as it should: what it had in flight is cut off and counts as spent.
-
-        Nobody will learn what those calls cost.
-        """
-        counted = self.of(channel)
-        self._newest[channel] = replace(
-            counted,
-            open=[],
-            in_flight=Counter(),
-            reserved_nanousd=0,
-            lost_nanousd=counted.lost_nanousd + counted.reserved_nanousd,
-            spent_nanousd=counted.spent_nanousd + counted.reserved_nanousd,
-            cut=counted.cut + counted.in_flight,
-            cut_nanousd=counted.cut_nanousd + counted.reserved_nanousd,
-        )
+        """A channel did not end as it should: what it had in flight counts as spent."""
+        self._newest[channel] = self.of(channel).written_off()
 
     def was_deferred(self, state: ShardState) -> bool:
         """Whether a full queue has sent back rows of a shard since this was asked last."""

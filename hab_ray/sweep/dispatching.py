@@ -137,9 +137,3 @@ class Dispatcher:
         dispatch, _ = self._open.pop(order)
         for number in {number for spool in dispatch.spools for number in spool.calls}:
             self._shards.all[number].dispatches.discard(order)
-
-    def end_all(self, channel: Channel) -> None:
-        """A channel died, and with it its dispatches."""
-        for order in [order for order, (_, of) in self._open.items() if of == channel]:
-            self.discard_spools(order)
-            self.end(order)

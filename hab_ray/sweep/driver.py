@@ -7,13 +7,11 @@ work of its own and knows no executor by name.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from hab_ray.executors.protocol import (
     CallsSpooled,
     Channel,
-    ChannelDied,
     ChannelEnded,
     Compute,
     CountersRead,
@@ -25,9 +23,9 @@ from hab_ray.executors.protocol import (
     Settle,
     ShardSettled,
     SpoolsRead,
+    WorkerReplaced,
     Workers,
 )
-from hab_ray.prices import Mode
 from hab_ray.sweep.context import DriverContext
 from hab_ray.sweep.counters import RunCounters
 from hab_ray.sweep.dispatching import Dispatcher
@@ -36,7 +34,7 @@ from hab_ray.sweep.shards import Shards, ShardState, ShardStatus
 from hab_ray.work import Work
 
 POLL_S = 0.25
-MOST_RESTARTS = 3
+MOST_DEATHS = 3
 
 
 class Driver:
@@ -58,7 +56,7 @@ class Driver:
             context.clock,
             self._next_order,
         )
-        self._restarts: Counter[tuple[str, Mode]] = Counter()
+        self._deaths: dict[Channel, tuple[int, int]] = {}
 
     def reconcile(self, detach: bool) -> None:
         """Bring the run as far as it goes; with `detach` until only vendors' batches are waited for.
@@ -135,8 +133,8 @@ class Driver:
                 self._dispatcher.discard_spools(order)
             case DispatchEnded(order):
                 self._dispatcher.end(order)
-            case ChannelDied(channel, error):
-                self._restart(channel, error)
+            case WorkerReplaced(channel, error):
+                self._take_in_death(channel, error)
             case ExecutorDied(error):
                 raise error
             case ChannelEnded():
@@ -165,14 +163,15 @@ class Driver:
                 self._counters.notes.append(f"{state.shard.dimension}: {made.note}")
         self._files.discard(made.compute.order)
 
-    def _restart(self, channel: Channel, error: Exception) -> None:
-        """A worker died: settle its shards again, so that another one completes what it left, or end the run."""
-        self._counters.write_off(channel)
-        self._restarts[channel.provider, channel.mode] += 1
-        if self._restarts[channel.provider, channel.mode] > MOST_RESTARTS:
+    def _take_in_death(self, channel: Channel, error: Exception) -> None:
+        """A worker died: go on with the one in its place, unless that happens again and again and nothing gets done."""
+        finished = self._counters.of(channel).finished.total()
+        deaths, finished_then = self._deaths.get(channel, (0, 0))
+        deaths = 1 if finished > finished_then else deaths + 1
+        if deaths > MOST_DEATHS:
             raise error
-        self._dispatcher.end_all(channel)
+        self._deaths[channel] = deaths, finished
         self._counters.notes.append(
-            f"the worker that calls {channel.provider} died and another took its place; what it had sent and not yet "
+            f"a worker that calls {channel.provider} died and another took its place; what it had sent and not yet "
             "stored is asked again and may be charged twice"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hab_ray.executors.protocol import Channel, ChannelDied, ChannelEnded, CountersRead, Service
+from hab_ray.executors.protocol import Channel, ChannelEnded, CountersRead, Service
 from hab_ray.prices import Mode
 from hab_ray.sweep.counters import RunCounters
 
@@ -15,7 +15,7 @@ LOOK_EVERY_S = 0.1
 class Ending:
     """Ends all services of a run, for which they have `limit_s`.
 
-    Channels that do not end by then (their process died, or hangs) are left behind: what they had set aside for open
+    Channels that do not end by then are left behind: what they had set aside for open
     calls counts as spent, because nobody will learn what those calls cost. `clock` is monotonic seconds.
     """
 
@@ -28,7 +28,6 @@ class Ending:
     ) -> None:
         self._services, self._counters, self._clock, self._wait = services, counters, clock, wait
         self._open: set[Channel] = set()
-        self._left_behind: set[Channel] = set()
 
     def run(self, limit_s: float, report: Callable[[float], None]) -> None:
         """Wait until all have ended or the time is over; `report` is given the seconds that are left."""
@@ -42,7 +41,7 @@ class Ending:
             report(max(0.0, ends_at - self._clock()))
             if self._open:
                 self._wait(LOOK_EVERY_S)
-        for channel in self._open | self._left_behind:
+        for channel in self._open:
             if channel.mode is Mode.ONLINE:  # an open batch is in the ledger, with what is set aside for it
                 self._counters.write_off(channel)
 
@@ -54,8 +53,5 @@ class Ending:
                         self._counters.take_in(channel, counters)
                     case ChannelEnded(channel):
                         self._open.discard(channel)
-                    case ChannelDied(channel):
-                        self._open.discard(channel)
-                        self._left_behind.add(channel)
                     case _:  # nothing is settled or dispatched any more
                         pass

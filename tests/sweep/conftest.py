@@ -207,13 +207,12 @@ class FakeExecutor(FakeService):
         self.refused: dict[str, OpenKind] = {}
         self.slowly = False
         self.flows = False
-        self.life = 0
         self.is_parked = True
         self.in_batches: set[str] = set()
         self._flowed: set[tuple[int, str]] = set()
 
     def start(self, dispatch: Dispatch) -> Channel:
-        channel = Channel(dispatch.provider, self._mode, self.life)
+        channel = Channel(dispatch.provider, self._mode)
         self._log.append(f"{self._mode} {dispatch.stage} {dispatch.model}: {sum(s.total for s in dispatch.spools)}")
         self.counters.setdefault(channel, BatchCounters() if self._mode is Mode.BATCH else Counters())
         self.open.append((dispatch, channel))
@@ -225,6 +224,13 @@ class FakeExecutor(FakeService):
 
     def poll(self) -> Sequence[Event]:
         return [*self._completed(), *super().poll()] if self.answers else super().poll()
+
+    def drop(self) -> Iterator[Event]:
+        """The ends of what is under way, whose calls are lost with the worker that had them."""
+        for dispatch, _ in self.open:
+            yield SpoolsRead(dispatch.order)
+            yield DispatchEnded(dispatch.order)
+        self.open = []
 
     def _completed(self) -> Iterator[Event]:
         ended, self.open = self.open, []

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from hab_ray.engine.jobs import Counters
-from hab_ray.errors import EngineBroke
-from hab_ray.executors.protocol import Channel, ChannelDied, ChannelEnded, CountersRead
+from hab_ray.executors.protocol import Channel, ChannelEnded, CountersRead
 from hab_ray.prices import Mode
 from hab_ray.sweep.counters import RunCounters
 from hab_ray.sweep.ending import GRACE_S, Ending
@@ -39,14 +38,6 @@ def test_a_channel_that_hangs_is_left_behind_and_its_calls_count_as_spent() -> N
     counters, left = ended(service, clock)
     assert 10.0 + GRACE_S <= clock.now < 10.5 + GRACE_S and left[-1] == 0.0
     assert (counters.of(LANE).spent_nanousd, counters.of(LANE).cut) == (75, Counter({"m": 2}))
-
-
-def test_a_channel_that_dies_is_not_waited_for() -> None:
-    service, clock = FakeService(), Clock()
-    service.ending = [LANE]
-    service.events = [CountersRead(LANE, IN_FLIGHT), ChannelDied(LANE, EngineBroke("died"))]
-    counters, _ = ended(service, clock)
-    assert clock.now == 0.0 and counters.of(LANE).lost_nanousd == 70
 
 
 def test_open_batches_stay_at_the_vendor_and_are_not_written_off() -> None:

@@ -1,0 +1,63 @@
+"""Where lanes work: how many a provider account needs, and on which nodes."""
+
+from __future__ import annotations
+
+from itertools import count
+from math import ceil
+from typing import Any
+from urllib.parse import urlsplit
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from hab_ray.cluster.lanes import STREAMS, Lane, LaneSetup
+from hab_ray.cluster.limits import account
+from hab_ray.engine.online.opening import AccountSetup
+from hab_ray.executors.choice import calls_per_s
+
+# Measured with benchmarks/online_speed.py: a core carries some 600 calls/s, and a lane should not need more than half.
+CALLS_PER_S_OF_A_LANE = 250.0
+CPUS_OF_A_LANE = 2.0
+ORPHAN_S = 20.0
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+class Nodes:
+    """The nodes of the cluster as they were when the run began; the driver's own comes last."""
+
+    def __init__(self) -> None:
+        here = ray.get_runtime_context().get_node_id()
+        alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+        self._here = str(here)
+        self._all = [*sorted(str(node["NodeID"]) for node in alive if node["NodeID"] != here), self._here]
+        self._cpus = sum(node["Resources"].get("CPU", 0.0) for node in alive)
+        self._turns = count()
+
+    @property
+    def pause_s(self) -> float:
+        """How long the lane of a node that died may go on before it notices; on the driver's node none does."""
+        return ORPHAN_S if len(self._all) > 1 else 0.0
+
+    def lanes_for(self, setup: AccountSetup) -> int:
+        """How many lanes an account gets: as its entry says, or as many as its limits need and the CPUs carry."""
+        if _is_served_here(setup):
+            return 1
+        if setup.entry.lanes:
+            return setup.entry.lanes
+        needed = ceil(sum(map(calls_per_s, setup.limits.values())) / CALLS_PER_S_OF_A_LANE)
+        return max(1, min(needed, int(self._cpus / CPUS_OF_A_LANE)))
+
+    def start_lane(self, setup: LaneSetup, site: Any) -> Any:
+        """Start a lane, on each node in turn; one whose endpoint is on the driver's node stays there.
+
+        `site` is a reference to the run's Site.
+        """
+        stays = _is_served_here(setup.account)
+        node = self._here if stays else self._all[next(self._turns) % len(self._all)]
+        where = NodeAffinitySchedulingStrategy(node, soft=not stays)
+        account(setup.limiter)
+        return Lane.options(scheduling_strategy=where, max_concurrency=STREAMS).remote(setup, site)  # type: ignore[attr-defined]
+
+
+def _is_served_here(setup: AccountSetup) -> bool:
+    return bool(setup.entry.serve) or urlsplit(setup.url).hostname in _LOOPBACK

@@ -1,0 +1,191 @@
+"""Pools of lanes: as many processes for a provider account as its limit needs, which share its calls by their keys.
+
+A lane that dies or hangs is replaced. What it had in flight counts as spent; its rows are found by settling, once the
+dispatches that it shared with the others have ended.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any
+
+import ray
+
+from hab_ray.cluster.lanes import LaneSetup
+from hab_ray.cluster.session import ANSWER_S, WorkerDied, finished, result
+from hab_ray.engine.jobs import Counters
+from hab_ray.executors.pending import Share
+from hab_ray.executors.protocol import (
+    CallsSpooled,
+    Channel,
+    ChannelEnded,
+    CountersRead,
+    DispatchEnded,
+    Event,
+    SpoolsRead,
+    WorkerReplaced,
+)
+from hab_ray.executors.provider_engine import EngineReport
+from hab_ray.prices import Mode
+
+DRAINING_ANSWER_S = 1.0
+
+
+@dataclass
+class _Slot:
+    """One lane of a pool, the reference to the end of its opening, and its newest counters."""
+
+    number: int
+    lane: Any
+    opened: Any
+    newest: Counters = field(default_factory=Counters)
+
+    @property
+    def is_open(self) -> bool:
+        return bool(finished([self.opened]))
+
+
+class Pool:
+    """The lanes of one provider account, whose counters it adds up.
+
+    `pause_s` is how long a new lane waits before it sends, because the one in whose place it came may still work.
+    `now` is Unix time.
+    """
+
+    def __init__(
+        self, setup: LaneSetup, size: int, start: Callable[[LaneSetup], Any], pause_s: float, now: Callable[[], float]
+    ) -> None:
+        self.channel = Channel(setup.account.provider, Mode.ONLINE)
+        self._setup, self._start, self._pause_s, self._now = setup, start, pause_s, now
+        self._slots = [self._slot(number, setup) for number in range(size)]
+        self._gone = Counters()
+        self._parts: dict[Any, tuple[int, _Slot]] = {}
+        self._orders: Counter[int] = Counter()
+        self._ending: dict[Any, _Slot] = {}
+        self.is_used = False
+
+    def _slot(self, number: int, setup: LaneSetup) -> _Slot:
+        lane = self._start(setup)
+        return _Slot(number, lane, lane.open.remote())
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a dispatch is under way."""
+        return bool(self._parts)
+
+    def complete(self, order: int, begin: Callable[[Any, Share], Any]) -> None:
+        """Have each lane complete its share of a dispatch; `begin` gives the reference to the end of one lane's."""
+        self.is_used = True
+        for slot in self._slots:
+            self._parts[begin(slot.lane, Share(slot.number, len(self._slots)))] = order, slot
+            self._orders[order] += 1
+
+    def poll(self) -> Iterator[Event]:
+        """What happened since the last call.
+
+        Raises:
+            HabError, OSError: a lane had to end.
+        """
+        if not self.is_used:
+            return
+        ended = finished(list(self._parts))
+        died: dict[int, WorkerDied] = {}
+        yield from self._reports(self._slots, ANSWER_S, died)
+        for ref in ended:
+            _, slot = self._parts[ref]
+            try:
+                result(ref, self._who)
+            except WorkerDied as error:
+                died[slot.number] = error
+                continue
+            yield from self._end_part(ref)
+        for number, death in died.items():
+            yield from self._replace(self._slots[number], death)
+
+    def stop(self, drain_s: float = inf) -> None:
+        """Have no lane begin another request; those in flight have so many seconds. Waits for nothing; any thread."""
+        for slot in self._slots:
+            slot.lane.stop.remote(drain_s)
+
+    def end(self) -> bool:
+        """Have each lane wait for what is in flight, write it and end; whether there is something to wait for."""
+        if not self.is_used:
+            for slot in self._slots:
+                ray.kill(slot.lane)
+            return False
+        self._ending = {slot.lane.close.remote(): slot for slot in self._slots}
+        return True
+
+    def last_events(self) -> Iterator[Event]:
+        """What the lanes say while they end. One that died or hangs says nothing more, and is written off."""
+        if not self._ending:
+            return
+        for ref in finished(list(self._ending)):
+            slot = self._ending.pop(ref)
+            try:
+                yield from self._take_in([(slot, result(ref, self._who, DRAINING_ANSWER_S))])
+            except Exception:
+                slot.newest = slot.newest.written_off()
+        silent: dict[int, WorkerDied] = {}
+        yield from self._reports(list(self._ending.values()), DRAINING_ANSWER_S, silent)
+        if not self._ending:
+            yield CountersRead(self.channel, self._counters())
+            yield ChannelEnded(self.channel)
+
+    def wait(self) -> None:
+        """Wait until all lanes have ended, after `end`.
+
+        Raises:
+            EngineBroke: a lane died.
+        """
+        for ref in self._ending:
+            result(ref, self._who, timeout_s=None)
+
+    @property
+    def _who(self) -> str:
+        return f"the worker that calls {self.channel.provider}"
+
+    def _reports(self, slots: list[_Slot], timeout_s: float, died: dict[int, WorkerDied]) -> Iterator[Event]:
+        """What lanes that are open report; those that do not answer in time are noted in `died`."""
+        asked = [(slot, slot.lane.report.remote()) for slot in slots if slot.is_open]
+        reports = []
+        for slot, ref in asked:
+            try:
+                reports.append((slot, result(ref, self._who, timeout_s)))
+            except WorkerDied as error:
+                died[slot.number] = error
+        yield from self._take_in(reports)
+
+    def _take_in(self, reports: list[tuple[_Slot, EngineReport]]) -> Iterator[Event]:
+        """Calls that followed from rows come before the counters that call those rows finished."""
+        opened = []
+        for slot, report in reports:
+            slot.newest = replace(report.counters, open=[])
+            opened += report.counters.open
+            if report.spooled:
+                yield CallsSpooled(report.spooled)
+        if reports:
+            yield CountersRead(self.channel, replace(self._counters(), open=opened))
+
+    def _counters(self) -> Counters:
+        return sum((slot.newest for slot in self._slots), self._gone)
+
+    def _end_part(self, ref: Any) -> Iterator[Event]:
+        order, _ = self._parts.pop(ref)
+        self._orders[order] -= 1
+        if not self._orders[order]:
+            del self._orders[order]
+            yield SpoolsRead(order)
+            yield DispatchEnded(order)
+
+    def _replace(self, slot: _Slot, error: WorkerDied) -> Iterator[Event]:
+        ray.kill(slot.lane)
+        self._gone += slot.newest.written_off()
+        self._slots[slot.number] = self._slot(slot.number, self._setup.later(self._now() + self._pause_s))
+        yield CountersRead(self.channel, self._counters())
+        yield WorkerReplaced(self.channel, error)
+        for ref in [ref for ref, (_, of) in self._parts.items() if of is slot]:
+            yield from self._end_part(ref)

@@ -1,0 +1,92 @@
+"""Opens the online engine of one provider account: in the driver's process, in a lane, for a probe."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from hab_ray.catalog import Limits, ModelEntry, ProviderEntry, folder_name
+from hab_ray.engine.budget.protocol import BudgetService
+from hab_ray.engine.limits.protocol import LimiterClient
+from hab_ray.engine.memory import spare_what_stays
+from hab_ray.engine.online.context import OnlineContext
+from hab_ray.engine.online.engine import OnlineEngine
+from hab_ray.engine.online.reply_writer import OnDurable
+from hab_ray.location import Location
+from hab_ray.prices import Mode
+from hab_ray.providers import connect
+from hab_ray.providers.access import endpoint_of
+from hab_ray.storage.ballast import Ballast
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.store import Store, StoreWriter
+
+
+@dataclass(frozen=True)
+class AccountSetup:
+    """What an engine needs to know about one provider account. Picklable: the key is read where the engine opens.
+
+    `epoch` is that of the lease under which it spends; permanent failures of epochs before `failures_since` count as
+    open calls.
+    """
+
+    provider: str
+    entry: ProviderEntry
+    url: str
+    models: Mapping[str, ModelEntry]
+    store: Location
+    epoch: int
+    failures_since: int = 0
+
+    @property
+    def limits(self) -> dict[str, Limits]:
+        """What the account may send, by model."""
+        return {name: model.limits or self.entry.limits for name, model in self.models.items()}
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What an engine shares with others: limits, budget and lease. `check_lease` raises LeaseLost once it has ended."""
+
+    limiter: LimiterClient
+    budget: BudgetService
+    check_lease: Callable[[], None]
+
+
+@asynccontextmanager
+async def open_engine(
+    setup: AccountSetup,
+    writer: str,
+    around: Surroundings,
+    on_durable: OnDurable | None = None,
+    also_known: Collection[str] = (),
+) -> AsyncIterator[OnlineEngine]:
+    """An engine with a connection of its own. `writer` names its files: no other of this epoch may have the same.
+
+    Keys in `also_known` are not asked, though the store has no outcome for them.
+
+    Raises:
+        HabError, OSError: there is no key, the store cannot be read, or there is no room on the disk.
+    """
+    folder = open_folder(setup.store)
+    connection = connect(endpoint_of(setup.provider, setup.entry, setup.url))
+    try:
+        known = await asyncio.to_thread(Store(folder, setup.failures_since).known, setup.models)
+        known.add(sorted(also_known))
+        context = OnlineContext(
+            clock=time.monotonic,
+            utc_now=lambda: datetime.now(UTC),
+            check_lease=around.check_lease,
+            limiter=around.limiter,
+            budget=around.budget,
+            free_disk_space=Ballast(setup.store, folder_name(setup.provider)).release,
+        )
+        files = StoreWriter(folder, setup.epoch, writer, Mode.ONLINE)
+        async with OnlineEngine(connection, setup.models, files, known, context, on_durable) as engine:
+            spare_what_stays()
+            yield engine
+    finally:
+        await connection.close()

@@ -1,0 +1,135 @@
+"""The online engine of one provider account as executors use it: in a thread, with the rows that flow on from it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import islice
+from math import inf
+
+from hab_ray.calls import Outcome
+from hab_ray.engine.jobs import Counters, Job
+from hab_ray.engine.online.engine import OnlineEngine
+from hab_ray.engine.online.opening import AccountSetup, Surroundings, open_engine
+from hab_ray.engine.online.reply_writer import MOST_QUEUED
+from hab_ray.engine.online.thread import EngineThread
+from hab_ray.executors.flow import Flow
+from hab_ray.executors.protocol import CallsSpooled, Channel, CountersRead, Event, Feed, Spool
+
+JOBS_AT_ONCE = 256
+WAIT_CHECK_S = 0.05
+
+
+@dataclass(frozen=True)
+class EngineReport:
+    """What an engine has done since it opened, and what was spooled since its last report."""
+
+    counters: Counters
+    spooled: tuple[Spool, ...]
+
+
+def events_of(channel: Channel, report: EngineReport) -> Iterator[Event]:
+    """What a report tells the driver.
+
+    Calls that followed from rows come before the counters that call those rows finished.
+    """
+    if report.spooled:
+        yield CallsSpooled(report.spooled)
+    yield CountersRead(channel, report.counters)
+
+
+class ProviderEngine:
+    """Opens at once, in a thread of its own; what is asked before it is open waits until it is.
+
+    `around` is called in that thread. Nothing is sent before `not_before` (Unix time). Methods are for any thread.
+    """
+
+    def __init__(
+        self,
+        setup: AccountSetup,
+        writer: str,
+        around: Callable[[], Surroundings],
+        not_before: float,
+    ) -> None:
+        self._setup, self._writer, self._around, self._not_before = setup, writer, around, not_before
+        self._stopping = threading.Event()
+        self._flow: Flow | None = None
+        self._spooled: deque[Spool] = deque()
+        self._thread = EngineThread(setup.provider, self._opening)
+        self.opened = self._thread.start()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a report.
+
+        Raises:
+            HabError, OSError: it could not be opened.
+        """
+        if not self.opened.done():
+            return False
+        self.opened.result()
+        return True
+
+    def follow(self, feeds: Sequence[Feed], flow: Callable[[str], Flow]) -> None:
+        """Have rows of these shards flow on from now on; `flow` makes what spools their calls, by the writer's name."""
+        if feeds:
+            self._flow = self._flow or flow(self._writer)
+            self._flow.follow(feeds)
+
+    def complete(self, jobs: Iterator[Job], most_queued: float = MOST_QUEUED) -> Future[None]:
+        """Complete jobs, which a thread reads at the pace of the engine; see OnlineEngine.complete."""
+        return self._thread.complete(_stream(jobs), most_queued)
+
+    def report(self) -> Future[EngineReport]:
+        """What was done so far."""
+        return _then(self._thread.snapshot(), self._reported)
+
+    def stop(self, drain_s: float = inf) -> None:
+        """Begin no further request; those in flight have so many seconds."""
+        self._stopping.set()
+        self._thread.stop(drain_s)
+
+    def close(self) -> Future[EngineReport]:
+        """Wait for what is in flight, write it, and end; the last report."""
+        return _then(self._thread.close(), self._reported)
+
+    def _reported(self, counters: Counters) -> EngineReport:
+        return EngineReport(counters, tuple(self._spooled.popleft() for _ in range(len(self._spooled))))
+
+    def _feed(self, durable: Sequence[tuple[Job, Outcome]]) -> None:
+        if self._flow:
+            self._spooled.extend(self._flow.take_in(durable))
+
+    @asynccontextmanager
+    async def _opening(self) -> AsyncIterator[OnlineEngine]:
+        while time.time() < self._not_before and not self._stopping.is_set():
+            await asyncio.sleep(WAIT_CHECK_S)
+        async with open_engine(self._setup, self._writer, self._around(), self._feed) as engine:
+            yield engine
+
+
+def _then(counted: Future[Counters], make: Callable[[Counters], EngineReport]) -> Future[EngineReport]:
+    """The future of what `make` makes of another one's result."""
+    made: Future[EngineReport] = Future()
+
+    def hand_on(done: Future[Counters]) -> None:
+        try:
+            made.set_result(make(done.result()))
+        except BaseException as error:
+            made.set_exception(error)
+
+    counted.add_done_callback(hand_on)
+    return made
+
+
+async def _stream(jobs: Iterable[Job]) -> AsyncIterator[Job]:
+    reading = iter(jobs)
+    while block := await asyncio.to_thread(lambda: list(islice(reading, JOBS_AT_ONCE))):
+        for job in block:
+            yield job

@@ -1,0 +1,148 @@
+"""Pools of lanes as a driver opens them, on a real Ray."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import ray
+from ray.exceptions import RayActorError
+
+from hab_ray.calls import ChatCall, Message, Params, Role, to_json
+from hab_ray.catalog import ModelEntry, ProviderEntry, UsdPrice
+from hab_ray.cluster.lanes import LaneSetup
+from hab_ray.cluster.placement import Nodes
+from hab_ray.cluster.pools import Pool
+from hab_ray.engine.online.opening import AccountSetup
+from hab_ray.executors.pending import JOB_COLUMNS, Share
+from hab_ray.executors.protocol import CountersRead, DispatchEnded, Event, WorkerReplaced
+from hab_ray.location import Location
+from hab_ray.storage.lease import LocalLease
+from tests.conftest import Vendor
+
+pytestmark = [pytest.mark.usefixtures("ray_address"), pytest.mark.timeout(180)]
+CALLS = 60
+
+
+@pytest.fixture
+def setup(tmp_path: Path) -> Callable[[str], LaneSetup]:
+    """The setup of the lanes for an endpoint."""
+    lease = LocalLease.acquire(Location.of(tmp_path), Location("runs/x"), datetime.now(UTC))
+
+    def of(url: str) -> LaneSetup:
+        account = AccountSetup(
+            provider="one",
+            entry=ProviderEntry(kind="openai"),
+            url=url,
+            models={"m": ModelEntry(provider="one", wire="m", price=UsdPrice(input=0))},
+            store=Location.of(tmp_path),
+            epoch=lease.epoch,
+        )
+        return LaneSetup(account, not_before=0.0, budget=None)
+
+    return of
+
+
+@pytest.fixture
+def pool(setup: Callable[[str], LaneSetup]) -> Iterator[Callable[..., Pool]]:
+    """Makes pools, whose lanes end with the test."""
+    lanes = []
+
+    def start(given: LaneSetup) -> Any:
+        lanes.append(Nodes().start_lane(given, None))
+        return lanes[-1]
+
+    yield lambda url, size: Pool(setup(url), size, start, 0.0, time.time)
+    for lane in lanes:
+        ray.kill(lane)
+
+
+def calls(share: Share) -> ray.data.Dataset:
+    """A worker's share of some calls, of which each is there twice."""
+    made = [
+        ChatCall("one", "m", None, "Answer briefly.", (Message(Role.USER, f"Call {n // 2}"),), Params(100))
+        for n in range(2 * CALLS)
+    ]
+    columns = [
+        [0] * len(made),
+        [str(n) for n in range(len(made))],
+        pa.nulls(len(made), pa.int64()),
+        [call.key for call in made],
+        [to_json(call) for call in made],
+    ]
+    return ray.data.from_arrow(share.of(pa.table(columns, names=list(JOB_COLUMNS))))
+
+
+def events_until(pool: Pool, is_over: Callable[[list[Event]], bool]) -> list[Event]:
+    events: list[Event] = []
+    ends_at = time.monotonic() + 120
+    while not is_over(events):
+        assert time.monotonic() < ends_at, events
+        events += pool.poll()
+        time.sleep(0.05)
+    return events
+
+
+def has_ended(events: list[Event]) -> bool:
+    return any(isinstance(event, DispatchEnded) for event in events)
+
+
+def newest(events: list[Event]) -> CountersRead:
+    return [event for event in events if isinstance(event, CountersRead)][-1]
+
+
+def test_lanes_that_nobody_used_are_not_waited_for_and_end(setup: Callable[[str], LaneSetup]) -> None:
+    lanes = []
+
+    def start(given: LaneSetup) -> Any:
+        lanes.append(Nodes().start_lane(given, None))
+        return lanes[-1]
+
+    pool = Pool(setup("http://127.0.0.1:9/v1"), 2, start, 0.0, time.time)
+    assert not list(pool.poll()) and not pool.end()
+    for lane in lanes:
+        with pytest.raises(RayActorError):
+            ray.get(lane.report.remote(), timeout=30)
+
+
+def test_lanes_share_calls_and_equal_calls_are_asked_once(
+    pool: Callable[..., Pool], vendor: Callable[..., Vendor]
+) -> None:
+    sim = vendor()
+    two = pool(f"{sim.url}/x/one/v1", 2)
+    two.complete(7, lambda lane, share: lane.complete.remote(calls(share)))
+    events = events_until(two, has_ended)
+    counted = newest(events).counters
+    assert (counted.finished[0], counted.calls) == (2 * CALLS, CALLS)
+    assert sim.meter()["billed"] == CALLS
+    assert [event for event in events if isinstance(event, DispatchEnded)] == [DispatchEnded(7)]
+
+
+def test_a_lane_that_dies_is_replaced_while_the_other_goes_on(
+    pool: Callable[..., Pool], vendor: Callable[..., Vendor]
+) -> None:
+    sim = vendor(latency={"kind": "fixed", "value_s": 1.0})
+    two = pool(f"{sim.url}/x/one/v1", 2)
+    lanes = []
+
+    def begin(lane: Any, share: Share) -> Any:
+        lanes.append(lane)
+        return lane.complete.remote(calls(share))
+
+    two.complete(1, begin)
+    in_flight = events_until(two, lambda events: bool(events) and newest(events).counters.in_flight["m"] >= CALLS / 2)
+    assert newest(in_flight).counters.calls == 0 or newest(in_flight).counters.calls < CALLS
+    ray.kill(lanes[0])
+    events = events_until(two, has_ended)
+    assert [event.channel for event in events if isinstance(event, WorkerReplaced)] == [two.channel]
+    lost = 2 * CALLS - newest(events).counters.finished[0]
+    assert 0 < lost < 2 * CALLS and newest(events).counters.cut["m"] > 0
+    two.complete(2, lambda lane, share: lane.complete.remote(calls(share)))
+    events = events_until(two, has_ended)
+    assert newest(events).counters.finished[0] == 2 * CALLS - lost + 2 * CALLS
+    assert sim.meter()["billed"] <= CALLS + lost / 2
