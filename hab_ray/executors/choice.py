@@ -33,9 +33,9 @@ def choose_executor(work: Work, environment: Mapping[str, str]) -> Choice:
     """
     if work.sweep.executor != "auto":
         return Choice(work.sweep.executor, "as the sweep says")
-    named = [name for name in _OF_RAY if environment.get(name)]
+    named = cluster_named(environment)
     if named:
-        return Choice("ray", f"{named[0]} is set")
+        return Choice("ray", f"{named} is set")
     per_s = sum(_per_s(work, provider) for provider in _providers(work))
     if per_s > MOST_PER_S:
         return Choice("ray", f"the limits allow {per_s:.0f} calls/s, more than {MOST_PER_S:.0f}")
@@ -43,6 +43,11 @@ def choose_executor(work: Work, environment: Mapping[str, str]) -> Choice:
     if calls >= MOST_CALLS:
         return Choice("ray", f"there are up to {calls:,} calls, not below {MOST_CALLS:,}")
     return Choice("local", f"there are at most {calls:,} calls, below {MOST_CALLS:,}")
+
+
+def cluster_named(environment: Mapping[str, str]) -> str | None:
+    """The environment variable that names a Ray cluster to use; None where none does."""
+    return next((name for name in _OF_RAY if environment.get(name)), None)
 
 
 def _providers(work: Work) -> set[str]:

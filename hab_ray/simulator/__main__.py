@@ -30,7 +30,7 @@ async def _run(profile: Profile, port: int, ready: Path | None, parent: int) -> 
 def main() -> None:
     """Read the command line and serve."""
     parser = argparse.ArgumentParser(prog="python -m hab_ray.simulator", description=__doc__)
-    parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one")
+    parser.add_argument("--port", type=int, default=0, help="port to listen on; 0 takes a free one")
     parser.add_argument("--ready", type=Path, help="file that receives {url, pid} once it listens")
     parser.add_argument("--profile", type=Path, help="YAML or JSON file of settings")
     parser.add_argument("--seed", type=int, help="overrides the profile's seed")

@@ -24,7 +24,6 @@ from hab_ray.simulator.state import SimulatorState
 from hab_ray.simulator.vendor import Route, route
 
 _NOTHING = WireAnswer(0, b"")
-_HOST = "127.0.0.1"
 
 
 class Server:
@@ -136,14 +135,15 @@ class Server:
 
 @asynccontextmanager
 async def simulator(profile: Profile | None = None, port: int = 0) -> AsyncIterator[str]:
-    """Run a simulator in this event loop, on a port of 127.0.0.1 (0: a free one); gives its URL."""
-    state = SimulatorState(profile or Profile(), monotonic)
+    """Run a simulator in this event loop, on a port of its host (0: a free one); gives its URL."""
+    settings = profile or Profile()
+    state = SimulatorState(settings, monotonic)
     server = web.Server(Server(state).handle, access_log=None)
     runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=0.2)
     await runner.setup()
     try:
-        await web.TCPSite(runner, _HOST, port, backlog=4096).start()
-        yield f"http://{_HOST}:{runner.addresses[0][1]}"
+        await web.TCPSite(runner, settings.host, port, backlog=4096).start()
+        yield f"http://{settings.host}:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
         state.close()

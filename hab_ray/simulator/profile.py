@@ -25,7 +25,8 @@ class Profile(Settings):
 
     `batch` holds for accounts that say nothing of their own. `speed` is how many seconds pass on the clock that
     batches go by while one really passes. `folder` is where the simulator makes its own for files and batches
-    (default: the system's temporary folder). `keep_bodies` keeps each request's body for `GET /_calls`.
+    (default: the system's temporary folder). It listens on `host` alone. `keep_bodies` keeps each request's body for
+    `GET /_calls`.
     """
 
     seed: int = 0
@@ -38,6 +39,7 @@ class Profile(Settings):
     speed: float = Field(default=1.0, gt=0)
     folder: Path | None = None
     keep_bodies: bool = False
+    host: str = "127.0.0.1"
 
     @model_validator(mode="after")
     def _names(self) -> Profile:
