@@ -174,7 +174,7 @@ class Sweep(Strict):
     generate: Generate | None = None
     validation: Validation | None = Field(default=None, alias="validate")
     select: Select | None = None
-    tests: Path | Literal["seeds"] | None = None
+    tests: Annotated[Literal["seeds"] | Place | None, Field(union_mode="left_to_right")] = None
     providers: Mapping[Name, ProviderEntry] = {}
     subjects: tuple[Subject, ...] = Field(min_length=1)
     judges: tuple[Judge, ...] = Field(min_length=1)
@@ -360,7 +360,7 @@ def _problems(sweep: Sweep) -> Iterable[str]:
             )
     if sweep.rubrics is not None and not sweep.rubrics.is_dir():
         yield f"rubrics: there is no folder {sweep.rubrics}; name one that holds <dimension>.yaml files"
-    if isinstance(sweep.tests, Path) and not sweep.tests.is_file():
+    if isinstance(sweep.tests, Location) and sweep.tests.is_local and not sweep.tests.path.is_file():
         yield f"tests: there is no file {sweep.tests}; name a .parquet or .jsonl file, or 'seeds'"
     if sweep.tests is None and not (sweep.generate and sweep.select):
         yield "generate, select: both are needed unless `tests:` names given tests or 'seeds'"

@@ -92,7 +92,11 @@ def assembled(work: Work, lease: LocalLease, options: Options, stack: ExitStack)
         BatchSetup(site=site, epochs=epochs, deadline=deadline, url=url, budget=client, may_send=options.stop.check),
         wake.call,
     )
-    online = ONLINE[choose_executor(work, os.environ).executor](
+    executor = choose_executor(work, os.environ).executor
+    if executor == "local":  # nobody but this process writes to the run and the store
+        folder.claim()
+        work.run.folder.claim()
+    online = ONLINE[executor](
         OnlineSetup(
             site=site,
             budget=client,
