@@ -33,7 +33,7 @@ from hab_ray.cluster.session import ray_session
 from hab_ray.executors.pending import JOB_COLUMNS
 from hab_ray.location import Location
 from hab_ray.simulator import Profile, SimulatorProcess
-from hab_ray.storage.lease import LocalLease
+from hab_ray.storage.lease import ListingSetup, LocalLease
 
 RAMP_S = 8.0
 KEY_ENV = "HAB_BENCHMARK_KEY"
@@ -104,6 +104,7 @@ def start(lanes: Any, store: Path, epoch: int, of: Vendor) -> Any:
         models={"m": model},
         store=Location.of(store),
         epoch=epoch,
+        watch=ListingSetup(Location.of(store), epoch),
         failures_since=0,
         not_before=0.0,
         budget=None,

@@ -202,6 +202,7 @@ def _lane_setup(setup: OnlineSetup, session: _Session, provider: str) -> LaneSet
         models={m.name: m.entry for m in work.models.values() if m.entry.provider == provider},
         store=site.store,
         epoch=site.pending.epoch,
+        watch=setup.lease.elsewhere,
         failures_since=site.failures_since,
         not_before=setup.not_before,
         budget=session.budget,

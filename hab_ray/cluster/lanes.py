@@ -37,8 +37,8 @@ from hab_ray.providers import connect
 from hab_ray.providers.access import endpoint_of
 from hab_ray.storage.ballast import Ballast
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease import LeaseWatch
 from hab_ray.storage.store import Store, StoreWriter
+from hab_ray.storage.watches import WatchSetup
 
 STREAMS = 1000
 
@@ -56,6 +56,7 @@ class LaneSetup:
     models: dict[str, ModelEntry]
     store: Location
     epoch: int
+    watch: WatchSetup
     failures_since: int
     not_before: float
     budget: Any | None
@@ -90,7 +91,7 @@ class Lane:
             context=OnlineContext(
                 clock=time.monotonic,
                 utc_now=lambda: datetime.now(UTC),
-                check_lease=LeaseWatch(folder, setup.epoch, time.monotonic).check,
+                check_lease=setup.watch.open().check,
                 limiter=SharedLimiterClient(setup.account, lane, limits, setup.entry.limits.patience_s),
                 budget=SharedBudget(setup.budget) if setup.budget else unlimited(),
                 free_disk_space=Ballast(setup.store, folder_name(setup.provider)).release,

@@ -47,7 +47,6 @@ from hab_ray.providers import connect
 from hab_ray.providers.access import endpoint_of
 from hab_ray.storage.ballast import Ballast
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease import LeaseWatch
 from hab_ray.storage.store import StoreWriter
 
 ANSWER_S = 20.0
@@ -224,7 +223,7 @@ class LocalExecutor:
             context=OnlineContext(
                 clock=time.monotonic,
                 utc_now=lambda: datetime.now(UTC),
-                check_lease=LeaseWatch(folder, epoch, time.monotonic).check,
+                check_lease=setup.lease.watch().check,
                 limiter=LocalLimiterClient(Limiter(limits, entry.limits.patience_s), time.monotonic),
                 budget=setup.budget,
                 free_disk_space=Ballast(site.store, folder_name(provider)).release,

@@ -37,8 +37,8 @@ from hab_ray.providers.access import endpoint_of
 from hab_ray.stages import table
 from hab_ray.storage.ballast import Ballast
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease import LeaseWatch
 from hab_ray.storage.store import Store, StoreWriter
+from hab_ray.storage.watches import Watch
 from hab_ray.work import Shard, Work
 
 
@@ -84,10 +84,14 @@ class Probed:
 
 @dataclass
 class Probe:
-    """Asks `each` calls of every cell, less what the store has answers to; for the holder of the lease of `epoch`."""
+    """Asks `each` calls of every cell, less what the store has answers to.
+
+    For the holder of the lease of `epoch`, which `watch` guards.
+    """
 
     work: Work
     epoch: int
+    watch: Watch
     each: int
     url: Callable[[str], str]
     money: BudgetService
@@ -170,7 +174,7 @@ class Probe:
             context=OnlineContext(
                 clock=time.monotonic,
                 utc_now=lambda: datetime.now(UTC),
-                check_lease=LeaseWatch(folder, self.epoch, time.monotonic).check,
+                check_lease=self.watch.check,
                 limiter=LocalLimiterClient(Limiter(limits, entry.limits.patience_s), time.monotonic),
                 budget=self.money,
                 free_disk_space=Ballast(self.work.sweep.store, folder_name(provider)).release,

@@ -34,6 +34,7 @@ def setup(tmp_path: Path) -> Callable[[str], LaneSetup]:
             models={"m": ModelEntry(provider=provider, wire="m", price=UsdPrice(input=0))},
             store=Location.of(tmp_path),
             epoch=lease.epoch,
+            watch=lease.elsewhere,
             failures_since=0,
             not_before=0.0,
             budget=None,
