@@ -35,7 +35,7 @@ from hab_ray.executors.pending import JOB_COLUMNS
 from hab_ray.executors.protocol import ChannelEnded, CountersRead, Event
 from hab_ray.location import Location
 from hab_ray.simulator import Profile, SimulatorProcess
-from hab_ray.storage.lease import LocalLease
+from hab_ray.storage.lease import ListingSetup, LocalLease
 
 if TYPE_CHECKING:
     from hab_ray.cluster.placement import Nodes
@@ -100,7 +100,7 @@ def calls(kind: str, count: int) -> Any:
 def start(driver: Driver, of: Vendor, lanes: int) -> Pool:
     """Stream a vendor's calls through its lanes, each a share of its own."""
     from hab_ray.cluster.lanes import LaneSetup
-    from hab_ray.cluster.pools import Pool
+    from hab_ray.cluster.pools import Pool, PoolContext
 
     model = ModelEntry(provider=str(of.kind), wire="m", price=UsdPrice(input=1, output=1))
     limits = Limits(requests_per_minute=round(of.per_s * 60), concurrent=4000, timeout_s=120)
@@ -112,8 +112,9 @@ def start(driver: Driver, of: Vendor, lanes: int) -> Pool:
         store=Location.of(driver.store),
         epoch=driver.epoch,
     )
-    setup = LaneSetup(account, not_before=0.0, budget=None)
-    pool = Pool(setup, lanes, lambda setup: driver.nodes.start_lane(setup, None), 0.0, time.time)
+    setup = LaneSetup(account, ListingSetup(account.store, driver.epoch), not_before=0.0, budget=None)
+    context = PoolContext(lambda setup: driver.nodes.start_lane(setup, None), lambda: 0.0, 0.0, time.time)
+    pool = Pool(setup, lanes, context)
     driver.pools.append(pool)
     data = calls(str(of.kind), of.calls)
     shares = data.split(lanes) if lanes > 1 else [data]

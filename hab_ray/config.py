@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -52,6 +52,7 @@ def _shown_as_it_is(name: str) -> str:
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_shown_as_it_is)]
 ExecutorName = Literal["auto", "local", "ray"]
 ModeName = Literal["auto", "online", "batch"]
+Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
 MOST_USD = 1e9
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -153,17 +154,41 @@ Place = Annotated[Location, PlainValidator(Location.of), PlainSerializer(str, re
 Deduplicate = Annotated[Literal["exact", "off"], BeforeValidator(_off)]
 
 
+class LeaseTimes(Strict):
+    """How a store is held that more than one machine can reach, in seconds.
+
+    The holder renews its lease every `renew_s`, spends nothing while its last renewal is older than `lost_s`, and may
+    be succeeded once its record has not changed for `take_s`.
+    """
+
+    renew_s: Seconds = 10.0
+    lost_s: Seconds = 20.0
+    take_s: Seconds = 40.0
+
+    @model_validator(mode="after")
+    def _in_this_order(self) -> Self:
+        if not self.renew_s < self.lost_s < self.take_s:
+            raise ValueError(
+                f"renew_s ({self.renew_s:g}) must be below lost_s ({self.lost_s:g}), and that below take_s "
+                f"({self.take_s:g}); leave `lease:` out for 10, 20 and 40"
+            )
+        return self
+
+
 class Sweep(Strict):
     """A sweep file. `tests` names a file of tests, or `seeds`: the rubrics' own seed queries are asked.
 
     `mode` holds for stages and models that name none. `deadline`, such as 90m, 6h or 2d,
     counts from the run's first start. `executor` says where online calls are made: in this process (`local`) or by
-    workers of Ray (`ray`).
+    workers of Ray (`ray`). `shared_filesystem`: local paths of `run` and `store` are one folder on every machine that
+    works on them, such as NFS.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
     run: Place | None = None
     store: Place = Location("store")
+    shared_filesystem: bool = False
+    lease: LeaseTimes = LeaseTimes()
     seed: int = 0
     dimensions: Annotated[tuple[str, ...], Field(min_length=1)] | Literal["all"] = "all"
     rubrics: Path | None = None
@@ -174,7 +199,7 @@ class Sweep(Strict):
     generate: Generate | None = None
     validation: Validation | None = Field(default=None, alias="validate")
     select: Select | None = None
-    tests: Path | Literal["seeds"] | None = None
+    tests: Annotated[Literal["seeds"] | Place | None, Field(union_mode="left_to_right")] = None
     providers: Mapping[Name, ProviderEntry] = {}
     subjects: tuple[Subject, ...] = Field(min_length=1)
     judges: tuple[Judge, ...] = Field(min_length=1)
@@ -331,6 +356,7 @@ def _known_keys(keys: list[str]) -> list[str]:
         "providers": ProviderEntry,
         "models": Capabilities,
         "limits": Limits,
+        "lease": LeaseTimes,
         "price": UsdPrice,
     }
     model = next((sections[key] for key in reversed(keys[:-1]) if key in sections), Sweep)
@@ -360,7 +386,7 @@ def _problems(sweep: Sweep) -> Iterable[str]:
             )
     if sweep.rubrics is not None and not sweep.rubrics.is_dir():
         yield f"rubrics: there is no folder {sweep.rubrics}; name one that holds <dimension>.yaml files"
-    if isinstance(sweep.tests, Path) and not sweep.tests.is_file():
+    if isinstance(sweep.tests, Location) and sweep.tests.is_local and not sweep.tests.path.is_file():
         yield f"tests: there is no file {sweep.tests}; name a .parquet or .jsonl file, or 'seeds'"
     if sweep.tests is None and not (sweep.generate and sweep.select):
         yield "generate, select: both are needed unless `tests:` names given tests or 'seeds'"

@@ -18,6 +18,7 @@
 | AccountBusy       | open                  | -               | -               | ends; exit 6                         |
 | Interrupted       | open                  | -               | -               | ends; exit 130                       |
 | LeaseLost         | open                  | -               | -               | stops spending at once; exit 6       |
+| LeaseStale        | waits                 | waits           | waits           | spends nothing until it is renewed   |
 
 "Open" means: no reply and no permanent failure is stored, so the same command asks again.
 
@@ -95,6 +96,10 @@ class LeaseLost(HabError):
     """This driver's lease was taken over: nothing more may be spent."""
 
     exit = Exit.HELD
+
+
+class LeaseStale(LeaseLost):
+    """This driver's lease could not be renewed in time: nothing may be spent until it is. Who can wait, waits."""
 
 
 class Interrupted(HabError):

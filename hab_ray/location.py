@@ -1,18 +1,23 @@
-"""Where a run or a store is."""
+"""Where a run or a store is: a folder of this machine, or a prefix in an S3 bucket."""
 
 from __future__ import annotations
 
 import os
+import posixpath
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from hab_ray.errors import ConfigError
 
+_S3 = "s3://"
+_BUCKET = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$")
+
 
 @dataclass(frozen=True)
 class Location:
-    """A folder, as the user wrote it: relative to the present directory or absolute."""
+    """A folder as the user wrote it, relative to the present directory or absolute; or `s3://bucket/prefix`."""
 
     given: str
 
@@ -21,13 +26,15 @@ class Location:
         """The location that a text, a path or a location names.
 
         Raises:
-            ValueError: it is none of these.
+            ValueError: it is none of these, or an s3:// address that names no bucket.
         """
         if isinstance(given, cls):
             return given
         if not isinstance(given, str | os.PathLike):
             raise ValueError("is not a path")
         text = os.fspath(given)
+        if text.startswith(_S3):
+            return cls(_tidy(text))
         return cls(text if "://" in text else str(Path(text)))
 
     def __str__(self) -> str:
@@ -37,41 +44,94 @@ class Location:
         return Location(f"{self.given.rstrip('/')}/{name}")
 
     @property
+    def is_local(self) -> bool:
+        """Whether it is a folder of this machine."""
+        return "://" not in self.given
+
+    @property
+    def is_s3(self) -> bool:
+        """Whether it is in an S3 bucket."""
+        return self.given.startswith(_S3)
+
+    @property
+    def bucket(self) -> str:
+        """The name of the S3 bucket."""
+        return self.given.removeprefix(_S3).partition("/")[0]
+
+    @property
+    def prefix(self) -> str:
+        """The prefix in the S3 bucket, without slashes at its ends; "" for a whole bucket."""
+        return self.given.removeprefix(_S3).partition("/")[2]
+
+    @property
     def path(self) -> Path:
         """The absolute path on this machine.
 
         Raises:
             ConfigError: it is not on this machine.
         """
-        scheme, separator, _ = self.given.partition("://")
-        if separator:
-            raise ConfigError(
-                f"{self.given}: runs and stores at {scheme}:// addresses cannot be used yet; give a folder on this "
-                "machine"
-            )
+        if not self.is_local:
+            raise ConfigError(f"{self.given}: a folder on this machine is needed here; name one")
         return Path(self.given).absolute()
 
     @property
     def name(self) -> str:
         """The last part of it."""
-        return self.path.name
+        return self.path.name if self.is_local else posixpath.basename(self.given)
+
+    @property
+    def parent(self) -> Location:
+        """The folder or prefix that it is in."""
+        if self.is_local:
+            return Location(str(Path(self.given).parent))
+        return Location(_tidy(posixpath.dirname(self.given)))
 
     def absolute(self) -> Location:
         """The same place for processes that work in other directories."""
-        return Location(str(self.path))
+        return Location(str(self.path)) if self.is_local else self
 
     def beside(self, name: str) -> Location:
-        """The place of this name in the same folder."""
-        return Location(str(Path(self.given).with_name(name)))
+        """The place of this name in the same folder.
+
+        Raises:
+            ConfigError: it is a whole bucket, which has nothing beside it.
+        """
+        if self.is_local:
+            return Location(str(Path(self.given).with_name(name)))
+        if not self.prefix:
+            raise ConfigError(f"{self.given}: is a whole bucket; name a prefix in it, such as {self.given}/runs/first")
+        return Location(f"{posixpath.dirname(self.given)}/{name}")
 
     def seen_from(self, other: Location) -> str:
-        """The way here from another place, which is the same wherever the two are mounted."""
-        return os.path.relpath(self.path, other.path)
+        """The way here from another place, which is the same wherever the two are mounted.
+
+        Where one is on this machine and the other is not, or they are in two buckets, it is the whole address.
+        """
+        if self.is_local and other.is_local:
+            return os.path.relpath(self.path, other.path)
+        if self.is_s3 and other.is_s3 and self.bucket == other.bucket:
+            return posixpath.relpath(f"/{self.prefix}", f"/{other.prefix}")
+        return str(self.absolute())
 
     def follow(self, way: str) -> Location:
         """The place that another one's `seen_from` leads to from here."""
-        return Location(os.path.normpath(self.path / way))
+        if "://" in way or os.path.isabs(way):
+            return Location(way)
+        if self.is_local:
+            return Location(os.path.normpath(self.path / way))
+        return Location(_tidy(f"{self.given}/{way}"))
 
     def is_same(self, other: Location) -> bool:
-        """Whether both are one folder that exists, also through links."""
+        """Whether both are one folder that exists, also through links; or one address."""
+        if not (self.is_local and other.is_local):
+            return self.given == other.given
         return self.path.exists() and other.path.exists() and self.path.samefile(other.path)
+
+
+def _tidy(address: str) -> str:
+    """An s3:// address with single slashes and none at its end."""
+    bucket, _, prefix = address.removeprefix(_S3).partition("/")
+    if not _BUCKET.match(bucket) or not prefix.isprintable():
+        raise ValueError("is not an address in an S3 bucket; write it as s3://bucket/prefix")
+    inside = posixpath.normpath(f"/{prefix}").strip("/")
+    return f"{_S3}{bucket}/{inside}" if inside else f"{_S3}{bucket}"

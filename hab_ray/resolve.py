@@ -26,6 +26,7 @@ from hab_ray.prices import priced
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
 from hab_ray.stages.reading import READER_VERSION
 from hab_ray.stages.wording import Prompts, load_prompts
+from hab_ray.storage.given import given_file
 from hab_ray.storage.registry import RUN_ID, new_run_id
 from hab_ray.storage.run import SWEEP, RunFolder
 from hab_ray.work import Work
@@ -139,8 +140,8 @@ def hashes(work: Work) -> dict[str, str]:
     found["themes"] = sha256("\n".join(work.themes).encode()).hexdigest()
     found["catalogue"] = work.catalog.sha256
     found["prices"] = _prices_sha256(work)
-    if isinstance(work.sweep.tests, Path):
-        found["tests"] = sha256(work.sweep.tests.read_bytes()).hexdigest()
+    if isinstance(work.sweep.tests, Location):
+        found["tests"] = sha256(given_file(work.sweep.tests)).hexdigest()
     return found
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from functools import cached_property
+from pathlib import Path
 
-from hab_ray.catalog import Purpose
+import platformdirs
+
+from hab_ray.catalog import Purpose, folder_name
 from hab_ray.errors import ConfigError
 from hab_ray.local import LocalError, LocalServer
+from hab_ray.location import Location
 from hab_ray.resolve import weights_of
 from hab_ray.work import Work
 
@@ -37,7 +41,7 @@ class Endpoints:
         served = [m for m in self._work.models.values() if providers[m.entry.provider].serve]
         chat = {m.entry.wire: weights_of(m.name, m.entry) for m in served if m.entry.purpose is Purpose.CHAT}
         embeddings = [m.entry.wire for m in served if m.entry.purpose is Purpose.EMBEDDING]
-        log = (self._work.run_path / "log").path
+        log = _log_folder(self._work.run_path)
         slots = max((m.entry.limits.concurrent for m in served if m.entry.limits), default=4)
         try:
             server = LocalServer.start(
@@ -46,3 +50,10 @@ class Endpoints:
         except LocalError as error:
             raise ConfigError(str(error)) from None
         return self._stack.enter_context(server)
+
+
+def _log_folder(run: Location) -> Path:
+    """Where a server of this machine writes: beside the run's log, where that is on this machine too."""
+    if run.is_local:
+        return (run / "log").path
+    return Path(platformdirs.user_log_dir("hab_ray")) / folder_name(str(run))

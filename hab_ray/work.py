@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 from hab_ray.catalog import Catalog, Model
@@ -106,12 +105,12 @@ class Work(ResolvedSweep):
             raise TypeError(f"stage {shard.stage} makes calls; give its tasks to an engine")
         return stage.compute(_rows_read(self, shard, partial(_rows_anywhere, self, store)))
 
-    def write(self, shard: Shard, rows: Sequence[Any]) -> None:
-        """Replace a shard's view, where it has one."""
+    def write(self, shard: Shard, rows: Sequence[Any], inside: str = "") -> None:
+        """Replace a shard's view, where it has one; `inside` names a folder of the run to write it to instead."""
         if shard.spec.has_view:
             stage = self.stage(shard)
             kept = stage.kept(rows) if isinstance(stage, CallStage) else rows
-            self.run.write(shard.spec.row, shard.file, list(kept))
+            self.run.write(shard.spec.row, f"{inside}{shard.file}", list(kept))
 
     def written(self, shard: Shard) -> int | None:
         """How many rows a shard's view has; None where there is none."""
@@ -142,14 +141,14 @@ def given_tests(work: Work) -> dict[str, list[ChosenTest]]:
     Raises:
         ConfigError: the file has no test for one of the dimensions.
     """
-    path = work.sweep.tests
-    if path == "seeds":
+    file = work.sweep.tests
+    if file == "seeds":
         return {dimension: seed_tests(rubric) for dimension, rubric in work.rubrics.items()}
-    assert isinstance(path, Path)
-    given = read_given_tests(path, work.rubrics)
+    assert isinstance(file, Location)
+    given = read_given_tests(file, work.rubrics)
     for dimension in work.rubrics:
         if not given.get(dimension):
-            raise ConfigError(f"{path}: no test for {dimension}; add some or leave it out of `dimensions:`")
+            raise ConfigError(f"{file}: no test for {dimension}; add some or leave it out of `dimensions:`")
     return given
 
 

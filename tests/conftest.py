@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from hypothesis import HealthCheck, settings
 from hab_ray.simulator import Profile
 from tests.forking import Forks, ForkServer
 from tests.sampling import SAMPLE
+from tests.seaweed import SeaweedFS, seaweed
 
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
@@ -29,8 +31,10 @@ settings.load_profile("patient")
 
 OF_RAY = {"cluster_desk", "ray_address"}
 OF_LOCAL_MODEL = {"server", "weights"}
-OF_PROCESSES = {*OF_RAY, *OF_LOCAL_MODEL, "desk", "vendor", "forks"}
+OF_S3 = {"s3_server", "bucket"}
+OF_PROCESSES = {*OF_RAY, *OF_LOCAL_MODEL, *OF_S3, "desk", "vendor", "forks"}
 STARTS_WITHIN_S = 60.0
+BUCKET = "hab-tests"
 SHARED_SERVER = pytest.StashKey[ForkServer]()
 
 
@@ -43,8 +47,8 @@ def pytest_sessionstart() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what starts processes and what needs Ray, and sort by how long it takes.
 
-    With `-n`, tests of one group go one after the other in one process, so that there is one Ray and one local model;
-    the longest begin first, so that no process is left alone with one at the end.
+    With `-n`, tests of one group go one after the other in one process, so that there is one Ray, one local model and
+    one S3 server; the longest begin first, so that no process is left alone with one at the end.
     """
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
@@ -55,6 +59,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("ray"))
         elif fixtures & OF_LOCAL_MODEL:
             item.add_marker(pytest.mark.xdist_group("local model"))
+        elif fixtures & OF_S3:
+            item.add_marker(pytest.mark.xdist_group("s3"))
     items.sort(key=_turn)
 
 
@@ -255,6 +261,24 @@ def either_desk(request: pytest.FixtureRequest, desk: Desk) -> Desk:
     if request.param == "ray":
         desk.environment["RAY_ADDRESS"] = request.getfixturevalue("ray_address")
     return desk
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedFS]:
+    """One S3 server for all tests of this process that need it."""
+    with seaweed(tmp_path_factory.mktemp("s3")) as server:
+        server.new_bucket(BUCKET)
+        yield server
+
+
+@pytest.fixture
+def bucket(s3_server: SeaweedFS, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An address on the S3 server that nobody wrote to, with what boto3 needs in the environment."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in s3_server.environment().items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{BUCKET}/{secrets.token_hex(6)}"
 
 
 @pytest.fixture

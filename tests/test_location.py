@@ -55,7 +55,7 @@ def test_links_lead_to_the_same_location(tmp_path: Path) -> None:
 
 
 def test_an_address_has_no_path_on_this_machine() -> None:
-    with pytest.raises(ConfigError, match=r"s3://bucket/hab: .* cannot be used yet; give a folder on this machine"):
+    with pytest.raises(ConfigError, match=r"s3://bucket/hab: .* a folder on this machine is needed here; name one"):
         _ = Location.of("s3://bucket/hab").path
 
 

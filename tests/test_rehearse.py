@@ -35,6 +35,7 @@ from hab_ray.simulator import MeterReading, TrueMean
 from hab_ray.stages.base import Rows
 from hab_ray.stages.respond import RespondStage
 from hab_ray.storage.folder import open_folder
+from hab_ray.storage.takeover import LeaseTerms
 from hab_ray.work import Work, given_tests, wants_batch
 
 JOBS = Path(__file__).parent.parent / "jobs"
@@ -173,11 +174,11 @@ def test_a_run_and_a_rehearsal_do_not_share_a_folder(tmp_path: Path) -> None:
     open_folder(store).put("replies/m/part-000001.000000.parquet", b"paid for")
     for folders in (Place(new, store), Place(store, new)):
         with pytest.raises(ConfigError, match="not empty"):
-            folders.take(NOW)
+            folders.take(NOW, LeaseTerms())
         assert not (tmp_path / "store" / MARKER).exists()
     refuse_simulated(real)
     mine = place(tmp_path)
-    mine.take(NOW).release()
+    mine.take(NOW, LeaseTerms()).release()
     for key, folder in (("store", mine.store), ("run", mine.run)):
         with pytest.raises(ConfigError, match=f"{key}: .*simulated"):
             refuse_simulated(real.model_copy(update={key: folder}))
@@ -185,11 +186,11 @@ def test_a_run_and_a_rehearsal_do_not_share_a_folder(tmp_path: Path) -> None:
 
 def test_a_rehearsal_begins_with_nothing_and_leaves_strangers_alone(tmp_path: Path) -> None:
     mine = place(tmp_path)
-    mine.take(NOW).release()
+    mine.take(NOW, LeaseTerms()).release()
     for folder, name in ((mine.store, "replies/m/part-000001.000000.parquet"), (mine.run, "tests/d.parquet")):
         open_folder(folder).put(name, b"old")
         open_folder(folder).put("notes.txt", b"my own")
-    lease = mine.take(NOW)
+    lease = mine.take(NOW, LeaseTerms())
     assert lease.epoch == 2
     lease.release()
     assert open_folder(mine.store).list("replies") == open_folder(mine.run).list("tests") == []

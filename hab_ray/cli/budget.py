@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 
 from hab_ray.cli.identity import entered, identified, registry_of
+from hab_ray.cli.leasing import lease_terms
 from hab_ray.cli.status import open_run_with_store
 from hab_ray.engine.books import batches_of, opening_balance
 from hab_ray.engine.ledger import Phase
@@ -15,7 +16,7 @@ from hab_ray.location import Location
 from hab_ray.prices import NANO
 from hab_ray.resolve import keep_id
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease import LocalLease
+from hab_ray.storage.takeover import acquire_lease
 from hab_ray.visible import one_line
 from hab_ray.work import Work
 
@@ -29,7 +30,7 @@ def release_stranded(run: Location, console: Console) -> Exit:
     """
     now = datetime.now(UTC)
     work = open_run_with_store(run)
-    lease = LocalLease.acquire(work.sweep.store, work.run_path, now)
+    lease = acquire_lease(work.sweep.store, work.run_path, now, lease_terms(work, console))
     try:
         work = identified(work)
         keep_id(work)

@@ -15,8 +15,8 @@ from hab_ray.location import Location
 from hab_ray.preflight import Problem, available_only, preflight
 from hab_ray.resolve import resolve
 from hab_ray.resources import bundled
-from hab_ray.storage.folder import open_folder
 from hab_ray.storage.format import refuse_newer
+from hab_ray.storage.reach import reach
 from hab_ray.work import Work
 
 
@@ -51,7 +51,8 @@ def prepare(path: Path, choices: Choices, now: datetime) -> tuple[Work, list[Pro
         ConfigError: the sweep cannot be resolved at all.
     """
     sweep = _sweep(path, choices)
-    refuse_newer(open_folder(sweep.store), f"store {sweep.store}")
+    reach(sweep.run_folder)
+    refuse_newer(reach(sweep.store), f"store {sweep.store}")
     work = resolve(sweep, now)
     problems = preflight(work, os.environ, now.date())
     if not choices.available_only:

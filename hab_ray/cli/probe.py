@@ -10,6 +10,7 @@ from rich.console import Console
 
 from hab_ray.cli.agree import ask_to_spend
 from hab_ray.cli.identity import entered, identified, registry_of
+from hab_ray.cli.leasing import lease_terms
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.errors import Exit
 from hab_ray.plan.make import Latencies
@@ -20,9 +21,10 @@ from hab_ray.resolve import run_id_in
 from hab_ray.serving import Endpoints
 from hab_ray.stopping import DRAIN_S, LATE_S, Stop
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease import UNCLEAN_WAIT_S, LocalLease
+from hab_ray.storage.lease import UNCLEAN_WAIT_S, Lease
 from hab_ray.storage.spending import keep_lost
 from hab_ray.storage.store import Store
+from hab_ray.storage.takeover import LeaseTerms, acquire_lease
 from hab_ray.sweep.budget import RunBudget
 from hab_ray.visible import one_line
 from hab_ray.work import Work
@@ -50,21 +52,21 @@ def probe_sweep(work: Work, each: int, yes: bool, console: Console, stop: Stop) 
     )
     if expense.nanousd and not yes:
         ask_to_spend("a probe", console)
-    probed = _probe(work, each, stop)
+    probed = _probe(work, each, lease_terms(work, console), stop)
     _tell(probed, console)
     if probed.budget_reached:
         return probed.latencies, Exit.BUDGET
     return probed.latencies, Exit.UNANSWERED if probed.unanswered else Exit.COMPLETE
 
 
-def _probe(work: Work, each: int, stop: Stop) -> Probed:
+def _probe(work: Work, each: int, terms: LeaseTerms, stop: Stop) -> Probed:
     refuse_simulated(work.sweep)
-    lease = LocalLease.acquire(work.sweep.store, work.run_path, datetime.now(UTC))
+    lease = acquire_lease(work.sweep.store, work.run_path, datetime.now(UTC), terms)
     folder = open_folder(work.sweep.store)
     try:
         with ExitStack() as stack:
             work = _known_run(work)
-            probe = Probe(work, lease.epoch, each, Endpoints(work, stack).url, _money(work, lease))
+            probe = Probe(work, lease.epoch, lease.watch(), each, Endpoints(work, stack).url, _money(work, lease))
             with stop.last_words(lease.release):
                 probed = asyncio.run(_until_asked_to_end(probe, 0.0 if lease.clean else UNCLEAN_WAIT_S, stop))
         if probed.lost_nanousd:
@@ -84,7 +86,7 @@ def _known_run(work: Work) -> Work:
     return work
 
 
-def _money(work: Work, lease: LocalLease) -> BudgetService:
+def _money(work: Work, lease: Lease) -> BudgetService:
     """The run's budget; a probe collects no batches, so what is set aside for them is out of its reach."""
     store, registry = work.sweep.store.absolute(), registry_of(work)
     budget = RunBudget(work.sweep.budget_usd, open_folder(store), store, lease)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from hab_ray.cli.leasing import lease_terms
 from hab_ray.cli.prepare import shipped_or_own
 from hab_ray.cli.view import View
 from hab_ray.config import load_sweep
@@ -73,8 +74,9 @@ def rehearse_sweep(path: Path, options: RehearseOptions, console: Console, stop:
     )
     console.print(one_line(told), soft_wrap=True)
     view = View(console)
+    driving = Options(verbose=options.verbose, watch=view.update, stop=stop)
     with view.shown():
-        done = perform(work, options.play(), Options(verbose=options.verbose, watch=view.update, stop=stop), now)
+        done = perform(work, options.play(), driving, lease_terms(work, console), now)
     report = write_report(done.summary, notice=NOTICE)
     console.print(leaderboard(done.summary.scores))
     console.print(one_line(f"report: {report}"), soft_wrap=True)

@@ -13,6 +13,7 @@ from rich.console import Console
 from hab_ray.analysis.summary import summarise
 from hab_ray.cli.agree import ask_to_spend
 from hab_ray.cli.identity import entered, identified, separated
+from hab_ray.cli.leasing import lease_terms
 from hab_ray.cli.plan_view import PlanOptions, print_plan
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.status import load_run
@@ -30,8 +31,8 @@ from hab_ray.resolve import keep_reader, write_record
 from hab_ray.results import open_run
 from hab_ray.stopping import DRAIN_S, Stop
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease import LocalLease
 from hab_ray.storage.store import Store
+from hab_ray.storage.takeover import acquire_lease
 from hab_ray.sweep import UNANSWERED, Options, drive
 from hab_ray.visible import one_line
 from hab_ray.work import Work
@@ -67,7 +68,7 @@ def run_sweep(path: Path, choices: Choices, options: RunOptions, console: Consol
     refuse_errors(problems)
     _agree_to_spend(work, problems, options, console)
     refuse_simulated(work.sweep)
-    lease = LocalLease.acquire(work.sweep.store, work.run_path, now)
+    lease = acquire_lease(work.sweep.store, work.run_path, now, lease_terms(work, console))
     view = View(console)
     try:
         with stop.last_words(lease.release), stop.last_words(view.leave):
@@ -184,7 +185,7 @@ def report_run(run: Location, console: Console) -> Exit:
     work = load_run(run)
     if needs_rereading(work):
         now = datetime.now(UTC)
-        lease = LocalLease.acquire(work.sweep.store, work.run_path, now)
+        lease = acquire_lease(work.sweep.store, work.run_path, now, lease_terms(work, console))
         try:
             reread_verdicts(work, console)
             keep_reader(work)

@@ -20,6 +20,7 @@ from hab_ray.stages import table
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.format import refuse_newer
 from hab_ray.storage.lease import last_holder
+from hab_ray.storage.reach import reach
 from hab_ray.storage.run import PROGRESS
 from hab_ray.visible import one_line
 from hab_ray.work import Work
@@ -31,8 +32,9 @@ def load_run(run: Location) -> Work:
     Raises:
         ConfigError: there is no run, or a newer version has written its store.
     """
+    reach(run)
     work = load_work(run, datetime.now(UTC))
-    refuse_newer(open_folder(work.sweep.store), f"store {work.sweep.store}")
+    refuse_newer(reach(work.sweep.store), f"store {work.sweep.store}")
     return work
 
 

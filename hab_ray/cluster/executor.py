@@ -27,6 +27,7 @@ from hab_ray.executors.protocol import (
 )
 
 if TYPE_CHECKING:
+    from hab_ray.cluster.listeners import Listener
     from hab_ray.cluster.placement import Nodes
     from hab_ray.cluster.pools import Pool
     from hab_ray.cluster.tasks import Tasks
@@ -41,6 +42,7 @@ class _Session:
     nodes: Nodes
     pools: dict[str, Pool] = field(default_factory=dict)
     budget: Any = None
+    listener: Listener | None = None
     is_ending: bool = False
 
 
@@ -112,6 +114,8 @@ class RayExecutor:
         return events
 
     def _events(self, session: _Session) -> Iterator[Event]:
+        if session.listener:
+            session.listener.tell()
         for pool in session.pools.values():
             yield from pool.poll()
         yield from session.tasks.poll()
@@ -143,35 +147,41 @@ class RayExecutor:
             from hab_ray.cluster.tasks import Tasks
 
             session = _Session(Tasks(self._setup.site, self._wake), Nodes())
-            self._setup.budget.move(lambda setup: _shared_budget(session, setup))
+            self._setup.budget.move(lambda setup: self._shared_budget(session, setup))
             for provider in self._setup.needed():
                 self._pool(session, provider)
             self._session = session
         return self._session
 
+    def _shared_budget(self, session: _Session, setup: BudgetSetup) -> BudgetService:
+        from hab_ray.cluster.limits import SharedBudget, budget_actor
+        from hab_ray.cluster.listeners import Listener
+
+        session.budget = budget_actor(setup)
+        session.listener = Listener(session.budget, lambda: self._setup.lease.age_s)
+        return SharedBudget(session.budget)
+
     def _pool(self, session: _Session, provider: str) -> Pool:
         """The pool of a provider, whose lanes begin to open if there was none."""
         if provider not in session.pools:
             from hab_ray.cluster.lanes import LaneSetup
-            from hab_ray.cluster.pools import Pool
+            from hab_ray.cluster.pools import Pool, PoolContext
 
-            setup = LaneSetup(account_setup(self._setup, provider), self._setup.not_before, session.budget)
+            run = self._setup
+            account = account_setup(run, provider)
+            setup = LaneSetup(account, run.lease.elsewhere, run.not_before, session.budget)
             site = session.tasks.site
             session.pools[provider] = Pool(
                 setup,
-                session.nodes.lanes_for(setup.account),
-                lambda setup: session.nodes.start_lane(setup, site),
-                session.nodes.pause_s,
-                time.time,
+                session.nodes.lanes_for(account),
+                PoolContext(
+                    start=lambda setup: session.nodes.start_lane(setup, site),
+                    lease_age_s=lambda: run.lease.age_s,
+                    pause_s=session.nodes.pause_s,
+                    now=time.time,
+                ),
             )
         return session.pools[provider]
-
-
-def _shared_budget(session: _Session, setup: BudgetSetup) -> BudgetService:
-    from hab_ray.cluster.limits import SharedBudget, budget_actor
-
-    session.budget = budget_actor(setup)
-    return SharedBudget(session.budget)
 
 
 @contextmanager

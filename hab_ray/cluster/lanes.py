@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -23,8 +23,7 @@ from hab_ray.executors.pending import Pending, Share, jobs_of
 from hab_ray.executors.protocol import Feed, Spool
 from hab_ray.executors.provider_engine import EngineReport, ProviderEngine
 from hab_ray.executors.settling import Site
-from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease import LeaseWatch
+from hab_ray.storage.watches import Heard, WatchSetup
 
 STREAMS = 1000
 _WRITER_DIGITS = 16
@@ -34,11 +33,13 @@ _WRITER_DIGITS = 16
 class LaneSetup:
     """What a lane needs to know. The key is read from its node's environment, never passed.
 
-    Nothing is sent before `not_before` (Unix time). `budget` is the actor that keeps the run's budget, None where it
+    Nothing is sent before `not_before` (Unix time), nor before the lane has heard of the lease, where `watch` makes
+    one that has to. `budget` is the actor that keeps the run's budget, None where it
     has none.
     """
 
     account: AccountSetup
+    watch: WatchSetup
     not_before: float
     budget: Any | None
 
@@ -60,11 +61,17 @@ class Lane:
         self._site = site
         lane = str(ray.get_runtime_context().get_actor_id())
         writer = f"{folder_name(setup.account.provider)}-{lane[:_WRITER_DIGITS]}"
-        self._engine = ProviderEngine(setup.account, writer, lambda: _around(setup, lane), setup.not_before)
+        self._watch = setup.watch.open()
+        around = partial(_around, setup, lane, self._watch.check)
+        self._engine = ProviderEngine(setup.account, writer, around, setup.not_before)
 
     async def open(self) -> None:
         """Wait until calls may be sent."""
         await asyncio.wrap_future(self._engine.opened)
+
+    async def hear(self, heard: Heard | None) -> float:
+        """See RemoteWatch."""
+        return self._watch.hear(heard)
 
     async def complete(self, calls: ray.data.Dataset, feeds: Sequence[Feed] = ()) -> None:
         """Complete every call of a dataset, while rows of `feeds` flow on.
@@ -96,12 +103,12 @@ class Lane:
         return Flow(self._site, writer)
 
 
-def _around(setup: LaneSetup, lane: str) -> Surroundings:
+def _around(setup: LaneSetup, lane: str, check_lease: Callable[[], None]) -> Surroundings:
     account = setup.account
     return Surroundings(
         limiter=SharedLimiterClient(setup.limiter, lane, account.limits, account.entry.limits.patience_s),
         budget=SharedBudget(setup.budget) if setup.budget else unlimited(),
-        check_lease=LeaseWatch(open_folder(account.store), account.epoch, time.monotonic).check,
+        check_lease=check_lease,
     )
 
 

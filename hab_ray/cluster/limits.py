@@ -22,6 +22,7 @@ from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest
 from hab_ray.engine.limits.protocol import LimiterReply, PermitRequest, Report
 from hab_ray.engine.limits.shared import LOST_AFTER_S, Enrolment, SharedLimiter
 from hab_ray.executors.budget import BudgetSetup
+from hab_ray.storage.watches import Heard
 
 NAMESPACE = "hab_ray-limits"
 GAP_S = 0.05
@@ -146,7 +147,12 @@ class BudgetActor:
     """The budget of one run in one epoch, see `Budget`."""
 
     def __init__(self, setup: BudgetSetup) -> None:
-        self._budget = setup.open()
+        self._watch = setup.watch.open()
+        self._budget = setup.open(self._watch)
+
+    async def hear(self, heard: Heard | None) -> float:
+        """See RemoteWatch. Ray may start this actor anew, and then it grants nothing before it hears."""
+        return self._watch.hear(heard)
 
     async def grant(self, request: BudgetRequest) -> BudgetGrant:
         """See Budget."""

@@ -15,6 +15,7 @@ from typing import Any
 import ray
 
 from hab_ray.cluster.lanes import LaneSetup
+from hab_ray.cluster.listeners import Listener
 from hab_ray.cluster.session import ANSWER_S, WorkerDied, finished, result
 from hab_ray.engine.jobs import Counters
 from hab_ray.executors.pending import Share
@@ -41,6 +42,7 @@ class _Slot:
     number: int
     lane: Any
     opened: Any
+    listener: Listener
     newest: Counters = field(default_factory=Counters)
 
     @property
@@ -48,18 +50,26 @@ class _Slot:
         return bool(finished([self.opened]))
 
 
-class Pool:
-    """The lanes of one provider account, whose counters it adds up.
+@dataclass(frozen=True)
+class PoolContext:
+    """What a pool needs from its driver.
 
-    `pause_s` is how long a new lane waits before it sends, because the one in whose place it came may still work.
-    `now` is Unix time.
+    `start` starts a lane; `lease_age_s` is how old the last renewal of the lease is. A lane that takes the place of
+    another waits `pause_s` before it sends, because that one may still work. `now` is Unix time.
     """
 
-    def __init__(
-        self, setup: LaneSetup, size: int, start: Callable[[LaneSetup], Any], pause_s: float, now: Callable[[], float]
-    ) -> None:
+    start: Callable[[LaneSetup], Any]
+    lease_age_s: Callable[[], float]
+    pause_s: float
+    now: Callable[[], float]
+
+
+class Pool:
+    """The lanes of one provider account, whose counters it adds up."""
+
+    def __init__(self, setup: LaneSetup, size: int, context: PoolContext) -> None:
         self.channel = Channel(setup.account.provider, Mode.ONLINE)
-        self._setup, self._start, self._pause_s, self._now = setup, start, pause_s, now
+        self._setup, self._context = setup, context
         self._slots = [self._slot(number, setup) for number in range(size)]
         self._gone = Counters()
         self._parts: dict[Any, tuple[int, _Slot]] = {}
@@ -68,8 +78,8 @@ class Pool:
         self.is_used = False
 
     def _slot(self, number: int, setup: LaneSetup) -> _Slot:
-        lane = self._start(setup)
-        return _Slot(number, lane, lane.open.remote())
+        lane = self._context.start(setup)
+        return _Slot(number, lane, lane.open.remote(), Listener(lane, self._context.lease_age_s))
 
     @property
     def is_busy(self) -> bool:
@@ -150,6 +160,8 @@ class Pool:
 
     def _reports(self, slots: list[_Slot], timeout_s: float, died: dict[int, WorkerDied]) -> Iterator[Event]:
         """What lanes that are open report; those that do not answer in time are noted in `died`."""
+        for slot in slots:
+            slot.listener.tell()
         asked = [(slot, slot.lane.report.remote()) for slot in slots if slot.is_open]
         reports = []
         for slot, ref in asked:
@@ -182,9 +194,10 @@ class Pool:
             yield DispatchEnded(order)
 
     def _replace(self, slot: _Slot, error: WorkerDied) -> Iterator[Event]:
+        now = self._context.now()
         ray.kill(slot.lane)
         self._gone += slot.newest.written_off()
-        self._slots[slot.number] = self._slot(slot.number, self._setup.later(self._now() + self._pause_s))
+        self._slots[slot.number] = self._slot(slot.number, self._setup.later(now + self._context.pause_s))
         yield CountersRead(self.channel, self._counters())
         yield WorkerReplaced(self.channel, error)
         for ref in [ref for ref, (_, of) in self._parts.items() if of is slot]:

@@ -32,18 +32,19 @@ from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.access import endpoint_of
 from hab_ray.providers.base import Endpoint
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease import LeaseWatch
 from hab_ray.storage.store import StoreWriter
+from hab_ray.storage.watches import Watch
 
 
 @dataclass(frozen=True)
 class BatchSetup:
-    """What a run gives its batches. `epochs` are the run's own, the present one included.
+    """What a run gives its batches. `epochs` are the run's own, the present one included; `watch` is their lease's.
 
     `url` finds an endpoint; `may_send` raises Interrupted once the user stops the run.
     """
 
     site: Site
+    watch: Watch
     epochs: frozenset[int]
     deadline: datetime | None
     url: Callable[[str], str]
@@ -145,11 +146,10 @@ class BatchExecutor:
     def _engine(self, endpoint: Endpoint, policy: BatchPolicy) -> BatchEngine:
         setup, work, provider = self._setup, self._setup.site.work, endpoint.name
         folder, epoch = open_folder(setup.site.store), setup.site.pending.epoch
-        lease = LeaseWatch(folder, epoch, time.monotonic)
 
         def guard() -> None:
             setup.may_send()
-            lease.check()
+            setup.watch.check()
 
         return BatchEngine(
             provider=connect(endpoint),

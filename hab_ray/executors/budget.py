@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,33 +11,38 @@ from hab_ray.engine.budget.marks import open_budget
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, BudgetService
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
+from hab_ray.storage.watches import Watch, WatchSetup
 
 
 @dataclass(frozen=True)
 class BudgetSetup:
-    """What a run's budget starts from: its limit in nano-dollars, and what earlier processes have left."""
+    """What a run's budget starts from: its limit in nano-dollars, and what earlier processes have left.
+
+    `watch` makes the watch of a keeper in another process.
+    """
 
     limit: int
     opening: OpeningBalance
     store: Location
     epoch: int
+    watch: WatchSetup
 
-    def open(self) -> Budget:
+    def open(self, watch: Watch) -> Budget:
         """The budget, with the mark that an earlier keeper of this epoch has left in the store."""
-        return open_budget(self.limit, self.opening, open_folder(self.store), self.epoch, time.monotonic)
+        return open_budget(self.limit, self.opening, open_folder(self.store), self.epoch, watch)
 
 
 class MovableBudget:
     """One budget for all executors of a run; where `setup` gives none, everything is granted.
 
-    `setup` is asked at the first need, when what earlier processes have spent is known.
+    `setup` is asked at the first need, when what earlier processes have spent is known. `watch` is this process's.
 
     It may move once, while engines draw from it: the next keeper starts from the durable mark, as one does that is
     started again after a crash, and learns the rest from the engines' reports.
     """
 
-    def __init__(self, setup: Callable[[], BudgetSetup | None]) -> None:
-        self._setup = setup
+    def __init__(self, setup: Callable[[], BudgetSetup | None], watch: Watch) -> None:
+        self._setup, self._watch = setup, watch
         self._keeper: BudgetService | None = None
         self._is_here = True
         self._lock = threading.Lock()
@@ -53,7 +57,7 @@ class MovableBudget:
 
     def _local(self) -> BudgetService:
         setup = self._setup()
-        return LocalBudget(setup.open()) if setup else unlimited()
+        return LocalBudget(setup.open(self._watch)) if setup else unlimited()
 
     def move(self, keeper: Callable[[BudgetSetup], BudgetService]) -> None:
         """Have it kept elsewhere from now on. Where there is no limit, nothing needs a keeper."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from hab_ray.catalog import Limits
 from hab_ray.config import Validate
+from hab_ray.location import Location
 from hab_ray.storage.given import read_given_tests
 from hab_ray.work import Work
 
@@ -84,6 +84,6 @@ def _tests(work: Work) -> int:
     sweep = work.sweep
     if sweep.tests == "seeds":
         return sum(len(rubric.generation.seeds) for rubric in work.rubrics.values())
-    if isinstance(sweep.tests, Path):
+    if isinstance(sweep.tests, Location):
         return sum(map(len, read_given_tests(sweep.tests, work.rubrics).values()))
     return len(work.rubrics) * sweep.select.tests if sweep.select else 0

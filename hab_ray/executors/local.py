@@ -31,8 +31,6 @@ from hab_ray.executors.protocol import (
 )
 from hab_ray.executors.provider_engine import EngineReport, ProviderEngine, events_of
 from hab_ray.prices import Mode
-from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease import LeaseWatch
 
 ANSWER_S = 20.0
 
@@ -159,5 +157,4 @@ class LocalExecutor:
 
     def _around(self, setup: AccountSetup) -> Surroundings:
         limiter = LocalLimiterClient(Limiter(setup.limits, setup.entry.limits.patience_s), time.monotonic)
-        lease = LeaseWatch(open_folder(setup.store), setup.epoch, time.monotonic)
-        return Surroundings(limiter, self._setup.budget, lease.check)
+        return Surroundings(limiter, self._setup.budget, self._setup.lease.watch().check)

@@ -13,6 +13,7 @@ from hab_ray.executors.budget import MovableBudget
 from hab_ray.executors.protocol import Executor, Workers
 from hab_ray.executors.settling import Site
 from hab_ray.stopping import Stop
+from hab_ray.storage.lease import Lease
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class OnlineSetup:
     """
 
     site: Site
+    lease: Lease
     budget: MovableBudget
     stop: Stop
     url: Callable[[str], str]

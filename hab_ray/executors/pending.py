@@ -67,9 +67,9 @@ class Pending:
     def _prefix(self, order: int) -> str:
         return f"{PENDING}/{self.epoch:06d}/{order:06d}"
 
-    def place(self, order: int) -> Location:
-        """The run folder that a worker writes to: views have their usual names below it."""
-        return self.run_path / self._prefix(order)
+    def folder_of(self, order: int) -> str:
+        """The folder in the run's that a worker writes to: views have their usual names below it."""
+        return f"{self._prefix(order)}/"
 
     def publish(self, order: int, view: str) -> None:
         """Have a view that was written for this order replace the published one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -48,7 +48,7 @@ def settle_shard(site: Site, settle: Settle, store: Store) -> ShardSettled:
     if work.is_frozen(shard) or (not site.failures_since and work.written(shard) == len(tasks)):
         return ShardSettled(settle, len(tasks), len(tasks), is_done=True)
     settled = work.settled(shard, tasks, store)
-    replace(work, run_path=site.pending.place(settle.order)).write(shard, settled.rows)
+    work.write(shard, settled.rows, site.pending.folder_of(settle.order))
     jobs = list(_jobs(settle, tasks, settled))
     return ShardSettled(
         settle,
@@ -76,5 +76,5 @@ def compute_rows(site: Site, compute: Compute, store: Store) -> RowsComputed:
     """
     with threadpool_limits(limits=1):
         computed = site.work.compute(compute.shard, store)
-    replace(site.work, run_path=site.pending.place(compute.order)).write(compute.shard, computed.rows)
+    site.work.write(compute.shard, computed.rows, site.pending.folder_of(compute.order))
     return RowsComputed(compute, len(computed.rows), computed.note)

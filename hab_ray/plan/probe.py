@@ -32,8 +32,8 @@ from hab_ray.plan.figures import Line
 from hab_ray.plan.make import Latencies
 from hab_ray.stages import table
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease import LeaseWatch
 from hab_ray.storage.store import Store
+from hab_ray.storage.watches import Watch
 from hab_ray.work import Shard, Work
 
 
@@ -79,10 +79,14 @@ class Probed:
 
 @dataclass
 class Probe:
-    """Asks `each` calls of every cell, less what the store has answers to; for the holder of the lease of `epoch`."""
+    """Asks `each` calls of every cell, less what the store has answers to.
+
+    For the holder of the lease of `epoch`, which `watch` guards.
+    """
 
     work: Work
     epoch: int
+    watch: Watch
     each: int
     url: Callable[[str], str]
     money: BudgetService
@@ -148,7 +152,6 @@ class Probe:
 
     def _engine(self, provider: str) -> AbstractAsyncContextManager[OnlineEngine]:
         work, store = self.work, self.work.sweep.store
-        folder = open_folder(store)
         setup = AccountSetup(
             provider=provider,
             entry=work.catalog.providers[provider],
@@ -160,10 +163,10 @@ class Probe:
         around = Surroundings(
             limiter=LocalLimiterClient(Limiter(setup.limits, setup.entry.limits.patience_s), time.monotonic),
             budget=self.money,
-            check_lease=LeaseWatch(folder, self.epoch, time.monotonic).check,
+            check_lease=self.watch.check,
         )
         writer = f"{folder_name(provider)}-{os.getpid()}"
-        return open_engine(setup, writer, around, also_known=keys_under_way(folder, provider))
+        return open_engine(setup, writer, around, also_known=keys_under_way(open_folder(store), provider))
 
     def _probed(self) -> Probed:
         newest = {provider: engine.snapshot() for provider, engine in self._engines.items()}

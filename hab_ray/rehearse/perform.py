@@ -24,7 +24,8 @@ from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest
 from hab_ray.simulator import MeterReading, Profile, SimulatorClient, SimulatorFailed, SimulatorProcess
 from hab_ray.stages.choose import tests_file
-from hab_ray.storage.lease import LocalLease
+from hab_ray.storage.lease import Lease
+from hab_ray.storage.takeover import LeaseTerms
 from hab_ray.sweep import Options, drive
 from hab_ray.work import Work
 
@@ -59,8 +60,8 @@ class Rehearsal:
         return complete and self.recovered == len(self.cells) and self.bills_agree
 
 
-def perform(work: Work, play: Play, options: Options, now: datetime) -> Rehearsal:
-    """Rehearse a staged work.
+def perform(work: Work, play: Play, options: Options, terms: LeaseTerms, now: datetime) -> Rehearsal:
+    """Rehearse a staged work, its store held by these terms.
 
     Raises:
         ConfigError: its folders are not a rehearsal's, its tests cannot be told apart, the simulator did not start.
@@ -68,7 +69,7 @@ def perform(work: Work, play: Play, options: Options, now: datetime) -> Rehearsa
         Interrupted: the user ended it.
     """
     profile = profile_of(work, play).model_copy(update={"host": _host()})
-    lease = Place(work.run_path, work.sweep.store).take(now)
+    lease = Place(work.run_path, work.sweep.store).take(now, terms)
     try:
         write_record(work, now)
         with options.stop.last_words(lease.release), _simulator(profile) as simulator:
@@ -94,7 +95,7 @@ def _simulator(profile: Profile) -> SimulatorProcess:
         raise ConfigError(str(error)) from None
 
 
-def _driven(work: Work, lease: LocalLease, options: Options, client: SimulatorClient) -> Rehearsal:
+def _driven(work: Work, lease: Lease, options: Options, client: SimulatorClient) -> Rehearsal:
     started = time.monotonic()
     watch = _announcing(work, client, options.watch)
     end = drive(at(work, client.url), lease, replace(options, watch=watch))

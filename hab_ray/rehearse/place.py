@@ -14,8 +14,9 @@ from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease import LocalLease
+from hab_ray.storage.lease import Lease
 from hab_ray.storage.run import SCORES, SWEEP
+from hab_ray.storage.takeover import LeaseTerms, acquire_lease
 
 MARKER = "SIMULATED.txt"
 _TEXT = "What stands in this folder came from the simulator. The next rehearsal here replaces it.\n"
@@ -36,7 +37,7 @@ class Place:
         folder = run or sweep.run_folder.beside(f"rehearsal-{sweep.run_folder.name}")
         return cls(folder, store or folder / "store")
 
-    def take(self, now: datetime) -> LocalLease:
+    def take(self, now: datetime, terms: LeaseTerms) -> Lease:
         """The lease of the store, with what an earlier rehearsal left in both folders removed.
 
         A rehearsal starts from nothing, because a new simulator knows only the truth of what it answers itself.
@@ -47,7 +48,7 @@ class Place:
         """
         for option, folder in (("run", self.run), ("store", self.store)):
             _mark(option, folder)
-        lease = LocalLease.acquire(self.store, self.run, now)
+        lease = acquire_lease(self.store, self.run, now, terms)
         _remove(self.run, _OF_A_RUN)
         _remove(self.store, _OF_A_STORE)
         return lease

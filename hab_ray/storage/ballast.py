@@ -10,17 +10,18 @@ BALLAST_BYTES = 8 << 20
 
 
 class Ballast:
-    """A file that takes up `BALLAST_BYTES` until `release`.
+    """A file that takes up `BALLAST_BYTES` until `release`. None is needed where the store is not on this machine.
 
     Raises:
         OSError: there is not as much space; then nothing should be asked that has to be paid for.
     """
 
     def __init__(self, store: Location, name: str) -> None:
-        folder = store.path / "ballast"
-        folder.mkdir(parents=True, exist_ok=True)
-        self._path = folder / name
-        handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        self._file = store / f"ballast/{name}" if store.is_local else None
+        if self._file is None:
+            return
+        (store / "ballast").path.mkdir(parents=True, exist_ok=True)
+        handle = os.open(self._file.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
             os.posix_fallocate(handle, 0, BALLAST_BYTES)
         except OSError:
@@ -31,4 +32,5 @@ class Ballast:
 
     def release(self) -> None:
         """Give the space back."""
-        self._path.unlink(missing_ok=True)
+        if self._file:
+            self._file.path.unlink(missing_ok=True)

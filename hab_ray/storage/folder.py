@@ -6,21 +6,33 @@ which is what the lease and the ledger stand on. Names are relative, with `/` be
 
 from __future__ import annotations
 
-import os
-import secrets
-import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Protocol
 
+from hab_ray.errors import ConfigError
 from hab_ray.location import Location
+from hab_ray.storage.local import LocalFolder
+from hab_ray.storage.s3.folder import S3Folder, s3_folder
 
-_ASIDE = ".aside-"
+__all__ = ["Folder", "LocalFolder", "S3Folder", "open_folder"]
 
 
 class Folder(Protocol):
-    """A place that holds named blobs."""
+    """A place that holds named blobs. Its methods may be called in any thread.
+
+    Raises:
+        ConfigError: it is in a bucket that cannot be used.
+    """
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether each request is charged for and takes tens of milliseconds."""
+
+    def claim(self) -> None:
+        """Trust from now on that no other process writes here, but for leases and the ledger.
+
+        For the holder of the store's lease whose workers are all in this process: most lookups then need no request.
+        """
 
     def list(self, prefix: str = "") -> Sequence[str]:
         """All names under a prefix folder ("" = all), sorted; a prefix nobody wrote to is empty."""
@@ -60,7 +72,7 @@ class Folder(Protocol):
         """
 
     def put_new_private(self, name: str, data: bytes) -> None:
-        """As `put_new`, readable by this user alone (mode 0600 on disk)."""
+        """As `put_new`, readable by this user alone (mode 0600 on disk; in a bucket its policy decides)."""
 
     def delete(self, name: str) -> None:
         """Remove; a name that is not there is fine."""
@@ -76,115 +88,16 @@ class Folder(Protocol):
         """Remove everything under a prefix folder; one that nobody wrote to is fine."""
 
 
-class LocalFolder:
-    """A folder on local disk. Files appear whole, after an fsync, by rename() or link()."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-
-    def list(self, prefix: str = "") -> Sequence[str]:
-        """See Folder."""
-        return sorted(self._walk(self.root / prefix))
-
-    def _walk(self, start: Path) -> Iterator[str]:
-        for parent, _, files in os.walk(start, onerror=_must_be_readable):
-            for file in files:
-                if not file.startswith(_ASIDE):
-                    yield (Path(parent) / file).relative_to(self.root).as_posix()
-
-    def exists(self, name: str) -> bool:
-        """See Folder."""
-        return (self.root / name).is_file()
-
-    def size(self, name: str) -> int:
-        """See Folder."""
-        return (self.root / name).stat().st_size
-
-    def get(self, name: str) -> bytes:
-        """See Folder."""
-        return (self.root / name).read_bytes()
-
-    def get_range(self, name: str, start: int, length: int) -> bytes:
-        """See Folder."""
-        with (self.root / name).open("rb", buffering=0) as file:
-            return os.pread(file.fileno(), length, start)
-
-    def put(self, name: str, data: bytes) -> None:
-        """See Folder."""
-        with self._written_aside(name, data) as aside:
-            aside.replace(self.root / name)
-
-    def put_new(self, name: str, data: bytes) -> None:
-        """See Folder."""
-        with self._written_aside(name, data) as aside:
-            os.link(aside, self.root / name)
-
-    def put_new_private(self, name: str, data: bytes) -> None:
-        """See Folder."""
-        with self._written_aside(name, data, mode=0o600) as aside:
-            os.link(aside, self.root / name)
-
-    def delete(self, name: str) -> None:
-        """See Folder."""
-        (self.root / name).unlink(missing_ok=True)
-
-    def move(self, name: str, to: str) -> None:
-        """See Folder."""
-        target = self.root / to
-        target.parent.mkdir(parents=True, exist_ok=True)
-        (self.root / name).replace(target)
-        _sync_folder(target.parent)
-
-    def clear(self, prefix: str) -> None:
-        """See Folder."""
-        shutil.rmtree(self.root / prefix, ignore_errors=True)
-
-    @contextmanager
-    def _written_aside(self, name: str, data: bytes, mode: int = 0o666) -> Iterator[Path]:
-        parent = (self.root / name).parent
-        parent.mkdir(parents=True, exist_ok=True)
-        aside = parent / f"{_ASIDE}{secrets.token_hex(8)}"
-        try:
-            handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-            with _named(self.root / name), open(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            yield aside
-        finally:
-            with suppress(FileNotFoundError):
-                aside.unlink()
-        _sync_folder(parent)
-
-
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Give an error of a write, which knows no name, the name of the file that was to appear."""
-    try:
-        yield
-    except OSError as error:
-        error.filename = str(path)
-        raise
-
-
-def _must_be_readable(error: OSError) -> None:
-    """A folder that is not there is empty. One that cannot be read is not: its replies would be paid for again."""
-    if not isinstance(error, FileNotFoundError):
-        raise error
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def open_folder(location: Location) -> Folder:
-    """The folder at a location.
+    """The folder at a location. In a bucket it is one object for all of this process.
 
     Raises:
-        ConfigError: it is not on this machine.
+        ConfigError: it is neither on this machine nor in a bucket, or boto3 is missing.
     """
-    return LocalFolder(location.path)
+    if location.is_local:
+        return LocalFolder(location.path)
+    if location.is_s3:
+        return s3_folder(location.bucket, location.prefix)
+    raise ConfigError(
+        f"{location}: not a place for runs and stores; give a folder on this machine or s3://bucket/prefix"
+    )

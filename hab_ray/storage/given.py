@@ -6,7 +6,6 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
-from pathlib import Path
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -16,8 +15,10 @@ from pydantic import AfterValidator, ValidationError
 from hab_ray.calls import clean_text
 from hab_ray.catalog import Strict
 from hab_ray.errors import ConfigError
+from hab_ray.location import Location
 from hab_ray.rows import ChosenTest
 from hab_ray.rubric import Rubric
+from hab_ray.storage.folder import open_folder
 from hab_ray.visible import one_line
 
 Text = Annotated[str, AfterValidator(clean_text)]
@@ -34,7 +35,21 @@ class GivenTest(Strict):
     cluster: int | None = None
 
 
-def read_given_tests(path: Path, rubrics: Mapping[str, Rubric]) -> dict[str, list[ChosenTest]]:
+def given_file(place: Location) -> bytes:
+    """The bytes of a file of tests.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if place.is_local:
+        return place.path.read_bytes()
+    try:
+        return open_folder(place.parent).get(place.name)
+    except FileNotFoundError:
+        raise ConfigError(f"tests: there is no file {place}; name a .parquet or .jsonl file, or 'seeds'") from None
+
+
+def read_given_tests(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str, list[ChosenTest]]:
     """The tests of a file, by dimension, in the file's order; other dimensions than the rubrics' are left out.
 
     Raises:
@@ -87,14 +102,15 @@ def _as_test(given: GivenTest, rubric: Rubric) -> ChosenTest:
     )
 
 
-def _records(path: Path) -> Iterator[Any]:
-    if path.suffix == ".parquet":
+def _records(path: Location) -> Iterator[Any]:
+    data = given_file(path)
+    if path.name.endswith(".parquet"):
         try:
-            yield from pq.ParquetFile(path).read().to_pylist()
+            yield from pq.ParquetFile(pa.BufferReader(data)).read().to_pylist()
         except (pa.ArrowException, OSError) as error:
             raise ConfigError(f"{path}: not a Parquet file that can be read: {error}") from None
         return
-    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
+    for number, line in enumerate(data.split(b"\n"), 1):
         if line.strip():
             try:
                 yield json.loads(line)

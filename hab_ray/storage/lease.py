@@ -1,7 +1,10 @@
 """One spending driver per store: the lease.
 
-On local disk an exclusive flock decides, and `lease/<epoch>.json` tells everybody else who holds it. Each
-holder has an epoch of its own, one above the last; whoever sees a higher epoch than its own stops spending.
+`lease/<epoch>.json` says who holds the store. Each holder has an epoch of its own, one above the last; whoever sees a
+higher epoch than its own stops spending. There are two ways to hold it, and `takeover.acquire_lease` chooses:
+
+- `LocalLease`: an exclusive flock, for a store that one machine alone works on. The kernel ends it with the process.
+- `renewed.RenewedLease`: a record that is rewritten again and again, for a store that many machines reach.
 """
 
 from __future__ import annotations
@@ -12,22 +15,47 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Self
+from typing import Annotated, Any, ClassVar, Protocol, Self
+
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from hab_ray.errors import DamagedFile, LeaseLost, StoreHeld
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
+from hab_ray.storage.watches import Heard, RemoteWatch, Watch, WatchSetup, awake_clock
 from hab_ray.visible import one_line
 
 WATCH_EVERY_S = 1.0
 UNCLEAN_WAIT_S = 10.0
+RecordedSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """What a holder without a lock rewrites: `counter` and `nonce` differ in each record, the times are its own.
+
+    The first half of the nonce is the holder's, by which it knows its own records; the second is fresh.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    counter: int
+    nonce: str
+    renew_s: RecordedSeconds
+    lost_s: RecordedSeconds
+    take_s: RecordedSeconds
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a store, as written in `lease/<epoch>.json`; `run` is the way from the store to the run."""
+    """Who holds a store, as written in `lease/<epoch>.json`; `run` is the way from the store to the run.
+
+    Without a `renewal` it holds a lock.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     epoch: int
     pid: int
@@ -35,9 +63,32 @@ class Holder:
     run: str
     since: str
     released: bool
+    renewal: Renewal | None = None
+
+    @classmethod
+    def after(cls, before: Holder | None, store: Location, run: Location, now: datetime) -> Self:
+        """This process as the holder after another."""
+        epoch = before.epoch + 1 if before else 1
+        return cls(epoch, os.getpid(), socket.gethostname(), run.seen_from(store), now.isoformat(), released=False)
+
+    @property
+    def name(self) -> str:
+        """The file it stands in."""
+        return record_name(self.epoch)
+
+    def record(self) -> bytes:
+        """The bytes of that file."""
+        fields: dict[str, Any] = asdict(self)
+        if self.renewal is None:
+            del fields["renewal"]
+        return json.dumps(fields).encode()
 
 
-def _name(epoch: int) -> str:
+_HOLDER = TypeAdapter(Holder)
+
+
+def record_name(epoch: int) -> str:
+    """The file that names the holder of an epoch."""
     return f"lease/{epoch:06d}.json"
 
 
@@ -64,8 +115,8 @@ def read_holder(folder: Folder, name: str) -> Holder:
         DamagedFile: it names none.
     """
     try:
-        return Holder(**json.loads(folder.get(name)))
-    except (ValueError, TypeError):
+        return _HOLDER.validate_json(folder.get(name))
+    except ValueError:
         raise DamagedFile(
             f"the store's {name}, which says who held it, cannot be read. If no other `hab` works on this store, put "
             "it back from a backup or delete it, and give the same command again; no reply is lost, but a run's "
@@ -73,15 +124,44 @@ def read_holder(folder: Folder, name: str) -> Holder:
         ) from None
 
 
-class LocalLease:
-    """The lease of a store on local disk, held until `release` or the end of the process.
+class Lease(Protocol):
+    """The right to spend from a store, held until `release` or the end of the process.
 
     `clean` says whether the holder before released it; after a crash the first online call waits
     `UNCLEAN_WAIT_S`, because an orphaned Ray actor was seen to work for 2.6 s after its driver's kill -9.
     """
 
-    def __init__(self, lock: int, folder: Folder, holder: Holder, clean: bool) -> None:
-        self._lock, self._folder, self._holder = lock, folder, holder
+    clean: bool
+
+    @property
+    def epoch(self) -> int:
+        """This holder's number."""
+
+    @property
+    def age_s(self) -> float:
+        """How long ago, in seconds, the holding of it was last confirmed; infinite once it is lost."""
+
+    @property
+    def elsewhere(self) -> WatchSetup:
+        """Makes the watch of spenders in other processes."""
+
+    def watch(self) -> Watch:
+        """A watch for spenders in this process."""
+
+    def release(self) -> None:
+        """Give the store back; the next driver starts without the wait after a crash, unless the disk is full."""
+
+
+Predecessor = Callable[[Folder], Holder | None]
+
+
+class LocalLease:
+    """The lease of a store that this machine alone works on: an exclusive lock. See Lease."""
+
+    age_s = 0.0
+
+    def __init__(self, lock: StoreLock, folder: Folder, store: Location, holder: Holder, clean: bool) -> None:
+        self._lock, self._folder, self._store, self._holder = lock, folder, store, holder
         self.clean = clean
 
     @property
@@ -89,46 +169,99 @@ class LocalLease:
         """This holder's number."""
         return self._holder.epoch
 
+    @property
+    def elsewhere(self) -> WatchSetup:
+        """See Lease."""
+        return ListingSetup(self._store, self.epoch)
+
     @classmethod
-    def acquire(cls, store: Location, run: Location, now: datetime) -> Self:
-        """Take the lease of a store for a run.
+    def acquire(cls, store: Location, run: Location, now: datetime, predecessor: Predecessor = last_holder) -> Self:
+        """Take the lease of a store for a run, after a `predecessor` that is known to spend no more.
 
         Raises:
             StoreHeld: another driver has it.
         """
-        folder, locks = open_folder(store), store.path / "lease"
-        locks.mkdir(parents=True, exist_ok=True)
-        lock = os.open(locks / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        folder = open_folder(store)
+        lock = StoreLock.taken(store, fcntl.LOCK_EX)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-            raise StoreHeld(_held_message(store, last_holder(folder))) from None
-        before = last_holder(folder)
-        epoch = before.epoch + 1 if before else 1
-        way = run.seen_from(store)
-        holder = Holder(epoch, os.getpid(), socket.gethostname(), way, now.isoformat(), released=False)
-        folder.put_new(_name(epoch), json.dumps(asdict(holder)).encode())
-        return cls(lock, folder, holder, clean=before is None or before.released)
+            before = predecessor(folder)
+            holder = Holder.after(before, store, run, now)
+            folder.put_new(holder.name, holder.record())
+        except FileExistsError:
+            lock.release()
+            raise held(store, last_holder(folder)) from None
+        except BaseException:
+            lock.release()
+            raise
+        return cls(lock, folder, store.absolute(), holder, clean=before is None or before.released)
+
+    def watch(self) -> Watch:
+        """See Lease."""
+        return self.elsewhere.open()
 
     def release(self) -> None:
-        """Give the store back; the next driver starts without the wait after a crash, unless the disk is full."""
-        released = {**asdict(self._holder), "released": True}
+        """See Lease."""
         with suppress(OSError):
-            self._folder.put(_name(self.epoch), json.dumps(released).encode())
-        os.close(self._lock)
+            self._folder.put(self._holder.name, replace(self._holder, released=True).record())
+        self._lock.release()
 
 
-def _held_message(store: Location, holder: Holder | None) -> str:
-    who = (
-        one_line(f"process {holder.pid} on {holder.host}, run {store.follow(holder.run)}, since {holder.since}")
-        if holder and not holder.released
-        else "another process that has just started"
-    )
-    return (
-        f"the store {store} is held by {who}: one driver spends from a store at a time; "
+class StoreLock:
+    """A flock on a store on disk: exclusive for a holder that relies on it, shared for one that renews its lease.
+
+    The two kinds of holder on one machine exclude each other by it.
+    """
+
+    def __init__(self, handle: int) -> None:
+        self._handle: int | None = handle
+
+    @classmethod
+    def taken(cls, store: Location, kind: int) -> Self:
+        """Take it (`LOCK_EX` or `LOCK_SH`).
+
+        Raises:
+            StoreHeld: another process has it.
+            OSError: the file system has no locks.
+        """
+        locks = store.path / "lease"
+        locks.mkdir(parents=True, exist_ok=True)
+        handle = os.open(locks / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(handle, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise held(store, last_holder(open_folder(store))) from None
+        except OSError:
+            os.close(handle)
+            raise
+        return cls(handle)
+
+    def release(self) -> None:
+        """Give it back; a second call does nothing."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            os.close(handle)
+
+
+def is_on_disk(store: Location) -> bool:
+    """Whether a store is a folder that is mounted here."""
+    return "://" not in str(store)
+
+
+def held(store: Location, holder: Holder | None) -> StoreHeld:
+    """The error of whoever cannot have the store."""
+    return StoreHeld(
+        f"the store {store} is held by {described(store, holder)}: one driver spends from a store at a time; "
         f"wait for it to end, or give this sweep another `store:`"
     )
+
+
+def described(store: Location, holder: Holder | None) -> str:
+    """Who holds a store, in one line."""
+    if holder is None or holder.released:
+        return "another process that has just started"
+    run = store.follow(holder.run)
+    return one_line(f"process {holder.pid} on {holder.host}, run {run}, since {holder.since}")
 
 
 class LeaseWatch:
@@ -154,3 +287,19 @@ class LeaseWatch:
         if holder is None or holder.epoch != self._epoch or holder.released:
             raise LeaseLost(f"the lease of epoch {self._epoch} has ended: nothing more is spent under it")
         self._looked_at = now
+
+    def hear(self, heard: Heard | None) -> float:
+        """See RemoteWatch. This one looks for itself."""
+        return self._clock()
+
+
+@dataclass(frozen=True)
+class ListingSetup:
+    """Makes watches that list the lease folder, for processes of the machine that holds the lock."""
+
+    store: Location
+    epoch: int
+
+    def open(self) -> RemoteWatch:
+        """See WatchSetup."""
+        return LeaseWatch(open_folder(self.store), self.epoch, awake_clock)

@@ -1,6 +1,6 @@
 """The store: paid replies, embeddings and permanent failures, found again by their calls' keys.
 
-    replies/<model>/wal-<epoch>-<writer>.<n>.arrow       what came in, up to 64 replies or one second a file
+    replies/<model>/wal-<epoch>-<writer>.<n>.arrow       what came in between two flushes, see `FlushPace`
     replies/<model>/part-<epoch>.<n>.<digest>.parquet    the same, compacted, see `compaction`
     embeddings/<model>/...   failures/<model>/...        likewise
     sidecars/<file>                                      keys and costs of a part, see `sidecars`
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -33,6 +34,18 @@ _MOST_COST = 2**63 - 1
 _LONGEST_REASON = 300
 
 
+@dataclass(frozen=True)
+class FlushPace:
+    """When outcomes are written: so many seconds after the last time, or once so many wait."""
+
+    every_s: float
+    at: int
+
+
+ON_DISK = FlushPace(every_s=1.0, at=64)
+REMOTE = FlushPace(every_s=5.0, at=4096)
+
+
 class StoreWriter:
     """Collects outcomes and writes them, one file a model and shelf at each `flush`. `mode` is how they were asked."""
 
@@ -41,6 +54,11 @@ class StoreWriter:
         self._epoch, self._mode = epoch, mode
         self._stem, self._count = f"wal-{epoch:06d}-{writer}", 0
         self._waiting: dict[tuple[Shelf, str], list[Outcome]] = defaultdict(list)
+
+    @property
+    def pace(self) -> FlushPace:
+        """How often to `write`: where each request is charged for, less often."""
+        return REMOTE if self.folder.is_remote else ON_DISK
 
     @property
     def waiting(self) -> int:

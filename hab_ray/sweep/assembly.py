@@ -24,7 +24,7 @@ from hab_ray.resolve import read_record
 from hab_ray.serving import Endpoints
 from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease import UNCLEAN_WAIT_S, LocalLease
+from hab_ray.storage.lease import UNCLEAN_WAIT_S, Lease
 from hab_ray.storage.registry import Registry
 from hab_ray.storage.store import Store
 from hab_ray.sweep.budget import RunBudget
@@ -75,7 +75,7 @@ class Assembly:
     released_up_to: int
 
 
-def assembled(work: Work, lease: LocalLease, options: Options, stack: ExitStack) -> Assembly:
+def assembled(work: Work, lease: Lease, options: Options, stack: ExitStack) -> Assembly:
     """The parts of a run's driver. Nothing is started; services and local model servers are closed with the stack."""
     path = work.sweep.store.absolute()
     folder = open_folder(path)
@@ -89,12 +89,25 @@ def assembled(work: Work, lease: LocalLease, options: Options, stack: ExitStack)
     client, url = budget.client(), _urls(work, options.stop, stack)
     deadline = _deadline(work)
     batches = BatchExecutor(
-        BatchSetup(site=site, epochs=epochs, deadline=deadline, url=url, budget=client, may_send=options.stop.check),
+        BatchSetup(
+            site=site,
+            watch=lease.watch(),
+            epochs=epochs,
+            deadline=deadline,
+            url=url,
+            budget=client,
+            may_send=options.stop.check,
+        ),
         wake.call,
     )
-    online = ONLINE[choose_executor(work, os.environ).executor](
+    executor = choose_executor(work, os.environ).executor
+    if executor == "local":  # nobody but this process writes to the run and the store
+        folder.claim()
+        work.run.folder.claim()
+    online = ONLINE[executor](
         OnlineSetup(
             site=site,
+            lease=lease,
             budget=client,
             stop=options.stop,
             url=url,

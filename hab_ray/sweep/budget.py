@@ -12,7 +12,7 @@ from hab_ray.location import Location
 from hab_ray.prices import NANO
 from hab_ray.progress import BudgetStatus
 from hab_ray.storage.folder import Folder
-from hab_ray.storage.lease import WATCH_EVERY_S, LocalLease
+from hab_ray.storage.lease import WATCH_EVERY_S, Lease
 from hab_ray.storage.spending import keep_lost
 from hab_ray.sweep.counters import RunCounters
 
@@ -20,7 +20,7 @@ from hab_ray.sweep.counters import RunCounters
 class RunBudget:
     """The budget of one run, in nano-dollars; without a limit nothing is counted. `folder` at `path` is its store."""
 
-    def __init__(self, limit_usd: float | None, folder: Folder, path: Location, lease: LocalLease) -> None:
+    def __init__(self, limit_usd: float | None, folder: Folder, path: Location, lease: Lease) -> None:
         self._limit = None if limit_usd is None else round(limit_usd * NANO)
         self._folder, self._path, self._lease = folder, path, lease
         self._opened: OpeningBalance | None = None
@@ -44,12 +44,12 @@ class RunBudget:
 
     def client(self) -> MovableBudget:
         """What the executors of this process draw from; the books must be open when the first does."""
-        return MovableBudget(self._setup)
+        return MovableBudget(self._setup, self._lease.watch())
 
     def _setup(self) -> BudgetSetup | None:
         if self._limit is None:
             return None
-        return BudgetSetup(self._limit, self._before, self._path, self._lease.epoch)
+        return BudgetSetup(self._limit, self._before, self._path, self._lease.epoch, self._lease.elsewhere)
 
     def keep_lost(self, counters: RunCounters) -> None:
         """Make durable what online calls may have cost that brought no answer."""

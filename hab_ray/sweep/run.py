@@ -11,14 +11,14 @@ from hab_ray.progress import RunEnd
 from hab_ray.rows import ChosenTest
 from hab_ray.stages.choose import tests_file
 from hab_ray.stopping import LATE_S
-from hab_ray.storage.lease import LocalLease
+from hab_ray.storage.lease import Lease
 from hab_ray.sweep.assembly import Assembly, assembled
 from hab_ray.sweep.ending import Ending
 from hab_ray.sweep.options import Options
 from hab_ray.work import Work, given_tests
 
 
-def drive(work: Work, lease: LocalLease, options: Options) -> RunEnd:
+def drive(work: Work, lease: Lease, options: Options) -> RunEnd:
     """Run a sweep as far as it goes, under a lease that the caller holds.
 
     Raises:
@@ -30,7 +30,7 @@ def drive(work: Work, lease: LocalLease, options: Options) -> RunEnd:
 
 
 class _Run:
-    def __init__(self, work: Work, lease: LocalLease, options: Options, parts: Assembly) -> None:
+    def __init__(self, work: Work, lease: Lease, options: Options, parts: Assembly) -> None:
         self._work, self._lease, self._options, self._parts = work, lease, options, parts
 
     def run(self) -> RunEnd:

@@ -115,7 +115,9 @@ async def test_accounts_differ_by_place_and_key() -> None:
 
 async def test_a_budget_is_one_for_all_engines_and_outlives_its_actor(tmp_path: Path) -> None:
     lease = LocalLease.acquire(Location.of(tmp_path), Location("runs/x"), datetime.now(UTC))
-    actor = budget_actor(BudgetSetup(1000, OpeningBalance(spent=100), Location.of(tmp_path), lease.epoch))
+    actor = budget_actor(
+        BudgetSetup(1000, OpeningBalance(spent=100), Location.of(tmp_path), lease.epoch, lease.elsewhere)
+    )
     first, second = SharedBudget(actor), SharedBudget(actor)
     assert await first.grant(BudgetRequest("one", 0, EngineTotals(), least=10, want=2000)) == BudgetGrant(450, 900)
     assert await second.grant(BudgetRequest("two", 0, EngineTotals(), least=450, want=450)) == BudgetGrant(450, 900)

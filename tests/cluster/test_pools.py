@@ -17,12 +17,12 @@ from hab_ray.calls import ChatCall, Message, Params, Role, to_json
 from hab_ray.catalog import ModelEntry, ProviderEntry, UsdPrice
 from hab_ray.cluster.lanes import LaneSetup
 from hab_ray.cluster.placement import Nodes
-from hab_ray.cluster.pools import Pool
+from hab_ray.cluster.pools import Pool, PoolContext
 from hab_ray.engine.online.opening import AccountSetup
 from hab_ray.executors.pending import JOB_COLUMNS, Share
 from hab_ray.executors.protocol import CountersRead, DispatchEnded, Event, WorkerReplaced
 from hab_ray.location import Location
-from hab_ray.storage.lease import LocalLease
+from hab_ray.storage.lease import ListingSetup, LocalLease
 from tests.conftest import Vendor
 
 pytestmark = [pytest.mark.usefixtures("ray_address"), pytest.mark.timeout(180)]
@@ -43,7 +43,7 @@ def setup(tmp_path: Path) -> Callable[[str], LaneSetup]:
             store=Location.of(tmp_path),
             epoch=lease.epoch,
         )
-        return LaneSetup(account, not_before=0.0, budget=None)
+        return LaneSetup(account, ListingSetup(account.store, lease.epoch), not_before=0.0, budget=None)
 
     return of
 
@@ -57,7 +57,7 @@ def pool(setup: Callable[[str], LaneSetup]) -> Iterator[Callable[..., Pool]]:
         lanes.append(Nodes().start_lane(given, None))
         return lanes[-1]
 
-    yield lambda url, size: Pool(setup(url), size, start, 0.0, time.time)
+    yield lambda url, size: Pool(setup(url), size, PoolContext(start, lambda: 0.0, 0.0, time.time))
     for lane in lanes:
         ray.kill(lane)
 
@@ -103,7 +103,7 @@ def test_lanes_that_nobody_used_are_not_waited_for_and_end(setup: Callable[[str]
         lanes.append(Nodes().start_lane(given, None))
         return lanes[-1]
 
-    pool = Pool(setup("http://127.0.0.1:9/v1"), 2, start, 0.0, time.time)
+    pool = Pool(setup("http://127.0.0.1:9/v1"), 2, PoolContext(start, lambda: 0.0, 0.0, time.time))
     assert not list(pool.poll()) and not pool.end()
     for lane in lanes:
         with pytest.raises(RayActorError):

@@ -8,19 +8,19 @@ from hab_ray.engine.budget.budget import LocalBudget, OpeningBalance
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, BudgetService, EngineTotals
 from hab_ray.executors.budget import BudgetSetup, MovableBudget
 from hab_ray.location import Location
-from hab_ray.storage.lease import LocalLease
+from hab_ray.storage.lease import ListingSetup, LocalLease
 from tests.executors.conftest import NOW
 
 
 async def test_nothing_that_was_granted_before_the_move_is_granted_again(tmp_path: Path) -> None:
     lease = LocalLease.acquire(Location.of(tmp_path), Location("runs/x"), NOW)
-    setup = BudgetSetup(1000, OpeningBalance(spent=100), Location.of(tmp_path), lease.epoch)
-    budget = MovableBudget(lambda: setup)
+    setup = BudgetSetup(1000, OpeningBalance(spent=100), Location.of(tmp_path), lease.epoch, lease.elsewhere)
+    budget = MovableBudget(lambda: setup, lease.watch())
     assert await budget.grant(BudgetRequest("batches", 0, EngineTotals(), least=600, want=600)) == BudgetGrant(600, 900)
     kept: list[BudgetService] = []
 
     def elsewhere(given: BudgetSetup) -> BudgetService:
-        kept.append(LocalBudget(given.open()))
+        kept.append(LocalBudget(given.open(given.watch.open())))
         return kept[0]
 
     budget.move(elsewhere)
@@ -34,7 +34,7 @@ async def test_nothing_that_was_granted_before_the_move_is_granted_again(tmp_pat
     lease.release()
 
 
-async def test_without_a_limit_everything_is_granted_and_nothing_moves() -> None:
-    budget = MovableBudget(lambda: None)
+async def test_without_a_limit_everything_is_granted_and_nothing_moves(tmp_path: Path) -> None:
+    budget = MovableBudget(lambda: None, ListingSetup(Location.of(tmp_path), 1).open())
     budget.move(lambda _: LocalBudget(None))  # type: ignore[arg-type]
     assert await budget.grant(BudgetRequest("lane", 0, EngineTotals(), least=5, want=7)) == BudgetGrant(7, None)

@@ -28,7 +28,8 @@ from hab_ray.executors.protocol import (
 )
 from hab_ray.executors.settling import Site, settle_shard
 from hab_ray.stopping import Stop
-from hab_ray.storage.lease import LocalLease
+from hab_ray.storage.lease import ListingSetup, LocalLease
+from hab_ray.storage.watches import Watch, WatchSetup
 from hab_ray.work import Shard
 from tests.conftest import Vendor
 from tests.executors.conftest import NOW, site_of
@@ -47,8 +48,26 @@ def site(tmp_path: Path) -> Iterator[Site]:
     lease.release()
 
 
+class Held:
+    """The lease that the fixture `site` holds, as an executor sees it."""
+
+    clean, age_s = True, 0.0
+
+    def __init__(self, site: Site) -> None:
+        self.epoch = site.pending.epoch
+        self.elsewhere: WatchSetup = ListingSetup(site.store, self.epoch)
+
+    def watch(self) -> Watch:
+        return self.elsewhere.open()
+
+    def release(self) -> None:
+        raise AssertionError("an executor gives no lease back")
+
+
 def executor_of(site: Site, url: str) -> LocalExecutor:
-    setup = OnlineSetup(site, MovableBudget(lambda: None), Stop(), lambda _: url, list, 0.0, verbose=False)
+    lease = Held(site)
+    budget = MovableBudget(lambda: None, lease.watch())
+    setup = OnlineSetup(site, lease, budget, Stop(), lambda _: url, list, 0.0, verbose=False)
     return LocalExecutor(setup, lambda: None)
 
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hab_ray.errors import ConfigError
+from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, to_table
 from hab_ray.rubric import Rubric, load_rubrics
 from hab_ray.storage.given import read_given_tests
@@ -54,7 +55,7 @@ def test_tests_come_by_dimension_in_the_files_order(write: Write, rubrics: dict[
             {"dimension": PLAIN, "prompt": "first\u0085\x0b\u2029", "id": "a", "context": ""},
         ]
     )
-    found = read_given_tests(path, rubrics)
+    found = read_given_tests(Location.of(path), rubrics)
     assert list(found) == [PLAIN, WITH_CONTEXT]
     assert [(t.id, t.prompt) for t in found[PLAIN]] == [("z", "second\u2028line"), ("a", "first\u0085\x0b\u2029")]
     (other,) = found[WITH_CONTEXT]
@@ -64,8 +65,8 @@ def test_tests_come_by_dimension_in_the_files_order(write: Write, rubrics: dict[
 
 
 def test_an_id_comes_from_the_text_where_none_is_given(write: Write, rubrics: dict[str, Rubric]) -> None:
-    found = read_given_tests(write([record("a"), record("b")]), rubrics)[PLAIN]
-    again = read_given_tests(write([record("b"), record("a")]), rubrics)[PLAIN]
+    found = read_given_tests(Location.of(write([record("a"), record("b")])), rubrics)[PLAIN]
+    again = read_given_tests(Location.of(write([record("b"), record("a")])), rubrics)[PLAIN]
     assert {t.id for t in found} == {t.id for t in again}
     assert len({t.id for t in found}) == 2
     assert all(t.id.startswith(f"{PLAIN}-") for t in found)
@@ -74,13 +75,14 @@ def test_an_id_comes_from_the_text_where_none_is_given(write: Write, rubrics: di
 def test_a_system_prompt_may_be_given_even_an_empty_one(write: Write, rubrics: dict[str, Rubric]) -> None:
     with_system = {"dimension": "encourage_learning", "system": ""}
     assert rubrics["encourage_learning"].system
-    assert read_given_tests(write([record("x", **with_system)]), rubrics)["encourage_learning"][0].system == ""
+    (found,) = read_given_tests(Location.of(write([record("x", **with_system)])), rubrics)["encourage_learning"]
+    assert found.system == ""
 
 
 def test_the_tests_of_a_run_can_be_given_to_another(tmp_path: Path, rubrics: dict[str, Rubric]) -> None:
     tests = [ChosenTest(f"t{n}", PLAIN, f"prompt {n}", "", "own system", n) for n in range(4)]
     pq.write_table(to_table(ChosenTest, tests), tmp_path / "d.parquet")
-    assert read_given_tests(tmp_path / "d.parquet", rubrics) == {PLAIN: tests}
+    assert read_given_tests(Location.of(tmp_path / "d.parquet"), rubrics) == {PLAIN: tests}
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ def test_a_row_that_is_no_test_is_named(
 ) -> None:
     path = write(records)
     with pytest.raises(ConfigError) as told:
-        read_given_tests(path, rubrics)
+        read_given_tests(Location.of(path), rubrics)
     for part in [str(path), *named]:
         assert part in str(told.value)
 
@@ -111,13 +113,13 @@ def test_a_line_that_is_no_json_is_named(line: str, tmp_path: Path, rubrics: dic
     path = tmp_path / "tests.jsonl"
     path.write_bytes(json.dumps(record()).encode() + b"\n\n" + line.encode("latin-1"))
     with pytest.raises(ConfigError, match=r"tests\.jsonl, line 3: not JSON"):
-        read_given_tests(path, rubrics)
+        read_given_tests(Location.of(path), rubrics)
 
 
 def test_half_a_character_becomes_one_that_can_be_stored(tmp_path: Path, rubrics: dict[str, Rubric]) -> None:
     path = tmp_path / "tests.jsonl"
     path.write_text(json.dumps(record("cut \ud83d", id="\ud83d", system="\ud83d")))
-    (test,) = read_given_tests(path, rubrics)[PLAIN]
+    (test,) = read_given_tests(Location.of(path), rubrics)[PLAIN]
     assert (test.id, test.prompt, test.system) == ("\ufffd", "cut \ufffd", "\ufffd")
 
 
@@ -125,4 +127,4 @@ def test_half_a_character_becomes_one_that_can_be_stored(tmp_path: Path, rubrics
 def test_a_file_that_is_no_parquet_is_named(data: bytes, tmp_path: Path, rubrics: dict[str, Rubric]) -> None:
     (tmp_path / "tests.parquet").write_bytes(data)
     with pytest.raises(ConfigError, match=r"tests\.parquet: not a Parquet file"):
-        read_given_tests(tmp_path / "tests.parquet", rubrics)
+        read_given_tests(Location.of(tmp_path / "tests.parquet"), rubrics)

@@ -13,7 +13,7 @@ from hab_ray.engine.budget.protocol import BudgetService
 class LeaseContext:
     """The store's lease: `epoch` is its number, `today` wall time in UTC.
 
-    `guard` raises LeaseLost or Interrupted when spending must end.
+    `guard` raises LeaseStale while nothing may be spent, LeaseLost or Interrupted when spending must end.
     """
 
     today: Callable[[], datetime]

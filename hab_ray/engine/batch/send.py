@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +15,10 @@ from hab_ray.engine.batch.in_flight import BatchInFlight
 from hab_ray.engine.batch.patience import patiently
 from hab_ray.engine.batch.states import AtVendor, Closed, CreateFailed, OutcomeUnknown, Submitting
 from hab_ray.engine.ledger import Batch, Intent, Lines, Submitted
-from hab_ray.errors import CallError, Interrupted
+from hab_ray.errors import CallError, Interrupted, LeaseStale
 from hab_ray.prices import NANO
 from hab_ray.providers.batching import BatchJob
+from hab_ray.storage.watches import until_held
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Sender:
             owner = await patiently(api.owner)
         except CallError as error:
             return transitions.not_asked(state, error)
-        self._lease.guard()
+        await until_held(self._lease.guard)
         record = self._components.ledger.add(state.record, request.intent(owner, newest))
         if not state.record.events:
             self._components.budget.commit(record.intent.nanousd)
@@ -85,7 +87,7 @@ class Sender:
 
         job = BatchJob(intent.tag, intent.wire, intent.path, intent.version, lines.requests, intent.rows, before_create)
         try:
-            return await self._components.api.submit(job)
+            return await self._submitted(job)
         except (Interrupted, asyncio.CancelledError):
             if is_sent:
                 self._components.counters.notes.append(
@@ -97,6 +99,13 @@ class Sender:
             raise
         finally:
             self.creating = None
+
+    async def _submitted(self, job: BatchJob) -> str:
+        """Submit a job, anew where the lease was stale when the create request was due: nothing was made by then."""
+        while True:
+            await until_held(self._lease.guard)
+            with suppress(LeaseStale):
+                return await self._components.api.submit(job)
 
     def _withdraw(self, batch: BatchInFlight, record: Batch) -> None:
         """Close a batch whose create request was never sent; its upload may have been cut off unanswered."""

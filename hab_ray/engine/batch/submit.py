@@ -21,6 +21,7 @@ from hab_ray.engine.jobs import OpenKind
 from hab_ray.engine.ledger import Intent
 from hab_ray.providers.batching import BadRows, BatchRefused
 from hab_ray.storage.keyindex import KeySet
+from hab_ray.storage.watches import until_held
 
 WAIT_S = 0.2
 QUICK_S = 2.0
@@ -38,7 +39,7 @@ class Submitter:
 
     async def submit(self, model: str, next_rows: Callable[[], list[PackedRow]]) -> None:
         """Bring all rows of a stream to the vendor; `next_rows` runs in a thread and ends with an empty list."""
-        self._components.context.lease.guard()
+        await until_held(self._components.context.lease.guard)
         async with self._packing:
             await self._pack_all(model, next_rows)
 

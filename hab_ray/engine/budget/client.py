@@ -16,6 +16,7 @@ from typing import Self
 from uuid import uuid4
 
 from hab_ray.engine.budget.protocol import BudgetRequest, BudgetService, EngineTotals
+from hab_ray.errors import LeaseStale
 from hab_ray.prices import NANO
 
 REBALANCE_EVERY_S = 0.5
@@ -89,7 +90,8 @@ class BudgetClient:
             while bound > self._held:
                 async with self._requesting:
                     if bound > self._held and self._retry_at <= self._now():
-                        await self._request_for(bound)
+                        with suppress(LeaseStale):  # the unanswered request is sent again
+                            await self._request_for(bound)
                 refusal = self.refusal(bound)
                 if refusal:
                     return refusal
@@ -156,10 +158,11 @@ class BudgetClient:
             self._report_now.clear()
             keep = self.reserved // 2
             if self._totals != self._reported or self._held > keep:
-                async with self._requesting:
-                    await self._resolve()
-                    await self._request(least=0, want=0, keep=keep)
-                    self._reported = self._totals
+                with suppress(LeaseStale):
+                    async with self._requesting:
+                        await self._resolve()
+                        await self._request(least=0, want=0, keep=keep)
+                        self._reported = self._totals
 
 
 class BatchBudgetClient(BudgetClient):

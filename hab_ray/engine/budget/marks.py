@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict
 
 from hab_ray.engine.budget.budget import Budget, HighWaterMark, OpeningBalance
 from hab_ray.storage.folder import Folder
-from hab_ray.storage.lease import LeaseWatch
 from hab_ray.storage.spending import unreadable
+from hab_ray.storage.watches import Watch
 
 
-def open_budget(limit: int, before: OpeningBalance, folder: Folder, epoch: int, clock: Callable[[], float]) -> Budget:
-    """The budget of this epoch's process, with the mark that an earlier life of it has kept. `clock` is monotonic."""
-    watch = LeaseWatch(folder, epoch, clock)
+def open_budget(limit: int, before: OpeningBalance, folder: Folder, epoch: int, watch: Watch) -> Budget:
+    """The budget of this epoch's process, with the mark that an earlier life of it has kept.
+
+    Under a stale or lost lease it grants nothing and raises what `watch` does.
+    """
 
     def keep(mark: HighWaterMark) -> None:
         watch.check()

@@ -14,8 +14,9 @@ from hab_ray.engine.limits.protocol import LimiterClient
 class OnlineContext:
     """Clocks, the lease, and connections to the rate limiter and the budget.
 
-    `clock` gives monotonic seconds, `utc_now` wall time in UTC. `check_lease` raises LeaseLost once nothing may be
-    spent any more. `free_disk_space` releases space kept in reserve, so that paid replies fit on a full disk.
+    `clock` gives monotonic seconds, `utc_now` wall time in UTC. `check_lease` raises LeaseStale while nothing may be
+    spent, LeaseLost once nothing may be spent any more. `free_disk_space` releases space kept in reserve, so that paid
+    replies fit on a full disk.
     """
 
     clock: Callable[[], float]

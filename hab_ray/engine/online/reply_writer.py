@@ -15,8 +15,7 @@ from hab_ray.storage.store import StoreWriter
 
 OnDurable = Callable[[Sequence[tuple[Job, Outcome]]], None]
 
-FLUSH_EVERY_S = 1.0
-FLUSH_AT = 64
+LOOK_EVERY_S = 1.0
 MOST_QUEUED = 20_000
 
 
@@ -112,7 +111,7 @@ class ReplyWriter:
         self._counters.cost_nanousd += outcome.cost_nanousd
         if isinstance(outcome, Failure):
             self._counters.failed.update(waiting.job.shard for waiting in self._waiting[call.key])
-        if self._writer.waiting >= FLUSH_AT:
+        if self._writer.waiting >= self._writer.pace.at:
             self._flush_now.set()
 
     async def leave_open(self, calls: Sequence[Call], reason: OpenReason) -> None:
@@ -135,12 +134,21 @@ class ReplyWriter:
             OSError: the store cannot be written.
         """
         while not self._closing:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(FLUSH_EVERY_S):
-                    await self._flush_now.wait()
+            await self._flush_is_due()
             self._flush_now.clear()
             await self.flush()
         await self.flush()
+
+    async def _flush_is_due(self) -> None:
+        """Wait as the writer's pace says, no longer than `LOOK_EVERY_S` once nothing more is on its way."""
+        left_s = self._writer.pace.every_s
+        while left_s > 0 and not self._flush_now.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left_s, LOOK_EVERY_S)):
+                    await self._flush_now.wait()
+            left_s -= LOOK_EVERY_S
+            if len(self._unwritten) >= len(self._waiting) > 0:
+                return
 
     def close(self) -> None:
         """Have `flush_regularly` write what is left and return."""

@@ -18,6 +18,7 @@ from hab_ray.engine.online.sender import Request, Sender
 from hab_ray.errors import (
     BadUsage,
     CallError,
+    LeaseStale,
     ModelError,
     ProviderError,
     RateLimited,
@@ -72,6 +73,11 @@ class RetryLoop:
                 return await self.leave_open(request, str(error))
             except TransientError as error:
                 transient = error
+            except LeaseStale:
+                reason = await self._sender.admit(request)
+                if reason:
+                    return await self._replies.leave_open(request.calls, reason)
+                continue
             own_fault = not isinstance(transient, Unreachable | RateLimited)
             attempt += own_fault
             given_up = _given_up(transient, attempt) if own_fault else None

@@ -19,6 +19,7 @@ from hab_ray.errors import BadUsage, CallError, FailureKind, Intercepted, RateLi
 from hab_ray.fences import FenceCodes
 from hab_ray.prices import Mode, Price, input_bytes, rate
 from hab_ray.providers.base import Exchange, Provider, Wire
+from hab_ray.storage.watches import until_held
 
 _COST_UNKNOWN = frozenset({FailureKind.TIMEOUT, FailureKind.CONNECTION, FailureKind.MALFORMED})
 
@@ -91,7 +92,12 @@ class Sender:
         return min(self._models[model].list_size, self._provider.list_limits.texts)
 
     async def admit(self, request: Request) -> OpenReason | None:
-        """Wait for a permit and reserve money; the reason if the request can never have both."""
+        """Wait for the lease, for a permit and for money; the reason if the request can never have them.
+
+        Raises:
+            LeaseLost: nothing may be spent any more.
+        """
+        await until_held(self._context.check_lease)
         refusal = self._budget.refusal(request.bound)
         if refusal:
             return OpenReason(OpenKind.BUDGET, refusal)
@@ -123,7 +129,8 @@ class Sender:
         Raises:
             BadUsage: it was answered with an impossible bill, and counts as spent at its bound.
             CallError: see Provider.send.
-            LeaseLost: nothing may be spent any more, and nothing was sent.
+            LeaseStale: nothing was sent, because nothing may be spent now; it has to be admitted again.
+            LeaseLost: nothing was sent, because nothing may be spent any more.
         """
         try:
             self._context.check_lease()

@@ -1,0 +1,122 @@
+"""A folder on local disk."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_ASIDE = ".aside-"
+
+
+class LocalFolder:
+    """A folder on local disk. Files appear whole, after an fsync, by rename() or link()."""
+
+    is_remote = False
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def claim(self) -> None:
+        """See Folder. What is on this disk is looked up again each time, which costs next to nothing."""
+
+    def list(self, prefix: str = "") -> Sequence[str]:
+        """See Folder."""
+        return sorted(self._walk(self.root / prefix))
+
+    def _walk(self, start: Path) -> Iterator[str]:
+        for parent, _, files in os.walk(start, onerror=_must_be_readable):
+            for file in files:
+                if not file.startswith(_ASIDE):
+                    yield (Path(parent) / file).relative_to(self.root).as_posix()
+
+    def exists(self, name: str) -> bool:
+        """See Folder."""
+        return (self.root / name).is_file()
+
+    def size(self, name: str) -> int:
+        """See Folder."""
+        return (self.root / name).stat().st_size
+
+    def get(self, name: str) -> bytes:
+        """See Folder."""
+        return (self.root / name).read_bytes()
+
+    def get_range(self, name: str, start: int, length: int) -> bytes:
+        """See Folder."""
+        with (self.root / name).open("rb", buffering=0) as file:
+            return os.pread(file.fileno(), length, start)
+
+    def put(self, name: str, data: bytes) -> None:
+        """See Folder."""
+        with self._written_aside(name, data) as aside:
+            aside.replace(self.root / name)
+
+    def put_new(self, name: str, data: bytes) -> None:
+        """See Folder."""
+        with self._written_aside(name, data) as aside:
+            os.link(aside, self.root / name)
+
+    def put_new_private(self, name: str, data: bytes) -> None:
+        """See Folder."""
+        with self._written_aside(name, data, mode=0o600) as aside:
+            os.link(aside, self.root / name)
+
+    def delete(self, name: str) -> None:
+        """See Folder."""
+        (self.root / name).unlink(missing_ok=True)
+
+    def move(self, name: str, to: str) -> None:
+        """See Folder."""
+        target = self.root / to
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (self.root / name).replace(target)
+        _sync_folder(target.parent)
+
+    def clear(self, prefix: str) -> None:
+        """See Folder."""
+        shutil.rmtree(self.root / prefix, ignore_errors=True)
+
+    @contextmanager
+    def _written_aside(self, name: str, data: bytes, mode: int = 0o666) -> Iterator[Path]:
+        parent = (self.root / name).parent
+        parent.mkdir(parents=True, exist_ok=True)
+        aside = parent / f"{_ASIDE}{secrets.token_hex(8)}"
+        try:
+            handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            with _named(self.root / name), open(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            yield aside
+        finally:
+            with suppress(FileNotFoundError):
+                aside.unlink()
+        _sync_folder(parent)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Give an error of a write, which knows no name, the name of the file that was to appear."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def _must_be_readable(error: OSError) -> None:
+    """A folder that is not there is empty. One that cannot be read is not: its replies would be paid for again."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,52 @@
+"""Looks at a place before a command begins: is it there, and does it keep what the lease and the ledger stand on?"""
+
+from __future__ import annotations
+
+import secrets
+
+from hab_ray.errors import ConfigError
+from hab_ray.location import Location
+from hab_ray.storage.folder import Folder, S3Folder, open_folder
+
+FIRST_ANSWER_S = 15.0
+CHECKED = "conditional-writes.txt"
+
+
+def reach(location: Location) -> Folder:
+    """The folder at a location, after a look whether its bucket is there and may be used.
+
+    Later, requests are repeated for as long as the bucket is away: by then a run may have paid for what it holds.
+
+    Raises:
+        ConfigError: it is not, or did not answer in `FIRST_ANSWER_S`.
+    """
+    folder = open_folder(location)
+    if isinstance(folder, S3Folder):
+        folder.reach(FIRST_ANSWER_S)
+    return folder
+
+
+def refuse_without_put_new(folder: Folder, where: str) -> None:
+    """Make sure, once for a store, that of two writers of one new name only one succeeds; `where` names the store.
+
+    Raises:
+        ConfigError: both do.
+    """
+    if not folder.is_remote or folder.exists(CHECKED):
+        return
+    name = f"check-{secrets.token_hex(8)}"
+    folder.put_new(name, b"first")
+    try:
+        folder.put_new(name, b"second")
+    except FileExistsError:
+        is_safe = folder.get(name) == b"first"
+    else:
+        is_safe = False
+    finally:
+        folder.delete(name)
+    if not is_safe:
+        raise ConfigError(
+            f"{where}: this S3 service ignores `If-None-Match: *`, so two drivers could hold one store and pay twice; "
+            "use one with conditional writes, such as AWS, Ceph, SeaweedFS or a recent MinIO"
+        )
+    folder.put(CHECKED, b"Of two writers of one new name only one succeeds here; hab_ray has looked.\n")

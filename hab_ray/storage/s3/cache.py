@@ -1,0 +1,128 @@
+"""Objects kept on this node's disk, so that what never changes is fetched once.
+
+    <cache>/s3/<hash>      16 bytes of checksum, then the object
+
+Processes of one user share it. A file is written aside and renamed, so a process that is killed leaves none that is
+cut; the checksum finds what a disk has damaged. What was used longest ago is removed once all together are larger
+than the limit. Whatever goes wrong here costs a request and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import blake2b, sha256
+from pathlib import Path
+
+import platformdirs
+
+from hab_ray.errors import ConfigError
+
+FOLDER_VARIABLE, SIZE_VARIABLE = "HAB_CACHE", "HAB_CACHE_GB"
+DEFAULT_GB = 8
+_CHECKSUM_BYTES = 16
+_LOOKS_PER_LIMIT = 20
+
+
+class DiskCache:
+    """A folder of at most about `limit` bytes; with a limit of 0 nothing is kept."""
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self._folder, self._limit = folder, limit
+        self._lock = threading.Lock()
+        self._unlooked = limit  # the first write looks at what is there
+        self._verified: set[str] = set()
+
+    def get(self, name: str) -> bytes | None:
+        """What is kept under a name; None where there is nothing."""
+        path = self._path(name)
+        try:
+            whole = path.read_bytes()
+        except OSError:
+            return None
+        data = whole[_CHECKSUM_BYTES:]
+        if whole[:_CHECKSUM_BYTES] != _checksum(data):
+            self._remove(path)
+            return None
+        with suppress(OSError):
+            os.utime(path)
+        return data
+
+    def get_range(self, name: str, start: int, length: int) -> bytes | None:
+        """So many bytes of what is kept under a name; None where there is nothing."""
+        path = self._path(name)
+        if path.name not in self._verified:
+            if self.get(name) is None:
+                return None
+            self._verified.add(path.name)
+        try:
+            with path.open("rb", buffering=0) as file:
+                return os.pread(file.fileno(), length, start + _CHECKSUM_BYTES)
+        except OSError:
+            self._verified.discard(path.name)
+            return None
+
+    def put(self, name: str, data: bytes) -> None:
+        """Keep an object, if there is room for it."""
+        if len(data) > self._limit // 2:
+            return
+        path = self._path(name)
+        aside = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with aside.open("xb") as file:
+                file.write(_checksum(data))
+                file.write(data)
+            aside.replace(path)
+        except OSError:  # a full or read-only disk
+            with suppress(OSError):
+                aside.unlink(missing_ok=True)
+            return
+        self._make_room(len(data))
+
+    def _path(self, name: str) -> Path:
+        return self._folder / sha256(name.encode()).hexdigest()
+
+    def _remove(self, path: Path) -> None:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+    def _make_room(self, written: int) -> None:
+        """Remove what was used longest ago; looked at once in every twentieth of the limit that is written."""
+        with self._lock:
+            self._unlooked += written
+            if self._unlooked < self._limit // _LOOKS_PER_LIMIT:
+                return
+            self._unlooked = 0
+        with suppress(OSError):
+            files = [(entry.stat().st_mtime_ns, entry.stat().st_size, entry.path) for entry in os.scandir(self._folder)]
+            excess = sum(size for _, size, _ in files) - self._limit
+            for _, size, path in sorted(files):
+                if excess <= 0:
+                    break
+                self._remove(Path(path))
+                excess -= size
+
+
+def _checksum(data: bytes) -> bytes:
+    return blake2b(data, digest_size=_CHECKSUM_BYTES).digest()
+
+
+def node_cache(environ: Mapping[str, str]) -> DiskCache:
+    """The cache of this node: in HAB_CACHE or the user's cache folder, of HAB_CACHE_GB (10^9 bytes; 0 for none).
+
+    Raises:
+        ConfigError: HAB_CACHE_GB is not a size.
+    """
+    given = environ.get(SIZE_VARIABLE) or str(DEFAULT_GB)
+    try:
+        gigabytes = float(given)
+        limit = int(gigabytes * 1e9)
+    except (ValueError, OverflowError):
+        limit = -1
+    if limit < 0:
+        raise ConfigError(f"{SIZE_VARIABLE}={given}: not a size; give gigabytes, such as {DEFAULT_GB}, or 0 for none")
+    return DiskCache(Path(environ.get(FOLDER_VARIABLE) or platformdirs.user_cache_dir("hab_ray")) / "s3", limit)

@@ -1,0 +1,103 @@
+"""Spenders in other processes stop by their own clock, however late the driver's words arrive."""
+
+from __future__ import annotations
+
+import pickle
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from hab_ray.errors import LeaseLost, LeaseStale
+from hab_ray.location import Location
+from hab_ray.storage.lease import ListingSetup
+from hab_ray.storage.watches import Heard, HeardSetup, HeardWatch, awake_clock, until_held
+
+LOST_S = 20.0
+
+
+class Clock:
+    """Seconds that pass when the test says so."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def watch(clock: Clock) -> HeardWatch:
+    return HeardWatch(3, clock, LOST_S)
+
+
+def test_nothing_is_spent_before_anything_was_heard(watch: HeardWatch) -> None:
+    assert watch.hear(None) == 100.0
+    with pytest.raises(LeaseStale, match="epoch 3"):
+        watch.check()
+
+
+def test_spending_ends_20_s_after_the_renewal_began_by_the_own_clock(watch: HeardWatch, clock: Clock) -> None:
+    stamp = watch.hear(None)
+    clock.now += 2
+    watch.hear(Heard(5.0, stamp))
+    clock.now = 100 - 5 + LOST_S
+    watch.check()
+    clock.now += 0.1
+    with pytest.raises(LeaseStale):
+        watch.check()
+    watch.hear(Heard(0.0, watch.hear(None)))
+    watch.check()
+
+
+def test_a_message_that_was_under_way_for_a_minute_revives_nobody(watch: HeardWatch, clock: Clock) -> None:
+    """The age was true when it was sent; a taker may have the store by now."""
+    stamp = watch.hear(None)
+    clock.now += 60
+    watch.hear(Heard(1.0, stamp))
+    with pytest.raises(LeaseStale):
+        watch.check()
+
+
+def test_older_news_shorten_nothing(watch: HeardWatch, clock: Clock) -> None:
+    watch.hear(Heard(1.0, 100.0))
+    watch.hear(Heard(9.0, 100.0))
+    clock.now = 119.0
+    watch.check()
+    clock.now = 119.1
+    with pytest.raises(LeaseStale):
+        watch.check()
+
+
+def test_a_lease_that_is_lost_ends_spending_for_good(watch: HeardWatch) -> None:
+    for age_s in (1.0, inf, 0.0):
+        watch.hear(Heard(age_s, 100.0))
+    with pytest.raises(LeaseLost) as lost:
+        watch.check()
+    assert not isinstance(lost.value, LeaseStale)
+
+
+def test_both_kinds_are_made_in_other_processes(tmp_path: Path) -> None:
+    for setup in (HeardSetup(1, LOST_S), ListingSetup(Location.of(tmp_path), 1)):
+        watch = pickle.loads(pickle.dumps(setup)).open()
+        assert awake_clock() - 1 < watch.hear(None) <= awake_clock()
+        with pytest.raises(LeaseLost):
+            watch.check()
+
+
+async def test_who_waits_goes_on_when_the_lease_is_held_and_ends_when_it_is_lost() -> None:
+    answers = [LeaseStale("stale"), None, LeaseStale("stale"), LeaseLost("lost")]
+
+    def check() -> None:
+        answer = answers.pop(0)
+        if answer:
+            raise answer
+
+    await until_held(check)
+    assert len(answers) == 2
+    with pytest.raises(LeaseLost, match="lost"):
+        await until_held(check)
