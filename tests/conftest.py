@@ -211,9 +211,14 @@ def _shared_server(config: pytest.Config) -> ForkServer:
 
 
 def new_fork_server() -> ForkServer:
+    return ForkServer(dict(os.environ) | _of_ray())
+
+
+def _of_ray() -> dict[str, str]:
+    """The environment of whatever joins the tests' Ray, or starts it."""
     from hab_ray.cluster.session import QUIET
 
-    return ForkServer(dict(os.environ) | QUIET)
+    return {**QUIET, "RAY_AUTH_MODE": "disabled"}
 
 
 @pytest.fixture(scope="session")
@@ -236,9 +241,7 @@ def desk(tmp_path: Path, forks: Forks) -> Desk:
 @pytest.fixture(scope="session")
 def ray_address() -> Iterator[str]:
     """One Ray for all tests that need it; `hab` joins it as it joins a cluster."""
-    from hab_ray.cluster.session import QUIET
-
-    os.environ.update(QUIET)
+    os.environ.update(_of_ray())
     import ray
 
     context = ray.init(include_dashboard=False, num_cpus=2, log_to_driver=False, logging_level=logging.ERROR)
