@@ -167,6 +167,12 @@ def file_problem(error: OSError) -> HabError | None:
     return None
 
 
+def exit_of(error: Exception) -> Exit:
+    """The exit status that an exception leads to; one that is neither ours nor the file system's is a bug."""
+    ours = file_problem(error) if isinstance(error, OSError) else error
+    return ours.exit if isinstance(ours, HabError) else Exit.ENGINE
+
+
 class CallError(HabError):
     """A call failed; `kind` says how, the class says what follows from it.
 

@@ -21,7 +21,7 @@ import typer
 
 from hab_ray import __version__
 from hab_ray.cli.terminal import Terminal, output, write_whatever_the_encoding
-from hab_ray.errors import Exit, HabError, file_problem
+from hab_ray.errors import Exit, HabError, exit_of, file_problem
 from hab_ray.location import Location
 from hab_ray.stopping import DRAIN_S, Stop
 
@@ -90,7 +90,7 @@ def _said(error: Exception, with_traceback: bool) -> Exit:
         errors.print("".join(traceback.format_exception(error)), markup=False, soft_wrap=True)
     if isinstance(ours, HabError):
         errors.print(str(ours), markup=False, soft_wrap=True, style="red")
-        return ours.exit
+        return exit_of(error)
     first_line = (str(error).strip().splitlines() or [""])[0]
     errors.print(
         f"{type(error).__name__}: {first_line}\nThis is a bug in hab_ray. What was paid for is kept, and the same "
@@ -99,7 +99,7 @@ def _said(error: Exception, with_traceback: bool) -> Exit:
         soft_wrap=True,
         style="red",
     )
-    return Exit.ENGINE
+    return exit_of(error)
 
 
 def _show_version(wanted: bool) -> None:
@@ -305,11 +305,23 @@ def simulate_command(
 
 @app.command("status")
 @ends_with_status
-def status_command(run: RunFolderArgument) -> Exit:
-    """Show how far a run is, from its files alone; works while another process drives it."""
-    from hab_ray.cli.status import show_status
+def status_command(
+    run: RunFolderArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON, for a program to read.")] = False,
+) -> Exit:
+    """Show how far a run is, from its files alone; works while another process drives it.
 
-    return show_status(run, console)
+    The JSON has the keys of log/progress.json, `run`, and `driver` (who drives the store; null where nobody does).
+    Its `end` is {"status": exit status of the last `hab run`, "meaning": ...}, null while it runs or if it was killed.
+    """
+    from hab_ray.cli.status import print_status, read_status, status_json
+
+    status = read_status(run)
+    if as_json:
+        console.print_json(status_json(status), ensure_ascii=True)
+    else:
+        print_status(status, console)
+    return Exit.COMPLETE
 
 
 @app.command("report")
