@@ -21,13 +21,14 @@ from hypothesis import HealthCheck, settings
 
 from hab_ray.simulator import Profile
 from tests.forking import Forks, ForkServer
+from tests.ray_cluster import RayCluster
 from tests.sampling import SAMPLE
 
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 
-OF_RAY = {"cluster_desk", "ray_address"}
+OF_RAY = {"cluster_desk", "ray_address", "ray_clusters"}
 OF_LOCAL_MODEL = {"server", "weights"}
 OF_PROCESSES = {*OF_RAY, *OF_LOCAL_MODEL, "desk", "vendor", "forks"}
 STARTS_WITHIN_S = 60.0
@@ -247,6 +248,20 @@ def ray_address() -> Iterator[str]:
     context = ray.init(include_dashboard=False, num_cpus=2, log_to_driver=False, logging_level=logging.ERROR)
     yield str(context.address_info["gcs_address"])  # type: ignore[attr-defined]
     ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def ray_clusters() -> Iterator[Callable[..., RayCluster]]:
+    """Starts Ray clusters with a job server: so many nodes on this machine, with these variables in the environment."""
+    running: list[RayCluster] = []
+
+    def start(nodes: int = 1, **environment: str) -> RayCluster:
+        running.append(RayCluster.start(nodes, dict(os.environ) | environment))
+        return running[-1]
+
+    yield start
+    for cluster in running:
+        cluster.stop()
 
 
 ON_RAY = (pytest.mark.cluster, pytest.mark.integration, pytest.mark.xdist_group("ray"))

@@ -32,9 +32,9 @@ def missing_keys(nodes: Sequence[str], names: Sequence[str]) -> Mapping[str, tup
         RayError: a node does not answer.
     """
     asked = {
-        node: _missing_here.options(  # type: ignore[attr-defined]
-            scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)
-        ).remote(list(names))
+        node: _missing_here.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(
+            list(names)
+        )
         for node in nodes
     }
     answers = dict(zip(asked, ray.get(list(asked.values()), timeout=ANSWER_S), strict=True))
