@@ -48,6 +48,24 @@ class Exit(IntEnum):
     ENGINE = 7
     INTERRUPTED = 130
 
+    @property
+    def meaning(self) -> str:
+        """What it means, with the remedy, in a line for the user."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Exit.COMPLETE: "complete",
+    Exit.NOT_RECOVERED: "what came out of the rehearsal is not what was planted",
+    Exit.CONFIGURATION: "the configuration is wrong, and nothing was sent; the message says what to change",
+    Exit.PENDING: "batches are still at the vendors; the same command collects them",
+    Exit.BUDGET: "budget reached; raise budget_usd and give the same command again",
+    Exit.UNANSWERED: "rows are unanswered because of failures; the same command asks again",
+    Exit.HELD: "another process drives the store or calls the same account; wait for its end",
+    Exit.ENGINE: "the run could not go on; what was paid for is kept, and the same command goes on",
+    Exit.INTERRUPTED: "interrupted; the same command goes on where this ended",
+}
+
 
 class FailureKind(StrEnum):
     """Why a call brought no reply."""
@@ -152,6 +170,12 @@ def file_problem(error: OSError) -> HabError | None:
     if error.errno == errno.EIO:
         return EngineBroke(f"{place}: the disk reports: {error.strerror}. Check it, then give the same command again")
     return None
+
+
+def exit_of(error: Exception) -> Exit:
+    """The exit status that an exception leads to; one that is neither ours nor the file system's is a bug."""
+    ours = file_problem(error) if isinstance(error, OSError) else error
+    return ours.exit if isinstance(ours, HabError) else Exit.ENGINE
 
 
 class CallError(HabError):

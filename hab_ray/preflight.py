@@ -14,6 +14,7 @@ from hab_ray.config import Sweep, Validate
 from hab_ray.errors import ConfigError
 from hab_ray.prices import no_price
 from hab_ray.providers import load_vendor
+from hab_ray.providers.access import has_secret
 from hab_ray.stages.judge import JUDGE_SETTINGS
 from hab_ray.stages.respond import PAPER_SETTINGS
 from hab_ray.work import Work
@@ -119,7 +120,7 @@ def _keys(work: Work, environ: Mapping[str, str]) -> Iterator[Problem]:
         wanted = {provider.key_env: f"a key of {name}"} if provider.key_env else {}
         wanted |= {variable: f"the value of the header {header}" for header, variable in provider.headers_env.items()}
         for variable, value in wanted.items():
-            if not environ.get(variable, "").strip():
+            if not has_secret(variable, environ):
                 cause = f"providers.{name}: {variable} is not set, and {', '.join(models)} cannot be called without"
                 remedy = f"set it to {value}, or run with --available-only"
                 yield Problem(Severity.ERROR, tuple(models), cause, remedy)

@@ -57,11 +57,26 @@ class Draining:
 
 
 @dataclass(frozen=True)
+class Ended:
+    """How a process of `hab run` ended: its exit status and what that means."""
+
+    status: int
+    meaning: str
+
+    @classmethod
+    def by(cls, exit: Exit) -> Ended:
+        """The end with this exit status."""
+        return cls(int(exit), exit.meaning)
+
+
+@dataclass(frozen=True)
 class Progress:
     """A run at one moment. `cost_nanousd` is what this process has paid, `calls` what it has sent.
 
-    `money` is there where the sweep has a budget, `draining` from the first signal on. `driver_cpu_s` is the CPU
-    time of the driver's own thread since it began, without the executors.
+    `money` is there where the sweep has a budget, `draining` from the first signal on, `end` once this process has
+    ended in order. `driver_cpu_s` is the CPU time of the driver's own thread since it began, without the executors.
+    `store` is the run's store, as given; `computed` has the stages that make no calls. Together with who holds the
+    store this is all that a status needs, so that a status reads few files however large the run is.
     """
 
     at: str
@@ -75,6 +90,9 @@ class Progress:
     batches: tuple[BatchProgress, ...] = ()
     draining: Draining | None = None
     driver_cpu_s: float = 0.0
+    store: str | None = None
+    computed: tuple[StageProgress, ...] = ()
+    end: Ended | None = None
 
     def to_json(self) -> bytes:
         """As log/progress.json holds it."""

@@ -1,9 +1,10 @@
-"""The entry point of `ray job submit`: `hab run` on the cluster the job runs on.
+r"""The entry point of `ray job submit`: `hab run` on the cluster that the job runs on.
 
-ray job submit --working-dir . -- python jobs/sweep.py jobs/demo.yaml
+    ray job submit --address http://HEAD:8265 --working-dir . --runtime-env jobs/runtime_env.yaml -- \
+        python jobs/sweep.py jobs/quick.yaml --run s3://BUCKET/hab/runs/quick --store s3://BUCKET/hab/store --yes
 
-`ray job stop` sends SIGTERM and, 3 s later, SIGKILL: set RAY_JOB_STOP_WAIT_TIME_S=30 where the cluster is started, so
-that open calls have their time to be answered.
+The same line submitted again goes on where the last job ended, however that was. The last line of the job's log, which
+Ray also keeps in the message of a job that failed, says with which exit status `hab run` ended and what it means.
 """
 
 from __future__ import annotations

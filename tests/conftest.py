@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, settings
 
 from hab_ray.simulator import Profile
 from tests.forking import Forks, ForkServer
+from tests.ray_cluster import RayCluster
 from tests.sampling import SAMPLE
 from tests.seaweed import SeaweedFS, seaweed
 
@@ -29,7 +30,7 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 
-OF_RAY = {"cluster_desk", "ray_address"}
+OF_RAY = {"cluster_desk", "ray_address", "ray_clusters"}
 OF_LOCAL_MODEL = {"server", "weights"}
 OF_S3 = {"s3_server", "bucket"}
 OF_PROCESSES = {*OF_RAY, *OF_LOCAL_MODEL, *OF_S3, "desk", "vendor", "forks"}
@@ -217,9 +218,14 @@ def _shared_server(config: pytest.Config) -> ForkServer:
 
 
 def new_fork_server() -> ForkServer:
+    return ForkServer(dict(os.environ) | _of_ray())
+
+
+def _of_ray() -> dict[str, str]:
+    """The environment of whatever joins the tests' Ray, or starts it."""
     from hab_ray.cluster.session import QUIET
 
-    return ForkServer(dict(os.environ) | QUIET)
+    return {**QUIET, "RAY_AUTH_MODE": "disabled"}
 
 
 @pytest.fixture(scope="session")
@@ -242,14 +248,26 @@ def desk(tmp_path: Path, forks: Forks) -> Desk:
 @pytest.fixture(scope="session")
 def ray_address() -> Iterator[str]:
     """One Ray for all tests that need it; `hab` joins it as it joins a cluster."""
-    from hab_ray.cluster.session import QUIET
-
-    os.environ.update(QUIET)
+    os.environ.update(_of_ray())
     import ray
 
     context = ray.init(include_dashboard=False, num_cpus=2, log_to_driver=False, logging_level=logging.ERROR)
     yield str(context.address_info["gcs_address"])  # type: ignore[attr-defined]
     ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def ray_clusters() -> Iterator[Callable[..., RayCluster]]:
+    """Starts Ray clusters with a job server: so many nodes on this machine, with these variables in the environment."""
+    running: list[RayCluster] = []
+
+    def start(nodes: int = 1, **environment: str) -> RayCluster:
+        running.append(RayCluster.start(nodes, dict(os.environ) | environment))
+        return running[-1]
+
+    yield start
+    for cluster in running:
+        cluster.stop()
 
 
 ON_RAY = (pytest.mark.cluster, pytest.mark.integration, pytest.mark.xdist_group("ray"))

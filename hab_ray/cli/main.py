@@ -21,7 +21,7 @@ import typer
 
 from hab_ray import __version__
 from hab_ray.cli.terminal import Terminal, output, write_whatever_the_encoding
-from hab_ray.errors import Exit, HabError, file_problem
+from hab_ray.errors import Exit, HabError, exit_of, file_problem
 from hab_ray.location import Location
 from hab_ray.stopping import DRAIN_S, Stop
 
@@ -90,7 +90,7 @@ def _said(error: Exception, with_traceback: bool) -> Exit:
         errors.print("".join(traceback.format_exception(error)), markup=False, soft_wrap=True)
     if isinstance(ours, HabError):
         errors.print(str(ours), markup=False, soft_wrap=True, style="red")
-        return ours.exit
+        return exit_of(error)
     first_line = (str(error).strip().splitlines() or [""])[0]
     errors.print(
         f"{type(error).__name__}: {first_line}\nThis is a bug in hab_ray. What was paid for is kept, and the same "
@@ -99,7 +99,7 @@ def _said(error: Exception, with_traceback: bool) -> Exit:
         soft_wrap=True,
         style="red",
     )
-    return Exit.ENGINE
+    return exit_of(error)
 
 
 def _show_version(wanted: bool) -> None:
@@ -198,8 +198,14 @@ def run_command(
         bool, typer.Option("--new-id", help="Make a copy of a run's folder a run of its own, which has spent nothing.")
     ] = False,
     drain: Annotated[
-        float, typer.Option(min=0, help="Seconds that open calls get to be answered after Ctrl-C or SIGTERM.")
-    ] = DRAIN_S,
+        float | None,
+        typer.Option(
+            min=0,
+            help=f"Seconds that open calls get to be answered after Ctrl-C or SIGTERM: {DRAIN_S:g}, in a Ray job less "
+            "if RAY_JOB_STOP_WAIT_TIME_S is less.",
+            show_default=False,
+        ),
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("-v", "--verbose", help="Show Ray's own messages and tracebacks too.")
     ] = False,
@@ -212,8 +218,13 @@ def run_command(
     unanswered because of failures, 6 store held by another driver, 7 the engine broke (a process of it died, the
     disk is full, a file is damaged) and the same command goes on, 130 interrupted.
     """
+    from hab_ray.cli.job import drain_s, stop_notice
     from hab_ray.cli.run import RunOptions, run_sweep
 
+    if drain is None:
+        drain = drain_s(os.environ)
+        if notice := stop_notice(os.environ, drain):
+            console.print(notice, style="yellow", soft_wrap=True)
     choices = _choices(model, run, store, subject, judge, available_only, executor)
     options = RunOptions(yes, retry_failed, detach, verbose, new_id, drain)
     return run_sweep(sweep, choices, options, console, stop)
@@ -294,11 +305,23 @@ def simulate_command(
 
 @app.command("status")
 @ends_with_status
-def status_command(run: RunFolderArgument) -> Exit:
-    """Show how far a run is, from its files alone; works while another process drives it."""
-    from hab_ray.cli.status import show_status
+def status_command(
+    run: RunFolderArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON, for a program to read.")] = False,
+) -> Exit:
+    """Show how far a run is, from its files alone; works while another process drives it.
 
-    return show_status(run, console)
+    The JSON has the keys of log/progress.json, `run`, and `driver` (who drives the store; null where nobody does).
+    Its `end` is {"status": exit status of the last `hab run`, "meaning": ...}, null while it runs or if it was killed.
+    """
+    from hab_ray.cli.status import print_status, read_status, status_json
+
+    status = read_status(run)
+    if as_json:
+        console.print_json(status_json(status), ensure_ascii=True)
+    else:
+        print_status(status, console)
+    return Exit.COMPLETE
 
 
 @app.command("report")
@@ -379,16 +402,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     Arrow's own allocator keeps 40 MB that nobody uses, so the system's is taken.
     """
-    os.environ.setdefault("RAY_AUTH_MODE", "disabled")
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     write_whatever_the_encoding()
     stop.listen()
     try:
         app(arguments)
     except SystemExit as end:
-        if stop.requested and isinstance(end.code, int):
-            _leave(end.code)
+        if isinstance(end.code, int):
+            _say_last_line(end.code)
+            if stop.requested:
+                _leave(end.code)
         raise
+
+
+def _say_last_line(status: int) -> None:
+    """In a Ray job: whatever was said before, the last line says how it ended."""
+    from hab_ray.cli.job import is_ray_job, last_line
+
+    if is_ray_job(os.environ):
+        for stream in (sys.stderr, sys.stdout):
+            with suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        console.print(last_line(status), soft_wrap=True)
 
 
 def _leave(status: int) -> None:

@@ -9,6 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from hab_ray.cli.job import is_ray_job, refuse_paths_in_package
+from hab_ray.cluster.session import cluster_address
 from hab_ray.config import Sweep, load_sweep
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
@@ -51,6 +53,10 @@ def prepare(path: Path, choices: Choices, now: datetime) -> tuple[Work, list[Pro
         ConfigError: the sweep cannot be resolved at all.
     """
     sweep = _sweep(path, choices)
+    if is_ray_job(os.environ):
+        refuse_paths_in_package(sweep, Path.cwd())
+    if sweep.executor != "local":
+        cluster_address(os.environ)
     reach(sweep.run_folder)
     refuse_newer(reach(sweep.store), f"store {sweep.store}")
     work = resolve(sweep, now)

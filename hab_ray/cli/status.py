@@ -1,29 +1,52 @@
-"""`hab status`: how far a run is, read from storage alone."""
+"""`hab status`: how far a run is, read from storage alone.
+
+A status is asked for again and again, by many and from afar: it takes three requests, for what the driver last reported
+and for who holds the store. A run that no driver of this version has reported on is counted from its files.
+"""
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from math import inf
 
+from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from rich.table import Table
 
 from hab_ray.engine.ledger import Batch, Ledger, Phase
-from hab_ray.errors import ConfigError, Exit
+from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.prices import NANO
+from hab_ray.progress import BatchProgress, BudgetStatus, Progress, StageProgress
 from hab_ray.resolve import load_work
 from hab_ray.stages import table
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.format import refuse_newer
-from hab_ray.storage.lease import last_holder
+from hab_ray.storage.lease import Holder, last_holder
 from hab_ray.storage.reach import reach
 from hab_ray.storage.run import PROGRESS
-from hab_ray.visible import one_line
+from hab_ray.visible import log_json, one_line
 from hab_ray.work import Work
+
+SILENT_AFTER_S = 60.0
+_PROGRESS = TypeAdapter(Progress)
+
+
+@dataclass(frozen=True)
+class Status:
+    """A run as a status shows it. `driver` drives its store now, for this run or another one.
+
+    `problem` says why the last report could not be read; without a report `is_counted`, from the run's files.
+    """
+
+    run: Location
+    store: Location
+    progress: Progress
+    driver: Holder | None
+    is_counted: bool = False
+    problem: str | None = None
 
 
 def load_run(run: Location) -> Work:
@@ -60,74 +83,149 @@ def batches_in_store(work: Work) -> list[Batch]:
     return [batch for provider in providers for batch in Ledger(folder, provider).read()]
 
 
-def show_status(run: Location, console: Console) -> Exit:
-    """Print rows done and known by stage and model, who drives the run, and its last words."""
-    work = load_run(run)
+def read_status(run: Location) -> Status:
+    """The status of a run, in at most three requests where its driver has reported.
+
+    Raises:
+        ConfigError: there is no run, or a newer version has written its store.
+    """
+    problem = None
+    try:
+        progress = _PROGRESS.validate_json(open_folder(run).get(PROGRESS))
+    except FileNotFoundError:
+        progress = None
+    except ValidationError:
+        progress = None
+        problem = f"{run / PROGRESS} cannot be read; the next `hab run` writes it anew"
+    if progress and progress.store is not None:
+        store, is_counted = Location.of(progress.store), False
+    else:
+        work = load_run(run)
+        store, is_counted, progress = work.sweep.store, True, _counted(work, progress)
+    holder = last_holder(open_folder(store))
+    driver = holder if holder and not holder.released else None
+    if driver and store.follow(driver.run).is_same(run):
+        progress = replace(progress, end=None)  # what is there is the end of an earlier process
+    return Status(run, store, progress, driver, is_counted, problem)
+
+
+def _counted(work: Work, reported: Progress | None) -> Progress:
+    """How far a run is by its files, beside what a driver of an older version has reported."""
     done: dict[tuple[str, str], int] = defaultdict(int)
     known: dict[tuple[str, str], int] = defaultdict(int)
     for shard in work.shards():
         line, written = (shard.stage, shard.name), work.written(shard) or 0
         known[line] += len(work.tasks(shard)) if shard.spec.makes_calls else written
         done[line] += written
-    shown = Table("stage", "model", "in files", "known", box=None, pad_edge=False)
-    for stage, name in sorted(known, key=lambda line: list(table.STAGES).index(line[0])):
-        in_files = str(done[stage, name]) if table.STAGES[stage].has_view else ""
-        shown.add_row(stage, one_line(name), in_files, str(known[stage, name]))
+    stages = tuple(StageProgress(stage, name, known[stage, name], done[stage, name], 0, 0) for stage, name in known)
+    waiting = [batch for batch in batches_in_store(work) if batch.phase is not Phase.DONE]
+    return Progress(
+        at=reported.at if reported else "",
+        elapsed_s=reported.elapsed_s if reported else 0.0,
+        stages=stages,
+        calls=reported.calls if reported else 0,
+        retries=reported.retries if reported else 0,
+        cost_nanousd=reported.cost_nanousd if reported else 0,
+        notes=reported.notes if reported else (),
+        money=reported.money if reported else None,
+        batches=tuple(_batch(batch) for batch in waiting),
+        store=str(work.sweep.store),
+    )
+
+
+def _batch(batch: Batch) -> BatchProgress:
+    return BatchProgress(
+        name=batch.name,
+        id=batch.batch_id,
+        model=batch.intent.model,
+        rows=batch.intent.rows,
+        nanousd=batch.intent.nanousd,
+        since=batch.since.isoformat(timespec="seconds"),
+        state=batch.phase,
+    )
+
+
+def status_json(status: Status) -> str:
+    """A status as JSON."""
+    driver = status.driver
+    told = {
+        "run": str(status.run),
+        "driver": driver and {"pid": driver.pid, "host": driver.host, "run": driver.run, "since": driver.since},
+        **asdict(status.progress),
+    }
+    return log_json(told)
+
+
+def print_status(status: Status, console: Console) -> None:
+    """Print rows done and known by stage and model, who drives the store, and the driver's last words."""
+    shown = Table("stage", "model", "done", "known", box=None, pad_edge=False)
+    lines = [*status.progress.stages, *status.progress.computed]
+    order = list(table.STAGES)
+    for line in sorted(lines, key=lambda one: order.index(one.stage) if one.stage in order else len(order)):
+        is_open = status.is_counted and not table.STAGES[line.stage].has_view
+        shown.add_row(one_line(line.stage), one_line(line.model), "" if is_open else str(line.done), str(line.total))
     console.print(shown)
-    _tell_driver(work, console)
-    _tell_batches(work, console)
-    _tell_progress(work, console)
-    return Exit.COMPLETE
+    _tell_driver(status, console)
+    _tell_batches(status, console)
+    if status.problem:
+        console.print(one_line(status.problem), style="yellow", soft_wrap=True)
+    if status.progress.at:
+        _tell_last(status.progress, console)
+    _tell_end(status, console)
 
 
-def _tell_driver(work: Work, console: Console) -> None:
-    holder = last_holder(open_folder(work.sweep.store))
-    if holder is None or holder.released:
+def _tell_driver(status: Status, console: Console) -> None:
+    holder = status.driver
+    if holder is None:
         console.print("no process drives this store")
     else:
-        run = work.sweep.store.follow(holder.run)
-        since = f"for {run}, since {holder.since}"
+        since = f"for {status.store.follow(holder.run)}, since {holder.since}"
         console.print(one_line(f"store held by process {holder.pid} on {holder.host} {since}"), soft_wrap=True)
 
 
-def _tell_batches(work: Work, console: Console) -> None:
-    batches = batches_in_store(work)
-    waiting = [batch for batch in batches if batch.phase is not Phase.DONE]
+def _tell_batches(status: Status, console: Console) -> None:
+    batches = status.progress.batches
     if batches:
-        rows, paid = sum(b.intent.rows for b in waiting), sum(b.harvested.nanousd for b in batches if b.harvested)
         told = (
-            f"batches in the store: {len(batches)}, open {len(waiting)} with {rows} rows; the others cost "
-            f"${paid / 1e9:.4f}; `hab batches list {work.run_path}` shows each of this run"
+            f"batches at the vendors: {len(batches)} with {sum(b.rows for b in batches)} rows, at most "
+            f"${sum(b.nanousd for b in batches) / NANO:.4f}; `hab batches list {status.run}` shows each of this run"
         )
         console.print(one_line(told), soft_wrap=True)
 
 
-def _tell_money(money: Mapping[str, int], console: Console) -> None:
-    spent, stranded = money["spent"] / NANO, money.get("stranded", 0) / NANO
-    unaccounted = f" (${stranded:.4f} of it stranded by unclean ends)" if stranded else ""
+def _tell_money(money: BudgetStatus, console: Console) -> None:
+    unaccounted = f" (${money.stranded / NANO:.4f} of it stranded by unclean ends)" if money.stranded else ""
     console.print(
-        f"budget ${money['budget'] / NANO:.4f}: ${spent:.4f} spent{unaccounted}, ${money['reserved'] / NANO:.4f} "
-        "set aside for what is under way",
+        f"budget ${money.budget / NANO:.4f}: ${money.spent / NANO:.4f} spent{unaccounted}, "
+        f"${money.reserved / NANO:.4f} set aside for what is under way",
         soft_wrap=True,
     )
 
 
-def _tell_progress(work: Work, console: Console) -> None:
-    if not work.run.has(PROGRESS):
-        return
-    try:
-        _tell_last(json.loads(work.run.folder.get(PROGRESS)), console)
-    except (ValueError, TypeError, KeyError, AttributeError):
-        damaged = f"{work.run_path / PROGRESS} cannot be read; the next `hab run` writes it anew"
-        console.print(one_line(damaged), style="yellow", soft_wrap=True)
-
-
-def _tell_last(last: Mapping[str, Any], console: Console) -> None:
-    in_flight = sum(stage["in_flight"] for stage in last["stages"])
-    dollars = last["cost_nanousd"] / 1e9
-    told = f"last progress {last['at']}: {last['calls']} calls, {in_flight} in flight, ${dollars:.4f}"
+def _tell_last(last: Progress, console: Console) -> None:
+    in_flight = sum(stage.in_flight for stage in last.stages)
+    told = f"last progress {last.at}: {last.calls} calls, {in_flight} in flight, ${last.cost_nanousd / NANO:.4f}"
     console.print(one_line(told), soft_wrap=True)
-    if last.get("money"):
-        _tell_money(last["money"], console)
-    for note in last["notes"]:
+    if last.money:
+        _tell_money(last.money, console)
+    for note in last.notes:
         console.print(f"note: {one_line(note)}", style="yellow", soft_wrap=True)
+
+
+def _tell_end(status: Status, console: Console) -> None:
+    """How the last `hab run` ended, or that it has not been heard of for long."""
+    end, last = status.progress.end, status.progress.at
+    if end:
+        told = f"the last `hab run` ended with exit status {end.status}: {end.meaning}"
+    elif status.is_counted or (status.driver and _age_s(last) < SILENT_AFTER_S):
+        return
+    else:
+        told = f"the last `hab run` has not reported since {last}; if it was killed, the same command goes on"
+    console.print(one_line(told), soft_wrap=True)
+
+
+def _age_s(at: str) -> float:
+    try:
+        return (datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds()
+    except (ValueError, TypeError):
+        return inf

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import signal
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from hab_ray.errors import ConfigError, EngineBroke, HabError
+from hab_ray.visible import one_line
 
 QUIET = {
-    "RAY_AUTH_MODE": "disabled",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DEDUP_LOGS": "1",
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -33,8 +35,12 @@ def ray_session(verbose: bool = False) -> Iterator[None]:
     """A Ray session: the cluster that RAY_ADDRESS names, else one of this process's own, gone when it is gone.
 
     Ray's own messages are left out unless `verbose`.
+
+    Raises:
+        ConfigError: RAY_ADDRESS names no cluster that can be joined.
     """
-    for name, value in QUIET.items():
+    address = cluster_address(os.environ)
+    for name, value in {**QUIET, **authentication(address, os.environ)}.items():
         os.environ.setdefault(name, value)
     import ray
     from ray.data import DataContext
@@ -43,12 +49,12 @@ def ray_session(verbose: bool = False) -> Iterator[None]:
     if not verbose:
         _leave_out_errors_of_ray()
     try:
-        with warnings.catch_warnings(), _signals_are_ours():
+        with warnings.catch_warnings(), _signals_are_ours(), _must_be_joined(address):
             warnings.simplefilter("default" if verbose else "ignore")
             ray.init(
-                address=os.environ.get("RAY_ADDRESS") or "local",
+                address=address or "local",
                 namespace="hab_ray",
-                include_dashboard=False if "RAY_ADDRESS" not in os.environ else None,
+                include_dashboard=None if address else False,
                 log_to_driver=verbose,
                 logging_level=level,
                 configure_logging=verbose,
@@ -63,6 +69,60 @@ def ray_session(verbose: bool = False) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def cluster_address(environment: Mapping[str, str]) -> str | None:
+    """The cluster that RAY_ADDRESS names; None where this process is to start a Ray of its own.
+
+    Raises:
+        ConfigError: it names something else than a cluster.
+    """
+    address = environment.get("RAY_ADDRESS", "").strip()
+    if address.startswith(("http://", "https://")):
+        raise ConfigError(
+            f"RAY_ADDRESS={one_line(address)}: this is the address of a job server, which takes jobs but is no cluster "
+            "to connect to. To run the sweep on that cluster, submit it: `ray job submit --address ADDRESS "
+            "--working-dir . -- python jobs/sweep.py SWEEP.yaml --yes`. To connect from a node of the cluster, set "
+            "RAY_ADDRESS to HEAD:6379 or auto. To run on this machine alone, unset it"
+        )
+    if "://" in address:
+        raise ConfigError(
+            f"RAY_ADDRESS={one_line(address)}: Ray Client is not supported, because online calls are scheduled beside "
+            "the driver. Set RAY_ADDRESS to HEAD:6379 or auto on a node of the cluster, or submit the sweep with "
+            "`ray job submit`"
+        )
+    return None if address in ("", "local") else address
+
+
+def authentication(address: str | None, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Whether Ray is talked to with a token, said explicitly; what the user has set goes before it.
+
+    A Ray of this process's own gets a token that exists in its processes' environment alone: it opens ports, and who
+    can reach them could otherwise run code beside the keys. A cluster that was there before has its own rule: with a
+    token, if one was given here.
+    """
+    if "RAY_AUTH_MODE" in environment:
+        return {}
+    if address is None:
+        return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    is_given = any(environment.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
+    is_kept = address == "auto" and (Path.home() / ".ray/auth_token").exists()
+    return {"RAY_AUTH_MODE": "token" if is_given or is_kept else "disabled"}
+
+
+@contextmanager
+def _must_be_joined(address: str | None) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # Ray raises a dozen kinds, RuntimeError and ConnectionError among them
+        if address is None:
+            raise
+        cause = one_line((str(error).strip().splitlines() or [type(error).__name__])[0], 300).rstrip(".")
+        raise ConfigError(
+            f"RAY_ADDRESS={one_line(address)}: there is no Ray cluster that can be joined ({cause}). Give the address "
+            "of its head as HOST:6379, on one of its nodes; with token authentication also RAY_AUTH_MODE=token and "
+            "RAY_AUTH_TOKEN. Unset RAY_ADDRESS to run on this machine alone"
+        ) from None
 
 
 @contextmanager

@@ -1,31 +1,71 @@
-"""Reads an account's secrets, from the environment of the process that calls the vendor and nowhere else."""
+"""Reads an account's secrets, in the process that calls the vendor: from its environment or from a file named there.
+
+A secret that a sweep or the catalogue names as VARIABLE is the value of VARIABLE, else what is in the file that
+VARIABLE_FILE names, as Docker and Kubernetes hand out secrets. No message says more of either than its name: who puts a
+key where a file belongs would read it in the log.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from pathlib import Path
 
 from hab_ray.catalog import ProviderEntry
 from hab_ray.errors import ConfigError
 from hab_ray.providers.base import NO_KEY, Endpoint
 
+_MOST_BYTES = 1 << 16
+
+
+def variables_of(entry: ProviderEntry) -> list[str]:
+    """The variables that hold an account's secrets."""
+    return [*([entry.key_env] if entry.key_env else []), *entry.headers_env.values()]
+
+
+def has_secret(variable: str, environment: Mapping[str, str]) -> bool:
+    """Whether a variable, or the file that it names, holds something."""
+    try:
+        return bool(_read(variable, environment))
+    except (OSError, ValueError):
+        return False
+
+
+def _read(variable: str, environment: Mapping[str, str]) -> str:
+    value, file = environment.get(variable, "").strip(), environment.get(f"{variable}_FILE", "").strip()
+    if value or not file:
+        return value
+    with Path(file).open("rb") as opened:
+        return opened.read(_MOST_BYTES).decode("utf-8", "replace").strip()
+
 
 def api_key(provider: str, key_env: str | None) -> str:
-    """The key of a provider from the environment.
+    """The key of a provider.
 
     Raises:
-        ConfigError: the variable is not set, or its value cannot be a key.
+        ConfigError: there is none, or it cannot be a key.
     """
     return NO_KEY if key_env is None else _secret(provider, key_env, "its key")
 
 
 def _secret(provider: str, variable: str, what: str) -> str:
-    value = os.environ.get(variable, "").strip()
+    try:
+        value = _read(variable, os.environ)
+    except (OSError, ValueError) as error:
+        cause = error.strerror if isinstance(error, OSError) else None
+        raise ConfigError(
+            f"provider {provider}: {variable}_FILE names no file that can be read ({cause or 'no path'}); give the "
+            f"path of a file that holds {what}, or put {what} into {variable}"
+        ) from None
     if not value:
-        raise ConfigError(f"provider {provider}: the environment variable {variable} is not set; put {what} there")
+        raise ConfigError(
+            f"provider {provider}: the environment variable {variable} is not set; put {what} there, or into a file "
+            f"that {variable}_FILE names"
+        )
     if not (value.isascii() and value.isprintable()):
         raise ConfigError(
-            f"provider {provider}: the environment variable {variable} holds characters that no header may have; "
-            f"put {what} there, on one line"
+            f"provider {provider}: the environment variable {variable}, or the file that it names, holds characters "
+            f"that no header may have; put {what} there, on one line"
         )
     return value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 from hab_ray.engine.billing import billing_notes
@@ -13,7 +13,7 @@ from hab_ray.engine.jobs import Counters
 from hab_ray.errors import Exit
 from hab_ray.executors.protocol import Channel
 from hab_ray.prices import NANO
-from hab_ray.progress import Draining, Progress, RunEnd, StageProgress, Unanswered
+from hab_ray.progress import Draining, Ended, Progress, RunEnd, StageProgress, Unanswered
 from hab_ray.stages import table
 from hab_ray.storage.run import PROGRESS
 from hab_ray.sweep.budget import RunBudget
@@ -49,15 +49,15 @@ class Reporter:
         if time.monotonic() - self._kept >= PROGRESS_EVERY_S:
             self._keep(progress)
 
-    def report_last(self) -> None:
-        """Show and keep how far the run came."""
-        progress = self._progress(None)
+    def report_last(self, exit: Exit) -> None:
+        """Show and keep how far the run came, and how it ended."""
+        progress = replace(self._progress(None), end=Ended.by(exit))
         self._watch(progress)
         self._keep(progress)
 
     def end(self, exit: Exit) -> RunEnd:
         """Report for the last time, keep which rows have no answer, and sum up."""
-        self.report_last()
+        self.report_last(exit)
         unanswered = self._unanswered()
         lines = "".join(log_json(asdict(row)) + "\n" for row in unanswered)
         self._work.run.folder.put(UNANSWERED, lines.encode())
@@ -114,6 +114,8 @@ class Reporter:
             batches=counters.batches(),
             draining=draining,
             driver_cpu_s=round(time.thread_time() - self._cpu_started, 2),
+            store=str(self._work.sweep.store),
+            computed=tuple(_computed(self._shards)),
         )
 
     def _keep(self, progress: Progress) -> None:
@@ -138,3 +140,12 @@ def _stages(work: Work, shards: Shards, counters: Mapping[Channel, Counters]) ->
             failed=sum(s.failed for s in mine),
             in_flight=sum(counters[c].in_flight[model] for c in running & counters.keys()),
         )
+
+
+def _computed(shards: Shards) -> Iterator[StageProgress]:
+    """The rows of the stages that make no calls."""
+    rows: Counter[tuple[str, str]] = Counter()
+    for state in (state for state in shards.all if not state.shard.spec.makes_calls):
+        rows[state.shard.stage, state.shard.name] += max(state.total or 0, state.settled)
+    for (stage, name), made in rows.items():
+        yield StageProgress(stage=stage, model=name, total=made, done=made, failed=0, in_flight=0)

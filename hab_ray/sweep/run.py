@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 
-from hab_ray.errors import Exit, Interrupted
+from hab_ray.errors import Exit, Interrupted, exit_of
 from hab_ray.prices import NANO
 from hab_ray.progress import RunEnd
 from hab_ray.rows import ChosenTest
@@ -46,9 +46,9 @@ class _Run:
             except (Interrupted, KeyboardInterrupt):
                 self._drain()
                 return parts.reporter.end(Exit.INTERRUPTED)
-            except Exception:
+            except Exception as error:
                 self._drain()
-                parts.reporter.report_last()
+                parts.reporter.report_last(exit_of(error))
                 raise
             self._drain()
         if stop.requested:
@@ -60,6 +60,9 @@ class _Run:
             return parts.reporter.end(parts.reporter.exit())
         except KeyboardInterrupt:
             return parts.reporter.end(Exit.INTERRUPTED)
+        except Exception as error:
+            parts.reporter.report_last(exit_of(error))
+            raise
 
     def _place_given_tests(self) -> None:
         if self._work.sweep.tests is None:

@@ -124,7 +124,7 @@ def test_detached(desk: Desk, slow: Vendor) -> None:
     shown = desk.hab("batches", "show", "run", f"{vendor_name}/000001").stdout
     assert "intent" in shown and "submitted" in shown and "harvested" not in shown
     status = desk.hab("status", "run").stdout
-    assert f"batches in the store: 1, open 1 with {TESTS} rows" in status
+    assert f"batches at the vendors: 1 with {TESTS} rows, at most $" in status
     there = desk.folder.rename(desk.folder.with_name("elsewhere"))
     desk, sweep = replace(desk, folder=there), there / sweep.name
     assert f"1 open: {TESTS} rows" in desk.hab("batches", "list", "run").stdout

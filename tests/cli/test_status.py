@@ -1,14 +1,22 @@
-"""What `hab status` shows of a run's stages."""
+"""What `hab status` shows of a run, and what that takes."""
 
 from __future__ import annotations
 
 import io
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pytest
 from rich.console import Console
 
-from hab_ray.cli.status import show_status
+from hab_ray.cli.status import print_status, read_status
+from hab_ray.errors import Exit
+from hab_ray.location import Location
 from hab_ray.resolve import write_record
+from hab_ray.storage.folder import LocalFolder
+from tests.conftest import Desk, Vendor
 from tests.instant import MADE, NOW, Run, work_of
 
 
@@ -19,7 +27,7 @@ def test_every_stage_is_shown_in_order_and_what_has_no_file_is_left_open(tmp_pat
         if shard.stage != "judge":
             run.take(shard)
     console = Console(record=True, width=120, file=io.StringIO())
-    show_status(run.work.run_path, console)
+    print_status(read_status(run.work.run_path), console)
     shown = [line.split() for line in console.export_text().splitlines()[1:7]]
     assert shown == [
         ["generate", "house/writer", "14", "14"],
@@ -29,3 +37,82 @@ def test_every_stage_is_shown_in_order_and_what_has_no_file_is_left_open(tmp_pat
         ["respond", "house/a", "8", "8"],
         ["judge", "house/j", "0", "8"],
     ]
+
+
+MOST_REQUESTS = 3
+READS = ("list", "exists", "size", "get", "get_range")
+
+
+def counted_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every read of a folder from now on, as it happens."""
+    made: list[str] = []
+
+    def counting(name: str) -> Callable[..., Any]:
+        read: Callable[..., Any] = getattr(LocalFolder, name)
+
+        def counted(folder: LocalFolder, *arguments: Any) -> Any:
+            made.append(f"{name} {arguments}")
+            return read(folder, *arguments)
+
+        return counted
+
+    for name in READS:
+        monkeypatch.setattr(LocalFolder, name, counting(name))
+    return made
+
+
+def small(desk: Desk, url: str, **changes: Any) -> Path:
+    """A sweep of one dimension's seed queries, with its run and store in the desk's folder."""
+    where = {"run": str(desk.folder / "run"), "store": str(desk.folder / "store")}
+    seeds = {"tests": "seeds", "dimensions": ["encourage_learning"], "generate": None, "validate": None, "select": None}
+    return desk.sweep("status", url, **where, **seeds, **changes)
+
+
+def status_of(desk: Desk) -> dict[str, Any]:
+    told = desk.hab("status", desk.folder / "run", "--json")
+    assert told.returncode == 0, told.stdout
+    return dict(json.loads(told.stdout))
+
+
+def lines(status: dict[str, Any]) -> set[tuple[str, str, int, int]]:
+    """Stage, model, rows done and known of each line."""
+    return {(s["stage"], s["model"], s["done"], s["total"]) for s in (*status["stages"], *status["computed"])}
+
+
+def test_a_status_is_what_the_files_hold_and_takes_three_requests(
+    desk: Desk, vendor: Callable[..., Vendor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = desk.hab("run", small(desk, vendor().url))
+    assert ended.returncode == Exit.COMPLETE, ended.stdout
+    status = status_of(desk)
+    assert status["end"] == {"status": 0, "meaning": Exit.COMPLETE.meaning} and status["driver"] is None
+    reads = counted_reads(monkeypatch)
+    read_status(Location.of(desk.folder / "run"))
+    assert 0 < len(reads) <= MOST_REQUESTS, reads
+    (desk.folder / "run/log/progress.json").unlink()
+    counted = status_of(desk)
+    assert lines(counted) == lines(status) and len(lines(status)) > 2 and counted["end"] is None
+
+
+def test_a_status_says_how_the_last_run_ended_and_nothing_once_another_has_begun(
+    desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
+    sim = vendor(latency={"kind": "fixed", "value_s": 0.2})
+    sweep = small(desk, sim.url, budget_usd=0.000001)
+    settings = sweep.read_text()
+    sweep.write_text(settings.replace("input: 0", "input: 1"))
+    ended = desk.hab("run", sweep, "--yes")
+    assert ended.returncode == Exit.BUDGET, ended.stdout
+    assert status_of(desk)["end"] == {"status": 4, "meaning": Exit.BUDGET.meaning}
+    assert "ended with exit status 4: budget reached" in desk.hab("status", desk.folder / "run").stdout
+    sweep.write_text(settings.replace("budget_usd: 1.0e-06", "budget_usd: 9").replace("input: 0", "input: 1"))
+    running = desk.start("run", sweep, "--yes")
+    while not sim.meter()["models"]:
+        assert running.poll() is None, running.communicate()
+    status = status_of(desk)
+    assert status["driver"]["pid"] == running.pid and status["end"] is None
+    running.kill()
+    running.communicate()
+    progress = desk.folder / "run/log/progress.json"
+    progress.write_text(json.dumps({**json.loads(progress.read_text()), "at": "2026-01-01T00:00:00+00:00"}))
+    assert "has not reported since 2026-01-01T00:00:00+00:00; if" in desk.hab("status", desk.folder / "run").stdout

@@ -1,0 +1,119 @@
+"""`ray job submit` against a cluster with a job server: stopping, continuing, how a job says it ended, and no key."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hab_ray.cli.job import last_line
+from hab_ray.cluster.session import QUIET
+from hab_ray.errors import Exit
+from tests.conftest import Desk, Vendor
+from tests.ray_cluster import RayCluster
+
+WITHIN_S = 240.0
+KEY, HEADER = "sk-fake-7c1e55d0b3aa4f2e", "team-fake-19e3d2c4b5a6"
+STATE = ("actors", "jobs", "nodes", "tasks", "workers", "runtime_envs", "placement_groups", "objects")
+
+
+@pytest.fixture(scope="module")
+def cluster(ray_clusters: Callable[..., RayCluster], tmp_path_factory: pytest.TempPathFactory) -> RayCluster:
+    """A cluster whose nodes have a key in a file and a header's value in their environment."""
+    file = tmp_path_factory.mktemp("secrets") / "key"
+    file.write_text(f"{KEY}\n")
+    return ray_clusters(1, HAB_TEST_KEY_FILE=str(file), HAB_TEST_TEAM=HEADER, **QUIET)
+
+
+def sweep(desk: Desk, url: str, **changes: Any) -> Path:
+    account = {
+        "kind": "openai",
+        "url": f"{url}/x/sim/v1",
+        "key_env": "HAB_TEST_KEY",
+        "headers_env": {"X-Team": "HAB_TEST_TEAM"},
+        "price": {"input": 1, "output": 1},
+        "limits": {"concurrent": 4},
+    }
+    places = {"run": str(desk.folder / "run"), "store": str(desk.folder / "store")}
+    made = {"generate": None, "validate": None, "select": None, "tests": "seeds", "mode": "online"}
+    few = {"dimensions": ["encourage_learning"], "subjects": ["sim/alpha"], "budget_usd": 1.0}
+    return desk.sweep("job", url, **{**made, **few, **places, "providers": {"sim": account}, **changes})
+
+
+def submitted(cluster: RayCluster, name: str, path: Path) -> subprocess.Popen[str]:
+    """The line of the README, in a name of its own; its client waits for the job."""
+    where = ("--submission-id", name, "--working-dir", ".", "--runtime-env", "jobs/runtime_env.yaml")
+    return cluster.job("submit", *where, "--", sys.executable, "jobs/sweep.py", path, "--yes")
+
+
+def api(cluster: RayCluster, path: str) -> str:
+    with urllib.request.urlopen(cluster.job_server + path, timeout=30) as answer:
+        return str(answer.read().decode())
+
+
+def job(cluster: RayCluster, name: str) -> Mapping[str, Any]:
+    return dict(json.loads(api(cluster, f"/api/jobs/{name}")))
+
+
+def until(is_true: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + WITHIN_S
+    while not is_true():
+        assert time.monotonic() < end, what
+        time.sleep(0.1)
+
+
+def files(*folders: Path) -> Iterator[Path]:
+    yield from (path for folder in folders for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.timeout(900)
+def test_a_job_is_left_stopped_submitted_again_and_tells_nobody_its_keys(
+    cluster: RayCluster, desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
+    sim = vendor(latency={"kind": "fixed", "value_s": 1.0})
+    path = sweep(desk, sim.url)
+
+    client = submitted(cluster, "first", path)
+    until(lambda: sim.received("alpha") > 0, "the job sends nothing")
+    os.killpg(client.pid, signal.SIGINT)
+    output, _ = client.communicate(timeout=60)
+    assert job(cluster, "first")["status"] == "RUNNING", output
+
+    stopping = cluster.job("stop", "first")
+    assert stopping.wait(120) == 0
+    assert job(cluster, "first")["status"] == "STOPPED"
+    status = json.loads(desk.hab("status", desk.folder / "run", "--json").stdout)
+    assert status["end"] == {"status": 130, "meaning": Exit.INTERRUPTED.meaning} and status["driver"] is None
+    answered = sim.received("alpha")
+
+    sweep(desk, sim.url, budget_usd=0.000001)
+    again = submitted(cluster, "second", path)
+    assert again.wait(WITHIN_S) == 1
+    ended = job(cluster, "second")
+    assert ended["driver_exit_code"] == Exit.BUDGET and ended["message"].splitlines()[-1] == last_line(4)
+    assert sim.received("alpha") == answered
+
+    sweep(desk, sim.url)
+    again = submitted(cluster, "third", path)
+    output, _ = again.communicate(timeout=WITHIN_S)
+    assert job(cluster, "third")["status"] == "SUCCEEDED" and again.returncode == 0, output
+    assert last_line(0) in output
+    meter = sim.meter()
+    assert meter["billed_more_than_once"]["bodies"] == 0 and sum(m["billed"] for m in meter["models"]) == 24, meter
+
+    said = [api(cluster, "/api/jobs/"), *(api(cluster, f"/api/v0/{kind}?detail=1&limit=1000") for kind in STATE)]
+    said += [api(cluster, f"/api/jobs/{name}/logs") for name in ("first", "second", "third")]
+    written = {str(found): found.read_bytes() for found in files(cluster.folder, desk.folder)}
+    assert len(written) > 50 and any("dashboard" in name for name in written) and len(said[0]) > 1000
+    for secret in (KEY, HEADER):
+        assert [name for name, content in written.items() if secret.encode() in content] == []
+        assert not any(secret in answer for answer in said)

@@ -1,0 +1,109 @@
+"""A Ray cluster of several nodes with its job server, in a process and a temporary folder of its own.
+
+    python -m tests.ray_cluster --nodes 3
+
+prints one line of JSON (the addresses, and for each node its id and what it runs), then kills the node of each id that
+it reads from standard input, and ends the cluster when that is closed. Nothing here knows of another Ray on this
+machine: `ray stop` would end them all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+STARTS_WITHIN_S = 120.0
+ENDS_WITHIN_S = 60.0
+
+
+@dataclass
+class RayCluster:
+    """A running cluster. `nodes` are their ids, the head's first; `folder` has all that its processes write."""
+
+    address: str
+    job_server: str
+    nodes: Sequence[str]
+    folder: Path
+    environment: Mapping[str, str]
+    process: subprocess.Popen[str]
+
+    @classmethod
+    def start(cls, nodes: int, environment: Mapping[str, str]) -> RayCluster:
+        """Start a cluster whose nodes have this environment."""
+        folder = Path(tempfile.mkdtemp(prefix="hab-"))  # sockets in it have at most 107 characters
+        whole = {**environment, "RAY_TMPDIR": str(folder), "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.ray_cluster", "--nodes", str(nodes)],
+            cwd=ROOT,
+            env=whole,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout
+        told = json.loads(process.stdout.readline() or "{}")
+        assert told, f"the cluster did not start: {process.wait(STARTS_WITHIN_S)}"
+        return cls(told["address"], told["job_server"], told["nodes"], folder, whole, process)
+
+    def kill(self, node: str) -> None:
+        """Kill everything that a worker node runs, and wait until it is dead."""
+        assert self.process.stdin and self.process.stdout
+        print(node, file=self.process.stdin, flush=True)
+        assert self.process.stdout.readline().strip() == node
+
+    def job(self, *arguments: object) -> subprocess.Popen[str]:
+        """`ray job ...`, as a user's shell in the checkout starts it."""
+        verb, *rest = map(str, arguments)
+        return subprocess.Popen(
+            [sys.executable, "-m", "ray.scripts.scripts", "job", verb, "--address", self.job_server, *rest],
+            cwd=ROOT,
+            env={**self.environment, "COLUMNS": "200"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            process_group=0,
+        )
+
+    def stop(self) -> None:
+        """End all of its processes and remove what they wrote."""
+        self.process.communicate(timeout=ENDS_WITHIN_S)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def main() -> None:
+    """Run a cluster until standard input is closed."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--nodes", type=int, default=1)
+    nodes = parser.parse_args().nodes
+    said, sys.stdout = sys.stdout, sys.stderr
+    import ray
+    from ray.cluster_utils import Cluster
+
+    head = {"include_dashboard": True, "dashboard_agent_listen_port": 0, "num_cpus": 2}
+    cluster: Any = Cluster()
+    all_nodes = [cluster.add_node(**head), *(cluster.add_node(num_cpus=1) for _ in range(nodes - 1))]
+    by_id = {node.node_id: node for node in all_nodes}
+    job_server = f"http://{cluster.head_node.webui_url}"
+    told = {"address": cluster.address, "job_server": job_server, "nodes": list(by_id)}
+    print(json.dumps(told), file=said, flush=True)
+    for line in sys.stdin:
+        cluster.remove_node(by_id[line.strip()], allow_graceful=False)
+        print(line.strip(), file=said, flush=True)
+    ray.shutdown()
+    cluster.shutdown()
+
+
+if __name__ == "__main__":
+    os.setpgid(0, 0)
+    main()
