@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hab_ray.cluster.nodes import NodeCheck
 from hab_ray.cluster.session import WorkerDied, finished, must_be_alive, named, ray_session, result
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.executors.budget import BudgetSetup
@@ -30,6 +31,7 @@ from hab_ray.executors.protocol import (
     SpoolsRead,
     Workers,
 )
+from hab_ray.executors.settling import Site
 
 if TYPE_CHECKING:
     from hab_ray.cluster.lanes import Lanes, LaneSetup, LaneSnapshot
@@ -179,6 +181,7 @@ class RayExecutor:
         if self._session is None:
             with self._setup.stop.immediate():
                 self._stack.enter_context(ray_session(self._setup.verbose))
+                _nodes_of(self._setup.site).check()
             from hab_ray.cluster.lanes import Lanes
             from hab_ray.cluster.tasks import Tasks
 
@@ -188,6 +191,11 @@ class RayExecutor:
                 session.lanes.start(provider, _lane_setup(self._setup, session, provider))
             self._session = session
         return self._session
+
+
+def _nodes_of(site: Site) -> NodeCheck:
+    places = {"run": site.work.run_path, "store": site.store}
+    return NodeCheck(places, site.work.sweep.shared_filesystem)
 
 
 def _lane_setup(setup: OnlineSetup, session: _Session, provider: str) -> LaneSetup:
