@@ -38,7 +38,7 @@ from hab_ray.simulator import Profile, SimulatorProcess
 from hab_ray.storage.lease import ListingSetup, LocalLease
 
 if TYPE_CHECKING:
-    from hab_ray.cluster.placement import Nodes
+    from hab_ray.cluster.placement import Placement
     from hab_ray.cluster.pools import Pool
 
 RAMP_S = 8.0
@@ -113,7 +113,7 @@ def start(driver: Driver, of: Vendor, lanes: int) -> Pool:
         epoch=driver.epoch,
     )
     setup = LaneSetup(account, ListingSetup(account.store, driver.epoch), not_before=0.0, budget=None)
-    context = PoolContext(lambda setup: driver.nodes.start_lane(setup, None), lambda: 0.0, 0.0, time.time)
+    context = PoolContext(lambda setup: driver.placement.start_lane(setup, None), lambda: 0.0, 0.0, time.time)
     pool = Pool(setup, lanes, context)
     driver.pools.append(pool)
     data = calls(str(of.kind), of.calls)
@@ -128,7 +128,7 @@ class Driver:
 
     store: Path
     epoch: int
-    nodes: Nodes
+    placement: Placement
     pools: list[Pool]
 
     def poll(self) -> list[Event]:
@@ -146,10 +146,10 @@ def a_driver() -> Iterator[Driver]:
     os.environ[KEY_ENV] = "a-key-of-no-use"
     os.environ.pop("RAY_ADDRESS", None)
     with tempfile.TemporaryDirectory() as folder, ray_session():
-        from hab_ray.cluster.placement import Nodes
+        from hab_ray.cluster.placement import Placement
 
         lease = LocalLease.acquire(Location(folder), Location("benchmark"), datetime.now(UTC))
-        driver = Driver(Path(folder), lease.epoch, Nodes(), [])
+        driver = Driver(Path(folder), lease.epoch, Placement(), [])
         yield driver
         for pool in driver.pools:
             pool.stop()

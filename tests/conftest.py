@@ -290,8 +290,12 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedFS]:
 
 
 @pytest.fixture
-def bucket(s3_server: SeaweedFS, monkeypatch: pytest.MonkeyPatch) -> str:
-    """An address on the S3 server that nobody wrote to, with what boto3 needs in the environment."""
+def bucket(s3_server: SeaweedFS, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An address on the S3 server that nobody wrote to, with what boto3 needs in the environment.
+
+    This node has kept nothing of what is in buckets.
+    """
+    monkeypatch.setenv("HAB_CACHE", str(tmp_path_factory.mktemp("cache")))
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name, value in s3_server.environment().items():

@@ -55,8 +55,38 @@ def test_links_lead_to_the_same_location(tmp_path: Path) -> None:
 
 
 def test_an_address_has_no_path_on_this_machine() -> None:
-    with pytest.raises(ConfigError, match=r"s3://bucket/hab: .* a folder on this machine is needed here; name one"):
+    with pytest.raises(ConfigError, match=r"s3://bucket/hab: a folder on this machine is needed here; name one"):
         _ = Location.of("s3://bucket/hab").path
+
+
+def test_an_address_in_a_bucket_is_tidied_and_one_without_a_bucket_refused() -> None:
+    assert str(Location.of("s3://bucket//a/./b/../c/")) == "s3://bucket/a/c"
+    assert str(Location.of("s3://bucket/../..")) == "s3://bucket"
+    here = Location.of("s3://bucket/hab/store")
+    assert (here.bucket, here.prefix, here.name, here.is_local, here.is_s3) == (
+        "bucket",
+        "hab/store",
+        "store",
+        False,
+        True,
+    )
+    assert here.absolute() == here and here.parent == Location("s3://bucket/hab")
+    assert here.beside("other") == Location("s3://bucket/hab/other") and here.parent.parent.parent.name == "bucket"
+    for given in ("s3://", "s3:///a", "s3://a b/c", "s3://bucket/\x1b[2J"):
+        with pytest.raises(ValueError, match="s3://bucket/prefix"):
+            Location.of(given)
+    with pytest.raises(ConfigError, match="is a whole bucket; name a prefix"):
+        Location.of("s3://bucket").beside("x")
+
+
+def test_runs_and_stores_find_each_other_from_disk_to_bucket_and_between_buckets() -> None:
+    store, run = Location.of("s3://bucket/hab/store"), Location.of("s3://bucket/runs/first")
+    assert run.seen_from(store) == "../../runs/first" and store.follow("../../runs/first") == run
+    elsewhere, local = Location.of("s3://other/first"), Location.of("/home/me/runs/first")
+    for one, other in [(elsewhere, store), (local, store), (run, local), (run, elsewhere)]:
+        way = one.seen_from(other)
+        assert way == str(one) and other.follow(way) == one
+    assert run.is_same(Location.of("s3://bucket/runs/first/")) and not run.is_same(local)
 
 
 @pytest.mark.parametrize("module", THROUGH_FOLDERS)

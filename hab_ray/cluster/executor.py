@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hab_ray.cluster.nodes import NodeCheck, alive_nodes
 from hab_ray.cluster.session import must_be_alive, named, ray_session
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.executors.budget import BudgetSetup
@@ -28,7 +29,7 @@ from hab_ray.executors.protocol import (
 
 if TYPE_CHECKING:
     from hab_ray.cluster.listeners import Listener
-    from hab_ray.cluster.placement import Nodes
+    from hab_ray.cluster.placement import Placement
     from hab_ray.cluster.pools import Pool
     from hab_ray.cluster.tasks import Tasks
     from hab_ray.executors.pending import Share
@@ -39,7 +40,7 @@ class _Session:
     """What exists once Ray is started."""
 
     tasks: Tasks
-    nodes: Nodes
+    placement: Placement
     pools: dict[str, Pool] = field(default_factory=dict)
     budget: Any = None
     listener: Listener | None = None
@@ -141,14 +142,16 @@ class RayExecutor:
 
     def _started(self) -> _Session:
         if self._session is None:
+            needed = self._setup.needed()
             with self._setup.stop.immediate():
                 self._stack.enter_context(ray_session(self._setup.verbose))
-            from hab_ray.cluster.placement import Nodes
+                _check_nodes(self._setup, needed)
+            from hab_ray.cluster.placement import Placement
             from hab_ray.cluster.tasks import Tasks
 
-            session = _Session(Tasks(self._setup.site, self._wake), Nodes())
+            session = _Session(Tasks(self._setup.site, self._wake), Placement())
             self._setup.budget.move(lambda setup: self._shared_budget(session, setup))
-            for provider in self._setup.needed():
+            for provider in needed:
                 self._pool(session, provider)
             self._session = session
         return self._session
@@ -173,15 +176,30 @@ class RayExecutor:
             site = session.tasks.site
             session.pools[provider] = Pool(
                 setup,
-                session.nodes.lanes_for(account),
+                session.placement.lanes_for(account),
                 PoolContext(
-                    start=lambda setup: session.nodes.start_lane(setup, site),
+                    start=lambda setup: session.placement.start_lane(setup, site),
                     lease_age_s=lambda: run.lease.age_s,
-                    pause_s=session.nodes.pause_s,
+                    pause_s=session.placement.pause_s,
                     now=time.time,
                 ),
             )
         return session.pools[provider]
+
+
+def _check_nodes(setup: OnlineSetup, providers: Sequence[str]) -> None:
+    """Check, before anything is sent, that every node sees the run's folders and has the keys of its providers.
+
+    Raises:
+        ConfigError: names the nodes that do not.
+    """
+    site, nodes = setup.site, alive_nodes()
+    places = {"run": site.work.run_path, "store": site.store}
+    NodeCheck(places, site.work.sweep.shared_filesystem).check()
+    if len(nodes) > 1:
+        from hab_ray.cluster.keys import must_have_keys
+
+        must_have_keys([node.id for node in nodes], [site.work.catalog.providers[name] for name in providers])
 
 
 @contextmanager

@@ -22,7 +22,7 @@ ORPHAN_S = 20.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-class Nodes:
+class Placement:
     """The nodes of the cluster as they were when the run began; the driver's own comes last."""
 
     def __init__(self) -> None:

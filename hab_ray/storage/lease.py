@@ -243,11 +243,6 @@ class StoreLock:
             os.close(handle)
 
 
-def is_on_disk(store: Location) -> bool:
-    """Whether a store is a folder that is mounted here."""
-    return "://" not in str(store)
-
-
 def held(store: Location, holder: Holder | None) -> StoreHeld:
     """The error of whoever cannot have the store."""
     return StoreHeld(
@@ -260,6 +255,11 @@ def described(store: Location, holder: Holder | None) -> str:
     """Who holds a store, in one line."""
     if holder is None or holder.released:
         return "another process that has just started"
+    return named(store, holder)
+
+
+def named(store: Location, holder: Holder) -> str:
+    """A holder, past or present, in one line."""
     run = store.follow(holder.run)
     return one_line(f"process {holder.pid} on {holder.host}, run {run}, since {holder.since}")
 

@@ -37,10 +37,9 @@ from hab_ray.storage.lease import (
     Predecessor,
     Renewal,
     StoreLock,
-    described,
     held,
-    is_on_disk,
     last_holder,
+    named,
     read_holder,
     record_name,
 )
@@ -107,14 +106,14 @@ class Renewals:
 
     def _described(self, name: str) -> str:
         try:
-            return described(self._store, read_holder(self._folder, name))
+            return named(self._store, read_holder(self._folder, name))
         except (FileNotFoundError, DamagedFile):
-            return f"nobody who can be named: {name}, which says who, was deleted or damaged"
+            return f"somebody who cannot be named, because {name} was deleted or damaged"
 
-    def _lose(self, to: str) -> None:
+    def _lose(self, by: str) -> None:
         self._lost = (
-            f"the lease of epoch {self._holder.epoch} is lost, and nothing more is spent under it. The store "
-            f"{self._store} is held by {to}. What was paid for by then is kept; once that process has ended, the same "
+            f"the lease of epoch {self._holder.epoch} is lost, and nothing more is spent under it: the store "
+            f"{self._store} was taken over by {by}. What was paid for is kept; when the store is free, the same "
             "command goes on"
         )
         raise LeaseLost(self._lost)
@@ -254,7 +253,7 @@ def first_renewal(times: LeaseTimes) -> Renewal:
 
 def _lock_beside(store: Location) -> StoreLock | None:
     """On disk, keep drivers of this machine away that rely on the lock; None where there are no locks."""
-    if not is_on_disk(store):
+    if not store.is_local:
         return None
     try:
         return StoreLock.taken(store, fcntl.LOCK_SH)

@@ -10,8 +10,9 @@ from math import inf
 
 from hab_ray.config import LeaseTimes
 from hab_ray.location import Location
-from hab_ray.storage.folder import Folder
-from hab_ray.storage.lease import Holder, Lease, LocalLease, described, held, is_on_disk, last_holder
+from hab_ray.storage.folder import Folder, open_folder
+from hab_ray.storage.lease import Holder, Lease, LocalLease, described, held, last_holder
+from hab_ray.storage.reach import refuse_without_put_new
 from hab_ray.storage.renewed import RenewedLease
 from hab_ray.storage.watches import awake_clock
 
@@ -35,7 +36,8 @@ def acquire_lease(store: Location, run: Location, now: datetime, terms: LeaseTer
     """
     succession = Succession(store, terms, awake_clock, time.sleep)
     lease: Lease
-    if not is_on_disk(store) or terms.shared_filesystem:
+    refuse_without_put_new(open_folder(store), f"store {store}")
+    if not store.is_local or terms.shared_filesystem:
         lease = RenewedLease.acquire(store, run, now, terms.times, succession.predecessor)
     else:
         lease = LocalLease.acquire(store, run, now, succession.predecessor)

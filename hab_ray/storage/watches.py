@@ -76,6 +76,15 @@ async def until_held(check: Callable[[], None]) -> None:
             await asyncio.sleep(STALE_CHECK_S)
 
 
+def wait_until_held(check: Callable[[], None]) -> None:
+    """As `until_held`, for a thread that may sleep."""
+    while True:
+        try:
+            return check()
+        except LeaseStale:
+            time.sleep(STALE_CHECK_S)
+
+
 class WatchSetup(Protocol):
     """Makes watches; it can be pickled."""
 

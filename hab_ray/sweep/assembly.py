@@ -27,6 +27,7 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import UNCLEAN_WAIT_S, Lease
 from hab_ray.storage.registry import Registry
 from hab_ray.storage.store import Store
+from hab_ray.storage.watches import wait_until_held
 from hab_ray.sweep.budget import RunBudget
 from hab_ray.sweep.context import DriverContext
 from hab_ray.sweep.counters import RunCounters
@@ -133,7 +134,7 @@ def assembled(work: Work, lease: Lease, options: Options, stack: ExitStack) -> A
             files=site.pending,
             clock=time.monotonic,
             wait=wake.wait,
-            check=options.stop.check,
+            check=_may_go_on(options.stop, lease),
             report=_keeping_lost(budget, counters, reporter),
         ),
     )
@@ -163,6 +164,17 @@ def _urls(work: Work, stop: Stop, stack: ExitStack) -> Callable[[str], str]:
             return endpoints.url(provider)
 
     return url
+
+
+def _may_go_on(stop: Stop, lease: Lease) -> Callable[[], None]:
+    """Waits while the lease is stale: whoever took it over meanwhile publishes the views."""
+    watch = lease.watch()
+
+    def check() -> None:
+        stop.check()
+        watch.check()
+
+    return lambda: wait_until_held(check)
 
 
 def _keeping_lost(budget: RunBudget, counters: RunCounters, reporter: Reporter) -> Callable[[], None]:

@@ -32,7 +32,7 @@ class DriverContext:
 
     `workers` settle and compute from now on; `services` are all that have events. `clock` is monotonic seconds; `wait`
     sleeps so many seconds, or until a service has something to say. `check` raises Interrupted once the user stops
-    the run; `report` shows how far it is.
+    the run and LeaseLost once another driver has the store; `report` shows how far it is.
     """
 
     executors: Mapping[Mode, Executor]

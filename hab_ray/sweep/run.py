@@ -12,6 +12,7 @@ from hab_ray.rows import ChosenTest
 from hab_ray.stages.choose import tests_file
 from hab_ray.stopping import LATE_S
 from hab_ray.storage.lease import Lease
+from hab_ray.storage.watches import wait_until_held
 from hab_ray.sweep.assembly import Assembly, assembled
 from hab_ray.sweep.ending import Ending
 from hab_ray.sweep.options import Options
@@ -54,8 +55,10 @@ class _Run:
         if stop.requested:
             return parts.reporter.end(Exit.INTERRUPTED)
         try:
+            self._must_hold()
             parts.driver.settle_rest(parts.local)
             parts.pending.discard_all()
+            self._must_hold()
             self._compact()
             return parts.reporter.end(parts.reporter.exit())
         except KeyboardInterrupt:
@@ -63,6 +66,10 @@ class _Run:
         except Exception as error:
             parts.reporter.report_last(exit_of(error))
             raise
+
+    def _must_hold(self) -> None:
+        """Check that views and parts of the store are still this process's to replace."""
+        wait_until_held(self._lease.watch().check)
 
     def _place_given_tests(self) -> None:
         if self._work.sweep.tests is None:

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from hab_ray.calls import Failure, Reply
+from hab_ray.location import Location
 from hab_ray.prices import Mode
-from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.folder import Folder, open_folder
+from hab_ray.storage.parts import part_metadata
 from hab_ray.storage.records import replies_to_table, to_parquet
 from hab_ray.storage.sidecars import SIDECARS, complete_sidecars, sidecar_name
 from hab_ray.storage.spending import online_spending
 from hab_ray.storage.store import Store, StoreWriter
-from tests.storage.conftest import CountingFolder, key_of
+from tests.storage.conftest import CountingFolder, Through, key_of
 
 MakeReply = Callable[..., Reply]
 MODEL, OTHER = "openai/gpt-4.1", "other"
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> CountingFolder:
-    return CountingFolder(tmp_path / "store")
+def folder(place: Location) -> CountingFolder:
+    return CountingFolder(open_folder(place))
 
 
-def fill(
-    folder: LocalFolder, replies: list[Reply], epoch: int = 1, model: str = MODEL, mode: Mode = Mode.ONLINE
-) -> None:
+def fill(folder: Folder, replies: list[Reply], epoch: int = 1, model: str = MODEL, mode: Mode = Mode.ONLINE) -> None:
     """A file for every ten replies, compacted."""
     writer = StoreWriter(folder, epoch, "w", mode)
     for number, one in enumerate(replies, 1):
@@ -39,7 +37,7 @@ def fill(
     Store(folder).compact(model, epoch)
 
 
-def old_part(folder: LocalFolder, replies: list[Reply], epoch: int = 1) -> str:
+def old_part(folder: Folder, replies: list[Reply], epoch: int = 1) -> str:
     """A part as version 1 wrote it: no digest in its name, no sidecar, and without modes as version 0 did."""
     name = f"replies/gpt/part-{epoch:06d}.000000.parquet"
     folder.put_new(name, to_parquet(replies_to_table(replies, epoch, Mode.ONLINE).drop_columns(["mode"])))
@@ -129,7 +127,7 @@ def test_interleaved_shards_fetch_each_part_once(
         assert store.read(MODEL, [one.key for one in own]) == {one.key: one for one in own}
     parts = folder.parts()
     assert len(parts) == len(folder.list("replies")) >= 3
-    assert pq.read_metadata(folder.root / next(iter(parts))).num_row_groups >= 4
+    assert part_metadata(folder, next(iter(parts))).num_row_groups >= 4
     assert max(parts.values()) <= 3  # its end, of which pyarrow may need two reads, and all row groups at once
     assert max(folder.fetched.values()) <= 3
 
@@ -142,14 +140,13 @@ def test_rows_of_one_shard_fetch_only_its_row_groups(
     fill(folder, replies)
     (part,) = folder.list("replies")
     sizes: list[int] = []
-    fetch = LocalFolder.get_range
 
-    def measured(self: LocalFolder, name: str, start: int, length: int) -> bytes:
-        sizes.append(length)
-        return fetch(self, name, start, length)
+    class Measured(Through):
+        def get_range(self, name: str, start: int, length: int) -> bytes:
+            sizes.append(length)
+            return super().get_range(name, start, length)
 
-    monkeypatch.setattr(LocalFolder, "get_range", measured)
-    store = Store(folder)
+    store = Store(Measured(folder))
     store.refresh(MODEL)
     assert len(store.read(MODEL, [one.key for one in replies[:10]])) == 10
     assert sum(sizes) < folder.size(part) // 3

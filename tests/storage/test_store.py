@@ -16,13 +16,13 @@ from hab_ray.calls import Failure, Finish, Outcome, Reply, Usage, clean_text
 from hab_ray.errors import DamagedFile, FailureKind
 from hab_ray.prices import Mode
 from hab_ray.storage.compaction import COMPACT_FROM_FILES
-from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.folder import Folder, LocalFolder
 from hab_ray.storage.records import read_table
 from hab_ray.storage.shelves import Shelf
 from hab_ray.storage.sidecars import SIDECARS, complete_sidecars
 from hab_ray.storage.spending import online_spending
 from hab_ray.storage.store import Store, StoreWriter
-from tests.storage.conftest import key_of
+from tests.storage.conftest import Through, key_of
 
 MakeReply = Callable[..., Reply]
 MakeFailure = Callable[..., Failure]
@@ -57,12 +57,7 @@ FAILURES = st.builds(
 )
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> LocalFolder:
-    return LocalFolder(tmp_path / "store")
-
-
-def write(folder: LocalFolder, *outcomes: Outcome, epoch: int = 1, writer: str = "w", model: str = MODEL) -> None:
+def write(folder: Folder, *outcomes: Outcome, epoch: int = 1, writer: str = "w", model: str = MODEL) -> None:
     """One file a shelf, as a lane writes."""
     store_writer = StoreWriter(folder, epoch, writer, Mode.ONLINE)
     for outcome in outcomes:
@@ -70,7 +65,7 @@ def write(folder: LocalFolder, *outcomes: Outcome, epoch: int = 1, writer: str =
     store_writer.flush()
 
 
-def write_files(folder: LocalFolder, replies: Sequence[Reply], writer: str = "w") -> None:
+def write_files(folder: Folder, replies: Sequence[Reply], writer: str = "w") -> None:
     """One file a reply."""
     store_writer = StoreWriter(folder, 1, writer, Mode.ONLINE)
     for reply in replies:
@@ -78,13 +73,13 @@ def write_files(folder: LocalFolder, replies: Sequence[Reply], writer: str = "w"
         store_writer.flush()
 
 
-def refreshed(folder: LocalFolder, failures_since: int = 0) -> Store:
+def refreshed(folder: Folder, failures_since: int = 0) -> Store:
     store = Store(folder, failures_since)
     store.refresh(MODEL)
     return store
 
 
-def known(folder: LocalFolder, failures_since: int = 0) -> set[str]:
+def known(folder: Folder, failures_since: int = 0) -> set[str]:
     return set(Store(folder, failures_since).known([MODEL]))
 
 
@@ -122,7 +117,7 @@ def cleaned(outcome: Outcome) -> Outcome:
 
 
 def test_each_kind_has_its_shelf_and_each_model_its_folder(
-    folder: LocalFolder, reply: MakeReply, failure: MakeFailure
+    folder: Folder, reply: MakeReply, failure: MakeFailure
 ) -> None:
     writer = StoreWriter(folder, 7, "openai-123", Mode.ONLINE)
     writer.add(MODEL, reply("a"))
@@ -142,14 +137,14 @@ def test_each_kind_has_its_shelf_and_each_model_its_folder(
     assert known(folder) == set(keys("a", "b", "c"))
 
 
-def test_only_the_keys_asked_for_come_and_unknown_ones_do_not(folder: LocalFolder, reply: MakeReply) -> None:
+def test_only_the_keys_asked_for_come_and_unknown_ones_do_not(folder: Folder, reply: MakeReply) -> None:
     write(folder, *(reply(key) for key in "abcdef"))
     store = refreshed(folder)
     assert store.read(MODEL, keys("e", "x", "b", "e")) == by_key(reply("e"), reply("b"))
     assert store.read("another", keys("a")) == {}
 
 
-def test_a_refresh_takes_in_what_came_since(folder: LocalFolder, reply: MakeReply) -> None:
+def test_a_refresh_takes_in_what_came_since(folder: Folder, reply: MakeReply) -> None:
     store = refreshed(folder)
     assert store.read(MODEL, keys("a")) == {}
     write(folder, reply("a"))
@@ -158,7 +153,7 @@ def test_a_refresh_takes_in_what_came_since(folder: LocalFolder, reply: MakeRepl
     assert store.read(MODEL, keys("a")) == by_key(reply("a"))
 
 
-def test_a_reply_goes_before_a_failure(folder: LocalFolder, reply: MakeReply, failure: MakeFailure) -> None:
+def test_a_reply_goes_before_a_failure(folder: Folder, reply: MakeReply, failure: MakeFailure) -> None:
     write(folder, failure("a"), failure("b"), epoch=1)
     write(folder, reply("a"), reply("v", vector=b"\0" * 4), epoch=2)
     write(folder, failure("a"), failure("v"), epoch=3)
@@ -167,7 +162,7 @@ def test_a_reply_goes_before_a_failure(folder: LocalFolder, reply: MakeReply, fa
     assert isinstance(found[key_of("v")], Reply)
 
 
-def test_failures_of_earlier_epochs_can_be_hidden(folder: LocalFolder, reply: MakeReply, failure: MakeFailure) -> None:
+def test_failures_of_earlier_epochs_can_be_hidden(folder: Folder, reply: MakeReply, failure: MakeFailure) -> None:
     write(folder, failure("old"), reply("paid"), epoch=9)
     write(folder, failure("new"), epoch=10)
     assert known(folder, failures_since=10) == set(keys("new", "paid"))
@@ -176,7 +171,7 @@ def test_failures_of_earlier_epochs_can_be_hidden(folder: LocalFolder, reply: Ma
 
 
 def test_compaction_makes_one_file_of_many_and_keeps_every_reply(
-    folder: LocalFolder, reply: MakeReply, failure: MakeFailure
+    folder: Folder, reply: MakeReply, failure: MakeFailure
 ) -> None:
     replies = [reply(f"{n:02d}") for n in range(COMPACT_FROM_FILES)]
     write_files(folder, replies)
@@ -196,7 +191,7 @@ def test_compaction_makes_one_file_of_many_and_keeps_every_reply(
 
 
 def test_a_compaction_holds_no_more_in_memory_than_a_part(
-    folder: LocalFolder, reply: MakeReply, monkeypatch: pytest.MonkeyPatch
+    folder: Folder, reply: MakeReply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hab_ray.storage.compaction.PART_BYTES", 3000)
     replies = [reply(f"{n:02d}", text="x" * 1000) for n in range(20)]
@@ -209,14 +204,14 @@ def test_a_compaction_holds_no_more_in_memory_than_a_part(
     assert everything(refreshed(folder)) == by_key(*replies)
 
 
-def test_few_files_stay_as_they_are(folder: LocalFolder, reply: MakeReply) -> None:
+def test_few_files_stay_as_they_are(folder: Folder, reply: MakeReply) -> None:
     write_files(folder, [reply(f"{n}") for n in range(COMPACT_FROM_FILES - 1)])
     before = folder.list()
     refreshed(folder).compact(MODEL, 1)
     assert folder.list() == before
 
 
-def test_a_store_that_compacts_before_it_ever_looked_reads_all_the_same(folder: LocalFolder, reply: MakeReply) -> None:
+def test_a_store_that_compacts_before_it_ever_looked_reads_all_the_same(folder: Folder, reply: MakeReply) -> None:
     replies = [reply(f"{n:02d}") for n in range(20)]
     write_files(folder, replies)
     store = Store(folder)
@@ -229,11 +224,11 @@ class Crash(Exception):
     pass
 
 
-class Crashing(LocalFolder):
+class Crashing(Through):
     """A folder whose process dies after so many changes."""
 
-    def __init__(self, root: Path, changes: int) -> None:
-        super().__init__(root)
+    def __init__(self, inner: Folder, changes: int) -> None:
+        super().__init__(inner)
         self.left = changes
 
     def change(self) -> None:
@@ -256,14 +251,14 @@ class Crashing(LocalFolder):
 
 @pytest.mark.parametrize("changes", [0, 1, 2, 3, 7, 21])
 def test_a_compaction_that_is_interrupted_loses_nothing_and_counts_nothing_twice(
-    changes: int, folder: LocalFolder, reply: MakeReply
+    changes: int, folder: Folder, reply: MakeReply
 ) -> None:
     """The sidecar is written first, then the part; 20 deletions follow."""
     replies = [reply(f"{n:02d}") for n in range(20)]
     write_files(folder, replies)
     old = refreshed(folder)
     with pytest.raises(Crash):
-        refreshed(Crashing(folder.root, changes)).compact(MODEL, 1)
+        refreshed(Crashing(folder, changes)).compact(MODEL, 1)
     assert [len(folder.list(SIDECARS)), len(folder.list(Shelf.REPLIES))] == [
         changes > 0,
         20 + (changes > 1) - max(0, changes - 2),
@@ -280,9 +275,7 @@ def test_a_compaction_that_is_interrupted_loses_nothing_and_counts_nothing_twice
     assert online_spending(folder, [1], 0).spent == cost
 
 
-def test_a_reader_that_looked_before_a_compaction_finds_its_rows_in_the_part(
-    folder: LocalFolder, reply: MakeReply
-) -> None:
+def test_a_reader_that_looked_before_a_compaction_finds_its_rows_in_the_part(folder: Folder, reply: MakeReply) -> None:
     replies = [reply(f"{n:02d}") for n in range(20)]
     write_files(folder, replies)
     early, late = refreshed(folder), refreshed(folder)
@@ -291,7 +284,7 @@ def test_a_reader_that_looked_before_a_compaction_finds_its_rows_in_the_part(
     assert everything(early) == by_key(*replies)
 
 
-class Overtaken(LocalFolder):
+class Overtaken(Through):
     """A folder that another process compacts right after the first listing."""
 
     overtaken = False
@@ -300,40 +293,40 @@ class Overtaken(LocalFolder):
         names = super().list(prefix)
         if names and not self.overtaken:
             self.overtaken = True
-            refreshed(LocalFolder(self.root)).compact(MODEL, 1)
+            refreshed(self.inner).compact(MODEL, 1)
         return names
 
 
-def test_a_refresh_that_is_overtaken_by_a_compaction_misses_nothing(folder: LocalFolder, reply: MakeReply) -> None:
+def test_a_refresh_that_is_overtaken_by_a_compaction_misses_nothing(folder: Folder, reply: MakeReply) -> None:
     replies = [reply(f"{n:02d}") for n in range(20)]
     write_files(folder, replies)
-    store = refreshed(Overtaken(folder.root))
+    store = refreshed(Overtaken(folder))
     assert everything(store) == by_key(*replies)
 
 
-def test_a_file_removed_by_hand_leaves_its_calls_open(folder: LocalFolder, reply: MakeReply) -> None:
+def test_a_file_removed_by_hand_leaves_its_calls_open(folder: Folder, reply: MakeReply) -> None:
     write_files(folder, [reply("a"), reply("b")])
     store = refreshed(folder)
     folder.delete(folder.list()[0])
     assert store.read(MODEL, keys("a", "b")) == by_key(reply("b"))
 
 
-def test_what_is_written_during_a_compaction_stays(folder: LocalFolder, reply: MakeReply) -> None:
+def test_what_is_written_during_a_compaction_stays(folder: Folder, reply: MakeReply) -> None:
     write_files(folder, [reply(f"{n:02d}") for n in range(10)])
     late = reply("late")
 
-    class Busy(LocalFolder):
+    class Busy(Through):
         def put_new(self, name: str, data: bytes) -> None:
             if name.endswith(".parquet"):
                 write(folder, late, writer="another")
             super().put_new(name, data)
 
-    refreshed(Busy(folder.root)).compact(MODEL, 1)
+    refreshed(Busy(folder)).compact(MODEL, 1)
     assert refreshed(folder).read(MODEL, keys("late", "03")) == by_key(late, reply("03"))
 
 
 @pytest.mark.parametrize("ending", ["arrow", "parquet"])
-def test_a_damaged_file_is_named(ending: str, folder: LocalFolder, reply: MakeReply) -> None:
+def test_a_damaged_file_is_named(ending: str, folder: Folder, reply: MakeReply) -> None:
     """A part is opened when its rows are read, any other file for its keys."""
     write_files(folder, [reply(f"{n:02d}") for n in range(10)])
     if ending == "parquet":
@@ -348,7 +341,7 @@ def test_a_damaged_file_is_named(ending: str, folder: LocalFolder, reply: MakeRe
             refreshed(folder).read(MODEL, keys("09"))
 
 
-def test_bytes_that_would_lead_arrow_out_of_bounds_are_damage_too(folder: LocalFolder, reply: MakeReply) -> None:
+def test_bytes_that_would_lead_arrow_out_of_bounds_are_damage_too(folder: Folder, reply: MakeReply) -> None:
     """Reading such a file without a check ended the process with a segmentation fault."""
     write(folder, *(reply(f"{n:02d}") for n in range(10)))
     name = folder.list()[0]

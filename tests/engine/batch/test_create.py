@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,30 @@ from hab_ray.engine.batch.send import Request, Sender
 from hab_ray.engine.batch.states import Abandoned, AtVendor, BatchState, Closed, Funded, Malformed, Requeued
 from hab_ray.engine.batch.transitions import recovered
 from hab_ray.engine.ledger import Batch, Event, Intent, Phase
-from hab_ray.errors import ConfigError, FailureKind, LeaseLost, ModelError, ProviderError, RateLimited, TransientError
+from hab_ray.errors import (
+    ConfigError,
+    FailureKind,
+    LeaseLost,
+    LeaseStale,
+    ModelError,
+    ProviderError,
+    RateLimited,
+    TransientError,
+)
 from hab_ray.providers.batching import BadRows, BatchStatus, ResultsGone, SeenBatch
-from tests.engine.batch.fakes import KEYS, LINES, QUICK, START, Vendor, broken, components_of, intent, seen, submitted
+from tests.engine.batch.fakes import (
+    KEYS,
+    LINES,
+    QUICK,
+    START,
+    Vendor,
+    broken,
+    components_of,
+    context_of,
+    intent,
+    seen,
+    submitted,
+)
 
 FULL = RateLimited("too many batches", 60)
 
@@ -149,6 +171,24 @@ async def test_an_owner_is_the_same_as_far_as_both_records_say(
         with pytest.raises(ConfigError, match=then):
             await settled(components, state)
     assert len(vendor.submitted) == same
+
+
+@pytest.mark.parametrize("stale_looks", [[1], [2], [3], [3, 5], [1, 2, 3, 4]])
+async def test_a_batch_waits_while_the_lease_is_stale_and_is_made_once(
+    tmp_path: Path, vendor: Vendor, stale_looks: list[int]
+) -> None:
+    """Before the intent, before the upload, or between the upload and the create request."""
+    looks = count(1)
+
+    def guard() -> None:
+        if next(looks) in stale_looks:
+            raise LeaseStale("not renewed")
+
+    components = components_of(tmp_path, vendor, context=context_of(guard=guard))
+    batch = await settled(components, Funded())
+    assert isinstance(batch.state, AtVendor) and next(looks) > max(stale_looks)
+    assert told(components) == ["intent", "submitted"] and len(vendor.submitted) == 1
+    assert components.budget.in_batches == 100 and components.budget.reserved == 0
 
 
 async def test_an_intent_that_another_driver_wrote_stops_before_the_vendor(

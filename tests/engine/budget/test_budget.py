@@ -17,6 +17,7 @@ from hab_ray.engine.budget.client import BatchBudgetClient, BudgetClient
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, EngineTotals
 from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.online import retries
+from hab_ray.errors import LeaseStale
 from hab_ray.location import Location
 from hab_ray.simulator import Profile, simulator
 from hab_ray.storage.folder import LocalFolder
@@ -274,6 +275,28 @@ async def test_requests_in_bulk(monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(20):
             client.settle(10, 4)
     assert (service.budget.spent, service.budget.held) == (80, 0)
+
+
+class StaleBudget(CountingBudget):
+    """A budget that may not be drawn from for the first requests, because the lease is stale."""
+
+    refuses = 3
+
+    async def grant(self, request: BudgetRequest) -> BudgetGrant:
+        if self.refuses:
+            self.refuses -= 1
+            raise LeaseStale("not renewed")
+        return await super().grant(request)
+
+
+async def test_stale_lease() -> None:
+    """A call waits for its money while the lease is stale, and the money is granted once."""
+    service = StaleBudget(budget_of(100))
+    async with BudgetClient(service) as client:
+        assert await asyncio.wait_for(client.reserve(60), 5) is None
+        assert service.refuses == 0 and client.reserved == 60
+        client.settle(60, 60)
+    assert (service.budget.spent, service.budget.held) == (60, 0)
 
 
 async def test_waits_for_released_money() -> None:

@@ -15,7 +15,7 @@ import pytest
 from hab_ray.calls import EmbedCall, Failure, Reply
 from hab_ray.catalog import Limits, ModelEntry
 from hab_ray.engine.online import retries
-from hab_ray.errors import FailureKind, Interrupted, LeaseLost
+from hab_ray.errors import FailureKind, Interrupted, LeaseLost, LeaseStale
 from hab_ray.simulator import Profile, simulator
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.keyindex import Keys
@@ -261,6 +261,51 @@ async def test_lost_lease(tmp_path: Path) -> None:
                 await work
         meter = await b.meter()
         assert 10 <= meter["billed"] == len(b.stored("a")) < 100
+
+
+async def test_stale_lease(tmp_path: Path) -> None:
+    """While the lease is stale nothing is sent, and nothing is given up: it goes on when the lease was renewed."""
+    stale = False
+
+    def guard() -> None:
+        if stale:
+            raise LeaseStale("not renewed")
+
+    latency = {"kind": "fixed", "value_s": 0.2}
+    limits = Limits(concurrent=10, patience_s=5)
+    async with bench(tmp_path, "a", limits=limits, guard=guard, latency=latency) as b, b.engine:
+        work = asyncio.create_task(b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(40)]))))
+        while not b.engine.in_flight:
+            await asyncio.sleep(0.01)
+        stale = True
+        while b.engine.in_flight:
+            await asyncio.sleep(0.01)
+        sent = (await b.meter())["received"]
+        await asyncio.sleep(0.5)
+        assert (await b.meter())["received"] == sent < 40 and not work.done()
+        stale = False
+        await work
+        assert len(b.stored("a")) == 40 and not b.engine.counters.open
+
+
+async def test_stop_while_the_lease_is_stale(tmp_path: Path) -> None:
+    """Calls that wait for the lease are let go at once, and none of them is sent when it is renewed."""
+    stale = True
+
+    def guard() -> None:
+        if stale:
+            raise LeaseStale("not renewed")
+
+    async with bench(tmp_path, "a", guard=guard) as b:
+        async with b.engine:
+            work = asyncio.create_task(b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(40)]))))
+            await asyncio.sleep(0.3)
+            begun = time.monotonic()
+            await b.engine.stop(20)
+            stale = False
+            with pytest.raises(Interrupted):
+                await work
+        assert time.monotonic() - begun < 5 and (await b.meter())["received"] == 0
 
 
 async def test_stop(tmp_path: Path) -> None:
