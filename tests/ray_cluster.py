@@ -42,6 +42,7 @@ class RayCluster:
         """Start a cluster whose nodes have this environment."""
         folder = Path(tempfile.mkdtemp(prefix="hab-"))  # sockets in it have at most 107 characters
         whole = {**environment, "RAY_TMPDIR": str(folder), "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+        whole["RAY_raylet_start_wait_time_s"] = str(int(STARTS_WITHIN_S))
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.ray_cluster", "--nodes", str(nodes)],
             cwd=ROOT,

@@ -1,0 +1,107 @@
+"""A sweep on three nodes with run and store in a bucket, through `ray job submit`, and the death of one of them."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hab_ray
+from hab_ray.cluster.session import QUIET
+from hab_ray.location import Location
+from hab_ray.storage.folder import open_folder
+from tests.conftest import Desk, Vendor
+from tests.ray_cluster import RayCluster
+
+WITHIN_S = 240.0
+TESTS, LANES, CONCURRENT = 150, 3, 24
+ON_EVERY_NODE = {
+    "generate": None,
+    "validate": None,
+    "select": None,
+    "mode": "online",
+    "dimensions": ["encourage_learning"],
+    "subjects": ["sim/alpha"],
+    "lease": {"renew_s": 1, "lost_s": 4, "take_s": 8},
+}
+
+
+def address() -> str:
+    """An address of this machine that is not the loopback's: a lane for that one would stay on the driver's node."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked, suppress(OSError):
+        asked.connect(("10.255.255.255", 1))
+        return str(asked.getsockname()[0])
+    pytest.fail("this machine has no address but the loopback's")
+
+
+def sweep(desk: Desk, url: str, bucket: str) -> Path:
+    tests = desk.folder / "tests.jsonl"
+    rows = [
+        {"id": f"t{n}", "dimension": "encourage_learning", "prompt": f"How do I solve task {n} myself?"}
+        for n in range(TESTS)
+    ]
+    tests.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    account = {
+        "kind": "openai",
+        "url": f"{url}/x/sim/v1",
+        "limits": {"concurrent": CONCURRENT, "timeout_s": 60},
+        "price": {"input": 1, "output": 1},
+        "lanes": LANES,
+    }
+    places = {"run": f"{bucket}/run", "store": f"{bucket}/store", "tests": str(tests), "budget_usd": 5.0}
+    return desk.sweep("three", url, **ON_EVERY_NODE, **places, providers={"sim": account})
+
+
+def lanes(cluster: RayCluster) -> dict[str, str]:
+    """The nodes of all lanes that live, by the beginning of the lane's id."""
+    with urllib.request.urlopen(f"{cluster.job_server}/api/v0/actors?detail=1&limit=1000", timeout=30) as answer:
+        actors: list[dict[str, Any]] = json.load(answer)["data"]["result"]["result"]
+    living = [actor for actor in actors if actor["class_name"] == "Lane" and actor["state"] == "ALIVE"]
+    return {actor["actor_id"][:16]: actor["node_id"] for actor in living}
+
+
+def until(is_true: Callable[[], bool], job: subprocess.Popen[str], what: str) -> None:
+    end = time.monotonic() + WITHIN_S
+    while not is_true():
+        assert job.poll() is None, f"{what}: {job.communicate()[0]}"
+        assert time.monotonic() < end, what
+        time.sleep(0.2)
+
+
+@pytest.mark.timeout(900)
+def test_every_node_answers_calls_and_one_may_die(
+    ray_clusters: Callable[..., RayCluster], desk: Desk, vendor: Callable[..., Vendor], bucket: str
+) -> None:
+    cluster = ray_clusters(3, **QUIET)
+    sim = vendor(latency={"kind": "fixed", "value_s": 1.0}, host=address())
+    path = sweep(desk, sim.url, bucket)
+    store = open_folder(Location(f"{bucket}/store"))
+    job = cluster.job("submit", "--working-dir", ".", "--", sys.executable, "jobs/sweep.py", path, "--yes")
+
+    def nodes_with_replies() -> set[str]:
+        written = store.list("replies")
+        return {node for lane, node in lanes(cluster).items() if any(lane in name for name in written)}
+
+    until(lambda: nodes_with_replies() == set(cluster.nodes), job, "a node has answered nothing")
+    assert not any(name.endswith(".parquet") for name in store.list("replies")), "too late to kill a node"
+    cluster.kill(cluster.nodes[1])
+    output, _ = job.communicate(timeout=WITHIN_S)
+    assert job.returncode == 0, output
+
+    meter = sim.meter()
+    assert meter["billed_more_than_once"]["bodies"] <= meter["billed"] - 2 * TESTS <= 2 * CONCURRENT, meter
+    run = hab_ray.open_run(f"{bucket}/run")
+    assert Counter(run.responses().column("state").to_pylist()) == {"ok": TESTS}
+    assert Counter(run.verdicts().column("state").to_pylist()) == {"ok": TESTS}
+    status = json.loads(desk.hab("status", f"{bucket}/run", "--json").stdout)
+    assert status["end"]["status"] == 0 and status["driver"] is None
