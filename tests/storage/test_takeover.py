@@ -187,7 +187,7 @@ def test_a_holder_by_lock_waits_for_one_that_renews_too(tmp_path: Path) -> None:
     said: list[str] = []
     quick = LeaseTerms(LeaseTimes(renew_s=0.01, lost_s=0.02, take_s=0.05), say=said.append)
     lease = acquire_lease(scene.store, OURS, NOW, quick)
-    assert (lease.epoch, lease.clean, len(said)) == (2, False, 2)
+    assert (lease.epoch, lease.clean, len(said)) == (2, True, 2)
     lease.release()
 
 
@@ -241,7 +241,7 @@ def test_a_holder_that_is_stopped_is_succeeded_and_one_that_lives_is_not(bucket:
         other.send_signal(signal.SIGSTOP)
         stopped = time.time()
         lease = acquire_lease(place, OURS, NOW, terms)
-        assert (lease.epoch, lease.clean) == (2, False) and time.time() - stopped >= SHORT.take_s
+        assert (lease.epoch, lease.clean) == (2, True) and time.time() - stopped >= SHORT.take_s
         other.send_signal(signal.SIGCONT)
         spent, _, why = other.stdout.readline().partition(" ")
         assert float(spent) <= stopped and f"taken over by process {os.getpid()} " in why
@@ -250,3 +250,15 @@ def test_a_holder_that_is_stopped_is_succeeded_and_one_that_lives_is_not(bucket:
     after = acquire_lease(place, THEIRS, NOW, terms)
     assert (after.epoch, after.clean) == (3, True)
     after.release()
+
+
+def test_after_a_lock_that_a_crash_ended_its_workers_may_still_spend(tmp_path: Path) -> None:
+    store = Location.of(tmp_path)
+    LocalLease.acquire(store, THEIRS, NOW).release()
+    folder = LocalFolder(tmp_path)
+    crashed = last_holder(folder)
+    assert crashed
+    folder.put(crashed.name, replace(crashed, released=False).record())
+    lease = acquire_lease(store, OURS, NOW, LeaseTerms(shared_filesystem=True))
+    assert (lease.epoch, lease.clean) == (2, False)
+    lease.release()
