@@ -76,6 +76,11 @@ class Holder:
         """The file it stands in."""
         return record_name(self.epoch)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all who spent for it have stopped, once it is a predecessor: released, or waited out."""
+        return self.released or self.renewal is not None
+
     def record(self) -> bytes:
         """The bytes of that file."""
         fields: dict[str, Any] = asdict(self)
@@ -127,8 +132,9 @@ def read_holder(folder: Folder, name: str) -> Holder:
 class Lease(Protocol):
     """The right to spend from a store, held until `release` or the end of the process.
 
-    `clean` says whether the holder before released it; after a crash the first online call waits
-    `UNCLEAN_WAIT_S`, because an orphaned Ray actor was seen to work for 2.6 s after its driver's kill -9.
+    `clean` says whether nobody who worked for the holder before can still spend. Where that one had a lock and has
+    crashed, the first online call waits `UNCLEAN_WAIT_S`, because an orphaned Ray actor was seen to work for 2.6 s
+    after its driver's kill -9.
     """
 
     clean: bool
@@ -193,7 +199,7 @@ class LocalLease:
         except BaseException:
             lock.release()
             raise
-        return cls(lock, folder, store.absolute(), holder, clean=before is None or before.released)
+        return cls(lock, folder, store.absolute(), holder, clean=before is None or before.is_over)
 
     def watch(self) -> Watch:
         """See Lease."""

@@ -38,7 +38,6 @@ from hab_ray.storage.lease import (
     Renewal,
     StoreLock,
     held,
-    last_holder,
     named,
     read_holder,
     record_name,
@@ -154,7 +153,7 @@ class RenewedLease:
         run: Location,
         now: datetime,
         times: LeaseTimes,
-        predecessor: Predecessor = last_holder,
+        predecessor: Predecessor,
     ) -> Self:
         """Take the lease of a store for a run, after a `predecessor` that is known to spend no more.
 
@@ -172,7 +171,7 @@ class RenewedLease:
                 lock.release()
             raise
         renewals = Renewals(folder, store, holder, began, awake_clock)
-        return cls(renewals, holder, times, before is None or before.released, lock)
+        return cls(renewals, holder, times, before is None or before.is_over, lock)
 
     @property
     def epoch(self) -> int:

@@ -296,7 +296,7 @@ def test_an_epoch_whose_answer_got_lost_is_ours_if_it_was_written(tmp_path: Path
 
 @pytest.fixture
 def lease(tmp_path: Path) -> Iterator[RenewedLease]:
-    lease = RenewedLease.acquire(Location.of(tmp_path), OURS, NOW, QUICK)
+    lease = RenewedLease.acquire(Location.of(tmp_path), OURS, NOW, QUICK, last_holder)
     yield lease
     lease.release()
 
@@ -315,15 +315,15 @@ def test_a_thread_renews_until_the_release(lease: RenewedLease, tmp_path: Path) 
     lease.release()
     with pytest.raises(LeaseLost):
         lease.watch().check()
-    after = RenewedLease.acquire(Location.of(tmp_path), THEIRS, NOW, QUICK)
+    after = RenewedLease.acquire(Location.of(tmp_path), THEIRS, NOW, QUICK, last_holder)
     assert (after.epoch, after.clean) == (2, True)
     after.release()
 
 
 def test_a_successor_ends_the_thread_and_the_spending(lease: RenewedLease, tmp_path: Path) -> None:
     before = last_holder(LocalFolder(tmp_path))
-    other = RenewedLease.acquire(Location.of(tmp_path), THEIRS, NOW, QUICK)
-    assert (other.epoch, other.clean) == (2, False)
+    other = RenewedLease.acquire(Location.of(tmp_path), THEIRS, NOW, QUICK, last_holder)
+    assert (other.epoch, other.clean) == (2, True)
     while lease.age_s < inf:
         assert before and before.epoch == 1
     with pytest.raises(LeaseLost, match="is lost"):
@@ -341,7 +341,7 @@ def test_a_holder_that_renews_and_one_that_locks_exclude_each_other_on_one_machi
     lease.release()
     locked = LocalLease.acquire(store, THEIRS, NOW)
     with pytest.raises(StoreHeld, match=str(THEIRS)):
-        RenewedLease.acquire(store, OURS, NOW, QUICK)
+        RenewedLease.acquire(store, OURS, NOW, QUICK, last_holder)
     locked.release()
     assert last_holder(open_folder(store)) == replace(
         Holder.after(Holder(1, 0, "", "", "", released=True), store, THEIRS, NOW), released=True
