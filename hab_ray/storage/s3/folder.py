@@ -119,7 +119,7 @@ class S3Folder:
         if data is None:
             self._note(to, self._objects.head(to) if self._listings.covers(to) else None)
         else:
-            self._wrote(to, Entry(etag, len(data)), data)
+            self._wrote(to, Entry.of(etag, len(data)), data)
         self.delete(name)
 
     def clear(self, prefix: str) -> None:
