@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from hab_ray.location import Location
-from hab_ray.storage.folder import Folder, open_folder
+from hab_ray.storage.s3.cache import node_cache
+from hab_ray.storage.s3.connection import connect
+from hab_ray.storage.s3.folder import S3Folder
+from hab_ray.storage.s3.objects import Objects
+from hab_ray.storage.s3.requests import Requests
 from tests.s3_proxy import S3Proxy
 
 pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture
-def folder(bucket: str, proxy: S3Proxy) -> Folder:
-    return open_folder(Location.of(bucket))
+def folder(bucket: str, proxy: S3Proxy) -> S3Folder:
+    place = Location.of(bucket)
+    return S3Folder(Objects(Requests(connect(), place.bucket), place.bucket, place.prefix), node_cache(os.environ))
 
 
-def test_a_put_new_whose_answer_was_lost_is_this_calls(folder: Folder, proxy: S3Proxy) -> None:
+def test_a_put_new_whose_answer_was_lost_is_this_calls(folder: S3Folder, proxy: S3Proxy) -> None:
     proxy.trouble.lost.add("events/1")
     folder.put_new("events/1", b"mine")
     assert folder.get("events/1") == b"mine"
     assert [seen.kind for seen in proxy.seen if seen.name.endswith("events/1")][:3] == ["PUT", "PUT", "HEAD"]
 
 
-def test_a_put_new_that_another_won_while_this_ones_fate_was_unknown_fails(folder: Folder, proxy: S3Proxy) -> None:
+def test_a_put_new_that_another_won_while_this_ones_fate_was_unknown_fails(folder: S3Folder, proxy: S3Proxy) -> None:
     """Both write the same bytes, so only the nonce tells them apart."""
     folder.put_new("events/2", b"same")
     proxy.trouble.lost.add("events/2")
@@ -32,7 +39,7 @@ def test_a_put_new_that_another_won_while_this_ones_fate_was_unknown_fails(folde
 
 
 @pytest.mark.parametrize("verb", ["put", "move", "delete", "get", "list"])
-def test_what_is_repeated_does_no_harm(verb: str, folder: Folder, proxy: S3Proxy) -> None:
+def test_what_is_repeated_does_no_harm(verb: str, folder: S3Folder, proxy: S3Proxy) -> None:
     folder.put("a/x", b"old")
     proxy.trouble.lost.add("a/x" if verb != "list" else "a/")
     match verb:
