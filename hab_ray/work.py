@@ -21,9 +21,11 @@ from hab_ray.location import Location
 from hab_ray.rows import ChosenTest
 from hab_ray.stages import table
 from hab_ray.stages.base import CallStage, Computed, ComputeStage, Rows
+from hab_ray.stages.blocks import BlockWorkers
 from hab_ray.stages.choose import seed_tests
 from hab_ray.stages.graph import Graph, Input, Shard, graph_of
 from hab_ray.stages.settling import Settled, settle
+from hab_ray.stages.slices import RowSlices
 from hab_ray.stages.spec import Part, ResolvedSweep, Source
 from hab_ray.storage.given import read_given_tests
 from hab_ray.storage.run import RunFolder
@@ -98,12 +100,12 @@ class Work(ResolvedSweep):
         store.refresh(model)
         return settle(_calling(self, shard), tasks, partial(store.read, model))
 
-    def compute(self, shard: Shard, store: Store) -> Computed[Any]:
+    def compute(self, shard: Shard, store: Store, workers: BlockWorkers) -> Computed[Any]:
         """The rows of a shard that makes no calls. Its inputs must be complete, in their views or else in the store."""
         stage = self.stage(shard)
         if not isinstance(stage, ComputeStage):
             raise TypeError(f"stage {shard.stage} makes calls; give its tasks to an engine")
-        return stage.compute(_rows_read(self, shard, partial(_rows_anywhere, self, store)))
+        return stage.compute(_rows_read(self, shard, partial(_rows_anywhere, self, store)), workers)
 
     def write(self, shard: Shard, rows: Sequence[Any], inside: str = "") -> None:
         """Replace a shard's view, where it has one; `inside` names a folder of the run to write it to instead."""
@@ -164,7 +166,8 @@ def _rows_read(work: Work, shard: Shard, rows_of: Callable[[Shard], Sequence[Any
     rows: dict[type[Any], Sequence[Any]] = {}
     for source in shard.spec.sources(work):
         shards = [i.shard for i in work.inputs(shard) if i.shard.spec.row is source.row]
-        rows[source.row] = [row for s in shards for row in rows_of(s)] if shards else _given(work, source, shard)
+        parts = [rows_of(s) for s in shards] or [_given(work, source, shard)]
+        rows[source.row] = parts[0] if len(parts) == 1 else [row for part in parts for row in part]
     return Rows(rows)
 
 
@@ -184,4 +187,6 @@ def _rows_in_view(work: Work, shard: Shard) -> Sequence[Any]:
 def _rows_anywhere(work: Work, store: Store, shard: Shard) -> Sequence[Any]:
     if shard.spec.has_view:
         return _rows_in_view(work, shard)
-    return work.settled(shard, work.tasks(shard), store).rows
+    stage, model = _calling(work, shard), work.model(shard).name
+    store.refresh(model)
+    return RowSlices(work.tasks(shard), lambda tasks: settle(stage, tasks, partial(store.read, model)).rows)

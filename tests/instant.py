@@ -12,6 +12,7 @@ import numpy as np
 
 from hab_ray.calls import Call, EmbedCall, Finish, Reply, Usage
 from hab_ray.config import Sweep
+from hab_ray.executors.threads import ThreadWorkers
 from hab_ray.plan import Figures, Plan, make_plan
 from hab_ray.prices import Mode, input_bytes, rate
 from hab_ray.resolve import resolve
@@ -84,7 +85,7 @@ class Run:
             for dimension, tests in given_tests(work).items():
                 work.run.write(ChosenTest, f"tests/{dimension}.parquet", tests)
         if not shard.spec.makes_calls:
-            work.write(shard, work.compute(shard, self.store()).rows)
+            work.write(shard, work.compute(shard, self.store(), ThreadWorkers()).rows)
             return
         tasks = work.tasks(shard)
         while True:

@@ -16,6 +16,7 @@ from hab_ray.calls import Call, ChatCall, Failure, Finish, Outcome, Reply, Usage
 from hab_ray.catalog import BatchTerms, Model
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError, FailureKind
+from hab_ray.executors.threads import ThreadWorkers
 from hab_ray.location import Location
 from hab_ray.prices import Mode
 from hab_ray.rows import Candidate, ChosenTest, Response, State, Validation
@@ -265,7 +266,7 @@ def test_a_run_goes_from_nothing_to_verdicts_by_replies_alone(make: MakeWork, re
         replies.answer(call, "", vector=bytes([0, 0, 128, 63] * (n + 1) + [0] * 4 * (2 - n)))
     work.write(select, settled(work, select, replies).rows)
     assert work.written(select) is None
-    chosen = work.compute(choose, replies.as_store(work))
+    chosen = work.compute(choose, replies.as_store(work), ThreadWorkers())
     assert (len(chosen.rows), chosen.note) == (2, "")
     work.write(choose, chosen.rows)
     tests = work.run.read(ChosenTest, choose.file)

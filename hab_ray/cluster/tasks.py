@@ -10,6 +10,7 @@ from typing import Any
 
 import ray
 
+from hab_ray.cluster.blocks import RayWorkers
 from hab_ray.cluster.session import finished, result
 from hab_ray.executors.protocol import Compute, Event, RowsComputed, Settle, ShardSettled
 from hab_ray.executors.settling import Site, compute_rows, settle_shard
@@ -31,7 +32,7 @@ def _settle(site: Site, order: Settle) -> ShardSettled:
 
 
 def _compute(site: Site, order: Compute) -> RowsComputed:
-    return compute_rows(site, order, _store(site.store, site.failures_since))
+    return compute_rows(site, order, _store(site.store, site.failures_since), RayWorkers())
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from multiprocessing.process import BaseProcess
 from hab_ray.errors import EngineBroke
 from hab_ray.executors.protocol import Compute, Event, ExecutorDied
 from hab_ray.executors.settling import Site, compute_rows
+from hab_ray.executors.threads import ThreadWorkers
 
 AT_ONCE = 2
 
@@ -81,7 +82,7 @@ def _answer(one: _Running) -> Event:
 
 def _compute(site: Site, order: Compute, answer: Connection) -> None:
     try:
-        event: Event = compute_rows(site, order, site.open_store())
+        event: Event = compute_rows(site, order, site.open_store(), ThreadWorkers())
     except Exception as error:  # whatever it is: the driver ends the run with it
         event = ExecutorDied(error)
     answer.send(event)

@@ -12,6 +12,7 @@ from hab_ray.engine.jobs import Job
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Compute, RowsComputed, Settle, ShardSettled
 from hab_ray.location import Location
+from hab_ray.stages.blocks import BlockWorkers
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
 from hab_ray.work import Settled, Work
@@ -68,13 +69,15 @@ def _jobs(settle: Settle, tasks: Sequence[Any], settled: Settled) -> Iterator[Jo
             yield Job(settle.number, row_id, call, positions.get(id(task)))
 
 
-def compute_rows(site: Site, compute: Compute, store: Store) -> RowsComputed:
+def compute_rows(site: Site, compute: Compute, store: Store, workers: BlockWorkers) -> RowsComputed:
     """Compute a shard's rows as an unpublished view, with one BLAS thread: more would choose other tests, and slower.
+
+    `workers` are what a stage may spread large matrices over.
 
     Raises:
         DamagedFile, OSError: a file of the run or the store cannot be read or written.
     """
     with threadpool_limits(limits=1):
-        computed = site.work.compute(compute.shard, store)
+        computed = site.work.compute(compute.shard, store, workers)
     site.work.write(compute.shard, computed.rows, site.pending.folder_of(compute.order))
     return RowsComputed(compute, len(computed.rows), computed.note)

@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from hab_ray.calls import Call, Failure, Finish, Outcome, Reply, has_visible_text
 from hab_ray.catalog import Model
 from hab_ray.rows import R, Row, State
+from hab_ray.stages.blocks import BlockWorkers
 from hab_ray.stages.forecast import Forecast, Forecasts
 
 Task = TypeVar("Task")
@@ -109,8 +110,8 @@ class ComputeStage(ABC, Generic[Out]):
     """A stage that computes its rows without calls, from complete sources, for one part of a sweep."""
 
     @abstractmethod
-    def compute(self, rows: Rows) -> Computed[Out]:
-        """The part's rows, given the rows that the stage reads."""
+    def compute(self, rows: Rows, workers: BlockWorkers) -> Computed[Out]:
+        """The part's rows, given the rows that the stage reads; `workers` work on what is too large for one process."""
 
     @abstractmethod
     def forecast_rows(self, rows: Forecasts) -> Forecast[Out]:

@@ -1,91 +1,67 @@
 """Step 4, choose diverse tests: PCA to 50 components, k-means, of each cluster the member nearest the centre.
 
-The paper chooses 500 per dimension. Everything runs in float64 on candidates sorted by id; ties go to the smaller id.
-The caller gives each dimension one BLAS thread: two threads were measured to change 27 of 500 picks.
+The paper chooses 500 per dimension. Candidates are sorted by id and ties go to the smaller id. Below `MANY` candidates
+of a dimension everything runs in float64 in one process, to which the caller gives one BLAS thread: two threads were
+measured to change 27 of 500 picks. From there on it runs in blocks, wherever the executor has workers for them.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hab_ray.config import Select
 from hab_ray.rows import Candidate, ChosenTest, Embedded, State
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import Computed, ComputeStage, Rows
+from hab_ray.stages.blocks import BlockWorkers
+from hab_ray.stages.clustering import BLOCK_ROWS
 from hab_ray.stages.forecast import Forecast, Forecasts
+from hab_ray.stages.picking import Picks, VectorBlocks, pick, pick_in_blocks
 from hab_ray.stages.spec import Grain, Part, ResolvedSweep, Source, StageSpec
 
-
-@dataclass(frozen=True)
-class Picks:
-    """The chosen rows as (row, cluster), by row, and what a reader should know about the choice."""
-
-    rows: tuple[tuple[int, int], ...]
-    note: str
-
-
-def pick(vectors: NDArray[np.float64], settings: Select) -> Picks:
-    """Choose `tests` rows of an (n, d) matrix, as scikit-learn's PCA and KMeans do with the same seed.
-
-    With no more distinct vectors than tests wanted, one row of each distinct vector is taken.
-    """
-    distinct = _first_of_each(vectors)
-    if len(distinct) <= settings.tests:
-        note = f"{len(distinct)} distinct candidates for {settings.tests} tests: all are taken"
-        return Picks(tuple((row, cluster) for cluster, row in enumerate(distinct)), note)
-    from sklearn.cluster import KMeans
-    from sklearn.decomposition import PCA
-    from sklearn.exceptions import ConvergenceWarning
-
-    components = min(settings.components, *vectors.shape)
-    points = PCA(n_components=components, random_state=settings.seed).fit_transform(vectors)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = KMeans(n_clusters=settings.tests, random_state=settings.seed).fit(points)
-    rows = _nearest(points, fitted.cluster_centers_, fitted.labels_)
-    few = len(rows) < settings.tests
-    return Picks(rows, f"{len(rows)} clusters for {settings.tests} tests: candidates are too alike" if few else "")
-
-
-def _first_of_each(vectors: NDArray[np.float64]) -> list[int]:
-    first: dict[bytes, int] = {}
-    for row, vector in enumerate(vectors):
-        first.setdefault(vector.tobytes(), row)
-    return list(first.values())
-
-
-def _nearest(
-    points: NDArray[np.float64], centers: NDArray[np.float64], labels: NDArray[np.int32]
-) -> tuple[tuple[int, int], ...]:
-    distances = np.linalg.norm(points - centers[labels], axis=1)
-    nearest: dict[int, int] = {}
-    for row, cluster in enumerate(labels.tolist()):
-        if cluster not in nearest or distances[row] < distances[nearest[cluster]]:
-            nearest[cluster] = row
-    return tuple(sorted((row, cluster) for cluster, row in nearest.items()))
+MANY = 50_000
 
 
 @dataclass(frozen=True)
 class ChooseStage(ComputeStage[ChosenTest]):
-    """Chooses the tests of one dimension among its embedded candidates."""
+    """Chooses the tests of one dimension among its embedded candidates; from `many` of them on, in blocks."""
 
     rubric: Rubric
     settings: Select
+    many: int = MANY
+    block_rows: int = BLOCK_ROWS
 
-    def compute(self, rows: Rows) -> Computed[ChosenTest]:
+    def compute(self, rows: Rows, workers: BlockWorkers) -> Computed[ChosenTest]:
         """The tests, sorted by id; the note says where there are fewer than wanted."""
+        candidates = {c.id: c for c in rows[Candidate]}
+        if len(rows[Embedded]) >= self.many:
+            return self._in_blocks(candidates, rows[Embedded], workers)
         vectors = {e.candidate_id: e.vector for e in rows[Embedded] if e.state is State.OK}
-        pool = sorted((c for c in rows[Candidate] if c.id in vectors), key=lambda c: c.id)
-        if not pool:
-            return Computed([], f"no candidate of {self.rubric.id} came through generation, validation and embedding")
-        matrix = np.stack([np.frombuffer(vectors[c.id], dtype="<f4") for c in pool]).astype(np.float64)
-        picks = pick(matrix, self.settings)
-        return Computed([as_test(self.rubric, pool[row], cluster) for row, cluster in picks.rows], picks.note)
+        ids = sorted(id for id in candidates if id in vectors)
+        if not ids:
+            return self._none()
+        matrix = np.stack([np.frombuffer(vectors[id], dtype="<f4") for id in ids]).astype(np.float64)
+        return self._chosen(candidates, ids, pick(matrix, self.settings))
+
+    def _in_blocks(
+        self, candidates: Mapping[str, Candidate], embedded: Sequence[Embedded], workers: BlockWorkers
+    ) -> Computed[ChosenTest]:
+        """As `compute`, for vectors too many to hold: they are read in their order, by id, and never sorted."""
+        blocks = VectorBlocks(embedded, candidates.keys(), self.block_rows)
+        if next(iter(blocks), None) is None:
+            return self._none()
+        picks = pick_in_blocks(blocks, self.settings, workers)
+        return self._chosen(candidates, blocks.ids, picks)
+
+    def _chosen(self, candidates: Mapping[str, Candidate], ids: Sequence[str], picks: Picks) -> Computed[ChosenTest]:
+        tests = [as_test(self.rubric, candidates[ids[row]], cluster) for row, cluster in picks.rows]
+        return Computed(tests, picks.note)
+
+    def _none(self) -> Computed[ChosenTest]:
+        return Computed([], f"no candidate of {self.rubric.id} came through generation, validation and embedding")
 
     def forecast_rows(self, rows: Forecasts) -> Forecast[ChosenTest]:
         """As many as are wanted and can be had, like the candidates to come."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hab_ray.rows import Response
 from hab_ray.stages.base import Computed, ComputeStage, Rows
+from hab_ray.stages.blocks import BlockWorkers
 from hab_ray.stages.forecast import Forecast, Forecasts
 from hab_ray.stages.spec import Grain, Part, ResolvedSweep, Source, StageSpec
 
@@ -23,7 +24,7 @@ class Words:
 class CountWordsStage(ComputeStage[Words]):
     """Counts the words of one subject's responses in one dimension."""
 
-    def compute(self, rows: Rows) -> Computed[Words]:
+    def compute(self, rows: Rows, workers: BlockWorkers) -> Computed[Words]:
         """See ComputeStage."""
         return Computed([Words(r.test_id, r.sample, len(r.text.split())) for r in rows[Response]])
 

@@ -12,25 +12,19 @@ from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
 from hab_ray.config import Select
+from hab_ray.executors.threads import ThreadWorkers
 from hab_ray.rows import Candidate, ChosenTest, Embedded, State
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import Computed, Rows
-from hab_ray.stages.choose import ChooseStage, pick, seed_tests
+from hab_ray.stages.choose import MANY, ChooseStage, seed_tests
+from hab_ray.stages.picking import pick
+from tests.clouds import cloud
 
 DIMENSION = "ask_clarifying_questions"
 
 
 def settings(tests: int, components: int = 50) -> Select:
     return Select(embedding="m", tests=tests, components=components)
-
-
-def cloud(count: int, size: int, clumps: int = 40) -> NDArray[np.float64]:
-    """Vectors as embeddings are: clumped, of length one, float32 by origin."""
-    rng = np.random.default_rng(count)
-    centers = rng.normal(size=(clumps, size))
-    vectors = centers[rng.integers(clumps, size=count)] + 0.5 * rng.normal(size=(count, size))
-    unit: NDArray[np.float64] = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype("<f4").astype("<f8")
-    return unit
 
 
 def picked_by_sklearn(vectors: NDArray[np.float64], tests: int) -> list[int]:
@@ -98,7 +92,7 @@ def embedded(rows: list[Candidate], vectors: NDArray[np.float64]) -> list[Embedd
 
 
 def choose(rubric: Rubric, rows: list[Candidate], vectors: list[Embedded], settings: Select) -> Computed[ChosenTest]:
-    return ChooseStage(rubric, settings).compute(Rows({Candidate: rows, Embedded: vectors}))
+    return ChooseStage(rubric, settings).compute(Rows({Candidate: rows, Embedded: vectors}), ThreadWorkers())
 
 
 def test_the_order_of_arrival_does_not_matter(rubrics: dict[str, Rubric]) -> None:
@@ -126,6 +120,35 @@ def test_candidates_without_a_vector_are_left_out_and_none_is_said(rubrics: dict
         [],
         f"no candidate of {DIMENSION} came through generation, validation and embedding",
     )
+
+
+def test_only_many_candidates_are_chosen_in_blocks(rubrics: dict[str, Rubric]) -> None:
+    """Below the threshold the picks are scikit-learn's own; there and above they are those of the blocks."""
+    assert MANY == 50_000
+    rows = candidates(200)
+    vectors = cloud(200, 64)
+    source = Rows({Candidate: rows[::-1], Embedded: embedded(rows, vectors)})
+    tests = {
+        many: ChooseStage(rubrics[DIMENSION], settings(20), many, block_rows=64).compute(source, ThreadWorkers()).rows
+        for many in (199, 200, 201)
+    }
+    with threadpool_limits(limits=1):
+        exact = [f"c{row:03d}" for row in picked_by_sklearn(vectors, 20)]
+    assert [test.id for test in tests[201]] == exact
+    assert tests[199] == tests[200] != tests[201]
+    assert [test.id for test in tests[200]] == sorted({test.id for test in tests[200]}) and len(tests[200]) == 20
+
+
+def test_in_blocks_rows_without_a_vector_are_left_out_and_none_is_said(rubrics: dict[str, Rubric]) -> None:
+    rows = candidates(40)
+    vectors = embedded(rows, cloud(40, 8))
+    vectors[1] = replace(vectors[1], state=State.FAILED, vector=b"")
+    stage = ChooseStage(rubrics[DIMENSION], settings(45), 10, block_rows=7)
+    chosen = stage.compute(Rows({Candidate: rows[:30], Embedded: vectors}), ThreadWorkers())
+    assert [test.id for test in chosen.rows] == [f"c{n:03d}" for n in range(30) if n != 1]
+    assert "29 distinct" in chosen.note
+    none = stage.compute(Rows({Candidate: [], Embedded: vectors}), ThreadWorkers())
+    assert (none.rows, "no candidate" in none.note) == ([], True)
 
 
 def test_seed_queries_become_tests(rubrics: dict[str, Rubric]) -> None:
