@@ -77,7 +77,8 @@ def chosen_on_ray(stage: ChooseStage, rows: Rows) -> list[ChosenTest]:
         with threadpool_limits(limits=1):
             return list(stage.compute(rows, RayWorkers()).rows)
 
-    return list(ray.get(ray.remote(num_cpus=0)(compute).remote(), timeout=100))
+    chosen: list[ChosenTest] = ray.get(ray.remote(num_cpus=0)(compute).remote(), timeout=100)  # type: ignore[arg-type]
+    return chosen
 
 
 def test_the_tests_chosen_on_ray_are_those_chosen_in_threads() -> None:
