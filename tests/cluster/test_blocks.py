@@ -77,7 +77,7 @@ def chosen_on_ray(stage: ChooseStage, rows: Rows) -> list[ChosenTest]:
         with threadpool_limits(limits=1):
             return list(stage.compute(rows, RayWorkers()).rows)
 
-    chosen: list[ChosenTest] = ray.get(ray.remote(num_cpus=0)(compute).remote(), timeout=100)  # type: ignore[arg-type]
+    chosen: list[ChosenTest] = ray.get(ray.remote(num_cpus=0)(compute).remote(), timeout=100)
     return chosen
 
 
