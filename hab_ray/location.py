@@ -81,10 +81,10 @@ class Location:
 
     @property
     def parent(self) -> Location:
-        """The folder or prefix that it is in."""
+        """The folder or prefix that it is in; a whole bucket is in itself."""
         if self.is_local:
             return Location(str(Path(self.given).parent))
-        return Location(_tidy(posixpath.dirname(self.given)))
+        return Location(_tidy(f"{_S3}{self.bucket}/{posixpath.dirname(self.prefix)}"))
 
     def absolute(self) -> Location:
         """The same place for processes that work in other directories."""

@@ -22,7 +22,7 @@ def reach(location: Location) -> Folder:
     """
     folder = open_folder(location)
     if isinstance(folder, S3Folder):
-        folder.reach(FIRST_ANSWER_S)
+        folder.objects.reach(FIRST_ANSWER_S)
     return folder
 
 

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from hab_ray.storage.s3.problems import Meaning
 from hab_ray.storage.s3.requests import Failed, Requests
@@ -27,6 +27,11 @@ class Entry:
 
     etag: str
     size: int
+
+    @classmethod
+    def of(cls, etag: str, size: int) -> Self:
+        """The entry for an ETag as a service writes it: some quote it in one answer and not in the next."""
+        return cls(etag.strip('"'), size)
 
 
 class Objects:
@@ -61,7 +66,7 @@ class Objects:
             answer = self._requests.send("list_objects_v2", Prefix=self._root + inside, **token)
             for item in answer.get("Contents", ()):
                 if not item["Key"].endswith("/"):  # consoles make empty objects for folders
-                    yield item["Key"].removeprefix(self._root), Entry(item["ETag"], item["Size"])
+                    yield item["Key"].removeprefix(self._root), Entry.of(item["ETag"], item["Size"])
             if not answer.get("IsTruncated"):
                 return
             token = {"ContinuationToken": answer["NextContinuationToken"]}
@@ -70,13 +75,13 @@ class Objects:
         """What is under a name."""
         with self._reading(name):
             answer = self._requests.send("head_object", Key=self._root + name)
-        return Entry(answer["ETag"], answer["ContentLength"])
+        return Entry.of(answer["ETag"], answer["ContentLength"])
 
     def get(self, name: str) -> tuple[bytes, Entry]:
         """The bytes under a name."""
         with self._reading(name):
             data, etag = self._requests.fetch(Key=self._root + name)
-        return data, Entry(etag, len(data))
+        return data, Entry.of(etag, len(data))
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
         """So many of the bytes under a name, fewer where it ends before."""
@@ -91,7 +96,7 @@ class Objects:
 
     def put(self, name: str, data: bytes) -> Entry:
         """Write or replace."""
-        return Entry(self._requests.send("put_object", Key=self._root + name, Body=data)["ETag"], len(data))
+        return Entry.of(self._requests.send("put_object", Key=self._root + name, Body=data)["ETag"], len(data))
 
     def put_new(self, name: str, data: bytes) -> Entry:
         """Write, unless the name exists.
@@ -106,7 +111,7 @@ class Objects:
             if failed.repeated and self._is_marked(key, nonce):
                 return self.head(name)
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self._shown(name)) from None
-        return Entry(answer["ETag"], len(data))
+        return Entry.of(answer["ETag"], len(data))
 
     def _is_marked(self, key: str, nonce: str) -> bool:
         """Whether an object was made by an earlier try of the same `put_new`."""

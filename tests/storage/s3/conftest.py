@@ -1,0 +1,24 @@
+"""A bucket behind a proxy that counts requests and makes trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.s3_proxy import S3Proxy, s3_proxy
+from tests.seaweed import SeaweedFS
+
+
+@pytest.fixture
+def proxy(bucket: str, s3_server: SeaweedFS, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Proxy]:
+    """A proxy before the S3 server; `bucket` is reached through it."""
+    with s3_proxy(s3_server.ports[-1]) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", proxy.endpoint)
+        yield proxy
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses between tries are short."""
+    monkeypatch.setattr("hab_ray.storage.s3.requests.LONGEST_PAUSE_S", 0.1)

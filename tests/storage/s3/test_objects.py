@@ -1,0 +1,60 @@
+"""Puts whose answer is lost are known as done, and only by the call that did them."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from hab_ray.location import Location
+from hab_ray.storage.s3.cache import node_cache
+from hab_ray.storage.s3.connection import connect
+from hab_ray.storage.s3.folder import S3Folder
+from hab_ray.storage.s3.objects import Objects
+from hab_ray.storage.s3.requests import Requests
+from tests.s3_proxy import S3Proxy
+
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+@pytest.fixture
+def folder(bucket: str, proxy: S3Proxy) -> S3Folder:
+    place = Location.of(bucket)
+    return S3Folder(Objects(Requests(connect(), place.bucket), place.bucket, place.prefix), node_cache(os.environ))
+
+
+def test_a_put_new_whose_answer_was_lost_is_this_calls(folder: S3Folder, proxy: S3Proxy) -> None:
+    proxy.trouble.lost.add("events/1")
+    folder.put_new("events/1", b"mine")
+    assert folder.get("events/1") == b"mine"
+    assert [seen.kind for seen in proxy.seen if seen.name.endswith("events/1")][:3] == ["PUT", "PUT", "HEAD"]
+
+
+def test_a_put_new_that_another_won_while_this_ones_fate_was_unknown_fails(folder: S3Folder, proxy: S3Proxy) -> None:
+    """Both write the same bytes, so only the nonce tells them apart."""
+    folder.put_new("events/2", b"same")
+    proxy.trouble.lost.add("events/2")
+    with pytest.raises(FileExistsError, match="events/2"):
+        folder.put_new("events/2", b"same")
+
+
+@pytest.mark.parametrize("verb", ["put", "move", "delete", "get", "list"])
+def test_what_is_repeated_does_no_harm(verb: str, folder: S3Folder, proxy: S3Proxy) -> None:
+    folder.put("a/x", b"old")
+    proxy.trouble.lost.add("a/x" if verb != "list" else "a/")
+    match verb:
+        case "put":
+            folder.put("a/x", b"new")
+            assert folder.get("a/x") == b"new"
+        case "move":
+            proxy.trouble.lost.add("a/y")
+            folder.move("a/x", "a/y")
+            assert folder.list("a") == ["a/y"] and folder.get("a/y") == b"old"
+        case "delete":
+            folder.delete("a/x")
+            assert folder.list("a") == []
+        case "get":
+            assert folder.get("a/x") == b"old"
+        case _:
+            assert folder.list("a") == ["a/x"]
+    assert not proxy.trouble.lost
