@@ -20,7 +20,9 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, settings
 
+from hab_ray.location import Location
 from hab_ray.simulator import Profile
+from hab_ray.storage.folder import Folder, open_folder
 from tests.forking import Forks, ForkServer
 from tests.ray_cluster import RayCluster
 from tests.sampling import SAMPLE
@@ -301,6 +303,23 @@ def bucket(s3_server: SeaweedFS, monkeypatch: pytest.MonkeyPatch, tmp_path_facto
     for name, value in s3_server.environment().items():
         monkeypatch.setenv(name, value)
     return f"s3://{BUCKET}/{secrets.token_hex(6)}"
+
+
+ON_S3 = (pytest.mark.integration, pytest.mark.xdist_group("s3"))
+
+
+@pytest.fixture(params=["disk", pytest.param("s3", marks=ON_S3)])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
+    """A place that nobody wrote to: on local disk, then in a bucket."""
+    if request.param == "disk":
+        return Location.of(tmp_path / "store")
+    return Location.of(request.getfixturevalue("bucket"))
+
+
+@pytest.fixture
+def folder(place: Location) -> Folder:
+    """An empty folder, on local disk and in a bucket."""
+    return open_folder(place)
 
 
 @pytest.fixture

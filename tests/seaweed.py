@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import random
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -24,6 +26,7 @@ ACCESS_KEY, SECRET_KEY, REGION = "test", "testtest", "us-east-1"
 STARTS_WITHIN_S = 60.0
 GRPC_ABOVE = 10_000  # SeaweedFS listens for gRPC this far above each of its ports
 _ATTEMPTS = 5
+_PR_SET_PDEATHSIG = 1
 
 
 @dataclass
@@ -66,7 +69,11 @@ class SeaweedFS:
         keys.write_text(json.dumps({"identities": [identity]}))
         with (self.folder / "weed.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [_binary(), *self._arguments(data, keys)], stdout=log, stderr=log, stdin=subprocess.DEVNULL
+                [_binary(), *self._arguments(data, keys)],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                preexec_fn=_end_with_parent,
             )
         self._wait_until_ready()
 
@@ -181,6 +188,11 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def _end_with_parent() -> None:
+    """Have the kernel end this process when the thread that started it ends, however that comes about."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _binary() -> str:

@@ -125,6 +125,7 @@ def test_the_command_lines_changes_go_before_the_file(load: Load, path: Path) ->
             {"providers": {"lab": {"kind": "openai", "models": {"m": {"jsn_schema": True}}}}},
             ["providers.lab.models.m.jsn_schema: unknown key; did you mean 'json_schema'?"],
         ),
+        ({"lease": {"renews_s": 5}}, ["lease.renews_s: unknown key; did you mean 'renew_s'?"]),
     ],
 )
 def test_a_misspelt_key_is_named_with_a_hint(changes: dict[str, Any], said: list[str], load: Load, path: Path) -> None:
@@ -156,6 +157,12 @@ def test_a_misspelt_key_is_named_with_a_hint(changes: dict[str, Any], said: list
         ({"tests": 5}, "tests"),
         ({"providers": {"lab": {"kind": "opena", "models": {"emb": {"purpose": "embedding"}}}}}, "providers.lab.kind"),
         ({"truncated": "drop"}, "truncated"),
+        ({"shared_filesystem": "nfs"}, "shared_filesystem"),
+        ({"lease": 10}, "lease"),
+        ({"lease": {"renew_s": 0}}, "lease.renew_s"),
+        ({"lease": {"take_s": float("inf")}}, "lease.take_s"),
+        ({"lease": {"lost_s": "soon"}}, "lease.lost_s"),
+        ({"lease": {"take_s": 1e300}}, "lease.take_s"),
     ],
 )
 def test_a_wrong_value_is_said_under_its_key_alone(changes: dict[str, Any], key: str, load: Load, path: Path) -> None:
@@ -186,6 +193,8 @@ def test_an_unknown_model_is_named_with_its_key(changes: dict[str, Any], key: st
         ({"tests": "nowhere.jsonl"}, "tests: there is no file nowhere.jsonl"),
         ({"generate": None}, "generate, select: both are needed"),
         ({"select": None}, "generate, select: both are needed"),
+        ({"lease": {"renew_s": 20}}, "lease: renew_s (20) must be below lost_s (20), and that below take_s (40)"),
+        ({"lease": {"lost_s": 60}}, "lease: renew_s (10) must be below lost_s (60), and that below take_s (40)"),
     ],
 )
 def test_what_does_not_fit_together_is_said(changes: dict[str, Any], said: str, load: Load, path: Path) -> None:

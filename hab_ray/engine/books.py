@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from hab_ray.engine.budget.budget import OpeningBalance
-from hab_ray.engine.ledger import Batch, Ledger, Phase
+from hab_ray.engine.ledger import LEDGER, Batch, Ledger, Phase
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.spending import online_spending
 
@@ -37,9 +37,10 @@ def opening_balance(
 
 def batches_of(folder: Folder, epochs: Collection[int]) -> Iterator[Batch]:
     """All batches, of all providers, whose first intent was written in one of these epochs."""
-    providers = {name.split("/")[1] for name in folder.list("ledger")}
-    for provider in sorted(providers):
-        yield from (batch for batch in Ledger(folder, provider).read() if batch.events[0].epoch in epochs)
+    names = folder.list(LEDGER)
+    for provider in sorted({name.split("/")[1] for name in names}):
+        batches = Ledger(folder, provider).among(names)
+        yield from (batch for batch in batches if batch.events[0].epoch in epochs)
 
 
 def _cost(batch: Batch) -> int:

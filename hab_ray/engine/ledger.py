@@ -13,7 +13,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -26,11 +27,14 @@ import zstandard
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from hab_ray.catalog import folder_name
+from hab_ray.engine.closed import closed_batches, keep_closed_batches
 from hab_ray.errors import DamagedFile, LeaseLost
 from hab_ray.storage.folder import Folder
 from hab_ray.visible import log_json
 
 ROW_BYTES = 64
+WORTH_KEEPING = 16
+LEDGER = "ledger"
 _HASH_BYTES = 32
 
 
@@ -212,7 +216,7 @@ class Ledger:
 
     def __init__(self, folder: Folder, provider: str) -> None:
         self._folder, self.provider = folder, provider
-        self._prefix = f"ledger/{folder_name(provider)}"
+        self._prefix = f"{LEDGER}/{folder_name(provider)}"
 
     def read(self) -> list[Batch]:
         """All batches, oldest first.
@@ -220,21 +224,49 @@ class Ledger:
         Raises:
             DamagedFile: an event cannot be read.
         """
-        batches: dict[int, Batch] = {}
-        for name in self._folder.list(self._prefix):
-            if name.endswith(".json"):
-                number = int(PurePosixPath(name).parts[-2])
-                before = batches.get(number, Batch(self.provider, number))
-                batches[number] = replace(before, events=(*before.events, self._event(name)))
-                if not isinstance(batches[number].events[0], Intent):
-                    raise DamagedFile(_unusable(str(PurePosixPath(name).with_name("001-intent.json")), "is missing"))
-        return [batches[number] for number in sorted(batches)]
+        return self.among(self._folder.list(self._prefix))
 
-    def _event(self, name: str) -> Event:
-        try:
-            return _EVENT.validate_json(self._folder.get(name))
-        except ValidationError as error:
-            raise DamagedFile(_unusable(name, f"not an event of the ledger ({error.error_count()} problems)")) from None
+    def among(self, names: Iterable[str]) -> list[Batch]:
+        """As `read`, from a listing of the ledger that was made before."""
+        return [self._batch(number, texts) for number, texts in self._texts(names).items()]
+
+    def _texts(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """The texts of all events, by batch and name, in order."""
+        events: dict[str, list[str]] = defaultdict(list)
+        for path in map(PurePosixPath, names):
+            if path.suffix == ".json" and path.is_relative_to(self._prefix):
+                events[path.parent.name].append(path.name)
+        closed = closed_batches(self._folder, folder_name(self.provider)) if events else {}
+        texts: dict[str, dict[str, str]] = {}
+        for batch in sorted(events, key=int):
+            kept = closed.get(batch, {})
+            if sorted(kept) == sorted(events[batch]):
+                texts[batch] = {name: kept[name] for name in sorted(kept)}
+            else:
+                texts[batch] = {name: self._text(f"{self._prefix}/{batch}/{name}") for name in sorted(events[batch])}
+        return texts
+
+    def _text(self, name: str) -> str:
+        return self._folder.get(name).decode(errors="replace")
+
+    def _batch(self, number: str, texts: Mapping[str, str]) -> Batch:
+        place = f"{self._prefix}/{number}"
+        events = tuple(_event(f"{place}/{name}", text) for name, text in texts.items())
+        if not isinstance(events[0], Intent):
+            raise DamagedFile(_unusable(f"{place}/001-intent.json", "is missing"))
+        return Batch(self.provider, int(number), events)
+
+    def keep_closed(self) -> None:
+        """Keep the events of batches that are done in one file, once enough are; for the lease's holder.
+
+        Raises:
+            DamagedFile: an event cannot be read.
+        """
+        texts = self._texts(self._folder.list(self._prefix))
+        done = {batch: found for batch, found in texts.items() if self._batch(batch, found).phase is Phase.DONE}
+        kept = closed_batches(self._folder, folder_name(self.provider))
+        if len(done.keys() - kept.keys()) >= WORTH_KEEPING:
+            keep_closed_batches(self._folder, folder_name(self.provider), done)
 
     def keep(self, number: int, lines: Lines) -> None:
         """Store a batch's lines, before its intent names them."""
@@ -269,6 +301,13 @@ class Ledger:
 
     def _place(self, number: int) -> str:
         return f"{self._prefix}/{number:06d}"
+
+
+def _event(name: str, text: str) -> Event:
+    try:
+        return _EVENT.validate_json(text)
+    except ValidationError as error:
+        raise DamagedFile(_unusable(name, f"not an event of the ledger ({error.error_count()} problems)")) from None
 
 
 def _unusable(name: str, why: str) -> str:

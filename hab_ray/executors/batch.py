@@ -70,6 +70,12 @@ class BatchExecutor:
             if any(batch.phase is not Phase.DONE for batch in Ledger(folder, provider).read()):
                 self._open(provider)
 
+    def keep_closed(self) -> None:
+        """Have the next process read the ledger's finished batches from one file."""
+        folder = open_folder(self._setup.site.store)
+        for provider in {m.entry.provider for m in self._setup.site.work.models.values()}:
+            Ledger(folder, provider).keep_closed()
+
     def start(self, dispatch: Dispatch) -> Channel:
         """See Executor."""
         engines = self._open(dispatch.provider)

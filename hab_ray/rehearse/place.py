@@ -21,7 +21,7 @@ from hab_ray.storage.takeover import LeaseTerms, acquire_lease
 MARKER = "SIMULATED.txt"
 _TEXT = "What stands in this folder came from the simulator. The next rehearsal here replaces it.\n"
 _OF_A_RUN = (SWEEP, SCORES, "candidates", "validations", "tests", "responses", "verdicts", "report", "log")
-_OF_A_STORE = ("replies", "embeddings", "failures", "sidecars", "ledger", "lost", "budget", "runs")
+_OF_A_STORE = ("replies", "embeddings", "failures", "sidecars", "ledger", "closed", "lost", "budget", "runs")
 
 
 @dataclass(frozen=True)

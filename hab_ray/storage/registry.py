@@ -19,7 +19,7 @@ from uuid import uuid4
 from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder
-from hab_ray.storage.lease import holders
+from hab_ray.storage.lease import read_holder, record_name
 
 _ENTRY = re.compile(r"^runs/([^/]+)/(\d+)\.json$")
 _RELEASED = re.compile(r"^released-(\d+)\.json$")
@@ -57,8 +57,10 @@ class Registry:
         entries = self._entries()
         own = {entry.epoch for entry in entries if entry.run_id == run_id}
         name = run.seen_from(self._store)
-        unclaimed = {holder.epoch for holder in holders(self._folder) if holder.run == name}
-        return frozenset(own | (unclaimed - {entry.epoch for entry in entries}))
+        claimed = {record_name(entry.epoch) for entry in entries}
+        records = [record for record in self._folder.list("lease") if record.endswith(".json")]
+        unclaimed = (read_holder(self._folder, record) for record in records if record not in claimed)
+        return frozenset(own | {holder.epoch for holder in unclaimed if holder.run == name})
 
     def enter(self, run_id: str, run: Location, now: datetime) -> None:
         """Claim this epoch for a run, and what else `epochs` counts as its; for the lease's holder."""

@@ -108,5 +108,6 @@ class _Run:
         self._parts.budget.write_off(self._parts.counters)
 
     def _compact(self) -> None:
+        self._parts.batches.keep_closed()
         for model in self._work.models:
             self._parts.store.compact(model, self._lease.epoch)

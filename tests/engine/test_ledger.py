@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
+from hab_ray.engine.books import batches_of
 from hab_ray.engine.ledger import (
+    WORTH_KEEPING,
     Batch,
     Ledger,
     Phase,
@@ -15,16 +17,23 @@ from hab_ray.engine.ledger import (
     keys_under_way,
 )
 from hab_ray.errors import DamagedFile, LeaseLost
-from hab_ray.storage.folder import LocalFolder
+from hab_ray.location import Location
+from hab_ray.storage.folder import open_folder
 from tests.engine.batch.fakes import ENDED, HARVESTED, KEYS, LINES, START, intent, submitted
+from tests.folders import CountingFolder
 
 
 @pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(LocalFolder(tmp_path), "Acme & Sons")
+def folder(place: Location) -> CountingFolder:
+    return CountingFolder(open_folder(place))
 
 
-def test_a_batch_is_its_events_and_another_process_reads_the_same(ledger: Ledger, tmp_path: Path) -> None:
+@pytest.fixture
+def ledger(folder: CountingFolder) -> Ledger:
+    return Ledger(folder, "Acme & Sons")
+
+
+def test_a_batch_is_its_events_and_another_process_reads_the_same(ledger: Ledger, place: Location) -> None:
     batch = Batch(ledger.provider, 1)
     ledger.keep(1, LINES)
     for event, phase in (
@@ -35,7 +44,7 @@ def test_a_batch_is_its_events_and_another_process_reads_the_same(ledger: Ledger
         (HARVESTED, Phase.DONE),
     ):
         batch = ledger.add(batch, event)
-        (read,) = Ledger(LocalFolder(tmp_path), ledger.provider).read()
+        (read,) = Ledger(open_folder(place), ledger.provider).read()
         assert read == batch and read.phase is phase
     assert batch.intent.tag == "again" and batch.batch_id == "b-1" and batch.is_certain and batch.since == START
     assert ledger.lines(batch) == LINES
@@ -60,17 +69,17 @@ def test_a_batch_adopted_by_its_count_alone_is_not_certain(ledger: Ledger) -> No
     assert not batch.is_certain
 
 
-def test_a_damaged_event_is_named(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_damaged_event_is_named(ledger: Ledger, folder: CountingFolder) -> None:
     batch = Batch(ledger.provider, 1)
     ledger.add(batch, intent())
-    (file,) = tmp_path.rglob("*.json")
-    file.write_text("{}")
+    (name,) = folder.list()
+    folder.put(name, b"{}")
     with pytest.raises(DamagedFile, match=r"001-intent\.json"):
         ledger.read()
 
 
-def test_the_calls_of_open_batches_are_known_until_they_are_harvested(ledger: Ledger, tmp_path: Path) -> None:
-    batch, folder = Batch(ledger.provider, 1), LocalFolder(tmp_path)
+def test_the_calls_of_open_batches_are_known_until_they_are_harvested(ledger: Ledger, folder: CountingFolder) -> None:
+    batch = Batch(ledger.provider, 1)
     ledger.keep(1, LINES)
     for event in (intent(), submitted(), ENDED):
         batch = ledger.add(batch, event)
@@ -81,4 +90,40 @@ def test_the_calls_of_open_batches_are_known_until_they_are_harvested(ledger: Le
 
 def test_lines_without_an_intent_are_no_batch(ledger: Ledger) -> None:
     ledger.keep(1, LINES)
+    assert ledger.read() == []
+
+
+def _named(batches: Iterable[Batch], provider: str) -> list[Batch]:
+    """Batches as if they were found under the provider's name and not its folder's."""
+    return [replace(batch, provider=provider) for batch in batches]
+
+
+def test_finished_batches_are_read_from_one_file(ledger: Ledger, folder: CountingFolder) -> None:
+    for number in range(1, WORTH_KEEPING + 2):
+        batch = Batch(ledger.provider, number)
+        for event in (intent(), submitted(), ENDED, HARVESTED)[: 3 if number == 5 else 4]:
+            batch = ledger.add(batch, event)
+    whole = ledger.read()
+    ledger.keep_closed()
+    folder.fetched.clear()
+    assert Ledger(folder, ledger.provider).read() == whole == _named(batches_of(folder, {1}), ledger.provider)
+    assert len([name for name in folder.fetched if name.startswith("ledger")]) == 3
+    ledger.add(whole[4], HARVESTED)
+    assert Ledger(folder, ledger.provider).read()[4].phase is Phase.DONE
+
+
+def test_what_was_kept_of_finished_batches_gives_way_to_the_ledger(folder: CountingFolder) -> None:
+    """Somebody followed the remedy for a damaged event: deleted it and those behind it."""
+    ledger = Ledger(folder, "lab")
+    for number in range(1, WORTH_KEEPING + 1):
+        batch = Batch(ledger.provider, number)
+        for event in (intent(), submitted(), ENDED, HARVESTED):
+            batch = ledger.add(batch, event)
+    ledger.keep_closed()
+    whole = ledger.read()
+    folder.delete("ledger/lab/000002/004-harvested.json")
+    assert ledger.read()[1].phase is Phase.ENDED
+    folder.put("closed/lab.zst", b"damaged")
+    assert ledger.read()[0] == whole[0]
+    folder.clear("ledger")
     assert ledger.read() == []

@@ -15,7 +15,8 @@ from hab_ray.storage.records import replies_to_table, to_parquet
 from hab_ray.storage.sidecars import SIDECARS, complete_sidecars, sidecar_name
 from hab_ray.storage.spending import online_spending
 from hab_ray.storage.store import Store, StoreWriter
-from tests.storage.conftest import CountingFolder, Through, key_of
+from tests.folders import CountingFolder, Through
+from tests.storage.conftest import key_of
 
 MakeReply = Callable[..., Reply]
 MODEL, OTHER = "openai/gpt-4.1", "other"

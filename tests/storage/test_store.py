@@ -22,7 +22,8 @@ from hab_ray.storage.shelves import Shelf
 from hab_ray.storage.sidecars import SIDECARS, complete_sidecars
 from hab_ray.storage.spending import online_spending
 from hab_ray.storage.store import Store, StoreWriter
-from tests.storage.conftest import Through, key_of
+from tests.folders import Through
+from tests.storage.conftest import key_of
 
 MakeReply = Callable[..., Reply]
 MakeFailure = Callable[..., Failure]

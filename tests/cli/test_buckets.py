@@ -1,0 +1,97 @@
+"""Runs and stores in a bucket: every command works there, with the same results as on a disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from hab_ray.location import Location
+from hab_ray.storage.folder import Folder, open_folder
+from tests.conftest import Desk, Vendor
+from tests.s3_proxy import S3Proxy, s3_proxy
+from tests.seaweed import SeaweedFS
+
+KEY = "sk-fake-0123456789-never-stored"
+SMALL = {
+    "dimensions": ["encourage_learning"],
+    "tests": "seeds",
+    "generate": None,
+    "validate": None,
+    "select": None,
+    "executor": "local",
+}
+
+
+@pytest.fixture
+def proxy(bucket: str, s3_server: SeaweedFS, desk: Desk) -> Iterator[S3Proxy]:
+    with s3_proxy(s3_server.ports[-1]) as proxy:
+        desk.environment.update(AWS_ENDPOINT_URL_S3=proxy.endpoint, SIM_KEY=KEY)
+        yield proxy
+
+
+def sweep(desk: Desk, url: str, place: str, **changes: Any) -> Path:
+    provider = {"kind": "openai", "url": f"{url}/x/sim/v1", "key_env": "SIM_KEY", "price": {"input": 1, "output": 1}}
+    settings = SMALL | {"providers": {"sim": provider}, "run": f"{place}/run", "store": f"{place}/store"}
+    return desk.sweep("small", url, **settings | changes)
+
+
+def test_a_sweep_in_a_bucket_ends_as_on_disk_and_is_not_asked_again(
+    bucket: str, proxy: S3Proxy, desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
+    for place in (str(desk.folder), bucket):
+        done = desk.hab("run", sweep(desk, vendor(seed=1).url, place), "--yes")
+        assert done.returncode == 0, done.stdout
+    folder = open_folder(Location.of(bucket))
+    (desk.folder / "s3.parquet").write_bytes(folder.get("run/scores.parquet"))
+    assert pq.read_table(desk.folder / "s3.parquet") == pq.read_table(desk.folder / "run/scores.parquet")
+    assert f"report: {bucket}/run/report/index.html" in done.stdout
+    proxy.seen.clear()
+    again = desk.hab("run", desk.folder / "small.yaml", "--yes")
+    assert (again.returncode, "0 calls sent" in again.stdout) == (0, True), again.stdout
+    assert not [seen for seen in proxy.seen if seen.kind == "GET" and "/replies/" in seen.name]
+    for command in (["status"], ["batches", "list"], ["report"], ["budget", "release"]):
+        told = desk.hab(*command, f"{bucket}/run")
+        assert told.returncode == 0, told.stdout
+    assert not holding(folder, KEY) and not list(desk.folder.glob("s3:*"))
+
+
+def holding(folder: Folder, text: str) -> list[str]:
+    """The objects of a folder that hold a text."""
+    names = folder.list()
+    assert len(names) > 10
+    return [name for name in names if text.encode() in folder.get(name)]
+
+
+def test_a_run_on_disk_with_its_store_and_tests_in_a_bucket(
+    bucket: str, proxy: S3Proxy, desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
+    lines = b'{"dimension": "encourage_learning", "prompt": "How do I learn to cook?"}\n'
+    open_folder(Location.of(bucket)).put("given.jsonl", lines)
+    mixed = {"store": f"{bucket}/store", "tests": f"{bucket}/given.jsonl"}
+    file = sweep(desk, vendor(seed=1).url, str(desk.folder), **mixed)
+    proxy.trouble.slow = 0.1
+    proxy.trouble.lost.update({"lease/000001.json", "fence-secret", "format.json"})
+    done = desk.hab("run", file, "--yes")
+    assert done.returncode == 0, done.stdout
+    assert pq.read_table(desk.folder / "run/tests/encourage_learning.parquet").num_rows == 1
+    assert "0 calls sent" in desk.hab("run", file, "--yes").stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "place", "message"),
+    [
+        ({}, "s3://hab-there-is-none/x", "there is no bucket hab-there-is-none"),
+        ({"AWS_SECRET_ACCESS_KEY": "wrong"}, None, "does not accept these credentials"),
+    ],
+)
+def test_a_bucket_that_cannot_be_used_is_a_wrong_setting(
+    changes: dict[str, str], place: str | None, message: str, bucket: str, proxy: S3Proxy, desk: Desk
+) -> None:
+    desk.environment.update(changes)
+    done = desk.hab("run", sweep(desk, "http://127.0.0.1:9", place or bucket), "--yes")
+    assert done.returncode == 2 and message in done.stdout, done.stdout
+    assert len(done.stdout.strip().splitlines()) == 1
