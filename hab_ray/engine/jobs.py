@@ -42,6 +42,21 @@ class OpenRow:
 
 
 @dataclass
+class Traffic:
+    """What went to one model, in totals: calls and batch rows sent, requests refused as too fast, tokens and
+    nano-dollars of answers. `admitted` requests have waited `queued_s` seconds for their permits.
+    """
+
+    sent: int = 0
+    rate_limited: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_nanousd: int = 0
+    admitted: int = 0
+    queued_s: float = 0.0
+
+
+@dataclass
 class Counters:
     """What a lane has done so far; `finished` counts, by shard, rows whose outcome is in the store.
 
@@ -49,7 +64,7 @@ class Counters:
     have cost. Of the run's budget, `spent_nanousd` is spent and `reserved_nanousd` reserved for calls and batches in
     flight. By model, `answered` counts answered requests and `waited_s` adds up their seconds; `cut` counts requests
     cut off unanswered because the run was stopped, and `cut_nanousd`, a part of `lost_nanousd`, is the most that they
-    may have cost. `billing` compares the vendor's bills with our prices.
+    may have cost. `billing` compares the vendor's bills with our prices. `traffic`, by model, is for metrics.
     """
 
     finished: Counter[int] = field(default_factory=Counter)
@@ -68,3 +83,4 @@ class Counters:
     billing: Billing = field(default_factory=Billing)
     cut: Counter[str] = field(default_factory=Counter)
     cut_nanousd: int = 0
+    traffic: defaultdict[str, Traffic] = field(default_factory=lambda: defaultdict(Traffic))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from hab_ray.cluster.executor import RayExecutor
+from hab_ray.cluster.metrics import Named, RunMetrics
 from hab_ray.executors.batch import BatchExecutor, BatchSetup
 from hab_ray.executors.choice import choose_executor
 from hab_ray.executors.local import LocalExecutor
@@ -85,7 +86,7 @@ def assembled(work: Work, lease: LocalLease, options: Options, stack: ExitStack)
     shards = Shards(work)
     counters = RunCounters(shards.all)
     budget = RunBudget(work.sweep.budget_usd, folder, path, lease)
-    reporter = Reporter(work, shards, counters, budget, options.watch)
+    reporter = Reporter(work, shards, counters, budget, options.watch, _metrics(work, shards))
     client, url = budget.client(), _urls(work, options.stop, stack)
     deadline = _deadline(work)
     batches = BatchExecutor(
@@ -150,6 +151,12 @@ def _urls(work: Work, stop: Stop, stack: ExitStack) -> Callable[[str], str]:
             return endpoints.url(provider)
 
     return url
+
+
+def _metrics(work: Work, shards: Shards) -> RunMetrics:
+    calling = (state for state in shards.all if state.shard.spec.makes_calls)
+    providers = {(state.shard.stage, state.shard.name): shards.provider(state) for state in calling}
+    return RunMetrics(Named(str(work.sweep.run_folder), providers), lambda: datetime.now(UTC))
 
 
 def _keeping_lost(budget: RunBudget, counters: RunCounters, reporter: Reporter) -> Callable[[], None]:
