@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
 
 from hab_ray.calls import Call
@@ -42,6 +42,26 @@ class OpenRow:
 
 
 @dataclass
+class Traffic:
+    """What went to one model, in totals: calls and batch rows sent, requests refused as too fast, tokens and
+    nano-dollars of answers. `admitted` requests have waited `queued_s` seconds for their permits.
+    """
+
+    sent: int = 0
+    rate_limited: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_nanousd: int = 0
+    admitted: int = 0
+    queued_s: float = 0.0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        """The totals of both."""
+        mine, others = astuple(self), astuple(other)
+        return Traffic(*(a + b for a, b in zip(mine, others, strict=True)))
+
+
+@dataclass
 class Counters:
     """What a lane has done so far; `finished` counts, by shard, rows whose outcome is in the store.
 
@@ -49,7 +69,7 @@ class Counters:
     have cost. Of the run's budget, `spent_nanousd` is spent and `reserved_nanousd` reserved for calls and batches in
     flight. By model, `answered` counts answered requests and `waited_s` adds up their seconds; `cut` counts requests
     cut off unanswered because the run was stopped, and `cut_nanousd`, a part of `lost_nanousd`, is the most that they
-    may have cost. `billing` compares the vendor's bills with our prices.
+    may have cost. `billing` compares the vendor's bills with our prices. `traffic`, by model, is for metrics.
     """
 
     finished: Counter[int] = field(default_factory=Counter)
@@ -68,12 +88,16 @@ class Counters:
     billing: Billing = field(default_factory=Billing)
     cut: Counter[str] = field(default_factory=Counter)
     cut_nanousd: int = 0
+    traffic: defaultdict[str, Traffic] = field(default_factory=lambda: defaultdict(Traffic))
 
     def __add__(self, other: Counters) -> Counters:
         """The counters of two engines together."""
         waited_s = self.waited_s.copy()
         for model, seconds in other.waited_s.items():
             waited_s[model] += seconds
+        traffic = self.traffic.copy()
+        for model, more in other.traffic.items():
+            traffic[model] += more
         return Counters(
             finished=self.finished + other.finished,
             failed=self.failed + other.failed,
@@ -91,6 +115,7 @@ class Counters:
             billing=self.billing + other.billing,
             cut=self.cut + other.cut,
             cut_nanousd=self.cut_nanousd + other.cut_nanousd,
+            traffic=traffic,
         )
 
     def written_off(self) -> Counters:

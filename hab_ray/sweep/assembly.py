@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from hab_ray.cluster.executor import RayExecutor
+from hab_ray.cluster.metrics import Named, RunMetrics
 from hab_ray.executors.batch import BatchExecutor, BatchSetup
 from hab_ray.executors.choice import choose_executor
 from hab_ray.executors.local import LocalExecutor
@@ -86,7 +87,7 @@ def assembled(work: Work, lease: Lease, options: Options, stack: ExitStack) -> A
     shards = Shards(work)
     counters = RunCounters(shards.all)
     budget = RunBudget(work.sweep.budget_usd, folder, path, lease)
-    reporter = Reporter(work, shards, counters, budget, options.watch)
+    reporter = Reporter(work, shards, counters, budget, options.watch, _metrics(work, shards))
     client, url = budget.client(), _urls(work, options.stop, stack)
     deadline = _deadline(work)
     batches = BatchExecutor(
@@ -175,6 +176,12 @@ def _may_go_on(stop: Stop, lease: Lease) -> Callable[[], None]:
         watch.check()
 
     return lambda: wait_until_held(check)
+
+
+def _metrics(work: Work, shards: Shards) -> RunMetrics:
+    calling = (state for state in shards.all if state.shard.spec.makes_calls)
+    providers = {(state.shard.stage, state.shard.name): shards.provider(state) for state in calling}
+    return RunMetrics(Named(str(work.sweep.run_folder), providers), lambda: datetime.now(UTC))
 
 
 def _keeping_lost(budget: RunBudget, counters: RunCounters, reporter: Reporter) -> Callable[[], None]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
+from hab_ray.cluster.metrics import RunMetrics
 from hab_ray.engine.billing import billing_notes
 from hab_ray.engine.jobs import Counters
 from hab_ray.errors import Exit
@@ -27,7 +28,10 @@ UNANSWERED = "log/unanswered.jsonl"
 
 
 class Reporter:
-    """Reports on one run from the moment it is made. `watch` sees every progress, the run folder one in a while."""
+    """Reports on one run from the moment it is made.
+
+    `watch` sees every progress, the run folder one in a while, and `metrics` what it asks for.
+    """
 
     def __init__(
         self,
@@ -36,9 +40,10 @@ class Reporter:
         counters: RunCounters,
         budget: RunBudget,
         watch: Callable[[Progress], None],
+        metrics: RunMetrics,
     ) -> None:
         self._work, self._shards, self._counters, self._budget = work, shards, counters, budget
-        self._watch = watch
+        self._watch, self._metrics = watch, metrics
         self._started, self._cpu_started = time.monotonic(), time.thread_time()
         self._kept = float("-inf")
 
@@ -46,6 +51,7 @@ class Reporter:
         """Show how far the run is, and keep that every `PROGRESS_EVERY_S`; `draining` is what a stop waits for."""
         progress = self._progress(draining)
         self._watch(progress)
+        self._metrics.report(self._counters.newest, progress, is_last=False)
         if time.monotonic() - self._kept >= PROGRESS_EVERY_S:
             self._keep(progress)
 
@@ -53,6 +59,7 @@ class Reporter:
         """Show and keep how far the run came, and how it ended."""
         progress = replace(self._progress(None), end=Ended.by(exit))
         self._watch(progress)
+        self._metrics.report(self._counters.newest, progress, is_last=True)
         self._keep(progress)
 
     def end(self, exit: Exit) -> RunEnd:

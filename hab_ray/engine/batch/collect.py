@@ -26,7 +26,8 @@ FEWEST_ALIKE = 10
 class Results:
     """What was read of a batch's results so far. `answered` are keys with an outcome in the store or on its way there.
 
-    `earlier_nanousd` is the part of `nanousd` that an earlier process has filed; `lost_nanousd` is what answers that
+    `earlier_nanousd` is the part of `nanousd` that an earlier process has filed; tokens are those of answers that this
+    process has read; `lost_nanousd` is what answers that
     nobody can read may have cost. `stop` says of a line's model or account that it cannot be used, `refused` that the
     model cannot be asked by batch. `bad_requests` are the keys of refused requests by the vendor's words, until all
     lines are read: only the whole batch tells whether the requests are at fault or a setting that they share.
@@ -40,6 +41,8 @@ class Results:
     nanousd: int = 0
     earlier_nanousd: int = 0
     lost_nanousd: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
     stop: CallError | None = None
     refused: BatchRefused | None = None
     bad_requests: dict[str, list[str]] = field(default_factory=dict)
@@ -165,6 +168,8 @@ class Collector:
             self._writer.add(intent.model, self._reply(line.custom_id, answer, cost, body_sha256))
             results.replies += 1
             results.nanousd += cost
+            results.input_tokens += answer.usage.input
+            results.output_tokens += answer.usage.output
         results.answered.add(line.custom_id)
 
     def _file_bad_requests(self, results: Results, model: str) -> None:

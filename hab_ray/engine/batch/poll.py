@@ -179,6 +179,10 @@ class Poller:
         if batch.is_own:
             self._components.budget.collect(batch.nanousd, results.nanousd, results.lost_nanousd)
         self._counters.cost_nanousd += results.nanousd - results.earlier_nanousd
+        traffic = self._counters.traffic[batch.model]
+        traffic.cost_nanousd += results.nanousd - results.earlier_nanousd
+        traffic.input_tokens += results.input_tokens
+        traffic.output_tokens += results.output_tokens
         self._rows.answer(results.answered)
         self._rows.close(batch)
         self._components.limits.ended(batch.model)

@@ -115,6 +115,7 @@ class Submitter:
                 case AtVendor(record):
                     self._rows.open(batch, record, KeySet(pack.keys()))
                     self._counters.calls += record.intent.rows
+                    self._counters.traffic[record.intent.model].sent += record.intent.rows
                     return None
                 case _:
                     self._rows.give_back(batch)

@@ -101,7 +101,10 @@ class Sender:
         refusal = self._budget.refusal(request.bound)
         if refusal:
             return OpenReason(OpenKind.BUDGET, refusal)
+        started = self._context.clock()
         reason = await self._limits.acquire(request.model, request.tokens)
+        traffic = self._counters.traffic[request.model]
+        traffic.admitted, traffic.queued_s = traffic.admitted + 1, traffic.queued_s + self._context.clock() - started
         if reason is not None:
             return OpenReason(OpenKind.STOPPED if self._limits.closed else OpenKind.UNANSWERED, reason)
         try:
@@ -138,7 +141,9 @@ class Sender:
             self._return_permit(request)
             self._budget.release(request.bound)
             raise
+        traffic = self._counters.traffic[request.model]
         self._counters.calls += 1
+        traffic.sent += 1
         self._counters.in_flight[request.model] += 1
         exchange: Exchange | None = None
         started = self._context.clock()
@@ -146,6 +151,7 @@ class Sender:
             exchange = await self._provider.send(request.wire)
             answer = self._read(request, exchange)
         except BaseException as error:
+            traffic.rate_limited += isinstance(error, RateLimited)
             self._limits.report(_failure_report(request.model, exchange, error))
             self._book_failure(request, exchange, error)
             raise
@@ -154,6 +160,9 @@ class Sender:
         self._limits.report(Report(request.model, finished=1, answered=1, limits=exchange.limits))
         cost = self._cost(request, answer)
         self._budget.settle(request.bound, cost)
+        traffic.cost_nanousd += cost
+        traffic.input_tokens += answer.usage.input
+        traffic.output_tokens += answer.usage.output
         self._counters.answered[request.model] += 1
         self._counters.waited_s[request.model] += self._context.clock() - started
         return answer, cost
