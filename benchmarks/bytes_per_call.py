@@ -1,6 +1,6 @@
 """What a call leaves behind: bytes in the store, in the run folder and in files, online and by batch.
 
-    python benchmarks/bytes_per_call.py              500 tests, 4 subjects, 2 judges: 6,000 calls each way, rehearsed
+    python benchmarks/bytes_per_call.py              500 tests, 2 subjects, a judge: 2,000 calls each way, rehearsed
 
 The simulator writes the answers, so their length is printed beside: what is stored grows with it. A sidecar's bytes
 are those per key. The ledger's are requests packed for batches and the events of their lives; files are counted as
@@ -20,17 +20,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
-from hab_ray.storage.records import to_arrow
+from hab_ray.storage.parts import part_of
+from hab_ray.storage.records import in_one, read_table, to_arrow
 
 ROOT = Path(__file__).parent.parent
 DIMENSION = "encourage_learning"
-SUBJECTS, JUDGES = (
-    ("gpt-4.1-mini", "gpt-4.1", "claude-haiku-5-5", "gemini-3.8-flash"),
-    (
-        "claude-sonnet-5-5",
-        "gpt-6-luna",
-    ),
-)
+SUBJECTS, JUDGES = ("gpt-4.1-mini", "gpt-4.1"), ("gpt-6-luna",)
 FLUSHED = 64
 
 
@@ -53,31 +48,33 @@ def rehearse(folder: Path, mode: str) -> None:
 
 
 def measure(folder: Path) -> None:
-    parts = sorted((folder / "store/replies").rglob("*.parquet"))
-    sidecars = sorted((folder / "store/sidecars/replies").rglob("*"))
-    tables = [pq.read_table(path) for path in parts]
+    store = folder / "store"
+    parts, written = sorted((store / "replies").rglob("*.parquet")), sorted((store / "replies").rglob("*.arrow"))
+    tables = [read_table(path.name, path.read_bytes()) for path in [*parts, *written]]
     calls = sum(table.num_rows for table in tables)
     answers = sum(pc.sum(pc.binary_length(table["text"])).as_py() for table in tables)
-    wal = sum(len(to_arrow(slice_)) for table in tables for slice_ in slices(table))
     print(f"  {calls:,} replies, {answers / calls:.0f} bytes of text each")
-    show("a reply in a part (Parquet)", size(parts), calls)
-    show(f"a reply as it is first written ({FLUSHED} a file)", wal, calls)
-    show("a key in a sidecar", size(sidecars), calls)
+    show("a reply in memory (Arrow)", sum(table.nbytes for table in tables), calls)
+    show(f"a reply as it is first written, {FLUSHED} a file", sum(map(as_written, tables)), calls)
+    show("a reply in a part (Parquet)", len(part_of(in_one(tables))), calls)
+    show("a key in a sidecar", size(sorted((store / "sidecars/replies").rglob("*"))), sum(map(rows_of, parts)))
     for view in ("responses", "verdicts"):
         files = sorted((folder / "run" / view).rglob("*.parquet"))
-        show(f"a row of {view}", size(files), sum(pq.read_metadata(path).num_rows for path in files))
-    for kind in ("ledger", "run"):
-        files = [
-            path for path in (folder / ("store/ledger" if kind == "ledger" else "run")).rglob("*") if path.is_file()
-        ]
-        show(f"{kind}, {len(files)} files, a call", size(files), calls)
+        show(f"a row of {view}", size(files), sum(map(rows_of, files)))
+    for name, place in (("the ledger", store / "ledger"), ("the run folder", folder / "run")):
+        files = [path for path in place.rglob("*") if path.is_file()]
+        show(f"{name}, {len(files)} files, for a call", size(files), calls)
     every = [path for path in (folder / "store").rglob("*") if path.is_file()]
     by_place = Counter(path.relative_to(folder / "store").parts[0] for path in every)
     print("  files in the store: " + ", ".join(f"{place} {count}" for place, count in sorted(by_place.items())))
 
 
-def slices(table: pa.Table) -> list[pa.Table]:
-    return [table.slice(start, FLUSHED) for start in range(0, table.num_rows, FLUSHED)]
+def as_written(table: pa.Table) -> int:
+    return sum(len(to_arrow(table.slice(start, FLUSHED))) for start in range(0, table.num_rows, FLUSHED))
+
+
+def rows_of(part: Path) -> int:
+    return int(pq.read_metadata(part).num_rows)
 
 
 def size(files: list[Path]) -> int:
@@ -85,7 +82,7 @@ def size(files: list[Path]) -> int:
 
 
 def show(what: str, total: int, count: int) -> None:
-    print(f"  {what}: {total / max(1, count):.0f} bytes")
+    print(f"  {what}: {f'{total / count:.0f} bytes' if count else 'none'}")
 
 
 def main() -> None:
