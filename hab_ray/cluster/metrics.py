@@ -15,7 +15,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from hab_ray.engine.jobs import Counters, Traffic
+from hab_ray.engine.jobs import Counters
 from hab_ray.executors.protocol import Channel
 from hab_ray.prices import NANO
 from hab_ray.progress import BatchProgress, Progress
@@ -99,14 +99,19 @@ def readings(
     named: Named, counters: Mapping[Channel, Counters], progress: Progress, now: datetime
 ) -> Iterator[Reading]:
     """All that there is to report of a run at one moment."""
-    totals: dict[Tags, Traffic] = defaultdict(Traffic)
-    in_flight: dict[Tags, int] = defaultdict(int)
     for channel, counted in counters.items():
-        for model, traffic in counted.traffic.items():
-            _add(totals[channel.provider, model, channel.mode], traffic)
-        for model, count in counted.in_flight.items():
-            in_flight[channel.provider, model, channel.mode] += count
-    for tags, total in totals.items():
+        yield from _of_channel(channel, counted)
+    yield from _of_batches(progress.batches, now)
+    for stage in progress.stages:
+        tags: Tags = (named.providers.get((stage.stage, stage.model), ""), stage.model, stage.stage)
+        yield Reading(SETTLED, tags, stage.done)
+        yield Reading(FAILED, tags, stage.failed)
+        yield Reading(KNOWN, tags, stage.total)
+
+
+def _of_channel(channel: Channel, counted: Counters) -> Iterator[Reading]:
+    for model, total in counted.traffic.items():
+        tags: Tags = (channel.provider, model, channel.mode)
         yield Reading(CALLS, tags, total.sent)
         yield Reading(TOKENS, (*tags, "input"), total.input_tokens)
         yield Reading(TOKENS, (*tags, "output"), total.output_tokens)
@@ -114,19 +119,8 @@ def readings(
         yield Reading(RATE_LIMITED, tags, total.rate_limited)
         yield Reading(ADMITTED, tags, total.admitted)
         yield Reading(QUEUE_WAIT, tags, total.queued_s)
-    for tags, count in in_flight.items():
-        yield Reading(IN_FLIGHT, tags, count)
-    yield from _of_batches(progress.batches, now)
-    for stage in progress.stages:
-        tags = (named.providers.get((stage.stage, stage.model), ""), stage.model, stage.stage)
-        yield Reading(SETTLED, tags, stage.done)
-        yield Reading(FAILED, tags, stage.failed)
-        yield Reading(KNOWN, tags, stage.total)
-
-
-def _add(total: Traffic, traffic: Traffic) -> None:
-    for name, value in vars(traffic).items():
-        setattr(total, name, getattr(total, name) + value)
+    for model, count in counted.in_flight.items():
+        yield Reading(IN_FLIGHT, (channel.provider, model, channel.mode), count)
 
 
 def _of_batches(batches: tuple[BatchProgress, ...], now: datetime) -> Iterator[Reading]:

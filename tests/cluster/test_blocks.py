@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,12 +74,12 @@ def test_blocks_are_read_no_faster_than_they_are_worked_on() -> None:
 def chosen_on_ray(stage: ChooseStage, rows: Rows) -> list[ChosenTest]:
     """What a stage chooses in a task, as executors run it."""
 
-    def compute() -> list[ChosenTest]:
+    def compute() -> Sequence[ChosenTest]:
         with threadpool_limits(limits=1):
-            return list(stage.compute(rows, RayWorkers()).rows)
+            return stage.compute(rows, RayWorkers()).rows
 
-    chosen: list[ChosenTest] = ray.get(ray.remote(num_cpus=0)(compute).remote(), timeout=100)
-    return chosen
+    ref: Any = ray.remote(num_cpus=0)(compute).remote()
+    return list(ray.get(ref, timeout=100))
 
 
 def test_the_tests_chosen_on_ray_are_those_chosen_in_threads() -> None:

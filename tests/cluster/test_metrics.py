@@ -35,10 +35,9 @@ def shown(*found: Reading) -> dict[tuple[str, ...], float]:
     return {(reading.metric.name, *reading.tags): reading.value for reading in found}
 
 
-def test_channels_of_one_account_add_up_also_over_workers_that_died() -> None:
-    online, next_life = Channel("acme", Mode.ONLINE), Channel("acme", Mode.ONLINE, 1)
-    by_batch = Channel("acme", Mode.BATCH)
-    counters = {online: counted(100), next_life: counted(20, in_flight=2), by_batch: counted(50)}
+def test_lanes_of_one_account_add_up_and_batches_stand_apart() -> None:
+    online, by_batch = Channel("acme", Mode.ONLINE), Channel("acme", Mode.BATCH)
+    counters = {online: counted(100) + counted(20, in_flight=2), by_batch: counted(50)}
     told = shown(*readings(NAMED, counters, PROGRESS, NOW))
     assert told["hab_calls", "acme", "m", "online"] == 120 and told["hab_calls", "acme", "m", "batch"] == 50
     assert told["hab_tokens", "acme", "m", "online", "input"] == 840
