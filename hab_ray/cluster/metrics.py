@@ -103,7 +103,7 @@ def readings(
         yield from _of_channel(channel, counted)
     yield from _of_batches(progress.batches, now)
     for stage in progress.stages:
-        tags: Tags = (named.providers.get((stage.stage, stage.model), ""), stage.model, stage.stage)
+        tags = (named.providers.get((stage.stage, stage.model), ""), stage.model, stage.stage)
         yield Reading(SETTLED, tags, stage.done)
         yield Reading(FAILED, tags, stage.failed)
         yield Reading(KNOWN, tags, stage.total)
@@ -127,7 +127,7 @@ def _of_batches(batches: tuple[BatchProgress, ...], now: datetime) -> Iterator[R
     age: dict[Tags, float] = defaultdict(float)
     rows: dict[Tags, int] = defaultdict(int)
     for batch in batches:
-        tags = (batch.name.split("/")[0], batch.model, "batch")
+        tags: Tags = (batch.name.split("/")[0], batch.model, "batch")
         age[tags] = max(age[tags], (now - datetime.fromisoformat(batch.since)).total_seconds())
         rows[tags] += batch.rows
     for tags in rows:
