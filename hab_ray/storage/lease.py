@@ -120,7 +120,10 @@ def read_holder(folder: Folder, name: str) -> Holder:
         DamagedFile: it names none.
     """
     try:
-        return _HOLDER.validate_json(folder.get(name))
+        holder = _HOLDER.validate_json(folder.get(name))
+        if holder.name != name:
+            raise ValueError("is the record of another epoch")
+        return holder
     except ValueError:
         raise DamagedFile(
             f"the store's {name}, which says who held it, cannot be read. If no other `hab` works on this store, put "

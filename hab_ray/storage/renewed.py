@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import logging
 import secrets
 import threading
 from collections.abc import Callable
@@ -44,6 +45,7 @@ from hab_ray.storage.lease import (
 )
 from hab_ray.storage.watches import HeardSetup, Watch, WatchSetup, awake_clock, stale_message
 
+log = logging.getLogger("hab_ray.storage")
 RETRIES_PER_RENEWAL = 10
 JOIN_S = 1.0
 _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
@@ -124,6 +126,13 @@ class Renewals:
             self._confirmed = began
         elif resumed is None or ended - resumed[0] > lost_s:
             self._resumed = began, ended
+            log.warning(
+                "%s: the lease was not renewed for %.0f s, and nothing was spent for want of it; unless another driver "
+                "has taken the store, spending goes on in %g s",
+                self._store,
+                ended - self._confirmed,
+                self._renewal.renew_s,
+            )
         elif began - resumed[1] >= self._renewal.renew_s:
             self._confirmed, self._resumed = began, None
 

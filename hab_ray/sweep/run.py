@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
-from hab_ray.errors import Exit, Interrupted, exit_of
+from hab_ray.errors import Exit, Interrupted, LeaseStale, exit_of
 from hab_ray.prices import NANO
 from hab_ray.progress import RunEnd
 from hab_ray.rows import ChosenTest
 from hab_ray.stages.choose import tests_file
 from hab_ray.stopping import LATE_S
 from hab_ray.storage.lease import Lease
-from hab_ray.storage.watches import wait_until_held
+from hab_ray.storage.watches import STALE_CHECK_S, wait_until_held
 from hab_ray.sweep.assembly import Assembly, assembled
 from hab_ray.sweep.ending import Ending
 from hab_ray.sweep.options import Options
 from hab_ray.work import Work, given_tests
+
+LOST_KNOWN_WITHIN_S = 5.0
 
 
 def drive(work: Work, lease: Lease, options: Options) -> RunEnd:
@@ -50,6 +52,7 @@ class _Run:
             except Exception as error:
                 self._drain()
                 parts.reporter.report_last(exit_of(error))
+                self._must_not_be_lost()
                 raise
             self._drain()
         if stop.requested:
@@ -70,6 +73,18 @@ class _Run:
     def _must_hold(self) -> None:
         """Check that views and parts of the store are still this process's to replace."""
         wait_until_held(self._lease.watch().check)
+
+    def _must_not_be_lost(self) -> None:
+        """After an error: a driver that was stopped for long finds much broken, and only the lost lease is the cause.
+
+        Raises:
+            LeaseLost: another driver has the store.
+        """
+        give_up, watch = time.monotonic() + LOST_KNOWN_WITHIN_S, self._lease.watch()
+        while time.monotonic() < give_up:
+            with suppress(LeaseStale):
+                return watch.check()
+            time.sleep(STALE_CHECK_S)
 
     def _place_given_tests(self) -> None:
         if self._work.sweep.tests is None:

@@ -123,7 +123,9 @@ def test_a_holder_that_cannot_renew_for_15_s_spends_on(held: Held) -> None:
     held.renewals.check()
 
 
-def test_a_holder_that_cannot_renew_for_21_s_stops_and_goes_on_after_the_second_renewal(held: Held) -> None:
+def test_a_holder_that_cannot_renew_for_21_s_stops_and_goes_on_after_the_second_renewal(
+    held: Held, caplog: pytest.LogCaptureFixture
+) -> None:
     held.folder.away = True
     held.at(20)
     held.fails()
@@ -141,6 +143,8 @@ def test_a_holder_that_cannot_renew_for_21_s_stops_and_goes_on_after_the_second_
     held.at(31)
     held.renewals.renew()
     held.renewals.check()
+    [said] = caplog.messages
+    assert "not renewed for 21 s" in said and "goes on in 10 s" in said
     assert held.renewals.age_s == 0
 
 
@@ -210,8 +214,9 @@ def test_a_renewal_without_an_answer_prolongs_nothing_and_harms_nothing(held: He
     assert (held.renewals.age_s, held.counter()) == (0, 2)
 
 
-@pytest.mark.parametrize("data", [b"{}", b"", b"[1", b"\xff\xfe", b'{"epoch": 1}'])
-def test_a_record_overwritten_with_rubbish_is_lost_at_once(held: Held, data: bytes) -> None:
+@pytest.mark.parametrize("data", [b"{}", b"", b"[1", b"\xff\xfe", b'{"epoch": 1}', None])
+def test_a_record_overwritten_with_rubbish_is_lost_at_once(held: Held, data: bytes | None) -> None:
+    data = replace(held.holder, epoch=7).record() if data is None else data
     held.folder.put(held.holder.name, data)
     with pytest.raises(LeaseLost, match="deleted or damaged"):
         held.renewals.renew()
