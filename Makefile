@@ -66,6 +66,9 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/batch_sweep.py --times 10
 	$(BIN)/python -m benchmarks.big_store
 	$(BIN)/python -m benchmarks.big_store --keys 2000000
+	$(BIN)/python -m benchmarks.s3_requests batch
+	$(BIN)/python -m benchmarks.s3_requests online
+	$(BIN)/python -m benchmarks.s3_requests outage
 	$(BIN)/python benchmarks/verdicts.py
 	$(BIN)/python benchmarks/interrupts.py
 	$(BIN)/python benchmarks/kill_campaign.py --kills driver=60,lane=20,limiter=20,purse=20

@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from benchmarks.batch_sweep import TURNAROUND_S, sweep_file
 from benchmarks.flow import write_sweep
@@ -93,10 +95,21 @@ def show(seen: list[Seen], calls: int, minutes: float) -> None:
         print(f"    {count:6} {kind:<5} {folder}")
 
 
-def batch(server: SeaweedFS, proxy: S3Proxy, folder: Path) -> None:
+def fewer(sweep: Path, tests: int) -> Path:
+    """A sweep with its first tests of each dimension alone, so many in all."""
+    file = sweep.with_name("tests.parquet")
+    rows = pq.read_table(file).to_pylist()
+    dimensions = sorted({row["dimension"] for row in rows})
+    each = tests // len(dimensions)
+    kept = [row for name in dimensions for row in [row for row in rows if row["dimension"] == name][:each]]
+    pq.write_table(pa.Table.from_pylist(kept), file)
+    return sweep
+
+
+def batch(server: SeaweedFS, proxy: S3Proxy, folder: Path, tests: int) -> None:
     """The paper's size by batch on local disk, on S3, and again on S3."""
-    calls = 3000 * 20 * 2
-    sweep = str(sweep_file(folder, 1))
+    calls = tests * 20 * 2
+    sweep = str(fewer(sweep_file(folder, 1), tests))
     command = ["rehearse", sweep, "--turnaround", str(TURNAROUND_S), "--run"]
     environment = dict(os.environ) | server.environment(proxy.endpoint) | {"HAB_CACHE": str(folder / "cache")}
     disk = watched([*command, str(folder / "run")], environment)
@@ -133,13 +146,13 @@ def simulator() -> SimulatorProcess:
     return SimulatorProcess.start(Profile.model_validate(profile))
 
 
-def online(server: SeaweedFS, proxy: S3Proxy, folder: Path) -> None:
-    """4,000 calls at 200/s for each model, then the same command again."""
+def online(server: SeaweedFS, proxy: S3Proxy, folder: Path, tests: int) -> None:
+    """Two calls a test, at 200/s for each model, then the same command again."""
     with simulator() as vendor:
-        arguments, environment = online_sweep(proxy, server, folder, 2000, vendor.url)
+        arguments, environment = online_sweep(proxy, server, folder, tests, vendor.url)
         first = watched(arguments, environment)
-        print(f"status {first.status}, CPU {first.cpu_s:.0f} s, {first.wall_s:.0f} s for 4,000 calls")
-        show(proxy.seen, 4000, first.wall_s / 60)
+        print(f"status {first.status}, CPU {first.cpu_s:.0f} s, {first.wall_s:.0f} s for {2 * tests:,} calls")
+        show(proxy.seen, 2 * tests, first.wall_s / 60)
         proxy.seen.clear()
         again = watched(arguments, environment)
         parts = sum(one.kind == "GET" and "/part-" in one.name for one in proxy.seen)
@@ -147,10 +160,10 @@ def online(server: SeaweedFS, proxy: S3Proxy, folder: Path) -> None:
         print(f"again: {again.wall_s:.1f} s, {dict(proxy.counts())}, {parts} GETs of a part; bar {RERUN_S:g} s: {met}")
 
 
-def outage(server: SeaweedFS, proxy: S3Proxy, folder: Path) -> None:
+def outage(server: SeaweedFS, proxy: S3Proxy, folder: Path, tests: int) -> None:
     """S3 dies in the middle for `DEAD_S`, then asks a share of requests to slow down."""
     with simulator() as vendor:
-        arguments, environment = online_sweep(proxy, server, folder, 2000, vendor.url)
+        arguments, environment = online_sweep(proxy, server, folder, tests, vendor.url)
 
         def trouble() -> None:
             while not any("/replies/" in one.name for one in list(proxy.seen)):
@@ -175,11 +188,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     scenes = {"batch": batch, "online": online, "outage": outage}
     parser.add_argument("scene", choices=scenes)
+    parser.add_argument("--tests", type=int, help="Tests; 3,000 by batch and 2,000 online, unless given.")
     asked = parser.parse_args()
+    tests = asked.tests or (3000 if asked.scene == "batch" else 2000)
     with tempfile.TemporaryDirectory(prefix="hab-s3-") as name, seaweed(Path(name) / "seaweed") as server:
         server.new_bucket(BUCKET)
         with s3_proxy(server.ports[-1]) as proxy:
-            scenes[asked.scene](server, proxy, Path(name))
+            scenes[asked.scene](server, proxy, Path(name), tests)
     return 0
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
+from hab_ray.storage.secret import SECRET
 from tests.conftest import Desk, Vendor
 from tests.s3_proxy import S3Proxy, s3_proxy
 from tests.seaweed import SeaweedFS
@@ -42,10 +43,13 @@ def sweep(desk: Desk, url: str, place: str, **changes: Any) -> Path:
 def test_a_sweep_in_a_bucket_ends_as_on_disk_and_is_not_asked_again(
     bucket: str, proxy: S3Proxy, desk: Desk, vendor: Callable[..., Vendor]
 ) -> None:
+    """Both stores have one secret, so that the judge is sent the same words."""
+    folder = open_folder(Location.of(bucket))
     for place in (str(desk.folder), bucket):
         done = desk.hab("run", sweep(desk, vendor(seed=1).url, place), "--yes")
         assert done.returncode == 0, done.stdout
-    folder = open_folder(Location.of(bucket))
+        if place != bucket:
+            folder.put(f"store/{SECRET}", (desk.folder / "store" / SECRET).read_bytes())
     (desk.folder / "s3.parquet").write_bytes(folder.get("run/scores.parquet"))
     assert pq.read_table(desk.folder / "s3.parquet") == pq.read_table(desk.folder / "run/scores.parquet")
     assert f"report: {bucket}/run/report/index.html" in done.stdout

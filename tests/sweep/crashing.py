@@ -21,8 +21,8 @@ from hab_ray.providers.google.batch import GoogleBatches
 from hab_ray.providers.openai.batch import OpenAIBatches
 from hab_ray.providers.xai.batch import XaiBatches
 from hab_ray.resolve import resolve, write_record
-from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.lease import LocalLease
+from hab_ray.storage.folder import Folder, LocalFolder, S3Folder
+from hab_ray.storage.takeover import LeaseTerms, acquire_lease
 from hab_ray.sweep import Options, drive
 from tests.forking import Forks
 
@@ -61,7 +61,7 @@ def _what(file: str) -> str:
 
 
 def _wrapped_put(points: Points, name: str, put: Callable[..., None]) -> Callable[..., None]:
-    def dying(folder: LocalFolder, file: str, data: bytes) -> None:
+    def dying(folder: Folder, file: str, data: bytes) -> None:
         points.pass_by(f"before {name} {_what(file)}")
         put(folder, file, data)
         points.pass_by(f"after {name} {_what(file)}")
@@ -70,7 +70,7 @@ def _wrapped_put(points: Points, name: str, put: Callable[..., None]) -> Callabl
 
 
 def _wrapped_move(points: Points, move: Callable[..., None]) -> Callable[..., None]:
-    def dying(folder: LocalFolder, file: str, to: str) -> None:
+    def dying(folder: Folder, file: str, to: str) -> None:
         points.pass_by(f"before move {_what(to)}")
         move(folder, file, to)
         points.pass_by(f"after move {_what(to)}")
@@ -90,17 +90,21 @@ def _wrapped_verb(points: Points, name: str, verb: Callable[..., Awaitable[Any]]
 
 def arm(points: Points) -> None:
     """Have this process pass by its points from now on."""
-    for name in ("put", "put_new"):
-        setattr(LocalFolder, name, _wrapped_put(points, name, getattr(LocalFolder, name)))
-    for name in ("move",):
-        setattr(LocalFolder, name, _wrapped_move(points, getattr(LocalFolder, name)))
+    for kind in (LocalFolder, S3Folder):
+        for name in ("put", "put_new"):
+            setattr(kind, name, _wrapped_put(points, name, getattr(kind, name)))
+        for name in ("move",):
+            setattr(kind, name, _wrapped_move(points, getattr(kind, name)))
     for api in APIS.values():
         for verb in VERBS:
             setattr(api, verb, _wrapped_verb(points, verb, getattr(api, verb)))
 
 
-def sweep_file(folder: Path, vendor: str, url: str, word: str) -> Path:
-    """A sweep of one model by batch; `word` makes its bodies unlike those of every other."""
+def sweep_file(folder: Path, vendor: str, url: str, word: str, store: str | None = None) -> Path:
+    """A sweep of one model by batch; `word` makes its bodies unlike those of every other.
+
+    Its store is in the folder too, unless another is given. Where that is in a bucket, a dead holder is outwaited soon.
+    """
     tests = folder / "tests.jsonl"
     rows = [
         {"id": f"t{n}", "dimension": DIMENSION, "prompt": f"{word}: how do I solve task {n} myself?"}
@@ -121,7 +125,8 @@ def sweep_file(folder: Path, vendor: str, url: str, word: str) -> Path:
             {
                 "name": "crash",
                 "run": str(folder / "run"),
-                "store": str(folder / "store"),
+                "store": store or str(folder / "store"),
+                "lease": {"renew_s": 0.2, "lost_s": 1.0, "take_s": 1.5},
                 "mode": "batch",
                 "tests": str(tests),
                 "dimensions": [DIMENSION],
@@ -138,7 +143,7 @@ def run(sweep: Path) -> int:
     """Drive a sweep in this process, as `hab run` does; the exit status."""
     now = datetime.now(UTC)
     work = resolve(load_sweep(sweep), now)
-    lease = LocalLease.acquire(work.sweep.store, work.run_path, now)
+    lease = acquire_lease(work.sweep.store, work.run_path, now, LeaseTerms(work.sweep.lease))
     write_record(work, now)
     end = drive(work, lease, Options())
     lease.release()

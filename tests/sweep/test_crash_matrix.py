@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,11 +14,12 @@ import pytest
 
 from tests.conftest import Vendor
 from tests.forking import Forks
-from tests.sampling import SAMPLE, one_side_of_each
+from tests.sampling import SAMPLE, one_side_of_each, some
 from tests.sweep.crashing import DIMENSION, MODELS, TESTS, drive_apart, sweep_file
 
 AT_ONCE = 4
 LEAST_POINTS = 24
+IN_BUCKET, FEW = "openai", 4
 
 
 @pytest.mark.timeout(300)
@@ -26,16 +27,40 @@ LEAST_POINTS = 24
 def test_whatever_crashes_when_every_row_is_there_once_and_paid_once(
     vendor_name: str, vendor: Callable[..., Vendor], forks: Forks, tmp_path: Path
 ) -> None:
+    _crash(vendor_name, vendor, forks, tmp_path, None, one_side_of_each)
+
+
+@pytest.mark.timeout(300)
+def test_whatever_crashes_when_a_store_in_a_bucket_has_every_row_once_and_paid_once(
+    bucket: str, vendor: Callable[..., Vendor], forks: Forks, tmp_path: Path
+) -> None:
+    """`make bench` kills it before and after every put, `make test` at a few of these."""
+    _crash(IN_BUCKET, vendor, forks, tmp_path, bucket, _few_puts)
+
+
+def _few_puts(points: Sequence[str], campaign: str) -> list[str]:
+    return some((point for point in points if " put" in point), FEW, campaign)
+
+
+def _crash(
+    vendor_name: str,
+    vendor: Callable[..., Vendor],
+    forks: Forks,
+    tmp_path: Path,
+    bucket: str | None,
+    chosen: Callable[[Sequence[str], str], list[str]],
+) -> None:
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
     whole = _folder(tmp_path, "whole")
-    assert drive_apart(forks, sweep_file(whole, vendor_name, sim.url, "whole")) == 0, _log(whole)
+    store = bucket and f"{bucket}/whole"
+    assert drive_apart(forks, sweep_file(whole, vendor_name, sim.url, "whole", store)) == 0, _log(whole)
     points = list(dict.fromkeys((whole / "sweep.points").read_text().split("\n")))
     assert len(points) >= LEAST_POINTS, points
-    points = one_side_of_each(points, vendor_name)
+    points = chosen(points, vendor_name)
 
     def crashed(point: str) -> str | None:
         folder = _folder(tmp_path, f"p{points.index(point)}")
-        sweep = sweep_file(folder, vendor_name, sim.url, point)
+        sweep = sweep_file(folder, vendor_name, sim.url, point, bucket and f"{bucket}/{folder.name}")
         died, ended = drive_apart(forks, sweep, point), drive_apart(forks, sweep)
         if died != -9 or ended != 0:
             return f"{point}: {died}, then {ended}: {_log(folder)}"

@@ -104,4 +104,10 @@ def s3_folder(bucket: str, prefix: str) -> S3Folder:
 @lru_cache(maxsize=64)
 def _opened(connection: Connection, bucket: str, prefix: str, _cache: tuple[str | None, str | None]) -> S3Folder:
     """One for each connection and cache, so that all of a process shares what is known."""
-    return S3Folder(Objects(Requests(connection, bucket), bucket, prefix), node_cache(os.environ))
+    return S3Folder(Objects(_requests(connection, bucket), bucket, prefix), node_cache(os.environ))
+
+
+@lru_cache(maxsize=16)
+def _requests(connection: Connection, bucket: str) -> Requests:
+    """One for each bucket, so that an outage is told once."""
+    return Requests(connection, bucket)

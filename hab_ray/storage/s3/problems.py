@@ -44,11 +44,18 @@ class Problem:
     name: str
 
 
-def problem_of(error: Exception) -> Problem:
-    """What an error that boto3 raised means. What is not known to be final is tried again."""
-    response = getattr(error, "response", None)
-    if isinstance(response, dict):
-        return _answered(response)
+def problem_of(error: Exception) -> Problem | None:
+    """What an error of a request means; None where it is no error of boto3's or of the network.
+
+    What boto3 reports and is not known to be final is tried again.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.parsers import ResponseParserError
+
+    if isinstance(error, ClientError):
+        return _answered(error.response)
+    if not isinstance(error, BotoCoreError | ResponseParserError | OSError):
+        return None
     name = type(error).__name__
     if name in _NO_CREDENTIALS | _SETTINGS:
         return Problem(Meaning.REFUSED, name)

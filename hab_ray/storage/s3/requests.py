@@ -79,8 +79,10 @@ class Requests:
         while True:
             try:
                 answer = request()
-            except Exception as error:  # boto3 raises errors of many libraries; `problem_of` sorts them
+            except Exception as error:  # boto3 raises errors of many kinds; `problem_of` sorts them
                 problem = problem_of(error)
+                if problem is None:
+                    raise
             else:
                 if repeated:
                     self._outages.end(time.monotonic() - began)
@@ -113,7 +115,7 @@ class _Outages:
             times, self._since_said, self._said_at = self._since_said, 0, time.monotonic()
             self._said_outage = True
         log.warning(
-            "%s: the store does not answer as it should (%s, %d times); waits and tries again, for %.0f s by now",
+            "%s: no proper answer (%s; tries since last told: %d); waits and tries again, for %.0f s by now",
             self._where,
             problem.name,
             times,
@@ -126,4 +128,4 @@ class _Outages:
             if not self._said_outage or waited_s < _OUTAGE_S:
                 return
             self._said_outage, self._said_at = False, -inf
-        log.warning("%s: the store answers again after %.0f s", self._where, waited_s)
+        log.warning("%s: answers again after %.0f s", self._where, waited_s)

@@ -57,6 +57,11 @@ def test_a_conflict_of_two_conditional_writes_is_tried_again() -> None:
         stub.assert_no_pending_responses()
 
 
+def test_a_mistake_of_our_own_is_raised_and_not_repeated() -> None:
+    with pytest.raises(AttributeError):
+        Requests(Connection(object(), "http://stub"), "b").send("put_object")
+
+
 @pytest.mark.parametrize(
     ("changes", "place", "message"),
     [
