@@ -118,10 +118,10 @@ def readings(
         yield Reading(IN_FLIGHT, tags, count)
     yield from _of_batches(progress.batches, now)
     for stage in progress.stages:
-        tags = (named.providers.get((stage.stage, stage.model), ""), stage.model, stage.stage)
-        yield Reading(SETTLED, tags, stage.done)
-        yield Reading(FAILED, tags, stage.failed)
-        yield Reading(KNOWN, tags, stage.total)
+        of_stage = (named.providers.get((stage.stage, stage.model), ""), stage.model, stage.stage)
+        yield Reading(SETTLED, of_stage, stage.done)
+        yield Reading(FAILED, of_stage, stage.failed)
+        yield Reading(KNOWN, of_stage, stage.total)
 
 
 def _add(total: Traffic, traffic: Traffic) -> None:
@@ -136,9 +136,9 @@ def _of_batches(batches: tuple[BatchProgress, ...], now: datetime) -> Iterator[R
         tags = (batch.name.split("/")[0], batch.model, "batch")
         age[tags] = max(age[tags], (now - datetime.fromisoformat(batch.since)).total_seconds())
         rows[tags] += batch.rows
-    for tags in rows:
-        yield Reading(BATCH_AGE, tags, age[tags])
-        yield Reading(BATCH_ROWS, tags, rows[tags])
+    for model, count in rows.items():
+        yield Reading(BATCH_AGE, model, age[model])
+        yield Reading(BATCH_ROWS, model, count)
 
 
 class RunMetrics:
