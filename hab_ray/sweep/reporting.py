@@ -154,9 +154,9 @@ def _stages(work: Work, shards: Shards, counters: Mapping[Channel, Counters]) ->
 
 
 def _computed(shards: Shards) -> Iterator[StageProgress]:
-    """The rows of the stages that make no calls."""
+    """The rows of the stages that make no calls, as far as this process has made them: it counts no frozen ones."""
     rows: Counter[tuple[str, str]] = Counter()
     for state in (state for state in shards.all if not state.shard.spec.makes_calls):
         rows[state.shard.stage, state.shard.name] += max(state.total or 0, state.settled)
-    for (stage, name), made in rows.items():
+    for (stage, name), made in (+rows).items():
         yield StageProgress(stage=stage, model=name, total=made, done=made, failed=0, in_flight=0)

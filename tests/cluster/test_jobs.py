@@ -77,7 +77,7 @@ def exported(cluster: RayCluster) -> set[str]:
     """The names of the series with the model's tag at the Prometheus endpoint of the head."""
     with urllib.request.urlopen(cluster.metrics, timeout=30) as answer:
         lines = answer.read().decode().splitlines()
-    return {line.split("{")[0] for line in lines if line.startswith("ray_hab_") and 'model="alpha"' in line}
+    return {line.split("{")[0] for line in lines if line.startswith("ray_hab_") and 'model="sim/alpha"' in line}
 
 
 def files(*folders: Path) -> Iterator[Path]:
@@ -88,7 +88,7 @@ def files(*folders: Path) -> Iterator[Path]:
 def test_a_job_is_left_stopped_submitted_again_and_tells_nobody_its_keys(
     cluster: RayCluster, desk: Desk, vendor: Callable[..., Vendor]
 ) -> None:
-    sim = vendor(latency={"kind": "fixed", "value_s": 1.5})
+    sim = vendor(latency={"kind": "fixed", "value_s": 2.0})
     path = sweep(desk, sim.url)
 
     client = submitted(cluster, "first", path)
