@@ -28,10 +28,14 @@ ENDS_WITHIN_S = 60.0
 
 @dataclass
 class RayCluster:
-    """A running cluster. `nodes` are their ids, the head's first; `folder` has all that its processes write."""
+    """A running cluster. `nodes` are their ids, the head's first; `folder` has all that its processes write.
+
+    `metrics` is the head's Prometheus endpoint.
+    """
 
     address: str
     job_server: str
+    metrics: str
     nodes: Sequence[str]
     folder: Path
     environment: Mapping[str, str]
@@ -54,7 +58,7 @@ class RayCluster:
         assert process.stdout
         told = json.loads(process.stdout.readline() or "{}")
         assert told, f"the cluster did not start: {process.wait(STARTS_WITHIN_S)}"
-        return cls(told["address"], told["job_server"], told["nodes"], folder, whole, process)
+        return cls(told["address"], told["job_server"], told["metrics"], told["nodes"], folder, whole, process)
 
     def kill(self, node: str) -> None:
         """Kill everything that a worker node runs, and wait until it is dead."""
@@ -96,7 +100,9 @@ def main() -> None:
     all_nodes = [cluster.add_node(**head), *(cluster.add_node(num_cpus=1) for _ in range(nodes - 1))]
     by_id = {node.node_id: node for node in all_nodes}
     job_server = f"http://{cluster.head_node.webui_url}"
-    told = {"address": cluster.address, "job_server": job_server, "nodes": list(by_id)}
+    head_node = cluster.head_node
+    metrics = f"http://{head_node.node_ip_address}:{head_node.metrics_export_port}"
+    told = {"address": cluster.address, "job_server": job_server, "metrics": metrics, "nodes": list(by_id)}
     print(json.dumps(told), file=said, flush=True)
     for line in sys.stdin:
         cluster.remove_node(by_id[line.strip()], allow_graceful=False)

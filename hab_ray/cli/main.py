@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ParamSpec
@@ -154,6 +155,14 @@ AvailableOption = Annotated[
     bool, typer.Option("--available-only", help="Leave out subjects and judges that cannot be called.")
 ]
 
+
+class LogFormat(StrEnum):
+    """How `hab run` says what it does."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 ExecutorOption = Annotated[
     str | None,
     typer.Option(
@@ -206,6 +215,9 @@ def run_command(
             show_default=False,
         ),
     ] = None,
+    log_format: Annotated[
+        LogFormat, typer.Option(help="What is printed: text for people, or one JSON object per line.")
+    ] = LogFormat.TEXT,
     verbose: Annotated[
         bool, typer.Option("-v", "--verbose", help="Show Ray's own messages and tracebacks too.")
     ] = False,
@@ -221,12 +233,17 @@ def run_command(
     from hab_ray.cli.job import drain_s, stop_notice
     from hab_ray.cli.run import RunOptions, run_sweep
 
+    if log_format is LogFormat.JSON:
+        from hab_ray.cli.json_log import log_as_json
+
+        log_as_json(console, errors)
     if drain is None:
         drain = drain_s(os.environ)
         if notice := stop_notice(os.environ, drain):
             console.print(notice, style="yellow", soft_wrap=True)
     choices = _choices(model, run, store, subject, judge, available_only, executor)
-    options = RunOptions(yes, retry_failed, detach, verbose, new_id, drain)
+    is_quiet = log_format is LogFormat.JSON
+    options = RunOptions(yes, retry_failed, detach, verbose, new_id, drain, is_quiet)
     return run_sweep(sweep, choices, options, console, stop)
 
 

@@ -24,7 +24,7 @@ from hab_ray.location import Location
 from hab_ray.plan import make_plan
 from hab_ray.preflight import Problem, Severity, refuse_errors
 from hab_ray.prices import NANO
-from hab_ray.progress import RunEnd
+from hab_ray.progress import Progress, RunEnd
 from hab_ray.rehearse.place import refuse_simulated
 from hab_ray.report import leaderboard, write_report, write_scores
 from hab_ray.resolve import keep_reader, write_record
@@ -47,7 +47,7 @@ DEMO_NOTICE = (
 class RunOptions:
     """How `hab run` goes about it: `yes` spends without asking, `new_id` makes a copied folder a run of its own.
 
-    `drain_s` is what open calls get after a signal.
+    `drain_s` is what open calls get after a signal; where progress `is_logged`, it is not shown.
     """
 
     yes: bool = False
@@ -56,6 +56,7 @@ class RunOptions:
     verbose: bool = False
     new_id: bool = False
     drain_s: float = DRAIN_S
+    is_logged: bool = False
 
 
 def run_sweep(path: Path, choices: Choices, options: RunOptions, console: Console, stop: Stop) -> Exit:
@@ -93,10 +94,14 @@ def _driving(options: RunOptions, view: View, stop: Stop) -> Options:
         retry_failed=options.retry_failed,
         detach=options.detach,
         verbose=options.verbose,
-        watch=view.update,
+        watch=_unwatched if options.is_logged else view.update,
         stop=stop,
         drain_s=options.drain_s,
     )
+
+
+def _unwatched(progress: Progress) -> None:
+    pass
 
 
 def _agree_to_spend(work: Work, problems: list[Problem], options: RunOptions, console: Console) -> None:

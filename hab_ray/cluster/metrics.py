@@ -103,10 +103,10 @@ def readings(
         yield from _of_channel(channel, counted)
     yield from _of_batches(progress.batches, now)
     for stage in progress.stages:
-        tags = (named.providers.get((stage.stage, stage.model), ""), stage.model, stage.stage)
-        yield Reading(SETTLED, tags, stage.done)
-        yield Reading(FAILED, tags, stage.failed)
-        yield Reading(KNOWN, tags, stage.total)
+        of_stage = (named.providers.get((stage.stage, stage.model), ""), stage.model, stage.stage)
+        yield Reading(SETTLED, of_stage, stage.done)
+        yield Reading(FAILED, of_stage, stage.failed)
+        yield Reading(KNOWN, of_stage, stage.total)
 
 
 def _of_channel(channel: Channel, counted: Counters) -> Iterator[Reading]:
@@ -130,9 +130,9 @@ def _of_batches(batches: tuple[BatchProgress, ...], now: datetime) -> Iterator[R
         tags: Tags = (batch.name.split("/")[0], batch.model, "batch")
         age[tags] = max(age[tags], (now - datetime.fromisoformat(batch.since)).total_seconds())
         rows[tags] += batch.rows
-    for tags in rows:
-        yield Reading(BATCH_AGE, tags, age[tags])
-        yield Reading(BATCH_ROWS, tags, rows[tags])
+    for model, count in rows.items():
+        yield Reading(BATCH_AGE, model, age[model])
+        yield Reading(BATCH_ROWS, model, count)
 
 
 class RunMetrics:

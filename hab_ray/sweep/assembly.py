@@ -33,6 +33,7 @@ from hab_ray.sweep.budget import RunBudget
 from hab_ray.sweep.context import DriverContext
 from hab_ray.sweep.counters import RunCounters
 from hab_ray.sweep.driver import Driver
+from hab_ray.sweep.log import RunLog
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.reporting import Reporter
 from hab_ray.sweep.routing import Router
@@ -87,7 +88,8 @@ def assembled(work: Work, lease: Lease, options: Options, stack: ExitStack) -> A
     shards = Shards(work)
     counters = RunCounters(shards.all)
     budget = RunBudget(work.sweep.budget_usd, folder, path, lease)
-    reporter = Reporter(work, shards, counters, budget, options.watch, _metrics(work, shards))
+    log = RunLog(str(work.sweep.run_folder), shards)
+    reporter = Reporter(work, shards, counters, budget, options.watch, _metrics(work, shards), log)
     client, url = budget.client(), _urls(work, options.stop, stack)
     deadline = _deadline(work)
     batches = BatchExecutor(

@@ -19,6 +19,7 @@ from hab_ray.stages import table
 from hab_ray.storage.run import PROGRESS
 from hab_ray.sweep.budget import RunBudget
 from hab_ray.sweep.counters import RunCounters
+from hab_ray.sweep.log import RunLog
 from hab_ray.sweep.shards import Shards, ShardState, ShardStatus
 from hab_ray.visible import log_json
 from hab_ray.work import Work
@@ -30,7 +31,7 @@ UNANSWERED = "log/unanswered.jsonl"
 class Reporter:
     """Reports on one run from the moment it is made.
 
-    `watch` sees every progress, the run folder one in a while, and `metrics` what it asks for.
+    `watch` sees every progress, the run folder one in a while; `metrics` and `log` report to others.
     """
 
     def __init__(
@@ -41,9 +42,10 @@ class Reporter:
         budget: RunBudget,
         watch: Callable[[Progress], None],
         metrics: RunMetrics,
+        log: RunLog,
     ) -> None:
         self._work, self._shards, self._counters, self._budget = work, shards, counters, budget
-        self._watch, self._metrics = watch, metrics
+        self._watch, self._metrics, self._log = watch, metrics, log
         self._started, self._cpu_started = time.monotonic(), time.thread_time()
         self._kept = float("-inf")
 
@@ -52,6 +54,7 @@ class Reporter:
         progress = self._progress(draining)
         self._watch(progress)
         self._metrics.report(self._counters.newest, progress, is_last=False)
+        self._log.report(progress)
         if time.monotonic() - self._kept >= PROGRESS_EVERY_S:
             self._keep(progress)
 
@@ -60,6 +63,7 @@ class Reporter:
         progress = replace(self._progress(None), end=Ended.by(exit))
         self._watch(progress)
         self._metrics.report(self._counters.newest, progress, is_last=True)
+        self._log.report(progress)
         self._keep(progress)
 
     def end(self, exit: Exit) -> RunEnd:
@@ -150,9 +154,9 @@ def _stages(work: Work, shards: Shards, counters: Mapping[Channel, Counters]) ->
 
 
 def _computed(shards: Shards) -> Iterator[StageProgress]:
-    """The rows of the stages that make no calls."""
+    """The rows of the stages that make no calls, as far as this process has made them: it counts no frozen ones."""
     rows: Counter[tuple[str, str]] = Counter()
     for state in (state for state in shards.all if not state.shard.spec.makes_calls):
         rows[state.shard.stage, state.shard.name] += max(state.total or 0, state.settled)
-    for (stage, name), made in rows.items():
+    for (stage, name), made in (+rows).items():
         yield StageProgress(stage=stage, model=name, total=made, done=made, failed=0, in_flight=0)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from hab_ray.cli.job import last_line
+from hab_ray.cluster.metrics import CALLS, IN_FLIGHT
 from hab_ray.cluster.session import QUIET
 from hab_ray.errors import Exit
 from tests.conftest import Desk, Vendor
@@ -31,7 +32,8 @@ def cluster(ray_clusters: Callable[..., RayCluster], tmp_path_factory: pytest.Te
     """A cluster whose nodes have a key in a file and a header's value in their environment."""
     file = tmp_path_factory.mktemp("secrets") / "key"
     file.write_text(f"{KEY}\n")
-    return ray_clusters(1, HAB_TEST_KEY_FILE=str(file), HAB_TEST_TEAM=HEADER, **QUIET)
+    often = {"RAY_metrics_report_interval_ms": "500"}
+    return ray_clusters(1, HAB_TEST_KEY_FILE=str(file), HAB_TEST_TEAM=HEADER, **QUIET, **often)
 
 
 def sweep(desk: Desk, url: str, **changes: Any) -> Path:
@@ -71,6 +73,13 @@ def until(is_true: Callable[[], bool], what: str) -> None:
         time.sleep(0.1)
 
 
+def exported(cluster: RayCluster) -> set[str]:
+    """The names of the series with the model's tag at the Prometheus endpoint of the head."""
+    with urllib.request.urlopen(cluster.metrics, timeout=30) as answer:
+        lines = answer.read().decode().splitlines()
+    return {line.split("{")[0] for line in lines if line.startswith("ray_hab_") and 'model="sim/alpha"' in line}
+
+
 def files(*folders: Path) -> Iterator[Path]:
     yield from (path for folder in folders for path in folder.rglob("*") if path.is_file())
 
@@ -79,11 +88,12 @@ def files(*folders: Path) -> Iterator[Path]:
 def test_a_job_is_left_stopped_submitted_again_and_tells_nobody_its_keys(
     cluster: RayCluster, desk: Desk, vendor: Callable[..., Vendor]
 ) -> None:
-    sim = vendor(latency={"kind": "fixed", "value_s": 1.0})
+    sim = vendor(latency={"kind": "fixed", "value_s": 2.0})
     path = sweep(desk, sim.url)
 
     client = submitted(cluster, "first", path)
     until(lambda: sim.received("alpha") > 0, "the job sends nothing")
+    until(lambda: {CALLS.exported, IN_FLIGHT.exported} <= exported(cluster), "no metric is exported")
     os.killpg(client.pid, signal.SIGINT)
     output, _ = client.communicate(timeout=60)
     assert job(cluster, "first")["status"] == "RUNNING", output

@@ -1,0 +1,43 @@
+"""`hab run --log-format json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from hab_ray.errors import Exit
+from tests.conftest import Desk, Vendor
+from tests.sweep.crashing import TESTS, sweep_file
+
+
+def said(output: str) -> list[dict[str, Any]]:
+    """Each line of an output, which must be JSON throughout."""
+    lines = [json.loads(line) for line in output.splitlines()]
+    assert all({"at", "level", "message"} <= set(line) for line in lines)
+    return lines
+
+
+def test_every_line_is_json_with_run_shard_and_batch(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.5}})
+    sweep = sweep_file(desk.folder, "anthropic", sim.url, "logged")
+    ended = desk.hab("run", sweep, "--yes", "--log-format", "json")
+    assert ended.returncode == Exit.COMPLETE, ended.stdout
+    lines = said(ended.stdout)
+    logged = [line for line in lines if "run" in line]
+    (run,) = {line["run"] for line in logged}
+    assert (desk.folder / run / "sweep.yaml").exists()
+    complete = {line["shard"] for line in logged if line["message"] == "shard complete"}
+    assert len(complete) == 2 and all((desk.folder / run / shard).exists() for shard in complete)
+    batches = {(line["batch"], line["message"]) for line in logged if "batch" in line}
+    assert {("anthropic/000001", "batch closed"), ("anthropic/000002", "batch closed")} <= batches
+    assert {line["rows"] for line in logged if "batch" in line} == {TESTS}
+    assert any(line["message"].startswith("report: ") for line in lines)
+    assert (logged[-1]["message"], logged[-1]["status"]) == ("ended: complete", 0)
+
+
+def test_an_error_is_a_line_of_json_too(desk: Desk) -> None:
+    hostile = desk.folder / "a\x1b[31m.yaml"
+    ended = desk.hab("run", hostile, "--log-format", "json")
+    assert ended.returncode == Exit.CONFIGURATION and "\x1b" not in ended.stdout
+    assert [line["level"] for line in said(ended.stdout)] == ["error"]
