@@ -20,7 +20,7 @@ def open_budget(limit: int, before: OpeningBalance, folder: Folder, epoch: int, 
         watch.check()
         folder.put(_name(epoch), json.dumps(asdict(mark)).encode())
 
-    return Budget(limit, before, keep, _mark(folder, epoch))
+    return Budget(limit, before, keep, _mark(folder, epoch), clock)
 
 
 def _mark(folder: Folder, epoch: int) -> HighWaterMark | None:
