@@ -5,8 +5,9 @@
 
 In turns: Ctrl-C as a terminal sends it (SIGINT to the whole process group), SIGTERM to the driver alone, Ctrl-C twice.
 When a request begins is what the simulator saw. Of requests only those are counted that can cost something: POST, but
-not the cancelling of a batch. Every fourth run is interrupted soon after its first batch, while Ray still starts, the
-others when calls are open. Every fifth run is given again and must end complete without waiting for the store.
+not the cancelling of a batch. The runs are driven by `executor: local` and `executor: ray` in turn. Every fourth is
+interrupted soon after its first batch, while Ray still starts, the others when calls are open. Every fifth run is given
+again and must end complete without waiting for the store.
 
 `late`: requests begun more than 0.5 s after the first signal. `last`: when the last one began, in seconds after it.
 """
@@ -21,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from random import Random
@@ -36,6 +37,7 @@ LATENCIES_S = (1.0, 3.0, 10.0)
 STRAYS_S = 3.0
 EVERY = 5
 EARLY = 4
+EXECUTORS = ("ray", "local")
 SHAPE = Shape(Modes(alpha="online", beta="batch", judge="online"), tests=12, rows=3, enqueued_tokens=1500, concurrent=4)
 
 
@@ -55,6 +57,7 @@ class Interrupted:
     """What one interrupted run did; times are seconds after the first signal, `ended` after the last."""
 
     number: int
+    executor: str
     way: Way
     open_calls: int
     late: int
@@ -72,8 +75,8 @@ class Interrupted:
         ended = "never" if self.ended is None else f"{self.ended:.2f}"
         again = "" if self.finished is None else str(self.finished)
         return (
-            f"{self.number:>3}  {self.way:<13}{self.open_calls:>5}{self.late:>6}{self.last:>8.2f}{ended:>8}"
-            f"{self.status if self.status is not None else '-':>7}  {'yes' if self.released else 'NO':<9}{again}"
+            f"{self.number:>3}  {self.executor:<7}{self.way:<13}{self.open_calls:>5}{self.late:>6}{self.last:>8.2f}"
+            f"{ended:>8}{'-' if self.status is None else self.status:>7}  {'yes' if self.released else 'NO':<9}{again}"
         )
 
 
@@ -116,12 +119,13 @@ def interrupted(number: int, way: Way, random: Random) -> Interrupted:
     """One run, interrupted; every so often given once more until it ends."""
     again = number % EVERY == 0
     latency_s = LATENCIES_S[0] if again else random.choice(LATENCIES_S)
+    shape = replace(SHAPE, executor=EXECUTORS[number % len(EXECUTORS)])
     with (
         tempfile.TemporaryDirectory(prefix="hab-interrupt-") as folder,
-        SimulatorProcess.start(profile(latency_s)) as simulator,
+        SimulatorProcess.start(profile(latency_s), timeout_s=STARTS_S) as simulator,
     ):
         session = Session(Path(folder), simulator.url)
-        session.write(SHAPE, budget_usd=None)
+        session.write(shape, budget_usd=None)
         with running(session) as process:
             if not until(session, process, sent if number % EARLY == 0 else called, STARTS_S):
                 raise SystemExit(f"run {number} sent nothing: {session.log()}")
@@ -138,7 +142,7 @@ def interrupted(number: int, way: Way, random: Random) -> Interrupted:
             with running(session) as process:
                 finished = wait(process, FINISHES_S)
         late = sum(at > GRACE_S for at in after)
-        return Interrupted(number, way, open_calls, late, max(after), ended, status, released, finished)
+        return Interrupted(number, shape.executor, way, open_calls, late, max(after), ended, status, released, finished)
 
 
 def rules(found: Sequence[Interrupted]) -> Iterable[tuple[str, int]]:
@@ -160,7 +164,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    print("run  signal         open  late    last   ended status  released  again", flush=True)
+    print("run  where  signal         open  late    last   ended status  released  again", flush=True)
     found = []
     for number in range(1, asked.runs + 1):
         one = interrupted(number, TURNS[(number - 1) % len(TURNS)], Random(f"{asked.seed}/{number}"))

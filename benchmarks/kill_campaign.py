@@ -3,26 +3,31 @@
     python benchmarks/kill_campaign.py --kills driver=60,lane=20,limiter=20,purse=20 --seed 0 --minutes 90
     python benchmarks/kill_campaign.py --sample            one sweep by batch, two kills of its driver
 
-Every kill is SIGKILL to one process: the driver's (with either executor), or that of one of Ray's actors. A sweep goes
-online, by batch or both, is killed a few times and given again until it is complete or has reached its budget; then it
-gets what it is expected to cost, what it says is stranded and one reservation, and must end complete. Money is read at
-the simulator's meter, the stranded sum in `log/progress.json`.
+Every kill is SIGKILL to one process: the driver's (half of them with either executor), or that of one of Ray's actors.
+It comes up to two seconds after the run has sent something, so it meets calls or batches under way. An actor is killed
+again and again in one run, a driver once in each of its runs. A sweep goes online, by batch or both, is killed a few
+times and given again until it is complete or has reached its budget; then it gets what it is expected to cost, what it
+says is stranded and one reservation, and must end complete. Money is read at the simulator's meter, the stranded sum in
+`log/progress.json`.
 
 `open`: online calls that the vendor had billed and the store did not hold, once all processes of a killed driver were
-gone, or when a lane was killed, added up over the kills. Only these may be sent again: there are no more `repeats` than
-`open` ones, whatever else the machine does. `most` is the most that one kill left open.
+gone, or when a lane was killed, added up over the kills; `most` is the most that one kill left open. Only these calls
+may be sent again: `outside` counts those that were billed again though no kill had lost them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from itertools import cycle
 from pathlib import Path
 from random import Random
 
@@ -30,13 +35,26 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.campaigns import BATCHED, MODELS, ONLINE, Modes, Session, Shape, charged, get, running, sent, wait
+from benchmarks.campaigns import (
+    BATCHED,
+    MODELS,
+    ONLINE,
+    Modes,
+    Session,
+    Shape,
+    charged,
+    get,
+    running,
+    sent,
+    until,
+    wait,
+)
 from hab_ray.simulator import Profile, SimulatorProcess
 
 TITLES: Mapping[str, tuple[str, ...]] = {
     "lane": ("ray::Lane",),
-    "limiter": ("ray::AccountActor", "ray::LimiterActor", "ray::SharedLimiter"),
-    "purse": ("ray::PurseActor", "ray::BudgetActor", "ray::Budget"),
+    "limiter": ("ray::AccountActor",),
+    "purse": ("ray::BudgetActor",),
 }
 TARGETS = ("driver", *TITLES)
 SWEEPS = {
@@ -44,13 +62,15 @@ SWEEPS = {
     "batch": Modes("batch", "batch", "batch"),
     "mixed": Modes("online", "batch", "online"),
 }
-LATENCY_S, TURNAROUND_S = 1.0, 0.5
-GONE_S = 20.0
-KILLS_A_SWEEP, TESTS, ROWS = 5, 40, 16
-TIGHT, SLACK = (0.4, 0.8), 1.05
-SAMPLE_TESTS, SAMPLE_KILLS, SAMPLE_STRIKES_S = 8, 2, 1.5
-STARTS_S, STRIKES_S, EARLY = 240.0, 8.0, 0.15
+LATENCY_S, TURNAROUND_S = 0.8, 1.0
+GONE_S, SIMULATOR_S = 20.0, 120.0
+KILLS_A_SWEEP, TESTS, ROWS = 6, 80, 10
+FEW_AT_ONCE, MANY_AT_ONCE = 3, 24
+TIGHT, SLACK = (0.5, 0.8), 1.05
+SAMPLE_TESTS, SAMPLE_KILLS = 8, 2
+STARTS_S, STRIKES_S = 240.0, 2.0
 ENDS_S, TRIES = 400.0, 4
+PAUSE_LOOK_S = 5.0
 COMPLETE, BUDGET, BROKEN = 0, 4, 7
 NANO = 1e9
 
@@ -60,10 +80,10 @@ class Outcome:
     """What came of one sweep. Money in nano-dollars."""
 
     mode: str
+    executor: str
     target: str
     budget: int
     kills: int = 0
-    absent: int = 0
     statuses: list[int | None] = field(default_factory=list)
     charged: int = 0
     told: dict[str, int] = field(default_factory=dict)
@@ -72,7 +92,10 @@ class Outcome:
     finished: int | None = None
     doubled_by_batch: int = 0
     repeats: int = 0
+    outside: int = 0
+    unbilled: int = 0
     left_open: list[int] = field(default_factory=list)
+    lost: Counter[str] = field(default_factory=Counter)
 
     @property
     def stranded(self) -> int:
@@ -82,10 +105,10 @@ class Outcome:
         money = (self.budget, self.charged, self.stranded, self.raised, self.charged_in_all)
         statuses = ",".join("hangs" if status is None else str(status) for status in self.statuses)
         return (
-            f"{self.mode:<8}{self.target:<9}{self.kills:>5}"
+            f"{self.mode:<8}{self.executor:<7}{self.target:<9}{self.kills:>5}"
             + "".join(f"{amount / NANO:>10.4f}" for amount in money)
-            + f"{self.doubled_by_batch:>8}{self.repeats:>9}{sum(self.left_open):>6}{max(self.left_open, default=0):>6}"
-            f"   {statuses} then {self.finished}"
+            + f"{self.doubled_by_batch:>8}{self.repeats:>9}{self.outside:>8}{sum(self.left_open):>6}"
+            f"{max(self.left_open, default=0):>6}   {statuses} then {self.finished}"
         )
 
 
@@ -93,7 +116,8 @@ def profile() -> Profile:
     """Vendors whose prices and times are the same online and by batch."""
     account = {"models": MODELS, "batch": {"turnaround": {"kind": "lognormal", "mean_s": TURNAROUND_S}}}
     latency = {"kind": "fixed", "value_s": LATENCY_S}
-    return Profile.model_validate({"latency": latency, "accounts": {ONLINE: account, BATCHED: account}})
+    accounts = {ONLINE: account, BATCHED: account}
+    return Profile.model_validate({"latency": latency, "accounts": accounts, "keep_bodies": True})
 
 
 @dataclass(frozen=True)
@@ -105,18 +129,25 @@ class Undisturbed:
 
 
 @dataclass(frozen=True)
-class Scale:
-    """How large a sweep is, how often it is killed, and which Ray it uses (None: one of its own for every run)."""
+class Plan:
+    """One sweep: how it goes out, how large it is, what is killed in it and how often."""
 
+    mode: str
+    executor: str
+    target: str
     tests: int = TESTS
     kills: int = KILLS_A_SWEEP
-    strikes_s: float = STRIKES_S
-    ray_address: str | None = None
+
+    def shape(self, at_once: int) -> Shape:
+        return Shape(SWEEPS[self.mode], self.tests, ROWS, concurrent=at_once, executor=self.executor)
 
 
 def undisturbed(tests: int) -> Undisturbed:
     """What a sweep comes to where nothing goes wrong, by batch."""
-    with tempfile.TemporaryDirectory(prefix="hab-kill-") as folder, SimulatorProcess.start(profile()) as simulator:
+    with (
+        tempfile.TemporaryDirectory(prefix="hab-kill-") as folder,
+        SimulatorProcess.start(profile(), timeout_s=SIMULATOR_S) as simulator,
+    ):
         session = Session(Path(folder), simulator.url)
         session.write(Shape(SWEEPS["batch"], tests, ROWS), budget_usd=None)
         with running(session) as process:
@@ -127,23 +158,25 @@ def undisturbed(tests: int) -> Undisturbed:
         return Undisturbed(charged(session.meter()), largest)
 
 
-def campaign(mode: str, target: str, expected: Undisturbed, random: Random, scale: Scale) -> Outcome:
+def campaign(plan: Plan, expected: Undisturbed, random: Random) -> Outcome:
     """One sweep, killed so many times, given again until it ends, and once more with what it needs."""
     budget = round(expected.cost * random.uniform(*TIGHT))
-    with tempfile.TemporaryDirectory(prefix="hab-kill-") as folder, SimulatorProcess.start(profile()) as simulator:
-        session = Session(Path(folder), simulator.url, scale.ray_address)
-        outcome = Outcome(mode, target, budget)
+    with (
+        tempfile.TemporaryDirectory(prefix="hab-kill-") as folder,
+        SimulatorProcess.start(profile(), timeout_s=SIMULATOR_S) as simulator,
+    ):
+        session = Session(Path(folder), simulator.url)
+        outcome = Outcome(plan.mode, plan.executor, plan.target, budget)
         try:
-            executor = random.choice(("local", "ray")) if target == "driver" else "ray"
-            shape = Shape(SWEEPS[mode], scale.tests, ROWS, executor=executor)
-            session.write(shape, budget / NANO)
-            while outcome.kills < scale.kills and _killed(session, target, random, scale, outcome):
+            session.write(plan.shape(FEW_AT_ONCE), budget / NANO)
+            while outcome.kills < plan.kills and _killed(session, plan, random, outcome):
                 pass
+            session.write(plan.shape(MANY_AT_ONCE), budget / NANO)
             _ended(session, outcome)
             outcome.charged = charged(session.meter())
             outcome.told = session.money()
             outcome.raised = round(expected.cost * SLACK) + outcome.stranded + expected.reservation
-            session.write(shape, outcome.raised / NANO)
+            session.write(plan.shape(MANY_AT_ONCE), outcome.raised / NANO)
             outcome.finished = _ended(session, outcome)
         finally:
             session.tidy()
@@ -153,40 +186,47 @@ def campaign(mode: str, target: str, expected: Undisturbed, random: Random, scal
         return outcome
 
 
-def _killed(session: Session, target: str, random: Random, scale: Scale, outcome: Outcome) -> bool:
-    """Start the run and kill one of its processes; False where it ended before that, or has no such process."""
-    before = sent(session.meter())
+def _killed(session: Session, plan: Plan, random: Random, outcome: Outcome) -> bool:
+    """Start the run and kill it, or actors of it; False where it came to its end all the same."""
     process = session.start()
     try:
-        until = time.monotonic() + STARTS_S
-        early = target == "driver" and random.random() < EARLY
-        while not early and process.poll() is None and sent(session.meter()) == before and time.monotonic() < until:
-            time.sleep(0.05)
-        time.sleep(random.uniform(0.0, scale.strikes_s))
-        if process.poll() is not None:
-            outcome.statuses.append(process.returncode)
-            return False
-        if target != "driver":
-            victims = session.titled(TITLES[target])
-            if not victims:
-                outcome.absent += 1
-                return False
-            random.choice(victims).kill()
-        else:
-            process.kill()
-        outcome.kills += 1
-        if target == "lane":  # another one takes its place within seconds
-            outcome.left_open.append(len(_billed(session)) - _stored(session))
+        while outcome.kills < plan.kills and _is_sending(session, process, random):
+            if plan.target == "driver":
+                process.kill()
+                process.wait()
+                psutil.wait_procs(list(session.processes()), GONE_S)
+                outcome.kills += 1
+                _note_lost(session, outcome)
+                return True
+            victims = session.titled(TITLES[plan.target])
+            if victims:
+                random.choice(victims).kill()
+                outcome.kills += 1
+                if plan.target == "lane":  # another one takes its place within seconds
+                    _note_lost(session, outcome)
         status = wait(process, ENDS_S)
-        if target != "driver":
-            outcome.statuses.append(status)
-        else:
-            psutil.wait_procs(list(session.processes()), GONE_S)
-            outcome.left_open.append(len(_billed(session)) - _stored(session))
+        outcome.statuses.append(status)
         return status not in (COMPLETE, BUDGET)
     finally:
         process.kill()
         process.wait()
+
+
+def _is_sending(session: Session, process: subprocess.Popen[str], random: Random) -> bool:
+    """Wait until a run sends something, and a little; False where it ends before that."""
+    before = sent(session.meter())
+    if not until(session, process, lambda meter: sent(meter) > before, STARTS_S):
+        return False
+    time.sleep(random.uniform(0.0, STRIKES_S))
+    return process.poll() is None
+
+
+def _note_lost(session: Session, outcome: Outcome) -> None:
+    """Note which online calls the vendor has billed and the store does not hold."""
+    billed, stored = _billed(session), _stored(session)
+    lost = Counter({body: times for body, times in billed.items() if body not in stored})
+    outcome.left_open.append(len(lost))
+    outcome.lost |= lost
 
 
 def _ended(session: Session, outcome: Outcome) -> int | None:
@@ -202,6 +242,8 @@ def _ended(session: Session, outcome: Outcome) -> int | None:
         outcome.statuses.append(status)
         if status in (COMPLETE, BUDGET):
             break
+        if status is None:
+            print(f"does not end within {ENDS_S:g} s: {session.log()}", flush=True)
     return status
 
 
@@ -211,26 +253,30 @@ def _count(session: Session, outcome: Outcome) -> None:
     outcome.charged_in_all = charged(meter)
     billed = _billed(session)
     outcome.repeats = billed.total() - len(billed)
-    doubled_online = sum(count > 1 for count in billed.values())
+    outcome.outside = sum(times > outcome.lost[body] + 1 for body, times in billed.items())
+    outcome.unbilled = len(_stored(session) - billed.keys())
+    doubled_online = sum(times > 1 for times in billed.values())
     outcome.doubled_by_batch = meter["billed_more_than_once"]["bodies"] - doubled_online
 
 
 def _billed(session: Session) -> Counter[str]:
-    """How often each online call was billed, as the vendor tells calls apart."""
-    return Counter(call["identity"] for call in _calls(session) if call["outcome"] == "billed")
+    """How often each online call was billed, by the hash of its body that the store keeps with its reply."""
+    bodies = (json.loads(call["body"]) for call in _calls(session) if call["outcome"] == "billed")
+    canonical = (json.dumps(body, sort_keys=True, separators=(",", ":")) for body in bodies)
+    return Counter(sha256(text.encode()).hexdigest() for text in canonical)
 
 
-def _stored(session: Session) -> int:
-    """How many online calls have their reply in the store."""
-    keys: set[str] = set()
+def _stored(session: Session) -> set[str]:
+    """The bodies of online calls whose reply is in the store."""
+    bodies: set[str] = set()
     for path in (session.folder / "store/replies").glob("*/*"):
         if path.suffix in (".arrow", ".parquet"):
             table = (
                 pq.read_table(path) if path.suffix == ".parquet" else pa.ipc.open_stream(path.read_bytes()).read_all()
             )
-            pairs = zip(table.column("key").to_pylist(), table.column("mode").to_pylist(), strict=True)
-            keys.update(key for key, mode in pairs if mode == "online")
-    return len(keys)
+            pairs = zip(table.column("body_sha256").to_pylist(), table.column("mode").to_pylist(), strict=True)
+            bodies.update(body for body, mode in pairs if mode == "online")
+    return bodies
 
 
 def _calls(session: Session) -> Iterator[dict[str, str]]:
@@ -240,11 +286,20 @@ def _calls(session: Session) -> Iterator[dict[str, str]]:
         yield from page
 
 
-def modes_for(target: str) -> Iterator[str]:
-    """The modes of the sweeps that a target is killed in, over and over. Batches alone need no lane and no limiter."""
-    kinds = ("batch", "online", "mixed") if target == "driver" else ("online", "mixed")
-    while True:
-        yield from kinds
+def plans(target: str) -> Iterator[Plan]:
+    """The sweeps that a target is killed in, over and over. Batches alone need no lane, no limiter and no Ray."""
+    ways = {
+        "driver": (
+            ("online", "ray"),
+            ("mixed", "local"),
+            ("mixed", "ray"),
+            ("batch", "local"),
+            ("online", "ray"),
+            ("online", "local"),
+        )
+    }
+    for mode, executor in cycle(ways.get(target, (("online", "ray"), ("mixed", "ray")))):
+        yield Plan(mode, executor, target)
 
 
 def rules(found: Sequence[Outcome]) -> Iterator[tuple[str, int]]:
@@ -256,24 +311,27 @@ def rules(found: Sequence[Outcome]) -> Iterator[tuple[str, int]]:
         sum(one.finished != COMPLETE for one in found),
     )
     yield "by batch nothing is billed twice", sum(one.doubled_by_batch > 0 for one in found)
-    yield "online nothing that is in the store is sent again", sum(one.repeats > sum(one.left_open) for one in found)
+    yield "online nothing is billed again that no kill had lost", sum(one.outside > 0 for one in found)
+    yield "every reply in the store is that of a call which was billed", sum(one.unbilled > 0 for one in found)
     ends = {COMPLETE, BUDGET, BROKEN}
     yield "runs end complete, at the budget or with status 7", sum(bool(set(one.statuses) - ends) for one in found)
 
 
-def run_all(kills: Mapping[str, int], seed: int, minutes: float) -> list[Outcome]:
-    """Sweep after sweep until every kind has its kills or the time is over."""
+def run_all(kills: Mapping[str, int], seed: int, minutes: float, pause: Path | None) -> list[Outcome]:
+    """Sweep after sweep until every kind has its kills or the time is over; none begins while `pause` exists."""
     found: list[Outcome] = []
     expected = undisturbed(TESTS)
     print(f"a sweep undisturbed costs ${expected.cost / NANO:.4f}\n{HEAD}", flush=True)
     end = time.monotonic() + 60 * minutes
     for target, wanted in kills.items():
         done, barren = 0, 0
-        for number, mode in enumerate(modes_for(target)):
+        for number, plan in enumerate(plans(target)):
+            while pause and pause.exists():
+                time.sleep(PAUSE_LOOK_S)
             if done >= wanted or time.monotonic() > end or barren == 3:
                 break
-            scale = Scale(kills=min(KILLS_A_SWEEP, wanted - done))
-            one = campaign(mode, target, expected, Random(f"{seed}/{target}/{number}"), scale)
+            plan = replace(plan, kills=min(KILLS_A_SWEEP, wanted - done))
+            one = campaign(plan, expected, Random(f"{seed}/{target}/{number}"))
             found.append(one)
             done += one.kills
             barren = 0 if one.kills else barren + 1
@@ -287,14 +345,14 @@ def run_all(kills: Mapping[str, int], seed: int, minutes: float) -> list[Outcome
 def run_sample() -> list[Outcome]:
     """One small sweep by batch, for which no Ray is started, and two kills of its driver."""
     expected = undisturbed(SAMPLE_TESTS)
-    scale = Scale(SAMPLE_TESTS, SAMPLE_KILLS, SAMPLE_STRIKES_S)
-    one = campaign("batch", "driver", expected, Random("sample"), scale)
+    one = campaign(Plan("batch", "local", "driver", SAMPLE_TESTS, SAMPLE_KILLS), expected, Random("sample"))
     print(f"{HEAD}\n{one.row()}", flush=True)
     return [one]
 
 
 HEAD = (
-    "sweep   killed   kills    budget   charged  stranded    raised    in all doubled  repeats  open  most   statuses"
+    "sweep   where  killed   kills    budget   charged  stranded    raised    in all doubled  repeats outside  open"
+    "  most   statuses"
 )
 
 
@@ -314,8 +372,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=120.0)
     parser.add_argument("--sample", action="store_true")
+    parser.add_argument("--pause", type=Path, help="no sweep begins while this file exists")
     asked = parser.parse_args()
-    found = run_sample() if asked.sample else run_all(asked.kills, asked.seed, asked.minutes)
+    found = run_sample() if asked.sample else run_all(asked.kills, asked.seed, asked.minutes, asked.pause)
     return verdict(found)
 
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from hab_ray.catalog import Catalog, Model
 from hab_ray.config import ModeName
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
-from hab_ray.rows import ChosenTest
+from hab_ray.rows import ChosenTest, from_table
 from hab_ray.stages import table
 from hab_ray.stages.base import CallStage, Computed, ComputeStage, Rows
 from hab_ray.stages.blocks import BlockWorkers
@@ -28,6 +28,7 @@ from hab_ray.stages.settling import Settled, settle
 from hab_ray.stages.slices import RowSlices
 from hab_ray.stages.spec import Part, ResolvedSweep, Source
 from hab_ray.storage.given import read_given_tests
+from hab_ray.storage.records import read_table
 from hab_ray.storage.run import RunFolder
 from hab_ray.storage.store import Store
 
@@ -173,8 +174,17 @@ def _rows_read(work: Work, shard: Shard, rows_of: Callable[[Shard], Sequence[Any
 
 def _given(work: Work, source: Source, shard: Shard) -> Sequence[Any]:
     maker = next(spec for spec in table.STAGES.values() if spec.row is source.row)
-    row_type: type[Any] = source.row
-    return work.run.read(row_type, maker.file(Part("", shard.dimension)))
+    name = maker.file(Part("", shard.dimension))
+    try:
+        return _parsed(source.row, name, work.run.folder.get(name))
+    except FileNotFoundError:
+        return ()
+
+
+@lru_cache(maxsize=1)
+def _parsed(row_type: type[Any], name: str, data: bytes) -> Sequence[Any]:
+    """The rows in a view's bytes. Shards of one dimension follow each other and all read the same given rows."""
+    return tuple(from_table(row_type, read_table(name, data)))
 
 
 def _rows_in_view(work: Work, shard: Shard) -> Sequence[Any]:

@@ -28,7 +28,7 @@ SHARED_BY_TESTS = {
     "tests/engine/test_hostile.py",
 }
 WITHOUT_COUNTERPART: set[str] = set()
-OF_THE_WHOLE = {"docs", "readme", "structure", "upgrade"}
+OF_THE_WHOLE = {"docs", "readme", "structure", "traces", "upgrade"}
 DOCUMENTED_PRIVATES = {"_request_id"}  # openai's and anthropic's documentation names it
 
 

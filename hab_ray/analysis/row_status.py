@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from hab_ray.analysis.marks import ResponseRow, RowId, RowIndex, ScoreSettings, VerdictRow, is_truncated, rows_of
 from hab_ray.rows import State
@@ -21,8 +22,7 @@ class MissingReason(StrEnum):
     TRUNCATED = "truncated"
 
 
-@dataclass(frozen=True, slots=True)
-class RowStatus:
+class RowStatus(NamedTuple):
     """The status of one response (`judge` is None) or of one judge's verdict on it."""
 
     row: RowId

@@ -19,6 +19,7 @@ from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.status import load_run
 from hab_ray.cli.upgrade import needs_rereading, reread_verdicts
 from hab_ray.cli.view import View
+from hab_ray.engine.memory import spare_what_stays
 from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.plan import make_plan
@@ -63,6 +64,7 @@ def run_sweep(path: Path, choices: Choices, options: RunOptions, console: Consol
     """Run a sweep file; the exit status."""
     now = datetime.now(UTC)
     work, problems = prepare(path, choices, now)
+    spare_what_stays()
     for problem in problems:
         if problem.severity is Severity.WARNING:
             console.print(one_line(str(problem)), style="yellow", soft_wrap=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -29,7 +30,7 @@ class BudgetSetup:
 
     def open(self, watch: Watch) -> Budget:
         """The budget, with the mark that an earlier keeper of this epoch has left in the store."""
-        return open_budget(self.limit, self.opening, open_folder(self.store), self.epoch, watch)
+        return open_budget(self.limit, self.opening, open_folder(self.store), self.epoch, watch, time.monotonic)
 
 
 class MovableBudget:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
 
 import pyarrow as pa
 
 from hab_ray.calls import Failure, Outcome
 from hab_ray.catalog import folder_name
-from hab_ray.prices import Mode
-from hab_ray.storage.records import failures_from_table, failures_to_table, replies_from_table, replies_to_table
+from hab_ray.storage.records import failures_from_table, replies_from_table
 
 _EPOCH = re.compile(r"/(?:wal|part)-(\d+)")
 _PART = ".parquet"
@@ -47,11 +45,6 @@ def epoch_of(name: str) -> int | None:
     """The epoch whose process wrote a file; None for a file that is not ours."""
     found = _EPOCH.search(name)
     return int(found.group(1)) if found else None
-
-
-def table_of(shelf: Shelf, outcomes: Iterable[Any], epoch: int, mode: Mode) -> pa.Table:
-    """Outcomes of a shelf as the table that is stored."""
-    return (failures_to_table if shelf is Shelf.FAILURES else replies_to_table)(outcomes, epoch, mode)
 
 
 def outcomes_of(shelf: Shelf, table: pa.Table) -> Sequence[Outcome]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -25,9 +26,9 @@ from hab_ray.storage.folder import Folder
 from hab_ray.storage.index import ModelIndex
 from hab_ray.storage.keyindex import Keys
 from hab_ray.storage.known import KnownKeys
-from hab_ray.storage.records import failures_to_table, to_arrow
+from hab_ray.storage.records import failures_to_table, replies_to_table, to_arrow
 from hab_ray.storage.rows import RowReader
-from hab_ray.storage.shelves import Shelf, epoch_of, prefix_of, shelf_of, table_of
+from hab_ray.storage.shelves import Shelf, epoch_of, prefix_of, shelf_of
 
 _UNSTORABLE = (pa.ArrowException, ArithmeticError, TypeError, ValueError, AttributeError)
 _MOST_COST = 2**63 - 1
@@ -88,11 +89,11 @@ class StoreWriter:
         replaced: list[Failure] = []
         for (shelf, model), outcomes in taken.items():
             try:
-                self._put(shelf, model, table_of(shelf, outcomes, self._epoch, self._mode))
+                self._put(shelf, model, _table_of(shelf, outcomes, self._epoch, self._mode))
             except _UNSTORABLE:
                 storable, failures = _sorted_out(shelf, outcomes)
                 if storable:
-                    self._put(shelf, model, table_of(shelf, storable, self._epoch, self._mode))
+                    self._put(shelf, model, _table_of(shelf, storable, self._epoch, self._mode))
                 self._put(Shelf.FAILURES, model, failures_to_table(failures, self._epoch, self._mode))
                 replaced += failures
         return replaced
@@ -106,13 +107,18 @@ class StoreWriter:
         return self.write(self.take())
 
 
+def _table_of(shelf: Shelf, outcomes: Iterable[Any], epoch: int, mode: Mode) -> pa.Table:
+    """Outcomes of a shelf as the table that is stored."""
+    return (failures_to_table if shelf is Shelf.FAILURES else replies_to_table)(outcomes, epoch, mode)
+
+
 def _sorted_out(shelf: Shelf, outcomes: Iterable[Outcome]) -> tuple[list[Outcome], list[Failure]]:
     """The outcomes that a file can hold, and failures in the place of the others."""
     storable: list[Outcome] = []
     failures: list[Failure] = []
     for outcome in outcomes:
         try:
-            table_of(shelf, [outcome], 0, Mode.ONLINE)
+            _table_of(shelf, [outcome], 0, Mode.ONLINE)
             storable.append(outcome)
         except _UNSTORABLE as error:
             failures.append(_unstorable(outcome, error))

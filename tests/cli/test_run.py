@@ -65,16 +65,16 @@ SEVENTH = {
 
 
 @pytest.mark.timeout(900)
-def test_seventh_dimension(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_seventh_dimension(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     """A sweep over six dimensions and one of the user's own is complete; given again it costs nothing."""
-    rubrics = cluster_desk.folder / "own"
+    rubrics = desk.folder / "own"
     rubrics.mkdir()
     (rubrics / "mental_security.yaml").write_text(yaml.safe_dump(SEVENTH, sort_keys=False))
     sim = vendor()
-    sweep = cluster_desk.sweep("first", sim.url, rubrics="own")
-    done = cluster_desk.hab("run", sweep)
+    sweep = desk.sweep("first", sim.url, rubrics="own")
+    done = desk.hab("run", sweep)
     assert done.returncode == 0, done.stdout
-    run = cluster_desk.folder / "runs/first"
+    run = desk.folder / "runs/first"
     found = rows(run)
     dimensions = {p.stem for p in (run / "tests").iterdir()}
     assert len(dimensions) == DIMENSIONS + 1 and "mental_security" in dimensions
@@ -87,11 +87,11 @@ def test_seventh_dimension(cluster_desk: Desk, vendor: Callable[..., Vendor]) ->
     assert "report:" in done.stdout and (run / "report/index.html").is_file()
     before = sim.meter()
     assert before["billed_more_than_once"]["bodies"] == 0
-    again = cluster_desk.hab("run", sweep)
+    again = desk.hab("run", sweep)
     assert again.returncode == 0 and "0 calls sent" in again.stdout
     assert sim.meter()["received"] == before["received"]
     assert rows(run) == found
-    status = cluster_desk.hab("status", run)
+    status = desk.hab("status", run)
     assert status.returncode == 0 and "no process drives" in status.stdout and "28" in status.stdout
 
 

@@ -14,10 +14,13 @@ from then on.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, EngineTotals
+from hab_ray.engine.budget.protocol import ALIVE_EVERY_S, BudgetGrant, BudgetRequest, EngineTotals
+
+SILENT_S = 6 * ALIVE_EVERY_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,10 @@ class Budget:
     """The single writer of a run's budget. Without a `limit` everything is granted and nothing is made durable.
 
     `keep` makes a mark durable before it returns. `mark` is the one kept by an earlier life of this same process:
-    what it covers is taken to be held by engines that have not reported yet.
+    what it covers is taken to be held by engines that have not reported yet. `clock` gives monotonic seconds.
+
+    An engine that dies returns nothing. Once it was silent for `SILENT_S`, nobody waits for what it holds; that is
+    never granted to another, since its calls may have been charged.
     """
 
     def __init__(
@@ -81,11 +87,13 @@ class Budget:
         opening: OpeningBalance,
         keep: Callable[[HighWaterMark], None],
         mark: HighWaterMark | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._limit, self._opening, self._keep = limit, opening, keep
+        self._limit, self._opening, self._keep, self._clock = limit, opening, keep, clock
         self._mark = mark or HighWaterMark(0, opening.committed, 0)
         self._positions: dict[str, _Position] = {}
         self._answered: dict[str, _Answered] = {}
+        self._heard: dict[str, float] = {}
         self._unaccounted = self._mark.outlay
         self._batches_unaccounted = self._mark.committed - opening.committed
         self._cost_unaccounted = self._mark.cost
@@ -111,6 +119,7 @@ class Budget:
         Raises:
             OSError: the mark cannot be written; nothing was granted.
         """
+        self._heard[request.engine] = self._clock()
         answered = self._answered.get(request.engine)
         if answered is not None and request.sequence <= answered.sequence:
             return answered.grant
@@ -131,7 +140,11 @@ class Budget:
         unspent = self._limit - self._spent(total.totals) - self._unaccounted - self._opening.out_of_reach
         granted = _share(request, unspent - self._committed(total.totals) - total.totals.held)
         self._raise_mark(granted, total, self._limit)
-        return BudgetGrant(granted, max(0, unspent - total.idle))
+        return BudgetGrant(granted, max(0, unspent - total.idle - self._held_by_silent()))
+
+    def _held_by_silent(self) -> int:
+        since = self._clock() - SILENT_S
+        return sum(self._positions[engine].totals.held for engine, heard in self._heard.items() if heard < since)
 
     def _total(self) -> _Position:
         return sum(self._positions.values(), _Position(EngineTotals(), in_flight=0, idle=0))

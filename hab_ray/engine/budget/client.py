@@ -15,7 +15,7 @@ from math import inf
 from typing import Self
 from uuid import uuid4
 
-from hab_ray.engine.budget.protocol import BudgetRequest, BudgetService, EngineTotals
+from hab_ray.engine.budget.protocol import ALIVE_EVERY_S, BudgetRequest, BudgetService, EngineTotals
 from hab_ray.errors import LeaseStale
 from hab_ray.prices import NANO
 
@@ -39,7 +39,7 @@ class BudgetClient:
         self._unanswered: BudgetRequest | None = None
         self._held = 0
         self._wanted = 0
-        self._retry_at = -inf
+        self._retry_at = self._heard_at = -inf
         self._requesting = asyncio.Lock()
         self._report_now = asyncio.Event()
         self._batches_given_up = False
@@ -147,17 +147,18 @@ class BudgetClient:
         self._unanswered = None
         self._held += grant.granted
         self._totals = replace(self._totals, granted=self._totals.granted + grant.granted)
-        self.left = grant.left
+        self.left, self._heard_at = grant.left, self._now()
 
     async def _rebalance_regularly(self) -> None:
-        """Report what was spent, and hold no more than half of what is in flight."""
+        """Report what was spent, hold no more than half of what is in flight, and show that this engine lives."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(REBALANCE_EVERY_S):
                     await self._report_now.wait()
             self._report_now.clear()
             keep = self.reserved // 2
-            if self._totals != self._reported or self._held > keep:
+            silent = self._now() - self._heard_at >= ALIVE_EVERY_S
+            if self._totals != self._reported or self._held > keep or silent:
                 with suppress(LeaseStale):
                     async with self._requesting:
                         await self._resolve()

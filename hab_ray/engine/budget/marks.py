@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 
 from hab_ray.engine.budget.budget import Budget, HighWaterMark, OpeningBalance
@@ -11,8 +12,10 @@ from hab_ray.storage.spending import unreadable
 from hab_ray.storage.watches import Watch
 
 
-def open_budget(limit: int, before: OpeningBalance, folder: Folder, epoch: int, watch: Watch) -> Budget:
-    """The budget of this epoch's process, with the mark that an earlier life of it has kept.
+def open_budget(
+    limit: int, before: OpeningBalance, folder: Folder, epoch: int, watch: Watch, clock: Callable[[], float]
+) -> Budget:
+    """The budget of this epoch's process, with the mark that an earlier life of it has kept. `clock` is monotonic.
 
     Under a stale or lost lease it grants nothing and raises what `watch` does.
     """
@@ -21,7 +24,7 @@ def open_budget(limit: int, before: OpeningBalance, folder: Folder, epoch: int, 
         watch.check()
         folder.put(_name(epoch), json.dumps(asdict(mark)).encode())
 
-    return Budget(limit, before, keep, _mark(folder, epoch))
+    return Budget(limit, before, keep, _mark(folder, epoch), clock)
 
 
 def _mark(folder: Folder, epoch: int) -> HighWaterMark | None:

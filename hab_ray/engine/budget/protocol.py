@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+ALIVE_EVERY_S = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class EngineTotals:
@@ -52,6 +54,8 @@ class EngineTotals:
 class BudgetRequest:
     """An engine's report of its totals, and its request for `want` nano-dollars or at least for `least`.
 
+    An engine sends one at least every `ALIVE_EVERY_S`, for as long as it lives.
+
     `sequence` numbers the engine's requests: a repeated number is a repeated request and gets the same answer.
     `in_flight` is reserved for calls in flight, `idle` for open batches that the engine no longer waits for.
     """
@@ -67,7 +71,10 @@ class BudgetRequest:
 
 @dataclass(frozen=True, slots=True)
 class BudgetGrant:
-    """The amount granted. `left` is the most that any engine can ever be granted again; None without a limit."""
+    """The amount granted. `left` is the most that any engine can ever be granted again; None without a limit.
+
+    It grows again only where an engine that was taken to be dead is heard of.
+    """
 
     granted: int
     left: int | None

@@ -12,7 +12,7 @@ import pytest
 
 from hab_ray.calls import Call
 from hab_ray.catalog import Limits
-from hab_ray.engine.budget.budget import Budget, HighWaterMark, LocalBudget, OpeningBalance
+from hab_ray.engine.budget.budget import SILENT_S, Budget, HighWaterMark, LocalBudget, OpeningBalance
 from hab_ray.engine.budget.client import BatchBudgetClient, BudgetClient
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, EngineTotals
 from hab_ray.engine.jobs import Counters, OpenKind
@@ -252,6 +252,39 @@ def test_restarted_budget() -> None:
     assert again.grant(BudgetRequest("a", 1, EngineTotals(granted=300, spent=50))) == BudgetGrant(0, 850)
     assert again.grant(BudgetRequest("b", 1, EngineTotals(granted=200, committed=200))) == BudgetGrant(0, 850)
     assert (again.spent, again.committed, again.held) == (150, 250, 600)
+
+
+def test_dead_engine() -> None:
+    """What an engine holds that is heard of no more is waited for only so long, and never granted to another."""
+    now = [0.0]
+    budget = Budget(1000, OpeningBalance(), keep=lambda _: None, clock=lambda: now[0])
+    assert budget.grant(BudgetRequest("dies", 0, EngineTotals(), least=600, want=600)).granted == 600
+    assert budget.grant(BudgetRequest("b", 0, EngineTotals(), least=500, want=500)) == BudgetGrant(0, 1000)
+    now[0] = SILENT_S
+    assert budget.grant(BudgetRequest("b", 1, EngineTotals(), least=500, want=500)) == BudgetGrant(0, 1000)
+    now[0] += 1
+    assert budget.grant(BudgetRequest("b", 2, EngineTotals(), least=500, want=500)) == BudgetGrant(0, 400)
+    alive = BudgetRequest("dies", 1, EngineTotals(granted=600, spent=100, returned=500))
+    assert budget.grant(alive) == BudgetGrant(0, 900)
+    assert budget.grant(BudgetRequest("b", 3, EngineTotals(), least=500, want=500)) == BudgetGrant(500, 900)
+
+
+async def test_waiting_for_a_dead_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that waits for money of a dead engine is refused; a living one that waits for an answer is waited for."""
+    monkeypatch.setattr("hab_ray.engine.budget.budget.SILENT_S", 0.4)
+    monkeypatch.setattr("hab_ray.engine.budget.client.ALIVE_EVERY_S", 0.05)
+    monkeypatch.setattr("hab_ray.engine.budget.client.REBALANCE_EVERY_S", 0.05)
+    service = LocalBudget(budget_of(100))
+    dead = BudgetRequest("dead", 0, EngineTotals(), least=30, want=30)
+    assert (await service.grant(dead)).granted == 30
+    async with BudgetClient(service) as living, BudgetClient(service) as client:
+        assert await living.reserve(50) is None
+        waiting = asyncio.create_task(client.reserve(60))
+        await asyncio.sleep(1.0)
+        assert not waiting.done()
+        living.settle(50, 20)
+        refusal = await asyncio.wait_for(waiting, 5)
+        assert refusal is not None and "budget reached" in refusal
 
 
 class CountingBudget:

@@ -39,7 +39,9 @@ def spend(url: str, folder: Path, limit: int) -> None:
 
 async def _spend(url: str, folder: Path, limit: int) -> None:
     lease = LocalLease.acquire(Location.of(folder), Location("runs/x"), datetime.now(UTC))
-    budget = open_budget(limit, before(folder, lease.epoch), LocalFolder(folder), lease.epoch, lease.watch())
+    budget = open_budget(
+        limit, before(folder, lease.epoch), LocalFolder(folder), lease.epoch, lease.watch(), time.monotonic
+    )
     known = Store(LocalFolder(folder)).known(["a"])
     async with engine_at(url, folder, "a", limits=LIMITS, budget=budget, epoch=lease.epoch, known=known) as b:
         async with b.engine:
