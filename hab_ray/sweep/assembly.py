@@ -105,7 +105,7 @@ def assembled(work: Work, lease: Lease, options: Options, stack: ExitStack) -> A
         wake.call,
     )
     executor = choose_executor(work, os.environ).executor
-    if executor == "local":  # nobody but this process writes to the run and the store
+    if executor == "local" or not _may_go_online(work):  # nobody but this process writes to the run and the store
         folder.claim()
         work.run.folder.claim()
     online = ONLINE[executor](
@@ -194,6 +194,11 @@ def _keeping_lost(budget: RunBudget, counters: RunCounters, reporter: Reporter) 
         reporter.report()
 
     return report
+
+
+def _may_go_online(work: Work) -> bool:
+    """Whether a call of the run may be sent online, by workers that write to the store."""
+    return any(work.mode(shard) != "batch" for shard in work.shards() if shard.spec.makes_calls)
 
 
 def _deadline(work: Work) -> datetime | None:

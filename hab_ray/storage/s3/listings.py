@@ -30,8 +30,10 @@ class Listings:
         self._fetching: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def use(self) -> None:
-        """Answer from listings from now on."""
-        self._is_used = True
+        """Answer from listings from now on, fetched anew: others may have written until now."""
+        with self._lock:
+            self._is_used = True
+            self._fetched_at.clear()
 
     def covers(self, name: str) -> bool:
         """Whether listings say what there is under a name or prefix."""

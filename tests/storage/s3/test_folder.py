@@ -81,6 +81,15 @@ def test_a_claimed_folder_answers_from_one_listing(bucket: str, proxy: S3Proxy) 
     assert proxy.counts() == {"LIST": 2}
 
 
+def test_who_claims_again_sees_what_others_wrote_meanwhile(bucket: str, proxy: S3Proxy) -> None:
+    folder, other = anew(bucket), anew(bucket)
+    folder.claim()
+    assert folder.list("replies") == []
+    other.put_new(WAL, b"paid by another driver")
+    folder.claim()
+    assert folder.list("replies") == [WAL]
+
+
 def test_leases_and_the_ledger_are_listed_anew_even_in_a_claimed_folder(bucket: str, proxy: S3Proxy) -> None:
     folder, other = anew(bucket), anew(bucket)
     folder.claim()
