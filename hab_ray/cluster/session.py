@@ -19,6 +19,7 @@ from hab_ray.visible import one_line
 QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DEDUP_LOGS": "1",
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # a dispatch that was stopped is answered for by its lane
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
 }

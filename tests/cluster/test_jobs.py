@@ -101,6 +101,8 @@ def test_a_job_is_left_stopped_submitted_again_and_tells_nobody_its_keys(
     stopping = cluster.job("stop", "first")
     assert stopping.wait(120) == 0
     assert job(cluster, "first")["status"] == "STOPPED"
+    log = json.loads(api(cluster, "/api/jobs/first/logs"))["logs"]
+    assert log.splitlines()[-1] == last_line(130) and "Traceback" not in log and "Unhandled" not in log, log
     status = json.loads(desk.hab("status", desk.folder / "run", "--json").stdout)
     assert status["end"] == {"status": 130, "meaning": Exit.INTERRUPTED.meaning} and status["driver"] is None
     answered = sim.received("alpha")
