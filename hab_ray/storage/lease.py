@@ -13,7 +13,7 @@ import fcntl
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -95,12 +95,6 @@ _HOLDER = TypeAdapter(Holder)
 def record_name(epoch: int) -> str:
     """The file that names the holder of an epoch."""
     return f"lease/{epoch:06d}.json"
-
-
-def holders(folder: Folder) -> Iterator[Holder]:
-    """Everybody who ever held the store, the first one first."""
-    for name in _records(folder):
-        yield read_holder(folder, name)
 
 
 def last_holder(folder: Folder) -> Holder | None:
