@@ -25,7 +25,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 ELSEWHERE = {
     "make demo": ".ci/run",
     "make test": ".ci/run",
-    "ray job submit": "test_entry_point_of_a_ray_job",
+    "ray job submit": "tests/cluster/test_jobs.py",
     "hab run SWEEP.yaml": "tests/cli/test_batches.py",
     "hab batches": "tests/cli/test_batches.py",
     "hab rehearse jobs/rehearsal.yaml": "test_the_rehearsal_at_the_papers_size_can_be_staged",
