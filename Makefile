@@ -59,6 +59,8 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/simulator.py 20000
 	$(BIN)/python benchmarks/online_speed.py
 	$(BIN)/python benchmarks/online_speed.py --slow
+	$(BIN)/python benchmarks/online_speed.py --lanes 2
+	$(BIN)/python benchmarks/online_speed.py --lanes 4
 	$(BIN)/python benchmarks/flow.py
 	$(BIN)/python benchmarks/flow.py --tests 1000 --executor local
 	$(BIN)/python benchmarks/batch_sweep.py
@@ -69,6 +71,11 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.s3_requests batch
 	$(BIN)/python -m benchmarks.s3_requests online
 	$(BIN)/python -m benchmarks.s3_requests outage
+	$(BIN)/python -m benchmarks.cluster_kills
+	$(BIN)/python -m benchmarks.lease
+	$(BIN)/python benchmarks/selection.py
+	$(BIN)/python benchmarks/selection.py --paper
+	$(BIN)/python benchmarks/bytes_per_call.py
 	$(BIN)/python benchmarks/verdicts.py
 	$(BIN)/python benchmarks/interrupts.py
 	$(BIN)/python benchmarks/kill_campaign.py --kills driver=60,lane=20,limiter=20,purse=20
