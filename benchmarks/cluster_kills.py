@@ -33,6 +33,7 @@ from hab_ray.storage.folder import open_folder
 from tests.ray_cluster import RayCluster
 from tests.seaweed import seaweed
 
+ROOT = Path(__file__).parent.parent
 WITHIN_S = 600.0
 CONCURRENT, LANES, LATENCY_S = 24, 3, 1.0
 BUCKET = "hab-benchmark"
@@ -79,9 +80,9 @@ class Scene:
         return path
 
     def submit(self, sweep: Path) -> subprocess.Popen[str]:
-        """Submit it as the README says."""
-        where = ("--working-dir", ".", "--runtime-env", "jobs/runtime_env.yaml")
-        return self.cluster.job("submit", *where, "--", sys.executable, "jobs/sweep.py", sweep, "--yes")
+        """Submit it, without --working-dir: nodes of one machine would unpack it into one folder, over one another."""
+        where = ("--runtime-env", "jobs/runtime_env.yaml")
+        return self.cluster.job("submit", *where, "--", sys.executable, ROOT / "jobs/sweep.py", sweep, "--yes")
 
     def actors(self, name: str) -> list[dict[str, Any]]:
         """The actors of this class that live."""

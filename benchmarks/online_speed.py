@@ -149,7 +149,7 @@ def a_driver() -> Iterator[Driver]:
         from hab_ray.cluster.placement import Placement
 
         lease = LocalLease.acquire(Location(folder), Location("benchmark"), datetime.now(UTC))
-        driver = Driver(Path(folder), lease.epoch, Placement(), [])
+        driver = Driver(Path(folder), lease.epoch, Placement(lost_s=0.0), [])
         yield driver
         for pool in driver.pools:
             pool.stop()

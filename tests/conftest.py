@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.integration)
         if fixtures & OF_RAY:
             item.add_marker(pytest.mark.cluster)
-            item.add_marker(pytest.mark.xdist_group("ray"))
+            item.add_marker(pytest.mark.xdist_group("ray clusters" if "ray_clusters" in fixtures else "ray"))
         elif fixtures & OF_LOCAL_MODEL:
             item.add_marker(pytest.mark.xdist_group("local model"))
         elif fixtures & OF_S3:

@@ -149,7 +149,7 @@ class RayExecutor:
             from hab_ray.cluster.placement import Placement
             from hab_ray.cluster.tasks import Tasks
 
-            session = _Session(Tasks(self._setup.site, self._wake), Placement())
+            session = _Session(Tasks(self._setup.site, self._wake), Placement(self._setup.site.work.sweep.lease.lost_s))
             self._setup.budget.move(lambda setup: self._shared_budget(session, setup))
             for provider in needed:
                 self._pool(session, provider)

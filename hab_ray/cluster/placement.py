@@ -18,14 +18,17 @@ from hab_ray.executors.choice import calls_per_s
 # Measured with benchmarks/online_speed.py: a core carries some 600 calls/s, and a lane should not need more than half.
 CALLS_PER_S_OF_A_LANE = 250.0
 CPUS_OF_A_LANE = 2.0
-ORPHAN_S = 20.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Placement:
-    """The nodes of the cluster as they were when the run began; the driver's own comes last."""
+    """The nodes of the cluster as they were when the run began; the driver's own comes last.
 
-    def __init__(self) -> None:
+    A lane that hears nothing of the lease for `lost_s` seconds sends nothing more.
+    """
+
+    def __init__(self, lost_s: float) -> None:
+        self._lost_s = lost_s
         here = ray.get_runtime_context().get_node_id()
         alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
         self._here = str(here)
@@ -36,7 +39,7 @@ class Placement:
     @property
     def pause_s(self) -> float:
         """How long the lane of a node that died may go on before it notices; on the driver's node none does."""
-        return ORPHAN_S if len(self._all) > 1 else 0.0
+        return self._lost_s if len(self._all) > 1 else 0.0
 
     def lanes_for(self, setup: AccountSetup) -> int:
         """How many lanes an account gets: as its entry says, or as many as its limits need and the CPUs carry."""

@@ -23,6 +23,7 @@ from hab_ray.storage.folder import open_folder
 from tests.conftest import Desk, Vendor
 from tests.ray_cluster import RayCluster
 
+ROOT = Path(__file__).parent.parent.parent
 WITHIN_S = 240.0
 TESTS, LANES, CONCURRENT = 150, 3, 24
 ON_EVERY_NODE = {
@@ -86,7 +87,8 @@ def test_every_node_answers_calls_and_one_may_die(
     sim = vendor(latency={"kind": "fixed", "value_s": 1.0}, host=address())
     path = sweep(desk, sim.url, bucket)
     store = open_folder(Location(f"{bucket}/store"))
-    job = cluster.job("submit", "--working-dir", ".", "--", sys.executable, "jobs/sweep.py", path, "--yes")
+    # Without --working-dir: nodes of one machine share the folder into which each of them unpacks it, over one another.
+    job = cluster.job("submit", "--", sys.executable, ROOT / "jobs/sweep.py", path, "--yes")
 
     def nodes_with_replies() -> set[str]:
         written = store.list("replies")

@@ -212,5 +212,6 @@ def test_opening_a_run_imports_neither_ray_nor_an_sdk() -> None:
         f"import sys, hab_ray; hab_ray.open_run({str(FORMAT_0 / 'finished/run')!r}).scores();"
         "print([n for n in ('ray', 'openai', 'anthropic', 'google.genai') if n in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"

@@ -64,13 +64,23 @@ def test_a_message_that_was_under_way_for_a_minute_revives_nobody(watch: HeardWa
 
 
 def test_older_news_shorten_nothing(watch: HeardWatch, clock: Clock) -> None:
-    watch.hear(Heard(1.0, 100.0))
+    watch.hear(Heard(1.0, watch.hear(None)))
     watch.hear(Heard(9.0, 100.0))
     clock.now = 119.0
     watch.check()
     clock.now = 119.1
     with pytest.raises(LeaseStale):
         watch.check()
+
+
+def test_a_stamp_of_another_clock_revives_nobody(watch: HeardWatch, clock: Clock) -> None:
+    """Ray starts an actor anew on a machine that has been up for a day less; the driver still has the old stamp."""
+    clock.now = 100.0
+    watch.hear(Heard(1.0, 86_500.0))
+    with pytest.raises(LeaseStale):
+        watch.check()
+    watch.hear(Heard(1.0, 100.0))
+    watch.check()
 
 
 def test_a_lease_that_is_lost_ends_spending_for_good(watch: HeardWatch) -> None:
