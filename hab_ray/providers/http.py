@@ -10,16 +10,18 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from typing import Any
 
 import aiohttp
 import httpx2
 
 from hab_ray.errors import CallError, FailureKind, Intercepted, TransientError, Unreachable
 from hab_ray.providers.base import Allowance, Endpoint, JsonObject, malformed
+from hab_ray.providers.write_check import current
 
 # The limiter bounds the calls in flight. "No bound" cannot be said here: aiohttp then takes its own, 100.
 CONNECTIONS = httpx2.Limits(max_connections=65_536)
@@ -43,6 +45,35 @@ class StatusError(Exception):
         super().__init__(str(error))
         self.status = status
         self.error = error
+
+
+class CheckedClient(httpx2.AsyncClient):
+    """An HTTP client for an SDK, to be mixed into the SDK's own: asks again as a request's body is written."""
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """See httpx2.AsyncClient."""
+        write = current()
+        if write is not None and isinstance(request.stream, AsyncIterable) and _has_body(request):
+            request = httpx2.Request(
+                request.method,
+                request.url,
+                headers=request.headers,
+                stream=_Body(write.pieces(request.stream)),
+                extensions=request.extensions,
+            )
+        return await super().send(request, **options)
+
+
+class _Body(httpx2.AsyncByteStream):
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        self._pieces = pieces
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._pieces
+
+
+def _has_body(request: httpx2.Request) -> bool:
+    return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
 
 
 def time_limits(endpoint: Endpoint) -> httpx2.Timeout:

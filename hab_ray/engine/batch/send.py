@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +17,7 @@ from hab_ray.engine.ledger import Batch, Intent, Lines, Submitted
 from hab_ray.errors import CallError, Interrupted, LeaseStale
 from hab_ray.prices import NANO
 from hab_ray.providers.batching import BatchJob
+from hab_ray.providers.write_check import WriteCheck
 from hab_ray.storage.watches import until_held
 
 
@@ -77,19 +77,17 @@ class Sender:
 
     async def _create(self, batch: BatchInFlight, record: Batch, lines: Lines) -> str:
         """Upload the lines and send the create request; `creating` is set while that request is open."""
-        intent, is_sent = record.intent, False
+        intent = record.intent
 
         def before_create() -> None:
-            nonlocal is_sent
             self._lease.guard()
-            is_sent = True
             self.creating = OpenCreate(asyncio.current_task(), intent.nanousd)
 
         job = BatchJob(intent.tag, intent.wire, intent.path, intent.version, lines.requests, intent.rows, before_create)
         try:
             return await self._submitted(job)
         except (Interrupted, asyncio.CancelledError):
-            if is_sent:
+            if self.creating:
                 self._components.counters.notes.append(
                     f"the request to make batch {record.name} ({intent.rows} rows of {intent.model}, at most "
                     f"${intent.nanousd / NANO:.4f}) was cut off: the same command looks for the batch at the vendor"
@@ -104,8 +102,16 @@ class Sender:
         """Submit a job, anew where the lease was stale when the create request was due: nothing was made by then."""
         while True:
             await until_held(self._lease.guard)
-            with suppress(LeaseStale):
-                return await self._components.api.submit(job)
+            write = WriteCheck(self._lease.guard)
+            try:
+                with write.asked():
+                    return await self._components.api.submit(job)
+            except LeaseStale:
+                self.creating = None
+            except BaseException:
+                if write.refusal is not None:
+                    self.creating = None
+                raise
 
     def _withdraw(self, batch: BatchInFlight, record: Batch) -> None:
         """Close a batch whose create request was never sent; its upload may have been cut off unanswered."""

@@ -19,6 +19,7 @@ from hab_ray.errors import BadUsage, CallError, FailureKind, Intercepted, RateLi
 from hab_ray.fences import FenceCodes
 from hab_ray.prices import Mode, Price, input_bytes, rate
 from hab_ray.providers.base import Exchange, Provider, Wire
+from hab_ray.providers.write_check import WriteCheck
 from hab_ray.storage.watches import until_held
 
 _COST_UNKNOWN = frozenset({FailureKind.TIMEOUT, FailureKind.CONNECTION, FailureKind.MALFORMED})
@@ -116,10 +117,14 @@ class Sender:
             self._return_permit(request)
             return OpenReason(OpenKind.BUDGET, refusal)
         if self._limits.closed is not None:
-            self._return_permit(request)
-            self._budget.release(request.bound)
+            self._withdraw(request)
             return OpenReason(OpenKind.STOPPED, self._limits.closed)
         return None
+
+    def _withdraw(self, request: Request) -> None:
+        """Return the permit and the money of a request that was not sent."""
+        self._return_permit(request)
+        self._budget.release(request.bound)
 
     def _return_permit(self, request: Request) -> None:
         self._limits.report(Report(request.model, finished=1))
@@ -132,14 +137,14 @@ class Sender:
         Raises:
             BadUsage: it was answered with an impossible bill, and counts as spent at its bound.
             CallError: see Provider.send.
-            LeaseStale: nothing was sent, because nothing may be spent now; it has to be admitted again.
+            LeaseStale: nothing was sent, because nothing may be spent now; it has to be admitted again. Whether it
+                may is asked before the request gets a connection, and again as it is written.
             LeaseLost: nothing was sent, because nothing may be spent any more.
         """
         try:
             self._context.check_lease()
         except BaseException:
-            self._return_permit(request)
-            self._budget.release(request.bound)
+            self._withdraw(request)
             raise
         traffic = self._counters.traffic[request.model]
         self._counters.calls += 1
@@ -147,10 +152,17 @@ class Sender:
         self._counters.in_flight[request.model] += 1
         exchange: Exchange | None = None
         started = self._context.clock()
+        write = WriteCheck(self._context.check_lease)
         try:
-            exchange = await self._provider.send(request.wire)
+            with write.asked():
+                exchange = await self._provider.send(request.wire)
             answer = self._read(request, exchange)
         except BaseException as error:
+            if write.refusal is not None:
+                self._counters.calls -= 1
+                traffic.sent -= 1
+                self._withdraw(request)
+                raise
             traffic.rate_limited += isinstance(error, RateLimited)
             self._limits.report(_failure_report(request.model, exchange, error))
             self._book_failure(request, exchange, error)

@@ -31,6 +31,7 @@ from hab_ray.providers.base import (
 )
 from hab_ray.providers.http import (
     CONNECTIONS,
+    CheckedClient,
     Headers,
     allowance,
     broken,
@@ -46,6 +47,10 @@ from hab_ray.providers.numbers import token_count, usage_fields
 _UNFINISHED = {"max_tokens", "model_context_window_exceeded", "pause_turn", "tool_use"}
 
 
+class _HttpClient(CheckedClient, DefaultAioHttpClient):
+    """The SDK's HTTP client over aiohttp."""
+
+
 def connection(endpoint: Endpoint) -> AsyncAnthropic:
     """The SDK's client, which sends everything once."""
     return AsyncAnthropic(
@@ -54,7 +59,7 @@ def connection(endpoint: Endpoint) -> AsyncAnthropic:
         default_headers=endpoint.headers,
         max_retries=0,
         timeout=time_limits(endpoint),
-        http_client=DefaultAioHttpClient(limits=CONNECTIONS, follow_redirects=False),
+        http_client=_HttpClient(limits=CONNECTIONS, follow_redirects=False),
     )
 
 

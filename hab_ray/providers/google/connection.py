@@ -11,8 +11,7 @@ import asyncio
 import json
 import math
 import os
-from collections.abc import AsyncGenerator, Mapping
-from io import BytesIO
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -22,11 +21,12 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from hab_ray.providers.base import Endpoint, JsonObject, malformed
 from hab_ray.providers.google.errors import classify
 from hab_ray.providers.http import LONGEST_CONNECT_S, StatusError, broken, error_object, retry_after_s
+from hab_ray.providers.write_check import current
 
 _VERSION_ENV = "GOOGLE_GENAI_API_VERSION"
 _DEFAULT_VERSION = "v1beta"
 _AGENT = "hab-ray"
-_PIECE = 8 << 20
+_PIECE, _PART = 8 << 20, 1 << 18
 _UPLOAD_STATUS = "x-goog-upload-status"
 
 
@@ -94,7 +94,7 @@ class Connection:
                     "X-Goog-Upload-Offset": str(start),
                 }
             )
-            answer_headers, raw = await self._exchange("POST", url, headers, BytesIO(content[start : start + _PIECE]))
+            answer_headers, raw = await self._exchange("POST", url, headers, content[start : start + _PIECE])
             if answer_headers.get(_UPLOAD_STATUS) != ("final" if is_last else "active"):
                 raise malformed("the upload's status is neither active nor, after the last piece, final")
         return raw
@@ -120,10 +120,17 @@ class Connection:
             await self._session.close()
 
     async def _exchange(
-        self, method: str, url: str, headers: CIMultiDict[str], data: bytes | BytesIO | None
+        self, method: str, url: str, headers: CIMultiDict[str], data: bytes | None
     ) -> tuple[CIMultiDictProxy[str], bytes]:
+        if data is not None:
+            headers = CIMultiDict(headers, **{"Content-Length": str(len(data))})
         request = self._opened().request(
-            method, url, data=data, headers=headers, timeout=self._whole, allow_redirects=False
+            method,
+            url,
+            data=None if data is None else _body(data),
+            headers=headers,
+            timeout=self._whole,
+            allow_redirects=False,
         )
         try:
             async with request as response:
@@ -164,6 +171,17 @@ def _headers(endpoint: Endpoint) -> CIMultiDict[str]:
     )
     headers.update(endpoint.headers)
     return headers
+
+
+def _body(data: bytes) -> AsyncIterator[bytes]:
+    """A request's body, asked for again as it is written."""
+    write = current()
+    return _parts(data) if write is None else write.pieces(_parts(data))
+
+
+async def _parts(data: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), _PART):
+        yield data[start : start + _PART]
 
 
 def _server_timeout(endpoint: Endpoint) -> str:

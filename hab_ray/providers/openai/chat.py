@@ -21,6 +21,7 @@ from hab_ray.errors import FailureKind, TransientError
 from hab_ray.providers.base import Endpoint, Exchange, JsonObject, ListLimits, RateLimits, Wire, malformed
 from hab_ray.providers.http import (
     CONNECTIONS,
+    CheckedClient,
     Headers,
     allowance,
     broken,
@@ -37,6 +38,10 @@ _FINISH = {"stop": Finish.OK, "length": Finish.TRUNCATED, "content_filter": Fini
 _BROKEN_OFF = {"error", "abort"}
 
 
+class _HttpClient(CheckedClient, DefaultAioHttpClient):
+    """The SDK's HTTP client over aiohttp."""
+
+
 def connection(endpoint: Endpoint) -> AsyncOpenAI:
     """The SDK's client, which sends everything once."""
     return AsyncOpenAI(
@@ -45,7 +50,7 @@ def connection(endpoint: Endpoint) -> AsyncOpenAI:
         default_headers=endpoint.headers,
         max_retries=0,
         timeout=time_limits(endpoint),
-        http_client=DefaultAioHttpClient(limits=CONNECTIONS, follow_redirects=False),
+        http_client=_HttpClient(limits=CONNECTIONS, follow_redirects=False),
     )
 
 

@@ -25,7 +25,7 @@ from hab_ray.errors import FailureKind, TransientError
 from hab_ray.prices import Mode
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint, Wire
-from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, InDoubt, Line, SeenBatch
+from hab_ray.providers.batching import BatchApi, BatchJob, BatchSize, BatchStatus, InDoubt, Line, SeenBatch
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.store import Store, StoreWriter
 
@@ -162,7 +162,7 @@ def context_of(
 
 
 def components_of(
-    folder: Path, vendor: Vendor, policy: BatchPolicy = QUICK, context: EngineContext | None = None
+    folder: Path, vendor: BatchApi, policy: BatchPolicy = QUICK, context: EngineContext | None = None
 ) -> Components:
     """What the parts of an engine share, with one model `m`."""
     counters, context = BatchCounters(), context or context_of()
