@@ -65,6 +65,7 @@ class Load:
             clock=time.monotonic,
             utc_now=lambda: datetime.now(UTC),
             check_lease=lambda: None,
+            check_write=None,
             limiter=LocalLimiterClient(Limiter({"m": limits}, limits.patience_s), time.monotonic),
             budget=unlimited(),
             free_disk_space=lambda: None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -23,7 +23,7 @@ from hab_ray.executors.pending import Pending, Share, jobs_of
 from hab_ray.executors.protocol import Feed, Spool
 from hab_ray.executors.provider_engine import EngineReport, ProviderEngine
 from hab_ray.executors.settling import Site
-from hab_ray.storage.watches import Heard, WatchSetup
+from hab_ray.storage.watches import Heard, Watch, WatchSetup
 
 STREAMS = 1000
 _WRITER_DIGITS = 16
@@ -62,7 +62,7 @@ class Lane:
         lane = str(ray.get_runtime_context().get_actor_id())
         writer = f"{folder_name(setup.account.provider)}-{lane[:_WRITER_DIGITS]}"
         self._watch = setup.watch.open()
-        around = partial(_around, setup, lane, self._watch.check)
+        around = partial(_around, setup, lane, self._watch)
         self._engine = ProviderEngine(setup.account, writer, around, setup.not_before)
 
     async def open(self) -> None:
@@ -103,12 +103,12 @@ class Lane:
         return Flow(self._site, writer)
 
 
-def _around(setup: LaneSetup, lane: str, check_lease: Callable[[], None]) -> Surroundings:
+def _around(setup: LaneSetup, lane: str, watch: Watch) -> Surroundings:
     account = setup.account
     return Surroundings(
         limiter=SharedLimiterClient(setup.limiter, lane, account.limits, account.entry.limits.patience_s),
         budget=SharedBudget(setup.budget) if setup.budget else unlimited(),
-        check_lease=check_lease,
+        watch=watch,
     )
 
 

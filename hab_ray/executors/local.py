@@ -157,4 +157,4 @@ class LocalExecutor:
 
     def _around(self, setup: AccountSetup) -> Surroundings:
         limiter = LocalLimiterClient(Limiter(setup.limits, setup.entry.limits.patience_s), time.monotonic)
-        return Surroundings(limiter, self._setup.budget, self._setup.lease.watch().check)
+        return Surroundings(limiter, self._setup.budget, self._setup.lease.watch())

@@ -163,7 +163,7 @@ class Probe:
         around = Surroundings(
             limiter=LocalLimiterClient(Limiter(setup.limits, setup.entry.limits.patience_s), time.monotonic),
             budget=self.money,
-            check_lease=self.watch.check,
+            watch=self.watch,
         )
         writer = f"{folder_name(provider)}-{os.getpid()}"
         return open_engine(setup, writer, around, also_known=keys_under_way(open_folder(store), provider))

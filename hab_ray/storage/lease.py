@@ -273,6 +273,8 @@ class LeaseWatch:
     The folder is listed at most every `WATCH_EVERY_S` by the clock given (seconds, monotonic).
     """
 
+    is_locked = True
+
     def __init__(self, folder: Folder, epoch: int, clock: Callable[[], float]) -> None:
         self._folder, self._epoch, self._clock = folder, epoch, clock
         self._looked_at = float("-inf")

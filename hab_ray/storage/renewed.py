@@ -57,6 +57,8 @@ class Renewals:
     `began` is when, by the clock, the request that took the epoch began.
     """
 
+    is_locked = False
+
     def __init__(
         self, folder: Folder, store: Location, holder: Holder, began: float, clock: Callable[[], float]
     ) -> None:

@@ -34,7 +34,12 @@ def awake_clock() -> float:
 
 
 class Watch(Protocol):
-    """Tells a spender whether it may spend."""
+    """Tells a spender whether it may spend.
+
+    `is_locked`: nobody can take the lease over as long as its holder's process exists, be it stopped.
+    """
+
+    is_locked: bool
 
     def check(self) -> None:
         """Return while the lease is held.
@@ -94,6 +99,8 @@ class WatchSetup(Protocol):
 
 class HeardWatch:
     """Ends spending `lost_s` after the last renewal that it has heard of, by its own clock; until it has heard too."""
+
+    is_locked = False
 
     def __init__(self, epoch: int, clock: Callable[[], float], lost_s: float) -> None:
         self._epoch, self._clock, self._lost_s = epoch, clock, lost_s

@@ -118,6 +118,7 @@ async def engine_at(
             clock=time.monotonic,
             utc_now=lambda: datetime.now(UTC),
             check_lease=guard,
+            check_write=guard,
             limiter=LocalLimiterClient(Limiter(dict.fromkeys(models, limits), limits.patience_s), time.monotonic),
             budget=LocalBudget(budget) if budget else unlimited(),
             free_disk_space=make_room,

@@ -15,13 +15,15 @@ class OnlineContext:
     """Clocks, the lease, and connections to the rate limiter and the budget.
 
     `clock` gives monotonic seconds, `utc_now` wall time in UTC. `check_lease` raises LeaseStale while nothing may be
-    spent, LeaseLost once nothing may be spent any more. `free_disk_space` releases space kept in reserve, so that paid
-    replies fit on a full disk.
+    spent, LeaseLost once nothing may be spent any more. `check_write` does so as a request is written; None where the
+    lease cannot change hands before. `free_disk_space` releases space kept in reserve, so that paid replies fit on a
+    full disk.
     """
 
     clock: Callable[[], float]
     utc_now: Callable[[], datetime]
     check_lease: Callable[[], None]
+    check_write: Callable[[], None] | None
     limiter: LimiterClient
     budget: BudgetService
     free_disk_space: Callable[[], None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,6 +23,7 @@ from hab_ray.providers.access import endpoint_of
 from hab_ray.storage.ballast import Ballast
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store, StoreWriter
+from hab_ray.storage.watches import Watch
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,11 @@ class AccountSetup:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What an engine shares with others: limits, budget and lease. `check_lease` raises LeaseLost once it has ended."""
+    """What an engine shares with others: limits, budget and lease."""
 
     limiter: LimiterClient
     budget: BudgetService
-    check_lease: Callable[[], None]
+    watch: Watch
 
 
 @asynccontextmanager
@@ -79,7 +80,8 @@ async def open_engine(
         context = OnlineContext(
             clock=time.monotonic,
             utc_now=lambda: datetime.now(UTC),
-            check_lease=around.check_lease,
+            check_lease=around.watch.check,
+            check_write=None if around.watch.is_locked else around.watch.check,
             limiter=around.limiter,
             budget=around.budget,
             free_disk_space=Ballast(setup.store, folder_name(setup.provider)).release,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from hab_ray.calls import Answer, Call, ChatCall, EmbedCall
@@ -137,8 +138,8 @@ class Sender:
         Raises:
             BadUsage: it was answered with an impossible bill, and counts as spent at its bound.
             CallError: see Provider.send.
-            LeaseStale: nothing was sent, because nothing may be spent now; it has to be admitted again. Whether it
-                may is asked before the request gets a connection, and again as it is written.
+            LeaseStale: nothing was sent, because nothing may be spent now; it has to be admitted again. Where the
+                lease may change hands, this is asked before the request gets a connection, and again as it is written.
             LeaseLost: nothing was sent, because nothing may be spent any more.
         """
         try:
@@ -152,13 +153,13 @@ class Sender:
         self._counters.in_flight[request.model] += 1
         exchange: Exchange | None = None
         started = self._context.clock()
-        write = WriteCheck(self._context.check_lease)
+        write = WriteCheck(self._context.check_write) if self._context.check_write else None
         try:
-            with write.asked():
+            with write.asked() if write else nullcontext():
                 exchange = await self._provider.send(request.wire)
             answer = self._read(request, exchange)
         except BaseException as error:
-            if write.refusal is not None:
+            if write and write.refusal is not None:
                 self._counters.calls -= 1
                 traffic.sent -= 1
                 self._withdraw(request)

@@ -12,6 +12,7 @@ import json
 import math
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from io import BytesIO
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -122,12 +123,14 @@ class Connection:
     async def _exchange(
         self, method: str, url: str, headers: CIMultiDict[str], data: bytes | None
     ) -> tuple[CIMultiDictProxy[str], bytes]:
-        if data is not None:
+        write, body = current(), _body(data)
+        if write is not None and data is not None:
             headers = CIMultiDict(headers, **{"Content-Length": str(len(data))})
+            body = write.pieces(_parts(data))
         request = self._opened().request(
             method,
             url,
-            data=None if data is None else _body(data),
+            data=body,
             headers=headers,
             timeout=self._whole,
             allow_redirects=False,
@@ -173,10 +176,9 @@ def _headers(endpoint: Endpoint) -> CIMultiDict[str]:
     return headers
 
 
-def _body(data: bytes) -> AsyncIterator[bytes]:
-    """A request's body, asked for again as it is written."""
-    write = current()
-    return _parts(data) if write is None else write.pieces(_parts(data))
+def _body(data: bytes | None) -> bytes | BytesIO | AsyncIterator[bytes] | None:
+    """A request's body as aiohttp writes it best; long bytes would hold up the event loop."""
+    return BytesIO(data) if data is not None and len(data) > _PART else data
 
 
 async def _parts(data: bytes) -> AsyncIterator[bytes]:
