@@ -19,7 +19,7 @@ from hab_ray.engine.ledger import Batch, Ledger, Phase
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.prices import NANO
-from hab_ray.progress import BatchProgress, BudgetStatus, Progress, StageProgress
+from hab_ray.progress import BudgetStatus, Progress, StageProgress
 from hab_ray.resolve import load_work
 from hab_ray.stages import table
 from hab_ray.storage.folder import open_folder
@@ -27,6 +27,7 @@ from hab_ray.storage.format import refuse_newer
 from hab_ray.storage.lease import Holder, last_holder
 from hab_ray.storage.reach import reach
 from hab_ray.storage.run import PROGRESS
+from hab_ray.sweep.counters import batch_progress
 from hab_ray.visible import log_json, one_line
 from hab_ray.work import Work
 
@@ -128,20 +129,8 @@ def _counted(work: Work, reported: Progress | None) -> Progress:
         cost_nanousd=reported.cost_nanousd if reported else 0,
         notes=reported.notes if reported else (),
         money=reported.money if reported else None,
-        batches=tuple(_batch(batch) for batch in waiting),
+        batches=tuple(batch_progress(batch) for batch in waiting),
         store=str(work.sweep.store),
-    )
-
-
-def _batch(batch: Batch) -> BatchProgress:
-    return BatchProgress(
-        name=batch.name,
-        id=batch.batch_id,
-        model=batch.intent.model,
-        rows=batch.intent.rows,
-        nanousd=batch.intent.nanousd,
-        since=batch.since.isoformat(timespec="seconds"),
-        state=batch.phase,
     )
 
 
