@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from rich.table import Table
 
-from hab_ray.engine.ledger import Batch, Ledger, Phase
+from hab_ray.engine.ledger import Batch, Ledger, Phase, batch_progress
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.prices import NANO
@@ -27,7 +27,6 @@ from hab_ray.storage.format import refuse_newer
 from hab_ray.storage.lease import Holder, last_holder
 from hab_ray.storage.reach import reach
 from hab_ray.storage.run import PROGRESS
-from hab_ray.sweep.counters import batch_progress
 from hab_ray.visible import log_json, one_line
 from hab_ray.work import Work
 

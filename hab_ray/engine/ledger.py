@@ -29,6 +29,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from hab_ray.catalog import folder_name
 from hab_ray.engine.closed import closed_batches, keep_closed_batches
 from hab_ray.errors import DamagedFile, LeaseLost
+from hab_ray.progress import BatchProgress
 from hab_ray.storage.folder import Folder
 from hab_ray.visible import log_json
 
@@ -331,3 +332,16 @@ def keys_under_way(folder: Folder, provider: str) -> set[str]:
     ledger = Ledger(folder, provider)
     waiting = (batch for batch in ledger.read() if batch.phase is not Phase.DONE)
     return {key for batch in waiting for key in body_hashes(ledger.rows(batch))}
+
+
+def batch_progress(batch: Batch) -> BatchProgress:
+    """A batch in the ledger as progress shows it."""
+    return BatchProgress(
+        name=batch.name,
+        id=batch.batch_id,
+        model=batch.intent.model,
+        rows=batch.intent.rows,
+        nanousd=batch.intent.nanousd,
+        since=batch.since.isoformat(timespec="seconds"),
+        state=batch.phase,
+    )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.jobs import Counters, OpenKind
-from hab_ray.engine.ledger import Batch
+from hab_ray.engine.ledger import batch_progress
 from hab_ray.executors.protocol import Channel
 from hab_ray.prices import Mode
 from hab_ray.progress import BatchProgress, Draining
@@ -88,16 +88,3 @@ class RunCounters:
     def batches(self) -> tuple[BatchProgress, ...]:
         """The open batches."""
         return tuple(batch_progress(batch) for counted in self.by_batch() for batch in counted.batches)
-
-
-def batch_progress(batch: Batch) -> BatchProgress:
-    """A batch in the ledger as progress shows it."""
-    return BatchProgress(
-        name=batch.name,
-        id=batch.batch_id,
-        model=batch.intent.model,
-        rows=batch.intent.rows,
-        nanousd=batch.intent.nanousd,
-        since=batch.since.isoformat(timespec="seconds"),
-        state=batch.phase,
-    )
