@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -91,6 +92,13 @@ class RayCluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def free_port() -> int:
+    """A port that nobody listens on. Ray's own choice, 8265, may be taken by a cluster beside this one."""
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        return int(asked.getsockname()[1])
+
+
 def main() -> None:
     """Run a cluster until standard input is closed."""
     parser = argparse.ArgumentParser()
@@ -100,7 +108,7 @@ def main() -> None:
     import ray
     from ray.cluster_utils import Cluster
 
-    head = {"include_dashboard": True, "dashboard_agent_listen_port": 0, "num_cpus": 2}
+    head = {"include_dashboard": True, "dashboard_port": free_port(), "dashboard_agent_listen_port": 0, "num_cpus": 2}
     cluster: Any = Cluster()
     all_nodes = [cluster.add_node(**head), *(cluster.add_node(num_cpus=1) for _ in range(nodes - 1))]
     by_id = {node.node_id: node for node in all_nodes}
