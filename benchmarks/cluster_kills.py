@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from typing import Any
 import psutil
 import yaml
 
+from hab_ray.addresses import outside_address
 from hab_ray.cluster.session import QUIET
 from hab_ray.location import Location
 from hab_ray.simulator import Profile, SimulatorProcess
@@ -108,13 +108,6 @@ class Meter:
             return dict(json.load(answer))
 
 
-def address() -> str:
-    """An address of this machine that is not the loopback's, for which lanes would stay on the driver's node."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-        asked.connect(("10.255.255.255", 1))
-        return str(asked.getsockname()[0])
-
-
 def until(is_true: Callable[[], bool], job: subprocess.Popen[str]) -> None:
     end = time.monotonic() + WITHIN_S
     while not is_true():
@@ -170,7 +163,9 @@ def main() -> None:
         cluster = RayCluster.start(3, {**os.environ, **QUIET})
         stack.callback(cluster.stop)
         scene = Scene(cluster, folder, server.environment())
-        profile = Profile.model_validate({"latency": {"kind": "fixed", "value_s": LATENCY_S}, "host": address()})
+        profile = Profile.model_validate(
+            {"latency": {"kind": "fixed", "value_s": LATENCY_S}, "host": outside_address()}
+        )
         with SimulatorProcess.start(profile) as simulator:
             output, _ = (job := scene.submit(scene.sweep("quiet", simulator.url, tests))).communicate(timeout=WITHIN_S)
             if job.returncode:

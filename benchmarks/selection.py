@@ -142,7 +142,7 @@ def by_sklearn(points: Points, clusters: int) -> Centers:
 
 
 def by_faiss(points: Points, clusters: int) -> Centers:
-    import faiss  # type: ignore[import-not-found]
+    import faiss
 
     fitted = faiss.Kmeans(points.shape[1], clusters, niter=PASSES, seed=1, max_points_per_centroid=len(points))
     fitted.train(points)

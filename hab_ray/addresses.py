@@ -7,7 +7,9 @@ by the environment variables that hold them. No message here repeats what it ref
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from urllib.parse import SplitResult, urlsplit
 
 from hab_ray.visible import hides_something
@@ -16,6 +18,7 @@ _IN_ENVIRONMENT = (
     "put the secret into an environment variable and name that: `key_env: VARIABLE` for the key, or "
     "`headers_env: {Header-Name: VARIABLE}` for a header"
 )
+_ELSEWHERE = ("10.255.255.255", 1)
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Headers of one connection, and those that the client itself writes to say what it sends.
@@ -23,6 +26,14 @@ _NOT_OURS_TO_SET = {
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
     *("transfer-encoding", "upgrade", "host", "content-length", "content-type", "content-encoding", "expect"),
 }
+
+
+def outside_address() -> str | None:
+    """The address under which others reach this machine; None where it has but the loopback's."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked, suppress(OSError):
+        asked.connect(_ELSEWHERE)  # sends nothing; the kernel chooses the address
+        return str(asked.getsockname()[0])
+    return None
 
 
 def checked_url(url: str) -> str:

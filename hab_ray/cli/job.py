@@ -12,10 +12,10 @@ from pathlib import Path
 
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError, Exit
+from hab_ray.executors.choice import RAY_JOB
 from hab_ray.location import Location
 from hab_ray.stopping import DRAIN_S
 
-_MARK = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # the job server sets it for the entry point alone
 _WAIT = "RAY_JOB_STOP_WAIT_TIME_S"
 _WAIT_OF_RAY_S = 3.0
 _CLEARING_UP_S = 2.0
@@ -24,7 +24,7 @@ _OF_RAY = "runtime_resources"  # Ray's folder for what it unpacks
 
 def is_ray_job(environment: Mapping[str, str]) -> bool:
     """Whether this process is the entry point of a Ray job, or was started by it."""
-    return bool(environment.get(_MARK))
+    return bool(environment.get(RAY_JOB))
 
 
 def refuse_paths_in_package(sweep: Sweep, folder: Path) -> None:
@@ -33,7 +33,7 @@ def refuse_paths_in_package(sweep: Sweep, folder: Path) -> None:
     Raises:
         ConfigError: they would be deleted with the job's package.
     """
-    lost = [f"`{key}: {place}`" for key, place in _places(sweep).items() if _is_lost(str(place), folder)]
+    lost = [f"`{key}: {place}`" for key, place in _places(sweep).items() if _is_lost(place, folder)]
     if lost:
         raise ConfigError(
             f"{' and '.join(lost)}: this is a Ray job, which works in a temporary copy of the uploaded package. Ray "
@@ -47,12 +47,12 @@ def _places(sweep: Sweep) -> Mapping[str, Location]:
     return {"run": sweep.run_folder, "store": sweep.store}
 
 
-def _is_lost(place: str, folder: Path) -> bool:
+def _is_lost(place: Location, folder: Path) -> bool:
     """Whether a place is relative, or an absolute path into the copy of the package."""
-    if "://" in place:
+    if not place.is_local:
         return False
-    is_copy = _OF_RAY in folder.parts
-    return not Path(place).is_absolute() or (is_copy and Path(place).resolve().is_relative_to(folder.resolve()))
+    path, is_copy = Path(str(place)), _OF_RAY in folder.parts
+    return not path.is_absolute() or (is_copy and path.resolve().is_relative_to(folder.resolve()))
 
 
 def drain_s(environment: Mapping[str, str]) -> float:

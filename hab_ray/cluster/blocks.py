@@ -10,6 +10,7 @@ from typing import Any
 import ray
 from threadpoolctl import threadpool_limits
 
+from hab_ray.cluster.nodes import cluster_cpus
 from hab_ray.cluster.session import result
 from hab_ray.stages.blocks import Block, Held, T
 
@@ -29,7 +30,7 @@ class RayWorkers:
 
     def __init__(self) -> None:
         self._apply = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(_apply)
-        self._at_once = max(1, int(ray.cluster_resources().get("CPU", 0)))  # type: ignore[no-untyped-call]
+        self._at_once = max(1, cluster_cpus())
 
     def hold(self, block: Block) -> Held:
         """See BlockWorkers. The block goes into Ray's object store."""

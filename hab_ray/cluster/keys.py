@@ -13,6 +13,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from hab_ray.catalog import ProviderEntry
+from hab_ray.cluster.nodes import alive_nodes
 from hab_ray.errors import ConfigError
 from hab_ray.providers.access import has_secret, variables_of
 from hab_ray.visible import one_line
@@ -52,7 +53,7 @@ def must_have_keys(nodes: Sequence[str], accounts: Iterable[ProviderEntry]) -> N
     missing = missing_keys(nodes, names) if names else {}
     if not missing:
         return
-    hosts = {node["NodeID"]: node["NodeManagerAddress"] for node in ray.nodes()}  # type: ignore[no-untyped-call]
+    hosts = {node.id: node.address for node in alive_nodes()}
     lines = (f"node {one_line(hosts.get(node, node))}: {', '.join(keys)} not set" for node, keys in missing.items())
     raise ConfigError(
         "\n".join(lines)

@@ -38,6 +38,13 @@ def alive_nodes() -> list[Node]:
     return [Node(node["NodeID"], node["NodeManagerAddress"]) for node in nodes if node["Alive"]]
 
 
+def cluster_cpus() -> int:
+    """The CPUs of all nodes that live now."""
+    import ray
+
+    return int(ray.cluster_resources().get("CPU", 0))  # type: ignore[no-untyped-call]
+
+
 class NodeCheck:
     """Refuses nodes that do not see the folders of a run, each node once. Places in a bucket need no check.
 

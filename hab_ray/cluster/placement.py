@@ -12,6 +12,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from hab_ray.cluster.lanes import STREAMS, Lane, LaneSetup
 from hab_ray.cluster.limits import account
+from hab_ray.cluster.nodes import alive_nodes, cluster_cpus
 from hab_ray.engine.online.opening import AccountSetup
 from hab_ray.executors.choice import calls_per_s
 
@@ -29,11 +30,9 @@ class Placement:
 
     def __init__(self, lost_s: float) -> None:
         self._lost_s = lost_s
-        here = ray.get_runtime_context().get_node_id()
-        alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
-        self._here = str(here)
-        self._all = [*sorted(str(node["NodeID"]) for node in alive if node["NodeID"] != here), self._here]
-        self._cpus = sum(node["Resources"].get("CPU", 0.0) for node in alive)
+        self._here = str(ray.get_runtime_context().get_node_id())
+        self._all = [*sorted(node.id for node in alive_nodes() if node.id != self._here), self._here]
+        self._cpus = cluster_cpus()
         self._turns = count()
 
     @property

@@ -145,15 +145,6 @@ class Pool:
             yield CountersRead(self.channel, self._counters())
             yield ChannelEnded(self.channel)
 
-    def wait(self) -> None:
-        """Wait until all lanes have ended, after `end`.
-
-        Raises:
-            EngineBroke: a lane died.
-        """
-        for ref in self._ending:
-            result(ref, self._who, timeout_s=None)
-
     @property
     def _who(self) -> str:
         return f"the worker that calls {self.channel.provider}"

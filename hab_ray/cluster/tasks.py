@@ -11,6 +11,7 @@ from typing import Any
 import ray
 
 from hab_ray.cluster.blocks import RayWorkers
+from hab_ray.cluster.nodes import cluster_cpus
 from hab_ray.cluster.session import finished, result
 from hab_ray.executors.protocol import Compute, Event, RowsComputed, Settle, ShardSettled
 from hab_ray.executors.settling import Site, compute_rows, settle_shard
@@ -53,7 +54,7 @@ class Tasks:
     def __init__(self, site: Site, wake: Callable[[], None]) -> None:
         self.site, self._wake = ray.put(site), wake
         self._settle, self._compute = ray.remote(num_cpus=0)(_settle), ray.remote(num_cpus=0)(_compute)
-        self._at_once = max(LEAST_AT_ONCE, int(ray.cluster_resources().get("CPU", 0)))  # type: ignore[no-untyped-call]
+        self._at_once = max(LEAST_AT_ONCE, cluster_cpus())
         self._waiting: deque[_Task] = deque()
         self._running: dict[Any, str] = {}
 

@@ -160,7 +160,7 @@ class BatchExecutor:
         return BatchEngine(
             provider=connect(endpoint),
             api=connect_batch(endpoint),
-            models={m.name: m.entry for m in work.models.values() if m.entry.provider == provider},
+            models=work.models_of(provider),
             ledger=Ledger(folder, provider),
             store=setup.site.open_store(),
             writer=StoreWriter(folder, epoch, f"{provider}-batches", Mode.BATCH),

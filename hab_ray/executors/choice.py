@@ -14,7 +14,8 @@ from hab_ray.work import Work
 # Measured with benchmarks/flow.py: one process keeps up 200 calls/s with half a core to spare.
 MOST_PER_S = 200.0
 MOST_CALLS = 20_000
-_OF_RAY = ("RAY_ADDRESS", "RAY_JOB_CONFIG_JSON_ENV_VAR")
+RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # the job server sets it for the entry point alone
+_OF_RAY = ("RAY_ADDRESS", RAY_JOB)
 _TYPICAL_CALL_S = 4.0
 
 
@@ -58,8 +59,7 @@ def _providers(work: Work) -> set[str]:
 
 def _per_s(work: Work, provider: str) -> float:
     entry = work.catalog.providers[provider]
-    models = (model.entry for model in work.models.values() if model.entry.provider == provider)
-    return sum(calls_per_s(model.limits or entry.limits) for model in models)
+    return sum(calls_per_s(model.limits or entry.limits) for model in work.models_of(provider).values())
 
 
 def calls_per_s(limits: Limits) -> float:

@@ -49,7 +49,7 @@ def account_setup(setup: OnlineSetup, provider: str) -> AccountSetup:
         provider=provider,
         entry=site.work.catalog.providers[provider],
         url=setup.url(provider),
-        models={m.name: m.entry for m in site.work.models.values() if m.entry.provider == provider},
+        models=site.work.models_of(provider),
         store=site.store,
         epoch=site.pending.epoch,
         failures_since=site.failures_since,

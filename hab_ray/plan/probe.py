@@ -156,7 +156,7 @@ class Probe:
             provider=provider,
             entry=work.catalog.providers[provider],
             url=self.url(provider),
-            models={m.name: m.entry for m in work.models.values() if m.entry.provider == provider},
+            models=work.models_of(provider),
             store=store,
             epoch=self.epoch,
         )

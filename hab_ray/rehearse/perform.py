@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from hab_ray.addresses import outside_address
 from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.errors import ConfigError, Exit, Interrupted
 from hab_ray.executors.choice import cluster_named
@@ -30,7 +29,6 @@ from hab_ray.sweep import Options, drive
 from hab_ray.work import Work
 
 _LOOPBACK = "127.0.0.1"
-_ELSEWHERE = ("10.255.255.255", 1)
 
 
 @dataclass(frozen=True)
@@ -80,12 +78,7 @@ def perform(work: Work, play: Play, options: Options, terms: LeaseTerms, now: da
 
 def _host() -> str:
     """Where the simulator listens: on a cluster, where lanes of other nodes reach it. Nothing it says is secret."""
-    if not cluster_named(os.environ):
-        return _LOOPBACK
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked, suppress(OSError):
-        asked.connect(_ELSEWHERE)  # sends nothing; the kernel chooses the address that others see
-        return str(asked.getsockname()[0])
-    return _LOOPBACK
+    return (cluster_named(os.environ) and outside_address()) or _LOOPBACK
 
 
 def _simulator(profile: Profile) -> SimulatorProcess:

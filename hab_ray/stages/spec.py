@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from hab_ray.catalog import Model
+from hab_ray.catalog import Model, ModelEntry
 from hab_ray.config import Judge, ModeName, Subject, Sweep
 from hab_ray.rows import Row
 from hab_ray.rubric import Rubric
@@ -31,6 +31,10 @@ class ResolvedSweep:
         """Whether the sweep generates its tests; else it names them."""
         sweep = self.sweep
         return sweep.tests is None and sweep.generate is not None and sweep.select is not None
+
+    def models_of(self, provider: str) -> dict[str, ModelEntry]:
+        """The models of a provider, by name."""
+        return {model.name: model.entry for model in self.models.values() if model.entry.provider == provider}
 
     def subject(self, name: str) -> Subject:
         """The subject of this name."""

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import hab_ray
+from hab_ray.addresses import outside_address
 from hab_ray.cluster.session import QUIET
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
@@ -39,10 +38,9 @@ ON_EVERY_NODE = {
 
 def address() -> str:
     """An address of this machine that is not the loopback's: a lane for that one would stay on the driver's node."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked, suppress(OSError):
-        asked.connect(("10.255.255.255", 1))
-        return str(asked.getsockname()[0])
-    pytest.fail("this machine has no address but the loopback's")
+    found = outside_address()
+    assert found, "this machine has no address but the loopback's"
+    return found
 
 
 def sweep(desk: Desk, url: str, bucket: str) -> Path:
