@@ -1,8 +1,9 @@
 """A worker node, the limiter and the driver are killed in one sweep: three nodes, with a store in a bucket.
 
 Run: python -m benchmarks.cluster_kills [--tests N]. The same sweep runs undisturbed first. Printed: whether both end
-with the same scores, to the byte; and what was billed more than once, beside what was in flight at the kills. Nodes are
-processes of this machine (`ray.cluster_utils`), the bucket is SeaweedFS.
+with the same scores, to the byte; and what was billed more than once, beside what was in flight at the kills. Issues
+are planted in the answers: each of the two stores has a fence code of its own, on which other verdicts would depend.
+Nodes are processes of this machine (`ray.cluster_utils`), the bucket is SeaweedFS.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ import yaml
 from hab_ray.addresses import outside_address
 from hab_ray.cluster.session import QUIET
 from hab_ray.location import Location
-from hab_ray.simulator import Profile, SimulatorProcess
+from hab_ray.rehearse.profile import digest
+from hab_ray.rubric import load_rubrics
+from hab_ray.simulator import FixedLatency, Planted, PlantedDimension, PlantedIssue, Profile, SimulatorProcess
 from hab_ray.storage.folder import open_folder
 from tests.ray_cluster import RayCluster
 from tests.seaweed import seaweed
@@ -37,6 +40,7 @@ ROOT = Path(__file__).parent.parent
 WITHIN_S = 600.0
 CONCURRENT, LANES, LATENCY_S = 24, 3, 1.0
 BUCKET = "hab-benchmark"
+DIMENSION = "encourage_learning"
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,7 @@ class Scene:
     def sweep(self, name: str, url: str, tests: int) -> Path:
         """The sweep file of a run of this name."""
         given = self.folder / "tests.jsonl"
-        rows = (
-            {"id": f"t{n}", "dimension": "encourage_learning", "prompt": f"How do I solve task {n}?"}
-            for n in range(tests)
-        )
+        rows = ({"id": f"t{n}", "dimension": DIMENSION, "prompt": prompt(n)} for n in range(tests))
         given.write_text("".join(json.dumps(row) + "\n" for row in rows))
         account = {
             "kind": "openai",
@@ -68,7 +69,7 @@ class Scene:
             "store": f"s3://{BUCKET}/{name}/store",
             "tests": str(given),
             "mode": "online",
-            "dimensions": ["encourage_learning"],
+            "dimensions": [DIMENSION],
             "providers": {"sim": account},
             "subjects": ["sim/alpha"],
             "judges": ["sim/judge"],
@@ -95,6 +96,25 @@ class Scene:
     def scores(self, name: str) -> bytes:
         """The scores of a run, as they are stored."""
         return open_folder(Location(f"s3://{BUCKET}/{name}/run")).get("scores.parquet")
+
+
+def prompt(number: int) -> str:
+    return f"How do I solve task {number}?"
+
+
+def played(tests: int) -> Profile:
+    """A vendor whose answers show planted issues, at the address by which other nodes reach this machine."""
+    host = outside_address()
+    if host is None:
+        raise SystemExit("this machine has no address but 127.0.0.1, by which its other nodes could reach it")
+    issues = load_rubrics()[DIMENSION].judging.issues
+    drawn = tuple(PlantedIssue.drawn(0, DIMENSION, issue.letter, issue.deduction) for issue in issues)
+    prompts = {digest(prompt(number)): DIMENSION for number in range(tests)}
+    return Profile(
+        latency=FixedLatency(value_s=LATENCY_S),
+        host=host,
+        planted=Planted(dimensions={DIMENSION: PlantedDimension(issues=drawn)}, prompts=prompts),
+    )
 
 
 @dataclass(frozen=True)
@@ -163,9 +183,7 @@ def main() -> None:
         cluster = RayCluster.start(3, {**os.environ, **QUIET})
         stack.callback(cluster.stop)
         scene = Scene(cluster, folder, server.environment())
-        profile = Profile.model_validate(
-            {"latency": {"kind": "fixed", "value_s": LATENCY_S}, "host": outside_address()}
-        )
+        profile = played(tests)
         with SimulatorProcess.start(profile) as simulator:
             output, _ = (job := scene.submit(scene.sweep("quiet", simulator.url, tests))).communicate(timeout=WITHIN_S)
             if job.returncode:
