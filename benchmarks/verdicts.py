@@ -88,7 +88,9 @@ def _judging(rubric: Rubric) -> Reader:
 
     def judged(given: Reply) -> Said:
         found = stage.parse(asked_again, given)
-        return (*found.issues, found.assessment) if isinstance(found, Verdict) and found.state is State.OK else None
+        if not isinstance(found, Verdict) or found.issues is None:
+            return None
+        return (*found.issues, found.assessment)
 
     return Reader("issues", issues, judged, lambda text, cut: _letters(text, "issues", issues, cut), weight=3)
 

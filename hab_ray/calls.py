@@ -249,7 +249,8 @@ class Reply:
     """What came back for a call, and what it cost.
 
     `text` for a chat call, `vector` (float32, little endian) for an embedding. `model_reported` is the model
-    the vendor says answered; `served_by` the vendor's own name of its backend or system fingerprint.
+    the vendor says answered; `served_by` the vendor's own name of its backend or system fingerprint. `latency_s` is
+    how long an online request took, from its sending to the last byte of its answer; None for a batch.
     """
 
     key: str
@@ -262,6 +263,7 @@ class Reply:
     at: datetime
     text: str = ""
     vector: bytes = b""
+    latency_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -99,16 +100,29 @@ class Validate(Strict):
 
 
 class Select(Strict):
-    """How diverse tests are picked (paper: 50 components, 500 clusters, random state 42)."""
+    """How diverse tests are picked (paper: 50 components, 500 clusters, random state 42).
+
+    `newlines: space` embeds texts with spaces for line breaks, as the published code does.
+    """
 
     embedding: Name
     mode: ModeName | None = None
+    newlines: Literal["keep", "space"] = "keep"
     tests: int = Field(gt=0)
     components: int = Field(default=50, gt=0)
     seed: int = Field(default=42, ge=0)
 
 
-class Subject(Strict):
+class Asked(Strict):
+    """What a sweep says of a model that it asks: by its digest, runs and rows know whether it is still the same."""
+
+    @property
+    def sha256(self) -> str:
+        """The digest of all but the mode, which changes no answer."""
+        return sha256(self.model_dump_json(exclude={"mode"}).encode()).hexdigest()
+
+
+class Subject(Asked):
     """A model under evaluation; one model may appear twice under two names."""
 
     model: Name
@@ -123,7 +137,7 @@ class Subject(Strict):
         return _named(given)
 
 
-class Judge(Strict):
+class Judge(Asked):
     """A model that reads a test and a response and names the issues that apply."""
 
     model: Name

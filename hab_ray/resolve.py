@@ -18,7 +18,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from hab_ray.catalog import Model, ModelEntry, Purpose, Strict
-from hab_ray.config import Generate, Judge, Select, Subject, Sweep, Validate
+from hab_ray.config import Generate, Select, Sweep, Validate
 from hab_ray.errors import ConfigError
 from hab_ray.local import LocalError, default_cache, embedding_weights, pull, sha256_of
 from hab_ray.location import Location
@@ -147,11 +147,7 @@ def hashes(work: Work) -> dict[str, str]:
 
 def _entry_hashes(work: Work) -> dict[str, str]:
     entries = [("subjects", s) for s in work.sweep.subjects] + [("judges", j) for j in work.sweep.judges]
-    return {f"{key}: {entry.name}": _digest(entry) for key, entry in entries}
-
-
-def _digest(entry: Subject | Judge) -> str:
-    return sha256(entry.model_dump_json(exclude={"mode"}).encode()).hexdigest()
+    return {f"{key}: {entry.name}": entry.sha256 for key, entry in entries}
 
 
 def _without_mode(part: object) -> object:

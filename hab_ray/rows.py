@@ -5,9 +5,12 @@ A row whose state is not `ok` is data: it stays in its file with its reason and 
 
 from __future__ import annotations
 
-from dataclasses import Field, asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, asdict, dataclass, fields
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
+from hashlib import sha256
+from types import NoneType, UnionType
 from typing import Any, ClassVar, Protocol, TypeVar, get_args, get_type_hints
 
 import pyarrow as pa
@@ -25,9 +28,20 @@ class State(StrEnum):
     FAILED = "failed"
 
 
+class Rater(StrEnum):
+    """Who read an answer: a model that this project asked, a person, or whoever stands behind published verdicts."""
+
+    MODEL = "model"
+    PERSON = "person"
+    PUBLISHED = "published"
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A simulated user query as generated. `context` is the rubric's second field, where it has one."""
+    """A simulated user query as generated. `context` is the rubric's second field, where it has one.
+
+    The id is its place in the generation of its run; a test made of it has an id of its own.
+    """
 
     id: str
     dimension: str
@@ -66,7 +80,10 @@ class Embedded:
 
 @dataclass(frozen=True, slots=True)
 class ChosenTest:
-    """A candidate chosen for the benchmark, as a subject is asked it. `cluster` is null for given tests."""
+    """A candidate chosen for the benchmark, as a subject is asked it. `cluster` is null for given tests.
+
+    The id is `id_of_test`'s, unless a file of tests gives another.
+    """
 
     id: str
     dimension: str
@@ -76,9 +93,20 @@ class ChosenTest:
     cluster: int | None
 
 
+def id_of_test(dimension: str, prompt: str, context: str) -> str:
+    """The id of a test, made of what it says: tests of several runs with equal ids are the same test."""
+    digest = sha256(f"{prompt}\n{context}".encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{dimension}-{digest[:12]}"
+
+
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a subject answered to a test. `settings` are the parameters sent, as JSON text."""
+    """What a subject answered to a test. `settings` are the parameters sent, as JSON text.
+
+    The sha256 digests are those of the run's sweep.yaml: of the dimension's rubric, of the prompts, and of the
+    subject's entry. Tokens, cost and seconds are those of the call that it was read from; a row has none of
+    these and no digest where it was made before rows had them, or elsewhere.
+    """
 
     test_id: str
     dimension: str
@@ -92,11 +120,22 @@ class Response:
     served_by: str
     reason: str
     reply_key: str
+    rubric_sha256: str = ""
+    prompts_sha256: str = ""
+    settings_sha256: str = ""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_nanousd: int | None = None
+    latency_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One judge's issues and score (0..10, null unless `ok`) on one response."""
+    """One rater's issues and score (0..10, null unless `ok`) on one response, when asked for the `replicate`-th time.
+
+    `issues` is null where the issues are not known, as where a rater was asked for a score alone or a reply could not
+    be read; it is empty where there are none. Digests, tokens, cost and seconds are as in a response.
+    """
 
     test_id: str
     dimension: str
@@ -104,12 +143,22 @@ class Verdict:
     sample: int
     judge: str
     state: State
-    issues: tuple[str, ...]
+    issues: tuple[str, ...] | None
     assessment: str
     score: int | None
     asks: int
     reason: str
     reply_key: str
+    kind: Rater = Rater.MODEL
+    replicate: int = 0
+    model_reported: str = ""
+    rubric_sha256: str = ""
+    prompts_sha256: str = ""
+    settings_sha256: str = ""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_nanousd: int | None = None
+    latency_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,16 +187,23 @@ class Row(Protocol):
 
 R = TypeVar("R", bound=Row)
 
-_ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bytes: pa.binary(), State: pa.string()}
+_ARROW = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bytes: pa.binary(),
+    State: pa.string(),
+    Rater: pa.string(),
+    tuple[str, ...]: pa.list_(pa.string()),
+}
+_ENUMS: Mapping[str, type[StrEnum]] = {"state": State, "kind": Rater}
+_REPEATED = ("rubric_sha256", "prompts_sha256", "settings_sha256", "model_reported")
 
 
 def _arrow_field(name: str, hint: Any) -> pa.Field:
-    options = [a for a in get_args(hint) if a is not type(None)]
-    if hint == tuple[str, ...]:
-        return pa.field(name, pa.list_(pa.string()), nullable=False)
-    if options:
-        return pa.field(name, _ARROW[options[0]], nullable=True)
-    return pa.field(name, _ARROW[hint], nullable=False)
+    is_nullable = isinstance(hint, UnionType)
+    kind = next(option for option in get_args(hint) if option is not NoneType) if is_nullable else hint
+    return pa.field(name, _ARROW[kind], nullable=is_nullable)
 
 
 @cache
@@ -165,19 +221,44 @@ def to_table(row_type: type[R], rows: list[R]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
+def with_all_columns(row_type: type[Row], table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """These columns of a table; those that rows got after it was written have the value that rows have by default.
+
+    Raises:
+        KeyError: it lacks another column.
+    """
+    schema, defaults = schema_of(row_type), {field.name: field.default for field in fields(row_type)}
+    for name in names:
+        if name not in table.column_names:
+            if defaults[name] is MISSING:
+                raise KeyError(name)
+            column = schema.field(name)
+            table = table.append_column(column, pa.repeat(pa.scalar(defaults[name], column.type), table.num_rows))
+    return table.select(list(names))
+
+
 def from_table(row_type: type[R], table: pa.Table) -> list[R]:
-    """The rows of a table that `to_table` made; columns it does not know are ignored."""
-    known = table.select(schema_of(row_type).names)
+    """The rows of a table that `to_table` made, also in an earlier version; columns it does not know are ignored."""
+    known = with_all_columns(row_type, table, schema_of(row_type).names)
     columns = [_revived(name, known.column(name).to_pylist()) for name in known.column_names]
     return list(map(row_type, *columns))
 
 
 def _revived(name: str, values: list[Any]) -> list[Any]:
-    """A column's values as its rows have them."""
-    if name == "state":
-        states = {value: State(value) for value in set(values)}
-        return [states[value] for value in values]
-    return [tuple(value) for value in values] if values and isinstance(values[0], list) else values
+    """A column's values as its rows have them; those that many rows share are held once."""
+    if name in _ENUMS:
+        members = {value: _ENUMS[name](value) for value in set(values)}
+        return [members[value] for value in values]
+    if name in _REPEATED:
+        return [_one_of(value) for value in values]
+    return [None if value is None else tuple(value) for value in values] if _holds_lists(values) else values
+
+
+_one_of = lru_cache(maxsize=1024)(str)
+
+
+def _holds_lists(values: list[Any]) -> bool:
+    return any(isinstance(value, list) for value in values)
 
 
 def to_record(row: Row) -> dict[str, Any]:

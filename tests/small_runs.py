@@ -139,4 +139,4 @@ def _verdict(row: Response, judge: str, rubric: Rubric, shape: Shape, random: Ra
     )
     if random.random() >= shape.fail:
         return verdict
-    return replace(verdict, state=State.UNREADABLE, issues=(), assessment="", score=None, asks=2, reason=shape.text)
+    return replace(verdict, state=State.UNREADABLE, issues=None, assessment="", score=None, asks=2, reason=shape.text)

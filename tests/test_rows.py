@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import MISSING, fields, replace
 from typing import Any, get_type_hints
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from hab_ray.rows import (
     Candidate,
     ChosenTest,
     Embedded,
+    Rater,
     Response,
     Row,
     Score,
@@ -34,7 +35,9 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
     int: NUMBERS,
     bytes: st.binary(),
     State: st.sampled_from(State),
+    Rater: st.sampled_from(Rater),
     tuple[str, ...]: st.lists(st.text()).map(tuple),
+    tuple[str, ...] | None: st.none() | st.lists(st.text()).map(tuple),
     int | None: st.none() | NUMBERS,
     float | None: st.none() | st.floats(allow_nan=False),
 }
@@ -57,6 +60,9 @@ def test_rows_come_back_equal_from_either_file(row_type: type[Any], data: st.Dat
         assert [type(getattr(row, "state", State.OK)) for row in found] == [State] * len(rows)
 
 
+TOOK = ("input_tokens", "output_tokens", "cost_nanousd", "latency_s")
+MADE_BY = ("rubric_sha256", "prompts_sha256", "settings_sha256", *TOOK)
+
 # The columns that readers outside may rely on: the design's, in its words; a null is allowed where it says so.
 COLUMNS = {
     ChosenTest: ("id", "dimension", "prompt", "context", "system", "cluster"),
@@ -70,11 +76,26 @@ COLUMNS = {
         "model_reported",
         "served_by",
         "reply_key",
+        *MADE_BY,
     ),
-    Verdict: ("test_id", "subject", "judge", "state", "issues", "assessment", "score", "reason", "reply_key"),
+    Verdict: (
+        "test_id",
+        "subject",
+        "judge",
+        "kind",
+        "replicate",
+        "state",
+        "issues",
+        "assessment",
+        "score",
+        "reason",
+        "model_reported",
+        "reply_key",
+        *MADE_BY,
+    ),
     Score: ("subject", "dimension", "judge", "mean", "low", "high", "n", "excluded", "truncated"),
 }
-NULLABLE = {"cluster", "score", "mean", "low", "high"}
+NULLABLE = {"cluster", "score", "issues", "mean", "low", "high", *TOOK}
 
 
 @pytest.mark.parametrize("row_type", COLUMNS)
@@ -88,6 +109,26 @@ def test_a_column_from_elsewhere_is_passed_over() -> None:
     row = ChosenTest("t", "d", "p", "", "", None)
     table = to_table(ChosenTest, [row]).append_column("note", pa.array(["x"]))
     assert from_table(ChosenTest, table) == [row]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        Response("t", "d", "s", 0, State.OK, "x", "ok", "{}", "m", "", "", "k", "1", "2", "3", 4, 5, 6, 0.7),
+        Verdict("t", "d", "s", 0, "j", State.OK, ("A",), "", 7, 1, "", "k", Rater.PERSON, 1, "m", "1", "2", "3", 4, 5),
+    ],
+)
+def test_rows_of_an_earlier_version_lack_what_came_later(row: Any) -> None:
+    later = {field.name: field.default for field in fields(row) if field.default is not MISSING}
+    assert set(MADE_BY) <= set(later)
+    (found,) = from_table(type(row), to_table(type(row), [row]).drop_columns(list(later)))
+    assert found == replace(row, **later)
+
+
+def test_a_column_that_every_version_had_may_not_be_missing() -> None:
+    table = to_table(ChosenTest, [ChosenTest("t", "d", "p", "", "", None)]).drop_columns(["prompt"])
+    with pytest.raises(KeyError, match="prompt"):
+        from_table(ChosenTest, table)
 
 
 def test_a_record_is_plain_values() -> None:

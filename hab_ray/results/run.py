@@ -103,7 +103,8 @@ class Run:
 
         `test_id, dimension, subject, sample` (from 0), `state` (see `hab_ray.rows.State`), `text, finish` (ok or
         truncated), `settings` (the parameters sent, as JSON), `model_reported, served_by, reason` (of a state other
-        than ok), `reply_key`.
+        than ok), `reply_key`; the digests `rubric_sha256, prompts_sha256, settings_sha256` as in the run's sweep.yaml;
+        and what the call took, null where it is not known: `input_tokens, output_tokens, cost_nanousd, latency_s`.
         """
         names = [responses_file(*part) for part in _parts(self, subject, dimension)]
         return self._views.read(Response, names, columns)
@@ -118,8 +119,10 @@ class Run:
     ) -> pa.Table:
         """The panel's verdicts, one row per judge and answer; a further rater's if `judge` names one.
 
-        `test_id, dimension, subject, sample, judge, state, issues` (list of letters), `assessment, score` (0..10,
-        null unless ok), `asks` (2 if the first reply could not be read), `reason, reply_key`.
+        `test_id, dimension, subject, sample, judge`, its `kind` (model, person or published), `replicate` (from 0),
+        `state, issues` (list of letters, null where they are not known), `assessment, score` (0..10, null unless ok),
+        `asks` (2 if the first reply could not be read), `reason, reply_key`; and as for responses `model_reported,
+        rubric_sha256, prompts_sha256, settings_sha256, input_tokens, output_tokens, cost_nanousd, latency_s`.
         """
         judges = self.panel if judge is None else _chosen(self, "judge", judge, self.raters)
         names = [verdicts_file(each, *part) for part in _parts(self, subject, dimension) for each in judges]

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from hab_ray.catalog import folder_name
 from hab_ray.errors import ConfigError, DamagedFile
-from hab_ray.rows import Row, Verdict, schema_of
+from hab_ray.rows import Row, Verdict, schema_of, with_all_columns
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.records import read_table
 
@@ -45,18 +45,18 @@ class Views:
                 f"{self.where}: there is no column {', '.join(unknown)}; there are {', '.join(whole.names)}"
             )
         schema = whole if columns is None else pa.schema([whole.field(name) for name in columns])
-        found = (self._read(name, schema) for name in names)
+        found = (self._read(name, row_type, schema) for name in names)
         tables = [table for table in found if table is not None]
         return pa.concat_tables(tables) if tables else schema.empty_table()
 
-    def _read(self, name: str, schema: pa.Schema) -> pa.Table | None:
+    def _read(self, name: str, row_type: type[Row], schema: pa.Schema) -> pa.Table | None:
         try:
             data = self.folder.get(name)
         except FileNotFoundError:
             return None
         table = read_table(f"{self.where}/{name}", data, schema.names)
         try:
-            return table.select(schema.names).cast(schema)
+            return with_all_columns(row_type, table, schema.names).cast(schema)
         except (pa.ArrowException, KeyError, ValueError) as error:
             raise DamagedFile(
                 f"{self.where}/{name}: has other columns than this version writes ({error}); delete it and run the "

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Generic, Protocol, TypeVar
 
 from hab_ray.calls import Call, Failure, Finish, Outcome, Reply, has_visible_text
 from hab_ray.catalog import Model
-from hab_ray.rows import R, Row, State
+from hab_ray.rows import R, Response, Row, State, Verdict
 from hab_ray.stages.blocks import BlockWorkers
 from hab_ray.stages.forecast import Forecast, Forecasts
 
@@ -18,6 +18,7 @@ Task = TypeVar("Task")
 Out = TypeVar("Out", bound=Row)
 Task_contra = TypeVar("Task_contra", contravariant=True)
 Out_co = TypeVar("Out_co", bound=Row, covariant=True)
+Asked = TypeVar("Asked", Response, Verdict)
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,20 @@ def usable(model: Model, outcome: Outcome, accept_substitutes: bool) -> Reply | 
         cut = outcome.finish is Finish.TRUNCATED
         return Unusable(State.EMPTY, "cut before any visible text" if cut else "no text in the reply")
     return outcome
+
+
+def with_bill(row: Asked, outcome: Outcome) -> Asked:
+    """A row with what its call took: of a failure the cost is known, of a reply also tokens and seconds."""
+    if isinstance(outcome, Failure):
+        return replace(row, cost_nanousd=outcome.cost_nanousd)
+    return replace(
+        row,
+        model_reported=outcome.model_reported,
+        input_tokens=outcome.usage.input,
+        output_tokens=outcome.usage.output,
+        cost_nanousd=outcome.cost_nanousd,
+        latency_s=outcome.latency_s,
+    )
 
 
 def seeded_order(count: int, *seed: str | int) -> list[int]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hab_ray.config import Select
-from hab_ray.rows import Candidate, ChosenTest, Embedded, State
+from hab_ray.rows import Candidate, ChosenTest, Embedded, State, id_of_test
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import Computed, ComputeStage, Rows
 from hab_ray.stages.blocks import BlockWorkers
@@ -58,7 +58,7 @@ class ChooseStage(ComputeStage[ChosenTest]):
 
     def _chosen(self, candidates: Mapping[str, Candidate], ids: Sequence[str], picks: Picks) -> Computed[ChosenTest]:
         tests = [as_test(self.rubric, candidates[ids[row]], cluster) for row, cluster in picks.rows]
-        return Computed(tests, picks.note)
+        return Computed(sorted(tests, key=lambda test: test.id), picks.note)
 
     def _none(self) -> Computed[ChosenTest]:
         return Computed([], f"no candidate of {self.rubric.id} came through generation, validation and embedding")
@@ -76,7 +76,7 @@ class ChooseStage(ComputeStage[ChosenTest]):
 def as_test(rubric: Rubric, candidate: Candidate, cluster: int | None) -> ChosenTest:
     """A candidate as the benchmark keeps it."""
     return ChosenTest(
-        id=candidate.id,
+        id=id_of_test(rubric.id, candidate.prompt, candidate.context),
         dimension=rubric.id,
         prompt=candidate.prompt,
         context=candidate.context,
@@ -87,10 +87,11 @@ def as_test(rubric: Rubric, candidate: Candidate, cluster: int | None) -> Chosen
 
 def seed_tests(rubric: Rubric) -> list[ChosenTest]:
     """The rubric's own seed queries as tests, where a sweep asks for `tests: seeds`."""
-    return [
-        ChosenTest(f"{rubric.id}-seed-{n:03d}", rubric.id, seed.prompt, seed.context or "", rubric.system, None)
-        for n, seed in enumerate(rubric.generation.seeds)
-    ]
+    return [_given(rubric, seed.prompt, seed.context or "") for seed in rubric.generation.seeds]
+
+
+def _given(rubric: Rubric, prompt: str, context: str) -> ChosenTest:
+    return ChosenTest(id_of_test(rubric.id, prompt, context), rubric.id, prompt, context, rubric.system, None)
 
 
 def tests_file(dimension: str) -> str:

@@ -10,7 +10,7 @@ of k-means++ on all rows, 50 one 0.5 % above. `TRIALS` is twice what scikit-lear
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TypeVar
@@ -28,8 +28,9 @@ TRIALS = 16
 PASSES = 25
 LEAST_GAIN = 5e-4
 FARTHEST = 16
+SAME_DISTANCE = 1e-9  # of the largest coordinate: far above rounding in float64, far below what tells texts apart
 
-Labels = NDArray[np.intp]
+Labels = NDArray[np.signedinteger]
 Number = TypeVar("Number", bound=np.generic)
 
 
@@ -152,34 +153,55 @@ def _sums(block: Block, labels: Labels, clusters: int) -> Floats:
 
 
 @dataclass(frozen=True)
-class Nearest:
-    """Of each cluster (k,) the row nearest to its centre and the distance; infinite where it has no row."""
+class FirstRows:
+    """Of each cluster (k,) the first row that counts, -1 where none does, among `count` rows."""
 
     rows: NDArray[np.int64]
-    distances: Floats
     count: int
 
-    def joined(self, other: Nearest) -> Nearest:
-        """Those of these rows and of the ones that follow them; of equally near rows the first."""
-        is_nearer = other.distances < self.distances
-        return Nearest(
-            np.where(is_nearer, other.rows + self.count, self.rows),
-            np.where(is_nearer, other.distances, self.distances),
-            self.count + other.count,
-        )
+    def joined(self, other: FirstRows) -> FirstRows:
+        """Those of these rows and of the ones that follow them."""
+        later = np.where(other.rows >= 0, other.rows + self.count, -1)
+        return FirstRows(np.where(self.rows >= 0, self.rows, later), self.count + other.count)
 
 
-def nearest(block: Block, centers: Floats) -> Nearest:
-    """Of each cluster the row of the block nearest to its centre, among those assigned to it."""
+def shortest(labels: Labels, distances: Floats, clusters: int) -> Floats:
+    """Of each cluster (k,) the distance of its nearest row, given each row's cluster and distance; inf without rows."""
+    found = np.full(clusters, np.inf)
+    np.minimum.at(found, labels, distances)
+    return found
+
+
+def first_within(labels: Labels, distances: Floats, bounds: Floats) -> FirstRows:
+    """Of each cluster (k,) the first row whose distance is at most the cluster's bound."""
+    near = np.flatnonzero(distances <= bounds[labels])
+    clusters, first = np.unique(labels[near], return_index=True)
+    rows = np.full(len(bounds), -1)
+    rows[clusters] = near[first]
+    return FirstRows(rows, len(labels))
+
+
+def reach(distances: Floats, centers: Floats) -> Floats:
+    """How far rows may be to count as nearest, given the distances of those that are.
+
+    The two members of a cluster are equally far from the centre between them; which of them is nearer in floating
+    point is a matter of rounding, and so of the machine.
+    """
+    return distances + SAME_DISTANCE * float(np.abs(centers).max())
+
+
+def _shortest(block: Block, centers: Floats) -> Floats:
+    return shortest(*_own_distances(block, centers), len(centers))
+
+
+def _first_within(block: Block, centers: Floats, bounds: Floats) -> FirstRows:
+    return first_within(*_own_distances(block, centers), bounds)
+
+
+def _own_distances(block: Block, centers: Floats) -> tuple[Labels, Floats]:
     labels, _ = _nearest_centers(block, centers)
     pairs = zip(_chunks(block), _chunks(labels), strict=True)
-    distances = np.concatenate([np.linalg.norm(chunk - centers[own], axis=1) for chunk, own in pairs])
-    order = np.lexsort((distances, labels))
-    clusters, first = np.unique(labels[order], return_index=True)
-    found = Nearest(np.zeros(len(centers), dtype=np.int64), np.full(len(centers), np.inf), len(block))
-    found.rows[clusters] = order[first]
-    found.distances[clusters] = distances[order[first]]
-    return found
+    return labels, np.concatenate([np.linalg.norm(chunk - centers[own], axis=1) for chunk, own in pairs])
 
 
 @dataclass(frozen=True)
@@ -228,9 +250,10 @@ def sampled_rows(count: int, clusters: int, seed: int) -> NDArray[np.int64]:
     return np.sort(np.random.default_rng(seed).choice(count, size, replace=False))
 
 
-def nearest_to_centers(workers: BlockWorkers, blocks: Iterable[Block | Held], centers: Floats) -> Nearest:
-    """Of each cluster the row nearest to its centre, over all blocks."""
-    return reduce(Nearest.joined, workers.map(nearest, blocks, centers))
+def nearest_rows(workers: BlockWorkers, blocks: Sequence[Block | Held], centers: Floats) -> NDArray[np.int64]:
+    """Of each cluster (k,) the first of the rows nearest to its centre, within `reach`; -1 where it has no row."""
+    distances = reduce(np.minimum, workers.map(_shortest, blocks, centers))
+    return reduce(FirstRows.joined, workers.map(_first_within, blocks, centers, reach(distances, centers))).rows
 
 
 def _chunks(rows: NDArray[Number], size: int = CHUNK_ROWS) -> list[NDArray[Number]]:

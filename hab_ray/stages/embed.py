@@ -9,7 +9,7 @@ import numpy as np
 
 from hab_ray.calls import EmbedCall, Outcome
 from hab_ray.catalog import Model
-from hab_ray.config import Validate
+from hab_ray.config import Select, Validate
 from hab_ray.rows import Candidate, Embedded, State, Validation
 from hab_ray.stages.base import CallStage, Rows, Unusable, usable
 from hab_ray.stages.choose import tests_file
@@ -26,6 +26,7 @@ class EmbedStage(CallStage[Candidate, Embedded]):
     """
 
     model: Model
+    settings: Select
     validation: Validate | None = None
     seed: int = 0
     accept_substitutes: bool = False
@@ -41,8 +42,11 @@ class EmbedStage(CallStage[Candidate, Embedded]):
         for task in tasks:
             yield (
                 task.id,
-                EmbedCall(self.model.entry.provider, self.model.name, self.model.as_of, task.prompt),
+                EmbedCall(self.model.entry.provider, self.model.name, self.model.as_of, self._text(task)),
             )
+
+    def _text(self, task: Candidate) -> str:
+        return task.prompt.replace("\n", " ") if self.settings.newlines == "space" else task.prompt
 
     def parse(self, task: Candidate, outcome: Outcome) -> Embedded:
         """The candidate's vector, or why it has none."""
@@ -105,5 +109,11 @@ class EmbedSpec(StageSpec):
     def make(self, resolved: ResolvedSweep, part: Part) -> EmbedStage:
         """See StageSpec."""
         sweep = resolved.sweep
-        validation = sweep.validation if isinstance(sweep.validation, Validate) else None
-        return EmbedStage(resolved.models[part.name], validation, sweep.seed, sweep.accept_substitutes)
+        assert sweep.select is not None
+        return EmbedStage(
+            model=resolved.models[part.name],
+            settings=sweep.select,
+            validation=sweep.validation if isinstance(sweep.validation, Validate) else None,
+            seed=sweep.seed,
+            accept_substitutes=sweep.accept_substitutes,
+        )

@@ -16,7 +16,7 @@ from hab_ray.catalog import Model, accepted, folder_name
 from hab_ray.config import Judge
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import SCORE_START, Rubric
-from hab_ray.stages.base import Again, CallStage, Rows, Unusable, usable
+from hab_ray.stages.base import Again, CallStage, Rows, Unusable, usable, with_bill
 from hab_ray.stages.reading import Unreadable, named_letters, whole_text
 from hab_ray.stages.respond import response_id
 from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
@@ -57,6 +57,14 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
         by_id = {test.id: test for test in rows[ChosenTest]}
         answered = (r for r in rows[Response] if r.state is State.OK and r.test_id in by_id)
         return [VerdictTask(by_id[response.test_id], response) for response in answered]
+
+    @cached_property
+    def _rubric_sha256(self) -> str:
+        return self.rubric.sha256
+
+    @cached_property
+    def _settings_sha256(self) -> str:
+        return self.judge.sha256
 
     @cached_property
     def _letters(self) -> tuple[str, ...]:
@@ -112,13 +120,17 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
             sample=task.response.sample,
             judge=self.judge.name,
             state=State.UNREADABLE,
-            issues=(),
+            issues=None,
             assessment="",
             score=None,
             asks=task.ask + 1,
             reason="",
             reply_key=outcome.key,
+            rubric_sha256=self._rubric_sha256,
+            prompts_sha256=self.prompts.sha256,
+            settings_sha256=self._settings_sha256,
         )
+        blank = with_bill(blank, outcome)
         reply = usable(self.model, outcome, self.accept_substitutes)
         if isinstance(reply, Unusable) and reply.state is not State.EMPTY:
             return replace(blank, state=reply.state, reason=reply.reason)

@@ -22,12 +22,15 @@ from hab_ray.stages.blocks import Block, BlockWorkers, Floats, Held
 from hab_ray.stages.clustering import (
     Axes,
     Moments,
+    first_within,
     k_means,
     moments,
-    nearest_to_centers,
+    nearest_rows,
     principal_axes,
     project,
+    reach,
     sampled_rows,
+    shortest,
 )
 
 
@@ -72,9 +75,7 @@ def pick_in_blocks(blocks: Iterable[Block], settings: Select, workers: BlockWork
     axes = principal_axes(total, min(settings.components, total.count, len(total.mean)))
     points = _points(workers, blocks, axes, sampled_rows(total.count, settings.tests, settings.seed))
     fitted = k_means(workers, points.held, points.sample, settings.tests, settings.seed)
-    found = nearest_to_centers(workers, points.held, fitted.centers)
-    clusters = np.flatnonzero(np.isfinite(found.distances)).tolist()
-    return _clustered(tuple(sorted((int(found.rows[cluster]), cluster) for cluster in clusters)), settings)
+    return _clustered(nearest_rows(workers, points.held, fitted.centers), settings)
 
 
 def _all_of(distinct: Sequence[int], settings: Select) -> Picks:
@@ -82,7 +83,8 @@ def _all_of(distinct: Sequence[int], settings: Select) -> Picks:
     return Picks(tuple((row, cluster) for cluster, row in enumerate(distinct)), note)
 
 
-def _clustered(rows: tuple[tuple[int, int], ...], settings: Select) -> Picks:
+def _clustered(nearest: NDArray[np.int64], settings: Select) -> Picks:
+    rows = tuple(sorted((row, cluster) for cluster, row in enumerate(nearest.tolist()) if row >= 0))
     few = len(rows) < settings.tests
     return Picks(rows, f"{len(rows)} clusters for {settings.tests} tests: candidates are too alike" if few else "")
 
@@ -97,13 +99,10 @@ def _first_of_each(blocks: Iterable[NDArray[np.floating]], most: int) -> list[in
     return list(first.values())
 
 
-def _nearest(points: Floats, centers: Floats, labels: NDArray[np.int32]) -> tuple[tuple[int, int], ...]:
+def _nearest(points: Floats, centers: Floats, labels: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Of each cluster the first of the rows nearest to its centre; -1 where it has no row."""
     distances = np.linalg.norm(points - centers[labels], axis=1)
-    nearest: dict[int, int] = {}
-    for row, cluster in enumerate(labels.tolist()):
-        if cluster not in nearest or distances[row] < distances[nearest[cluster]]:
-            nearest[cluster] = row
-    return tuple(sorted((row, cluster) for cluster, row in nearest.items()))
+    return first_within(labels, distances, reach(shortest(labels, distances, len(centers)), centers)).rows
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from hab_ray.calls import ChatCall, Message, Outcome, Params, Role
 from hab_ray.catalog import Model, accepted, folder_name
 from hab_ray.config import Subject
 from hab_ray.rows import ChosenTest, Response, State
-from hab_ray.stages.base import CallStage, Rows, Unusable, usable
+from hab_ray.stages.base import CallStage, Rows, Unusable, usable, with_bill
 from hab_ray.stages.forecast import BYTES_PER_TOKEN, Forecast, stand_in
 from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
 
@@ -35,10 +35,15 @@ def response_id(test_id: str, sample: int) -> str:
 
 @dataclass(frozen=True)
 class RespondStage(CallStage[ResponseTask, Response]):
-    """Asks one subject the tests of one dimension."""
+    """Asks one subject the tests of one dimension.
+
+    The digests of its rubric and of the prompts go into the rows.
+    """
 
     subject: Subject
     model: Model
+    rubric_sha256: str
+    prompts_sha256: str
     samples: int = 1
     accept_substitutes: bool = False
 
@@ -49,6 +54,10 @@ class RespondStage(CallStage[ResponseTask, Response]):
     @cached_property
     def _params(self) -> Params:
         return accepted(self.model.entry, self.subject.params.over(PAPER_SETTINGS))
+
+    @cached_property
+    def _settings_sha256(self) -> str:
+        return self.subject.sha256
 
     @cached_property
     def _settings(self) -> str:
@@ -78,7 +87,7 @@ class RespondStage(CallStage[ResponseTask, Response]):
 
     def parse(self, task: ResponseTask, outcome: Outcome) -> Response:
         """What the subject answered; a refusal in prose and a cut answer are answers."""
-        blank = self._blank(task, outcome.key)
+        blank = with_bill(self._blank(task, outcome.key), outcome)
         reply = usable(self.model, outcome, self.accept_substitutes)
         if isinstance(reply, Unusable):
             return replace(blank, state=reply.state, reason=reply.reason)
@@ -86,7 +95,6 @@ class RespondStage(CallStage[ResponseTask, Response]):
             blank,
             text=reply.text,
             finish=str(reply.finish),
-            model_reported=reply.model_reported,
             served_by=reply.served_by,
         )
 
@@ -104,6 +112,9 @@ class RespondStage(CallStage[ResponseTask, Response]):
             served_by="",
             reason="",
             reply_key=reply_key,
+            rubric_sha256=self.rubric_sha256,
+            prompts_sha256=self.prompts_sha256,
+            settings_sha256=self._settings_sha256,
         )
 
     def answer_tokens(self) -> int:
@@ -156,4 +167,11 @@ class RespondSpec(StageSpec):
     def make(self, resolved: ResolvedSweep, part: Part) -> RespondStage:
         """See StageSpec."""
         sweep, subject = resolved.sweep, resolved.subject(part.name)
-        return RespondStage(subject, resolved.models[subject.model], sweep.samples, sweep.accept_substitutes)
+        return RespondStage(
+            subject=subject,
+            model=resolved.models[subject.model],
+            rubric_sha256=resolved.rubrics[part.dimension].sha256,
+            prompts_sha256=resolved.prompts.sha256,
+            samples=sweep.samples,
+            accept_substitutes=sweep.accept_substitutes,
+        )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from hashlib import sha256
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ from hab_ray.calls import clean_text
 from hab_ray.catalog import Strict
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
-from hab_ray.rows import ChosenTest
+from hab_ray.rows import ChosenTest, id_of_test
 from hab_ray.rubric import Rubric
 from hab_ray.storage.folder import open_folder
 from hab_ray.visible import one_line
@@ -91,9 +90,8 @@ def _check_context(given: GivenTest, rubric: Rubric, where: str) -> None:
 
 
 def _as_test(given: GivenTest, rubric: Rubric) -> ChosenTest:
-    digest = sha256(f"{given.prompt}\n{given.context}".encode()).hexdigest()[:12]
     return ChosenTest(
-        id=given.id or f"{rubric.id}-{digest}",
+        id=given.id or id_of_test(rubric.id, given.prompt, given.context),
         dimension=rubric.id,
         prompt=given.prompt,
         context=given.context,

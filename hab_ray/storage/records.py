@@ -32,6 +32,7 @@ REPLY_SCHEMA = pa.schema(
         pa.field("served_by", pa.string(), nullable=False),
         pa.field("body_sha256", pa.string(), nullable=False),
         pa.field("at", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("latency_s", pa.float64()),
         pa.field(_EPOCH, pa.int64(), nullable=False),
         pa.field(_MODE, pa.string()),
     ]

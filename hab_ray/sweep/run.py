@@ -87,10 +87,12 @@ class _Run:
             time.sleep(STALE_CHECK_S)
 
     def _place_given_tests(self) -> None:
+        """Put the sweep's own tests where stages read them. A run that has some keeps them, and so their ids."""
         if self._work.sweep.tests is None:
             return
         for dimension, tests in given_tests(self._work).items():
-            self._work.run.write(ChosenTest, tests_file(dimension), tests)
+            if self._work.run.count(tests_file(dimension)) is None:
+                self._work.run.write(ChosenTest, tests_file(dimension), tests)
 
     def _open_books(self) -> None:
         """Learn what the run has spent, and say what of it may be released."""

@@ -120,7 +120,7 @@ def test_a_verdict_is_read_beside_what_only_looks_like_one(text: str, judge: Jud
 def test_a_reply_whose_verdict_is_in_doubt_has_no_score(text: str, judge: JudgeStage, reply: MakeReply) -> None:
     row = judge.parse(second_ask(), reply("k", text))
     assert isinstance(row, Verdict)
-    assert (row.state, row.issues, row.score) == (State.UNREADABLE, (), None)
+    assert (row.state, row.issues, row.score) == (State.UNREADABLE, None, None)
     assert row.reason
 
 

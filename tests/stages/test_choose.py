@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from hab_ray.config import Select
 from hab_ray.executors.threads import ThreadWorkers
-from hab_ray.rows import Candidate, ChosenTest, Embedded, State
+from hab_ray.rows import Candidate, ChosenTest, Embedded, State, id_of_test
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import Computed, Rows
 from hab_ray.stages.choose import MANY, ChooseStage, seed_tests
@@ -28,12 +30,15 @@ def settings(tests: int, components: int = 50) -> Select:
 
 
 def picked_by_sklearn(vectors: NDArray[np.float64], tests: int) -> list[int]:
-    points = PCA(50, random_state=42).fit_transform(vectors)
+    """Of equally near members, up to 1e-9 of the largest coordinate of a centre, the first."""
+    points = PCA(min(50, *vectors.shape), random_state=42).fit_transform(vectors)
     fitted = KMeans(tests, random_state=42).fit(points)
     picked = []
     for cluster, center in enumerate(fitted.cluster_centers_):
         members = np.flatnonzero(fitted.labels_ == cluster)
-        picked.append(int(members[np.linalg.norm(points[members] - center, axis=1).argmin()]))
+        distances = np.linalg.norm(points[members] - center, axis=1)
+        near = distances <= distances.min() + 1e-9 * np.abs(fitted.cluster_centers_).max()
+        picked.append(int(members[near.argmax()]))
     return sorted(picked)
 
 
@@ -46,6 +51,36 @@ def test_the_picks_are_those_of_sklearn(count: int, size: int, tests: int) -> No
     assert [row for row, _ in picks.rows] == expected
     assert sorted(cluster for _, cluster in picks.rows) == list(range(tests))
     assert picks.note == ""
+
+
+def lattice(size: int) -> NDArray[np.float64]:
+    """Points on a grid of four axes, most of them equally far from several others."""
+    return np.array(list(product(range(size), repeat=4)), dtype=np.float64)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "tests"),
+    [
+        (cloud(400, 64), 200),
+        (np.repeat(cloud(100, 64), 3, axis=0), 60),
+        (lattice(4), 60),
+        (lattice(3), 40),
+    ],
+    ids=["clusters of two", "duplicates", "a lattice", "a small lattice"],
+)
+def test_of_equally_near_members_the_first_is_picked(vectors: NDArray[np.float64], tests: int) -> None:
+    with threadpool_limits(limits=1):
+        picks = pick(vectors, settings(tests))
+        assert [row for row, _ in picks.rows] == picked_by_sklearn(vectors, tests)
+
+
+def test_a_cluster_of_two_is_decided_by_the_order_and_not_by_rounding() -> None:
+    pairs = cloud(60, 32) * 100
+    vectors = np.concatenate([pairs, pairs + cloud(60, 32)[::-1]])
+    with threadpool_limits(limits=1):
+        picks = pick(vectors, settings(60, components=32))
+        turned = pick(vectors @ np.linalg.qr(cloud(32, 32))[0], settings(60, components=32))
+    assert [row for row, _ in picks.rows] == [row for row, _ in turned.rows] == list(range(60))
 
 
 def test_fewer_candidates_than_tests_are_all_taken_and_said() -> None:
@@ -91,6 +126,11 @@ def embedded(rows: list[Candidate], vectors: NDArray[np.float64]) -> list[Embedd
     return [Embedded(row.id, row.dimension, State.OK, vector.tobytes(), "", "k") for row, vector in pairs]
 
 
+def numbers(tests: Sequence[ChosenTest]) -> list[int]:
+    """The candidates that became tests, as numbered by `candidates`."""
+    return sorted(int(test.prompt.split()[-1]) for test in tests)
+
+
 def choose(rubric: Rubric, rows: list[Candidate], vectors: list[Embedded], settings: Select) -> Computed[ChosenTest]:
     return ChooseStage(rubric, settings).compute(Rows({Candidate: rows, Embedded: vectors}), ThreadWorkers())
 
@@ -114,7 +154,7 @@ def test_candidates_without_a_vector_are_left_out_and_none_is_said(rubrics: dict
     vectors = embedded(rows, cloud(3, 8))
     vectors[1] = replace(vectors[1], state=State.FAILED, vector=b"")
     tests = choose(rubrics[DIMENSION], rows, vectors, settings(9)).rows
-    assert [test.id for test in tests] == ["c000", "c002"]
+    assert numbers(tests) == [0, 2]
     assert choose(rubrics[DIMENSION], rows[:1], vectors, settings(9)).rows[0].cluster == 0
     assert choose(rubrics[DIMENSION], rows, [], settings(9)) == Computed(
         [],
@@ -133,8 +173,8 @@ def test_only_many_candidates_are_chosen_in_blocks(rubrics: dict[str, Rubric]) -
         for many in (199, 200, 201)
     }
     with threadpool_limits(limits=1):
-        exact = [f"c{row:03d}" for row in picked_by_sklearn(vectors, 20)]
-    assert [test.id for test in tests[201]] == exact
+        exact = picked_by_sklearn(vectors, 20)
+    assert numbers(tests[201]) == exact
     assert tests[199] == tests[200] != tests[201]
     assert [test.id for test in tests[200]] == sorted({test.id for test in tests[200]}) and len(tests[200]) == 20
 
@@ -145,7 +185,7 @@ def test_in_blocks_rows_without_a_vector_are_left_out_and_none_is_said(rubrics: 
     vectors[1] = replace(vectors[1], state=State.FAILED, vector=b"")
     stage = ChooseStage(rubrics[DIMENSION], settings(45), 10, block_rows=7)
     chosen = stage.compute(Rows({Candidate: rows[:30], Embedded: vectors}), ThreadWorkers())
-    assert [test.id for test in chosen.rows] == [f"c{n:03d}" for n in range(30) if n != 1]
+    assert numbers(chosen.rows) == [n for n in range(30) if n != 1]
     assert "29 distinct" in chosen.note
     none = stage.compute(Rows({Candidate: [], Embedded: vectors}), ThreadWorkers())
     assert (none.rows, "no candidate" in none.note) == ([], True)
@@ -155,6 +195,7 @@ def test_seed_queries_become_tests(rubrics: dict[str, Rubric]) -> None:
     for rubric in rubrics.values():
         tests = seed_tests(rubric)
         assert [test.prompt for test in tests] == [seed.prompt for seed in rubric.generation.seeds]
+        assert all(test.id == id_of_test(rubric.id, test.prompt, test.context) for test in tests)
         assert len({test.id for test in tests}) == len(tests)
         assert all(bool(test.context) == (rubric.context is not None) for test in tests)
         assert {(test.dimension, test.system, test.cluster) for test in tests} == {(rubric.id, rubric.system, None)}

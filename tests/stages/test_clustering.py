@@ -21,7 +21,7 @@ from hab_ray.stages.clustering import (
     k_means,
     lloyd,
     moments,
-    nearest_to_centers,
+    nearest_rows,
     principal_axes,
     project,
     sampled_rows,
@@ -65,10 +65,10 @@ def test_passes_over_blocks_end_where_those_of_sklearn_end(rows: int, passes: in
     expected = KMeans(len(start), init=start, n_init=1, max_iter=passes, tol=0).fit(points)
     assert fitted.passes == passes
     assert np.abs(fitted.centers - expected.cluster_centers_).max() < 1e-6
-    found = nearest_to_centers(WORKERS, in_blocks(points, rows), fitted.centers)
+    found = nearest_rows(WORKERS, in_blocks(points, rows), fitted.centers)
     for cluster, center in enumerate(expected.cluster_centers_):
         members = np.flatnonzero(expected.labels_ == cluster)
-        assert found.rows[cluster] == members[np.linalg.norm(points[members] - center, axis=1).argmin()]
+        assert found[cluster] == members[np.linalg.norm(points[members] - center, axis=1).argmin()]
 
 
 def test_every_row_is_assigned_to_the_centre_nearest_to_it() -> None:
@@ -111,8 +111,8 @@ def test_no_more_centres_move_than_there_are_rows_apart() -> None:
 def test_of_equally_near_rows_the_first_is_taken_across_blocks_too() -> None:
     points = np.array([[9.0], [1.0], [-1.0], [1.0], [-9.0]])
     for rows in (1, 2, 5):
-        found = nearest_to_centers(WORKERS, in_blocks(points, rows), np.array([[0.0], [100.0]]))
-        assert found.rows[0] == 1 and found.distances.tolist() == [1.0, np.inf] and found.count == 5
+        found = nearest_rows(WORKERS, in_blocks(points, rows), np.array([[0.0], [100.0]]))
+        assert found.tolist() == [1, -1]
 
 
 def test_clusters_from_a_sample_are_as_good_as_those_of_sklearn() -> None:

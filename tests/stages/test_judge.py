@@ -95,7 +95,7 @@ def test_an_unreadable_verdict_is_asked_for_once_more_under_another_key_and_neve
     assert (good.state, good.score, good.asks) == (State.OK, 7, 2)
 
     bad = verdict(stage, again.task, reply(second.key, text, Finish.OK if text else Finish.EMPTY))
-    assert (bad.state, bad.score, bad.issues, bad.asks) == (State.UNREADABLE, None, (), 2)
+    assert (bad.state, bad.score, bad.issues, bad.asks) == (State.UNREADABLE, None, None, 2)
     assert bad.reason
 
 
@@ -117,7 +117,7 @@ def test_what_is_no_verdict_is_a_state_and_no_score(judging: Callable[..., Judge
     }
     for state, outcome in outcomes.items():
         row = verdict(stage, task, outcome)
-        assert (row.state, row.score, row.issues) == (state, None, ())
+        assert (row.state, row.score, row.issues) == (state, None, None)
         assert row.reason
     assert "too many tokens" in verdict(stage, task, failure).reason
     assert "a-cheaper-model" in verdict(stage, task, outcomes[State.SUBSTITUTED]).reason

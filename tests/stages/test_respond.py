@@ -22,7 +22,7 @@ TEST = ChosenTest("t1", "ask_clarifying_questions", "What shall I do?", "", "At 
 
 
 def stage(model: Model, samples: int = 1, **subject: Any) -> RespondStage:
-    return RespondStage(Subject.model_validate({"model": model.name, **subject}), model, samples)
+    return RespondStage(Subject.model_validate({"model": model.name, **subject}), model, "rubric", "prompts", samples)
 
 
 def call_of(asking: RespondStage, test: ChosenTest = TEST) -> ChatCall:

@@ -77,7 +77,7 @@ def _shown(transcript: Transcript, rubric: Rubric, panel: Sequence[str]) -> Show
 
 
 def _answer(answer: Answer, rubric: Rubric, panel: Sequence[str]) -> ShownAnswer:
-    read = tuple(ReadVerdict(v, _spelt_out(rubric, v.issues), v.judge in panel) for v in answer.verdicts)
+    read = tuple(ReadVerdict(v, _spelt_out(rubric, v.issues or ()), v.judge in panel) for v in answer.verdicts)
     return ShownAnswer(answer.subject, answer.response, read)
 
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from hab_ray.calls import Answer, Call, Failure, Reply
+from hab_ray.calls import Call, Failure, Reply
 from hab_ray.engine.jitter import jitter
 from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.limits.client import RateLimitClient
 from hab_ray.engine.limits.protocol import Report
 from hab_ray.engine.online.reply_writer import OpenReason, ReplyWriter
-from hab_ray.engine.online.sender import Request, Sender
+from hab_ray.engine.online.sender import Answered, Request, Sender
 from hab_ray.errors import (
     BadUsage,
     CallError,
@@ -58,7 +58,7 @@ class RetryLoop:
         attempt = 0
         while True:
             try:
-                return self._add_replies(request, *await self._send(request))
+                return self._add_replies(request, await self._send(request))
             except BadUsage as error:
                 return self._add_failures(request, error, attempt + 1)
             except RowError as error:
@@ -91,7 +91,7 @@ class RetryLoop:
         """Give a request up: nothing is known about its outcome, and the next run sends it again."""
         await self._replies.leave_open(request.calls, OpenReason(OpenKind.UNANSWERED, reason))
 
-    async def _send(self, request: Request) -> tuple[Answer, int]:
+    async def _send(self, request: Request) -> Answered:
         task = asyncio.current_task()
         self.in_flight.add(task)
         try:
@@ -127,8 +127,9 @@ class RetryLoop:
         for call, cost in zip(request.calls, _shares(request.bound, len(request.calls)), strict=True):
             self._replies.add(call, replace(_failure(call, error, attempts), cost_nanousd=cost))
 
-    def _add_replies(self, request: Request, answer: Answer, cost: int) -> None:
-        costs, inputs = _shares(cost, len(request.calls)), _shares(answer.usage.input, len(request.calls))
+    def _add_replies(self, request: Request, sent: Answered) -> None:
+        answer = sent.answer
+        costs, inputs = _shares(sent.cost, len(request.calls)), _shares(answer.usage.input, len(request.calls))
         for position, call in enumerate(request.calls):
             reply = Reply(
                 key=call.key,
@@ -141,6 +142,7 @@ class RetryLoop:
                 at=self._utc_now(),
                 text=answer.text,
                 vector=answer.vectors[position] if answer.vectors else b"",
+                latency_s=sent.latency_s,
             )
             self._replies.add(call, reply)
 

@@ -43,6 +43,15 @@ class Request:
     bound: int
 
 
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The answer to a request, what it cost in nano-dollars, and how long it took in seconds."""
+
+    answer: Answer
+    cost: int
+    latency_s: float
+
+
 class Sender:
     """Sends requests to one provider.
 
@@ -130,8 +139,8 @@ class Sender:
     def _return_permit(self, request: Request) -> None:
         self._limits.report(Report(request.model, finished=1))
 
-    async def send(self, request: Request) -> tuple[Answer, int]:
-        """Send an admitted request once; its answer and what that cost, in nano-dollars.
+    async def send(self, request: Request) -> Answered:
+        """Send an admitted request once.
 
         A cancellation cuts the request off. It then counts as spent at its bound, since its cost will never be known.
 
@@ -157,6 +166,7 @@ class Sender:
         try:
             with write.asked() if write else nullcontext():
                 exchange = await self._provider.send(request.wire)
+            latency_s = self._context.clock() - started
             answer = self._read(request, exchange)
         except BaseException as error:
             if write and write.refusal is not None:
@@ -177,8 +187,8 @@ class Sender:
         traffic.input_tokens += answer.usage.input
         traffic.output_tokens += answer.usage.output
         self._counters.answered[request.model] += 1
-        self._counters.waited_s[request.model] += self._context.clock() - started
-        return answer, cost
+        self._counters.waited_s[request.model] += latency_s
+        return Answered(answer, cost, latency_s)
 
     def _read(self, request: Request, exchange: Exchange) -> Answer:
         if isinstance(request.calls[0], ChatCall):

@@ -77,7 +77,7 @@ async def test_unknown_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Calls of unknown cost count as spent in full."""
     monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.01)
     faults = [
-        {"kind": "reset", "billed": True, "probability": 0.05},
+        {"kind": "reset", "billed": True, "probability": 0.2},
         {"kind": "hang", "billed": True, "probability": 0.03},
         {"kind": "truncated", "probability": 0.03},
         {"kind": "status", "status": 500, "probability": 0.05},
