@@ -77,6 +77,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/selection.py --paper
 	$(BIN)/python benchmarks/bytes_per_call.py
 	$(BIN)/python benchmarks/verdicts.py
+	$(BIN)/python benchmarks/inspect_round_trip.py
 	$(BIN)/python benchmarks/interrupts.py
 	$(BIN)/python benchmarks/kill_campaign.py --kills driver=60,lane=20,limiter=20,purse=20
 	$(BIN)/python benchmarks/cpu_pairs.py cce5b15 .

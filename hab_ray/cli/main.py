@@ -350,6 +350,23 @@ def report_command(run: RunFolderArgument) -> Exit:
     return report_run(run, console)
 
 
+@app.command("export")
+@ends_with_status
+def export_command(
+    run: RunFolderArgument,
+    form: Annotated[
+        str,
+        typer.Option("--format", help="hf (a data set as published), csv, json, or inspect (logs for `inspect view`)."),
+    ],
+    out: Annotated[Path, typer.Option(help="The new folder to write to.")],
+    licence: Annotated[str, typer.Option(help="What the card states, such as mit or cc-by-4.0.")] = "unknown",
+) -> Exit:
+    """Write a run's tests, responses, verdicts and scores in a format that others read, with a card."""
+    from hab_ray.cli.exchange import export_run
+
+    return export_run(run, form, out, licence, console)
+
+
 @batches_app.command("list")
 @ends_with_status
 def batches_list_command(run: RunFolderArgument) -> Exit:

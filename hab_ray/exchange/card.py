@@ -1,0 +1,81 @@
+"""The card of an export: where its rows come from, under which licence, and what a reader should know of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import yaml
+
+from hab_ray import __version__
+from hab_ray.results import Run
+from hab_ray.rows import State
+from hab_ray.visible import one_line
+
+CARD = "README.md"
+CANARY = "fa68c880-2a5d-43fd-a695-4c6a163758d9"
+SOURCE = "arXiv 2509.08494"
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What was written: how many rows each file has, and the file to show first, "" where none is a table."""
+
+    shown_first: str
+    rows: Mapping[str, int]
+
+
+def card(run: Run, contents: Contents, licence: str) -> str:
+    """The card as Markdown under a head of YAML, as the Hugging Face hub reads it."""
+    title, stated = f"HumanAgencyBench: {one_line(run.name)}", one_line(licence)
+    head: dict[str, Any] = {"license": stated, "pretty_name": title, "tags": ["hab_ray"]}
+    if contents.shown_first.endswith(".parquet"):
+        head["configs"] = [{"config_name": name.removesuffix(".parquet"), "data_files": name} for name in contents.rows]
+    lines = [
+        f"---\n{yaml.safe_dump(head, sort_keys=False, allow_unicode=True)}---\n",
+        f"# {title}\n",
+        f"Made by hab_ray {__version__} after {SOURCE}. Do not train on it: canary GUID {CANARY}.\n",
+        f"Licence: {stated}. Responses and verdicts are texts of models, to which vendors' terms apply.\n",
+        "| file | rows |\n|---|---:|",
+        *(f"| {name} | {rows:,} |" for name, rows in contents.rows.items()),
+        "\n## Who was asked\n",
+        f"- subjects: {_names(run.subjects)}\n- judges: {_names(run.panel)}",
+        *_further_raters(run),
+        f"- dimensions: {_names(run.dimensions)}\n- started: {run.record.started:%Y-%m-%d}",
+        "\n## What its results depend on\n",
+        *(f"- {one_line(name)}: sha256 {digest}" for name, digest in sorted(run.record.hashes.items())),
+        "\n## What to know\n",
+        *(f"- {warning}" for warning in warnings(run)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(map(one_line, names))
+
+
+def _further_raters(run: Run) -> Iterator[str]:
+    others = [rater for rater in run.raters if rater not in run.panel]
+    if others:
+        yield f"- further raters, in no score: {_names(others)}"
+
+
+def warnings(run: Run) -> Iterator[str]:
+    """What a reader of these rows has to know."""
+    yield "A score is 10 minus the deductions of the distinct issues, never below 0; means are shares of 10."
+    yield "A cell of a CSV file may begin with =, + or @: a spreadsheet should import the columns as text."
+    if not run.scores().num_rows:
+        yield "There are no scores: the run has not ended, or `hab report` was not given."
+    for what, table in (("responses", run.responses(columns=["state"])), ("verdicts", run.verdicts(columns=["state"]))):
+        for state, count in sorted(_states(table).items()):
+            if state != State.OK:
+                yield f"{count:,} {what} are {state}: they stay as rows and enter no mean."
+
+
+def _states(table: pa.Table) -> Counter[str]:
+    counted = pc.value_counts(table.column("state")).to_pylist()
+    return Counter({each["values"]: each["counts"] for each in counted})

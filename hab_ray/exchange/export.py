@@ -1,0 +1,159 @@
+"""`hab export`: a run's rows in a new folder, in the format of whoever reads them."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from hab_ray.errors import ConfigError
+from hab_ray.exchange.card import CARD, Contents, card
+from hab_ray.exchange.published import Evaluations
+from hab_ray.results import Run
+
+LIST_SEPARATOR = " "
+
+
+def export(run: Run, form: str, folder: Path, licence: str) -> list[Path]:
+    """Write a run's rows and a card into a new folder; the files, by name.
+
+    The folder appears when all is written, so that nobody takes half an export for a whole one.
+
+    Raises:
+        ConfigError: the folder holds something already, the format is unknown or needs a package that is missing.
+        DamagedFile: a view of the run cannot be read.
+    """
+    if form not in FORMATS:
+        raise ConfigError(f"--format: {form!r} is not known; there are {', '.join(FORMATS)}")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"--out: {folder} holds something already; name a folder that is not there yet")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as unfinished:
+        inside = Path(unfinished) / folder.name
+        inside.mkdir()
+        contents = FORMATS[form](run, inside)
+        (inside / CARD).write_text(card(run, contents, licence), encoding="utf-8")
+        os.replace(inside, folder)
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _data_set(run: Run, folder: Path) -> Contents:
+    rows = _write(folder / "evaluations.parquet", Evaluations(run).tables(), _Parquet)
+    counts = {"evaluations.parquet": rows}
+    for name, tables in _tidy(run):
+        counts[f"{name}.parquet"] = _write(folder / f"{name}.parquet", tables, _Parquet)
+    return Contents("evaluations.parquet", counts)
+
+
+def _csv(run: Run, folder: Path) -> Contents:
+    counts = {f"{name}.csv": _write(folder / f"{name}.csv", tables, _Csv) for name, tables in _tidy(run)}
+    return Contents("verdicts.csv", counts)
+
+
+def _json(run: Run, folder: Path) -> Contents:
+    counts = {f"{name}.jsonl": _write(folder / f"{name}.jsonl", tables, _JsonLines) for name, tables in _tidy(run)}
+    return Contents("verdicts.jsonl", counts)
+
+
+def _inspect(run: Run, folder: Path) -> Contents:
+    from hab_ray.exchange.inspect_logs import write_logs
+
+    return Contents("", write_logs(run, folder))
+
+
+FORMATS: Mapping[str, Callable[[Run, Path], Contents]] = {
+    "hf": _data_set,
+    "csv": _csv,
+    "json": _json,
+    "inspect": _inspect,
+}
+
+
+def _tidy(run: Run) -> Iterator[tuple[str, Iterable[pa.Table]]]:
+    """The run's tables, one row for each observation: large ones part by part."""
+    parts = [(subject, dimension) for subject in run.subjects for dimension in run.dimensions]
+    yield "tests", (run.tests(dimension) for dimension in run.dimensions)
+    yield "responses", (run.responses(*part) for part in parts)
+    yield "verdicts", (run.verdicts(rater, *part) for part in parts for rater in run.raters)
+    yield "scores", (run.scores() for _ in range(1))
+
+
+@dataclass
+class _Parquet:
+    """Writes tables of one schema into a Parquet file."""
+
+    path: Path
+    schema: pa.Schema
+
+    def __enter__(self) -> Callable[[pa.Table], None]:
+        self._writer = pq.ParquetWriter(self.path, self.schema, compression="zstd")
+        return lambda table: self._writer.write_table(table)
+
+    def __exit__(self, *raised: object) -> None:
+        self._writer.close()
+
+
+@dataclass
+class _Csv:
+    """Writes tables of one schema into a CSV file; of a list its members, with a space between them."""
+
+    path: Path
+    schema: pa.Schema
+
+    def __enter__(self) -> Callable[[pa.Table], None]:
+        flat = pa.schema([pa.field(f.name, pa.string() if pa.types.is_list(f.type) else f.type) for f in self.schema])
+        options = pa_csv.WriteOptions(quoting_style="all_valid")
+        self._writer = pa_csv.CSVWriter(self.path, flat, write_options=options)
+        return lambda table: self._writer.write(_without_lists(table, flat))
+
+    def __exit__(self, *raised: object) -> None:
+        self._writer.close()
+
+
+def _without_lists(table: pa.Table, flat: pa.Schema) -> pa.Table:
+    columns = []
+    for column in table.columns:
+        if pa.types.is_list(column.type):
+            joined = [None if each is None else LIST_SEPARATOR.join(each) for each in column.to_pylist()]
+            columns.append(pa.chunked_array([pa.array(joined, pa.string())]))
+        else:
+            columns.append(column)
+    return pa.table(columns, schema=flat)
+
+
+@dataclass
+class _JsonLines:
+    """Writes tables as a line of JSON for each row."""
+
+    path: Path
+    schema: pa.Schema
+
+    def __enter__(self) -> Callable[[pa.Table], None]:
+        self._file = self.path.open("w", encoding="utf-8")
+        return self._add
+
+    def _add(self, table: pa.Table) -> None:
+        for row in table.to_pylist():
+            self._file.write(f"{json.dumps(row, ensure_ascii=False)}\n")
+
+    def __exit__(self, *raised: object) -> None:
+        self._file.close()
+
+
+def _write(path: Path, tables: Iterable[pa.Table], kind: type[_Parquet] | type[_Csv] | type[_JsonLines]) -> int:
+    """Write tables of one schema into a file; how many rows they have."""
+    rest = iter(tables)
+    first = next(rest)
+    rows = 0
+    with kind(path, first.schema) as add:
+        for table in (first, *rest):
+            add(table)
+            rows += table.num_rows
+    return rows

@@ -1,0 +1,111 @@
+"""A run's rows in the columns of the benchmark's published data set: one for each response that a judge has scored.
+
+That data set has no ids and joins by the text of the prompt; ours go beside its columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import pyarrow as pa
+
+from hab_ray.results import Run
+from hab_ray.rows import ChosenTest, Response, Verdict, from_table, schema_of
+from hab_ray.rubric import Rubric
+from hab_ray.stages.wording import Prompts, Wording, load_prompts
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A scored response. `score` is 0..10; `misinformation` is the test's second text, null where it has none.
+
+    `evaluator_response` is what was read of the judge's reply: its assessment and the letters it named. The evaluator's
+    prompts are null where rubric or prompts have changed since the verdict.
+    """
+
+    dimension: str
+    prompt: str
+    misinformation: str | None
+    subject_model: str
+    subject_system_prompt: str
+    subject_response: str
+    evaluator_model: str
+    evaluator_system_prompt: str | None
+    evaluator_prompt: str | None
+    evaluator_response: str
+    score: int
+    test_id: str
+    sample: int
+    replicate: int
+
+
+@dataclass(frozen=True)
+class Evaluations:
+    """The evaluations of a run, read part by part."""
+
+    run: Run
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Those of one subject in one dimension after the other, tests in their order."""
+        for subject in self.run.subjects:
+            for dimension in self.run.dimensions:
+                found = list(self._part(subject, dimension))
+                columns = {field.name: [getattr(row, field.name) for row in found] for field in fields(Evaluation)}
+                yield pa.table(columns, schema=schema_of(Evaluation))
+
+    def _part(self, subject: str, dimension: str) -> Iterator[Evaluation]:
+        tests = {test.id: test for test in from_table(ChosenTest, self.run.tests(dimension))}
+        responses = {
+            (row.test_id, row.sample): row for row in from_table(Response, self.run.responses(subject, dimension))
+        }
+        for verdict in from_table(Verdict, self.run.verdicts(subject=subject, dimension=dimension)):
+            test, response = tests.get(verdict.test_id), responses.get((verdict.test_id, verdict.sample))
+            if test is not None and response is not None and verdict.score is not None:
+                yield self._row(test, response, verdict, verdict.score)
+
+    def _row(self, test: ChosenTest, response: Response, verdict: Verdict, score: int) -> Evaluation:
+        asked = self._is_as_asked(verdict)
+        rubric = self._rubrics[test.dimension]
+        own_system = self._own_systems[response.subject]
+        values = {"rubric": rubric, "prompt": test.prompt, "context": test.context, "response": response.text}
+        said = {"assessment": verdict.assessment, "issues": verdict.issues}
+        return Evaluation(
+            dimension=test.dimension,
+            prompt=test.prompt,
+            misinformation=test.context or None,
+            subject_model=response.subject,
+            subject_system_prompt="\n\n".join(part for part in (own_system, test.system) if part),
+            subject_response=response.text,
+            evaluator_model=verdict.judge,
+            evaluator_system_prompt=self._wording.system({"rubric": rubric}) if asked else None,
+            evaluator_prompt=self._wording.user(values) if asked else None,
+            evaluator_response=json.dumps(said, ensure_ascii=False),
+            score=score,
+            test_id=test.id,
+            sample=verdict.sample,
+            replicate=verdict.replicate,
+        )
+
+    def _is_as_asked(self, verdict: Verdict) -> bool:
+        now = self._rubrics[verdict.dimension].sha256, self._prompts.sha256
+        return (verdict.rubric_sha256, verdict.prompts_sha256) == now
+
+    @cached_property
+    def _rubrics(self) -> Mapping[str, Rubric]:
+        return self.run.rubrics
+
+    @cached_property
+    def _own_systems(self) -> dict[str, str]:
+        return {subject.name: subject.system for subject in self.run.record.sweep.subjects}
+
+    @cached_property
+    def _prompts(self) -> Prompts:
+        record = self.run.record
+        return load_prompts(record.sweep.rubrics, record.prompts_version, record.fence_version)
+
+    @cached_property
+    def _wording(self) -> Wording:
+        return Wording(self._prompts.judge)

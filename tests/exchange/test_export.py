@@ -1,0 +1,132 @@
+"""Exports hold the run's rows, all of them and as they are, with a card that says what they are."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from hab_ray.errors import ConfigError
+from hab_ray.exchange import export
+from hab_ray.exchange.card import CANARY, CARD
+from hab_ray.exchange.published import Evaluations
+from hab_ray.results import Run, open_run
+from hab_ray.rows import State, Verdict
+from hab_ray.stages.judge import verdicts_file
+from hab_ray.work import Work
+from tests.small_runs import HOSTILE, Shape
+
+MakeRun = Callable[..., Work]
+EVERYTHING = Shape(judges=("strict", "mild"), samples=2, fail=0.2, cut=0.1, text=HOSTILE)
+
+
+def opened(work: Work) -> Run:
+    return open_run(work.run_path)
+
+
+def tables(run: Run) -> dict[str, pa.Table]:
+    return {"tests": run.tests(), "responses": run.responses(), "verdicts": run.verdicts(), "scores": run.scores()}
+
+
+def sorted_rows(table: pa.Table) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in table.to_pylist())
+
+
+def test_json_lines_are_the_rows(make_run: MakeRun, tmp_path: Path) -> None:
+    run = opened(make_run(EVERYTHING))
+    export(run, "json", tmp_path / "out", "mit")
+    for name, table in tables(run).items():
+        lines = (tmp_path / f"out/{name}.jsonl").read_bytes().split(b"\n")
+        assert sorted(json.dumps(json.loads(line), sort_keys=True) for line in lines if line) == sorted_rows(table)
+
+
+def test_a_data_set_has_the_published_columns_and_every_scored_response(make_run: MakeRun, tmp_path: Path) -> None:
+    run = opened(make_run(EVERYTHING))
+    export(run, "hf", tmp_path / "out", "mit")
+    for name, table in tables(run).items():
+        assert sorted_rows(pq.read_table(tmp_path / f"out/{name}.parquet")) == sorted_rows(table)
+    found = pq.read_table(tmp_path / "out/evaluations.parquet").to_pylist()
+    scored = [row for row in run.verdicts().to_pylist() if row["score"] is not None]
+    assert sorted((r["subject_model"], r["evaluator_model"], r["test_id"], r["sample"], r["score"]) for r in found) == (
+        sorted((r["subject"], r["judge"], r["test_id"], r["sample"], r["score"]) for r in scored)
+    )
+    with_context = {row["dimension"] for row in found if row["misinformation"] is not None}
+    assert with_context == {"correct_misinformation"}
+    assert {row["subject_response"] for row in found} == {HOSTILE}
+
+
+def test_what_a_judge_was_asked_is_told_only_where_it_is_known(make_run: MakeRun, tmp_path: Path) -> None:
+    work = make_run(Shape())
+    name = verdicts_file("strict", "alpha", "ask_clarifying_questions")
+    rows, rubric = work.run.read(Verdict, name), work.rubrics["ask_clarifying_questions"]
+    now = replace(rows[0], rubric_sha256=rubric.sha256, prompts_sha256=work.prompts.sha256)
+    work.run.write(Verdict, name, [now, *rows[1:]])
+    (first, *others), *_ = (table.to_pylist() for table in Evaluations(opened(work)).tables())
+    assert all(issue.text in first["evaluator_system_prompt"] for issue in rubric.judging.issues)
+    assert first["prompt"] in first["evaluator_prompt"] and first["subject_response"] in first["evaluator_prompt"]
+    assert {(row["evaluator_prompt"], row["evaluator_system_prompt"]) for row in others} == {(None, None)}
+
+
+def test_a_table_of_commas_holds_every_cell(make_run: MakeRun, tmp_path: Path) -> None:
+    run = opened(make_run(EVERYTHING))
+    export(run, "csv", tmp_path / "out", "mit")
+    with (tmp_path / "out/verdicts.csv").open(newline="", encoding="utf-8") as file:
+        found = list(csv.DictReader(file))
+    expected = run.verdicts().to_pylist()
+    assert len(found) == len(expected)
+    known = {row["reply_key"]: row for row in found}
+    for row in expected:
+        cell = known[row["reply_key"]]
+        assert cell["issues"] == " ".join(row["issues"] or ()) and cell["assessment"] == row["assessment"]
+        assert cell["score"] == ("" if row["score"] is None else str(row["score"]))
+
+
+def test_the_card_says_licence_canary_counts_and_what_failed(make_run: MakeRun, tmp_path: Path) -> None:
+    run = opened(make_run(EVERYTHING))
+    export(run, "hf", tmp_path / "out", "cc-by-4.0")
+    card = (tmp_path / "out" / CARD).read_text()
+    head = yaml.safe_load(card.split("---\n")[1])
+    assert head["license"] == "cc-by-4.0"
+    assert head["configs"][0]["data_files"] == "evaluations.parquet"
+    assert CANARY in card and f"| responses.parquet | {run.responses().num_rows} |" in card
+    failed = run.verdicts().column("state").to_pylist().count(State.UNREADABLE)
+    assert failed and f"{failed} verdicts are unreadable" in card
+    assert all(f"sha256 {digest}" in card for digest in run.record.hashes.values())
+
+
+def test_a_licence_is_one_line_of_the_card(make_run: MakeRun, tmp_path: Path) -> None:
+    export(opened(make_run(Shape())), "json", tmp_path / "out", "x\n---\ntags: stolen")
+    card = (tmp_path / "out" / CARD).read_text()
+    assert [line.strip() for line in card.splitlines()].count("---") == 2
+    assert yaml.safe_load(card.split("---\n")[1])["tags"] == ["hab_ray"]
+
+
+@pytest.mark.parametrize("form", ["hf", "csv", "json"])
+def test_a_run_that_has_only_begun_exports_no_rows_and_says_so(form: str, make_run: MakeRun, tmp_path: Path) -> None:
+    run = opened(make_run(Shape(tests=0)))
+    export(run, form, tmp_path / "out", "mit")
+    assert "There are no scores" in (tmp_path / "out" / CARD).read_text()
+
+
+def test_nothing_is_written_over_and_nothing_is_left_half_written(
+    make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = opened(make_run(Shape()))
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken/notes.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="holds something already"):
+        export(run, "csv", tmp_path / "taken", "mit")
+    with pytest.raises(ConfigError, match="there are hf, csv, json, inspect"):
+        export(run, "xml", tmp_path / "out", "mit")
+    damaged = run.location.path / verdicts_file("strict", "beta", "correct_misinformation")
+    damaged.write_bytes(b"PAR1")
+    with pytest.raises(Exception, match="verdicts"):
+        export(run, "hf", tmp_path / "out", "mit")
+    assert sorted(path.name for path in tmp_path.iterdir() if "out" in path.name) == []
