@@ -9,7 +9,6 @@ held ── reserve ──> reserved ── settle ──> spent as much as the 
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
@@ -17,33 +16,32 @@ from typing import Self
 from uuid import uuid4
 
 from hab_ray.engine.budget.protocol import ALIVE_EVERY_S, BudgetRequest, BudgetService, EngineTotals
+from hab_ray.engine.budget.waiting import WAITS_AFTER_S, WaitingReservations
 from hab_ray.errors import LeaseStale
 from hab_ray.prices import NANO
 
 REBALANCE_EVERY_S = 0.5
 RETRY_S = 0.1
-WAITS_AFTER_S = 2.0
 BUDGET_REACHED = "budget reached"
 
 
 class BudgetClient:
     """Holds money granted by the budget, in nano-dollars. Used as a context, on one event loop.
 
-    A reservation that was not granted for `waits_after_s` seconds counts as waiting.
-
-    `reserved` is set aside for calls in flight, `in_batches` for open batches. `lost` is the most that calls of
-    unknown cost may have cost. `left` is the most that can ever be granted again; None without a limit.
+    `waiting` are the reservations that were asked for and are not granted yet. `reserved` is set aside for calls in
+    flight, `in_batches` for open batches. `lost` is the most that calls of unknown cost may have cost. `left` is the
+    most that can ever be granted again; None without a limit.
     """
 
     def __init__(self, service: BudgetService, waits_after_s: float = WAITS_AFTER_S) -> None:
-        self._service, self._waits_after_s = service, waits_after_s
+        self._service = service
+        self.waiting = WaitingReservations(waits_after_s)
         self._name, self._sequence = uuid4().hex, 0
         self._totals = EngineTotals()
         self._reported: EngineTotals | None = self._totals
         self._unanswered: BudgetRequest | None = None
         self._held = 0
         self._wanted = 0
-        self._waiting: dict[object, tuple[float, int]] = {}
         self._retry_at = self._heard_at = -inf
         self._requesting = asyncio.Lock()
         self._report_now = asyncio.Event()
@@ -71,12 +69,6 @@ class BudgetClient:
         return self._totals.spent + self._totals.cost
 
     @property
-    def waits_for(self) -> int:
-        """The smallest reservation that waits for money which others have reserved; 0 if none does."""
-        since = time.monotonic() - self._waits_after_s
-        return min((bound for began, bound in self._waiting.values() if began <= since), default=0)
-
-    @property
     def is_asking(self) -> bool:
         """Whether a request has not been answered yet."""
         return self._unanswered is not None
@@ -97,22 +89,20 @@ class BudgetClient:
             None once it is reserved, else the reason why it never can be.
         """
         self._wanted += bound
-        waiting = object()
         try:
-            while bound > self._held:
-                async with self._requesting:
-                    if bound > self._held and self._retry_at <= self._now():
-                        with suppress(LeaseStale):  # the unanswered request is sent again
-                            await self._request_for(bound)
-                refusal = self.refusal(bound)
-                if refusal:
-                    return refusal
-                if bound > self._held:
-                    self._waiting.setdefault(waiting, (time.monotonic(), bound))
-                    await asyncio.sleep(RETRY_S)
+            with self.waiting.asked(bound):
+                while bound > self._held:
+                    async with self._requesting:
+                        if bound > self._held and self._retry_at <= self._now():
+                            with suppress(LeaseStale):  # the unanswered request is sent again
+                                await self._request_for(bound)
+                    refusal = self.refusal(bound)
+                    if refusal:
+                        return refusal
+                    if bound > self._held:
+                        await asyncio.sleep(RETRY_S)
         finally:
             self._wanted -= bound
-            self._waiting.pop(waiting, None)
         self._held -= bound
         self.reserved += bound
         return None
