@@ -12,9 +12,14 @@ MOST_MODELS = 3
 
 
 def waiting_for_money(progress: Progress) -> str | None:
-    """How much the run waits for, and what must end first; None while it waits for no money."""
+    """How much the run waits for, and what must end first; None while it waits for no money.
+
+    Where so much is free by now it is about to be granted.
+    """
     money = progress.money
-    if money is None or not money.waits_for or progress.draining or progress.end:
+    if money is None or progress.draining or progress.end:
+        return None
+    if money.waits_for <= max(0, money.budget - money.spent - money.reserved):
         return None
     return one_line(
         f"waits for {_usd(money.waits_for)}: {_first(progress)} first "

@@ -17,7 +17,7 @@ from hab_ray.location import Location
 from hab_ray.prices import NANO
 from hab_ray.progress import BatchProgress, BudgetStatus, Draining, Ended, Progress, StageProgress
 
-MONEY = BudgetStatus(spent=5 * NANO, reserved=310 * NANO, budget=1500 * NANO, waits_for=round(12.4 * NANO))
+MONEY = BudgetStatus(spent=5 * NANO, reserved=1490 * NANO, budget=1500 * NANO, waits_for=round(12.4 * NANO))
 
 
 def batch(model: str) -> BatchProgress:
@@ -43,7 +43,7 @@ def waiting(*models: str, money: BudgetStatus | None = MONEY) -> Progress:
     ],
 )
 def test_it_says_how_much_and_what_must_end(models: list[str], what: str) -> None:
-    told = f"waits for $12.40: {what} ($310.00 reserved and $5.00 spent of $1,500.00)"
+    told = f"waits for $12.40: {what} ($1,490.00 reserved and $5.00 spent of $1,500.00)"
     assert waiting_for_money(waiting(*models)) == told
 
 
@@ -52,6 +52,7 @@ def test_it_says_how_much_and_what_must_end(models: list[str], what: str) -> Non
     [
         waiting(money=None),
         waiting(money=replace(MONEY, waits_for=0)),
+        waiting(money=replace(MONEY, reserved=310 * NANO)),
         replace(waiting("a"), end=Ended.by(Exit.PENDING)),
         replace(waiting("a"), draining=Draining(1.0, 1, 1)),
     ],
