@@ -15,7 +15,7 @@ from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.jobs import OpenKind
 from hab_ray.engine.ledger import Ledger
 from hab_ray.fences import FenceCodes
-from hab_ray.plan.rounds import smallest_budget
+from hab_ray.plan.rounds import BatchedCalls, StageCosts, rounds_of, smallest_budget
 from hab_ray.prices import Mode, rate
 from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.base import Endpoint
@@ -60,7 +60,7 @@ async def run(folder: Path, budget: BudgetService) -> tuple[BatchCounters, int]:
 
 
 async def test_the_smallest_budget_finishes_in_rounds_and_less_does_not(tmp_path: Path) -> None:
-    """The largest call comes last, so that no smaller budget would do, and the hard budget is never exceeded."""
+    """One model at a time: each round is one batch, as many as the plan says. The hard budget is never exceeded."""
     free, largest = await run(tmp_path / "free", unlimited())
     cost = free.spent_nanousd
     assert free.finished[0] == len(CALLS) and cost > largest
@@ -70,6 +70,8 @@ async def test_the_smallest_budget_finishes_in_rounds_and_less_does_not(tmp_path
     )
     assert not enough.open and enough.finished[0] == len(CALLS) and just.spent == cost
     batches = Ledger(LocalFolder(tmp_path / "just"), "sim").read()
-    assert 1 < len(batches) <= len(CALLS)
+    reserved = sum(batch.intent.nanousd for batch in Ledger(LocalFolder(tmp_path / "free"), "sim").read())
+    planned = rounds_of([StageCosts("judge", (BatchedCalls(len(CALLS), cost, reserved),), 0)], cost + largest)
+    assert planned and len(batches) == planned[0].rounds > 1, "the plan packs otherwise than the engine does"
     assert short.open and {row.kind for row in short.open} == {OpenKind.BUDGET}
     assert less.spent <= cost * 9 // 10 < less.spent + largest
