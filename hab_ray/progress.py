@@ -38,13 +38,15 @@ class BatchProgress:
 class BudgetStatus:
     """A run's money in nano-dollars. `spent` by all its processes so far, calls whose bill is not known at the most
     that they can have cost; of that, `stranded` was granted before an unclean end and is not accounted for. `reserved`
-    is for calls and batches under way.
+    is for calls and batches under way. `waits_for` is the smallest reservation of calls that are not sent until some of
+    that is released; 0 if none waits.
     """
 
     spent: int
     reserved: int
     budget: int
     stranded: int = 0
+    waits_for: int = 0
 
 
 @dataclass(frozen=True)

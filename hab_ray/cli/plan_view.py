@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from hab_ray.cli.budget_view import print_budgets
 from hab_ray.config import Sweep
 from hab_ray.plan import Figures, Line, Plan, StageTime
 from hab_ray.preflight import Problem, Severity
@@ -38,6 +39,7 @@ def to_json(plan: Plan, problems: list[Problem]) -> Mapping[str, Any]:
         "online_budget": plan.online_budget,
         "batch_budget": plan.batch_budget,
         "as_sent": plan.as_sent,
+        "budgets": asdict(plan.outlook),
         "lines": [asdict(line) for line in plan.lines],
         "times": [asdict(time) for time in plan.times],
         "problems": [asdict(problem) for problem in problems],
@@ -68,6 +70,7 @@ def print_plan(sweep: Sweep, plan: Plan, problems: list[Problem], options: PlanO
     )
     budgets = f"{_usd(plan.online_budget)} online, {_usd(plan.batch_budget)} by batch"
     console.print(f"smallest budget at which nothing waits: {budgets}", soft_wrap=True)
+    print_budgets(plan.outlook, console)
     measured = sum(line.measured for line in plan.lines)
     if measured:
         guesses = [f"{stage} {name}" for stage, name in plan.assumed]

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from rich.table import Table
 
+from hab_ray.cli.waiting import waiting_for_money
 from hab_ray.engine.ledger import Batch, Ledger, Phase, batch_progress
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
@@ -196,6 +197,8 @@ def _tell_last(last: Progress, console: Console) -> None:
     console.print(one_line(told), soft_wrap=True)
     if last.money:
         _tell_money(last.money, console)
+    if waiting := waiting_for_money(last):
+        console.print(waiting, style="yellow", soft_wrap=True)
     for note in last.notes:
         console.print(f"note: {one_line(note)}", style="yellow", soft_wrap=True)
 

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from hab_ray.cli.waiting import waiting_for_money
 from hab_ray.progress import Draining, Progress, StageProgress
 from hab_ray.visible import one_line
 
@@ -42,6 +43,7 @@ class View:
     _live: Live | None = None
     _last_line: float = float("-inf")
     _last_text: str = ""
+    _last_wait: str | None = None
     _is_draining: bool = False
 
     @contextmanager
@@ -87,6 +89,10 @@ class View:
             self._last_text = text
             at_vendors = f"; {len(progress.batches)} batches at the vendors" if progress.batches else ""
             self.console.print(f"{progress.elapsed_s:6.0f} s  {text}{at_vendors}", highlight=False, soft_wrap=True)
+        waiting = waiting_for_money(progress)
+        if waiting and waiting != self._last_wait:
+            self.console.print(waiting, style="yellow", highlight=False, soft_wrap=True)
+        self._last_wait = waiting
 
     def _table(self, progress: Progress) -> Group:
         table = Table(box=None, pad_edge=False)
@@ -100,8 +106,9 @@ class View:
         batches = f"  {len(progress.batches)} batches at the vendors" if progress.batches else ""
         foot = f"{progress.elapsed_s:.0f} s  {progress.calls} calls  {progress.retries} retries{cost}{batches}"
         last = [Text(_countdown(progress.draining), style="bold yellow")] if progress.draining else []
-        notes = (Text(one_line(note), style="yellow") for note in progress.notes)
-        return Group(table, Text(foot, style="dim"), *notes, *last)
+        waiting = waiting_for_money(progress)
+        told = [*([waiting] if waiting else []), *map(one_line, progress.notes)]
+        return Group(table, Text(foot, style="dim"), *(Text(line, style="yellow") for line in told), *last)
 
     def _cells(self, stage: StageProgress) -> tuple[str, ...]:
         rate = self._rates[stage.stage, stage.model].per_s

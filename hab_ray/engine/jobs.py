@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
 
@@ -67,9 +68,10 @@ class Counters:
 
     This process has paid `cost_nanousd` for outcomes; `lost_nanousd` is the most that calls without an outcome may
     have cost. Of the run's budget, `spent_nanousd` is spent and `reserved_nanousd` reserved for calls and batches in
-    flight. By model, `answered` counts answered requests and `waited_s` adds up their seconds; `cut` counts requests
-    cut off unanswered because the run was stopped, and `cut_nanousd`, a part of `lost_nanousd`, is the most that they
-    may have cost. `billing` compares the vendor's bills with our prices. `traffic`, by model, is for metrics.
+    flight; `waits_for_nanousd` is the smallest reservation that waits for money, 0 if none does. By model, `answered`
+    counts answered requests and `waited_s` adds up their seconds; `cut` counts requests cut off unanswered because the
+    run was stopped, and `cut_nanousd`, a part of `lost_nanousd`, is the most that they may have cost. `billing`
+    compares the vendor's bills with our prices. `traffic`, by model, is for metrics.
     """
 
     finished: Counter[int] = field(default_factory=Counter)
@@ -84,6 +86,7 @@ class Counters:
     lost_nanousd: int = 0
     spent_nanousd: int = 0
     reserved_nanousd: int = 0
+    waits_for_nanousd: int = 0
     stops: dict[str, str] = field(default_factory=dict)
     billing: Billing = field(default_factory=Billing)
     cut: Counter[str] = field(default_factory=Counter)
@@ -111,6 +114,7 @@ class Counters:
             lost_nanousd=self.lost_nanousd + other.lost_nanousd,
             spent_nanousd=self.spent_nanousd + other.spent_nanousd,
             reserved_nanousd=self.reserved_nanousd + other.reserved_nanousd,
+            waits_for_nanousd=smallest_wait((self, other)),
             stops={**self.stops, **other.stops},
             billing=self.billing + other.billing,
             cut=self.cut + other.cut,
@@ -128,8 +132,14 @@ class Counters:
             open=[],
             in_flight=Counter(),
             reserved_nanousd=0,
+            waits_for_nanousd=0,
             lost_nanousd=self.lost_nanousd + self.reserved_nanousd,
             spent_nanousd=self.spent_nanousd + self.reserved_nanousd,
             cut=self.cut + self.in_flight,
             cut_nanousd=self.cut_nanousd + self.reserved_nanousd,
         )
+
+
+def smallest_wait(engines: Iterable[Counters]) -> int:
+    """The smallest reservation that waits for money, in nano-dollars; 0 if none does."""
+    return min((counted.waits_for_nanousd for counted in engines if counted.waits_for_nanousd), default=0)

@@ -6,13 +6,15 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from hab_ray.calls import Call, ChatCall, Outcome, Reply, Usage
-from hab_ray.catalog import Thinking
+from hab_ray.catalog import Purpose, Thinking
 from hab_ray.plan.figures import Figures, Line
 from hab_ray.prices import Mode, input_bytes, rate
 from hab_ray.stages.base import CallStage
 from hab_ray.stages.forecast import BYTES_PER_TOKEN
 from hab_ray.work import Shard, Work
 
+WIRE_BYTES = 4096  # names and brackets around the texts of a request
+BYTES_ESCAPED = 3  # of a byte of text, where a vendor's file has every other character than ASCII as its code
 THINKING_TOKENS = 600  # that a model which thinks is taken to spend before it answers
 
 Cell = tuple[str, str, str]
@@ -79,7 +81,7 @@ class Draft:
         """The shard's line, with tokens as they were measured in its cell, or assumed where nothing was."""
         model = self.work.model(self.shard)
         online, batch = rate(model.entry, Mode.ONLINE), rate(model.entry, Mode.BATCH)
-        figures, dearest = Figures(calls=self.reused, reused=self.reused), 0
+        figures, dearest, largest = Figures(calls=self.reused, reused=self.reused), 0, 0
         for asked in self._asked:
             answer, most_answer = self._answers(asked.limit, measured)
             most_input, most_output = round(asked.count * asked.most_said), asked.count * most_answer
@@ -88,6 +90,8 @@ class Draft:
                 output=min(round(asked.count * answer), most_output),
             )
             dearest = max(dearest, online.bound(round(asked.most_said), most_answer))
+            sent = BYTES_ESCAPED * round(asked.most_said * self._list_size(asked.count)) + WIRE_BYTES
+            largest = max(largest, online.bound(sent, most_answer))
             figures += Figures(
                 calls=asked.count,
                 batchable=asked.count if model.entry.batch else 0,
@@ -110,7 +114,13 @@ class Draft:
             measured=self.measured.calls,
             figures=figures,
             dearest=dearest,
+            largest=largest,
         )
+
+    def _list_size(self, count: int) -> int:
+        """How many of so many calls one request may hold."""
+        entry = self.work.model(self.shard).entry
+        return min(count, entry.list_size) if entry.purpose is Purpose.EMBEDDING else 1
 
     def _answers(self, limit: int, measured: Measured) -> tuple[float, int]:
         """The output tokens of a call, on average and at most."""

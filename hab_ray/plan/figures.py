@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
+from hab_ray.plan.rounds import BudgetOutlook
+
 Group = TypeVar("Group")
 
 
@@ -46,7 +48,8 @@ class Line:
     `exact`: every call is known as it will be sent; else some are counted and their sizes are typical ones.
     `measured` replies in the store tell how many tokens such calls take; `assumed`: none does, of any line of this
     stage, name and dimension.
-    `dearest` is the most that one of its open calls can cost online, in nano-dollars.
+    `dearest` is the most that one of its open calls can cost online, in nano-dollars; `largest` bounds what is reserved
+    for one of its requests, with all that a vendor's format adds to what a call says.
     """
 
     stage: str
@@ -58,6 +61,7 @@ class Line:
     measured: int
     figures: Figures
     dearest: int
+    largest: int
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,8 @@ class StageTime:
 class Plan:
     """A sweep's lines, how long its stages take, and the budgets (nano-dollars) at which nothing waits.
 
-    `as_sent` is the estimate with each call online or by batch as the sweep's modes have it.
+    `as_sent` is the estimate with each call online or by batch as the sweep's modes have it; `outlook` says what
+    smaller budgets mean for such a run.
 
     Nothing waits: what is spent by then, as estimated, plus all that may be reserved at one moment stays below the
     budget. Online that is the calls in flight, in a batch every call of the model.
@@ -88,6 +93,7 @@ class Plan:
     online_budget: int
     batch_budget: int
     as_sent: int
+    outlook: BudgetOutlook
 
     @property
     def total(self) -> Figures:

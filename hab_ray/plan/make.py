@@ -6,9 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from hab_ray.catalog import Limits, ModelEntry, Purpose
+from hab_ray.engine.books import opening_balance
 from hab_ray.plan.counting import Counting
-from hab_ray.plan.figures import Figures, Line, Plan, StageTime
+from hab_ray.plan.figures import Figures, Line, Plan, StageTime, added_up
+from hab_ray.plan.rounds import BatchedCalls, StageCosts, budget_outlook
+from hab_ray.prices import NANO
 from hab_ray.stages import table
+from hab_ray.storage.registry import Registry
 from hab_ray.storage.store import Store
 from hab_ray.work import Shard, Work, wants_batch
 
@@ -28,26 +32,60 @@ def make_plan(work: Work, store: Store, latencies: Latencies | None = None) -> P
     """
     lines = tuple(sorted(Counting(work, store).lines(), key=lambda line: list(table.STAGES).index(line.stage)))
     times = tuple(_times(work, lines, latencies or {}))
-    return Plan(lines, times, _online_budget(work, lines), _batch_budget(work, lines), _as_sent(work, lines))
+    batched = _sent_by_batch(work, lines)
+    online = tuple(line for line in lines if line not in batched)
+    unhindered = sum(line.figures.most_batch for line in batched) + _online_budget(work, online)
+    outlook = budget_outlook(
+        tuple(_stage_costs(work, batched, online)),
+        max((line.largest for line in lines), default=0),
+        unhindered,
+        _spent(work, store),
+        None if work.sweep.budget_usd is None else round(work.sweep.budget_usd * NANO),
+    )
+    as_sent = sum(line.figures.batch for line in batched) + sum(line.figures.online for line in online)
+    return Plan(lines, times, _online_budget(work, lines), _batch_budget(work, lines), as_sent, outlook)
 
 
-def _as_sent(work: Work, lines: Sequence[Line]) -> int:
-    """The estimate with each line online or by batch, as the sweep's modes have it."""
+def _sent_by_batch(work: Work, lines: Sequence[Line]) -> tuple[Line, ...]:
+    """The lines whose calls go by batch, as the sweep's modes have it."""
     together: Counter[tuple[str, str]] = Counter()
     for line in lines:
         together[line.stage, line.model] += line.figures.to_pay
-    total = 0
-    for line in lines:
-        shard = Shard(line.stage, line.name, line.dimension)
-        by_batch = wants_batch(work, shard, together[line.stage, line.model])
-        total += line.figures.batch if by_batch else line.figures.online
-    return total
+    return tuple(
+        line
+        for line in lines
+        if wants_batch(work, Shard(line.stage, line.name, line.dimension), together[line.stage, line.model])
+    )
+
+
+def _stage_costs(work: Work, batched: Sequence[Line], online: Sequence[Line]) -> Iterator[StageCosts]:
+    """What each stage costs as it is sent."""
+    by_model = added_up(((line.stage, line.model), line.figures) for line in batched)
+    asked = added_up((line.stage, line.figures) for line in online)
+    for stage in table.STAGES:
+        calls = tuple(_batched(work, sums, name) for (mine, name), sums in by_model.items() if mine == stage)
+        yield StageCosts(stage, calls, asked.get(stage, Figures()).online)
+
+
+def _batched(work: Work, sums: Figures, name: str) -> BatchedCalls:
+    limits = work.models[name].entry.limits
+    at_once = None
+    if limits and limits.enqueued_tokens and sums.input:
+        at_once = max(1, limits.enqueued_tokens * sums.to_pay // sums.input)
+    return BatchedCalls(sums.to_pay, sums.batch, sums.most_batch, at_once)
+
+
+def _spent(work: Work, store: Store) -> int:
+    """What the run has spent before, and what batches have reserved that it no longer waits for."""
+    registry = Registry(store.folder, work.sweep.store)
+    epochs, released = registry.epochs(work.run_id, work.run_path), registry.released_up_to(work.run_id)
+    opening = opening_balance(store.folder, epochs, released, work.models)
+    return opening.spent + opening.out_of_reach
 
 
 def _times(work: Work, lines: Sequence[Line], latencies: Latencies) -> Iterator[StageTime]:
     for stage in table.STAGES:
-        mine = Plan(tuple(line for line in lines if line.stage == stage), (), 0, 0, 0)
-        by_model = mine.grouped(lambda line: line.model)
+        by_model = added_up((line.model, line.figures) for line in lines if line.stage == stage)
         taken = {name: latencies.get((stage, name)) for name in by_model}
         seconds = {name: _seconds(work.models[name].entry, sums, taken[name]) for name, sums in by_model.items()}
         if seconds:

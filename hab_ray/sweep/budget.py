@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from hab_ray.engine.books import opening_balance
 from hab_ray.engine.budget.budget import OpeningBalance
+from hab_ray.engine.jobs import smallest_wait
 from hab_ray.executors.budget import BudgetSetup, MovableBudget
 from hab_ray.location import Location
 from hab_ray.prices import NANO
@@ -74,4 +75,5 @@ class RunBudget:
             reserved=self._before.out_of_reach + sum(counted.reserved_nanousd for counted in newest),
             budget=self._limit,
             stranded=self._before.stranded,
+            waits_for=smallest_wait(newest),
         )

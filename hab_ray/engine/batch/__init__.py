@@ -9,7 +9,7 @@ event in the ledger, a wait), and `transitions` turns the outcome into the next 
     state           action        next state
     Packed          Reserve       Funded; Packed where the budget refuses
                     AwaitRoom     Packed: the vendor's queue is full
-                    LeaveOut      Packed, less one row that the budget cannot pay for
+                    FitToBudget   Packed, less what the budget cannot pay for now; Packed without rows
                     GiveBack      Closed
     Funded          StoreLines    Submitting
                     GiveBack      Closed

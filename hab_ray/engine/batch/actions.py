@@ -26,9 +26,13 @@ class Reserve:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaveOut:
-    """Take one row out and leave it open, because the budget cannot pay for all."""
+class FitToBudget:
+    """Keep what `nanousd` pays for. Other rows wait for the money that ends of batches release.
 
+    A row that alone costs more can never be paid for and stays open, for this reason.
+    """
+
+    nanousd: int
     reason: str
 
 
@@ -164,7 +168,7 @@ class Close:
     """Leave the batch as it is at the vendor; all is done here."""
 
 
-PackedAction = AwaitRoom | Reserve | LeaveOut | GiveBack
+PackedAction = AwaitRoom | Reserve | FitToBudget | GiveBack
 FundedAction = StoreLines | GiveBack
 SubmittingAction = Submit | Wait | LeaveInDoubt
 CreateFailedAction = Retry | Requeue | Split | Refuse | LookFor | LeaveInDoubt

@@ -21,11 +21,11 @@ from hab_ray.engine.batch.actions import (
     CollectedAction,
     CreateFailedAction,
     EndedAction,
+    FitToBudget,
     FundedAction,
     GiveBack,
     GiveUp,
     LeaveInDoubt,
-    LeaveOut,
     Look,
     LookFor,
     OutcomeUnknownAction,
@@ -147,9 +147,9 @@ def _with_packed(state: Packed, now: Now) -> PackedAction:
         return GiveBack()
     if state.refusal is None:
         return Reserve() if now.has_room else AwaitRoom()
-    if now.budget_left is None or state.nanousd > now.budget_left:
-        return LeaveOut(state.refusal)
-    return Reserve()
+    if now.budget_left is None or state.nanousd <= now.budget_left:
+        return Reserve()
+    return FitToBudget(now.budget_left, state.refusal)
 
 
 def _with_submitting(state: Submitting, now: Now) -> SubmittingAction:

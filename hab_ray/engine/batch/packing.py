@@ -76,13 +76,23 @@ class Pack:
             and self.nanousd + row.nanousd <= room.nanousd
         )
 
-    def pop(self) -> PackedRow:
-        """Take the last row out again."""
-        row = self.rows.pop()
-        self.bytes -= len(row.line) + 1
-        self.tokens -= row.tokens
-        self.nanousd -= row.nanousd
-        return row
+    def fit(self, nanousd: int) -> tuple[list[PackedRow], Pack]:
+        """Keep as many rows as cost no more than this together.
+
+        Returns:
+            The rows that alone cost more, and a pack of the others that are not kept.
+        """
+        rows, self.rows, self.bytes, self.tokens, self.nanousd = self.rows, [], 0, 0, 0
+        dear: list[PackedRow] = []
+        rest = Pack()
+        for row in rows:
+            if row.nanousd > nanousd:
+                dear.append(row)
+            elif rest.rows or self.nanousd + row.nanousd > nanousd:
+                rest.add(row)
+            else:
+                self.add(row)
+        return dear, rest
 
     def parted(self, named: Collection[int]) -> tuple[Pack, Pack]:
         """Two packs of its rows, which must be at least two: the named ones apart from the rest, else halves."""

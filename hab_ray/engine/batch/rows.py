@@ -70,6 +70,11 @@ class RowsInFlight:
         self._packed.update(dict.fromkeys(pack.keys(), moved))
         return moved
 
+    def move(self, batch: BatchInFlight, pack: Pack, other: BatchInFlight) -> None:
+        """Move some packed rows of a batch into another one."""
+        other.waiting += batch.part(pack.rows).waiting
+        self._packed.update(dict.fromkeys(pack.keys(), other))
+
     def give_back(self, batch: BatchInFlight) -> None:
         """Return to the caller rows that are in no batch, or whose batch is no longer waited for."""
         self._counters.finished.update(batch.waiting)

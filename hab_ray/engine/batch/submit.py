@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 
-from hab_ray.engine.batch.actions import AwaitRoom, GiveBack, LeaveOut, Reserve
+from hab_ray.engine.batch.actions import AwaitRoom, FitToBudget, GiveBack, Reserve
 from hab_ray.engine.batch.collect import Collector
 from hab_ray.engine.batch.components import Components
 from hab_ray.engine.batch.create import Creator
 from hab_ray.engine.batch.decisions import Now, next_action
 from hab_ray.engine.batch.in_flight import BatchInFlight
 from hab_ray.engine.batch.packing import Pack, PackedRow, Room
+from hab_ray.engine.batch.rows import RowsInFlight
 from hab_ray.engine.batch.send import Request
 from hab_ray.engine.batch.states import AtVendor, Closed, Funded, Malformed, Packed, Requeued
 from hab_ray.engine.jobs import OpenKind
@@ -27,6 +28,26 @@ WAIT_S = 0.2
 QUICK_S = 2.0
 FEWEST_TRIES = 8
 TRIES_A_HALVING = 4
+
+
+@dataclass(frozen=True)
+class _Filling:
+    """A batch that rows are packed for."""
+
+    batch: BatchInFlight
+    pack: Pack
+
+    @classmethod
+    def of(cls, model: str) -> _Filling:
+        """A batch of a model, without rows yet."""
+        pack = Pack()
+        return cls(BatchInFlight(model, _packed(pack)), pack)
+
+    def take_over(self, rows: RowsInFlight, batch: BatchInFlight, pack: Pack) -> None:
+        """Take in packed rows of another batch."""
+        rows.move(batch, pack, self.batch)
+        for row in pack.rows:
+            self.pack.add(row)
 
 
 class Submitter:
@@ -45,21 +66,20 @@ class Submitter:
 
     async def _pack_all(self, model: str, next_rows: Callable[[], list[PackedRow]]) -> None:
         stopping = self._components.stopping
-        batch, pack = _new(model)
+        filling = _Filling.of(model)
         while not stopping.is_set() and (chunk := await asyncio.to_thread(next_rows)):
             known = self._rows.known([row.key for row in chunk])
             for row in chunk:
                 self._counters.offered[row.shard] += 1
                 if self._rows.joins(row, known):
                     continue
-                if not pack.has_room_for(row, self._room(model)):
-                    await self._submit_pack(batch, pack)
-                    batch, pack = _new(model)
+                while not filling.pack.has_room_for(row, self._room(model)) and not stopping.is_set():
+                    filling = await self._submit_pack(filling)
                     known = self._rows.known([row.key for row in chunk])
-                pack.add(row)
-                self._rows.pack(row, batch)
-        if pack.rows and not stopping.is_set():
-            await self._submit_pack(batch, pack)
+                filling.pack.add(row)
+                self._rows.pack(row, filling.batch)
+        while filling.pack.rows and not stopping.is_set():
+            filling = await self._submit_pack(filling)
 
     def _room(self, model: str) -> Room:
         policy, size = self._components.policy, self._components.api.batch_size
@@ -70,14 +90,19 @@ class Submitter:
             nanousd=inf if self._budget.left is None else self._budget.left,
         )
 
-    async def _submit_pack(self, batch: BatchInFlight, pack: Pack) -> None:
-        """Bring a pack to the vendor, in parts where the vendor refuses it for some of its rows."""
-        tries = FEWEST_TRIES + TRIES_A_HALVING * len(pack.rows).bit_length()
-        parts = [(batch, pack)]
+    async def _submit_pack(self, filling: _Filling) -> _Filling:
+        """Bring a pack to the vendor, in parts where the vendor refuses it for some of its rows.
+
+        Returns:
+            The next pack, with the rows for which there is no money until other batches end.
+        """
+        later = _Filling.of(filling.batch.model)
+        tries = FEWEST_TRIES + TRIES_A_HALVING * len(filling.pack.rows).bit_length()
+        parts = [(filling.batch, filling.pack)]
         bad: list[tuple[BatchInFlight, PackedRow, BadRows]] = []
         while parts:
             batch, pack = parts.pop()
-            error = await self._submit_part(batch, pack)
+            error = await self._submit_part(batch, pack, later)
             if error is None:
                 continue
             tries -= 1
@@ -92,6 +117,7 @@ class Submitter:
             if tries > 0:
                 await self._fail(batch, row, refusal)
             self._rows.give_back(batch)
+        return later
 
     async def _fail(self, batch: BatchInFlight, row: PackedRow, error: BadRows) -> None:
         """End a row that the vendor refuses in a batch of its own too."""
@@ -99,13 +125,17 @@ class Submitter:
         self._rows.answer([row.key])
         self._counters.notes.append(f"{batch.model}: row {row.row_id} failed every batch it was in: {error}")
 
-    async def _submit_part(self, batch: BatchInFlight, pack: Pack) -> BadRows | None:
-        """Bring a pack to the vendor; returns the refusal if the vendor refuses it for some of its rows."""
+    async def _submit_part(self, batch: BatchInFlight, pack: Pack, later: _Filling) -> BadRows | None:
+        """Bring a pack to the vendor; rows for which there is no money yet go into the later pack.
+
+        Returns:
+            The refusal, if the vendor refuses it for some of its rows.
+        """
         batch.state = _packed(pack)
         while True:
             match batch.state:
                 case Packed() as state:
-                    batch.state = await self._prepare(batch, pack, state)
+                    batch.state = await self._prepare(batch, pack, state, later)
                 case Funded():
                     await self._creator.create(batch, self._request(batch.model, pack))
                 case Requeued():
@@ -121,15 +151,20 @@ class Submitter:
                     self._rows.give_back(batch)
                     return None
 
-    async def _prepare(self, batch: BatchInFlight, pack: Pack, state: Packed) -> Packed | Funded | Closed:
+    async def _prepare(
+        self, batch: BatchInFlight, pack: Pack, state: Packed, later: _Filling
+    ) -> Packed | Funded | Closed:
         match next_action(state, self._now(batch.model, state), self._components.policy):
             case GiveBack():
                 return Closed()
             case AwaitRoom():
                 await self._await_room(batch.model, state)
                 return state
-            case LeaveOut(reason):
-                self._rows.leave_open(batch, pack.pop(), OpenKind.BUDGET, reason)
+            case FitToBudget(nanousd, reason):
+                dear, rest = pack.fit(nanousd)
+                for row in dear:
+                    self._rows.leave_open(batch, row, OpenKind.BUDGET, reason)
+                later.take_over(self._rows, batch, rest)
                 return replace(_packed(pack), refusal=reason)
             case Reserve():
                 batch.nanousd = pack.nanousd
@@ -202,11 +237,6 @@ class Submitter:
         finally:
             self._counters.blocked_streams -= 1
             await self._packing.acquire()
-
-
-def _new(model: str) -> tuple[BatchInFlight, Pack]:
-    pack = Pack()
-    return BatchInFlight(model, _packed(pack)), pack
 
 
 def _packed(pack: Pack) -> Packed:

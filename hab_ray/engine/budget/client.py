@@ -16,6 +16,7 @@ from typing import Self
 from uuid import uuid4
 
 from hab_ray.engine.budget.protocol import ALIVE_EVERY_S, BudgetRequest, BudgetService, EngineTotals
+from hab_ray.engine.budget.waiting import WAITS_AFTER_S, WaitingReservations
 from hab_ray.errors import LeaseStale
 from hab_ray.prices import NANO
 
@@ -27,12 +28,14 @@ BUDGET_REACHED = "budget reached"
 class BudgetClient:
     """Holds money granted by the budget, in nano-dollars. Used as a context, on one event loop.
 
-    `reserved` is set aside for calls in flight, `in_batches` for open batches. `lost` is the most that calls of
-    unknown cost may have cost. `left` is the most that can ever be granted again; None without a limit.
+    `waiting` are the reservations that were asked for and are not granted yet. `reserved` is set aside for calls in
+    flight, `in_batches` for open batches. `lost` is the most that calls of unknown cost may have cost. `left` is the
+    most that can ever be granted again; None without a limit.
     """
 
-    def __init__(self, service: BudgetService) -> None:
+    def __init__(self, service: BudgetService, waits_after_s: float = WAITS_AFTER_S) -> None:
         self._service = service
+        self.waiting = WaitingReservations(waits_after_s)
         self._name, self._sequence = uuid4().hex, 0
         self._totals = EngineTotals()
         self._reported: EngineTotals | None = self._totals
@@ -87,16 +90,17 @@ class BudgetClient:
         """
         self._wanted += bound
         try:
-            while bound > self._held:
-                async with self._requesting:
-                    if bound > self._held and self._retry_at <= self._now():
-                        with suppress(LeaseStale):  # the unanswered request is sent again
-                            await self._request_for(bound)
-                refusal = self.refusal(bound)
-                if refusal:
-                    return refusal
-                if bound > self._held:
-                    await asyncio.sleep(RETRY_S)
+            with self.waiting.asked(bound):
+                while bound > self._held:
+                    async with self._requesting:
+                        if bound > self._held and self._retry_at <= self._now():
+                            with suppress(LeaseStale):  # the unanswered request is sent again
+                                await self._request_for(bound)
+                    refusal = self.refusal(bound)
+                    if refusal:
+                        return refusal
+                    if bound > self._held:
+                        await asyncio.sleep(RETRY_S)
         finally:
             self._wanted -= bound
         self._held -= bound

@@ -129,6 +129,7 @@ class OnlineEngine:
         self.counters.stops.update(self._limits.stops)
         self.counters.lost_nanousd, self.counters.spent_nanousd = self._budget.lost, self._budget.spent
         self.counters.reserved_nanousd = self._budget.reserved
+        self.counters.waits_for_nanousd = self._budget.waiting.smallest
         snapshot = deepcopy(self.counters)
         self.counters.open.clear()
         return snapshot

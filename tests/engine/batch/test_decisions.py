@@ -23,10 +23,10 @@ from hab_ray.engine.batch.actions import (
     CleanUp,
     Close,
     Collect,
+    FitToBudget,
     GiveBack,
     GiveUp,
     LeaveInDoubt,
-    LeaveOut,
     Look,
     LookFor,
     Poll,
@@ -108,7 +108,7 @@ CASES: dict[str, tuple[Deciding, Now, object]] = {
     "the budget refused more than is left": (
         Packed(2, 10, 100, "budget reached"),
         Now(CLOCK, START, budget_left=99),
-        LeaveOut("budget reached"),
+        FitToBudget(99, "budget reached"),
     ),
     "what is left of a pack fits the budget": (
         Packed(1, 5, 50, "budget reached"),

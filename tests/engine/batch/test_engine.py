@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from hab_ray.catalog import BatchPolicy
+from hab_ray.engine.batch.context import EngineContext
 from hab_ray.engine.budget.budget import Budget, LocalBudget, OpeningBalance
 from hab_ray.engine.jobs import Job, OpenKind
 from hab_ray.engine.ledger import Batch, Ledger
 from hab_ray.errors import Interrupted, LeaseLost, RateLimited
 from hab_ray.providers.batching import BadRows, BatchJob
 from hab_ray.storage.folder import LocalFolder
-from tests.engine.batch.fakes import ENDED, QUICK, Vendor, context_of, engine_of, intent, submitted, write_events
+from tests.engine.batch.fakes import ENDED, KEYS, QUICK, Vendor, context_of, engine_of, intent, submitted, write_events
 from tests.engine.bench import chat
 
 SHORT_S = 0.01
@@ -198,17 +199,33 @@ async def test_a_row_that_no_batch_may_hold_fails_and_its_neighbours_go(tmp_path
     assert counters.notes == ["m: row row-5 failed every batch it was in: a row is malformed"]
 
 
-async def test_rows_beyond_the_budget_are_named(tmp_path: Path) -> None:
-    vendor = Vendor()
-    async with engine_of(tmp_path, Vendor()) as engine:
+async def bound_of_a_row(folder: Path) -> int:
+    async with engine_of(folder, Vendor()) as engine:
         await engine.complete("m", rows(1))
-        bound = engine.snapshot().reserved_nanousd
-    money = LocalBudget(Budget(2 * bound, OpeningBalance(), keep=lambda _: None))
-    async with engine_of(tmp_path / "poor", vendor, context_of(budget=money)) as engine:
+        return engine.snapshot().reserved_nanousd
+
+
+def poor(nanousd: int) -> EngineContext:
+    return context_of(budget=LocalBudget(Budget(nanousd, OpeningBalance(), keep=lambda _: None)))
+
+
+async def test_rows_wait_for_the_money_that_open_batches_have_reserved(tmp_path: Path) -> None:
+    """None is left open, though at no time the budget pays for all; what costs nothing in the end is there again."""
+    bound = await bound_of_a_row(tmp_path)
+    vendor = Vendor(ended={f"new-{n}": KEYS[0] for n in range(1, 9)})
+    async with engine_of(tmp_path / "poor", vendor, poor(2 * bound)) as engine:
+        await engine.complete("m", rows(5))
+        counters = engine.snapshot()
+    assert [job.rows for job in vendor.submitted] == [2, 2, 1] and not counters.open
+
+
+async def test_rows_that_alone_cost_more_than_the_budget_are_named(tmp_path: Path) -> None:
+    bound, vendor = await bound_of_a_row(tmp_path), Vendor()
+    async with engine_of(tmp_path / "poor", vendor, poor(bound - 1)) as engine:
         await engine.complete("m", rows(3))
         counters = engine.snapshot()
-    assert [job.rows for job in vendor.submitted] == [2]
-    assert [(row.row_id, row.kind) for row in counters.open] == [("row-2", OpenKind.BUDGET)]
+    assert not vendor.submitted
+    assert [(row.row_id, row.kind) for row in counters.open] == [(f"row-{n}", OpenKind.BUDGET) for n in range(3)]
 
 
 async def test_what_earlier_processes_left_is_taken_up(tmp_path: Path) -> None:

@@ -335,13 +335,16 @@ async def test_stale_lease() -> None:
 async def test_waits_for_released_money() -> None:
     """A call waits for money that others release, and is refused once there can be none."""
     service = CountingBudget(budget_of(100))
-    async with BudgetClient(service) as client:
-        assert await client.reserve(70) is None
+    async with BudgetClient(service, waits_after_s=0.02) as client:
+        assert await client.reserve(70) is None and client.waiting.smallest == 0
         waiting = asyncio.create_task(client.reserve(60))
+        more = asyncio.create_task(client.reserve(65))
         await asyncio.sleep(0.05)
-        assert not waiting.done()
+        assert not waiting.done() and client.waiting.smallest == 60
+        more.cancel()
         client.settle(70, 30)
         assert await asyncio.wait_for(waiting, 2) is None
+        assert client.waiting.smallest == 0
         client.lose(60)
         refusal = await asyncio.wait_for(client.reserve(11), 2)
         assert refusal is not None and "budget reached" in refusal

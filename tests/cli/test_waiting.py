@@ -1,0 +1,86 @@
+"""What is said of a run whose next calls wait for money."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from hab_ray.cli.status import Status, print_status
+from hab_ray.cli.view import View
+from hab_ray.cli.waiting import waiting_for_money
+from hab_ray.errors import Exit
+from hab_ray.location import Location
+from hab_ray.prices import NANO
+from hab_ray.progress import BatchProgress, BudgetStatus, Draining, Ended, Progress, StageProgress
+
+MONEY = BudgetStatus(spent=5 * NANO, reserved=1490 * NANO, budget=1500 * NANO, waits_for=round(12.4 * NANO))
+
+
+def batch(model: str) -> BatchProgress:
+    return BatchProgress("acme/000001", "b-1", model, 10, NANO, "", "open")
+
+
+def waiting(*models: str, money: BudgetStatus | None = MONEY) -> Progress:
+    stages = (StageProgress("judge", "a", 9, 1, 0, 8),)
+    return Progress("now", 6.0, stages, 0, 0, 0, (), money=money, batches=tuple(map(batch, models)))
+
+
+@pytest.mark.parametrize(
+    ("models", "what"),
+    [
+        (["openai/gpt-x"] * 3, "3 batches of openai/gpt-x must end first"),
+        (["a", "b", "b"], "2 batches of b and 1 batch of a must end first"),
+        (
+            [*"aaaabbbccde"],
+            "4 batches of a, 3 batches of b, 2 batches of c and 2 batches of other models must end first",
+        ),
+        ([], "calls in flight must be answered first"),
+        (["evil\n\x1b[31m"], "1 batch of evil [U+001B][31m must end first"),
+    ],
+)
+def test_it_says_how_much_and_what_must_end(models: list[str], what: str) -> None:
+    told = f"waits for $12.40: {what} ($1,490.00 reserved and $5.00 spent of $1,500.00)"
+    assert waiting_for_money(waiting(*models)) == told
+
+
+@pytest.mark.parametrize(
+    "progress",
+    [
+        waiting(money=None),
+        waiting(money=replace(MONEY, waits_for=0)),
+        waiting(money=replace(MONEY, reserved=310 * NANO)),
+        replace(waiting("a"), end=Ended.by(Exit.PENDING)),
+        replace(waiting("a"), draining=Draining(1.0, 1, 1)),
+    ],
+)
+def test_nothing_is_said_where_nothing_waits(progress: Progress) -> None:
+    assert waiting_for_money(progress) is None
+
+
+def printed(console: Console) -> str:
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return file.getvalue()
+
+
+def test_run_says_so_once_and_status_says_so_too(tmp_path: Path) -> None:
+    console = Console(file=io.StringIO(), width=200)
+    view = View(console)
+    for elapsed_s in (6.0, 12.0):
+        view.update(replace(waiting("gpt-x"), elapsed_s=elapsed_s))
+    assert printed(console).count("waits for $12.40: 1 batch of gpt-x") == 1
+    console = Console(file=io.StringIO(), width=200)
+    print_status(Status(Location.of(tmp_path), Location.of(tmp_path), waiting("gpt-x"), None), console)
+    assert "waits for $12.40: 1 batch of gpt-x must end first" in printed(console)
+
+
+def test_the_table_on_a_terminal_says_so() -> None:
+    console = Console(file=io.StringIO(), width=200, force_terminal=True)
+    view = View(console)
+    with view.shown():
+        view.update(waiting("gpt-x"))
+    assert "waits for $12.40" in printed(console)

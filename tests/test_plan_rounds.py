@@ -1,0 +1,151 @@
+"""What budgets mean for a sweep, as pure arithmetic."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from hab_ray.cli.budget_view import print_budgets
+from hab_ray.plan.rounds import (
+    MOST_ROUNDS,
+    BatchedCalls,
+    BudgetOutlook,
+    StageCosts,
+    between,
+    budget_outlook,
+    rounds_of,
+    smallest_budget,
+)
+from hab_ray.prices import NANO
+
+DOLLAR = NANO
+STAGES = (
+    StageCosts("respond", (BatchedCalls(1000, 100 * DOLLAR, 1000 * DOLLAR),), online=50 * DOLLAR),
+    StageCosts("judge", (BatchedCalls(2000, 200 * DOLLAR, 3000 * DOLLAR), BatchedCalls(0, 0, 0)), online=0),
+)
+COST = 350 * DOLLAR
+
+
+def totals(money: int, stages: tuple[StageCosts, ...] = STAGES) -> dict[str, int] | None:
+    rounds = rounds_of(stages, money)
+    return None if rounds is None else {one.stage: one.rounds for one in rounds}
+
+
+def test_with_all_the_money_each_stage_takes_one_round() -> None:
+    assert totals(4000 * DOLLAR) == {"respond": 1, "judge": 1}
+
+
+def test_a_round_is_packed_from_what_the_one_before_has_left() -> None:
+    """$50 go online; $550 reserve 550 answers, which cost $55, then 450 ($45); $450 reserve 300 verdicts, and so on."""
+    money, rounds, verdicts = 450 * DOLLAR, 0, 2000
+    while verdicts:
+        packed = min(verdicts, money // (1500 * DOLLAR // 1000))
+        money, rounds, verdicts = money - packed * DOLLAR // 10, rounds + 1, verdicts - packed
+    assert totals(600 * DOLLAR) == {"respond": 2, "judge": rounds} and rounds > 5
+
+
+def test_models_share_the_money_of_a_round() -> None:
+    """The second model fits beside the first; the third waits for the next round."""
+    calls = BatchedCalls(10, 10 * DOLLAR, 40 * DOLLAR)
+    assert totals(100 * DOLLAR, (StageCosts("judge", (calls, calls, calls), 0),)) == {"judge": 2}
+    assert totals(120 * DOLLAR, (StageCosts("judge", (calls, calls, calls), 0),)) == {"judge": 1}
+
+
+def test_a_vendors_queue_makes_rounds_too() -> None:
+    assert totals(NANO**2, (StageCosts("judge", (BatchedCalls(10, 1, 1, at_once=4),), 0),)) == {"judge": 3}
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 50), st.integers(1, 1000), st.integers(0, 9000)), min_size=1, max_size=4),
+    st.integers(0, 1000),
+)
+def test_the_smallest_budget_finishes_and_less_than_the_cost_does_not(
+    kinds: list[tuple[int, int, int]], online: int
+) -> None:
+    batched = tuple(BatchedCalls(n, n * cost, n * (cost + slack)) for n, cost, slack in kinds)
+    stages = (StageCosts("judge", batched, online),)
+    cost = sum(calls.cost for calls in batched) + online
+    largest = max(cost + slack for _, cost, slack in kinds)
+    assert rounds_of(stages, smallest_budget(cost, largest)) is not None
+    assert rounds_of(stages, cost - 1) is None
+
+
+def test_more_money_never_takes_more_rounds_for_one_model() -> None:
+    found = [totals(dollars * DOLLAR, STAGES[:1]) for dollars in range(152, 1200, 7)]
+    rounds = [one["respond"] for one in found if one]
+    assert len(rounds) == len(found) and rounds == sorted(rounds, reverse=True) and rounds[-1] == 1
+
+
+def test_absurd_reservations_are_not_counted_to_their_end() -> None:
+    calls = BatchedCalls(10**9, 10**9, 10**18)
+    assert totals(2 * 10**9, (StageCosts("judge", (calls,), 0),)) == {"judge": MOST_ROUNDS}
+
+
+def test_figures_between_two_budgets_are_easy_to_read() -> None:
+    assert [n // NANO for n in between(1030 * NANO, 14_600 * NANO)] == [2000, 4000, 8000]
+    assert list(between(0, 5)) == [] and list(between(100, 101)) == []
+
+
+def outlook(own: int | None, spent: int = 0, stages: tuple[StageCosts, ...] = STAGES) -> BudgetOutlook:
+    return budget_outlook(stages, 2 * DOLLAR, 4100 * DOLLAR, spent, own)
+
+
+def shown(found: BudgetOutlook) -> str:
+    console = Console(file=io.StringIO(), width=80)
+    print_budgets(found, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_the_sweeps_own_budget_has_its_line() -> None:
+    found = outlook(900 * DOLLAR)
+    assert found.smallest == COST + 2 * DOLLAR and found.unhindered == 4100 * DOLLAR
+    assert [line.budget for line in found.lines] == sorted(line.budget for line in found.lines)
+    assert len(found.lines) == 6 and found.own is not None and found.own.budget == 900 * DOLLAR
+    rounds = [line.total or 0 for line in found.lines]
+    assert rounds == sorted(rounds, reverse=True) and rounds[-1] == 2
+
+
+def test_a_budget_finishes_whether_or_not_a_rounded_one_is_shown() -> None:
+    exact = COST + 2_345_678_901
+    found = budget_outlook(STAGES, exact - COST, 4100 * DOLLAR, 0, exact)
+    assert found.smallest == 353 * DOLLAR > exact and found.own is not None and found.own.rounds
+    found = budget_outlook(STAGES, exact - COST, 4100 * DOLLAR, 0, exact - 1)
+    assert found.own is not None and found.own.rounds is None
+
+
+def test_what_was_spent_before_is_part_of_every_budget() -> None:
+    before, after = outlook(None), outlook(None, spent=100 * DOLLAR)
+    assert after.smallest - before.smallest == after.unhindered - before.unhindered == 100 * DOLLAR
+    assert after.lines[-1].rounds == before.lines[-1].rounds
+
+
+@pytest.mark.parametrize(
+    ("own", "told"),
+    [
+        (300, "budget_usd $300.00 is not enough as estimated: the run ends with exit status 4"),
+        (900, "with budget_usd $900.00 the run finishes as estimated, in rounds of batches: "),
+        (5000, "with budget_usd $5,000 nothing waits for money"),
+        (0, "raise it to $352.00 or more"),
+    ],
+)
+def test_it_says_what_to_expect_of_the_sweeps_own_budget(own: int, told: str) -> None:
+    text = shown(outlook(own * DOLLAR))
+    assert told in text and "this sweep" in text and "nothing waits" in text
+    table = [line for line in text.splitlines() if line.lstrip().startswith("$") or "budget_usd  rounds" in line]
+    assert len(table) == 7 and all(len(line) <= 80 for line in table)
+
+
+def test_without_batches_there_are_no_rounds() -> None:
+    online = (StageCosts("judge", (), COST),)
+    assert "rounds" not in shown(outlook(None, stages=online))
+    text = shown(outlook(900 * DOLLAR, stages=online))
+    assert "smallest budget that finishes: $352.00" in text and "some calls wait until others end" in text
+
+
+def test_where_nothing_costs_anything_nothing_is_said() -> None:
+    assert shown(budget_outlook((), 0, 0, 0, 5 * DOLLAR)) == ""
