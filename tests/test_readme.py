@@ -34,6 +34,7 @@ HERE = {
     "hab run first.yaml",
     "hab status runs/first",
     "hab report runs/first",
+    "hab export runs/first --format hf --out first-data",
     ".venv/bin/hab run jobs/demo.yaml --model PATH.gguf",
     "hab rubric check",
     "hab rubric check my_rubrics",
@@ -91,6 +92,8 @@ def test_first_sweep(desk: Desk) -> None:
     assert "measure nothing" in done.stdout
     status = desk.hab(*shlex.split("status runs/first"))
     assert status.returncode == 0 and f"respond  smollm2-135m  {FEWER}" in re.sub(r" +", "  ", status.stdout)
+    export = desk.hab(*shlex.split("export runs/first --format hf --out first-data"))
+    assert export.returncode == 0 and (desk.folder / "first-data/evaluations.parquet").is_file(), export.stdout
     report = desk.hab(*shlex.split("report runs/first"))
     assert report.returncode == 0 and "smollm2-135m" in report.stdout
     again = desk.hab(*shlex.split("run first.yaml"))
