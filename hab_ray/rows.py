@@ -5,7 +5,7 @@ A row whose state is not `ok` is data: it stays in its file with its reason and 
 
 from __future__ import annotations
 
-from dataclasses import Field, asdict, dataclass, fields
+from dataclasses import Field, dataclass, fields
 from enum import StrEnum
 from functools import cache
 from typing import Any, ClassVar, Protocol, TypeVar, get_args, get_type_hints
@@ -178,8 +178,3 @@ def _revived(name: str, values: list[Any]) -> list[Any]:
         states = {value: State(value) for value in set(values)}
         return [states[value] for value in values]
     return [tuple(value) for value in values] if values and isinstance(values[0], list) else values
-
-
-def to_record(row: Row) -> dict[str, Any]:
-    """A row as plain values, for JSON and templates."""
-    return asdict(row)

@@ -213,7 +213,7 @@ def test_everything_wrong_is_said_at_once(load: Load, path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, "there is no such sweep file"),
+        (None, "there is no such file"),
         ("", "a sweep file is a mapping"),
         ("- a\n- b", "a sweep file is a mapping"),
         ("name: [", "not valid YAML"),

@@ -22,7 +22,6 @@ from hab_ray.rows import (
     Verdict,
     from_table,
     schema_of,
-    to_record,
     to_table,
 )
 from hab_ray.storage.records import read_table, to_arrow, to_parquet
@@ -88,9 +87,3 @@ def test_a_column_from_elsewhere_is_passed_over() -> None:
     row = ChosenTest("t", "d", "p", "", "", None)
     table = to_table(ChosenTest, [row]).append_column("note", pa.array(["x"]))
     assert from_table(ChosenTest, table) == [row]
-
-
-def test_a_record_is_plain_values() -> None:
-    verdict = Verdict("t", "d", "s", 0, "j", State.OK, ("A",), "fine", 7, 1, "", "k")
-    assert to_record(verdict)["issues"] == ("A",)
-    assert to_record(verdict)["score"] == 7

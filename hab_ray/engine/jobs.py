@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from hab_ray.calls import Call
 from hab_ray.engine.billing import Billing
+from hab_ray.engine.limits.protocol import Outage
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class Counters:
     spent_nanousd: int = 0
     reserved_nanousd: int = 0
     stops: dict[str, str] = field(default_factory=dict)
+    outage: Outage | None = None
     billing: Billing = field(default_factory=Billing)
     cut: Counter[str] = field(default_factory=Counter)
     cut_nanousd: int = 0
@@ -112,6 +114,7 @@ class Counters:
             spent_nanousd=self.spent_nanousd + other.spent_nanousd,
             reserved_nanousd=self.reserved_nanousd + other.reserved_nanousd,
             stops={**self.stops, **other.stops},
+            outage=self.outage or other.outage,
             billing=self.billing + other.billing,
             cut=self.cut + other.cut,
             cut_nanousd=self.cut_nanousd + other.cut_nanousd,
@@ -126,6 +129,7 @@ class Counters:
         return replace(
             self,
             open=[],
+            outage=None,
             in_flight=Counter(),
             reserved_nanousd=0,
             lost_nanousd=self.lost_nanousd + self.reserved_nanousd,

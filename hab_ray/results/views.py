@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 
 from hab_ray.catalog import folder_name
 from hab_ray.errors import ConfigError, DamagedFile
-from hab_ray.rows import Row, Verdict, schema_of
+from hab_ray.rows import Row, State, Verdict, schema_of
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.records import read_table
+from hab_ray.visible import one_line
 
 _VERDICTS = "verdicts"
 
@@ -56,6 +57,7 @@ class Views:
             return None
         table = read_table(f"{self.where}/{name}", data, schema.names)
         try:
+            _check_kinds(table, schema)
             return table.select(schema.names).cast(schema)
         except (pa.ArrowException, KeyError, ValueError) as error:
             raise DamagedFile(
@@ -73,3 +75,25 @@ class Views:
                 first.setdefault(parts[1], name)
         columns = (self.read(Verdict, [name], ["judge"]).column("judge") for name in first.values())
         return sorted({rater for column in columns for rater in pc.unique(column).to_pylist()})
+
+
+def _check_kinds(table: pa.Table, schema: pa.Schema) -> None:
+    """Refuse what Arrow would cast in silence: numbers for texts, and states that no row can have.
+
+    Raises:
+        ValueError: with the column.
+    """
+    for field in schema:
+        kind = table.schema.field(field.name).type
+        if pa.types.is_string(field.type) and not (_is_text(kind) or pa.types.is_null(kind)):
+            raise ValueError(f"the column {field.name} is of type {kind}")
+    if "state" in schema.names:
+        unknown = set(pc.unique(table.column("state")).to_pylist()) - set(State)
+        if unknown:
+            raise ValueError(f"the column state has {one_line(str(min(map(str, unknown))), 40)!r}")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.DictionaryType):
+        kind = kind.value_type
+    return any(is_text(kind) for is_text in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
