@@ -104,11 +104,11 @@ LongSeconds = Annotated[
     float,
     NUMBER,
     Field(gt=0, allow_inf_nan=False),
-    _at_most(31 * _DAY_S, "the time is in seconds, and no run waits a month; give a smaller one"),
+    _at_most(1_000_000_000, "the time is in seconds, and this is more than thirty years; give a smaller one"),
 ]
 WaitSeconds = Annotated[
     float,
     NUMBER,
     Field(ge=0, allow_inf_nan=False),
-    _at_most(31 * _DAY_S, "the time is in seconds, and no run waits a month; give a smaller one"),
+    _at_most(1_000_000_000, "the time is in seconds, and this is more than thirty years; give a smaller one"),
 ]
