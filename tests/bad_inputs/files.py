@@ -149,12 +149,16 @@ def parquet_files() -> Iterator[tuple[str, bytes, str]]:
     yield "a bomb of zeros", _bomb_of_zeros(), "512 MiB"
 
 
-def file_cases() -> Iterator[BadInput]:
-    """Files of tests, read by `hab plan`."""
-    for name, (text, says) in LINES.items():
-        yield BadInput(f"lines: {name}", writing("given.jsonl", text), PLAN, ("given.jsonl", says))
+def parquet_cases() -> Iterator[BadInput]:
+    """Parquet files of tests, read by `hab plan`."""
     for name, content, says in parquet_files():
         yield BadInput(f"Parquet: {name}", writing("given.parquet", content), PLAN, ("given.parquet", says))
+
+
+def file_cases() -> Iterator[BadInput]:
+    """Other files of tests, read by `hab plan`."""
+    for name, (text, says) in LINES.items():
+        yield BadInput(f"lines: {name}", writing("given.jsonl", text), PLAN, ("given.jsonl", says))
     for name, make in NO_FILES.items():
         yield BadInput(f"tests: {name}", placing("given.jsonl", make), PLAN, ("tests: ", "given.jsonl"))
 

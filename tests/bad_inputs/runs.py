@@ -23,6 +23,7 @@ from tests.bad_inputs.cases import BAD_TEXTS, GOOD_SWEEP, NO_FILES, RUBRIC, BadI
 from tests.instant import NOW, Run
 
 RECORD, PROGRESS, LEASE = "run/sweep.yaml", "run/log/progress.json", "store/lease/000001.json"
+_SOME = ("30,000 nested lists", "an integer of 5,000 digits", "Latin-1", "UTF-16", "NUL")
 STATUS, REPORT = ("status", "run"), ("report", "run")
 VIEWS = (f"run/tests/{RUBRIC}.parquet", f"run/responses/lab-a-*/{RUBRIC}.parquet", f"run/verdicts/*/*/{RUBRIC}.parquet")
 
@@ -82,7 +83,7 @@ def _replaced(make: Callable[[Path], object]) -> Callable[[Path], object]:
 
 
 def _good_record(folder: Path) -> dict[str, Any]:
-    return dict(yaml.safe_load((folder / RECORD).read_text("utf-8")))
+    return dict(yaml.load((folder / RECORD).read_text("utf-8"), yaml.CSafeLoader))
 
 
 def _record(key: str, value: str) -> Callable[[Path], object]:
@@ -127,7 +128,8 @@ def _unreported(make: Callable[[Path], object]) -> Callable[[Path], object]:
 def progress_cases() -> Iterator[BadInput]:
     """The last report of a run and the record of its store's holder."""
     told = ("log/progress.json cannot be read",)
-    for what, text in BAD_TEXTS.items():
+    for what in _SOME:
+        text = BAD_TEXTS[what]
         yield BadInput(f"status: {PROGRESS}: {what}", writing(PROGRESS, text), STATUS, told, Exit.COMPLETE)
     for what in ("a pipe", "a device that never ends"):
         yield BadInput(f"status: {PROGRESS}: {what}", placing(PROGRESS, NO_FILES[what]), STATUS, (PROGRESS,))
@@ -155,7 +157,8 @@ def progress_cases() -> Iterator[BadInput]:
     line = {**asdict(good_progress().stages[0]), "stage": "\x1b[31mred"}
     stage = _edited(PROGRESS, {"stages": [line]})
     yield BadInput("status: a stage nobody knows", stage, STATUS, ("U+001B",), Exit.COMPLETE)
-    for what, text in BAD_TEXTS.items():
+    for what in _SOME:
+        text = BAD_TEXTS[what]
         yield BadInput(f"status: {LEASE}: {what}", writing(LEASE, text), STATUS, ("lease/000001.json",), Exit.ENGINE)
     for key, value in (("epoch", 7), ("pid", huge), ("run", 7), ("released", "maybe")):
         change = _edited(LEASE, {key: value})

@@ -15,7 +15,7 @@ from hab_ray.rehearse.trouble import Trouble
 from hab_ray.simulator import BatchFault, Fault, Profile, load_profile
 
 PAGE = (Path(__file__).parents[2] / "docs/simulator.md").read_text("utf-8")
-KINDS = {"faults": Trouble, "": Profile}
+KINDS: dict[str, type[BaseModel]] = {"faults": Trouble, "": Profile}
 
 
 def blocks() -> Iterator[tuple[type[BaseModel], str]]:
