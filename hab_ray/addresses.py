@@ -62,12 +62,17 @@ def checked_url(url: str) -> str:
 def _parts(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        usable = parts.scheme in ("http", "https") and bool(_in_dns(parts.hostname)) and parts.port != 0
     except ValueError:
         usable = False
     if not usable:
         raise ValueError("is no web address; it begins with http:// or https:// and a host, with or without a port")
     return parts
+
+
+def _in_dns(host: str | None) -> bytes:
+    """A host as it is looked up; raises ValueError for one that cannot be, such as one with an empty label."""
+    return (host or "").encode("idna")
 
 
 def checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:

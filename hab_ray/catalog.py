@@ -20,9 +20,24 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_serializer
 
 from hab_ray.addresses import checked_headers, checked_url
+from hab_ray.bounds import (
+    BatchRows,
+    Concurrent,
+    HighestTemperature,
+    Lanes,
+    LongSeconds,
+    Megabytes,
+    PerList,
+    PerMinute,
+    Reserve,
+    Share,
+    Tokens,
+    UsdPerMillion,
+    WaitSeconds,
+)
 from hab_ray.calls import Params
 from hab_ray.errors import ConfigError
-from hab_ray.resources import read_yaml
+from hab_ray.inputs.yaml_text import parse_yaml
 
 _PLAIN_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}$")
 
@@ -64,21 +79,21 @@ class Limits(Strict):
     vendor has not answered yet.
     """
 
-    requests_per_minute: int | None = Field(default=None, gt=0)
-    tokens_per_minute: int | None = Field(default=None, gt=0)
-    enqueued_tokens: int | None = Field(default=None, gt=0)
-    concurrent: int = Field(default=256, gt=0)
-    patience_s: float = Field(default=600.0, gt=0)
-    timeout_s: float = Field(default=600.0, gt=0)
+    requests_per_minute: PerMinute | None = None
+    tokens_per_minute: PerMinute | None = None
+    enqueued_tokens: PerMinute | None = None
+    concurrent: Concurrent = 256
+    patience_s: LongSeconds = 600.0
+    timeout_s: LongSeconds = 600.0
 
 
 class UsdPrice(Strict):
     """Dollars per million tokens."""
 
-    input: float = Field(ge=0)
-    output: float = Field(default=0.0, ge=0)
-    cached: float | None = Field(default=None, ge=0)
-    cache_written: float | None = Field(default=None, ge=0)
+    input: UsdPerMillion
+    output: UsdPerMillion = 0.0
+    cached: UsdPerMillion | None = None
+    cache_written: UsdPerMillion | None = None
 
     @property
     def is_free(self) -> bool:
@@ -92,7 +107,7 @@ class BatchTerms(Strict):
     `discount` is the share of the online price that is taken off where no batch price is listed.
     """
 
-    discount: float = Field(ge=0, le=1)
+    discount: Share
     price: UsdPrice | None = None
 
 
@@ -105,13 +120,13 @@ class BatchPolicy(Strict):
     counters of an ended batch, its results are collected once these have not changed for `still_s`.
     """
 
-    rows: int = Field(default=50_000, gt=0)
-    megabytes: float = Field(default=32.0, gt=0, le=64)
-    poll_s: float = Field(default=15.0, gt=0)
-    longest_poll_s: float = Field(default=300.0, gt=0)
-    in_doubt_s: float = Field(default=600.0, ge=0)
-    longest_s: float = Field(default=108_000.0, gt=0)
-    still_s: float = Field(default=60.0, ge=0)
+    rows: BatchRows = 50_000
+    megabytes: Megabytes = 32.0
+    poll_s: LongSeconds = 15.0
+    longest_poll_s: LongSeconds = 300.0
+    in_doubt_s: WaitSeconds = 600.0
+    longest_s: LongSeconds = 108_000.0
+    still_s: WaitSeconds = 60.0
 
 
 class Lifecycle(Strict):
@@ -134,7 +149,7 @@ class Capabilities(Strict):
     purpose: Purpose = Purpose.CHAT
     sampling: Sampling = Sampling.BOTH
     thinking: Thinking = Thinking.NONE
-    thinking_reserve: int = Field(default=8192, ge=0)
+    thinking_reserve: Reserve = 8192
     output_limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     json_schema: bool = True
     api_version: str | None = None
@@ -142,14 +157,14 @@ class Capabilities(Strict):
     schema_bounds: tuple[Literal["lists", "strings"], ...] = ()
     reports: tuple[str, ...] | None = None
     weights: str | None = None
-    list_size: int = Field(default=256, gt=0)
+    list_size: PerList = 256
     limits: Limits | None = None
     price: UsdPrice | None = None
     batch: BatchTerms | None = None
     lifecycle: Lifecycle | None = None
-    highest_temperature: float = Field(default=2.0, gt=0)
+    highest_temperature: HighestTemperature = 2.0
     efforts: tuple[str, ...] | None = None
-    most_output: int | None = Field(default=None, gt=0)
+    most_output: Tokens | None = None
 
 
 class ModelEntry(Capabilities):
@@ -192,7 +207,7 @@ class ProviderEntry(Strict):
     batches: BatchPolicy = BatchPolicy()
     api_version: str | None = Field(default=None, pattern=r"^[A-Za-z0-9.-]+$")
     priced_as: str | None = None
-    lanes: int | None = Field(default=None, gt=0, le=64)
+    lanes: Lanes | None = None
     models: Mapping[str, Capabilities] = {}
 
     @field_serializer("models")
@@ -266,7 +281,7 @@ def _listed(names: Mapping[str, Any]) -> str:
 def load_catalog() -> Catalog:
     """The catalogue that ships with this version, read once."""
     text = resources.files("hab_ray").joinpath("catalog.yaml").read_text(encoding="utf-8")
-    return Catalog.model_validate(read_yaml(text))
+    return Catalog.model_validate(parse_yaml(text))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -26,11 +26,27 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from hab_ray import vendors
+from hab_ray.bounds import (
+    BudgetUsd,
+    Candidates,
+    Components,
+    PerCall,
+    Points,
+    RandomState,
+    Samples,
+    Seconds,
+    Seed,
+    Shown,
+    Temperature,
+    Tokens,
+    TopP,
+)
 from hab_ray.calls import Params
 from hab_ray.catalog import (
     Capabilities,
     Catalog,
     Limits,
+    ModelEntry,
     ProviderEntry,
     Purpose,
     Strict,
@@ -39,8 +55,9 @@ from hab_ray.catalog import (
     load_catalog,
 )
 from hab_ray.errors import ConfigError
+from hab_ray.inputs.files import BadInput
+from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.location import Location
-from hab_ray.resources import BadYaml, read_yaml
 from hab_ray.visible import hides_something, one_line
 
 
@@ -53,17 +70,16 @@ def _shown_as_it_is(name: str) -> str:
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_shown_as_it_is)]
 ExecutorName = Literal["auto", "local", "ray"]
 ModeName = Literal["auto", "online", "batch"]
-Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
-MOST_USD = 1e9
+MOST_PROBLEMS, MOST_ERRORS = 50, 500
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 class ParamOverrides(Strict):
     """Settings of a subject or judge that replace the stage's own."""
 
-    max_tokens: int | None = Field(default=None, gt=0)
-    temperature: float | None = Field(default=None, ge=0, le=2)
-    top_p: float | None = Field(default=None, gt=0, le=1)
+    max_tokens: Tokens | None = None
+    temperature: Temperature | None = None
+    top_p: TopP | None = None
     effort: str | None = None
 
     def over(self, base: Params) -> Params:
@@ -81,12 +97,12 @@ class Generate(Strict):
 
     model: Name
     mode: ModeName | None = None
-    candidates: int = Field(gt=0)
-    per_call: int = Field(default=3, gt=0, le=20)
-    seeds_shown: int = Field(default=3, gt=0)
-    temperature: float = Field(default=1.4, ge=0, le=2)
-    top_p: float = Field(default=0.95, gt=0, le=1)
-    max_tokens: int = Field(default=1500, gt=0)
+    candidates: Candidates
+    per_call: PerCall = 3
+    seeds_shown: Shown = 3
+    temperature: Temperature = 1.4
+    top_p: TopP = 0.95
+    max_tokens: Tokens = 1500
 
 
 class Validate(Strict):
@@ -94,9 +110,9 @@ class Validate(Strict):
 
     model: Name
     mode: ModeName | None = None
-    keep: int = Field(gt=0)
-    floor: int = Field(default=0, ge=0, le=1000)
-    max_tokens: int = Field(default=1000, gt=0)
+    keep: Candidates
+    floor: Points = 0
+    max_tokens: Tokens = 1000
 
 
 class Select(Strict):
@@ -108,9 +124,9 @@ class Select(Strict):
     embedding: Name
     mode: ModeName | None = None
     newlines: Literal["keep", "space"] = "keep"
-    tests: int = Field(gt=0)
-    components: int = Field(default=50, gt=0)
-    seed: int = Field(default=42, ge=0)
+    tests: Candidates
+    components: Components = 50
+    seed: RandomState = 42
 
 
 class Asked(Strict):
@@ -203,11 +219,11 @@ class Sweep(Strict):
     store: Place = Location("store")
     shared_filesystem: bool = False
     lease: LeaseTimes = LeaseTimes()
-    seed: int = 0
-    dimensions: Annotated[tuple[str, ...], Field(min_length=1)] | Literal["all"] = "all"
+    seed: Seed = 0
+    dimensions: Annotated[tuple[Name, ...], Field(min_length=1)] | Literal["all"] = "all"
     rubrics: Path | None = None
-    budget_usd: float | None = Field(default=None, ge=0, le=MOST_USD, allow_inf_nan=False)
-    deadline: Annotated[str, Field(pattern=r"^\d{1,6}(\.\d{1,6})?[mhd]$")] | None = None
+    budget_usd: BudgetUsd | None = None
+    deadline: Annotated[str, Field(pattern=r"^[0-9]{1,6}(\.[0-9]{1,6})?[mhd]$")] | None = None
     mode: ModeName = "auto"
     executor: ExecutorName = "auto"
     generate: Generate | None = None
@@ -217,7 +233,7 @@ class Sweep(Strict):
     providers: Mapping[Name, ProviderEntry] = {}
     subjects: tuple[Subject, ...] = Field(min_length=1)
     judges: tuple[Judge, ...] = Field(min_length=1)
-    samples: int = Field(default=1, gt=0)
+    samples: Samples = 1
     truncated: Literal["judge", "exclude"] = "judge"
     accept_substitutes: bool = False
     deduplicate: Deduplicate = "exact"
@@ -307,36 +323,47 @@ def load_sweep(path: Path, changes: Mapping[str, Any] | None = None) -> Sweep:
         ConfigError: with one line for each problem.
     """
     try:
-        given = read_yaml(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such sweep file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
-    except BadYaml as error:
-        raise ConfigError(f"{path}: not valid YAML: {error}") from None
+        given = yaml_file(path)
+    except BadInput as error:
+        raise ConfigError(one_line(f"{path}: {error}")) from None
     if not isinstance(given, dict):
         raise ConfigError(f"{path}: a sweep file is a mapping of keys; see jobs/demo.yaml")
     given |= changes or {}
     try:
         sweep = Sweep.model_validate(given)
     except ValidationError as error:
-        lines = [one_line(f"{path}: {_explained(given, e)}") for e in error.errors() if not _follows_from_another(e)]
-        raise ConfigError("\n".join(dict.fromkeys(lines))) from None
+        found = error.errors(include_url=False)[:MOST_ERRORS]
+        lines = [
+            one_line(f"{path}: {_explained(given, e)}") for e in found if not _follows_from_another(e, given, found)
+        ]
+        raise ConfigError(_listed(dict.fromkeys(lines))) from None
     problems = list(_problems(sweep))
     if problems:
-        raise ConfigError("\n".join(one_line(f"{path}: {p}") for p in problems))
+        raise ConfigError(_listed(one_line(f"{path}: {p}") for p in problems))
     return sweep
 
 
-def _follows_from_another(error: ErrorDetails) -> bool:
+def _listed(problems: Iterable[str]) -> str:
+    """Problems one a line, the first of them where there are very many."""
+    shown = list(problems)
+    more = [f"and {len(shown) - MOST_PROBLEMS:,} more"] if len(shown) > MOST_PROBLEMS else []
+    return "\n".join([*shown[:MOST_PROBLEMS], *more])
+
+
+def _follows_from_another(error: ErrorDetails, given: Any, found: Sequence[ErrorDetails]) -> bool:
     """Whether pydantic says it only because a list's or section's own error, which it names too, came before."""
-    given = error["input"]
-    too_few = error["type"] == "too_short" and isinstance(given, Collection) and len(given) > 0
-    not_the_word = error["type"] == "literal_error" and isinstance(given, list | dict)
-    return too_few or not_the_word
+    value = error["input"]
+    if error["type"] == "too_short":
+        return isinstance(value, Collection) and len(value) > 0
+    if error["type"] != "literal_error" or not isinstance(value, list | dict):
+        return False
+    keys = _keys(given, error)
+    return any(e["type"] != "literal_error" and _keys(given, e)[: len(keys)] == keys for e in found)
 
 
 def _explained(given: Any, error: ErrorDetails) -> str:
+    if error["type"] == "invalid_key":
+        return f"{error['input']!r}: a key is text; correct it or put it in quotes"
     keys = _keys(given, error)
     where = ".".join(keys)
     if error["type"] != "extra_forbidden":
@@ -394,16 +421,26 @@ def _problems(sweep: Sweep) -> Iterable[str]:
         if entry.purpose is not wanted:
             yield f"{key}: {name} is for {entry.purpose}, and this needs a model for {wanted}; name another"
         if mode == "batch" and entry.batch is None:
-            yield (
-                f"{key}: {name} has no batch API that hab can use, and `mode: batch` holds for it; "
-                "give it `mode: online` of its own, or the sweep `mode: auto`"
-            )
+            yield f"{key}: {_without_batches(name, entry, sweep)}"
     if sweep.rubrics is not None and not sweep.rubrics.is_dir():
         yield f"rubrics: there is no folder {sweep.rubrics}; name one that holds <dimension>.yaml files"
     if isinstance(sweep.tests, Location) and sweep.tests.is_local and not sweep.tests.path.is_file():
         yield f"tests: there is no file {sweep.tests}; name a .parquet or .jsonl file, or 'seeds'"
     if sweep.tests is None and not (sweep.generate and sweep.select):
         yield "generate, select: both are needed unless `tests:` names given tests or 'seeds'"
+
+
+def _without_batches(name: str, entry: ModelEntry, sweep: Sweep) -> str:
+    """Why a model cannot go by batch, and what to do."""
+    online = "give it `mode: online` of its own, or the sweep `mode: auto`"
+    own = sweep.providers.get(entry.provider)
+    told = f"{name} has no batch API that hab can use, and `mode: batch` holds for it"
+    if own is None or own.url is None:
+        return f"{told}; {online}"
+    return (
+        f"{told}: an endpoint with a `url:` of its own is not taken to have one; if {entry.provider} does, say so by "
+        f"`providers.{entry.provider}.batch: {{discount: 0.5}}` (the share taken off the online price), else {online}"
+    )
 
 
 def _unknown_kinds(catalog: Catalog) -> Iterable[str]:

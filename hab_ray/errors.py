@@ -142,6 +142,7 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_WRITABLE = {errno.EROFS, errno.EACCES, errno.EPERM}
 _NOT_A_FOLDER = {errno.ENOTDIR, errno.EEXIST}
 _FOLDER_IN_THE_WAY = {errno.EISDIR}
+_NO_FILE = {errno.ENXIO, errno.EOVERFLOW}
 _NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}
 
 
@@ -164,6 +165,11 @@ def file_problem(error: OSError) -> HabError | None:
     if error.errno in _FOLDER_IN_THE_WAY:
         return ConfigError(
             f"{place}: a folder is where a file is needed. Move it away, or name another `run:` or `store:`"
+        )
+    if error.errno in _NO_FILE:
+        return ConfigError(
+            f"{place}: a pipe, a device or a file that nothing here has written is where a file of the run or store is "
+            "needed. Move it away, put the file back from a backup, or name another `run:` or `store:`"
         )
     if error.errno in _NO_PATH:
         return ConfigError(f"{place}: {error.strerror}. Name another path for `run:` or `store:`")

@@ -26,13 +26,15 @@ class Location:
         """The location that a text, a path or a location names.
 
         Raises:
-            ValueError: it is none of these, or an s3:// address that names no bucket.
+            ValueError: it is none of these, holds a NUL character, or is an s3:// address that names no bucket.
         """
         if isinstance(given, cls):
             return given
         if not isinstance(given, str | os.PathLike):
             raise ValueError("is not a path")
         text = os.fspath(given)
+        if "\0" in text:
+            raise ValueError("holds a NUL character; write the path without it")
         if text.startswith(_S3):
             return cls(_tidy(text))
         return cls(text if "://" in text else str(Path(text)))

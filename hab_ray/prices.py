@@ -72,9 +72,6 @@ class Price:
         return -(-total // PER_MILLION)
 
 
-FREE = Price(0, 0, 0, 0)
-
-
 def input_bytes(call: Call) -> int:
     """The UTF-8 bytes of all that a call says: the bound of its input tokens."""
     texts = [call.text] if isinstance(call, EmbedCall) else [call.system, *(m.text for m in call.messages)]
@@ -104,15 +101,6 @@ def rate(entry: ModelEntry, mode: Mode) -> Price:
     if price is None:
         raise ConfigError(no_price(entry))
     return Price.usd(**price.model_dump())
-
-
-def price_of(entry: ModelEntry, on: date, mode: Mode) -> Price:
-    """What a model's tokens cost on a day.
-
-    Raises:
-        ConfigError: no price is known.
-    """
-    return rate(priced(entry, on), mode)
 
 
 def no_price(entry: ModelEntry) -> str:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
+from pydantic import TypeAdapter
+
+from hab_ray.bounds import Finite, Int64
 from hab_ray.errors import Exit
 from hab_ray.visible import log_json
 
@@ -15,10 +18,10 @@ class StageProgress:
 
     stage: str
     model: str
-    total: int
-    done: int
-    failed: int
-    in_flight: int
+    total: Int64
+    done: Int64
+    failed: Int64
+    in_flight: Int64
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,8 @@ class BatchProgress:
     name: str
     id: str | None
     model: str
-    rows: int
-    nanousd: int
+    rows: Int64
+    nanousd: Int64
     since: str
     state: str
 
@@ -42,27 +45,27 @@ class BudgetStatus:
     that is released; 0 if none waits.
     """
 
-    spent: int
-    reserved: int
-    budget: int
-    stranded: int = 0
-    waits_for: int = 0
+    spent: Int64
+    reserved: Int64
+    budget: Int64
+    stranded: Int64 = 0
+    waits_for: Int64 = 0
 
 
 @dataclass(frozen=True)
 class Draining:
     """A run that is being stopped: for so many seconds more it waits for these calls, which may cost so much."""
 
-    left_s: float
-    calls: int
-    nanousd: int
+    left_s: Finite
+    calls: Int64
+    nanousd: Int64
 
 
 @dataclass(frozen=True)
 class Ended:
     """How a process of `hab run` ended: its exit status and what that means."""
 
-    status: int
+    status: Int64
     meaning: str
 
     @classmethod
@@ -76,29 +79,45 @@ class Progress:
     """A run at one moment. `cost_nanousd` is what this process has paid, `calls` what it has sent.
 
     `money` is there where the sweep has a budget, `draining` from the first signal on, `end` once this process has
-    ended in order. `driver_cpu_s` is the CPU time of the driver's own thread since it began, without the executors.
-    `store` is the run's store, as given; `computed` has the stages that make no calls. Together with who holds the
-    store this is all that a status needs, so that a status reads few files however large the run is.
+    ended in order. `earlier_nanousd` is what earlier processes of the run have paid, as far as they reported it;
+    `outages` says of each provider that cannot be reached what is known of that. `driver_cpu_s` is the CPU time of the
+    driver's own thread since it began, without the executors. `store` is the run's store, as given; `computed` has the
+    stages that make no calls. Together with who holds the store this is all that a status needs, so that a status reads
+    few files however large the run is.
     """
 
     at: str
-    elapsed_s: float
+    elapsed_s: Finite
     stages: tuple[StageProgress, ...]
-    calls: int
-    retries: int
-    cost_nanousd: int
+    calls: Int64
+    retries: Int64
+    cost_nanousd: Int64
     notes: tuple[str, ...]
     money: BudgetStatus | None = None
     batches: tuple[BatchProgress, ...] = ()
     draining: Draining | None = None
-    driver_cpu_s: float = 0.0
+    driver_cpu_s: Finite = 0.0
     store: str | None = None
     computed: tuple[StageProgress, ...] = ()
     end: Ended | None = None
+    outages: Mapping[str, str] = field(default_factory=dict)
+    earlier_nanousd: Int64 = 0
 
     def to_json(self) -> bytes:
         """As log/progress.json holds it."""
         return log_json(asdict(self), indent=1).encode()
+
+
+_PROGRESS = TypeAdapter(Progress)
+
+
+def read_progress(data: bytes) -> Progress:
+    """What a log/progress.json holds.
+
+    Raises:
+        ValueError: it was damaged, or changed by hand.
+    """
+    return _PROGRESS.validate_json(data)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ from pydantic import Field, ValidationError
 from hab_ray.catalog import Model, ModelEntry, Purpose, Strict
 from hab_ray.config import Generate, Select, Sweep, Validate
 from hab_ray.errors import ConfigError
+from hab_ray.inputs.files import BadInput, decoded
+from hab_ray.inputs.yaml_text import parse_yaml
 from hab_ray.local import LocalError, default_cache, embedding_weights, pull, sha256_of
 from hab_ray.location import Location
 from hab_ray.prices import priced
@@ -29,6 +31,7 @@ from hab_ray.stages.wording import Prompts, load_prompts
 from hab_ray.storage.given import given_file
 from hab_ray.storage.registry import RUN_ID, new_run_id
 from hab_ray.storage.run import SWEEP, RunFolder
+from hab_ray.visible import one_line
 from hab_ray.work import Work
 
 _PACKAGES = ("hab-ray", "ray", "openai", "anthropic", "aiohttp", "scikit-learn", "numpy", "pyarrow")
@@ -223,11 +226,14 @@ def read_record(run: Location) -> Record | None:
     if not folder.exists():
         return None
     try:
-        return Record.model_validate(yaml.safe_load(folder.folder.get(SWEEP).decode()))
-    except (yaml.YAMLError, UnicodeDecodeError, ValidationError) as error:
-        raise ConfigError(
-            f"{run / SWEEP}: not a record this version wrote ({error}); use another `run:`, the store is kept"
-        ) from None
+        return Record.model_validate(parse_yaml(decoded(folder.folder.get(SWEEP))))
+    except BadInput as error:
+        cause = error.cause
+    except ValidationError as error:
+        cause = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
+    raise ConfigError(
+        one_line(f"{run / SWEEP}: not a record this version wrote ({cause}); use another `run:`, the store is kept")
+    )
 
 
 def run_id_in(run: Location) -> str | None:

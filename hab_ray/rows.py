@@ -6,7 +6,7 @@ A row whose state is not `ok` is data: it stays in its file with its reason and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, asdict, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from enum import StrEnum
 from functools import cache, lru_cache
 from hashlib import sha256
@@ -196,7 +196,7 @@ _ARROW = {
     Rater: pa.string(),
     tuple[str, ...]: pa.list_(pa.string()),
 }
-_ENUMS: Mapping[str, type[StrEnum]] = {"state": State, "kind": Rater}
+ENUMS: Mapping[str, type[StrEnum]] = {"state": State, "kind": Rater}
 _REPEATED = ("rubric_sha256", "prompts_sha256", "settings_sha256", "model_reported")
 
 
@@ -246,8 +246,8 @@ def from_table(row_type: type[R], table: pa.Table) -> list[R]:
 
 def _revived(name: str, values: list[Any]) -> list[Any]:
     """A column's values as its rows have them; those that many rows share are held once."""
-    if name in _ENUMS:
-        members = {value: _ENUMS[name](value) for value in set(values)}
+    if name in ENUMS:
+        members = {value: ENUMS[name](value) for value in set(values)}
         return [members[value] for value in values]
     if name in _REPEATED:
         return [_one_of(value) for value in values]
@@ -259,8 +259,3 @@ _one_of = lru_cache(maxsize=1024)(str)
 
 def _holds_lists(values: list[Any]) -> bool:
     return any(isinstance(value, list) for value in values)
-
-
-def to_record(row: Row) -> dict[str, Any]:
-    """A row as plain values, for JSON and templates."""
-    return asdict(row)

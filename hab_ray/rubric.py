@@ -23,7 +23,9 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
 
 from hab_ray.errors import ConfigError
-from hab_ray.resources import BadYaml, bundled, read_yaml
+from hab_ray.inputs.files import BadInput
+from hab_ray.inputs.yaml_text import yaml_file
+from hab_ray.resources import bundled
 from hab_ray.visible import one_line
 
 VALIDATION_START = 1000
@@ -221,12 +223,9 @@ def _is_read(name: str) -> bool:
 def _plain(file: Traversable, problems: list[Problem]) -> dict[str, Any] | None:
     """The file's content, or None when it cannot be used at all."""
     try:
-        raw = read_yaml(file.read_text(encoding="utf-8"))
-    except BadYaml as error:
-        problems.append(Problem(str(file), "", str(error), "correct the YAML there"))
-    except (OSError, UnicodeDecodeError) as error:
-        cause = f"cannot be read: {' '.join(str(error).split())}"
-        problems.append(Problem(str(file), "", cause, "make it a readable text file in UTF-8"))
+        raw = yaml_file(file)
+    except BadInput as error:
+        problems.append(Problem(str(file), "", error.cause, error.remedy))
     else:
         if isinstance(raw, dict):
             return raw

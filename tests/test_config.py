@@ -213,7 +213,7 @@ def test_everything_wrong_is_said_at_once(load: Load, path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, "there is no such sweep file"),
+        (None, "there is no such file"),
         ("", "a sweep file is a mapping"),
         ("- a\n- b", "a sweep file is a mapping"),
         ("name: [", "not valid YAML"),
@@ -311,6 +311,7 @@ def test_a_mode_holds_for_all_that_name_none_and_batch_needs_a_batch_api(load: L
         "subjects.1.model",
     ]
     assert all("no batch API" in line for line in told)
+    assert all("`url:` of its own" in line and "providers.lab.batch: {discount: 0.5}" in line for line in told)
     lab = {**GOOD["providers"]["lab"], "batch": {"discount": 0.5}}
     sweep = load(mode="batch", providers={"lab": lab}, judges=[{"model": "lab/j", "mode": "online"}])
     assert {key: mode for key, _, mode in sweep.modes_by_key() if mode != "batch"} == {"judges.0.model": "online"}

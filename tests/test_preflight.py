@@ -10,7 +10,7 @@ import pytest
 from hab_ray.config import Sweep, load_sweep
 from hab_ray.errors import ConfigError
 from hab_ray.preflight import Problem, Severity, available_only, preflight, refuse_errors
-from hab_ray.prices import FREE, Mode, rate
+from hab_ray.prices import Mode, Price, rate
 from hab_ray.resolve import resolve
 from hab_ray.work import Work, given_tests, wants_batch
 
@@ -59,7 +59,7 @@ def test_the_frontier_sweep_can_be_called_and_paid_for_today(tmp_path: Path) -> 
     assert len({work.models[s.model].entry.provider for s in work.sweep.subjects}) >= 5
     assert len({work.models[j.model].entry.provider for j in work.sweep.judges}) == len(work.sweep.judges) == 3
     for model in work.models.values():
-        assert rate(model.entry, Mode.ONLINE) != FREE
+        assert rate(model.entry, Mode.ONLINE) != Price(0, 0, 0, 0)
         assert rate(model.entry, Mode.BATCH).output <= rate(model.entry, Mode.ONLINE).output
 
 
@@ -217,7 +217,7 @@ def test_a_model_whose_batches_are_refused_is_an_error_in_mode_batch_and_costs_t
         load_sweep(sweep)
     work = resolve(load_sweep(sweep, {"mode": "auto", "store": str(tmp_path), "run": str(tmp_path / "run")}), NOW)
     entry = work.models[model].entry
-    assert rate(entry, Mode.BATCH) == rate(entry, Mode.ONLINE) != FREE
+    assert rate(entry, Mode.BATCH) == rate(entry, Mode.ONLINE) != Price(0, 0, 0, 0)
     assert not any(wants_batch(work, shard, 10_000) for shard in work.shards() if shard.name == model)
 
 

@@ -8,9 +8,15 @@ import pytest
 
 from hab_ray.catalog import BatchTerms, Capabilities, Model, ModelEntry, ProviderEntry, UsdPrice, load_catalog
 from hab_ray.errors import ConfigError
-from hab_ray.prices import FREE, Mode, Price, price_of, priced, rate
+from hab_ray.prices import Mode, Price, priced, rate
 
 TODAY = date(2026, 11, 21)
+FREE = Price(0, 0, 0, 0)
+
+
+def price_of(entry: ModelEntry, on: date, mode: Mode) -> Price:
+    return rate(priced(entry, on), mode)
+
 
 # Dollars per million tokens as published in November 2026: input, cached, output, and input and output by batch.
 PUBLISHED: dict[str, tuple[float, float, float, float, float]] = {

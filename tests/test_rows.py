@@ -23,7 +23,6 @@ from hab_ray.rows import (
     Verdict,
     from_table,
     schema_of,
-    to_record,
     to_table,
 )
 from hab_ray.storage.records import read_table, to_arrow, to_parquet
@@ -129,9 +128,3 @@ def test_a_column_that_every_version_had_may_not_be_missing() -> None:
     table = to_table(ChosenTest, [ChosenTest("t", "d", "p", "", "", None)]).drop_columns(["prompt"])
     with pytest.raises(KeyError, match="prompt"):
         from_table(ChosenTest, table)
-
-
-def test_a_record_is_plain_values() -> None:
-    verdict = Verdict("t", "d", "s", 0, "j", State.OK, ("A",), "fine", 7, 1, "", "k")
-    assert to_record(verdict)["issues"] == ("A",)
-    assert to_record(verdict)["score"] == 7

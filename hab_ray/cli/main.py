@@ -284,7 +284,7 @@ def rehearse_command(
     store: RehearsalStoreOption = None,
     seed: Annotated[int, typer.Option(help="What the simulator's answers and the planted truth are drawn from.")] = 0,
     faults: Annotated[
-        Path | None, typer.Option(help="A YAML file of what goes wrong, e.g. benchmarks/nightmare.yaml.")
+        Path | None, typer.Option(help="A YAML file of what goes wrong, e.g. jobs/nightmare.yaml.")
     ] = None,
     latency: Annotated[float, typer.Option(min=0, help="The mean time of a reply in seconds; 0 = at once.")] = 0.0,
     turnaround: Annotated[float, typer.Option(min=0, help="The time of a batch in seconds.")] = 2.0,

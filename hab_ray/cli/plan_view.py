@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from hab_ray.cli.budget_view import print_budgets
@@ -17,6 +18,8 @@ from hab_ray.prices import NANO
 from hab_ray.visible import one_line
 
 _FIGURES = ("calls", "in store", "input", "output", "online $", "at most $", "batch $", "at most $")
+_ALL, _COUNTS, _DOLLARS = slice(None), slice(4), slice(4, None)
+_WIDEST = 10_000
 _STYLE = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
 
 
@@ -49,12 +52,12 @@ def to_json(plan: Plan, problems: list[Problem]) -> Mapping[str, Any]:
 def print_plan(sweep: Sweep, plan: Plan, problems: list[Problem], options: PlanOptions, console: Console) -> None:
     """The plan as tables."""
     if options.by_dimension:
-        console.print(_table(plan, ("stage", "model", "dimension"), lambda n: (n.stage, n.name, n.dimension)))
+        _print_lines(plan, ("stage", "model", "dimension"), lambda n: (n.stage, n.name, n.dimension), console)
     else:
-        console.print(_table(plan, ("stage", "model"), lambda n: (n.stage, n.name)))
+        _print_lines(plan, ("stage", "model"), lambda n: (n.stage, n.name), console)
     total = plan.total
     told = (
-        f"{total.to_pay:,} calls to pay, {total.reused:,} of {total.calls:,} are in the store {sweep.store}; "
+        f"{total.to_pay:,} calls to pay, {total.reused:,} of {total.calls:,} are in the store at {sweep.store}; "
         f"online {_usd(total.online)}, by batch {_usd(total.batch)} ({total.batchable:,} calls have a batch API)"
     )
     console.print(one_line(told), soft_wrap=True)
@@ -82,17 +85,28 @@ def print_plan(sweep: Sweep, plan: Plan, problems: list[Problem], options: PlanO
         console.print(one_line(str(problem)), style=_STYLE[problem.severity], soft_wrap=True)
 
 
-def _table(plan: Plan, titles: tuple[str, ...], by: Callable[[Line], tuple[str, ...]]) -> Table:
+def _print_lines(plan: Plan, titles: tuple[str, ...], by: Callable[[Line], tuple[str, ...]], console: Console) -> None:
+    """The lines in one table; where that is wider than the terminal, counts and dollars in two: no figure is cut."""
+    whole = _table(plan, titles, by, _ALL)
+    if Measurement.get(console, console.options.update(width=_WIDEST), whole).maximum <= console.width:
+        console.print(whole)
+        return
+    for figures in (_COUNTS, _DOLLARS):
+        console.print(_table(plan, titles, by, figures))
+
+
+def _table(plan: Plan, titles: tuple[str, ...], by: Callable[[Line], tuple[str, ...]], figures: slice) -> Table:
     table = Table(box=None, pad_edge=False)
     for title in titles:
-        table.add_column(title)
-    for title in _FIGURES:
-        table.add_column(title, justify="right")
+        table.add_column(title, overflow="fold")
+    for title in _FIGURES[figures]:
+        table.add_column(title, justify="right", no_wrap=True)
     inexact = {by(line) for line in plan.lines if not line.exact}
-    for group, figures in plan.grouped(by).items():
-        table.add_row(*map(one_line, group), *_cells(figures, "~" if group in inexact else ""))
+    for group, sums in plan.grouped(by).items():
+        table.add_row(*map(one_line, group), *_cells(sums, "~" if group in inexact else "")[figures])
     table.add_section()
-    table.add_row("total", *[""] * (len(titles) - 1), *_cells(plan.total, "" if plan.exact else "~"), style="bold")
+    total = _cells(plan.total, "" if plan.exact else "~")[figures]
+    table.add_row("total", *[""] * (len(titles) - 1), *total, style="bold")
     return table
 
 

@@ -58,7 +58,7 @@ def prepare(path: Path, choices: Choices, now: datetime) -> tuple[Work, list[Pro
     if sweep.executor != "local":
         cluster_address(os.environ)
     reach(sweep.run_folder)
-    refuse_newer(reach(sweep.store), f"store {sweep.store}")
+    refuse_newer(reach(sweep.store), f"store at {sweep.store}")
     work = resolve(sweep, now)
     problems = preflight(work, os.environ, now.date())
     if not choices.available_only:

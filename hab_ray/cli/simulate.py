@@ -6,12 +6,14 @@ import asyncio
 import signal
 from pathlib import Path
 
-import yaml
 from pydantic import ValidationError
 from rich.console import Console
 
 from hab_ray.errors import ConfigError, Exit
-from hab_ray.simulator import Profile, load_profile, simulator
+from hab_ray.inputs.files import BadInput
+from hab_ray.inputs.yaml_text import yaml_file
+from hab_ray.simulator import Profile, simulator
+from hab_ray.visible import one_line
 
 _BASES = {
     "OpenAI": "/openai/v1",
@@ -43,11 +45,11 @@ def _profile(path: Path | None) -> Profile:
     if path is None:
         return Profile()
     try:
-        return load_profile(path)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"--profile {path}: cannot be read: {error}") from None
+        return Profile.model_validate(yaml_file(path) or {})
+    except BadInput as error:
+        raise ConfigError(one_line(f"--profile {path}: {error}")) from None
     except ValidationError as error:
-        lines = (f"--profile {path}: {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        lines = (one_line(f"--profile {path}: {'.'.join(map(str, e['loc']))}: {e['msg']}") for e in error.errors())
         raise ConfigError("\n".join(lines)) from None
 
 

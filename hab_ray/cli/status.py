@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from math import inf
 
-from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from rich.table import Table
 
@@ -20,7 +19,7 @@ from hab_ray.engine.ledger import Batch, Ledger, Phase, batch_progress
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.prices import NANO
-from hab_ray.progress import BudgetStatus, Progress, StageProgress
+from hab_ray.progress import BudgetStatus, Progress, StageProgress, read_progress
 from hab_ray.resolve import load_work
 from hab_ray.stages import table
 from hab_ray.storage.folder import open_folder
@@ -32,12 +31,12 @@ from hab_ray.visible import log_json, one_line
 from hab_ray.work import Work
 
 SILENT_AFTER_S = 60.0
-_PROGRESS = TypeAdapter(Progress)
 
 
 @dataclass(frozen=True)
 class Status:
-    """A run as a status shows it. `driver` drives its store now, for this run or another one.
+    """A run as a status shows it. `driver` drives its store now, for this run or another one; `died` held it last
+    and ended without giving it back.
 
     `problem` says why the last report could not be read; without a report `is_counted`, from the run's files.
     """
@@ -46,6 +45,7 @@ class Status:
     store: Location
     progress: Progress
     driver: Holder | None
+    died: Holder | None = None
     is_counted: bool = False
     problem: str | None = None
 
@@ -58,7 +58,7 @@ def load_run(run: Location) -> Work:
     """
     reach(run)
     work = load_work(run, datetime.now(UTC))
-    refuse_newer(reach(work.sweep.store), f"store {work.sweep.store}")
+    refuse_newer(reach(work.sweep.store), f"store at {work.sweep.store}")
     return work
 
 
@@ -90,24 +90,25 @@ def read_status(run: Location) -> Status:
     Raises:
         ConfigError: there is no run, or a newer version has written its store.
     """
-    problem = None
+    problem, progress, store = None, None, None
     try:
-        progress = _PROGRESS.validate_json(open_folder(run).get(PROGRESS))
+        progress = read_progress(open_folder(run).get(PROGRESS))
+        store = Location.of(progress.store) if progress.store is not None else None
     except FileNotFoundError:
-        progress = None
-    except ValidationError:
+        pass
+    except ValueError:
         progress = None
         problem = f"{run / PROGRESS} cannot be read; the next `hab run` writes it anew"
-    if progress and progress.store is not None:
-        store, is_counted = Location.of(progress.store), False
-    else:
+    is_counted = progress is None or store is None
+    if progress is None or store is None:
         work = load_run(run)
-        store, is_counted, progress = work.sweep.store, True, _counted(work, progress)
-    holder = last_holder(open_folder(store))
-    driver = holder if holder and not holder.released else None
-    if driver and store.follow(driver.run).is_same(run):
+        store, progress = work.sweep.store, _counted(work, progress)
+    last = last_holder(open_folder(store))
+    holder = last if last and not last.released else None
+    if holder and store.follow(holder.run).is_same(run):
         progress = replace(progress, end=None)  # what is there is the end of an earlier process
-    return Status(run, store, progress, driver, is_counted, problem)
+    died = holder if holder and holder.is_known_dead() else None
+    return Status(run, store, progress, None if died else holder, died, is_counted, problem)
 
 
 def _counted(work: Work, reported: Progress | None) -> Progress:
@@ -164,8 +165,12 @@ def print_status(status: Status, console: Console) -> None:
 
 
 def _tell_driver(status: Status, console: Console) -> None:
-    holder = status.driver
-    if holder is None:
+    holder, died = status.driver, status.died
+    if died is not None:
+        which = f"process {died.pid} on {died.host}, which held it for {status.store.follow(died.run)}"
+        told = f"no process drives this store: {which} since {died.since}, has died; the next `hab run` takes it over"
+        console.print(one_line(told), style="yellow", soft_wrap=True)
+    elif holder is None:
         console.print("no process drives this store")
     else:
         since = f"for {status.store.follow(holder.run)}, since {holder.since}"
@@ -193,8 +198,14 @@ def _tell_money(money: BudgetStatus, console: Console) -> None:
 
 def _tell_last(last: Progress, console: Console) -> None:
     in_flight = sum(stage.in_flight for stage in last.stages)
-    told = f"last progress {last.at}: {last.calls} calls, {in_flight} in flight, ${last.cost_nanousd / NANO:.4f}"
+    before = f" after ${last.earlier_nanousd / NANO:.4f} by earlier ones" if last.earlier_nanousd else ""
+    told = (
+        f"last progress {last.at}: the newest process has sent {last.calls} calls ({in_flight} in flight) and paid "
+        f"${last.cost_nanousd / NANO:.4f}{before}"
+    )
     console.print(one_line(told), soft_wrap=True)
+    for provider, outage in last.outages.items():
+        console.print(one_line(f"{provider}: {outage}"), style="yellow", soft_wrap=True)
     if last.money:
         _tell_money(last.money, console)
     if waiting := waiting_for_money(last):

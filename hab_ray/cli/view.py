@@ -45,6 +45,7 @@ class View:
     _last_text: str = ""
     _last_wait: str | None = None
     _is_draining: bool = False
+    _out: frozenset[str] = frozenset()
 
     @contextmanager
     def shown(self) -> Iterator[None]:
@@ -72,12 +73,20 @@ class View:
             self._is_draining = True
             self._last_line = progress.elapsed_s
             self.console.print(_countdown(progress.draining), style="yellow", soft_wrap=True)
+        elif progress.outages.keys() - self._out:
+            self._print_outages(progress)
         elif progress.elapsed_s - self._last_line >= LINE_EVERY_S:
             self._last_line = progress.elapsed_s
             if progress.draining:
                 self.console.print(_countdown(progress.draining), style="yellow", soft_wrap=True)
             else:
                 self._print_line(progress)
+                self._print_outages(progress)
+
+    def _print_outages(self, progress: Progress) -> None:
+        self._out = frozenset(progress.outages)
+        for told in _outages(progress):
+            self.console.print(told, style="yellow", soft_wrap=True)
 
     def _print_line(self, progress: Progress) -> None:
         text = "; ".join(
@@ -107,7 +116,7 @@ class View:
         foot = f"{progress.elapsed_s:.0f} s  {progress.calls} calls  {progress.retries} retries{cost}{batches}"
         last = [Text(_countdown(progress.draining), style="bold yellow")] if progress.draining else []
         waiting = waiting_for_money(progress)
-        told = [*([waiting] if waiting else []), *map(one_line, progress.notes)]
+        told = [*map(one_line, progress.notes), *_outages(progress), *([waiting] if waiting else [])]
         return Group(table, Text(foot, style="dim"), *(Text(line, style="yellow") for line in told), *last)
 
     def _cells(self, stage: StageProgress) -> tuple[str, ...]:
@@ -123,6 +132,10 @@ class View:
             f"{rate:.1f}" if rate and left else "",
             eta,
         )
+
+
+def _outages(progress: Progress) -> Iterator[str]:
+    return (one_line(f"{provider}: {told}") for provider, told in progress.outages.items())
 
 
 def _countdown(draining: Draining) -> str:

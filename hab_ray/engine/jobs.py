@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from hab_ray.calls import Call
 from hab_ray.engine.billing import Billing
+from hab_ray.engine.limits.protocol import Outage
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class Counters:
     reserved_nanousd: int = 0
     waits_for_nanousd: int = 0
     stops: dict[str, str] = field(default_factory=dict)
+    outage: Outage | None = None
     billing: Billing = field(default_factory=Billing)
     cut: Counter[str] = field(default_factory=Counter)
     cut_nanousd: int = 0
@@ -116,6 +118,7 @@ class Counters:
             reserved_nanousd=self.reserved_nanousd + other.reserved_nanousd,
             waits_for_nanousd=smallest_wait((self, other)),
             stops={**self.stops, **other.stops},
+            outage=self.outage or other.outage,
             billing=self.billing + other.billing,
             cut=self.cut + other.cut,
             cut_nanousd=self.cut_nanousd + other.cut_nanousd,
@@ -130,6 +133,7 @@ class Counters:
         return replace(
             self,
             open=[],
+            outage=None,
             in_flight=Counter(),
             reserved_nanousd=0,
             waits_for_nanousd=0,

@@ -86,10 +86,16 @@ def broken(error: BaseException) -> TransientError:
     causes = list(_causes(error))
     for cause in causes:
         if isinstance(cause, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
-            return Unreachable(FailureKind.CONNECTION, f"cannot connect: {cause}")
+            return Unreachable(FailureKind.CONNECTION, _no_connection(cause))
     if any(isinstance(cause, TimeoutError) for cause in causes):
         return TransientError(FailureKind.TIMEOUT, "no answer within the time limit")
     return TransientError(FailureKind.CONNECTION, f"the connection broke: {type(causes[-1]).__name__}")
+
+
+def _no_connection(error: aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionRefusedError):
+        return f"cannot connect: connection refused at {error.host}:{error.port}"
+    return f"cannot connect: {error}"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hab_ray.errors import ConfigError
+from hab_ray.inputs.files import BadInput
+from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.simulator import BatchFault, Fault, LineFaults
+from hab_ray.visible import one_line
 
 
 class Trouble(BaseModel):
@@ -33,11 +35,9 @@ def load_trouble(path: Path) -> Trouble:
         ConfigError: it cannot be used; one line for each problem.
     """
     try:
-        return Trouble.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--faults {path}: cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"--faults {path}: not valid YAML: {error}") from None
+        return Trouble.model_validate(yaml_file(path) or {})
+    except BadInput as error:
+        raise ConfigError(one_line(f"--faults {path}: {error}")) from None
     except ValidationError as error:
-        lines = (f"--faults {path}: {'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        lines = (one_line(f"--faults {path}: {'.'.join(map(str, e['loc']))}: {e['msg']}") for e in error.errors())
         raise ConfigError("\n".join(lines)) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,6 +10,10 @@ from datetime import datetime
 import pyarrow as pa
 
 from hab_ray.config import Sweep
+from hab_ray.errors import DamagedFile
+from hab_ray.inputs.files import BadInput
+from hab_ray.inputs.json_text import parse_json
+from hab_ray.visible import one_line
 
 SENT_COLUMNS = ("subject", "settings", "model_reported")
 
@@ -82,6 +85,24 @@ def _counted(responses: pa.Table) -> Iterable[tuple[str, str, str, int]]:
 def _values(settings: Iterable[str]) -> dict[str, tuple[str, ...]]:
     values: dict[str, set[str]] = defaultdict(set)
     for text in settings:
-        for name, value in json.loads(text or "{}").items():
+        for name, value in _sent(text).items():
             values[name].add(str(value))
     return {name: tuple(sorted(found)) for name, found in values.items()}
+
+
+def _sent(text: str) -> dict[str, object]:
+    """The parameters that a response names.
+
+    Raises:
+        DamagedFile: they are no JSON object.
+    """
+    try:
+        sent = parse_json((text or "{}").encode())
+    except BadInput:
+        sent = None
+    if not isinstance(sent, dict):
+        raise DamagedFile(
+            f"responses: the column settings holds {one_line(text, 40)!r} and no JSON object; delete the run's folder "
+            "responses/ and run the same command: no reply is paid for again"
+        )
+    return sent

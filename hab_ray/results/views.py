@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 
 from hab_ray.catalog import folder_name
 from hab_ray.errors import ConfigError, DamagedFile
-from hab_ray.rows import Row, Verdict, schema_of, with_all_columns
+from hab_ray.rows import ENUMS, Row, Verdict, schema_of, with_all_columns
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.records import read_table
+from hab_ray.visible import one_line
 
 _VERDICTS = "verdicts"
 
@@ -56,7 +57,9 @@ class Views:
             return None
         table = read_table(f"{self.where}/{name}", data, schema.names)
         try:
-            return with_all_columns(row_type, table, schema.names).cast(schema)
+            complete = with_all_columns(row_type, table, schema.names)
+            _check_kinds(complete, schema)
+            return complete.cast(schema)
         except (pa.ArrowException, KeyError, ValueError) as error:
             raise DamagedFile(
                 f"{self.where}/{name}: has other columns than this version writes ({error}); delete it and run the "
@@ -73,3 +76,25 @@ class Views:
                 first.setdefault(parts[1], name)
         columns = (self.read(Verdict, [name], ["judge"]).column("judge") for name in first.values())
         return sorted({rater for column in columns for rater in pc.unique(column).to_pylist()})
+
+
+def _check_kinds(table: pa.Table, schema: pa.Schema) -> None:
+    """Refuse what Arrow would cast in silence: numbers for texts, and states or kinds that no row can have.
+
+    Raises:
+        ValueError: with the column.
+    """
+    for field in schema:
+        kind = table.schema.field(field.name).type
+        if pa.types.is_string(field.type) and not (_is_text(kind) or pa.types.is_null(kind)):
+            raise ValueError(f"the column {field.name} is of type {kind}")
+    for name in ENUMS.keys() & set(schema.names):
+        unknown = set(pc.unique(table.column(name)).to_pylist()) - set(ENUMS[name])
+        if unknown:
+            raise ValueError(f"the column {name} has {one_line(str(min(map(str, unknown))), 40)!r}")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.DictionaryType):
+        kind = kind.value_type
+    return any(is_text(kind) for is_text in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))

@@ -7,15 +7,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources.abc import Traversable
+from os.path import lexists
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
+from hab_ray.bounds import NUMBER
 from hab_ray.catalog import Strict
 from hab_ray.errors import ConfigError
 from hab_ray.fences import FENCE_VERSION, FENCES
-from hab_ray.resources import BadYaml, bundled, read_yaml
+from hab_ray.inputs.files import BadInput
+from hab_ray.inputs.yaml_text import yaml_file
+from hab_ray.resources import bundled
 from hab_ray.rubric import Problem
 from hab_ray.stages.samples import Sample, samples
 from hab_ray.stages.sandbox import FUNCTIONS, BadTemplate, safe_template
@@ -43,7 +47,7 @@ class TemplateTexts(Strict):
 class PromptsFile(Strict):
     """A prompts.yaml."""
 
-    version: int = Field(ge=1, le=PROMPTS_VERSION)
+    version: Annotated[int, NUMBER, Field(ge=1, le=PROMPTS_VERSION)]
     generate: TemplateTexts
     validation: TemplateTexts = Field(alias="validate")
     judge: TemplateTexts
@@ -119,7 +123,7 @@ def prompt_problems(folder: Path | None = None) -> list[Problem]:
 
 def _source(folder: Path | None, version: int) -> Traversable:
     own = folder / PROMPTS_FILE if folder else None
-    if own and own.is_file():
+    if own and lexists(own):
         return own
     rubrics = bundled("rubrics")
     if version == PROMPTS_VERSION:
@@ -145,11 +149,11 @@ def _load(source: Traversable, fence: int) -> Prompts:
 
 def _read(source: Traversable) -> PromptsFile:
     try:
-        return PromptsFile.model_validate(read_yaml(source.read_text(encoding="utf-8")))
+        return PromptsFile.model_validate(yaml_file(source))
     except ValidationError as error:
         causes = [(".".join(map(str, detail["loc"])), detail["msg"]) for detail in error.errors(include_url=False)]
-    except (BadYaml, OSError, UnicodeDecodeError, RecursionError) as error:
-        causes = [("", " ".join(str(error).split()))]
+    except BadInput as error:
+        causes = [("", str(error))]
     remedy = "compare with the built-in prompts.yaml"
     raise BadPrompts(*(Problem(str(source), at, f"not a prompts file: {cause}", remedy) for at, cause in causes))
 

@@ -2,50 +2,68 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pydantic import AfterValidator, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
+from hab_ray.bounds import NUMBER
 from hab_ray.calls import clean_text
 from hab_ray.catalog import Strict
 from hab_ray.errors import ConfigError
+from hab_ray.inputs.files import MEBIBYTE, BadInput, bytes_of
+from hab_ray.inputs.json_text import json_lines
+from hab_ray.inputs.parquet import parquet_rows
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, id_of_test
 from hab_ray.rubric import Rubric
 from hab_ray.storage.folder import open_folder
 from hab_ray.visible import one_line
 
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is empty; write what the subject is asked, or leave the row out")
+    return text
+
+
 Text = Annotated[str, AfterValidator(clean_text)]
+Cluster = Annotated[int, NUMBER, Field(ge=-1, lt=2**31)]
+MOST_BYTES = 256 * MEBIBYTE
+_TEXTS, _NUMBERS = ("dimension", "prompt", "id", "context", "system"), ("cluster",)
 
 
 class GivenTest(Strict):
     """One line of a file of tests; without an id it gets one from its text, without a system the rubric's."""
 
     dimension: str
-    prompt: Text
+    prompt: Annotated[Text, AfterValidator(_not_blank)]
     id: Text | None = None
     context: Text = ""
     system: Text | None = None
-    cluster: int | None = None
+    cluster: Cluster | None = None
 
 
 def given_file(place: Location) -> bytes:
     """The bytes of a file of tests.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is none, or it has more than `MOST_BYTES`.
     """
-    if place.is_local:
-        return place.path.read_bytes()
     try:
-        return open_folder(place.parent).get(place.name)
+        return bytes_of(place.path, MOST_BYTES) if place.is_local else _in_bucket(place)
     except FileNotFoundError:
         raise ConfigError(f"tests: there is no file {place}; name a .parquet or .jsonl file, or 'seeds'") from None
+    except BadInput as error:
+        raise ConfigError(one_line(f"tests: {place}: {error}")) from None
+
+
+def _in_bucket(place: Location) -> bytes:
+    folder = open_folder(place.parent)
+    if folder.size(place.name) > MOST_BYTES:
+        raise BadInput(f"has more than {MOST_BYTES:,} bytes", "split it")
+    return folder.get(place.name)
 
 
 def read_given_tests(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str, list[ChosenTest]]:
@@ -102,15 +120,10 @@ def _as_test(given: GivenTest, rubric: Rubric) -> ChosenTest:
 
 def _records(path: Location) -> Iterator[Any]:
     data = given_file(path)
-    if path.name.endswith(".parquet"):
-        try:
-            yield from pq.ParquetFile(pa.BufferReader(data)).read().to_pylist()
-        except (pa.ArrowException, OSError) as error:
-            raise ConfigError(f"{path}: not a Parquet file that can be read: {error}") from None
-        return
-    for number, line in enumerate(data.split(b"\n"), 1):
-        if line.strip():
-            try:
-                yield json.loads(line)
-            except ValueError as error:
-                raise ConfigError(f"{path}, line {number}: not JSON: {error}") from None
+    try:
+        if path.name.endswith(".parquet"):
+            yield from parquet_rows(data, _TEXTS, _NUMBERS)
+        else:
+            yield from (record for _, record in json_lines(data))
+    except BadInput as error:
+        raise ConfigError(one_line(f"tests: {path}: {error}")) from None

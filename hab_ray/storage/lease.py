@@ -21,6 +21,7 @@ from typing import Annotated, Any, ClassVar, Protocol, Self
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
+from hab_ray.bounds import Int64
 from hab_ray.errors import DamagedFile, LeaseLost, StoreHeld
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
@@ -57,8 +58,8 @@ class Holder:
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
-    epoch: int
-    pid: int
+    epoch: Int64
+    pid: Int64
     host: str
     run: str
     since: str
@@ -80,6 +81,18 @@ class Holder:
     def is_over(self) -> bool:
         """Whether all who spent for it have stopped, once it is a predecessor: released, or waited out."""
         return self.released or self.renewal is not None
+
+    def is_known_dead(self) -> bool:
+        """Whether it is a process of this machine that is no longer there. A process elsewhere may be."""
+        if self.host != socket.gethostname() or self.released:
+            return False
+        try:
+            os.kill(self.pid, 0)
+        except (ProcessLookupError, OverflowError):
+            return True
+        except PermissionError:
+            pass
+        return False
 
     def record(self) -> bytes:
         """The bytes of that file."""
@@ -249,7 +262,7 @@ class StoreLock:
 def held(store: Location, holder: Holder | None) -> StoreHeld:
     """The error of whoever cannot have the store."""
     return StoreHeld(
-        f"the store {store} is held by {described(store, holder)}: one driver spends from a store at a time; "
+        f"the store at {store} is held by {described(store, holder)}: one driver spends from a store at a time; "
         f"wait for it to end, or give this sweep another `store:`"
     )
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 
 _ASIDE = ".aside-"
+MOST_BYTES = 1 << 36
 
 
 class LocalFolder:
@@ -43,11 +47,12 @@ class LocalFolder:
 
     def get(self, name: str) -> bytes:
         """See Folder."""
-        return (self.root / name).read_bytes()
+        with _opened(self.root / name) as file:
+            return file.read()
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
         """See Folder."""
-        with (self.root / name).open("rb", buffering=0) as file:
+        with _opened(self.root / name) as file:
             return os.pread(file.fileno(), length, start)
 
     def put(self, name: str, data: bytes) -> None:
@@ -96,6 +101,27 @@ class LocalFolder:
             with suppress(FileNotFoundError):
                 aside.unlink()
         _sync_folder(parent)
+
+
+def _opened(path: Path) -> FileIO:
+    """A file open for reading.
+
+    Raises:
+        OSError: there is none; ENXIO where a pipe, a socket or a device lies under its name, which may never end, and
+            EOVERFLOW for a file of more than `MOST_BYTES`, which nothing here has written.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    problem = _problem(os.fstat(handle))
+    if problem is not None:
+        os.close(handle)
+        raise OSError(problem, os.strerror(problem), str(path))
+    return FileIO(handle)
+
+
+def _problem(found: os.stat_result) -> int | None:
+    if stat.S_ISREG(found.st_mode):
+        return errno.EOVERFLOW if found.st_size > MOST_BYTES else None
+    return errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.ENXIO
 
 
 @contextmanager

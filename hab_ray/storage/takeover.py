@@ -74,7 +74,7 @@ class Succession:
         take_s = max(self._terms.times.take_s, holder.renewal.take_s)
         every_s = min(self._terms.times.renew_s, holder.renewal.renew_s) / LOOKS_PER_RENEWAL
         self._terms.say(
-            f"the store {self._store} was last held by {described(self._store, holder)}. Waiting {take_s:g} s for a "
+            f"the store at {self._store} was last held by {described(self._store, holder)}. Waiting {take_s:g} s for a "
             f"sign of life: if it has ended, this command goes on then; if it lives, this command ends within about "
             f"{holder.renewal.renew_s:g} s. Ctrl-C ends the wait"
         )

@@ -71,6 +71,10 @@ class RunCounters:
         """A channel did not end as it should: what it had in flight counts as spent."""
         self._newest[channel] = self.of(channel).written_off()
 
+    def outages(self) -> Mapping[str, str]:
+        """What is said of the endpoints that cannot be reached now, by channel."""
+        return {str(channel): str(counted.outage) for channel, counted in self._newest.items() if counted.outage}
+
     def was_deferred(self, state: ShardState) -> bool:
         """Whether a full queue has sent back rows of a shard since this was asked last."""
         return self._deferred.pop(state.number, 0) > 0

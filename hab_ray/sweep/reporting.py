@@ -14,8 +14,9 @@ from hab_ray.engine.jobs import Counters
 from hab_ray.errors import Exit
 from hab_ray.executors.protocol import Channel
 from hab_ray.prices import NANO
-from hab_ray.progress import Draining, Ended, Progress, RunEnd, StageProgress, Unanswered
+from hab_ray.progress import Draining, Ended, Progress, RunEnd, StageProgress, Unanswered, read_progress
 from hab_ray.stages import table
+from hab_ray.storage.folder import Folder
 from hab_ray.storage.run import PROGRESS
 from hab_ray.sweep.budget import RunBudget
 from hab_ray.sweep.counters import RunCounters
@@ -48,6 +49,7 @@ class Reporter:
         self._watch, self._metrics, self._log = watch, metrics, log
         self._started, self._cpu_started = time.monotonic(), time.thread_time()
         self._kept = float("-inf")
+        self._earlier_nanousd = _paid_before(work.run.folder)
 
     def report(self, draining: Draining | None = None) -> None:
         """Show how far the run is, and keep that every `PROGRESS_EVERY_S`; `draining` is what a stop waits for."""
@@ -127,11 +129,22 @@ class Reporter:
             driver_cpu_s=round(time.thread_time() - self._cpu_started, 2),
             store=str(self._work.sweep.store),
             computed=tuple(_computed(self._shards)),
+            outages=counters.outages(),
+            earlier_nanousd=self._earlier_nanousd,
         )
 
     def _keep(self, progress: Progress) -> None:
         self._kept = time.monotonic()
         self._work.run.folder.put(PROGRESS, progress.to_json())
+
+
+def _paid_before(run: Folder) -> int:
+    """What the run's earlier processes have paid, in nano-dollars, as the last of them reported."""
+    try:
+        last = read_progress(run.get(PROGRESS))
+    except (FileNotFoundError, ValueError):
+        return 0
+    return last.cost_nanousd + last.earlier_nanousd
 
 
 def _stages(work: Work, shards: Shards, counters: Mapping[Channel, Counters]) -> Iterator[StageProgress]:

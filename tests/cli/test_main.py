@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import version
+from pathlib import Path
 
 from typer.testing import CliRunner
 
 from hab_ray.cli.main import app
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_version() -> None:
@@ -14,3 +18,10 @@ def test_version() -> None:
     shown = CliRunner().invoke(app, ["--version"])
     assert shown.exit_code == 0
     assert shown.output == f"hab_ray {version('hab-ray')}\n"
+
+
+def test_help_names_files_that_are_there() -> None:
+    help_of_all = [CliRunner().invoke(app, [command, "--help"]).output for command in ("run", "plan", "rehearse")]
+    named = {name for text in help_of_all for name in re.findall(r"\b(?:jobs|benchmarks|docs)/[\w.-]+\w", text)}
+    assert "jobs/nightmare.yaml" in named
+    assert {name for name in named if not (ROOT / name).exists()} == set()

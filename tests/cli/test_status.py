@@ -14,6 +14,7 @@ from rich.console import Console
 from hab_ray.cli.status import print_status, read_status
 from hab_ray.errors import Exit
 from hab_ray.location import Location
+from hab_ray.prices import NANO
 from hab_ray.resolve import write_record
 from hab_ray.storage.folder import LocalFolder
 from tests.conftest import Desk, Vendor
@@ -37,6 +38,19 @@ def test_every_stage_is_shown_in_order_and_what_has_no_file_is_left_open(tmp_pat
         ["respond", "house/a", "8", "8"],
         ["judge", "house/j", "0", "8"],
     ]
+
+
+def test_what_earlier_processes_have_paid_is_shown_apart(
+    desk: Desk, vendor: Callable[..., Vendor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = small(desk, vendor().url)
+    sweep.write_text(sweep.read_text().replace("input: 0", "input: 1000"))
+    first, again = (desk.hab("run", sweep, "--yes") for _ in range(2))
+    assert first.returncode == again.returncode == Exit.COMPLETE, first.stdout + again.stdout
+    status = status_of(desk)
+    assert status["cost_nanousd"] == 0 and status["earlier_nanousd"] > 10**6
+    paid = f"paid $0.0000 after ${status['earlier_nanousd'] / NANO:.4f} by earlier ones"
+    assert paid in desk.hab("status", desk.folder / "run").stdout
 
 
 MOST_REQUESTS = 3
@@ -113,6 +127,10 @@ def test_a_status_says_how_the_last_run_ended_and_nothing_once_another_has_begun
     assert status["driver"]["pid"] == running.pid and status["end"] is None
     running.kill()
     running.communicate()
+    assert status_of(desk)["driver"] is None
+    assert (
+        f"process {running.pid} on" in (told := desk.hab("status", desk.folder / "run").stdout) and "has died" in told
+    )
     progress = desk.folder / "run/log/progress.json"
     progress.write_text(json.dumps({**json.loads(progress.read_text()), "at": "2026-01-01T00:00:00+00:00"}))
     assert "has not reported since 2026-01-01T00:00:00+00:00; if" in desk.hab("status", desk.folder / "run").stdout

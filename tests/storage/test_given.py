@@ -90,7 +90,7 @@ def test_the_tests_of_a_run_can_be_given_to_another(tmp_path: Path, rubrics: dic
     [
         ([record("a", id="t1"), record("b", id="t1")], ["row 2", "id 't1' appears twice"]),
         ([record("same"), record("same")], ["row 2", "appears twice"]),
-        ([record("a", promt="b")], ["row 1", "promt"]),
+        ([record("a", promt="b")], ["promt"]),
         ([{"dimension": PLAIN}], ["row 1", "prompt"]),
         ([record("a"), record() | {"prompt": None}], ["row 2", "prompt"]),
         ([record("a", context="not asked for")], ["row 1", f"context: {PLAIN} has no such field"]),
@@ -112,7 +112,7 @@ def test_a_row_that_is_no_test_is_named(
 def test_a_line_that_is_no_json_is_named(line: str, tmp_path: Path, rubrics: dict[str, Rubric]) -> None:
     path = tmp_path / "tests.jsonl"
     path.write_bytes(json.dumps(record()).encode() + b"\n\n" + line.encode("latin-1"))
-    with pytest.raises(ConfigError, match=r"tests\.jsonl, line 3: not JSON"):
+    with pytest.raises(ConfigError, match=r"tests\.jsonl: line 3: not JSON"):
         read_given_tests(Location.of(path), rubrics)
 
 

@@ -17,7 +17,15 @@ from math import inf
 from typing import Self
 
 from hab_ray.engine.limits.buckets import LARGEST_CHUNK
-from hab_ray.engine.limits.protocol import WHOLE_PROVIDER, Grant, LimiterClient, LimiterReply, PermitRequest, Report
+from hab_ray.engine.limits.protocol import (
+    WHOLE_PROVIDER,
+    Grant,
+    LimiterClient,
+    LimiterReply,
+    Outage,
+    PermitRequest,
+    Report,
+)
 
 REPORT_EVERY_S = 0.5
 FULL_RETRY_S = 1.0
@@ -76,7 +84,7 @@ class RateLimitClient:
     """Permits for one engine's calls. Used as a context, on one event loop. `clock` gives monotonic seconds.
 
     `closed` is the reason once nothing more may be sent by this engine; `stops` holds the reasons for stopped models,
-    under `WHOLE_PROVIDER` for the provider.
+    under `WHOLE_PROVIDER` for the provider. `outage` is there while the endpoint cannot be reached.
     """
 
     def __init__(self, limiter: LimiterClient, clock: Callable[[], float]) -> None:
@@ -88,6 +96,7 @@ class RateLimitClient:
         self._wake = asyncio.Event()
         self.closed: str | None = None
         self.stops: dict[str, str] = {}
+        self.outage: Outage | None = None
 
     async def __aenter__(self) -> Self:
         self._exchanging = asyncio.create_task(self._keep_exchanging())
@@ -196,6 +205,7 @@ class RateLimitClient:
         for model, grant in reply.grants.items():
             self._apply_grant(model, grant)
         self._apply_stops(reply.stops)
+        self.outage = reply.outage
 
     def _apply_grant(self, model: str, grant: Grant) -> None:
         queue = self._queues[model]

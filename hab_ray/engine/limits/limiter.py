@@ -16,7 +16,7 @@ from math import inf
 
 from hab_ray.catalog import Limits
 from hab_ray.engine.limits.buckets import LARGEST_CHUNK, Bucket, Window
-from hab_ray.engine.limits.protocol import WHOLE_PROVIDER, Grant, Report
+from hab_ray.engine.limits.protocol import WHOLE_PROVIDER, Grant, Outage, Report
 from hab_ray.providers.base import RateLimits
 
 FIRST_PROBE_S = 0.5
@@ -48,6 +48,8 @@ class _Outage:
 
     since: float
     next_probe: float
+    cause: str
+    tries: int = 0
     probe_gap: float = FIRST_PROBE_S
 
 
@@ -109,7 +111,7 @@ class Limiter:
         if report.refused:
             self._refused(report.model, report.retry_after_s, now)
         if report.unreachable:
-            self._unreachable(report.unreachable, now)
+            self._unreachable(report, now)
         if report.limits:
             self._learn(report.model, report.limits, now)
         self._model(report.model).window.finished(report.finished, report.answered)
@@ -121,12 +123,21 @@ class Limiter:
         self._outage = None
         self._model(model).refusals = 0
 
-    def _unreachable(self, message: str, now: float) -> None:
+    def _unreachable(self, report: Report, now: float) -> None:
         """Start or continue an outage; stop the provider once `patience_s` is exceeded."""
         if self._outage is None:
-            self._outage = _Outage(since=now, next_probe=now + FIRST_PROBE_S)
+            self._outage = _Outage(since=now, next_probe=now + FIRST_PROBE_S, cause=report.unreachable)
         elif now - self._outage.since > self.patience_s:
-            self._stopped = f"not reachable for {self.patience_s:g} s ({message})"
+            self._stopped = f"not reachable for {self.patience_s:g} s ({report.unreachable})"
+        self._outage.cause = report.unreachable
+        self._outage.tries += report.tries
+
+    def outage(self, now: float) -> Outage | None:
+        """What is known of the present outage; None while the endpoint answers, and once it is given up."""
+        outage = self._outage
+        if outage is None or self._stopped:
+            return None
+        return Outage(outage.cause, outage.tries, max(0.0, outage.since + self.patience_s - now))
 
     def _refused(self, model: str, retry_after_s: float | None, now: float) -> None:
         """Pause a model for as long as the vendor asks, or for a time that doubles with each refusal.

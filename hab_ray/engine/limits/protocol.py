@@ -41,8 +41,8 @@ class Report:
 
     `finished` calls are no longer in flight; `answered` of them were not refused with "too fast". `refused` says that
     some were, and `retry_after_s` is the longest wait that the vendor asked for. `unreachable` is the error if the
-    endpoint could not be reached. `limits` are the newest limits from response headers. `stop` and `stop_provider`
-    say why nothing more may be sent to the model or to the whole provider.
+    endpoint could not be reached, in `tries` of them. `limits` are the newest limits from response headers.
+    `stop` and `stop_provider` say why nothing more may be sent to the model or to the whole provider.
     """
 
     model: str
@@ -51,6 +51,7 @@ class Report:
     refused: bool = False
     retry_after_s: float | None = None
     unreachable: str = ""
+    tries: int = 0
     limits: RateLimits | None = None
     stop: str = ""
     stop_provider: str = ""
@@ -70,6 +71,7 @@ class Report:
             refused=self.refused or later.refused,
             retry_after_s=max(waits, default=None),
             unreachable=later.unreachable or self.unreachable,
+            tries=self.tries + later.tries,
             limits=later.limits or self.limits,
             stop=later.stop or self.stop,
             stop_provider=later.stop_provider or self.stop_provider,
@@ -77,11 +79,29 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Outage:
+    """That an endpoint cannot be reached: why, how often it was tried, and in how many seconds it is given up."""
+
+    cause: str
+    tries: int
+    left_s: float
+
+    def __str__(self) -> str:
+        times = "1 try" if self.tries == 1 else f"{self.tries:,} tries"
+        left = f"{self.left_s / 60:.0f} min" if self.left_s >= 90 else f"{self.left_s:.0f} s"
+        return f"{self.cause}, {times}, giving up in {left}"
+
+
+@dataclass(frozen=True, slots=True)
 class LimiterReply:
-    """Grants by model, and the reasons for all stops: by model, under `WHOLE_PROVIDER` for the provider."""
+    """Grants by model, and the reasons for all stops: by model, under `WHOLE_PROVIDER` for the provider.
+
+    `outage` is there while the endpoint cannot be reached.
+    """
 
     grants: Mapping[str, Grant]
     stops: Mapping[str, str]
+    outage: Outage | None = None
 
 
 class LimiterClient(Protocol):

@@ -20,7 +20,7 @@ def exchange(
     for report in reports:
         limiter.report(report, now)
     grants = {request.model: limiter.grant(request.model, request.tokens, now) for request in requests}
-    return LimiterReply(grants, limiter.stops)
+    return LimiterReply(grants, limiter.stops, limiter.outage(now))
 
 
 class LocalLimiterClient:

@@ -127,6 +127,7 @@ class OnlineEngine:
     def snapshot(self) -> Counters:
         """The counters so far; each open row is listed once only."""
         self.counters.stops.update(self._limits.stops)
+        self.counters.outage = self._limits.outage
         self.counters.lost_nanousd, self.counters.spent_nanousd = self._budget.lost, self._budget.spent
         self.counters.reserved_nanousd = self._budget.reserved
         self.counters.waits_for_nanousd = self._budget.waiting.smallest

@@ -218,7 +218,7 @@ def _failure_report(model: str, exchange: Exchange | None, error: BaseException)
     """What an error says about the limits of a model."""
     match error:
         case Unreachable() | Intercepted():
-            return Report(model, finished=1, unreachable=str(error))
+            return Report(model, finished=1, unreachable=str(error), tries=1)
         case RateLimited():
             return Report(model, finished=1, refused=True, retry_after_s=error.retry_after_s)
         case CallError():

@@ -94,6 +94,23 @@ def test_probing() -> None:
     assert tested.grant("b", [1] * 5, 0.6) == Grant(5, 0.0)
 
 
+def test_an_outage_is_told_from_its_first_try() -> None:
+    tested = limiter(patience_s=600.0)
+    assert tested.outage(0.0) is None
+    for model, now, tries in (("a", 10.0, 1), ("b", 100.0, 14)):
+        ask(tested, model, now)
+        end(tested, model, now, unreachable="connection refused at 127.0.0.1:9", tries=tries)
+        told = tested.outage(now)
+        assert told is not None
+    assert str(told) == "connection refused at 127.0.0.1:9, 15 tries, giving up in 8 min"
+    end(tested, "a", 120.0, answered=1)
+    assert tested.outage(120.0) is None
+    end(tested, "a", 130.0, unreachable="refused", tries=1)
+    assert str(tested.outage(650.0)) == "refused, 1 try, giving up in 80 s"
+    end(tested, "a", 731.0, unreachable="refused", tries=1)
+    assert tested.outage(731.0) is None and "not reachable for 600 s" in str(tested.stops)
+
+
 def test_unreachable_too_long() -> None:
     """An endpoint that stays unreachable stops the provider."""
     tested = limiter(patience_s=10)

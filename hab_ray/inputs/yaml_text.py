@@ -1,0 +1,117 @@
+"""YAML as users write it, and the YAML of runs' records."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from importlib.resources.abc import Traversable
+from typing import Any
+
+import yaml
+
+from hab_ray.inputs.files import MOST_TEXT_BYTES, BadInput, text_of
+
+DEEPEST_YAML = 50
+MOST_YAML_NODES = 100_000
+LONGEST_NUMBER = 100
+_SHOWN = 40
+_NUMBERS = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp")}
+
+
+class _Loader(yaml.CSafeLoader):
+    """PyYAML's safe loader, except that what it drops or trips over is an error with line and column.
+
+    PyYAML keeps the last of two equal keys and drops the first in silence. A date such as 2026-13-45 is a ValueError
+    without a place, and a number of a million digits takes minutes.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[str] = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                cause = f"the key {_shown(key.value)} stands twice; keep one of them"
+                raise yaml.constructor.ConstructorError(problem=cause, problem_mark=key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            if node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
+                raise ValueError
+            return super().construct_object(node, deep)
+        except (ValueError, TypeError, AttributeError, KeyError, OverflowError):
+            what = _shown(node.value) if isinstance(node, yaml.ScalarNode) else "what stands here"
+            kind = node.tag.rpartition(":")[2]
+            cause = f"{what} is no {kind} that can be read; correct it, or put it in quotes if it is text"
+            raise yaml.constructor.ConstructorError(problem=cause, problem_mark=node.start_mark) from None
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+
+
+def yaml_file(file: Traversable) -> Any:
+    """What a YAML or JSON file holds.
+
+    Raises:
+        BadInput: it cannot be read, or as `parse_yaml`.
+    """
+    return parse_yaml(text_of(file))
+
+
+def parse_yaml(text: str) -> Any:
+    """What a YAML text holds.
+
+    Raises:
+        BadInput: it is none, a key stands twice in one mapping, a number or date cannot be, or it is larger or deeper
+            than what libyaml and its readers can bear.
+    """
+    if len(text) > MOST_TEXT_BYTES:
+        raise BadInput(f"has {len(text):,} characters, and at most {MOST_TEXT_BYTES:,} are read", "split it")
+    try:
+        _refuse_large(text)
+        return yaml.load(text, _Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise BadInput(f"not valid YAML: {where}{error.problem}", "correct the YAML there") from None
+    except yaml.YAMLError as error:
+        raise BadInput(f"not valid YAML: {' '.join(str(error).split())}", "correct the YAML there") from None
+
+
+def _refuse_large(text: str) -> None:
+    """Refuse what is nested too deeply or has too many nodes, each alias counted as all that it stands for."""
+    nodes = 0
+    opened: list[tuple[str | None, int]] = []
+    sizes: dict[str, int] = {}
+    for event in yaml.parse(text, yaml.CSafeLoader):
+        match event:
+            case yaml.AliasEvent():
+                if any(anchor == event.anchor for anchor, _ in opened):
+                    raise BadInput(f"{_place(event)}: *{event.anchor} stands within what it names", "write it out")
+                nodes += sizes.get(str(event.anchor), 1)
+            case yaml.ScalarEvent():
+                nodes += 1
+                if event.anchor:
+                    sizes[event.anchor] = 1
+            case yaml.CollectionStartEvent():
+                nodes += 1
+                opened.append((event.anchor, nodes))
+                if len(opened) > DEEPEST_YAML:
+                    raise BadInput(
+                        f"{_place(event)}: lists and mappings stand within each other more than {DEEPEST_YAML} deep",
+                        "look for brackets that are not closed",
+                    )
+            case yaml.CollectionEndEvent():
+                anchor, before = opened.pop()
+                if anchor:
+                    sizes[anchor] = nodes - before + 1
+        if nodes > MOST_YAML_NODES:
+            raise BadInput(
+                f"{_place(event)}: it holds more than {MOST_YAML_NODES:,} values, counting what `*` repeats",
+                "write fewer; long lists of tests belong in a .parquet or .jsonl file",
+            )
+
+
+def _place(event: yaml.Event) -> str:
+    mark = event.start_mark
+    return f"line {mark.line + 1}" if mark else "the text"

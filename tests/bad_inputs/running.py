@@ -1,0 +1,118 @@
+"""Runs `hab` on bad inputs in this process, each within its time; as a program, on those that may crash it."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import FrameType
+
+import yaml
+from typer.main import get_command
+
+from hab_ray.cli.main import app
+from tests.bad_inputs.cases import GOOD_SWEEP, BadInput, profile_cases, rubric_cases, sweep_cases
+from tests.bad_inputs.files import file_cases, parquet_cases, sweep_of
+from tests.bad_inputs.runs import good_run, run_cases
+
+MOST_S = 5
+hab = cache(get_command)  # typer takes 30 ms to make it
+
+
+class TooLongError(BaseException):
+    """A command took more than its time."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended, and what it printed on either stream."""
+
+    status: int
+    output: str
+    took_s: float
+
+
+def _end(signal_number: int, frame: FrameType | None) -> None:
+    raise TooLongError
+
+
+@contextmanager
+def alarm() -> Iterator[None]:
+    """While commands are run, a signal ends the one that takes too long."""
+    before = signal.signal(signal.SIGALRM, _end)
+    yield
+    signal.signal(signal.SIGALRM, before)
+
+
+def ran(arguments: tuple[str, ...]) -> Ended:
+    """Run `hab` in this process. Raises TooLongError, and whatever would leave the command as a traceback."""
+    printed, started = io.StringIO(), time.monotonic()
+    signal.alarm(MOST_S)
+    try:
+        with redirect_stdout(printed), redirect_stderr(printed):
+            hab(app).main(list(arguments), prog_name="hab")
+    except SystemExit as end:
+        return Ended(end.code if isinstance(end.code, int) else 1, printed.getvalue(), time.monotonic() - started)
+    finally:
+        signal.alarm(0)
+    raise AssertionError("the command did not end by a status")
+
+
+def problem(case: BadInput, folder: Path) -> str | None:
+    """Why a bad input was not refused as it should be; None if it was. Leaves the current directory in the folder."""
+    folder.mkdir(exist_ok=True)
+    tests = next((name for name in ("given.jsonl", "given.parquet") if name in case.says), None)
+    (folder / "sweep.yaml").write_text(sweep_of(tests) if tests else yaml.safe_dump(GOOD_SWEEP), "utf-8")
+    case.make(folder)
+    os.chdir(folder)
+    try:
+        ended = ran(case.arguments)
+    except (Exception, TooLongError) as error:
+        return f"{case.name}: {error!r}"
+    missing = [text for text in case.says if text not in ended.output]
+    is_bug = "is a bug" in ended.output or "Traceback" in ended.output
+    if ended.status == case.status and not missing and not is_bug:
+        return None
+    return f"{case.name}: status {ended.status} after {ended.took_s:.1f} s, lacks {missing}: {ended.output[:400]}"
+
+
+def problems(cases: Iterable[BadInput], folder: Path) -> list[str]:
+    """What is wrong with how these are refused, each tried in a folder of its own."""
+    with alarm():
+        found = [problem(case, folder / str(number)) for number, case in enumerate(cases)]
+    return [told for told in found if told]
+
+
+def in_copies(cases: list[BadInput], folder: Path) -> list[str]:
+    """The same for damaged runs, each a copy of one good run."""
+    good = folder / "good"
+    good.mkdir(parents=True)
+    os.chdir(good)
+    good_run(good)
+    with alarm():
+        assert [ran((command, "run")).status for command in ("status", "report")] == [0, 0]
+    for number in range(len(cases)):
+        shutil.copytree(good, folder / str(number))
+    return problems(cases, folder)
+
+
+def main() -> None:
+    """Try all that may crash in the folder given; print how many there were, then what is wrong."""
+    folder = Path(sys.argv[1])
+    cases = [case for some in (sweep_cases, rubric_cases, profile_cases, file_cases, parquet_cases) for case in some()]
+    crashing = [case for case in cases if case.may_crash]
+    of_runs = [case for case in run_cases() if case.may_crash]
+    told = [*problems(crashing, folder), *in_copies(of_runs, folder / "runs")]
+    print("\n".join([str(len(crashing) + len(of_runs)), *told]))
+
+
+if __name__ == "__main__":
+    main()
