@@ -85,7 +85,8 @@ def test_what_an_unclean_end_has_stranded_is_shown_and_can_be_released(desk: Des
     again = desk.hab("run", sweep, "--yes")
     assert again.returncode == 0 and "hab budget release" in again.stdout and "$0.2500" in again.stdout
     assert money(desk.folder / "run") == {"spent": spent + 250_000_000, "reserved": 0, "budget": 10**9} | {
-        "stranded": 250_000_000
+        "stranded": 250_000_000,
+        "waits_for": 0,
     }
     assert "$0.2500 of it stranded" in desk.hab("status", "run").stdout
     released = desk.hab("budget", "release", "run")

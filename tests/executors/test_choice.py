@@ -21,7 +21,7 @@ FAST = {"lab": {"kind": "openai", "url": "http://127.0.0.1:9/v1", "limits": {"co
         ({"providers": FAST}, {}, "ray", "the limits allow"),
         ({"providers": FAST, "executor": "local"}, {}, "local", "as the sweep says"),
         ({"providers": FAST, "mode": "batch"}, {}, "local", "at most"),
-        ({"providers": SLOW, "samples": 2000}, {}, "ray", "not below 20,000"),
+        ({"providers": SLOW, "samples": 1000}, {}, "ray", "not below 20,000"),
         ({"providers": SLOW}, {"RAY_ADDRESS": "127.0.0.1:6379"}, "ray", "RAY_ADDRESS is set"),
         ({"providers": SLOW, "executor": "local"}, {"RAY_ADDRESS": "127.0.0.1:6379"}, "local", "as the sweep says"),
         ({"providers": SLOW, "executor": "ray"}, {}, "ray", "as the sweep says"),
