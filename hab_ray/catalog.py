@@ -6,6 +6,7 @@ said there and never guessed from its name.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from hab_ray.calls import Params
 from hab_ray.errors import ConfigError
 from hab_ray.resources import read_yaml
 
+_LIKE = 0.6
+_LONGEST_NAME = 200
 _PLAIN_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}$")
 
 
@@ -167,6 +170,12 @@ class ModelEntry(Capabilities):
         """Whether the vendor knows this level of effort for the model."""
         return self.efforts is None or any(fnmatchcase(effort.lower(), pattern) for pattern in self.efforts)
 
+    def covers(self, name: str) -> bool:
+        """Whether a vendor's name is this model's: the wire name, or that of a snapshot or date of it."""
+        if name == self.wire or any(fnmatchcase(name, pattern) for pattern in self.reports or ()):
+            return True
+        return bool(re.fullmatch(re.escape(self.wire) + r"-\d{3,}[0-9a-z-]*", name))
+
 
 class ProviderEntry(Strict):
     """An account at a vendor, or an endpoint that speaks a vendor's protocol.
@@ -229,10 +238,26 @@ class Catalog(Strict):
         provider, slash, wire = name.partition("/")
         if slash and wire and provider in self.providers:
             return self._with_defaults(_at_provider(provider, self.providers[provider], wire))
+        near = self.near(name)
+        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
         raise ConfigError(
-            f"unknown model {name!r}: it is neither in the catalogue ({_listed(self.models)}) nor of the form "
+            f"unknown model {name!r}: {hint}It is neither in the catalogue (`hab models` shows it) nor of the form "
             f"provider/model with a provider of the catalogue or the sweep ({_listed(self.providers)})"
         )
+
+    def near(self, name: str, likeness: float = _LIKE) -> list[str]:
+        """Up to three models of the catalogue whose name, or wire name, is like this one; the likest first.
+
+        `likeness` is difflib's ratio, 0..1. Of `provider/model` with a known provider only its own models count.
+        """
+        provider, slash, wire = name.partition("/")
+        known = bool(slash) and provider in self.providers
+        models = {n: m for n, m in self.models.items() if not known or m.provider == provider}
+        wanted = (wire if known else name.rpartition("/")[2]).lower()[:_LONGEST_NAME]
+        own = {w.lower(): f"{p}/{w}" for p, e in self.providers.items() if not known or p == provider for w in e.models}
+        spellings = own | {m.wire.lower(): n for n, m in models.items()} | {n.lower(): n for n in models}
+        found = difflib.get_close_matches(wanted, spellings, n=6, cutoff=likeness)
+        return list(dict.fromkeys(spellings[each] for each in found))[:3]
 
     def _with_defaults(self, entry: ModelEntry) -> ModelEntry:
         provider = self.providers[entry.provider]

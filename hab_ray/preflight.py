@@ -20,6 +20,7 @@ from hab_ray.stages.respond import PAPER_SETTINGS
 from hab_ray.work import Work
 
 NOTICE = timedelta(days=30)
+_SURELY_LIKE = 0.85
 _LEAVE_OUT = "leave it out, or run with --available-only"
 
 
@@ -45,7 +46,7 @@ class Problem:
 
 def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Problem]:
     """Every problem of a resolved sweep that shows without a call; `environ` is where keys are looked up."""
-    found = [*_vendors(work), *_keys(work, environ), *_settings(work), *_batches(work)]
+    found = [*_vendors(work), *_keys(work, environ), *_settings(work), *_batches(work), *_misspelt(work)]
     for model in work.models.values():
         found += [*_lifecycle(work.sweep, model, today), *_price(model)]
     return found
@@ -190,6 +191,18 @@ def _batches(work: Work) -> Iterator[Problem]:
             cause = f"{key}: it is not known whether {entry.provider} takes batches of {name}"
             remedy = "if it refuses them the rows stay open; `mode: auto` would send them online"
             yield Problem(Severity.WARNING, (name,), cause, remedy)
+
+
+def _misspelt(work: Work) -> Iterator[Problem]:
+    """Names of the form provider/model that nobody listed and that differ little from one of the catalogue's."""
+    for model in work.models.values():
+        entry = model.entry
+        if model.name in work.catalog.models or entry.wire in work.catalog.providers[entry.provider].models:
+            continue
+        near = work.catalog.near(model.name, likeness=_SURELY_LIKE)
+        if near and not any(work.catalog.find(name).covers(entry.wire) for name in near):
+            cause = f"{_where(work.sweep, model.name)}: {model.name} is not in the catalogue"
+            yield Problem(Severity.WARNING, (model.name,), cause, f"did you mean {' or '.join(near)}?")
 
 
 def _price(model: Model) -> Iterator[Problem]:

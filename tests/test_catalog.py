@@ -91,6 +91,50 @@ def test_an_unknown_model_is_named_with_what_is_known(name: str, catalog: Catalo
     assert "lab, local" in str(told.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("gpt4.1", "gpt-4.1"),
+        ("GPT-4.1", "gpt-4.1"),
+        ("claude-opus-5.5", "claude-opus-5-5"),
+        ("claude-haiku-4-5-2025100", "claude-haiku-4-5"),
+        ("opena/gpt-4.1", "gpt-4.1"),
+        ("llama-4-scout", "llama-4-scout-instruct"),
+        ("lbb/org/deeep", "lab/org/deep"),
+    ],
+)
+def test_an_unknown_model_is_told_what_may_have_been_meant(name: str, near: str, catalog: Catalog) -> None:
+    everything = load_catalog().extended(catalog.providers)
+    assert everything.near(name)[0] == near
+    with pytest.raises(ConfigError, match=f"unknown model .* did you mean {near!r}"):
+        everything.find(name)
+
+
+def test_a_name_like_nothing_is_told_of_no_model(catalog: Catalog) -> None:
+    assert load_catalog().near("vicuna" * 10_000) == []
+    with pytest.raises(ConfigError) as told:
+        load_catalog().find("")
+    assert "did you mean" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "same"),
+    [
+        ("w", True),
+        ("w-2026-01-01", True),
+        ("w-20260101", True),
+        ("w-001", True),
+        ("w-8b", False),
+        ("w-mini", False),
+        ("w-mini-2026-01-01", False),
+        ("other", False),
+        ("named", True),
+    ],
+)
+def test_which_listed_names_are_a_models(name: str, same: bool) -> None:
+    assert ModelEntry(provider="p", wire="w", reports=("named",)).covers(name) is same
+
+
 def test_a_sweeps_provider_replaces_one_of_the_same_name() -> None:
     mine = ProviderEntry(kind="openai", url="http://mine/v1")
     changed = load_catalog().extended({"openai": mine})

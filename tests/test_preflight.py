@@ -230,6 +230,19 @@ def test_batches_of_a_model_nobody_knows_are_a_warning(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("model", "near"),
+    [("openai/gpt-6-lunaa", "gpt-6-luna or gpt-5.6-luna"), ("openai/gpt-4.1-2025-04-14", None), ("openai/o9", None)],
+)
+def test_a_name_at_a_provider_that_is_nearly_one_of_the_catalogues_is_a_warning(
+    tmp_path: Path, model: str, near: str | None
+) -> None:
+    work = resolve(small(tmp_path, providers={}, subjects=[model]), NOW)
+    said = [str(p) for p in preflight(work, KEYS, NOW.date()) if "not in the catalogue" in str(p)]
+    wanted = f"warning: subjects.0.model: {model} is not in the catalogue; did you mean {near}?"
+    assert said == ([wanted] if near else [])
+
+
 @pytest.mark.parametrize("model", ["gemini-3.7-flash", "gemini-3.5-flash"])
 def test_a_name_that_is_answered_by_another_model_is_gone(tmp_path: Path, model: str) -> None:
     (problem,) = refused(tmp_path, subjects=[model])
