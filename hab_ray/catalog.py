@@ -118,10 +118,15 @@ class BatchPolicy(Strict):
 
 
 class Lifecycle(Strict):
-    """The day from which a name no longer answers as the model it named, and who says so."""
+    """The day from which a name no longer answers as the model it named, and who says so.
+
+    `answered_by` is the wire name of the model that answers from then on, at its own price, where the vendor re-routes
+    the name instead of refusing it: replies then report that name, and are no replies of the model that was asked for.
+    """
 
     ends: date
     why: str
+    answered_by: str | None = None
 
 
 class Capabilities(Strict):
@@ -161,6 +166,11 @@ class ModelEntry(Capabilities):
     provider: str
     wire: str
     priced_as: str | None = None
+
+    def wire_on(self, day: date) -> str:
+        """The wire name of the model that answers to this name on a day."""
+        end = self.lifecycle
+        return end.answered_by if end and end.answered_by and end.ends <= day else self.wire
 
     def output_limit(self, visible: int) -> int:
         """The most tokens an answer of `visible` tokens may be billed for: thinking comes on top."""

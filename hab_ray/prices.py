@@ -121,7 +121,7 @@ def price_of(entry: ModelEntry, on: date, mode: Mode) -> Price:
 
 def context_tokens(entry: ModelEntry) -> int | None:
     """The tokens that a model reads and writes in one call, as the price list has it; None where it does not say."""
-    model = _known(entry)
+    model = _known(entry, entry.wire)
     return None if model is None else model.context_window
 
 
@@ -147,14 +147,14 @@ def _listed(entry: ModelEntry, on: date, mode: Mode) -> UsdPrice | None:
     return max(offers, key=lambda offer: (offer.input, offer.output), default=None)
 
 
-def _known(entry: ModelEntry) -> ModelInfo | None:
-    """The price list's entry of a model."""
+def _known(entry: ModelEntry, wire: str) -> ModelInfo | None:
+    """What the price list has of a model of the entry's provider."""
     from genai_prices import data_snapshot  # 0.4 s: only where a price is asked for
 
     if entry.priced_as is None:
         return None
     try:
-        _, model = data_snapshot.get_snapshot().find_provider_model(entry.wire, None, entry.priced_as, None)
+        _, model = data_snapshot.get_snapshot().find_provider_model(wire, None, entry.priced_as, None)
     except LookupError:
         return None
     return model
@@ -163,7 +163,7 @@ def _known(entry: ModelEntry) -> ModelInfo | None:
 def _offer(entry: ModelEntry, at: datetime, mode: Mode) -> UsdPrice | None:
     from genai_prices.types import TieredPrices
 
-    model = _known(entry)
+    model = _known(entry, entry.wire_on(at.date()))
     if model is None:
         return None
     online = model.get_prices(at)

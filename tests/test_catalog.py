@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
+from anthropic.resources.messages.messages import DEPRECATED_MODELS
 from hypothesis import given
 from hypothesis import strategies as st
+from openai.types.shared import chat_model
 
 from hab_ray.calls import Params
 from hab_ray.catalog import (
@@ -209,3 +214,42 @@ def test_every_folder_is_plain(name: str) -> None:
     assert 1 <= len(folder) <= 64
     assert folder[0].isalnum()
     assert set(folder) <= set("abcdefghijklmnopqrstuvwxyz0123456789._-")
+
+
+# Announced ends, by the vendors' own lists and pages: none may be missing here, or a run would be planned past it.
+ENDS = {
+    "2026-10-23": ("o3-mini-2025-01-31", "o4-mini-2025-04-16"),
+    "2026-11-30": ("claude-sonnet-4-5",),
+    "2026-12-01": ("gemini-2.5-pro", "gemini-2.5-flash"),
+    "2026-12-11": ("o3-2025-04-16", "gpt-5", "gpt-5-mini", "gpt-5-nano"),
+    "2027-01-14": ("gpt-4.1", "gpt-4.1-mini", "gpt-4o", "gpt-4o-mini"),
+    "2027-04-01": ("gpt-5.4-nano",),
+}
+
+
+def test_no_announced_end_is_missing_and_none_is_made_up() -> None:
+    models = load_catalog().models
+    dated = {name: str(models[name].lifecycle.ends) for name in models if models[name].lifecycle}  # type: ignore[union-attr]
+    assert {name: end for name, end in dated.items() if end > "2026-10-22"} == {
+        name: end for end, names in ENDS.items() for name in names
+    }
+
+
+def test_every_end_that_the_installed_sdks_know_is_in_the_catalogue() -> None:
+    known = {entry.wire: entry.lifecycle for entry in load_catalog().models.values()}
+    listed = Path(chat_model.__file__).read_text().partition("Deprecated values:")[2]
+    deprecated = set(re.findall(r'"([a-z0-9.-]+)"', listed))
+    assert len(deprecated) > 20 and len(DEPRECATED_MODELS) > 10
+    assert [wire for wire in known.keys() & (deprecated | DEPRECATED_MODELS.keys()) if known[wire] is None] == []
+
+
+def test_who_answers_to_a_name_that_is_rerouted() -> None:
+    models = load_catalog().models
+    answered = {entry.lifecycle.answered_by for entry in models.values() if entry.lifecycle} - {None}
+    assert answered == {"gemini-3.8-flash", "gemini-3.6-flash", "gemini-3.5-flash-lite"}
+    assert answered <= {entry.wire for entry in models.values()}
+    pro = models["gemini-2.5-pro"]
+    assert (pro.wire_on(date(2026, 11, 30)), pro.wire_on(date(2026, 12, 1))) == ("gemini-2.5-pro", "gemini-3.8-flash")
+    for name, entry in models.items():
+        if entry.lifecycle and entry.lifecycle.answered_by:
+            assert not Model(name, entry).is_itself(entry.lifecycle.answered_by)
