@@ -122,11 +122,14 @@ class Chat(_Body):
     service_tier: Literal["auto", "default", "flex", "scale", "priority", "fast"] | None = None
 
 
+_TokenId = Annotated[int, Field(ge=0, lt=1_000_000)]
+
+
 class Embeddings(_Body):
     """The body of POST /v1/embeddings."""
 
     model: str
-    input: str | list[str] | list[int] | list[list[int]]
+    input: str | list[str] | list[_TokenId] | list[list[_TokenId]]
     dimensions: int | None = Field(default=None, ge=1)
     encoding_format: Literal["float", "base64"] = "float"
     user: str | None = None

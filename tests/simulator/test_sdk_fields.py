@@ -430,6 +430,9 @@ def test_a_beta_field_needs_the_header_of_its_beta() -> None:
 def test_token_ids_count_as_tokens() -> None:
     ask = read_embeddings(account("openai"), {"model": "text-embedding-3-small", "input": [[1, 2, 3], [199_999]]})
     assert ask.input_tokens == 4 and len(set(ask.texts)) == 2
+    for odd in ([-1], [10**40], [[1], ["a"]], [True]):
+        with pytest.raises(Refused):
+            read_embeddings(account("openai"), {"model": "text-embedding-3-small", "input": odd})
 
 
 def test_a_system_message_in_the_conversation_is_an_instruction() -> None:
