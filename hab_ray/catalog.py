@@ -25,7 +25,7 @@ from hab_ray.calls import Params
 from hab_ray.errors import ConfigError
 from hab_ray.resources import read_yaml
 
-_LIKE = 0.6
+LIKE, SURELY_LIKE = 0.6, 0.85
 _LONGEST_NAME = 200
 _PLAIN_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}$")
 
@@ -255,7 +255,7 @@ class Catalog(Strict):
             f"provider/model with a provider of the catalogue or the sweep ({_listed(self.providers)})"
         )
 
-    def near(self, name: str, likeness: float = _LIKE) -> list[str]:
+    def near(self, name: str, likeness: float = LIKE) -> list[str]:
         """Up to three models of the catalogue whose name, or wire name, is like this one; the likest first.
 
         `likeness` is difflib's ratio, 0..1. Of `provider/model` with a known provider only its own models count.

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from enum import StrEnum
 
 from hab_ray.calls import Params
-from hab_ray.catalog import Model, ModelEntry, accepted
+from hab_ray.catalog import SURELY_LIKE, Model, ModelEntry, accepted
 from hab_ray.config import Sweep, Validate
 from hab_ray.errors import ConfigError
 from hab_ray.prices import no_price
@@ -20,7 +20,6 @@ from hab_ray.stages.respond import PAPER_SETTINGS
 from hab_ray.work import Work
 
 NOTICE = timedelta(days=30)
-_SURELY_LIKE = 0.85
 _LEAVE_OUT = "leave it out, or run with --available-only"
 
 
@@ -211,19 +210,22 @@ def _batches(work: Work) -> Iterator[Problem]:
 
 
 def _unlisted(work: Work) -> Iterator[Problem]:
-    """Names of the form provider/model that are the catalogue's under another name, or nearly."""
+    """Names of the form provider/model that are the catalogue's under another name, or nearly.
+
+    Of a misspelt name no price is known as a rule, and that error says what may have been meant.
+    """
     for model in work.models.values():
         entry, where = model.entry, _where(work.sweep, model.name)
         if model.name in work.catalog.models or entry.wire in work.catalog.providers[entry.provider].models:
             continue
-        near = {name: work.catalog.find(name) for name in work.catalog.near(model.name, likeness=_SURELY_LIKE)}
+        near = {name: work.catalog.find(name) for name in work.catalog.near(model.name, SURELY_LIKE)}
         same = next((name for name, other in near.items() if other.wire == entry.wire), None)
         if same:
             cause = (
                 f"{where}: of {model.name} nothing is known but its price: not what it takes, reports or when it ends"
             )
             yield Problem(Severity.WARNING, (model.name,), cause, f"name {same}, under which the catalogue has it")
-        elif near and not any(other.covers(entry.wire) for other in near.values()):
+        elif near and entry.price and not any(other.covers(entry.wire) for other in near.values()):
             cause = f"{where}: {model.name} is not in the catalogue"
             yield Problem(Severity.WARNING, (model.name,), cause, f"did you mean {' or '.join(near)}?")
 

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from hab_ray.calls import Call, EmbedCall, Usage, clean_text
-from hab_ray.catalog import ModelEntry, UsdPrice
+from hab_ray.catalog import SURELY_LIKE, ModelEntry, UsdPrice, load_catalog
 from hab_ray.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -126,10 +126,13 @@ def context_tokens(entry: ModelEntry) -> int | None:
 
 
 def no_price(entry: ModelEntry) -> str:
-    """What to say of a model without a price."""
+    """What to say of a model without a price: the name may be misspelt."""
+    near = load_catalog().near(f"{entry.provider}/{entry.wire}", SURELY_LIKE)
+    meant = f", or did you mean {' or '.join(near)}?" if near else ""
     return (
         f"providers.{entry.provider}.models.{entry.wire}.price: no price is known for {entry.wire}; "
         "give {input: ..., output: ...} in dollars per million tokens, or {input: 0, output: 0} if it costs nothing"
+        f"{meant}"
     )
 
 
