@@ -80,6 +80,8 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/inspect_round_trip.py
 	$(BIN)/python benchmarks/interrupts.py
 	$(BIN)/python benchmarks/kill_campaign.py --kills driver=60,lane=20,limiter=20,purse=20
+	$(BIN)/python -m benchmarks.foreign_clients
+	$(BIN)/python -m benchmarks.foreign_servers
 	$(BIN)/python benchmarks/cpu_pairs.py cce5b15 .
 	HAB_STOPPED_S=120 $(BIN)/pytest tests/cli/test_batches.py -k stopped_holder
 	HAB_KILLS=all $(BIN)/pytest tests/sweep/test_crash_matrix.py

@@ -6,6 +6,7 @@ said there and never guessed from its name.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ from hab_ray.calls import Params
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.yaml_text import parse_yaml
 
+LIKE, SURELY_LIKE = 0.6, 0.85
+_LONGEST_NAME = 200
 _PLAIN_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}$")
 
 
@@ -130,10 +133,15 @@ class BatchPolicy(Strict):
 
 
 class Lifecycle(Strict):
-    """The day from which a name no longer answers as the model it named, and who says so."""
+    """The day from which a name no longer answers as the model it named, and who says so.
+
+    `answered_by` is the wire name of the model that answers from then on, at its own price, where the vendor re-routes
+    the name instead of refusing it: replies then report that name, and are no replies of the model that was asked for.
+    """
 
     ends: date
     why: str
+    answered_by: str | None = None
 
 
 class Capabilities(Strict):
@@ -174,6 +182,11 @@ class ModelEntry(Capabilities):
     wire: str
     priced_as: str | None = None
 
+    def wire_on(self, day: date) -> str:
+        """The wire name of the model that answers to this name on a day."""
+        end = self.lifecycle
+        return end.answered_by if end and end.answered_by and end.ends <= day else self.wire
+
     def output_limit(self, visible: int) -> int:
         """The most tokens an answer of `visible` tokens may be billed for: thinking comes on top."""
         return visible if self.thinking is Thinking.NONE else visible + self.thinking_reserve
@@ -181,6 +194,12 @@ class ModelEntry(Capabilities):
     def takes_effort(self, effort: str) -> bool:
         """Whether the vendor knows this level of effort for the model."""
         return self.efforts is None or any(fnmatchcase(effort.lower(), pattern) for pattern in self.efforts)
+
+    def covers(self, name: str) -> bool:
+        """Whether a vendor's name is this model's: the wire name, or that of a snapshot or date of it."""
+        if name == self.wire or any(fnmatchcase(name, pattern) for pattern in self.reports or ()):
+            return True
+        return bool(re.fullmatch(re.escape(self.wire) + r"-\d{3,}[0-9a-z-]*", name))
 
 
 class ProviderEntry(Strict):
@@ -244,10 +263,26 @@ class Catalog(Strict):
         provider, slash, wire = name.partition("/")
         if slash and wire and provider in self.providers:
             return self._with_defaults(_at_provider(provider, self.providers[provider], wire))
+        near = self.near(name)
+        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
         raise ConfigError(
-            f"unknown model {name!r}: it is neither in the catalogue ({_listed(self.models)}) nor of the form "
+            f"unknown model {name!r}: {hint}It is neither in the catalogue (`hab models` shows it) nor of the form "
             f"provider/model with a provider of the catalogue or the sweep ({_listed(self.providers)})"
         )
+
+    def near(self, name: str, likeness: float = LIKE) -> list[str]:
+        """Up to three models of the catalogue whose name, or wire name, is like this one; the likest first.
+
+        `likeness` is difflib's ratio, 0..1. Of `provider/model` with a known provider only its own models count.
+        """
+        provider, slash, wire = name.partition("/")
+        known = bool(slash) and provider in self.providers
+        models = {n: m for n, m in self.models.items() if not known or m.provider == provider}
+        wanted = (wire if known else name.rpartition("/")[2]).lower()[:_LONGEST_NAME]
+        own = {w.lower(): f"{p}/{w}" for p, e in self.providers.items() if not known or p == provider for w in e.models}
+        spellings = own | {m.wire.lower(): n for n, m in models.items()} | {n.lower(): n for n in models}
+        found = difflib.get_close_matches(wanted, spellings, n=6, cutoff=likeness)
+        return list(dict.fromkeys(spellings[each] for each in found))[:3]
 
     def _with_defaults(self, entry: ModelEntry) -> ModelEntry:
         provider = self.providers[entry.provider]

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from enum import StrEnum
 
 from hab_ray.calls import Params
-from hab_ray.catalog import Model, ModelEntry, accepted
+from hab_ray.catalog import SURELY_LIKE, Model, ModelEntry, accepted
 from hab_ray.config import Sweep, Validate
 from hab_ray.errors import ConfigError
 from hab_ray.prices import no_price
@@ -45,7 +45,7 @@ class Problem:
 
 def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Problem]:
     """Every problem of a resolved sweep that shows without a call; `environ` is where keys are looked up."""
-    found = [*_vendors(work), *_keys(work, environ), *_settings(work), *_batches(work)]
+    found = [*_vendors(work), *_keys(work, environ), *_settings(work), *_batches(work), *_unlisted(work)]
     for model in work.models.values():
         found += [*_lifecycle(work.sweep, model, today), *_price(model)]
     return found
@@ -133,13 +133,30 @@ def _lifecycle(sweep: Sweep, model: Model, today: date) -> Iterator[Problem]:
     end = model.entry.lifecycle
     if end is None or end.ends - today > NOTICE:
         return
-    where = f"{_where(sweep, model.name)}: {model.name}"
-    if end.ends <= today:
+    where, days = f"{_where(sweep, model.name)}: {model.name}", (end.ends - today).days
+    if end.answered_by:
+        yield _rerouted(sweep, model, end.answered_by, f"{where} is answered by {end.answered_by}", today)
+    elif end.ends <= today:
         cause = f"{where} is gone since {end.ends} ({end.why})"
         yield Problem(Severity.ERROR, (model.name,), cause, _LEAVE_OUT)
     else:
-        cause = f"{where} ends on {end.ends}, in {(end.ends - today).days} days ({end.why})"
+        cause = f"{where} ends on {end.ends}, in {days} days ({end.why})"
         yield Problem(Severity.WARNING, (model.name,), cause, "finish before that day, or use another model")
+
+
+def _rerouted(sweep: Sweep, model: Model, other: str, cause: str, today: date) -> Problem:
+    """A name to which another model answers, or soon will: its replies cost money and count for nothing."""
+    end = model.entry.lifecycle
+    assert end is not None
+    now = end.ends <= today
+    when = f"since {end.ends}" if now else f"from {end.ends} on, in {(end.ends - today).days} days"
+    if sweep.accept_substitutes:
+        taken = f"{cause} {when} ({end.why}), and its replies are taken for {model.name}'s (accept_substitutes: true)"
+        return Problem(Severity.WARNING, (model.name,), taken, f"name {other} itself")
+    lost = f"{cause} {when} ({end.why}): replies would be paid for and excluded as substituted"
+    severity = Severity.ERROR if now else Severity.WARNING
+    before = "" if now else "finish before that day, or "
+    return Problem(severity, (model.name,), lost, f"{before}name {other}, or set `accept_substitutes: true`")
 
 
 def _settings(work: Work) -> Iterator[Problem]:
@@ -190,6 +207,27 @@ def _batches(work: Work) -> Iterator[Problem]:
             cause = f"{key}: it is not known whether {entry.provider} takes batches of {name}"
             remedy = "if it refuses them the rows stay open; `mode: auto` would send them online"
             yield Problem(Severity.WARNING, (name,), cause, remedy)
+
+
+def _unlisted(work: Work) -> Iterator[Problem]:
+    """Names of the form provider/model that are the catalogue's under another name, or nearly.
+
+    Of a misspelt name no price is known as a rule, and that error says what may have been meant.
+    """
+    for model in work.models.values():
+        entry, where = model.entry, _where(work.sweep, model.name)
+        if model.name in work.catalog.models or entry.wire in work.catalog.providers[entry.provider].models:
+            continue
+        near = {name: work.catalog.find(name) for name in work.catalog.near(model.name, SURELY_LIKE)}
+        same = next((name for name, other in near.items() if other.wire == entry.wire), None)
+        if same:
+            cause = (
+                f"{where}: of {model.name} nothing is known but its price: not what it takes, reports or when it ends"
+            )
+            yield Problem(Severity.WARNING, (model.name,), cause, f"name {same}, under which the catalogue has it")
+        elif near and entry.price and not any(other.covers(entry.wire) for other in near.values()):
+            cause = f"{where}: {model.name} is not in the catalogue"
+            yield Problem(Severity.WARNING, (model.name,), cause, f"did you mean {' or '.join(near)}?")
 
 
 def _price(model: Model) -> Iterator[Problem]:

@@ -14,10 +14,14 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from hab_ray.calls import Call, EmbedCall, Usage, clean_text
-from hab_ray.catalog import ModelEntry, UsdPrice
+from hab_ray.catalog import SURELY_LIKE, ModelEntry, UsdPrice, load_catalog
 from hab_ray.errors import ConfigError
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelInfo
 
 PER_MILLION = 1_000_000
 NANO = 1_000_000_000
@@ -103,11 +107,20 @@ def rate(entry: ModelEntry, mode: Mode) -> Price:
     return Price.usd(**price.model_dump())
 
 
+def context_tokens(entry: ModelEntry) -> int | None:
+    """The tokens that a model reads and writes in one call, as the price list has it; None where it does not say."""
+    model = _known(entry, entry.wire)
+    return None if model is None else model.context_window
+
+
 def no_price(entry: ModelEntry) -> str:
-    """What to say of a model without a price."""
+    """What to say of a model without a price: the name may be misspelt."""
+    near = load_catalog().near(f"{entry.provider}/{entry.wire}", SURELY_LIKE)
+    meant = f", or did you mean {' or '.join(near)}?" if near else ""
     return (
         f"providers.{entry.provider}.models.{entry.wire}.price: no price is known for {entry.wire}; "
         "give {input: ..., output: ...} in dollars per million tokens, or {input: 0, output: 0} if it costs nothing"
+        f"{meant}"
     )
 
 
@@ -125,14 +138,24 @@ def _listed(entry: ModelEntry, on: date, mode: Mode) -> UsdPrice | None:
     return max(offers, key=lambda offer: (offer.input, offer.output), default=None)
 
 
-def _offer(entry: ModelEntry, at: datetime, mode: Mode) -> UsdPrice | None:
+def _known(entry: ModelEntry, wire: str) -> ModelInfo | None:
+    """What the price list has of a model of the entry's provider."""
     from genai_prices import data_snapshot  # 0.4 s: only where a price is asked for
+
+    if entry.priced_as is None:
+        return None
+    try:
+        _, model = data_snapshot.get_snapshot().find_provider_model(wire, None, entry.priced_as, None)
+    except LookupError:
+        return None
+    return model
+
+
+def _offer(entry: ModelEntry, at: datetime, mode: Mode) -> UsdPrice | None:
     from genai_prices.types import TieredPrices
 
-    snapshot = data_snapshot.get_snapshot()
-    try:
-        _, model = snapshot.find_provider_model(entry.wire, None, entry.priced_as, None)
-    except LookupError:
+    model = _known(entry, entry.wire_on(at.date()))
+    if model is None:
         return None
     online = model.get_prices(at)
     found = online if mode is Mode.ONLINE else model.get_prices(at, _BATCH)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
+from anthropic.resources.messages.messages import DEPRECATED_MODELS
 from hypothesis import given
 from hypothesis import strategies as st
+from openai.types.shared import chat_model
 
 from hab_ray.calls import Params
 from hab_ray.catalog import (
@@ -91,6 +96,50 @@ def test_an_unknown_model_is_named_with_what_is_known(name: str, catalog: Catalo
     assert "lab, local" in str(told.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("gpt4.1", "gpt-4.1"),
+        ("GPT-4.1", "gpt-4.1"),
+        ("claude-opus-5.5", "claude-opus-5-5"),
+        ("claude-haiku-4-5-2025100", "claude-haiku-4-5"),
+        ("opena/gpt-4.1", "gpt-4.1"),
+        ("llama-4-scout", "llama-4-scout-instruct"),
+        ("lbb/org/deeep", "lab/org/deep"),
+    ],
+)
+def test_an_unknown_model_is_told_what_may_have_been_meant(name: str, near: str, catalog: Catalog) -> None:
+    everything = load_catalog().extended(catalog.providers)
+    assert everything.near(name)[0] == near
+    with pytest.raises(ConfigError, match=f"unknown model .* did you mean {near!r}"):
+        everything.find(name)
+
+
+def test_a_name_like_nothing_is_told_of_no_model(catalog: Catalog) -> None:
+    assert load_catalog().near("vicuna" * 10_000) == []
+    with pytest.raises(ConfigError) as told:
+        load_catalog().find("")
+    assert "did you mean" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "same"),
+    [
+        ("w", True),
+        ("w-2026-01-01", True),
+        ("w-20260101", True),
+        ("w-001", True),
+        ("w-8b", False),
+        ("w-mini", False),
+        ("w-mini-2026-01-01", False),
+        ("other", False),
+        ("named", True),
+    ],
+)
+def test_which_listed_names_are_a_models(name: str, same: bool) -> None:
+    assert ModelEntry(provider="p", wire="w", reports=("named",)).covers(name) is same
+
+
 def test_a_sweeps_provider_replaces_one_of_the_same_name() -> None:
     mine = ProviderEntry(kind="openai", url="http://mine/v1")
     changed = load_catalog().extended({"openai": mine})
@@ -165,3 +214,42 @@ def test_every_folder_is_plain(name: str) -> None:
     assert 1 <= len(folder) <= 64
     assert folder[0].isalnum()
     assert set(folder) <= set("abcdefghijklmnopqrstuvwxyz0123456789._-")
+
+
+# Announced ends, by the vendors' own lists and pages: none may be missing here, or a run would be planned past it.
+ENDS = {
+    "2026-10-23": ("o3-mini-2025-01-31", "o4-mini-2025-04-16"),
+    "2026-11-30": ("claude-sonnet-4-5",),
+    "2026-12-01": ("gemini-2.5-pro", "gemini-2.5-flash"),
+    "2026-12-11": ("o3-2025-04-16", "gpt-5", "gpt-5-mini", "gpt-5-nano"),
+    "2027-01-14": ("gpt-4.1", "gpt-4.1-mini", "gpt-4o", "gpt-4o-mini"),
+    "2027-04-01": ("gpt-5.4-nano",),
+}
+
+
+def test_no_announced_end_is_missing_and_none_is_made_up() -> None:
+    models = load_catalog().models
+    dated = {name: str(models[name].lifecycle.ends) for name in models if models[name].lifecycle}  # type: ignore[union-attr]
+    assert {name: end for name, end in dated.items() if end > "2026-10-22"} == {
+        name: end for end, names in ENDS.items() for name in names
+    }
+
+
+def test_every_end_that_the_installed_sdks_know_is_in_the_catalogue() -> None:
+    known = {entry.wire: entry.lifecycle for entry in load_catalog().models.values()}
+    listed = Path(chat_model.__file__).read_text().partition("Deprecated values:")[2]
+    deprecated = set(re.findall(r'"([a-z0-9.-]+)"', listed))
+    assert len(deprecated) > 20 and len(DEPRECATED_MODELS) > 10
+    assert [wire for wire in known.keys() & (deprecated | DEPRECATED_MODELS.keys()) if known[wire] is None] == []
+
+
+def test_who_answers_to_a_name_that_is_rerouted() -> None:
+    models = load_catalog().models
+    answered = {entry.lifecycle.answered_by for entry in models.values() if entry.lifecycle} - {None}
+    assert answered == {"gemini-3.8-flash", "gemini-3.6-flash", "gemini-3.5-flash-lite"}
+    assert answered <= {entry.wire for entry in models.values()}
+    pro = models["gemini-2.5-pro"]
+    assert (pro.wire_on(date(2026, 11, 30)), pro.wire_on(date(2026, 12, 1))) == ("gemini-2.5-pro", "gemini-3.8-flash")
+    for name, entry in models.items():
+        if entry.lifecycle and entry.lifecycle.answered_by:
+            assert not Model(name, entry).is_itself(entry.lifecycle.answered_by)

@@ -230,7 +230,56 @@ def test_batches_of_a_model_nobody_knows_are_a_warning(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("model", ["gemini-3.7-flash", "gemini-3.5-flash"])
-def test_a_name_that_is_answered_by_another_model_is_gone(tmp_path: Path, model: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "near"),
+    [
+        ("openai/gpt-6-lunaa", "did you mean gpt-6-luna or gpt-5.6-luna?"),
+        ("anthropic/claude-opus-4-6", "claude-opus-4-6 is not in the catalogue; did you mean claude-opus-4-8 or"),
+        ("openai/gpt-4.1-2025-04-14", None),
+        ("openai/o9", None),
+    ],
+)
+def test_a_name_at_a_provider_that_is_nearly_one_of_the_catalogues_is_told_so(
+    tmp_path: Path, model: str, near: str | None
+) -> None:
+    work = resolve(small(tmp_path, providers={}, subjects=[model]), NOW)
+    said = [str(p) for p in preflight(work, KEYS, NOW.date()) if "did you mean" in str(p)]
+    assert len(said) == (near is not None) and (near or "") in "".join(said)
+
+
+@pytest.mark.parametrize(
+    ("model", "other"), [("gemini-3.7-flash", "gemini-3.8-flash"), ("gemini-3.5-flash", "gemini-3.6-flash")]
+)
+def test_a_name_that_another_model_answers_to_costs_nothing_unless_substitutes_are_wanted(
+    tmp_path: Path, model: str, other: str
+) -> None:
     (problem,) = refused(tmp_path, subjects=[model])
-    assert f"{model} is gone since 2026-10-08" in problem and "answered by gemini-3." in problem
+    assert f"{model} is answered by {other} since 2026-10-08" in problem
+    assert f"paid for and excluded as substituted; name {other}, or set `accept_substitutes: true`" in problem
+    assert refused(tmp_path, subjects=[model], accept_substitutes=True) == []
+
+
+def test_a_name_that_will_be_rerouted_is_a_warning_that_says_what_it_would_cost(tmp_path: Path) -> None:
+    work = resolve(small(tmp_path, providers={}, subjects=["gemini-2.5-pro"]), NOW)
+    (problem,) = preflight(work, KEYS, NOW.date())
+    assert problem.severity is Severity.WARNING
+    assert "gemini-2.5-pro is answered by gemini-3.8-flash from 2026-12-01 on, in 10 days" in problem.cause
+    assert problem.remedy.startswith("finish before that day, or name gemini-3.8-flash")
+    assert [p.severity for p in preflight(work, KEYS, date(2026, 12, 1))] == [Severity.ERROR]
+    assert preflight(work, KEYS, date(2026, 10, 31)) == []
+
+
+def test_a_model_of_the_catalogue_under_another_name_is_a_warning(tmp_path: Path) -> None:
+    work = resolve(small(tmp_path, providers={}, subjects=["google/gemini-2.5-pro"]), NOW)
+    (problem,) = preflight(work, KEYS, NOW.date())
+    assert str(problem) == (
+        "warning: subjects.0.model: of google/gemini-2.5-pro nothing is known but its price: not what it takes, "
+        "reports or when it ends; name gemini-2.5-pro, under which the catalogue has it"
+    )
+
+
+def test_whoever_takes_substitutes_is_told_whose_replies_they_are(tmp_path: Path) -> None:
+    sweep = small(tmp_path, providers={}, subjects=["gemini-3.7-flash"], accept_substitutes=True)
+    (problem,) = preflight(resolve(sweep, NOW), KEYS, NOW.date())
+    assert problem.severity is Severity.WARNING
+    assert "its replies are taken for gemini-3.7-flash's" in problem.cause and "gemini-3.8-flash" in problem.remedy

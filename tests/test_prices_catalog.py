@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 
@@ -21,6 +21,8 @@ def price_of(entry: ModelEntry, on: date, mode: Mode) -> Price:
 # Dollars per million tokens as published in November 2026: input, cached, output, and input and output by batch.
 PUBLISHED: dict[str, tuple[float, float, float, float, float]] = {
     "gpt-6-astra": (10, 1, 50, 5, 25),
+    "gpt-6.2-astra": (8, 8, 40, 4, 20),  # what is cached costs less, how much is in no list yet
+    "gpt-6.2-sol": (2, 2, 10, 1, 5),
     "gpt-6.1-sol": (2, 0.10, 10, 1, 5),
     "gpt-6-sol": (2, 0.20, 10, 1, 5),
     "gpt-6.1-terra": (1, 0.05, 5, 0.5, 2.5),
@@ -44,9 +46,10 @@ PUBLISHED: dict[str, tuple[float, float, float, float, float]] = {
     "claude-sonnet-5": (2, 0.2, 10, 1, 5),
     "claude-sonnet-4-6": (3, 0.3, 15, 1.5, 7.5),
     "claude-haiku-4-5": (1, 0.1, 5, 0.5, 2.5),
+    "gemini-4-argon": (2, 0.1, 10, 1, 5),
     "gemini-3.8-flash": (0.75, 0.075, 3.75, 0.375, 1.875),
     "gemini-3.7-flash": (0.75, 0.075, 3.75, 0.375, 1.875),
-    "gemini-3.5-flash": (1.5, 0.15, 9, 0.75, 4.5),
+    "gemini-3.5-flash": (0.75, 0.075, 3.75, 0.375, 1.875),  # answered by gemini-3.6-flash, at its price
     "gemini-3.5-flash-lite": (0.3, 0.03, 2.5, 0.15, 1.25),
     "gemini-3.1-flash-lite": (0.25, 0.025, 1.5, 0.125, 0.75),
     "gemini-3.1-pro-preview": (2, 0.2, 12, 1, 6),
@@ -86,6 +89,22 @@ def test_a_price_is_that_of_the_day() -> None:
     flash = load_catalog().find("gemini-3.8-flash")
     prices = [price_of(flash, date(2026, 12, 31), Mode.ONLINE), price_of(flash, date(2027, 1, 1), Mode.ONLINE)]
     assert [p.input for p in prices] == [750_000_000, 1_500_000_000]
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "day"),
+    [
+        ("gemini-4-argon", 2.0, 4.0, date(2026, 12, 1)),
+        ("gemini-2.5-pro", 1.25, 0.75, date(2026, 12, 1)),  # gemini-3.8-flash answers
+        ("gemini-2.5-flash", 0.3, 0.3, date(2026, 12, 1)),
+        ("gemini-3.5-flash", 1.5, 0.75, date(2026, 10, 8)),
+    ],
+)
+def test_a_name_costs_what_the_model_costs_that_answers_to_it(
+    name: str, before: float, after: float, day: date
+) -> None:
+    entry = load_catalog().find(name)
+    assert [priced(entry, on).price.input for on in (day - timedelta(days=1), day)] == [before, after]  # type: ignore[union-attr]
 
 
 def test_where_hours_differ_the_dearest_counts() -> None:

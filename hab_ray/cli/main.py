@@ -320,6 +320,20 @@ def simulate_command(
     return simulate(profile, port, seed, console, speed)
 
 
+@app.command("models")
+@ends_with_status
+def models_command(
+    text: Annotated[str, typer.Argument(help="Only models whose name, wire name or provider holds this.")] = "",
+    check: Annotated[
+        bool, typer.Option("--check", help="Ask the vendors which of them exist today; their lists cost nothing.")
+    ] = False,
+) -> Exit:
+    """Show the catalogue: provider, dollars per million tokens, context, last day, whether the key is there."""
+    from hab_ray.cli.models import show_models
+
+    return show_models(text, check, console)
+
+
 @app.command("status")
 @ends_with_status
 def status_command(

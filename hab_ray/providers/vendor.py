@@ -7,7 +7,7 @@ of the group `hab_ray.providers` in another distribution. For an API that is Ope
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -35,8 +35,11 @@ class Vendor:
 
     `connect` and `connect_batch` import the vendor's SDK when they are called, not before. Without `connect_batch`
     the vendor is used online only. `protocol` is the one that the simulator answers in when a sweep is rehearsed.
+    `list_models` gives the names of the models that an account can call today, from the vendor's free list of them
+    (raises CallError); without it nobody can be asked.
     """
 
     connect: Callable[[Endpoint], Provider]
     connect_batch: Callable[[Endpoint], BatchApi] | None
     protocol: WireProtocol
+    list_models: Callable[[Endpoint], Awaitable[frozenset[str]]] | None = None

@@ -79,7 +79,7 @@ def check(path: str, headers: Mapping[str, str], account: SimulatedAccount, body
     """Check a request's body, sent online or in a batch. Raises Refused with the vendor's answer."""
     if path != "messages":
         raise Refused(error(404, "not_found_error", "Not Found"))
-    return read_messages(account, headers.get("anthropic-version"), body)
+    return read_messages(account, headers, body)
 
 
 def reply(mind: Mind, ask: Ask) -> WireAnswer:

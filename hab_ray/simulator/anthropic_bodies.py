@@ -6,82 +6,22 @@ Rules follow the vendor's documentation and the types of its SDK (anthropic 2.x,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from hab_ray.simulator import schemas
 from hab_ray.simulator.accounts import Service, SimulatedAccount, SimulatedModel, SimulatedSampling, SimulatedThinking
+from hab_ray.simulator.anthropic_requests import Messages, Text
 from hab_ray.simulator.asks import Caching, ChatAsk, Refused, WireAnswer, compact, identity
 
 WITHOUT_SAMPLING = "2026-10-21"
 VERSIONS = ("2023-06-01", WITHOUT_SAMPLING)
 REQUEST_ID = "req_simulated"
+_BLOCK_BINDING = "thinking-binding-controls-2026-08-01"
 _LEAST_BUDGET = 1024
 _SAMPLING = ("temperature", "top_p", "top_k")
-
-
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class _CacheControl(_Body):
-    type: Literal["ephemeral"]
-    ttl: Literal["5m", "1h"] | None = None
-
-
-class _Text(_Body):
-    type: Literal["text"]
-    text: str = Field(min_length=1)
-    cache_control: _CacheControl | None = None
-
-
-class _Message(_Body):
-    role: Literal["user", "assistant"]
-    content: str | list[_Text] = Field(min_length=1)
-
-
-class _Metadata(_Body):
-    user_id: str | None = None
-
-
-class _Thinking(_Body):
-    type: Literal["enabled", "disabled", "adaptive"]
-    budget_tokens: int | None = None
-    display: Literal["summarized", "omitted"] | None = None
-
-
-class _Format(_Body):
-    type: Literal["json_schema"]
-    schema_: dict[str, Any] = Field(alias="schema")
-
-
-class _OutputConfig(_Body):
-    format: _Format | None = None
-    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
-
-
-class _Messages(_Body):
-    model: str
-    max_tokens: int = Field(ge=1)
-    messages: list[_Message] = Field(min_length=1)
-    system: str | list[_Text] = ""
-    temperature: float | None = Field(default=None, ge=0, le=1)
-    top_p: float | None = Field(default=None, ge=0, le=1)
-    top_k: int | None = Field(default=None, ge=0)
-    stop_sequences: list[str] | None = None
-    metadata: _Metadata | None = None
-    thinking: _Thinking | None = None
-    output_config: _OutputConfig | None = None
-    service_tier: Literal["auto", "standard_only"] | None = None
-    cache_control: _CacheControl | None = None
-    stream: Literal[False] | None = None
-
-    def blocks(self) -> list[_Text]:
-        """All content that came as blocks."""
-        parts = [message.content for message in self.messages]
-        return [block for part in (self.system, *parts) if isinstance(part, list) for block in part]
 
 
 def error(
@@ -104,18 +44,22 @@ def _refuse(message: str, name: str) -> Refused:
     return Refused(error(400, "invalid_request_error", message), name)
 
 
-def read_messages(account: SimulatedAccount, version: str | None, body: Any) -> ChatAsk:
+def read_messages(account: SimulatedAccount, headers: Mapping[str, str], body: Any) -> ChatAsk:
     """Check a body of POST /v1/messages. Raises Refused."""
+    version = headers.get("anthropic-version")
     name = body.get("model") if isinstance(body, dict) else None
     name = name if isinstance(name, str) else ""
     if version not in VERSIONS:
         problem = "header is required" if version is None else f"{version!r} is not a valid version"
         raise _refuse(f"anthropic-version: {problem}", name)
     try:
-        request = _Messages.model_validate(body)
+        request = Messages.model_validate(body)
     except ValidationError as failure:
         raise _refuse(_first_problem(failure), name) from None
     model = _find(account, name)
+    _check_betas(request, headers.get("anthropic-beta", ""))
+    _check_unplayed(request)
+    _check_tools(request, model)
     _check_sampling(request, model, version)
     _check_thinking(request, model)
     ask = _ask(request, model, body)
@@ -150,7 +94,42 @@ def _find(account: SimulatedAccount, name: str) -> SimulatedModel:
     return model
 
 
-def _check_sampling(request: _Messages, model: SimulatedModel, version: str) -> None:
+def _check_betas(request: Messages, betas: str) -> None:
+    """A field of a beta is unknown without the beta's header."""
+    if request.thinking and request.thinking.block_binding and _BLOCK_BINDING not in betas:
+        raise _refuse(f"thinking.{request.thinking.type}.block_binding: Extra inputs are not permitted", request.model)
+
+
+def _check_unplayed(request: Messages) -> None:
+    """What this simulator cannot play, refused as the vendor refuses it of models that lack it."""
+    if request.messages[0].role == "system":
+        message = (
+            'messages: Unexpected role "system". The Messages API accepts a top-level `system` parameter, not "system" '
+            "as an input message role."
+        )
+        raise _refuse(message, request.model)
+    if request.container is not None:
+        raise _refuse("container: skills can only be used when a code execution tool is enabled", request.model)
+    for param, plain in (("speed", "standard"), ("inference_geo", "global")):
+        value = getattr(request, param)
+        if value not in (None, plain):
+            raise _refuse(f"{param}: '{value}' is not supported by this model", request.model)
+
+
+def _check_tools(request: Messages, model: SimulatedModel) -> None:
+    """Tools may be offered, and are never called: a model that must call one is beyond this simulator."""
+    if request.tool_choice is None:
+        return
+    kind = request.tool_choice.type
+    if not request.tools:
+        raise _refuse("tool_choice may only be specified while providing tools", request.model)
+    if kind in ("any", "tool") and model.thinking is SimulatedThinking.ALWAYS:
+        raise _refuse("Thinking may not be enabled when tool_choice forces tool use.", request.model)
+    if kind in ("any", "tool"):
+        raise _refuse(f"tool_choice.type: '{kind}' is not supported by this model", request.model)
+
+
+def _check_sampling(request: Messages, model: SimulatedModel, version: str) -> None:
     given = [param for param in _SAMPLING if getattr(request, param) is not None]
     if not given:
         return
@@ -163,7 +142,7 @@ def _check_sampling(request: _Messages, model: SimulatedModel, version: str) -> 
         raise _refuse(message, request.model)
 
 
-def _check_thinking(request: _Messages, model: SimulatedModel) -> None:
+def _check_thinking(request: Messages, model: SimulatedModel) -> None:
     if model.thinking is SimulatedThinking.ALWAYS and request.messages[-1].role == "assistant":
         message = "This model does not support assistant message prefill; end with a user message."
         raise _refuse(message, request.model)
@@ -183,11 +162,9 @@ def _check_thinking(request: _Messages, model: SimulatedModel) -> None:
         raise _refuse("`temperature` may only be set to 1 when thinking is enabled.", request.model)
 
 
-def _ask(request: _Messages, model: SimulatedModel, body: Any) -> ChatAsk:
-    system = _text(request.system)
-    texts = [_text(message.content) for message in request.messages]
-    users = [text for text, message in zip(texts, request.messages, strict=True) if message.role == "user"]
-    cached = request.cache_control is not None or any(block.cache_control for block in request.blocks())
+def _ask(request: Messages, model: SimulatedModel, body: Any) -> ChatAsk:
+    texts = [(message.role, _text(message.texts)) for message in request.messages]
+    system = "\n\n".join(filter(None, [_text(request.system), *(text for role, text in texts if role == "system")]))
     thinking = model.thinking is SimulatedThinking.ALWAYS or (
         request.thinking is not None and request.thinking.type != "disabled"
     )
@@ -195,22 +172,22 @@ def _ask(request: _Messages, model: SimulatedModel, body: Any) -> ChatAsk:
         name=request.model,
         model=model,
         system=system,
-        prompt=users[-1] if users else "",
-        transcript="\n".join([system, *texts]),
+        prompt=next((text for role, text in reversed(texts) if role == "user"), ""),
+        transcript="\n".join([system, *(text for role, text in texts if role != "system")]),
         messages=len(texts),
         schema=_schema(request),
         limit=request.max_tokens,
         thinks=thinking,
-        caching=Caching.BY_REQUEST if cached else Caching.NEVER,
+        caching=Caching.BY_REQUEST if request.marks_a_cache else Caching.NEVER,
         identity=identity(request.model, body),
     )
 
 
-def _text(content: str | list[_Text]) -> str:
-    return content if isinstance(content, str) else "".join(block.text for block in content)
+def _text(blocks: Sequence[Text]) -> str:
+    return "".join(block.text for block in blocks)
 
 
-def _schema(request: _Messages) -> dict[str, Any] | None:
+def _schema(request: Messages) -> dict[str, Any] | None:
     if request.output_config is None or request.output_config.format is None:
         return None
     schema = request.output_config.format.schema_

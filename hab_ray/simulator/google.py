@@ -87,8 +87,11 @@ def check(path: str, headers: Mapping[str, str], account: SimulatedAccount, body
     """Check a request's body, sent online or in a batch. Raises Refused with the vendor's answer."""
     name, _, method = path.removeprefix("models/").rpartition(":")
     reader = _READERS.get(method)
-    if reader is None or not path.startswith("models/"):
+    if not path.startswith("models/"):
         raise Refused(error(404, f"Requested entity {path} was not found."))
+    if reader is None:
+        message = f"models/{name} is not found for API version v1beta, or is not supported for {method}."
+        raise Refused(error(404, f"{message} Call ListModels to see the list of available models."), name)
     return reader(account, name, body)
 
 

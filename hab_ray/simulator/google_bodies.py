@@ -1,15 +1,11 @@
-"""Gemini's request bodies: what is accepted and how the rest is refused.
-
-Field names come in camelCase and in snake_case, both at once from the vendor's own SDK (google-genai 3.x),
-and whole numbers may come as strings.
-"""
+"""Gemini's request bodies: what is accepted and how the rest is refused."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
 from hab_ray.simulator import schemas
@@ -25,6 +21,7 @@ from hab_ray.simulator.asks import (
     identity,
     tokens,
 )
+from hab_ray.simulator.google_requests import Body, Content, Embed, EmbedMany, Generate, Generation
 
 _STATUS = {
     400: "INVALID_ARGUMENT",
@@ -51,74 +48,24 @@ _SCHEMA_KEYWORDS = {
     "max_length": "maxLength",
     "property_ordering": "propertyOrdering",
 }
+_MEDIA = frozenset({"inline_data", "file_data", "audio_transcription"})
+_CALLS = frozenset(
+    {"function_call", "function_response", "executable_code", "code_execution_result", "tool_call", "tool_response"}
+)
+_UNPLAYED = (
+    "response_format",
+    "speech_config",
+    "image_config",
+    "audio_transcription_config",
+    "translation_config",
+    "enable_affective_dialog",
+    "continuation_token",
+)
 _COUNTS = ("minItems", "maxItems", "minLength", "maxLength")
 _DROPPED = ("nullable", "format", "propertyOrdering", "example")
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
-
-
-Body = TypeVar("Body", bound=_Body)
-
-
-class _Part(_Body):
-    text: str
-
-
-class _Content(_Body):
-    parts: list[_Part] = Field(min_length=1)
-    role: Literal["user", "model"] | None = None
-
-    @property
-    def text(self) -> str:
-        return "".join(part.text for part in self.parts)
-
-
-class _Thinking(_Body):
-    thinking_budget: int | None = None
-    thinking_level: Literal["MINIMAL", "LOW", "MEDIUM", "HIGH", "XHIGH"] | None = None
-    include_thoughts: bool | None = None
-
-
-class _Generation(_Body):
-    temperature: float | None = Field(default=None, ge=0, le=2)
-    top_p: float | None = Field(default=None, ge=0, le=1)
-    top_k: float | None = Field(default=None, ge=0)
-    candidate_count: Literal[1] | None = None
-    max_output_tokens: int | None = Field(default=None, ge=1)
-    stop_sequences: list[str] | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    seed: int | None = None
-    response_mime_type: Literal["text/plain", "application/json"] | None = None
-    response_schema: dict[str, Any] | None = None
-    response_json_schema: dict[str, Any] | None = None
-    thinking_config: _Thinking = _Thinking()
-
-
-class _Safety(_Body):
-    category: str = Field(pattern="^HARM_CATEGORY_")
-    threshold: Literal["BLOCK_LOW_AND_ABOVE", "BLOCK_MEDIUM_AND_ABOVE", "BLOCK_ONLY_HIGH", "BLOCK_NONE", "OFF"]
-
-
-class _Generate(_Body):
-    contents: list[_Content] = Field(min_length=1)
-    system_instruction: _Content | None = None
-    generation_config: _Generation = _Generation()
-    safety_settings: list[_Safety] = Field(default_factory=list)
-
-
-class _Embed(_Body):
-    content: _Content
-    model: str | None = None
-    task_type: str | None = None
-    title: str | None = None
-    output_dimensionality: int | None = None
-
-
-class _EmbedMany(_Body):
-    requests: list[_Embed] = Field(min_length=1)
+Request = TypeVar("Request", bound=Body)
 
 
 def error(
@@ -138,8 +85,10 @@ def error(
 def read_generate(account: SimulatedAccount, name: str, body: Any) -> ChatAsk:
     """Check a body of `models/M:generateContent`. Raises Refused."""
     model = find_model(account, name, Service.CHAT)
-    request = _validate(_Generate, body, name)
+    request = _validate(Generate, body, name)
     config = request.generation_config
+    _check_tools(request, name)
+    _check_unplayed(request, name)
     _check(config, model, name)
     system = request.system_instruction.text if request.system_instruction else ""
     users = [content.text for content in request.contents if content.role != "model"]
@@ -167,16 +116,16 @@ def read_generate(account: SimulatedAccount, name: str, body: Any) -> ChatAsk:
 
 def read_embed(account: SimulatedAccount, name: str, body: Any) -> EmbedAsk:
     """Check a body of `models/M:batchEmbedContents`. Raises Refused."""
-    requests = _validate(_EmbedMany, body, name).requests
+    requests = _validate(EmbedMany, body, name).requests
     return _embed_ask(account, name, body, requests, VectorForm.LISTS)
 
 
 def read_embed_one(account: SimulatedAccount, name: str, body: Any) -> EmbedAsk:
     """Check a body of `models/M:embedContent`. Raises Refused."""
-    return _embed_ask(account, name, body, [_validate(_Embed, body, name)], VectorForm.SINGLE)
+    return _embed_ask(account, name, body, [_validate(Embed, body, name)], VectorForm.SINGLE)
 
 
-def _embed_ask(account: SimulatedAccount, name: str, body: Any, requests: list[_Embed], form: VectorForm) -> EmbedAsk:
+def _embed_ask(account: SimulatedAccount, name: str, body: Any, requests: list[Embed], form: VectorForm) -> EmbedAsk:
     model = find_model(account, name, Service.EMBEDDINGS)
     if len(requests) > _MOST_EMBEDDINGS:
         raise _refuse(f"at most {_MOST_EMBEDDINGS} requests can be in one batch", name)
@@ -209,7 +158,7 @@ def find_model(account: SimulatedAccount, name: str, service: Service) -> Simula
     return model
 
 
-def _validate(kind: type[Body], body: Any, name: str) -> Body:
+def _validate(kind: type[Request], body: Any, name: str) -> Request:
     try:
         return kind.model_validate(body)
     except ValidationError as failure:
@@ -225,7 +174,57 @@ def _validate(kind: type[Body], body: Any, name: str) -> Body:
     raise _refuse(message, name)
 
 
-def _check(config: _Generation, model: SimulatedModel, name: str) -> None:
+def _check_tools(request: Generate, name: str) -> None:
+    """Functions may be offered, and are never called: a model that must call one is beyond this simulator."""
+    built_in = (tool for each in request.tools for tool in each.model_fields_set - {"function_declarations"})
+    for tool in sorted(built_in):
+        raise _refuse(f"{tool} as a tool is not enabled for models/{name}", name)
+    calling = request.tool_config.function_calling_config if request.tool_config else None
+    if calling is None:
+        return
+    if not any(tool.function_declarations for tool in request.tools):
+        raise _refuse("Function calling config is set without function_declarations.", name)
+    if calling.mode in ("ANY", "VALIDATED"):
+        raise _refuse(f"Function calling with mode {calling.mode} is unsupported by the model.", name)
+
+
+def _check_unplayed(request: Generate, name: str) -> None:
+    """What this simulator cannot play, refused as the vendor refuses it of models that lack it."""
+    contents = {f"contents[{index}]": content for index, content in enumerate(request.contents)}
+    if request.system_instruction:
+        contents["system_instruction"] = request.system_instruction
+    for where, content in contents.items():
+        _check_parts(where, content, name)
+    if request.cached_content is not None:
+        raise Refused(error(403, "CachedContent not found (or permission denied)"), name)
+    config = request.generation_config
+    if config.candidate_count not in (None, 1):
+        raise _refuse("Multiple candidates is not enabled for this model", name)
+    if config.response_logprobs or config.logprobs is not None:
+        raise _refuse(f"Logprobs is not enabled for models/{name}", name)
+    odd = [each for each in config.response_modalities or () if each.upper() != "TEXT"]
+    if odd:
+        accepted = f"models/{name} accepts the following combination of response modalities:\n* TEXT\n"
+        message = f"The requested combination of response modalities ({', '.join(odd)}) is not supported by the model."
+        raise _refuse(f"{message} {accepted}", name)
+    for field in _UNPLAYED:
+        if getattr(config, field):
+            raise _refuse(f"{to_camel(field)} is not supported for this model.", name)
+
+
+def _check_parts(where: str, content: Content, name: str) -> None:
+    for index, part in enumerate(content.parts):
+        given = {field for field in part.model_fields_set if getattr(part, field) is not None}
+        if given & _MEDIA:
+            raise _refuse(f"Image input modality is not enabled for models/{name}", name)
+        if given & _CALLS:
+            raise _refuse("Tool use with function calling is unsupported by the model.", name)
+        if part.text is None:
+            path = f"GenerateContentRequest.{where}.parts[{index}].data"
+            raise _refuse(f"* {path}: required oneof field 'data' must have one initialized field", name)
+
+
+def _check(config: Generation, model: SimulatedModel, name: str) -> None:
     thinking = config.thinking_config
     budget, level = thinking.thinking_budget, thinking.thinking_level
     if budget is not None and level is not None:
@@ -247,11 +246,11 @@ def _check(config: _Generation, model: SimulatedModel, name: str) -> None:
         raise _refuse(f"maxOutputTokens must be at most {model.output_tokens}", name)
 
 
-def _thinks(config: _Generation, model: SimulatedModel) -> bool:
+def _thinks(config: Generation, model: SimulatedModel) -> bool:
     return model.thinking is not SimulatedThinking.NONE and config.thinking_config.thinking_budget != 0
 
 
-def _schema(config: _Generation, name: str) -> dict[str, Any] | None:
+def _schema(config: Generation, name: str) -> dict[str, Any] | None:
     if config.response_schema is None and config.response_json_schema is None:
         return {"type": "object"} if config.response_mime_type == _JSON else None
     if config.response_mime_type != _JSON:

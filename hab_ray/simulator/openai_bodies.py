@@ -6,9 +6,10 @@ Codes and parameter rules follow the vendor's documentation and the types of its
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+import numpy as np
+from pydantic import ValidationError
 
 from hab_ray.simulator import schemas
 from hab_ray.simulator.accounts import Service, SimulatedAccount, SimulatedModel, SimulatedSampling, SimulatedThinking
@@ -23,6 +24,7 @@ from hab_ray.simulator.asks import (
     identity,
     tokens,
 )
+from hab_ray.simulator.openai_requests import Chat, Embeddings, Media
 
 _MOST_INPUTS = 2048
 _MOST_INPUT_TOKENS = 300_000
@@ -32,71 +34,6 @@ _TAKEN = {
     SimulatedSampling.TEMPERATURE: ("temperature",),
     SimulatedSampling.FIXED: (),
 }
-
-
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class _Part(_Body):
-    type: Literal["text"]
-    text: str
-
-
-class _Message(_Body):
-    role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[_Part]
-    name: str | None = None
-
-    @property
-    def text(self) -> str:
-        if isinstance(self.content, str):
-            return self.content
-        return "".join(part.text for part in self.content)
-
-
-class _NamedSchema(_Body):
-    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
-    description: str | None = None
-    strict: bool | None = None
-    schema_: dict[str, Any] = Field(alias="schema")
-
-
-class _Format(_Body):
-    type: Literal["text", "json_schema"]
-    json_schema: _NamedSchema | None = None
-
-
-class _Chat(_Body):
-    model: str
-    messages: list[_Message] = Field(min_length=1)
-    temperature: float | None = Field(default=None, ge=0, le=2)
-    top_p: float | None = Field(default=None, ge=0, le=1)
-    max_tokens: int | None = Field(default=None, ge=1)
-    max_completion_tokens: int | None = Field(default=None, ge=1)
-    presence_penalty: float | None = Field(default=None, ge=-2, le=2)
-    frequency_penalty: float | None = Field(default=None, ge=-2, le=2)
-    stop: str | list[str] | None = None
-    seed: int | None = None
-    n: Literal[1] | None = None
-    stream: Literal[False] | None = None
-    response_format: _Format | None = None
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
-    verbosity: Literal["low", "medium", "high"] | None = None
-    metadata: dict[str, str] | None = None
-    store: bool | None = None
-    user: str | None = None
-    safety_identifier: str | None = None
-    prompt_cache_key: str | None = None
-    service_tier: Literal["auto", "default", "flex", "scale", "priority", "fast"] | None = None
-
-
-class _Embeddings(_Body):
-    model: str
-    input: str | list[str]
-    dimensions: int | None = Field(default=None, ge=1)
-    encoding_format: Literal["float", "base64"] = "float"
-    user: str | None = None
 
 
 def error(
@@ -151,10 +88,13 @@ def read_chat(account: SimulatedAccount, body: Any) -> ChatAsk:
     """Check a body of POST /v1/chat/completions. Raises Refused."""
     name = _model_name(body)
     try:
-        chat = _Chat.model_validate(body)
+        chat = Chat.model_validate(body)
     except ValidationError as failure:
         raise _invalid(failure, name) from None
     model = _find(account, name, Service.CHAT)
+    _check_tools(chat)
+    _check_unplayed(chat)
+    _check_messages(chat)
     _check_reasoning(chat, model)
     _check_sampling(chat, model)
     _check_limit(chat, model)
@@ -181,7 +121,7 @@ def read_chat(account: SimulatedAccount, body: Any) -> ChatAsk:
     return ask
 
 
-def _thinks(chat: _Chat, model: SimulatedModel) -> bool:
+def _thinks(chat: Chat, model: SimulatedModel) -> bool:
     if model.thinking is SimulatedThinking.OPTIONAL:
         return chat.reasoning_effort not in (None, "none")
     return model.thinking is SimulatedThinking.ALWAYS
@@ -191,20 +131,95 @@ def _unsupported(param: str, message: str, code: str | None, name: str) -> Refus
     return Refused(error(400, message, param=param, code=code), name)
 
 
-def _check_reasoning(chat: _Chat, model: SimulatedModel) -> None:
+def _check_reasoning(chat: Chat, model: SimulatedModel) -> None:
     if model.thinking is SimulatedThinking.NONE and chat.reasoning_effort is not None:
         message = "Unrecognized request argument supplied: reasoning_effort"
         raise _unsupported("reasoning_effort", message, None, chat.model)
     if model.thinking is not SimulatedThinking.ALWAYS:
         return
-    for param in ("max_tokens", "stop", "presence_penalty", "frequency_penalty"):
+    for param in ("max_tokens", "stop", "presence_penalty", "frequency_penalty", "logit_bias", "prediction"):
         if getattr(chat, param) is not None:
             hint = " Use 'max_completion_tokens' instead." if param == "max_tokens" else ""
             message = f"Unsupported parameter: '{param}' is not supported with this model.{hint}"
             raise _unsupported(param, message, "unsupported_parameter", chat.model)
 
 
-def _check_sampling(chat: _Chat, model: SimulatedModel) -> None:
+def _check_tools(chat: Chat) -> None:
+    """Tools may be offered, and are never called: a model that must call one is beyond this simulator."""
+    if chat.tools is None:
+        for param in ("tool_choice", "parallel_tool_calls"):
+            if getattr(chat, param) is not None:
+                message = f"Invalid value for '{param}': '{param}' is only allowed when 'tools' are specified."
+                raise _unsupported(param, message, None, chat.model)
+    if chat.tools == []:
+        message = (
+            "Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty array instead."
+        )
+        raise _unsupported("tools", message, "empty_array", chat.model)
+    if chat.tool_choice not in (None, "none", "auto"):
+        message = (
+            f"Unsupported value: 'tool_choice' does not support {_shown(chat.tool_choice)} with this model. "
+            "Supported values are: 'none' and 'auto'."
+        )
+        raise _unsupported("tool_choice", message, "unsupported_value", chat.model)
+
+
+def _check_unplayed(chat: Chat) -> None:
+    """What this simulator cannot play, refused as the vendor refuses it of models or accounts that lack it."""
+    if chat.stream:
+        message = (
+            "Your organization must be verified to stream this model. Please go to: "
+            "https://platform.openai.com/settings/organization/general and click on Verify Organization."
+        )
+        raise _unsupported("stream", message, "unsupported_value", chat.model)
+    if chat.stream_options is not None:
+        message = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
+        raise _unsupported("stream_options", message, None, chat.model)
+    if chat.logprobs or chat.top_logprobs:
+        message = "You are not allowed to request logprobs from this model."
+        raise Refused(error(403, message), chat.model)
+    if chat.web_search_options is not None:
+        message = "Web search options not supported with this model."
+        raise _unsupported("web_search_options", message, None, chat.model)
+    for param in ("audio", "moderation", "functions", "function_call"):
+        if getattr(chat, param) is not None:
+            message = f"Unsupported parameter: '{param}' is not supported with this model."
+            raise _unsupported(param, message, "unsupported_parameter", chat.model)
+    for param, default in (("n", 1), ("modalities", ["text"])):
+        value = getattr(chat, param)
+        if value not in (None, default):
+            message = (
+                f"Unsupported value: '{param}' does not support {_shown(value)} with this model. "
+                f"Only the default ({_shown(default)}) value is supported."
+            )
+            raise _unsupported(param, message, "unsupported_value", chat.model)
+
+
+def _shown(value: object) -> str:
+    return compact(value).decode()
+
+
+def _check_messages(chat: Chat) -> None:
+    for index, message in enumerate(chat.messages):
+        where = f"messages.[{index}]"
+        if message.role == "tool":
+            problem = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
+            raise _unsupported(f"{where}.role", f"Invalid parameter: {problem}", None, chat.model)
+        for field in ("tool_calls", "function_call", "audio"):
+            if getattr(message, field) is not None:
+                problem = f"Unsupported parameter: '{where}.{field}' is not supported with this model."
+                raise _unsupported(f"{where}.{field}", problem, "unsupported_parameter", chat.model)
+        if message.content is None and message.refusal is None:
+            problem = "Invalid value for 'content': expected a string, got null."
+            raise _unsupported(f"{where}.content", problem, None, chat.model)
+        parts = message.content if isinstance(message.content, list) else []
+        media = next((number for number, part in enumerate(parts) if isinstance(part, Media)), None)
+        if media is not None:
+            problem = f"Invalid content type. {parts[media].type} is only supported by certain models."
+            raise _unsupported(f"{where}.content.[{media}].type", problem, None, chat.model)
+
+
+def _check_sampling(chat: Chat, model: SimulatedModel) -> None:
     for param in ("temperature", "top_p"):
         value = getattr(chat, param)
         if param not in _TAKEN[model.sampling] and value not in (None, 1):
@@ -215,7 +230,7 @@ def _check_sampling(chat: _Chat, model: SimulatedModel) -> None:
             raise _unsupported(param, message, "unsupported_value", chat.model)
 
 
-def _check_limit(chat: _Chat, model: SimulatedModel) -> None:
+def _check_limit(chat: Chat, model: SimulatedModel) -> None:
     limit = chat.max_completion_tokens or chat.max_tokens
     if limit is not None and limit > model.output_tokens:
         param = "max_tokens" if chat.max_tokens else "max_completion_tokens"
@@ -226,13 +241,15 @@ def _check_limit(chat: _Chat, model: SimulatedModel) -> None:
         raise _unsupported(param, message, "invalid_value", chat.model)
 
 
-def _schema(chat: _Chat) -> dict[str, Any] | None:
+def _schema(chat: Chat) -> dict[str, Any] | None:
     if chat.response_format is None or chat.response_format.type == "text":
         return None
+    if chat.response_format.type == "json_object":
+        return _any_object(chat)
     named = chat.response_format.json_schema
-    if named is None:
-        message = "Missing required parameter: 'response_format.json_schema'."
-        param = "response_format.json_schema"
+    if named is None or named.schema_ is None:
+        param = "response_format.json_schema" + ("" if named is None else ".schema")
+        message = f"Missing required parameter: '{param}'."
         raise Refused(error(400, message, param=param, code="missing_required_parameter"), chat.model)
     try:
         schemas.check(named.schema_, schemas.OPENAI_STRICT if named.strict else schemas.LENIENT)
@@ -242,15 +259,24 @@ def _schema(chat: _Chat) -> dict[str, Any] | None:
     return named.schema_
 
 
+def _any_object(chat: Chat) -> dict[str, Any]:
+    if not any("json" in message.text.lower() for message in chat.messages):
+        message = (
+            "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'."
+        )
+        raise Refused(error(400, message, param="messages"), chat.model)
+    return {"type": "object"}
+
+
 def read_embeddings(account: SimulatedAccount, body: Any) -> EmbedAsk:
     """Check a body of POST /v1/embeddings. Raises Refused."""
     name = _model_name(body)
     try:
-        request = _Embeddings.model_validate(body)
+        request = Embeddings.model_validate(body)
     except ValidationError as failure:
         raise _invalid(failure, name) from None
     model = _find(account, name, Service.EMBEDDINGS)
-    texts = (request.input,) if isinstance(request.input, str) else tuple(request.input)
+    texts = _texts(request.input)
     ask = EmbedAsk(name, model, texts, request.dimensions, _FORM[request.encoding_format], identity(name, body))
     longest = max((tokens(text) for text in texts), default=0)
     if not texts or not all(texts):
@@ -266,3 +292,17 @@ def read_embeddings(account: SimulatedAccount, body: Any) -> EmbedAsk:
     else:
         return ask
     raise Refused(error(400, problem, param="input"), name)
+
+
+def _texts(given: str | list[str] | list[int] | list[list[int]]) -> tuple[str, ...]:
+    """The texts to embed. Token ids stand for four characters each, which is what a token counts for here."""
+    if isinstance(given, str):
+        return (given,)
+    ids = [each for each in given if isinstance(each, int)]
+    if ids:
+        return (_spelled(ids),)
+    return tuple(each if isinstance(each, str) else _spelled(each) for each in given if not isinstance(each, int))
+
+
+def _spelled(ids: list[int]) -> str:
+    return "".join(np.base_repr(each, 36).zfill(4) for each in ids)

@@ -98,6 +98,16 @@ async def test_lists_page_newest_first(start: Start) -> None:
         await client.batches.list(after="batch_unknown")
 
 
+async def test_a_file_without_an_ending_is_taken_and_another_ending_is_not(start: Start) -> None:
+    client = openai_client(await start(batch=SOON))
+    file = await client.files.create(file=jsonl([openai_line(1)]), purpose="batch")
+    job = await client.batches.create(completion_window="24h", endpoint=CHAT, input_file_id=file.id)
+    ended = await end_openai(client, job.id)
+    assert (file.filename, ended.status, ended.error_file_id) == ("upload", "completed", None)
+    with pytest.raises(openai.BadRequestError, match=r"Must be \.jsonl"):
+        await client.files.create(file=("notes.txt", jsonl([openai_line(1)])), purpose="batch")
+
+
 BAD_INPUTS: list[tuple[bytes, str, int | None]] = [
     (b"", "empty_file", None),
     (b"\n\n", "empty_file", None),
@@ -110,6 +120,7 @@ BAD_INPUTS: list[tuple[bytes, str, int | None]] = [
     (jsonl([{"custom_id": "a", "method": "POST", "url": CHAT}]), "missing_required_parameter", 1),
     (jsonl([openai_line(1) | {"priority": 1}]), "invalid_request", 1),
     (jsonl([openai_line(1) | {"custom_id": 1}]), "invalid_request", 1),
+    (jsonl([openai_line(1), openai_line(2, chat(2) | {"stream": True})]), "streaming_unsupported", 2),
     (jsonl(openai_line(n, {"model": "m", "input": ["a"] * 25_001}, CHAT) for n in range(2)), "too_many_tasks", None),
 ]
 

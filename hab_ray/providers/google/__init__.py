@@ -19,4 +19,10 @@ def _connect_batch(endpoint: Endpoint) -> BatchApi:
     return GoogleBatches(endpoint)
 
 
-VENDOR = Vendor(_connect, _connect_batch, WireProtocol.GOOGLE)
+async def _list_models(endpoint: Endpoint) -> frozenset[str]:
+    from hab_ray.providers.google.models import list_models
+
+    return await list_models(endpoint)
+
+
+VENDOR = Vendor(_connect, _connect_batch, WireProtocol.GOOGLE, _list_models)

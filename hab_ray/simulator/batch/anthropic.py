@@ -26,6 +26,7 @@ _MOST_ROWS = 100_000
 _MOST_BYTES = 256 * 1024**2
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ODD_STATE = "paused"
+_HEADERS = ("anthropic-version", "anthropic-beta")
 _ITEM = {"custom_id", "params"}
 _OWNER = {"anthropic-organization-id": "org-simulated", "anthropic-workspace-id": "wrkspc-simulated"}
 
@@ -85,7 +86,7 @@ async def _create(service: BatchService, place: Route, request: web.BaseRequest)
             source=source,
             path="messages",
             model=model,
-            headers={"anthropic-version": request.headers["anthropic-version"]},
+            headers={name: request.headers[name] for name in _HEADERS if name in request.headers},
             rows=rows,
         )
         return await create(service, request, order, _LINES, lambda job: _view(job, request))

@@ -91,11 +91,20 @@ def _upload_refusal(purpose: str, purposes: Collection[str], filename: str | Non
         return error(400, f"'{purpose}' is not one of {sorted(purposes)} - 'purpose'", param="purpose")
     if filename is None:
         return error(400, "Missing required parameter: 'file'.", param="file")
-    if not filename.endswith(".jsonl"):
-        return error(400, "Invalid file format for Batch API. Must be .jsonl", param="file")
+    if not _is_taken(filename):
+        return error(400, "Invalid file format for Batch API. Must be .jsonl")
     if path.stat().st_size > MOST_BYTES:
         return error(400, "File is too large. The limit is 200 MB.", param="file")
     return None
+
+
+def _is_taken(filename: str) -> bool:
+    """Whether a file of this name may hold a batch's lines.
+
+    A name without an ending is taken: the SDK sends bytes as "upload", and bespokelabs-curator, which uploads bytes,
+    works with the vendor. Another ending is refused (a live answer to notes.txt: BerriAI/litellm#37527).
+    """
+    return filename.endswith(".jsonl") or "." not in filename
 
 
 def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:

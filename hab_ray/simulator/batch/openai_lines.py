@@ -55,6 +55,8 @@ class Intake:
         if value["method"] != "POST" or value["url"] != self._endpoint:
             message = f"The URL provided for this request does not match the batch endpoint {self._endpoint}."
             raise BadInput("invalid_url", message, param="url")
+        if body.get("stream"):
+            raise BadInput("streaming_unsupported", "Streaming is not supported in the Batch API.", param="body.stream")
         model = str(body.get("model"))
         if self._ids and self.model != model:
             message = f"The model '{model}' does not match that of the first line, '{self.model}'."

@@ -43,8 +43,9 @@ class BatchSettings(Settings):
     `turnaround` runs from the create request to the end, `cancelling_s` from a cancel request. `price_share` is
     what a line costs of the online price where the model has no batch price. `shuffled`: results come in the
     order of seeded draws, not of the requests. In the share `separators` of the answers U+2028 stands between
-    sentences. `clean_error_file` is the share of OpenAI's batches without a
-    failed line whose `error_file_id` is "" and not null. Gemini brings the results of a file of at most
+    sentences. `clean_error_file` is the share of OpenAI's batches without a failed line whose `error_file_id` is "" and
+    not null: live captures of chat batches have null (OpenRouterTeam/docs, batch-research/openai.md, 2026-09-02); ""
+    was seen on /v1/responses (tobert/kaibo#93, 2026-07-26). Gemini brings the results of a file of at most
     `inline_rows` rows inline.
     """
 
@@ -54,5 +55,5 @@ class BatchSettings(Settings):
     shuffled: bool = True
     separators: Share = 0.0
     lines: LineFaults = LineFaults()
-    clean_error_file: Share = 0.5
+    clean_error_file: Share = 0.0
     inline_rows: int = Field(default=0, ge=0)
