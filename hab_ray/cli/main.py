@@ -304,6 +304,24 @@ def rehearse_command(
     return rehearse_sweep(sweep, options, console, stop)
 
 
+@app.command("doctor")
+@ends_with_status
+def doctor_command(
+    sweep: Annotated[Path | None, typer.Argument(help="The sweep file; none = this machine and the keys it has.")] = None,
+    subject: SubjectOption = None,
+    judge: JudgeOption = None,
+    run: RunOption = None,
+    store: StoreOption = None,
+) -> Exit:
+    """Show what is wrong on this machine and on the way to the vendors.
+
+    Exit status: 0 if nothing is wrong, 2 if something is.
+    """
+    from hab_ray.cli.doctor import examine_machine
+
+    return examine_machine(sweep, _choices(None, run, store, subject, judge, False, None), console)
+
+
 @app.command("simulate")
 @ends_with_status
 def simulate_command(
