@@ -79,8 +79,10 @@ def reachable(answered: Answered) -> Finding:
     seen = f"{answered.url}: HTTP {answered.status} in {answered.seconds * 1000:.0f} ms"
     if 300 <= answered.status < 400:
         return warn(subject, seen, "it redirects, and redirects are not followed: a login page of the network?")
-    return warn(subject, seen, "a slow network; calls take as much longer") if answered.seconds > _SLOW_S else ok(
-        subject, seen
+    return (
+        warn(subject, seen, "a slow network; calls take as much longer")
+        if answered.seconds > _SLOW_S
+        else ok(subject, seen)
     )
 
 

@@ -25,10 +25,10 @@ CLOCK_OFF, CLOCK_WRONG = timedelta(minutes=1), timedelta(minutes=15)
 _BUILT = datetime(2026, 11, 1, tzinfo=UTC)
 
 
-def python(running: Sequence[int] = sys.version_info) -> Finding:
+def python(running: tuple[int, ...] = tuple(sys.version_info[:3])) -> Finding:
     """The interpreter's version."""
-    seen = ".".join(map(str, running[:3]))
-    if tuple(running[:2]) < OLDEST_PYTHON:
+    seen = ".".join(map(str, running))
+    if running < OLDEST_PYTHON:
         return wrong("Python", seen, "install Python 3.11 or newer")
     return ok("Python", seen)
 
