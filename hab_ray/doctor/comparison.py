@@ -12,7 +12,7 @@ from typing import Any
 from hab_ray.calls import ChatCall, EmbedCall, Failure, Reply
 from hab_ray.catalog import Model
 from hab_ray.doctor.examination import Asked, Examined
-from hab_ray.doctor.protocols import STATES, WORDS, open_states, wrong_sums
+from hab_ray.doctor.protocols import OPEN_STATES, STATES, WORDS, is_open, wrong_sums
 from hab_ray.doctor.recording import Exchange
 from hab_ray.doctor.shapes import Shape, changes, leaf, shape, shown
 from hab_ray.providers.http import is_page
@@ -27,7 +27,10 @@ _OF_ANY_SERVER = {
 }
 _OF_COUNTS = re.compile(r"(^|\.)(\w*counts?|\w*Stats|state)\.\w+$")
 _LONGEST_QUOTE = 240
-_LAST = "at its end"
+_ENDED = "at its end"
+_OK = 200
+# How `hab simulate --replay` marks its answer to a request that its file does not have.
+_UNRECORDED = "x-hab-unrecorded"
 _LOOK = re.compile(r"^GET .*batches/\{id\}$")
 
 
@@ -76,16 +79,20 @@ def compare(
     `protocols` are the providers' own, `models` the sweep's by name.
     """
     compared = Compared()
-    at_vendors, at_simulator = _by_verb(theirs.exchanges), _by_verb(ours.exchanges)
+    served = [exchange for exchange in theirs.exchanges if _UNRECORDED not in exchange.headers]
+    at_vendors, at_simulator = _by_verb(served, protocols), _by_verb(ours.exchanges, protocols)
     for (label, verb), some in at_vendors.items():
         protocol = protocols[some[0].provider]
         reference = at_simulator.get((label, verb))
-        if reference is None:
-            if not _LOOK.search(verb):
-                compared.note(label, verb, ["is asked of the vendor and not of the simulator"])
-            compared.differ(label, verb, _of_single(some, protocol))
+        if reference is not None:
+            _compare_verb(label, verb, some, reference, protocol, compared)
             continue
-        _compare_verb(label, verb, some, reference, protocol, compared)
+        compared.differ(label, verb, _of_single(some, protocol))
+        if _LOOK.search(verb):
+            ended = at_simulator.get((label, f"{verb} {_ENDED}"), ())
+            compared.differ(label, verb, _other_statuses(some, ended))
+        else:
+            compared.note(label, verb, ["is asked of the vendor and not of the simulator"])
     for label, verb in sorted(at_simulator.keys() - at_vendors.keys()):
         if not _LOOK.search(verb):
             compared.note(label, verb, ["was not reached"])
@@ -97,16 +104,18 @@ def compare(
     return compared
 
 
-def _by_verb(exchanges: Iterable[Exchange]) -> dict[tuple[str, str], list[Exchange]]:
-    """The exchanges of each question by what they ask; the last look at a batch apart from those before it."""
+def _by_verb(
+    exchanges: Iterable[Exchange], protocols: Mapping[str, WireProtocol]
+) -> dict[tuple[str, str], list[Exchange]]:
+    """The exchanges of each question by what they ask; looks at a batch that has ended apart from those before."""
     found: defaultdict[tuple[str, str], list[Exchange]] = defaultdict(list)
     for exchange in exchanges:
-        found[exchange.label, _verb(exchange)].append(exchange)
-    for (label, verb), some in list(found.items()):
-        if _LOOK.search(verb):
-            found[label, f"{verb} {_LAST}"] = some[-1:]
-            found[label, verb] = some[:-1]
-    return {place: some for place, some in found.items() if some}
+        verb = _verb(exchange)
+        if _LOOK.search(verb) and exchange.status == _OK:
+            has_ended = any(not is_open(protocols[exchange.provider], batch) for batch in _documents([exchange]))
+            verb = f"{verb} {_ENDED}" if has_ended else verb
+        found[exchange.label, verb].append(exchange)
+    return found
 
 
 def _verb(exchange: Exchange) -> str:
@@ -125,9 +134,7 @@ def _compare_verb(
 ) -> None:
     statuses = {exchange.status for exchange in reference}
     like = [exchange for exchange in some if exchange.status in statuses]
-    for exchange in some:
-        if exchange.status not in statuses:
-            compared.differ(label, verb, [_other_status(exchange, statuses)])
+    compared.differ(label, verb, _other_statuses(some, reference))
     compared.differ(label, verb, _of_single(some, protocol))
     compared.differ(label, verb, _missing_headers(like, reference))
     if not like:
@@ -137,8 +144,13 @@ def _compare_verb(
     compared.differ(label, verb, changed.differences)
     compared.note(label, verb, (f"new field `{path}`" for path in changed.unexpected))
     compared.differ(label, verb, _other_words(verb, theirs, ours, protocol))
-    if verb.endswith(_LAST):
+    if verb.endswith(_ENDED):
         compared.differ(label, verb, _other_counts(theirs, ours))
+
+
+def _other_statuses(some: Sequence[Exchange], reference: Sequence[Exchange]) -> Iterator[str]:
+    statuses = {exchange.status for exchange in reference}
+    return (_other_status(exchange, statuses) for exchange in some if exchange.status not in statuses)
 
 
 def _other_status(exchange: Exchange, statuses: Iterable[int | None]) -> str:
@@ -201,8 +213,8 @@ def _other_words(verb: str, theirs: Shape, ours: Shape, protocol: WireProtocol) 
         if name not in WORDS or not ours.fields[path].texts:
             continue
         known = set(ours.fields[path].texts)
-        if name in STATES and not verb.endswith(_LAST):
-            known |= open_states(protocol)
+        if name in STATES and not verb.endswith(_ENDED):
+            known |= OPEN_STATES[protocol]
         strange = theirs.fields[path].texts - known
         if strange:
             yield f"`{path}` is {shown(strange)}, where the simulator says {shown(known)}"
@@ -230,7 +242,7 @@ def _of_outcomes(asked: Asked, reference: Asked | None, model: Model) -> Iterato
         outcome = asked.outcomes.get(call.key)
         match outcome:
             case None:
-                reasons = "; ".join(asked.problems) or "no answer came under its id"
+                reasons = "; ".join(asked.problems) or "the answer cannot be read, or came under another id"
                 yield f"unanswered: {reasons}"
             case Failure():
                 yield f"failed for good: {outcome.kind}: {outcome.message}"

@@ -17,7 +17,8 @@ WORDS = {
     *("status", "state", "processing_status", "completion_window", "purpose", "encoding_format"),
 }
 STATES = {"status", "state", "processing_status"}
-_OPEN_STATES: Mapping[WireProtocol, frozenset[str]] = {
+# The words for a batch that has not ended; the simulator may pass through some too fast to be seen.
+OPEN_STATES: Mapping[WireProtocol, frozenset[str]] = {
     WireProtocol.OPENAI: frozenset({"validating", "in_progress", "finalizing"}),
     WireProtocol.ANTHROPIC: frozenset({"in_progress"}),
     WireProtocol.GOOGLE: frozenset({"BATCH_STATE_PENDING", "BATCH_STATE_RUNNING"}),
@@ -25,9 +26,15 @@ _OPEN_STATES: Mapping[WireProtocol, frozenset[str]] = {
 }
 
 
-def open_states(protocol: WireProtocol) -> frozenset[str]:
-    """The words for a batch that has not ended, of which the simulator may pass through some too fast to be seen."""
-    return _OPEN_STATES[protocol]
+def is_open(protocol: WireProtocol, batch: Any) -> bool:
+    """Whether a batch, as its vendor shows it, has not ended. xAI has counters in the place of a word."""
+    if not isinstance(batch, dict):
+        return True
+    if protocol is WireProtocol.XAI:
+        return (_count(batch, "state.num_pending") or 0) > 0 or not _count(batch, "state.num_requests")
+    within = batch.get("metadata") if protocol is WireProtocol.GOOGLE else batch
+    words = {within.get(name) for name in STATES} if isinstance(within, dict) else set()
+    return bool(words & OPEN_STATES[protocol])
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,15 @@ _KINDS = {
 }
 _NULL, _WHOLE, _NUMBER = _KINDS[type(None)], _KINDS[int], _KINDS[float]
 _LONGEST_SHOWN = 60
+_MEMBER = "[]"
 
 
 @dataclass
 class Seen:
-    """A field in some documents: how often, of which types, its texts and numbers."""
+    """A field in some documents: how often, of which types, its texts and numbers, how many empty lists."""
 
     times: int = 0
+    empty: int = 0
     kinds: set[str] = field(default_factory=set)
     texts: set[str] = field(default_factory=set)
     numbers: list[float] = field(default_factory=list)
@@ -43,7 +45,8 @@ class Shape:
 
     def is_expected(self, path: str) -> bool:
         """Whether every object that may hold a field does."""
-        return path in self.fields and self.fields[path].times == self.objects[parent(path)]
+        is_named = path in self.fields and not path.endswith(_MEMBER)
+        return is_named and self.fields[path].times == self.objects[parent(path)]
 
     def under(self, path: str) -> str:
         """The uppermost field above a path, or itself, that is not there."""
@@ -69,10 +72,12 @@ def shape(documents: Iterable[Any]) -> Shape:
                     seen.texts.add(member)
                 elif isinstance(member, int | float) and not isinstance(member, bool):
                     seen.numbers.append(member)
+                seen.empty += member == []
                 see(member, below)
         elif isinstance(value, list):
             for member in value:
-                see(member, f"{path}[]")
+                fields[f"{path}{_MEMBER}"].kinds.add(_KINDS[type(member)])
+                see(member, f"{path}{_MEMBER}")
 
     for document in documents:
         see(document, "")
@@ -99,7 +104,7 @@ class FieldChanges:
 
 def changes(theirs: Shape, ours: Shape) -> FieldChanges:
     """What differs between a vendor's documents and the simulator's."""
-    new = [path for path in theirs.fields if path not in ours.fields]
+    new = [path for path in theirs.fields if path not in ours.fields and not path.endswith(_MEMBER)]
     top_new = [path for path in new if ours.under(path) == path]
     found: list[str] = []
     explained: set[str] = set()
@@ -154,8 +159,12 @@ def _other_values(path: str, theirs: Seen, ours: Seen) -> Iterable[str]:
     strange = theirs.kinds - ours.kinds
     if _NUMBER in ours.kinds:
         strange.discard(_WHOLE)
+    if ours.kinds == {_KINDS[str]} and ours.texts == {""}:
+        strange.discard(_NULL)  # an empty text and null both say that there is none
     if strange and ours.kinds != {_NULL}:
         yield f"`{path}` is {' or '.join(sorted(strange))}, where the simulator has {' or '.join(sorted(ours.kinds))}"
+    if theirs.empty > ours.empty == 0:
+        yield f"`{path}` is empty"
     least = min(theirs.numbers, default=0)
     if least < 0 <= min(ours.numbers, default=0):
         yield f"`{path}` is negative: {least:g}"

@@ -29,7 +29,7 @@ _ONE_HOP = {
 _RECODED = _ONE_HOP | {"content-encoding"}
 _UPLOAD_URL = "x-goog-upload-url"
 _UPLOADS = "uploads"
-_QUIET_S = 0.1
+_QUIET_S, _LONGEST_S = 0.1, 10.0
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,10 @@ class Tap:
 
     async def quiet(self, label: str) -> None:
         """Wait until nothing is asked under a label any more."""
-        while self._in_flight[label] or time.monotonic() - self._last.get(label, 0.0) < _QUIET_S:
+        end = time.monotonic() + _LONGEST_S
+        while time.monotonic() < end:
+            if not self._in_flight[label] and time.monotonic() - self._last.get(label, 0.0) >= _QUIET_S:
+                return
             await asyncio.sleep(_QUIET_S / 4)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:

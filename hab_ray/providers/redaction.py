@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from hab_ray.providers.secrets import Secrets
@@ -43,7 +44,12 @@ _LOOKS_SECRET = re.compile(
     r"|-----BEGIN [A-Z ]+-----(?:(?!-----END).)*(?:-----END [A-Z ]+-----)?",
     re.S,
 )
-_USER_IN_URL = re.compile(r"(\w+:(?:\\*/){2})[^\s/@\"']{3,}@")
+_USER_IN_URL = re.compile(r"(\w+(?::|%3A)(?:\\*/|%2F){2})(?:(?!@|%40)[^\s/\"']){3,200}(?:@|%40)", re.I)
+# A limit, a time, a version: no header that says more is kept.
+_SHORT_VALUE = re.compile(r"[\w.:+-]{1,40}")
+_OF_WORDS = {"content-type", "date", "server", "user-agent", "x-goog-upload-command"}
+_RUN = re.compile("[A-Za-z0-9]+")
+_LONGEST_ESCAPE = 24
 
 
 class Redactor:
@@ -55,16 +61,23 @@ class Redactor:
     def __init__(self, values: Iterable[str]) -> None:
         known = [value for value in values if len(value) >= _SHORTEST]
         self._secrets = Secrets([*known, *(coded for value in known for coded in _in_base64(value))])
+        self._escaped = [re.compile(pattern, re.S) for value in known if (pattern := _however_escaped(value))]
 
     def text(self, text: str) -> str:
         """A body, message or address without secrets. JSON stays JSON of the same shape."""
-        text = _IN_JSON.sub(_masked_field, self._secrets.masked(text))
+        text = self._secrets.masked(text)
+        for pattern in self._escaped:
+            text = pattern.sub(MASK, text)
+        text = _IN_JSON.sub(_masked_field, text)
         text = _LOOKS_SECRET.sub(MASK, _USER_IN_URL.sub(rf"\1{MASK}@", text))
         return _IN_TEXT.sub(_masked_pair, text)
 
     def header(self, name: str, value: str) -> str:
         """A header's value: itself where the header is known to hold no secret."""
-        return self.text(value) if _SHOWN_HEADERS.fullmatch(name) else MASK
+        if not _SHOWN_HEADERS.fullmatch(name):
+            return MASK
+        is_plain = name.lower() in _OF_WORDS or _SHORT_VALUE.fullmatch(value)
+        return self.text(value) if is_plain else MASK
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """All headers, their names in lower case."""
@@ -90,6 +103,19 @@ def _masked_field(found: re.Match[str]) -> str:
 
 def _masked_pair(found: re.Match[str]) -> str:
     return f"{found[1]}{found[2]}{MASK}"
+
+
+def _however_escaped(secret: str) -> str | None:
+    """A pattern for the secret under any mixture of escapes: its letters and digits in order, what is between short.
+
+    None for one that is a single run of letters and digits, which no escape changes.
+    """
+    runs = list(_RUN.finditer(secret))
+    if len(runs) < 2 or sum(len(run[0]) for run in runs) < _SHORTEST:
+        return None
+    gaps = [after.start() - before.end() for before, after in pairwise(runs)]
+    joined = [f"[^A-Za-z].{{0,{_LONGEST_ESCAPE * gap}}}?{run[0]}" for gap, run in zip(gaps, runs[1:], strict=True)]
+    return runs[0][0] + "".join(joined)
 
 
 def _in_base64(secret: str) -> Iterable[str]:

@@ -21,6 +21,7 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 FORMAT = "hab-doctor-1"
+UNRECORDED = "x-hab-unrecorded"
 _MADE_ANEW = re.compile(r"hab-[0-9a-f]{24}|\b[0-9a-f]{64}\b|\b[0-9a-f]{16}\b|\(\d{10,}\)")
 _BOUNDARY = re.compile(r"^--[\w-]{16,}(--)?\r?$", re.M)
 _MULTIPART = re.compile(r"^content-[\w-]+: .*\r?$", re.I | re.M)
@@ -124,7 +125,7 @@ class Replay:
                 self._names |= _pairs(exchange.request, body)
                 return self._answer(exchange, account, request)
         said = f"nothing was recorded of {request.method} {request.path_qs[:_LONGEST_SHOWN]}"
-        return web.json_response({"error": {"message": said}}, status=404)
+        return web.json_response({"error": {"message": said}}, status=404, headers={UNRECORDED: "yes"})
 
     def _below(self, path: str) -> Iterator[tuple[str, str]]:
         """The accounts a path may be of, and what is below their URL, which may end in a version."""
