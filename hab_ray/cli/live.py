@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -21,12 +21,15 @@ from hab_ray.doctor.comparison import Compared, Difference, Recording, compare
 from hab_ray.doctor.questions import questions
 from hab_ray.doctor.recording import write_exchanges
 from hab_ray.doctor.reference import at_simulator
+from hab_ray.doctor.versions import asked as asked_version
+from hab_ray.doctor.versions import under, unsure
 from hab_ray.doctor.visit import Visit, pay
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
 from hab_ray.preflight import refuse_errors
 from hab_ray.prices import NANO
 from hab_ray.providers import load_vendor
+from hab_ray.providers.google.connection import DEFAULT_VERSION
 from hab_ray.rehearse.place import refuse_simulated
 from hab_ray.rehearse.staging import account
 from hab_ray.serving import Endpoints
@@ -68,6 +71,7 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions, console:
             folder = stack.enter_context(TemporaryDirectory(prefix="hab-doctor-"))
             choices = replace(choices, store=Location.of(folder))
         work = _prepared(path, choices, options, now)
+        work, versions = _under_versions(work)
         asked = questions(work)
         visit = Visit(work, asked, Endpoints(work, stack).url, options.by_batch, options.wait_s, options.max_usd)
         _agree(asyncio.run(bound(work, asked, options.by_batch, visit.url)), visit, options, console)
@@ -77,6 +81,8 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions, console:
         found = pay(visit, lease_terms(work, console), stop)
     protocols = {name: load_vendor(entry.kind).protocol for name, entry in work.catalog.providers.items()}
     compared = compare(found, reference, protocols, work.models)
+    for name, version in versions.items():
+        compared.differ(name, "", [f"takes requests under API version {version}, and not under {DEFAULT_VERSION}"])
     _tell(compared, found, console)
     _keep(work, found, options.out, now, console)
     stop.check()
@@ -90,6 +96,17 @@ def _prepared(path: Path, choices: Choices, options: LiveOptions, now: datetime)
     refuse_errors(problems)
     refuse_simulated(work.sweep)
     return work
+
+
+def _under_versions(work: Work) -> tuple[Work, Mapping[str, str]]:
+    """The work with Gemini endpoints under the version that takes requests, and those that is not the default."""
+
+    async def ask() -> dict[str, str]:
+        found = {one.provider: await asked_version(one) for one in unsure(work)}
+        return {name: version for name, version in found.items() if version not in (None, DEFAULT_VERSION)}
+
+    versions = asyncio.run(ask())
+    return under(work, versions), versions
 
 
 def _at(work: Work, url: str) -> Work:

@@ -119,7 +119,7 @@ def _by_verb(
 
 
 def _verb(exchange: Exchange) -> str:
-    path = _AFTER.sub(r"\1/{id}", exchange.path.partition("?")[0])
+    path = _AFTER.sub(r"\1/{id}", exchange.path.partition("?")[0]).replace("v1beta/", "v1/")
     command = exchange.request_headers.get("x-goog-upload-command")
     return f"{exchange.method} {path}" + (f" ({command})" if command else "")
 
