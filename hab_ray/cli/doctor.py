@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,9 +30,7 @@ def examine_machine(path: Path | None, choices: Choices, console: Console) -> Ex
     Raises:
         ConfigError: the sweep file cannot be read.
     """
-    findings = list(_of_machine() if path is None else of_sweep(sweep_of(path, choices)))
-    show(findings, console)
-    return Exit.CONFIGURATION if any(f.level is Level.WRONG for f in findings) else Exit.COMPLETE
+    return show(_of_machine() if path is None else of_sweep(sweep_of(path, choices)), console)
 
 
 def of_sweep(sweep: Sweep) -> Iterator[Finding]:
@@ -85,11 +83,13 @@ def _of_vendors(providers: Mapping[str, ProviderEntry]) -> Iterator[Finding]:
         yield from endpoints.keys(name, entry)
 
 
-def show(findings: list[Finding], console: Console) -> None:
-    """The findings as a table."""
+def show(found: Iterable[Finding], console: Console) -> Exit:
+    """Print findings as a table; the exit status that they lead to."""
+    findings = list(found)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in ("", "what", "seen", "what to do"):
         table.add_column(heading, overflow="fold")
     for finding in findings:
         table.add_row(finding.level, finding.subject, finding.seen, finding.remedy, style=_STYLES[finding.level])
     console.print(table)
+    return Exit.CONFIGURATION if any(f.level is Level.WRONG for f in findings) else Exit.COMPLETE

@@ -12,8 +12,10 @@ from tempfile import TemporaryDirectory
 
 from rich.console import Console
 
+from hab_ray.addresses import checked_url
 from hab_ray.catalog import BatchPolicy, Catalog, ProviderEntry, folder_name
 from hab_ray.cli.agree import ask_to_spend
+from hab_ray.cli.doctor import of_sweep, show
 from hab_ray.cli.leasing import lease_terms
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.doctor.bounds import bound
@@ -71,6 +73,9 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions, console:
             folder = stack.enter_context(TemporaryDirectory(prefix="hab-doctor-"))
             choices = replace(choices, store=Location.of(folder))
         work = _prepared(path, choices, options, now)
+        if options.at is None and show(of_sweep(work.sweep), console) is not Exit.COMPLETE:
+            console.print("nothing was sent: what is wrong above comes first", style="red")
+            return Exit.CONFIGURATION
         work, versions = _under_versions(work)
         asked = questions(work)
         visit = Visit(work, asked, Endpoints(work, stack).url, options.by_batch, options.wait_s, options.max_usd)
@@ -92,10 +97,17 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions, console:
 def _prepared(path: Path, choices: Choices, options: LiveOptions, now: datetime) -> Work:
     work, problems = prepare(path, choices, now)
     if options.at is not None:
-        return _at(work, options.at)
+        return _at(work, _address(options.at))
     refuse_errors(problems)
     refuse_simulated(work.sweep)
     return work
+
+
+def _address(url: str) -> str:
+    try:
+        return checked_url(url)
+    except ValueError as error:
+        raise ConfigError(f"--at: {error}") from None
 
 
 def _under_versions(work: Work) -> tuple[Work, Mapping[str, str]]:

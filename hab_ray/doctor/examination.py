@@ -229,7 +229,7 @@ class Examination:
             problems += [*counters.refused.values(), *counters.notes]
         last = engine.snapshot()
         self._examined.count(last, last)
-        if not is_over:
+        if not is_over and not self._is_stopped:
             problems.append(f"the batch has not ended after {self.wait_s:g} s")
             self._examined.left_open.append(
                 f"{label}: its batch is still at the vendor; the next `hab run` collects it"

@@ -7,10 +7,11 @@ of another distribution is recorded too. It adds nothing and holds nothing back;
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -29,6 +30,7 @@ _ONE_HOP = {
 _RECODED = _ONE_HOP | {"content-encoding"}
 _UPLOAD_URL = "x-goog-upload-url"
 _UPLOADS = "uploads"
+_HOST = "127.0.0.1"
 _QUIET_S, _LONGEST_S = 0.1, 10.0
 
 
@@ -179,6 +181,29 @@ def _below(base: str, path: str) -> str:
 @asynccontextmanager
 async def tapping() -> AsyncIterator[Tap]:
     """A tap that listens on this machine alone, until the end of the block."""
+    with _reached_without_proxy():
+        async with _listening() as tap:
+            yield tap
+
+
+@contextmanager
+def _reached_without_proxy() -> Iterator[None]:
+    """Have clients of this process go to this machine's own addresses without the network's proxy."""
+    before = {name: os.environ.get(name) for name in ("NO_PROXY", "no_proxy")}
+    bypassed = ",".join(dict.fromkeys(filter(None, [*before.values(), _HOST])))
+    os.environ.update(dict.fromkeys(before, bypassed))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@asynccontextmanager
+async def _listening() -> AsyncIterator[Tap]:
     connector = aiohttp.TCPConnector(limit=0, ssl=httpx2.create_ssl_context())
     jar = aiohttp.DummyCookieJar()
     async with aiohttp.ClientSession(
@@ -188,8 +213,8 @@ async def tapping() -> AsyncIterator[Tap]:
         runner = web.ServerRunner(web.Server(tap.handle, access_log=None), handle_signals=False, shutdown_timeout=0.2)
         await runner.setup()
         try:
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            tap.serve_at(f"http://127.0.0.1:{runner.addresses[0][1]}")
+            await web.TCPSite(runner, _HOST, 0).start()
+            tap.serve_at(f"http://{_HOST}:{runner.addresses[0][1]}")
             yield tap
         finally:
             await runner.cleanup()
