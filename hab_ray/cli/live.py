@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -23,8 +23,7 @@ from hab_ray.doctor.comparison import Compared, Difference, Recording, compare
 from hab_ray.doctor.questions import questions
 from hab_ray.doctor.recording import write_exchanges
 from hab_ray.doctor.reference import at_simulator
-from hab_ray.doctor.versions import asked as asked_version
-from hab_ray.doctor.versions import under, unsure
+from hab_ray.doctor.versions import asked_on_record, under
 from hab_ray.doctor.visit import Visit, pay
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
@@ -76,7 +75,8 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions, console:
         if options.at is None and show(of_sweep(work.sweep), console) is not Exit.COMPLETE:
             console.print("nothing was sent: what is wrong above comes first", style="red")
             return Exit.CONFIGURATION
-        work, versions = _under_versions(work)
+        versions, asked_before = asyncio.run(asked_on_record(work))
+        work = under(work, versions)
         asked = questions(work)
         visit = Visit(work, asked, Endpoints(work, stack).url, options.by_batch, options.wait_s, options.max_usd)
         _agree(asyncio.run(bound(work, asked, options.by_batch, visit.url)), visit, options, console)
@@ -84,6 +84,7 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions, console:
         reference = asyncio.run(at_simulator(work, options.by_batch, now))
         stop.check()
         found = pay(visit, lease_terms(work, console), stop)
+        found = replace(found, exchanges=[*asked_before, *found.exchanges])
     protocols = {name: load_vendor(entry.kind).protocol for name, entry in work.catalog.providers.items()}
     compared = compare(found, reference, protocols, work.models)
     for name, version in versions.items():
@@ -108,17 +109,6 @@ def _address(url: str) -> str:
         return checked_url(url)
     except ValueError as error:
         raise ConfigError(f"--at: {error}") from None
-
-
-def _under_versions(work: Work) -> tuple[Work, Mapping[str, str]]:
-    """The work with Gemini endpoints under the version that takes requests, and those that is not the default."""
-
-    async def ask() -> dict[str, str]:
-        found = {one.provider: await asked_version(one) for one in unsure(work)}
-        return {name: version for name, version in found.items() if version not in (None, DEFAULT_VERSION)}
-
-    versions = asyncio.run(ask())
-    return under(work, versions), versions
 
 
 def _at(work: Work, url: str) -> Work:

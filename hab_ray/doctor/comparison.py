@@ -79,7 +79,8 @@ def compare(
     `protocols` are the providers' own, `models` the sweep's by name.
     """
     compared = Compared()
-    served = [exchange for exchange in theirs.exchanges if _UNRECORDED not in exchange.headers]
+    labels = {exchange.label for exchange in ours.exchanges}
+    served = [each for each in theirs.exchanges if each.label in labels and _UNRECORDED not in each.headers]
     at_vendors, at_simulator = _by_verb(served, protocols), _by_verb(ours.exchanges, protocols)
     for (label, verb), some in at_vendors.items():
         protocol = protocols[some[0].provider]

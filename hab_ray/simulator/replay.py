@@ -1,8 +1,8 @@
 """Serves recorded exchanges again: the same answers to the same requests.
 
 A file is JSON lines, as `hab doctor --live` writes it: a head with its format, then an exchange each. A request is
-matched by account, method and path; of several recorded there the next that has the same body is taken, else the next
-(a batch that is looked at again), and at the end the last once more. Names that a client makes anew for each batch or
+matched by account, method, path and body. Where a body is told by what was asked before (files and batches), the next
+one recorded at that path is taken, and at the end the last once more. Names that a client makes anew for each batch or
 request (tags, custom ids, codes of fences) count as the same, and answers carry those of the present request.
 """
 
@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 FORMAT = "hab-doctor-1"
 UNRECORDED = "x-hab-unrecorded"
 _MADE_ANEW = re.compile(r"hab-[0-9a-f]{24}|\b[0-9a-f]{64}\b|\b[0-9a-f]{16}\b|\(\d{10,}\)")
+_IN_ORDER = re.compile(r"(^|/)(files|batches|upload)\b|atch\w*Content$")
 _BOUNDARY = re.compile(r"^--[\w-]{16,}(--)?\r?$", re.M)
 _MULTIPART = re.compile(r"^content-[\w-]+: .*\r?$", re.I | re.M)
 # What belongs to the recorded connection.
@@ -91,13 +92,14 @@ class _Place:
         self.left.append(len(self.recorded))
         self.recorded.append(exchange)
 
-    def next(self, body: str) -> Recorded:
-        same = [number for number in self.left if canonical(self.recorded[number].request) == canonical(body)]
-        if not self.left:
-            return self.recorded[-1]
-        number = same[0] if same else self.left[0]
-        self.left.remove(number)
-        return self.recorded[number]
+    def next(self, body: str) -> Recorded | None:
+        wanted = canonical(body)
+        same = [number for number, one in enumerate(self.recorded) if canonical(one.request) == wanted]
+        fitting = same or (range(len(self.recorded)) if _IN_ORDER.search(self.recorded[0].path) else [])
+        left = [number for number in fitting if number in self.left]
+        if left:
+            self.left.remove(left[0])
+        return self.recorded[left[0] if left else fitting[-1]] if fitting else None
 
 
 class Replay:
@@ -120,8 +122,8 @@ class Replay:
         body = (await request.read()).decode("utf-8", "replace")
         for account, path in self._below(request.path_qs):
             place = self._places.get((account, request.method, self._recorded_name(_known(path))))
-            if place is not None:
-                exchange = place.next(body)
+            exchange = place.next(body) if place else None
+            if exchange is not None:
                 self._names |= _pairs(exchange.request, body)
                 return self._answer(exchange, account, request)
         said = f"nothing was recorded of {request.method} {request.path_qs[:_LONGEST_SHOWN]}"
