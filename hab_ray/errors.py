@@ -46,6 +46,7 @@ class Exit(IntEnum):
     UNANSWERED = 5
     HELD = 6
     ENGINE = 7
+    DIFFERENT = 8
     INTERRUPTED = 130
 
     @property
@@ -63,6 +64,7 @@ _MEANINGS = {
     Exit.UNANSWERED: "rows are unanswered because of failures; the same command asks again",
     Exit.HELD: "another process drives the store or calls the same account; wait for its end",
     Exit.ENGINE: "the run could not go on; what was paid for is kept, and the same command goes on",
+    Exit.DIFFERENT: "vendors answer otherwise than the simulator does; the doctor has named what differs",
     Exit.INTERRUPTED: "interrupted; the same command goes on where this ended",
 }
 

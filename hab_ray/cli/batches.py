@@ -11,11 +11,13 @@ from rich.table import Table
 
 from hab_ray.cli.identity import registry_of
 from hab_ray.cli.status import batches_in_store, open_run_with_store
+from hab_ray.doctor.versions import as_remembered
 from hab_ray.engine.ledger import Batch, Harvested, Intent, Phase, Submitted
 from hab_ray.errors import CallError, ConfigError, Exit
 from hab_ray.location import Location
 from hab_ray.providers import connect_batch
 from hab_ray.providers.access import endpoint_of
+from hab_ray.storage.folder import open_folder
 from hab_ray.visible import one_line
 from hab_ray.work import Work
 
@@ -131,7 +133,7 @@ def cancel_batches(run: Location, names: Sequence[str], console: Console) -> Exi
 
 
 async def _cancel(work: Work, batch: Batch) -> None:
-    entry = work.catalog.providers[batch.provider]
+    entry = as_remembered(open_folder(work.sweep.store), batch.provider, work.catalog.providers[batch.provider])
     api = connect_batch(endpoint_of(batch.provider, entry, entry.url or ""))
     try:
         await api.cancel(batch.batch_id or "")

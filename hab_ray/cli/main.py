@@ -21,8 +21,22 @@ from typing import TYPE_CHECKING, Annotated, ParamSpec
 import typer
 
 from hab_ray import __version__
+from hab_ray.cli.options import (
+    AvailableOption,
+    BatchArgument,
+    ExecutorOption,
+    JudgeOption,
+    ModelOption,
+    RehearsalOption,
+    RehearsalStoreOption,
+    RunFolderArgument,
+    RunOption,
+    StoreOption,
+    SubjectOption,
+    SweepArgument,
+)
 from hab_ray.cli.terminal import Terminal, output, write_whatever_the_encoding
-from hab_ray.errors import Exit, HabError, exit_of, file_problem
+from hab_ray.errors import ConfigError, Exit, HabError, exit_of, file_problem
 from hab_ray.location import Location
 from hab_ray.stopping import DRAIN_S, Stop
 
@@ -119,56 +133,11 @@ def _before_any_command(
     _verbose.tracebacks = verbose
 
 
-RunFolderArgument = Annotated[
-    Location, typer.Argument(parser=Location.of, metavar="RUN", help="The run's folder, e.g. runs/demo.")
-]
-BatchArgument = Annotated[str, typer.Argument(help="A batch's name as `list` shows it, or the vendor's id.")]
-
-
-SweepArgument = Annotated[Path, typer.Argument(help="The sweep file, e.g. jobs/demo.yaml.")]
-ModelOption = Annotated[
-    Path | None, typer.Option(help="A .gguf file to take the place of the sweep's local chat models.")
-]
-RunOption = Annotated[
-    Location | None,
-    typer.Option(parser=Location.of, metavar="PATH", help="The run's folder, instead of the sweep's `run:`."),
-]
-StoreOption = Annotated[
-    Location | None,
-    typer.Option(parser=Location.of, metavar="PATH", help="The store, instead of the sweep's `store:`."),
-]
-RehearsalOption = Annotated[
-    Location | None,
-    typer.Option(parser=Location.of, metavar="PATH", help="The rehearsal's folder, instead of runs/rehearsal-<run>."),
-]
-RehearsalStoreOption = Annotated[
-    Location | None,
-    typer.Option(parser=Location.of, metavar="PATH", help="The rehearsal's store, instead of one in its folder."),
-]
-SubjectOption = Annotated[
-    list[str] | None, typer.Option(help="A subject, instead of the sweep's; may be given several times.")
-]
-JudgeOption = Annotated[
-    list[str] | None, typer.Option(help="A judge, instead of the sweep's; may be given several times.")
-]
-AvailableOption = Annotated[
-    bool, typer.Option("--available-only", help="Leave out subjects and judges that cannot be called.")
-]
-
-
 class LogFormat(StrEnum):
     """How `hab run` says what it does."""
 
     TEXT = "text"
     JSON = "json"
-
-
-ExecutorOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Where online calls are made: local (this process), ray, or auto, which takes Ray for large sweeps."
-    ),
-]
 
 
 def _choices(
@@ -304,6 +273,53 @@ def rehearse_command(
     return rehearse_sweep(sweep, options, console, stop)
 
 
+@app.command("doctor")
+@ends_with_status
+def doctor_command(
+    sweep: Annotated[
+        Path | None, typer.Argument(help="The sweep file; none = this machine and the keys it has.")
+    ] = None,
+    subject: SubjectOption = None,
+    judge: JudgeOption = None,
+    run: RunOption = None,
+    store: StoreOption = None,
+    available_only: AvailableOption = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Ask every model once, for cents, and compare with the simulator.")
+    ] = False,
+    batch: Annotated[
+        bool, typer.Option("--batch", help="With --live: try a batch of two rows of each model too.")
+    ] = False,
+    max_usd: Annotated[float, typer.Option(min=0, help="With --live: the most that it may cost, in dollars.")] = 1.0,
+    wait: Annotated[float, typer.Option(min=0, help="With --batch: minutes to wait for a batch.")] = 30.0,
+    at: Annotated[
+        str | None, typer.Option(metavar="URL", help="With --live: a `hab simulate` to ask instead of the vendors.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="With --live: the file of exchanges, instead of doctor-<name>-<time>.jsonl.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Spend what --live costs without asking.")] = False,
+) -> Exit:
+    """Show what is wrong on this machine and on the way to the vendors; with --live, what vendors do otherwise.
+
+    --live books its calls in the sweep's store as a run of their own. Its file can be attached to a report of a bug: it
+    holds what was said, without keys and tokens, and `hab simulate --replay` serves it.
+
+    Exit status: 0 if nothing is wrong, 2 if something is, 8 if vendors answer otherwise than the simulator does.
+    """
+    choices = _choices(None, run, store, subject, judge, available_only, None)
+    if not live:
+        from hab_ray.cli.doctor import examine_machine
+
+        return examine_machine(sweep, choices, console)
+    from hab_ray.cli.live import LiveOptions, examine_vendors
+
+    if sweep is None:
+        raise ConfigError("hab doctor --live: no sweep is named; give the file of one, e.g. jobs/small.yaml")
+    options = LiveOptions(yes, batch, max_usd, 60 * wait, at, out)
+    return examine_vendors(sweep, choices, options, console, stop)
+
+
 @app.command("simulate")
 @ends_with_status
 def simulate_command(
@@ -313,10 +329,18 @@ def simulate_command(
     speed: Annotated[
         float | None, typer.Option(min=0.001, help="Seconds of the batches' clock in one real second.")
     ] = None,
+    replay: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Serve the answers in a file of `hab doctor --live` instead.")
+    ] = None,
 ) -> Exit:
     """Serve the vendors' protocols on this machine until Ctrl-C, for trying one's own client."""
+    from hab_ray.cli.simulate import replay as serve_again
     from hab_ray.cli.simulate import simulate
 
+    if replay is not None:
+        if profile is not None or seed is not None or speed is not None:
+            raise ConfigError("--replay: recorded answers know no --profile, --seed or --speed; leave them out")
+        return serve_again(replay, port, console)
     return simulate(profile, port, seed, console, speed)
 
 

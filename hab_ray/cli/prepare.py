@@ -52,7 +52,7 @@ def prepare(path: Path, choices: Choices, now: datetime) -> tuple[Work, list[Pro
     Raises:
         ConfigError: the sweep cannot be resolved at all.
     """
-    sweep = _sweep(path, choices)
+    sweep = sweep_of(path, choices)
     if is_ray_job(os.environ):
         refuse_paths_in_package(sweep, Path.cwd())
     if sweep.executor != "local":
@@ -67,7 +67,12 @@ def prepare(path: Path, choices: Choices, now: datetime) -> tuple[Work, list[Pro
     return work, preflight(work, os.environ, now.date())
 
 
-def _sweep(path: Path, choices: Choices) -> Sweep:
+def sweep_of(path: Path, choices: Choices) -> Sweep:
+    """The sweep of a file as the command line changes it; nothing is resolved or fetched.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
     sweep = load_sweep(shipped_or_own(path), choices.changes())
     if choices.model is None:
         return sweep

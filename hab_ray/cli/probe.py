@@ -11,6 +11,7 @@ from rich.console import Console
 from hab_ray.cli.agree import ask_to_spend
 from hab_ray.cli.identity import entered, identified, registry_of
 from hab_ray.cli.leasing import lease_terms
+from hab_ray.doctor.versions import learnt
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.errors import Exit
 from hab_ray.plan.make import Latencies
@@ -65,7 +66,7 @@ def _probe(work: Work, each: int, terms: LeaseTerms, stop: Stop) -> Probed:
     folder = open_folder(work.sweep.store)
     try:
         with ExitStack() as stack:
-            work = _known_run(work)
+            work = asyncio.run(learnt(_known_run(work), folder))
             probe = Probe(work, lease.epoch, lease.watch(), each, Endpoints(work, stack).url, _money(work, lease))
             with stop.last_words(lease.release):
                 probed = asyncio.run(_until_asked_to_end(probe, 0.0 if lease.clean else UNCLEAN_WAIT_S, stop))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections import Counter
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.status import load_run
 from hab_ray.cli.upgrade import needs_rereading, reread_verdicts
 from hab_ray.cli.view import View
+from hab_ray.doctor.versions import learnt
 from hab_ray.engine.memory import spare_what_stays
 from hab_ray.errors import Exit
 from hab_ray.location import Location
@@ -80,6 +82,7 @@ def run_sweep(path: Path, choices: Choices, options: RunOptions, console: Consol
                 reread_verdicts(work, console)
             write_record(work, now)
             entered(work, now)
+            work = asyncio.run(learnt(work, open_folder(work.sweep.store)))
             _announce(work, console)
             with view.shown():
                 end = drive(work, lease, _driving(options, view, stop))

@@ -12,7 +12,7 @@ from rich.console import Console
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.yaml_text import yaml_file
-from hab_ray.simulator import Profile, simulator
+from hab_ray.simulator import Profile, Recorded, RecordingUnusable, load_recording, replaying, simulator
 from hab_ray.visible import one_line
 
 _BASES = {
@@ -41,6 +41,42 @@ def simulate(profile: Path | None, port: int, seed: int | None, console: Console
     return Exit.COMPLETE
 
 
+def replay(path: Path, port: int, console: Console) -> Exit:
+    """Serve the answers in a file of `hab doctor --live` until Ctrl-C.
+
+    Raises:
+        ConfigError: the file cannot be used, or the port is taken.
+    """
+    recorded = _recording(path)
+    try:
+        asyncio.run(_serve_again(recorded, port, console))
+    except OSError as error:
+        raise ConfigError(f"--port {port}: cannot listen there: {error}; name another, or 0 for a free one") from None
+    return Exit.COMPLETE
+
+
+def _recording(path: Path) -> list[Recorded]:
+    try:
+        return load_recording(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"--replay {path}: cannot be read: {error}; give a file that `hab doctor --live` wrote"
+        ) from None
+    except RecordingUnusable as error:
+        raise ConfigError(f"--replay {path}: {error}; give a file that `hab doctor --live` wrote") from None
+
+
+async def _serve_again(recorded: list[Recorded], port: int, console: Console) -> None:
+    asked_to_end = _asked_to_end()
+    async with replaying(recorded, port) as url:
+        console.print(f"{len(recorded)} recorded answers are served at {url}, to the same requests as then")
+        for account in sorted({exchange.account for exchange in recorded}):
+            console.print(f"  {account}: {url}/{account}", soft_wrap=True)
+        console.print(f"the same sweep, asked again: hab doctor SWEEP --live --at {url}", soft_wrap=True)
+        console.print("Ctrl-C ends it")
+        await asked_to_end.wait()
+
+
 def _profile(path: Path | None) -> Profile:
     if path is None:
         return Profile()
@@ -53,10 +89,16 @@ def _profile(path: Path | None) -> Profile:
         raise ConfigError("\n".join(lines)) from None
 
 
-async def _serve(profile: Profile, port: int, console: Console) -> None:
-    asked_to_end = asyncio.Event()
+def _asked_to_end() -> asyncio.Event:
+    """Set once the user wants an end."""
+    asked = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, asked_to_end.set)
+        asyncio.get_running_loop().add_signal_handler(number, asked.set)
+    return asked
+
+
+async def _serve(profile: Profile, port: int, console: Console) -> None:
+    asked_to_end = _asked_to_end()
     async with simulator(profile, port) as url:
         console.print(f"the simulator listens at {url}; any key is taken unless the profile lists some")
         for vendor, base in _BASES.items():

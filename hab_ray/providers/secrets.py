@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 _SHORTEST = 8
 _MASK = "[key]"
+_ENTITIES = {"&": "amp", "<": "lt", ">": "gt", '"': "quot", "'": "apos"}
 _RUN = re.compile("[A-Za-z0-9]+")
 
 
@@ -47,4 +48,5 @@ def _spelling(char: str) -> str:
     json = rf"\\*(?:{re.escape(char)}|u00(?i:{code}))"
     url = rf"%(?:25)*(?i:{code})" + (r"|\+" if char == " " else "")
     html = rf"&#(?:{ord(char)}|[xX](?i:{code}));"
-    return f"(?:{json}|{url}|{html})"
+    named = rf"|&{_ENTITIES[char]};" if char in _ENTITIES else ""
+    return f"(?:{json}|{url}|{html}{named})"

@@ -23,6 +23,7 @@ from hab_ray.simulator.latency import FixedLatency, Latency, LognormalLatency, N
 from hab_ray.simulator.planted import Planted, PlantedDimension, PlantedIssue, PlantedSubject
 from hab_ray.simulator.process import SimulatorFailed, SimulatorProcess
 from hab_ray.simulator.profile import Profile, load_profile
+from hab_ray.simulator.replay import Recorded, RecordingUnusable, load_recording, replaying
 
 __all__ = [
     "BatchFault",
@@ -40,6 +41,8 @@ __all__ = [
     "PlantedIssue",
     "PlantedSubject",
     "Profile",
+    "Recorded",
+    "RecordingUnusable",
     "Service",
     "SimulatedAccount",
     "SimulatedModel",
@@ -51,5 +54,7 @@ __all__ = [
     "SimulatorProcess",
     "TrueMean",
     "load_profile",
+    "load_recording",
+    "replaying",
     "simulator",
 ]

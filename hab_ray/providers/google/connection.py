@@ -24,8 +24,8 @@ from hab_ray.providers.google.errors import classify
 from hab_ray.providers.http import LONGEST_CONNECT_S, StatusError, broken, error_object, retry_after_s
 from hab_ray.providers.write_check import current
 
-_VERSION_ENV = "GOOGLE_GENAI_API_VERSION"
-_DEFAULT_VERSION = "v1beta"
+VERSION_ENV = "GOOGLE_GENAI_API_VERSION"
+DEFAULT_VERSION = "v1beta"
 _AGENT = "hab-ray"
 _PIECE, _PART = 8 << 20, 1 << 18
 _UPLOAD_STATUS = "x-goog-upload-status"
@@ -53,8 +53,8 @@ class Connection:
         Every verb asks here, because a file or a batch of one version is not found under another. Not v1, which has
         no systemInstruction, responseMimeType or thinkingConfig. "beta" is the SDK's own name for v1beta.
         """
-        named = version or self._endpoint.api_version or os.environ.get(_VERSION_ENV) or _DEFAULT_VERSION
-        return f"{_DEFAULT_VERSION if named == 'beta' else named}/{path.removeprefix('/')}"
+        named = version or self._endpoint.api_version or os.environ.get(VERSION_ENV) or DEFAULT_VERSION
+        return f"{DEFAULT_VERSION if named == 'beta' else named}/{path.removeprefix('/')}"
 
     async def send(self, method: str, path: str, body: JsonObject | None = None) -> bytes:
         """A request for a path below the endpoint's URL; the answer's body."""

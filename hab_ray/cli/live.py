@@ -1,0 +1,184 @@
+"""`hab doctor --live`: asks every model of a sweep once, for cents, and shows what vendors do otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from rich.console import Console
+
+from hab_ray.addresses import checked_url
+from hab_ray.catalog import BatchPolicy, Catalog, ProviderEntry, folder_name
+from hab_ray.cli.agree import ask_to_spend
+from hab_ray.cli.doctor import of_sweep, show
+from hab_ray.cli.leasing import lease_terms
+from hab_ray.cli.prepare import Choices, prepare
+from hab_ray.doctor.bounds import bound
+from hab_ray.doctor.comparison import Compared, Difference, Recording, compare
+from hab_ray.doctor.questions import questions
+from hab_ray.doctor.recording import write_exchanges
+from hab_ray.doctor.reference import at_simulator
+from hab_ray.doctor.versions import asked_on_record, under
+from hab_ray.doctor.visit import Visit, pay
+from hab_ray.errors import ConfigError, Exit
+from hab_ray.location import Location
+from hab_ray.preflight import refuse_errors
+from hab_ray.prices import NANO
+from hab_ray.providers import load_vendor
+from hab_ray.providers.google.connection import DEFAULT_VERSION
+from hab_ray.rehearse.place import refuse_simulated
+from hab_ray.rehearse.staging import account
+from hab_ray.serving import Endpoints
+from hab_ray.stopping import Stop
+from hab_ray.work import Work
+
+_NOTES_SHOWN = 12
+# A simulator's batches take seconds.
+_AT_SIMULATOR = BatchPolicy(poll_s=0.2, longest_poll_s=1.0, in_doubt_s=2.0, still_s=0.2)
+
+
+@dataclass(frozen=True)
+class LiveOptions:
+    """How vendors are asked: `yes` spends without asking, `by_batch` tries a batch of each model too.
+
+    A batch is waited for `wait_s` seconds. `at` is the address of a simulator to ask instead of the vendors; `out` is
+    the file of exchanges.
+    """
+
+    yes: bool
+    by_batch: bool
+    max_usd: float
+    wait_s: float
+    at: str | None = None
+    out: Path | None = None
+
+
+def examine_vendors(path: Path, choices: Choices, options: LiveOptions, console: Console, stop: Stop) -> Exit:
+    """Ask, spend at most `max_usd`, show what differs from the simulator, and keep the exchanges in a file.
+
+    Raises:
+        ConfigError: the sweep cannot run, it would cost more, or nobody is there to be asked.
+        StoreHeld: another driver has the store.
+        Interrupted: the answer was no, or the user ended it.
+    """
+    now = datetime.now(UTC)
+    with ExitStack() as stack:
+        if options.at is not None:
+            folder = stack.enter_context(TemporaryDirectory(prefix="hab-doctor-"))
+            choices = replace(choices, store=Location.of(folder))
+        work = _prepared(path, choices, options, now)
+        if options.at is None and show(of_sweep(work.sweep), console) is not Exit.COMPLETE:
+            console.print("nothing was sent: what is wrong above comes first", style="red")
+            return Exit.CONFIGURATION
+        versions, asked_before = asyncio.run(asked_on_record(work))
+        work = under(work, versions)
+        asked = questions(work)
+        visit = Visit(work, asked, Endpoints(work, stack).url, options.by_batch, options.wait_s, options.max_usd)
+        _agree(asyncio.run(bound(work, asked, options.by_batch, visit.url)), visit, options, console)
+        console.print("asking the simulator, which costs nothing, then the vendors", soft_wrap=True)
+        reference = asyncio.run(at_simulator(work, options.by_batch, now))
+        stop.check()
+        found = pay(visit, lease_terms(work, console), stop)
+        found = replace(found, exchanges=[*asked_before, *found.exchanges])
+    protocols = {name: load_vendor(entry.kind).protocol for name, entry in work.catalog.providers.items()}
+    compared = compare(found, reference, protocols, work.models)
+    for name, version in versions.items():
+        compared.differ(name, "", [f"takes requests under API version {version}, and not under {DEFAULT_VERSION}"])
+    _tell(compared, found, console)
+    _keep(work, found, options.out, now, console)
+    stop.check()
+    return Exit.DIFFERENT if compared.differences else Exit.COMPLETE
+
+
+def _prepared(path: Path, choices: Choices, options: LiveOptions, now: datetime) -> Work:
+    work, problems = prepare(path, choices, now)
+    if options.at is not None:
+        return _at(work, _address(options.at))
+    refuse_errors(problems)
+    refuse_simulated(work.sweep)
+    return work
+
+
+def _address(url: str) -> str:
+    try:
+        return checked_url(url)
+    except ValueError as error:
+        raise ConfigError(f"--at: {error}") from None
+
+
+def _at(work: Work, url: str) -> Work:
+    """The same work with every provider at a simulator. No key is read, so that none can be sent there."""
+
+    def moved(name: str, entry: ProviderEntry) -> ProviderEntry:
+        protocol = load_vendor(entry.kind).protocol
+        version = "/v1" if protocol.is_openais_online else ""
+        return entry.model_copy(
+            update={
+                "url": f"{url.rstrip('/')}/{account(name, protocol)}{version}",
+                "key_env": None,
+                "headers_env": {},
+                "serve": False,
+                "batches": _AT_SIMULATOR,
+            }
+        )
+
+    providers = {name: moved(name, entry) for name, entry in work.catalog.providers.items()}
+    return replace(work, catalog=Catalog(providers=providers, models=work.catalog.models))
+
+
+def _agree(most: int, visit: Visit, options: LiveOptions, console: Console) -> None:
+    """Say what it costs at most, and ask.
+
+    Raises:
+        ConfigError: that is more than allowed, or nobody is there to be asked.
+        Interrupted: the answer was no.
+    """
+    dollars = most / NANO
+    by_batch = ", and a batch of two rows of each that takes batches," if visit.by_batch else ""
+    console.print(
+        f"the doctor makes {len(visit.questions)} calls{by_batch} and spends at most ${dollars:.4f}; "
+        "they are calls of its own, which the run does not use",
+        soft_wrap=True,
+    )
+    if dollars > options.max_usd:
+        raise ConfigError(
+            f"--max-usd {options.max_usd:g}: the calls may cost ${dollars:.4f}, and nothing was sent; allow as much by "
+            "--max-usd, or leave models out by --subject and --judge"
+        )
+    if most and not options.yes and options.at is None:
+        ask_to_spend("an examination", console)
+
+
+def _tell(compared: Compared, found: Recording, console: Console) -> None:
+    examined = found.examined
+    for left in examined.left_open:
+        console.print(f"note: {left}", style="yellow", soft_wrap=True)
+    _list("note: ", compared.notes, "yellow", console)
+    for difference in compared.differences:
+        console.print(f"difference: {difference}", style="red", soft_wrap=True)
+    count = len(compared.differences)
+    told = f"{count} {'difference' if count == 1 else 'differences'} from the simulator" if count else "no difference"
+    console.print(f"{told}; {examined.calls} calls and ${examined.cost_nanousd / NANO:.6f} paid", soft_wrap=True)
+
+
+def _list(prefix: str, found: Sequence[Difference], style: str, console: Console) -> None:
+    for one in found[:_NOTES_SHOWN]:
+        console.print(f"{prefix}{one}", style=style, soft_wrap=True)
+    if len(found) > _NOTES_SHOWN:
+        console.print(f"{prefix}and {len(found) - _NOTES_SHOWN} more in the file", style=style, soft_wrap=True)
+
+
+def _keep(work: Work, found: Recording, out: Path | None, now: datetime, console: Console) -> None:
+    file = out or Path(f"doctor-{folder_name(work.sweep.name)}-{now:%Y%m%dT%H%M%S}.jsonl")
+    about = {"sweep": work.sweep.name, "at": now.isoformat(timespec="seconds")}
+    write_exchanges(file, about, found.exchanges)
+    console.print(
+        f"the exchanges are in {file}, without keys and tokens but with the sweep's prompts: attach it to a report of "
+        f"a bug, or have it answered again by `hab simulate --replay {file}`",
+        soft_wrap=True,
+    )

@@ -1,0 +1,48 @@
+"""The most that an examination can cost, known before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hab_ray.calls import ChatCall
+from hab_ray.catalog import ModelEntry
+from hab_ray.doctor.examination import ROWS_OF_A_BATCH
+from hab_ray.doctor.questions import Question
+from hab_ray.prices import Mode, rate
+from hab_ray.providers import connect
+from hab_ray.providers.access import endpoint_of
+from hab_ray.providers.base import Provider
+from hab_ray.work import Work
+
+# A line of a batch is the request and its name.
+_LINE_BYTES = 256
+
+
+async def bound(work: Work, questions: Sequence[Question], by_batch: bool, url: Callable[[str], str]) -> int:
+    """The most that these questions can cost, in nano-dollars.
+
+    Raises:
+        ConfigError: a key is not set, or a model has no price.
+    """
+    total = 0
+    for name in dict.fromkeys(question.provider for question in questions):
+        provider = connect(endpoint_of(name, work.catalog.providers[name], url(name)))
+        try:
+            for question in questions:
+                if question.provider == name:
+                    total += _bound(question, work.models[question.model].entry, provider, by_batch)
+        finally:
+            await provider.close()
+    return total
+
+
+def _bound(question: Question, entry: ModelEntry, provider: Provider, by_batch: bool) -> int:
+    call = question.numbered(epoch=0, number=0)
+    if isinstance(call, ChatCall):
+        size, output = provider.chat(call, entry).utf8_bytes, entry.output_limit(call.params.max_tokens)
+    else:
+        size, output = provider.embed([call], entry).utf8_bytes, 0
+    total = rate(entry, Mode.ONLINE).bound(size, output)
+    if by_batch and entry.batch:
+        total += ROWS_OF_A_BATCH * rate(entry, Mode.BATCH).bound(size + _LINE_BYTES, output)
+    return total

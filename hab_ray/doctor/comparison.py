@@ -1,0 +1,269 @@
+"""Names what a vendor did otherwise than the simulator did at the same questions."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hab_ray.calls import ChatCall, EmbedCall, Failure, Reply
+from hab_ray.catalog import Model
+from hab_ray.doctor.examination import Asked, Examined
+from hab_ray.doctor.protocols import OPEN_STATES, STATES, WORDS, is_open, wrong_sums
+from hab_ray.doctor.recording import Exchange
+from hab_ray.doctor.shapes import Shape, changes, leaf, shape, shown
+from hab_ray.providers.http import is_page
+from hab_ray.providers.vendor import WireProtocol
+from hab_ray.visible import one_line
+
+_AFTER = re.compile(r"\b(files|batches)/[^/?:]+")
+# Headers of one connection, and those that every server sends as it likes.
+_OF_ANY_SERVER = {
+    *("date", "server", "content-length", "content-type", "content-encoding", "transfer-encoding", "connection"),
+    *("keep-alive", "vary", "via", "etag", "last-modified", "accept-ranges", "cache-control"),
+}
+_OF_COUNTS = re.compile(r"(^|\.)(\w*counts?|\w*Stats|state)\.\w+$")
+_LONGEST_QUOTE = 240
+_ENDED = "at its end"
+_OK = 200
+# How `hab simulate --replay` marks its answer to a request that its file does not have.
+_UNRECORDED = "x-hab-unrecorded"
+_LOOK = re.compile(r"^GET .*batches/\{id\}$")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What was asked of a vendor or of the simulator: every exchange, and what came of each question."""
+
+    exchanges: Sequence[Exchange]
+    examined: Examined
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that a vendor does otherwise; `verb` is the request that showed it, as method and path."""
+
+    label: str
+    verb: str
+    what: str
+
+    def __str__(self) -> str:
+        return one_line(f"{self.label}: {self.verb}: {self.what}" if self.verb else f"{self.label}: {self.what}")
+
+
+@dataclass
+class Compared:
+    """All that differs. `notes` are new fields, from which no trouble follows by itself, and what was not reached."""
+
+    differences: list[Difference] = field(default_factory=list)
+    notes: list[Difference] = field(default_factory=list)
+
+    def differ(self, label: str, verb: str, words: Iterable[str]) -> None:
+        """Add differences, each once."""
+        fresh = (Difference(label, verb, what) for what in words)
+        self.differences += [one for one in dict.fromkeys(fresh) if one not in self.differences]
+
+    def note(self, label: str, verb: str, words: Iterable[str]) -> None:
+        """Add notes."""
+        self.notes += [Difference(label, verb, what) for what in words]
+
+
+def compare(
+    theirs: Recording, ours: Recording, protocols: Mapping[str, WireProtocol], models: Mapping[str, Model]
+) -> Compared:
+    """Name every difference between a recording at vendors and the one at the simulator.
+
+    `protocols` are the providers' own, `models` the sweep's by name.
+    """
+    compared = Compared()
+    labels = {exchange.label for exchange in ours.exchanges}
+    served = [each for each in theirs.exchanges if each.label in labels and _UNRECORDED not in each.headers]
+    at_vendors, at_simulator = _by_verb(served, protocols), _by_verb(ours.exchanges, protocols)
+    for (label, verb), some in at_vendors.items():
+        protocol = protocols[some[0].provider]
+        reference = at_simulator.get((label, verb))
+        if reference is not None:
+            _compare_verb(label, verb, some, reference, protocol, compared)
+            continue
+        compared.differ(label, verb, _of_single(some, protocol))
+        if _LOOK.search(verb):
+            ended = at_simulator.get((label, f"{verb} {_ENDED}"), ())
+            compared.differ(label, verb, _other_statuses(some, ended))
+        else:
+            compared.note(label, verb, ["is asked of the vendor and not of the simulator"])
+    for label, verb in sorted(at_simulator.keys() - at_vendors.keys()):
+        if not _LOOK.search(verb):
+            compared.note(label, verb, ["was not reached"])
+    answers = {asked.label: asked for asked in ours.examined.asked}
+    for asked in theirs.examined.asked:
+        compared.differ(asked.label, "", _of_outcomes(asked, answers.get(asked.label), models[asked.question.model]))
+    for bill in theirs.examined.bills:
+        compared.differ("price", "", [bill])
+    return compared
+
+
+def _by_verb(
+    exchanges: Iterable[Exchange], protocols: Mapping[str, WireProtocol]
+) -> dict[tuple[str, str], list[Exchange]]:
+    """The exchanges of each question by what they ask; looks at a batch that has ended apart from those before."""
+    found: defaultdict[tuple[str, str], list[Exchange]] = defaultdict(list)
+    for exchange in exchanges:
+        verb = _verb(exchange)
+        if _LOOK.search(verb) and exchange.status == _OK:
+            has_ended = any(not is_open(protocols[exchange.provider], batch) for batch in _documents([exchange]))
+            verb = f"{verb} {_ENDED}" if has_ended else verb
+        found[exchange.label, verb].append(exchange)
+    return found
+
+
+def _verb(exchange: Exchange) -> str:
+    path = _AFTER.sub(r"\1/{id}", exchange.path.partition("?")[0]).replace("v1beta/", "v1/")
+    command = exchange.request_headers.get("x-goog-upload-command")
+    return f"{exchange.method} {path}" + (f" ({command})" if command else "")
+
+
+def _compare_verb(
+    label: str,
+    verb: str,
+    some: Sequence[Exchange],
+    reference: Sequence[Exchange],
+    protocol: WireProtocol,
+    compared: Compared,
+) -> None:
+    statuses = {exchange.status for exchange in reference}
+    like = [exchange for exchange in some if exchange.status in statuses]
+    compared.differ(label, verb, _other_statuses(some, reference))
+    compared.differ(label, verb, _of_single(some, protocol))
+    compared.differ(label, verb, _missing_headers(like, reference))
+    if not like:
+        return
+    theirs, ours = shape(_documents(like)), shape(_documents(reference))
+    changed = changes(theirs, ours)
+    compared.differ(label, verb, changed.differences)
+    compared.note(label, verb, (f"new field `{path}`" for path in changed.unexpected))
+    compared.differ(label, verb, _other_words(verb, theirs, ours, protocol))
+    if verb.endswith(_ENDED):
+        compared.differ(label, verb, _other_counts(theirs, ours))
+
+
+def _other_statuses(some: Sequence[Exchange], reference: Sequence[Exchange]) -> Iterator[str]:
+    statuses = {exchange.status for exchange in reference}
+    return (_other_status(exchange, statuses) for exchange in some if exchange.status not in statuses)
+
+
+def _other_status(exchange: Exchange, statuses: Iterable[int | None]) -> str:
+    expected = " or ".join(str(status) for status in sorted(status or 0 for status in statuses))
+    if exchange.status is None:
+        return f"no answer ({exchange.problem}), where the simulator answers {expected}"
+    return f"HTTP {exchange.status}, where the simulator answers {expected}: {_quoted(exchange.body)}"
+
+
+def _of_single(some: Sequence[Exchange], protocol: WireProtocol) -> Iterator[str]:
+    """What is wrong with an answer by itself."""
+    for exchange in some:
+        if exchange.body and is_page(exchange.body):
+            yield f"a web page instead of an answer: {_quoted(exchange.body)}"
+        elif exchange.body and not _documents([exchange]):
+            yield f"no JSON: {_quoted(exchange.body)}"
+        for document in _documents([exchange]):
+            yield from wrong_sums(protocol, document)
+
+
+def _documents(some: Iterable[Exchange]) -> list[Any]:
+    """The JSON documents in the bodies of some answers: one, or one a line."""
+    found: list[Any] = []
+    for exchange in some:
+        try:
+            found.append(json.loads(exchange.body))
+        except (ValueError, RecursionError):
+            found += _lines(exchange.body)
+    return found
+
+
+def _lines(body: str) -> list[Any]:
+    try:
+        return [json.loads(line) for line in body.split("\n") if line.strip()]
+    except (ValueError, RecursionError):
+        return []
+
+
+def _quoted(body: str) -> str:
+    return one_line(body, _LONGEST_QUOTE) or "an empty body"
+
+
+def _missing_headers(some: Sequence[Exchange], reference: Sequence[Exchange]) -> Iterator[str]:
+    if not some:
+        return
+    for name in sorted(_in_all(reference) - _OF_ANY_SERVER - _in_all(some)):
+        yield f"no header `{name}`"
+
+
+def _in_all(some: Sequence[Exchange]) -> frozenset[str]:
+    """The headers that each of these answers has."""
+    names: list[frozenset[str]] = [frozenset(exchange.headers) for exchange in some]
+    return names[0].intersection(*names[1:])
+
+
+def _other_words(verb: str, theirs: Shape, ours: Shape, protocol: WireProtocol) -> Iterator[str]:
+    """Words that the simulator does not use in a field whose texts code decides by."""
+    for path in sorted(theirs.fields.keys() & ours.fields.keys()):
+        name = leaf(path).removesuffix("[]")
+        if name not in WORDS or not ours.fields[path].texts:
+            continue
+        known = set(ours.fields[path].texts)
+        if name in STATES and not verb.endswith(_ENDED):
+            known |= OPEN_STATES[protocol]
+        strange = theirs.fields[path].texts - known
+        if strange:
+            yield f"`{path}` is {shown(strange)}, where the simulator says {shown(known)}"
+
+
+def _other_counts(theirs: Shape, ours: Shape) -> Iterator[str]:
+    """Counts of an ended batch that are not those of its two rows."""
+    for path in sorted(theirs.fields.keys() & ours.fields.keys()):
+        if not _OF_COUNTS.search(path):
+            continue
+        seen, expected = _numbers(theirs, path), _numbers(ours, path)
+        if seen != expected:
+            yield f"`{path}` is {shown(seen)}, where the simulator counts {shown(expected)}"
+
+
+def _numbers(shape: Shape, path: str) -> set[str]:
+    """The values of a count; a 64-bit one is a text in protobuf's JSON."""
+    return {f"{number:g}" for number in shape.fields[path].numbers} | shape.fields[path].texts
+
+
+def _of_outcomes(asked: Asked, reference: Asked | None, model: Model) -> Iterator[str]:
+    """What came of a question's calls, read as the engine reads them."""
+    ends = {each.finish for each in (reference.outcomes.values() if reference else ()) if isinstance(each, Reply)}
+    for call in asked.calls:
+        outcome = asked.outcomes.get(call.key)
+        match outcome:
+            case None:
+                reasons = "; ".join(asked.problems) or "the answer cannot be read, or came under another id"
+                yield f"unanswered: {reasons}"
+            case Failure():
+                yield f"failed for good: {outcome.kind}: {outcome.message}"
+            case Reply():
+                if ends and outcome.finish not in ends:
+                    yield f"ended as {outcome.finish}, where the simulator's ends as {' or '.join(sorted(ends))}"
+                if outcome.model_reported and not model.is_itself(outcome.model_reported):
+                    yield f"answered by {outcome.model_reported}: the run would exclude it as substituted"
+                yield from _of_text(call, outcome)
+
+
+def _of_text(call: ChatCall | EmbedCall, reply: Reply) -> Iterator[str]:
+    if not isinstance(call, ChatCall) or call.schema_json is None:
+        return
+    wanted = json.loads(call.schema_json).get("required") or []
+    try:
+        said = json.loads(reply.text)
+    except (ValueError, RecursionError):
+        yield f"the answer does not keep to the schema: {_quoted(reply.text)}"
+        return
+    gone = [name for name in wanted if not isinstance(said, dict) or name not in said]
+    if gone:
+        yield f"the answer does not keep to the schema: no {', '.join(gone)} in {_quoted(reply.text)}"

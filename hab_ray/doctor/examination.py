@@ -1,0 +1,273 @@
+"""Asks the questions at the vendors, once each, through the engines: booked in store and ledger as every call is.
+
+A question goes out online and, where batches are to be tried, twice in a batch of its own. An engine would ask again
+after a broken answer; the doctor wants to know what came, so it ends the engine instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from hab_ray.calls import Call, ChatCall, Outcome
+from hab_ray.catalog import BatchPolicy, ModelEntry, ProviderEntry, folder_name
+from hab_ray.doctor.questions import Question, without_messages
+from hab_ray.doctor.tap import Tap
+from hab_ray.engine.batch.context import EngineContext, LeaseContext
+from hab_ray.engine.batch.engine import BatchEngine
+from hab_ray.engine.billing import HasBilling, billing_notes
+from hab_ray.engine.budget.protocol import BudgetService
+from hab_ray.engine.jobs import Counters, Job
+from hab_ray.engine.ledger import Ledger, Phase
+from hab_ray.engine.limits.limiter import Limiter
+from hab_ray.engine.limits.shared import LocalLimiterClient
+from hab_ray.engine.online.engine import OnlineEngine
+from hab_ray.engine.online.opening import AccountSetup, Surroundings, open_engine
+from hab_ray.errors import CallError, Interrupted
+from hab_ray.location import Location
+from hab_ray.prices import Mode
+from hab_ray.providers import connect, connect_batch, load_vendor
+from hab_ray.providers.access import endpoint_of
+from hab_ray.providers.base import Endpoint
+from hab_ray.rehearse.staging import account
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.store import Store, StoreWriter
+from hab_ray.storage.watches import Watch
+from hab_ray.work import Work
+
+LOOK_EVERY_S = 0.02
+ROWS_OF_A_BATCH = 2
+MALFORMED = "malformed request to"
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What may be spent from: a store under the lease of `epoch`, which `watch` guards, and a budget."""
+
+    store: Location
+    epoch: int
+    watch: Watch
+    budget: BudgetService
+    run: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What came of a question, online or by batch.
+
+    `outcomes` are those of `calls` that have one, by key; `problems` says why others have none.
+    """
+
+    label: str
+    question: Question
+    calls: tuple[Call, ...]
+    outcomes: Mapping[str, Outcome]
+    problems: tuple[str, ...]
+
+
+@dataclass
+class Examined:
+    """What came of an examination; money in nano-dollars.
+
+    `left_open` names batches that are still at their vendors, `bills` where vendors' prices are not ours.
+    """
+
+    asked: list[Asked] = field(default_factory=list)
+    left_open: list[str] = field(default_factory=list)
+    bills: list[str] = field(default_factory=list)
+    calls: int = 0
+    cost_nanousd: int = 0
+    lost_nanousd: int = 0
+
+    def count(self, counters: Counters, told: HasBilling) -> None:
+        """Add what an engine has done."""
+        self.calls += counters.calls
+        self.cost_nanousd += counters.cost_nanousd
+        self.lost_nanousd += counters.lost_nanousd
+        self.bills += billing_notes([told])
+
+
+@dataclass
+class Examination:
+    """Asks questions of a sweep's vendors. `url` finds an endpoint; a batch is waited for `wait_s` seconds."""
+
+    work: Work
+    questions: Sequence[Question]
+    holding: Holding
+    tap: Tap
+    url: Callable[[str], str]
+    by_batch: bool
+    wait_s: float
+    _examined: Examined = field(default_factory=Examined)
+    _engines: set[OnlineEngine] = field(default_factory=set)
+    _is_stopped: bool = False
+
+    async def run(self) -> Examined:
+        """Ask everything: all questions at the same time, then the batches of one provider in turn.
+
+        Raises:
+            LeaseLost, ConfigError, OSError: spending had to end; what was answered by then is in the store.
+        """
+        of_provider: dict[str, list[Question]] = defaultdict(list)
+        for question in self.questions:
+            of_provider[question.provider].append(question)
+        await asyncio.gather(*(self._ask_provider(name, some) for name, some in of_provider.items()))
+        return self._examined
+
+    async def stop(self, drain_s: float) -> None:
+        """Begin no further request; those in flight have so many seconds to be answered and kept."""
+        self._is_stopped = True
+        for engine in self._engines:
+            await engine.stop(drain_s)
+
+    async def _ask_provider(self, provider: str, some: Sequence[Question]) -> None:
+        entry = self.work.catalog.providers[provider]
+        real = endpoint_of(provider, entry, self.url(provider))
+        plays = account(provider, load_vendor(entry.kind).protocol)
+
+        def tapped(label: str) -> Endpoint:
+            return replace(real, url=self.tap.address(label, plays, real))
+
+        online = (self._ask_online(q, entry, tapped(q.label).url, number) for number, q in enumerate(some))
+        await asyncio.gather(*online)
+        chats = [question for question in some if isinstance(question.call, ChatCall)]
+        if chats and not self._is_stopped:
+            await self._ask_malformed(chats[0], tapped(f"{MALFORMED} {provider}"))
+        if self.by_batch:
+            batched = [question for question in some if self._entry(question).batch]
+            await self._ask_by_batch(batched, entry, tapped, len(some))
+
+    def _entry(self, question: Question) -> ModelEntry:
+        return self.work.models[question.model].entry
+
+    async def _ask_online(self, question: Question, entry: ProviderEntry, url: str, number: int) -> None:
+        holding = self.holding
+        call = question.numbered(holding.epoch, number)
+        models = {question.model: self._entry(question)}
+        setup = AccountSetup(question.provider, entry, url, models, holding.store, holding.epoch)
+        around = Surroundings(
+            limiter=LocalLimiterClient(Limiter(setup.limits, entry.limits.patience_s), time.monotonic),
+            budget=holding.budget,
+            watch=holding.watch,
+        )
+        writer = f"{folder_name(question.provider)}-{os.getpid()}-{number}"
+        async with open_engine(setup, writer, around) as engine:
+            self._engines.add(engine)
+            asking = asyncio.create_task(engine.complete(_stream([Job(0, question.label, call)])))
+            while not asking.done():
+                if engine.counters.retries:
+                    await engine.stop(0.0)
+                await asyncio.wait({asking}, timeout=LOOK_EVERY_S)
+            with suppress(Interrupted):
+                asking.result()
+        self._engines.discard(engine)
+        counters = engine.snapshot()
+        self._examined.count(counters, counters)
+        problems = [row.reason for row in counters.open] + list(counters.stops.values())
+        self._note(question.label, question, [call], problems)
+
+    async def _ask_malformed(self, question: Question, endpoint: Endpoint) -> None:
+        """Send a request that every vendor refuses: what an error looks like decides what the engine does with it."""
+        assert isinstance(question.call, ChatCall)
+        self.holding.watch.check()
+        provider = connect(endpoint)
+        try:
+            with suppress(CallError):
+                await provider.send(provider.chat(without_messages(question.call), self._entry(question)))
+        finally:
+            await provider.close()
+
+    async def _ask_by_batch(
+        self,
+        some: Sequence[Question],
+        entry: ProviderEntry,
+        tapped: Callable[[str], Endpoint],
+        first: int,
+    ) -> None:
+        for number, question in enumerate(some):
+            ledger = Ledger(open_folder(self.holding.store), question.provider)
+            if any(batch.phase is not Phase.DONE for batch in ledger.read()):
+                self._examined.left_open.append(
+                    f"{question.provider}: the store has open batches there, so none was tried for {question.model}; "
+                    "`hab run` collects them"
+                )
+                return
+            if not self._is_stopped:
+                start = first + number * ROWS_OF_A_BATCH
+                label = f"batch of {question.label}"
+                await self._ask_one_batch(label, question, tapped(label), entry.batches, ledger, start)
+
+    async def _ask_one_batch(
+        self, label: str, question: Question, endpoint: Endpoint, policy: BatchPolicy, ledger: Ledger, first: int
+    ) -> None:
+        holding = self.holding
+        calls = [question.numbered(holding.epoch, first + number) for number in range(ROWS_OF_A_BATCH)]
+        jobs = [Job(0, f"{label} #{number}", call) for number, call in enumerate(calls)]
+        engine = self._batch_engine(question, endpoint, policy, ledger)
+        problems: list[str] = []
+        async with engine:
+            end = time.monotonic() + self.wait_s
+            asking = asyncio.create_task(engine.complete(question.model, iter(jobs)))
+            is_over = False
+            while not is_over and time.monotonic() < end and not self._is_stopped:
+                await asyncio.wait({asking}, timeout=LOOK_EVERY_S)
+                if not asking.done():
+                    await asyncio.sleep(LOOK_EVERY_S)
+                is_over = engine.broken is not None or (asking.done() and not engine.holds([c.key for c in calls]))
+                await asyncio.sleep(LOOK_EVERY_S)
+            if is_over:
+                await self.tap.quiet(label)  # files and batch are deleted last
+            counters = engine.snapshot()
+            problems += [row.reason for row in counters.open] + list(counters.stops.values())
+            problems += [*counters.refused.values(), *counters.notes]
+        last = engine.snapshot()
+        self._examined.count(last, last)
+        if not is_over and not self._is_stopped:
+            problems.append(f"the batch has not ended after {self.wait_s:g} s")
+            self._examined.left_open.append(
+                f"{label}: its batch is still at the vendor; the next `hab run` collects it"
+            )
+        if not asking.done():
+            asking.cancel()
+        if engine.broken is not None:
+            raise engine.broken
+        self._note(label, question, calls, problems)
+
+    def _batch_engine(self, question: Question, endpoint: Endpoint, policy: BatchPolicy, ledger: Ledger) -> BatchEngine:
+        holding, folder = self.holding, open_folder(self.holding.store)
+        return BatchEngine(
+            provider=connect(endpoint),
+            api=connect_batch(endpoint),
+            models={question.model: self._entry(question)},
+            ledger=ledger,
+            store=Store(folder),
+            writer=StoreWriter(folder, holding.epoch, f"doctor-{secrets.token_hex(4)}", Mode.BATCH),
+            policy=policy,
+            context=EngineContext(
+                clock=time.monotonic,
+                lease=LeaseContext(lambda: datetime.now(UTC), holding.watch.check, holding.epoch),
+                budget=holding.budget,
+                token=lambda: f"hab-{secrets.token_hex(12)}",
+                run=holding.run,
+                epochs=frozenset({holding.epoch}),
+                deadline=None,
+            ),
+        )
+
+    def _note(self, label: str, question: Question, calls: Sequence[Call], problems: Iterable[str]) -> None:
+        store = Store(open_folder(self.holding.store))
+        store.refresh(question.model)
+        outcomes = store.read(question.model, [call.key for call in calls])
+        self._examined.asked.append(Asked(label, question, tuple(calls), outcomes, tuple(dict.fromkeys(problems))))
+
+
+async def _stream(jobs: Iterable[Job]) -> AsyncIterator[Job]:
+    for job in jobs:
+        yield job

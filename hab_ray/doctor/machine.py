@@ -1,0 +1,110 @@
+"""What a run needs of this machine: Python, Ray, room on the disk, a clock that is right, local weights."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from hab_ray.catalog import ModelEntry, Purpose
+from hab_ray.doctor.findings import Finding, ok, warn, wrong
+from hab_ray.errors import ConfigError
+from hab_ray.local import LocalError, default_cache, embedding_weights, find
+from hab_ray.location import Location
+from hab_ray.storage.reach import reach
+
+OLDEST_PYTHON = (3, 11)
+OLDEST_RAY = (2, 60)
+LITTLE_ROOM, NO_ROOM = 2 << 30, 64 << 20
+# S3 refuses signatures that are 15 minutes off; a certificate may be refused for less.
+CLOCK_OFF, CLOCK_WRONG = timedelta(minutes=1), timedelta(minutes=15)
+_BUILT = datetime(2026, 11, 1, tzinfo=UTC)
+
+
+def python(running: tuple[int, ...] = tuple(sys.version_info[:3])) -> Finding:
+    """The interpreter's version."""
+    seen = ".".join(map(str, running))
+    if running < OLDEST_PYTHON:
+        return wrong("Python", seen, "install Python 3.11 or newer")
+    return ok("Python", seen)
+
+
+def ray() -> Finding:
+    """The installed version of Ray, which is not imported for this."""
+    try:
+        seen = version("ray")
+    except PackageNotFoundError:
+        return wrong("Ray", "not installed", "install hab_ray with its dependencies; `executor: local` works without")
+    numbers = tuple(int(part) for part in seen.split(".")[:2] if part.isdecimal())
+    if numbers < OLDEST_RAY:
+        return warn("Ray", seen, "install ray 2.60 or newer")
+    return ok("Ray", seen)
+
+
+def room(key: str, place: Location) -> Finding:
+    """Whether the folder of a run or store can be written, and how much room its disk has."""
+    if not place.is_local:
+        return _bucket(key, place)
+    folder = _nearest(place.absolute().path)
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"hab doctor")
+            file.flush()
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        remedy = f"make {folder} writable for this user, or name another `{key}:`"
+        return wrong(key, f"{place}: cannot be written: {error.strerror}", remedy)
+    seen = f"{place}: writable, {free / (1 << 30):,.1f} GB free"
+    if free < NO_ROOM:
+        return wrong(key, seen, f"free space on that disk, or name another `{key}:`")
+    if free < LITTLE_ROOM:
+        return warn(key, seen, "large sweeps need some gigabytes; free space on that disk")
+    return ok(key, seen)
+
+
+def _bucket(key: str, place: Location) -> Finding:
+    try:
+        reach(place)
+    except ConfigError as error:
+        return wrong(key, str(error), f"correct `{key}:` or the credentials of the bucket")
+    return ok(key, f"{place}: the bucket answers")
+
+
+def _nearest(path: Path) -> Path:
+    """The folder itself, else the one nearest above it that exists."""
+    return next((each for each in (path, *path.parents) if each.is_dir()), Path("/"))
+
+
+def clock(now: datetime, vendors: Sequence[tuple[str, datetime]]) -> Finding:
+    """This machine's clock beside those of vendors that have just answered."""
+    seen = f"{now:%Y-%m-%d %H:%M:%S} UTC"
+    remedy = "set the clock, e.g. by NTP: batches, leases and signed requests go by it"
+    if not vendors:
+        if now < _BUILT:
+            return wrong("clock", f"{seen}, before this version was made", remedy)
+        return ok("clock", f"{seen}; no vendor answered to compare it with")
+    name, theirs = min(vendors, key=lambda vendor: abs(vendor[1] - now))
+    off = abs(theirs - now)
+    compared = f"{seen}, {off.total_seconds():.0f} s from {name}'s"
+    if off > CLOCK_WRONG:
+        return wrong("clock", compared, remedy)
+    return warn("clock", compared, remedy) if off > CLOCK_OFF else ok("clock", compared)
+
+
+def weights(models: Sequence[tuple[str, ModelEntry]]) -> Iterator[Finding]:
+    """Whether the weights of models that this machine serves are here; nothing is fetched."""
+    for name, entry in models:
+        try:
+            if entry.purpose is Purpose.EMBEDDING:
+                path = embedding_weights(entry.wire)
+            else:
+                path = find(entry.weights or entry.wire, default_cache())
+        except LocalError as error:
+            cause, _, _ = str(error).partition(". ")
+            yield warn(f"weights of {name}", cause, f"`hab run` fetches them; `hab local pull {entry.weights}` too")
+        else:
+            yield ok(f"weights of {name}", f"{path} ({path.stat().st_size / (1 << 20):,.0f} MB)")

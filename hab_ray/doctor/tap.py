@@ -1,0 +1,220 @@
+"""A proxy on this machine through which requests reach a vendor and that records what passes.
+
+Clients of every vendor are given its address in place of the vendor's, so that nothing of theirs changes and a client
+of another distribution is recorded too. It adds nothing and holds nothing back; whole bodies pass through memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import aiohttp
+import httpx2
+from aiohttp import web
+
+from hab_ray.doctor.recording import Exchange
+from hab_ray.providers.base import NO_KEY, Endpoint
+from hab_ray.providers.redaction import Redactor
+
+_ONE_HOP = {
+    *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
+    *("transfer-encoding", "upgrade", "host", "content-length", "accept-encoding"),
+}
+_RECODED = _ONE_HOP | {"content-encoding"}
+_UPLOAD_URL = "x-goog-upload-url"
+_UPLOADS = "uploads"
+_HOST = "127.0.0.1"
+_QUIET_S, _LONGEST_S = 0.1, 10.0
+
+
+@dataclass(frozen=True)
+class Tapped:
+    """An endpoint as one question asks it."""
+
+    label: str
+    account: str
+    endpoint: Endpoint
+    redactor: Redactor
+
+
+@dataclass
+class Tap:
+    """Gives out addresses, one for each question, and records what is asked there. Used as `async with running()`."""
+
+    _session: aiohttp.ClientSession
+    _address: str = ""
+    _tapped: list[Tapped] = field(default_factory=list)
+    _uploads: list[str] = field(default_factory=list)
+    _exchanges: list[Exchange] = field(default_factory=list)
+    _in_flight: Counter[str] = field(default_factory=Counter)
+    _last: dict[str, float] = field(default_factory=dict)
+
+    def serve_at(self, address: str) -> None:
+        """Give out addresses below this one from now on."""
+        self._address = address
+
+    @property
+    def exchanges(self) -> Sequence[Exchange]:
+        """What was recorded so far, in the order of the answers."""
+        return tuple(self._exchanges)
+
+    def address(self, label: str, account: str, endpoint: Endpoint) -> str:
+        """The address at which an endpoint is to be asked a question of this label."""
+        own = [value for value in (endpoint.key, *endpoint.headers.values()) if value != NO_KEY]
+        self._tapped.append(Tapped(label, account, endpoint, Redactor(own)))
+        return f"{self._address}/{len(self._tapped) - 1}"
+
+    async def quiet(self, label: str) -> None:
+        """Wait until nothing is asked under a label any more."""
+        end = time.monotonic() + _LONGEST_S
+        while time.monotonic() < end:
+            if not self._in_flight[label] and time.monotonic() - self._last.get(label, 0.0) >= _QUIET_S:
+                return
+            await asyncio.sleep(_QUIET_S / 4)
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Pass one request on and its answer back."""
+        number, _, below = request.path_qs.lstrip("/").partition("/")
+        if not number.isdecimal() or int(number) >= len(self._tapped):
+            return web.Response(status=404, text="nobody asks here")
+        tapped = self._tapped[int(number)]
+        self._in_flight[tapped.label] += 1
+        try:
+            return await self._handle(request, tapped, f"{self._address}/{number}", below)
+        finally:
+            self._in_flight[tapped.label] -= 1
+            self._last[tapped.label] = time.monotonic()
+
+    async def _handle(self, request: web.BaseRequest, tapped: Tapped, address: str, below: str) -> web.StreamResponse:
+        url, is_elsewhere = self._target(tapped, below)
+        left_out = {name.lower() for name in tapped.endpoint.headers} if is_elsewhere else set()
+        sent = {name: value for name, value in request.headers.items() if name.lower() not in _ONE_HOP | left_out}
+        content = await request.read()
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(tapped.endpoint.timeout_s):
+                answer = await self._passed_on(request.method, url, sent, content)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            self._record(tapped, request, url, content, None, time.monotonic() - started, str(error) or "no answer")
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response()
+        self._record(tapped, request, url, content, answer, time.monotonic() - started)
+        headers = {name: value for name, value in answer.headers.items() if name.lower() not in _RECODED}
+        return web.Response(status=answer.status, body=answer.body, headers=self._pointing_here(address, headers))
+
+    async def _passed_on(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> _Answer:
+        request = self._session.request(
+            method, url, data=content or None, headers=headers, allow_redirects=False, skip_auto_headers=["User-Agent"]
+        )
+        async with request as response:
+            return _Answer(response.status, response.headers, await response.read())
+
+    def _target(self, tapped: Tapped, below: str) -> tuple[str, bool]:
+        """Where a request goes, and whether that is another host than the endpoint's."""
+        first, _, number = below.partition("/")
+        if first == _UPLOADS and number.isdecimal() and int(number) < len(self._uploads):
+            url = self._uploads[int(number)]
+            return url, urlsplit(url).netloc != urlsplit(tapped.endpoint.url).netloc
+        return f"{tapped.endpoint.url.rstrip('/')}/{below}", False
+
+    def _pointing_here(self, address: str, headers: dict[str, str]) -> dict[str, str]:
+        """An upload goes where the vendor says; it is told an address here instead."""
+        for name, value in headers.items():
+            if name.lower() == _UPLOAD_URL:
+                self._uploads.append(value)
+                return headers | {name: f"{address}/{_UPLOADS}/{len(self._uploads) - 1}"}
+        return headers
+
+    def _record(
+        self,
+        tapped: Tapped,
+        request: web.BaseRequest,
+        url: str,
+        content: bytes,
+        answer: _Answer | None,
+        seconds: float,
+        problem: str = "",
+    ) -> None:
+        redactor = tapped.redactor
+        headers = redactor.headers(answer.headers) if answer else {}
+        if answer and _UPLOAD_URL in headers:
+            headers[_UPLOAD_URL] = _below(tapped.endpoint.url, redactor.path(answer.headers[_UPLOAD_URL]))
+        self._exchanges.append(
+            Exchange(
+                label=tapped.label,
+                provider=tapped.endpoint.name,
+                account=tapped.account,
+                method=request.method,
+                path=_below(tapped.endpoint.url, redactor.path(url)),
+                request_headers=redactor.headers(request.headers),
+                request=redactor.text(content.decode("utf-8", "replace")),
+                status=answer.status if answer else None,
+                headers=headers,
+                body=redactor.text(answer.body.decode("utf-8", "replace")) if answer else "",
+                seconds=round(seconds, 3),
+                problem=redactor.text(problem),
+            )
+        )
+
+
+@dataclass(frozen=True)
+class _Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def _below(base: str, path: str) -> str:
+    """A path as seen from an endpoint's URL."""
+    prefix = urlsplit(base).path.rstrip("/")
+    return path.removeprefix(prefix).lstrip("/")
+
+
+@asynccontextmanager
+async def tapping() -> AsyncIterator[Tap]:
+    """A tap that listens on this machine alone, until the end of the block."""
+    with _reached_without_proxy():
+        async with _listening() as tap:
+            yield tap
+
+
+@contextmanager
+def _reached_without_proxy() -> Iterator[None]:
+    """Have clients of this process go to this machine's own addresses without the network's proxy."""
+    before = {name: os.environ.get(name) for name in ("NO_PROXY", "no_proxy")}
+    bypassed = ",".join(dict.fromkeys(filter(None, [*before.values(), _HOST])))
+    os.environ.update(dict.fromkeys(before, bypassed))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@asynccontextmanager
+async def _listening() -> AsyncIterator[Tap]:
+    connector = aiohttp.TCPConnector(limit=0, ssl=httpx2.create_ssl_context())
+    jar = aiohttp.DummyCookieJar()
+    async with aiohttp.ClientSession(
+        connector=connector, cookie_jar=jar, trust_env=True, timeout=aiohttp.ClientTimeout(total=None)
+    ) as session:
+        tap = Tap(session)
+        runner = web.ServerRunner(web.Server(tap.handle, access_log=None), handle_signals=False, shutdown_timeout=0.2)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, _HOST, 0).start()
+            tap.serve_at(f"http://{_HOST}:{runner.addresses[0][1]}")
+            yield tap
+        finally:
+            await runner.cleanup()

@@ -1,0 +1,135 @@
+"""The API version that a Gemini endpoint is asked under: as stated, else as it answered once, kept in the store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hab_ray.catalog import Catalog, ProviderEntry, Purpose, folder_name
+from hab_ray.doctor.recording import Exchange
+from hab_ray.doctor.tap import tapping
+from hab_ray.errors import ConfigError
+from hab_ray.providers import load_vendor
+from hab_ray.providers.access import endpoint_of
+from hab_ray.providers.base import Endpoint
+from hab_ray.providers.google.connection import DEFAULT_VERSION, VERSION_ENV
+from hab_ray.providers.google.version import VERSIONS, stated_version, taken_version
+from hab_ray.providers.vendor import WireProtocol
+from hab_ray.rehearse.staging import account
+from hab_ray.storage.folder import Folder
+from hab_ray.work import Work
+
+WITHIN_S = 10.0
+
+
+@dataclass(frozen=True)
+class Unsure:
+    """A provider of whose API version nobody has said anything, and a model to ask it of, by its wire name."""
+
+    provider: str
+    entry: ProviderEntry
+    wire: str
+
+
+def unsure(work: Work) -> Iterator[Unsure]:
+    """The Gemini endpoints of a sweep under no stated version."""
+    found: dict[str, Unsure] = {}
+    for model in work.models.values():
+        name = model.entry.provider
+        entry = work.catalog.providers[name]
+        is_asked = model.entry.purpose is Purpose.CHAT and model.entry.api_version is None and entry.url
+        if is_asked and is_unsure(entry):
+            found.setdefault(name, Unsure(name, entry, model.entry.wire))
+    yield from found.values()
+
+
+def is_gemini(entry: ProviderEntry) -> bool:
+    """Whether an endpoint speaks Gemini's protocol."""
+    try:
+        return load_vendor(entry.kind).protocol is WireProtocol.GOOGLE
+    except ConfigError:
+        return False
+
+
+def is_unsure(entry: ProviderEntry) -> bool:
+    """Whether an endpoint is Gemini's and neither its entry nor the environment states its version."""
+    return is_gemini(entry) and stated_version(entry.api_version) is None
+
+
+def stated(entry: ProviderEntry) -> str | None:
+    """The version that is stated for an endpoint, and where; None where it is not."""
+    version = stated_version(entry.api_version)
+    return version and f"{version}, from {'`api_version`' if entry.api_version else VERSION_ENV}"
+
+
+def remembered(folder: Folder, provider: str, entry: ProviderEntry) -> str | None:
+    """What the store remembers of an endpoint's version; None where nothing, or only of another address."""
+    try:
+        noted = json.loads(folder.get(_file(provider)))
+        version = str(noted["version"]) if noted["url"] == entry.url else None
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return None
+    return version if version in VERSIONS else None
+
+
+def as_remembered(folder: Folder, provider: str, entry: ProviderEntry) -> ProviderEntry:
+    """A provider's entry under the version that the store remembers, where nobody states one."""
+    version = remembered(folder, provider, entry) if is_unsure(entry) else None
+    return entry.model_copy(update={"api_version": version}) if version else entry
+
+
+async def learnt(work: Work, folder: Folder) -> Work:
+    """The same work with every endpoint under the version that takes its requests, asked where the store has none.
+
+    For the lease's holder. An endpoint that does not tell keeps the default and is asked again next time.
+    """
+    versions: dict[str, str] = {}
+    for one in unsure(work):
+        version = remembered(folder, one.provider, one.entry)
+        if version is None:
+            version = await asked(one)
+            if version is not None:
+                note = {"url": one.entry.url, "version": version}
+                folder.put(_file(one.provider), json.dumps(note).encode())
+        versions[one.provider] = version or DEFAULT_VERSION
+    return under(work, versions)
+
+
+async def asked(one: Unsure) -> str | None:
+    """The version that an endpoint takes requests under; None where it does not tell."""
+    return await taken_version(_endpoint(one), one.wire)
+
+
+async def asked_on_record(work: Work) -> tuple[Mapping[str, str], Sequence[Exchange]]:
+    """The endpoints whose version is not the default, and the exchanges that have shown it."""
+    versions: dict[str, str] = {}
+    async with tapping() as tap:
+        for one in unsure(work):
+            endpoint = _endpoint(one)
+            url = tap.address(f"API version of {one.provider}", account(one.provider, WireProtocol.GOOGLE), endpoint)
+            version = await taken_version(replace(endpoint, url=url), one.wire)
+            if version not in (None, DEFAULT_VERSION):
+                versions[one.provider] = str(version)
+        return versions, tap.exchanges
+
+
+def _endpoint(one: Unsure) -> Endpoint:
+    endpoint = endpoint_of(one.provider, one.entry, one.entry.url or "")
+    return replace(endpoint, timeout_s=min(endpoint.timeout_s, WITHIN_S))
+
+
+def under(work: Work, versions: Mapping[str, str]) -> Work:
+    """The same work with providers under these versions. The default needs no saying."""
+    changed = {
+        name: work.catalog.providers[name].model_copy(update={"api_version": version})
+        for name, version in versions.items()
+        if version != DEFAULT_VERSION
+    }
+    if not changed:
+        return work
+    return replace(work, catalog=Catalog(providers={**work.catalog.providers, **changed}, models=work.catalog.models))
+
+
+def _file(provider: str) -> str:
+    return f"versions/{folder_name(provider)}.json"

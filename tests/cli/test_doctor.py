@@ -1,0 +1,49 @@
+"""`hab doctor`: what stands in the way, and one call of each kind, within a bound and on the store's record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hab_ray.location import Location
+from hab_ray.simulator import SimulatorClient, load_recording
+from hab_ray.storage.folder import open_folder
+from tests.conftest import Desk, Vendor
+
+PRICE = {"input": 2.0, "output": 8.0}
+KEY = "sk-never-shown-anywhere-81"
+
+
+def priced(desk: Desk, sim: Vendor) -> Path:
+    provider = {
+        "kind": "openai",
+        "url": f"{sim.url}/x/sim/v1",
+        "key_env": "LAB_KEY",
+        "price": PRICE,
+        "batch": {"discount": 0.5},
+        "batches": {"poll_s": 0.2, "longest_poll_s": 0.2},
+        "models": {"emb": {"purpose": "embedding"}, "gen": {"schema_bounds": ["lists"]}},
+    }
+    less = {"validate": "off", "subjects": ["sim/alpha"], "dimensions": ["encourage_learning"]}
+    return desk.sweep("visited", sim.url, providers={"sim": provider}, **less)
+
+
+def test_a_sweep_is_looked_at_asked_once_and_booked(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    batch = {"turnaround": {"kind": "fixed", "value_s": 0.3}}
+    sim = vendor(accounts={"x/sim": {"models": {"*": {"price": PRICE}}}}, batch=batch)
+    sweep = priced(desk, sim)
+    keyless = desk.hab("doctor", sweep)
+    assert keyless.returncode == 2 and "LAB_KEY is not set" in keyless.stdout, keyless.stdout
+    desk.environment["LAB_KEY"] = KEY
+    dear = desk.hab("doctor", sweep, "--live", "--yes", "--max-usd", 0.0001)
+    assert dear.returncode == 2 and "nothing was sent" in dear.stdout, dear.stdout
+    assert "LAB_KEY set" in dear.stdout and KEY not in dear.stdout
+    assert sim.meter()["billed"] == 0
+    live = desk.hab("doctor", sweep, "--live", "--batch", "--yes", "--out", "seen.jsonl")
+    assert live.returncode == 0 and "no difference" in live.stdout, live.stdout
+    assert f"${SimulatorClient(sim.url).meter().charged / 1e9:.6f} paid" in live.stdout
+    recorded = load_recording(desk.folder / "seen.jsonl")
+    assert len(recorded) > 20 and KEY not in (desk.folder / "seen.jsonl").read_text()
+    store = open_folder(Location.of(desk.folder / "store"))
+    assert len(store.list("runs")) == 1 and store.list("ledger/sim")
+    assert "doctor-visited" in store.get(store.list("runs")[0]).decode()

@@ -1,0 +1,148 @@
+"""The doctor names what vendors do otherwise than the simulator, and nothing where they do the same."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from hab_ray.doctor.comparison import Difference, Recording
+from hab_ray.doctor.recording import write_exchanges
+from hab_ray.engine.ledger import Ledger, Phase
+from hab_ray.simulator import SimulatorClient, load_recording, replaying
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.spending import online_spending
+from tests.doctor.conftest import Doctor
+from tests.doctor.divergent import Divergence, diverging, drawn, in_json, page, place_of, refusing, without_header
+
+WAIT_S = 5.0
+
+
+def named(divergence: Divergence, found: list[Difference]) -> bool:
+    """Whether a difference says it, at the account and kind of question where it is."""
+    account, _, kind = divergence.place.partition(" ")
+    label = {"online": f" {account}/", "malformed": f"request to {account}", "batch": "batch of "}[kind]
+    return any(
+        label in one.label
+        and f"{account}" in one.label
+        and divergence.named in str(one)
+        and (kind == "batch") == one.label.startswith("batch of")
+        for one in found
+    )
+
+
+def _sum(reply: Any) -> None:
+    if "usage" in reply:
+        reply["usage"]["total_tokens"] += 7
+
+
+def _renamed(reply: Any) -> None:
+    reply["stopReason"] = reply.pop("stop_reason")
+
+
+def _done(batch: Any) -> None:
+    if batch.get("status") == "completed":
+        batch["status"] = "done"
+
+
+def _moved(line: Any) -> None:
+    line["result"]["custom_id"] = line.pop("custom_id")
+
+
+def _negative(batch: Any) -> None:
+    batch["state"]["num_pending"] = -1
+
+
+FIRST = [
+    Divergence("openai online", "POST", in_json(_sum), "`total_tokens` is"),
+    Divergence("anthropic online", "POST", in_json(_renamed), "`stop_reason` is `stopReason` instead"),
+    Divergence(
+        "google online",
+        "v1beta",
+        refusing(404, {"error": {"code": 404, "message": "unknown version v1beta"}}),
+        "unknown version v1beta",
+    ),
+    Divergence(
+        "xai online",
+        "POST",
+        refusing(400, {"error": "Argument not supported: top_p", "code": "bad"}),
+        "Argument not supported: top_p",
+    ),
+    Divergence(
+        "openai malformed",
+        "POST",
+        refusing(400, {"error": "words alone"}),
+        "`error` is a text, where the simulator has an object",
+    ),
+    Divergence("openai batch", "GET .*/batches/", in_json(_done), "'done'"),
+    Divergence(
+        "google batch",
+        "POST /google/upload",
+        without_header("x-goog-upload-status"),
+        "no header `x-goog-upload-status`",
+    ),
+    Divergence("anthropic batch", "results", in_json(_moved), "`custom_id` is `result.custom_id` instead"),
+    Divergence("xai batch", "GET .*/batches/[^/]+$", in_json(_negative), "`state.num_pending` is negative: -1"),
+    Divergence("anthropic malformed", "POST", page(403), "a web page instead of an answer"),
+]
+
+
+async def test_vendors_that_answer_as_the_simulator_differ_in_nothing(
+    doctor: Doctor, vendor: str, tmp_path: Path
+) -> None:
+    found = await doctor.visit(vendor, tmp_path)
+    compared = doctor.compare(found)
+    assert [str(one) for one in compared.differences] == []
+    assert {exchange.provider for exchange in found.exchanges} == {"openai", "anthropic", "google", "xai"}
+    assert len(found.examined.asked) == 8 and all(len(one.outcomes) == len(one.calls) for one in found.examined.asked)
+    meter = await asyncio.to_thread(SimulatorClient(vendor).meter)
+    store = open_folder(doctor.work.sweep.store.beside(tmp_path.name))
+    batches = [batch for name in ("openai", "anthropic", "google", "xai") for batch in Ledger(store, name).read()]
+    assert len(batches) == 4 and all(batch.phase is Phase.DONE for batch in batches)
+    by_batch = sum(batch.harvested.nanousd for batch in batches if batch.harvested)
+    epochs = [int(Path(name).stem) for name in store.list("runs") if name.endswith(".json")]
+    assert online_spending(store, epochs, 0).spent + by_batch == meter.charged == found.examined.cost_nanousd
+
+
+async def test_ten_planted_divergences_are_named_and_named_again_from_the_file(
+    doctor: Doctor, vendor: str, tmp_path: Path
+) -> None:
+    async with diverging(vendor, FIRST) as url:
+        found = await doctor.visit(url, tmp_path / "first", wait_s=WAIT_S)
+    differences = doctor.compare(found).differences
+    assert [one for one in FIRST if not named(one, differences)] == [], "\n".join(map(str, differences))
+    await same_again(doctor, found, tmp_path)
+
+
+async def test_ten_drawn_divergences_are_named(doctor: Doctor, vendor: str, tmp_path: Path) -> None:
+    random = Random(12)
+    chosen: dict[str, Divergence] = {}
+    exchanges = [one for one in doctor.reference.exchanges if one.method != "DELETE" and one.body.startswith("{")]
+    exchanges.sort(key=lambda one: (one.label, one.method, re.sub(r"[\w-]*\d[\w-]*", "", one.path)))
+    random.shuffle(exchanges)
+    for one in exchanges:
+        place = place_of(one.provider, one.path, one.request.encode() if one.request.startswith("{") else b"")
+        verb = f"{one.method} .*" + re.sub(r"[\w-]*\d[\w-]*", "", one.path.partition("?")[0]).rpartition("/")[2]
+        if place not in chosen:
+            document = json.loads(one.body.split("\n")[0])
+            chosen[place] = drawn(random, place, verb, document)
+    wanted = list(chosen.values())[:10]
+    async with diverging(vendor, wanted) as url:
+        found = await doctor.visit(url, tmp_path / "drawn", wait_s=WAIT_S)
+    differences = doctor.compare(found).differences
+    missed = [one for one in wanted if not named(one, differences)]
+    assert len(wanted) == 10
+    assert missed == [], "\n".join(map(str, [*wanted, *differences]))
+
+
+async def same_again(doctor: Doctor, found: Recording, folder: Path) -> None:
+    """Have a recording served, visit it, and find the same differences."""
+    file = folder / "doctor.jsonl"
+    write_exchanges(file, {"sweep": "visited"}, found.exchanges)
+    async with replaying(load_recording(file)) as url:
+        again = await doctor.visit(url, folder / "again", wait_s=WAIT_S)
+    once, twice = doctor.compare(found).differences, doctor.compare(again).differences
+    assert {str(one) for one in once} == {str(one) for one in twice}

@@ -1,0 +1,93 @@
+"""What the doctor says of this machine and of the way to the vendors, without a call."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from hab_ray.catalog import ModelEntry, ProviderEntry
+from hab_ray.doctor import endpoints, machine
+from hab_ray.doctor.findings import Level
+from hab_ray.location import Location
+
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "level"),
+    [
+        ([], Level.OK),
+        ([timedelta(seconds=3)], Level.OK),
+        ([timedelta(minutes=-4)], Level.WARN),
+        ([timedelta(hours=2)], Level.WRONG),
+        ([timedelta(hours=2), timedelta(seconds=1)], Level.OK),
+    ],
+)
+def test_the_clock_is_compared_with_the_vendors(theirs: list[timedelta], level: Level) -> None:
+    found = machine.clock(NOW, [(f"vendor-{n}", NOW + off) for n, off in enumerate(theirs)])
+    assert found.level is level and (level is Level.OK) == (found.remedy == "")
+
+
+def test_a_clock_before_this_version_was_made_is_wrong() -> None:
+    assert machine.clock(NOW.replace(year=1970), []).level is Level.WRONG
+
+
+def test_python_must_be_new_enough() -> None:
+    assert machine.python((3, 10, 9)).level is Level.WRONG
+    assert machine.python((3, 11, 0)).level is Level.OK
+
+
+def test_a_folder_that_does_not_exist_yet_is_looked_at_where_it_will_be(tmp_path: Path) -> None:
+    assert machine.room("store", Location.of(tmp_path / "not" / "yet")).level is Level.OK
+    (tmp_path / "file").write_text("")
+    found = machine.room("run", Location.of("/proc/1/nothing"))
+    assert found.level is Level.WRONG and "/proc/1" in found.remedy
+
+
+def test_weights_that_are_not_here_are_named_and_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HAB_CACHE", str(tmp_path))
+    entry = ModelEntry(provider="local", wire="smollm2-135m-instruct")
+    (found,) = machine.weights([("small", entry)])
+    assert found.level is Level.WARN and "no weights at" in found.seen
+    assert list(tmp_path.rglob("*.gguf")) == []
+
+
+async def test_endpoints_are_asked_at_once_and_within_bounds() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 401 No\r\nDate: Sun, 22 Nov 2026 12:00:00 GMT\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    servers = [await asyncio.start_server(each, "127.0.0.1", 0) for each in (answer, silent, silent)]
+    ports = [server.sockets[0].getsockname()[1] for server in servers]
+    servers[2].close()
+    entries = {f"p{n}": ProviderEntry(kind="openai", url=f"http://127.0.0.1:{port}/v1") for n, port in enumerate(ports)}
+    started = time.monotonic()
+    answers = {one.provider: one for one in await endpoints.ask_all(entries, within_s=0.4)}
+    assert time.monotonic() - started < 3
+    assert answers["p0"].status == 401 and answers["p0"].date == NOW
+    assert endpoints.reachable(answers["p0"]).level is Level.OK
+    assert answers["p1"].problem == "no answer within 0.4 s"
+    assert answers["p2"].status is None and endpoints.reachable(answers["p2"]).level is Level.WRONG
+    servers[0].close()
+    servers[1].close()
+
+
+def test_keys_are_shown_by_name_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = ProviderEntry(kind="openai", url="http://h/v1", key_env="LAB_KEY", headers_env={"X-Team": "LAB_TEAM"})
+    monkeypatch.setenv("LAB_KEY", "sk-hush-hush-1")
+    (found,) = endpoints.keys("lab", entry)
+    assert found.level is Level.WRONG and "LAB_TEAM" in found.seen
+    monkeypatch.setenv("LAB_TEAM", "blue\x07bell")
+    (found,) = endpoints.keys("lab", entry)
+    assert found.level is Level.WRONG and "no header may have" in found.seen
+    monkeypatch.setenv("LAB_TEAM", "bluebell")
+    (found,) = endpoints.keys("lab", entry)
+    assert found.level is Level.OK and "bluebell" not in found.seen and "hush" not in found.seen

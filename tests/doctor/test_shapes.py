@@ -1,0 +1,76 @@
+"""How two shapes of JSON differ, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hab_ray.doctor.protocols import wrong_sums
+from hab_ray.doctor.shapes import changes, shape
+from hab_ray.providers.vendor import WireProtocol
+
+OURS: dict[str, Any] = {
+    "id": "x",
+    "n": 3,
+    "ratio": 0.5,
+    "none": None,
+    "empty": "",
+    "list": [{"text": "a", "at": 1}],
+    "in": {"a": 1, "b": "two"},
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({}, ()),
+        ({"ratio": 1, "none": {"any": 1}, "empty": None}, ()),
+        ({"id": None}, ("`id` is null, where the simulator has a text",)),
+        ({"n": "3"}, ("`n` is a text, where the simulator has a whole number",)),
+        ({"n": 2.5}, ("`n` is a number, where the simulator has a whole number",)),
+        ({"n": True}, ("`n` is true or false, where the simulator has a whole number",)),
+        ({"n": -2}, ("`n` is negative: -2",)),
+        ({"list": []}, ("`list` is empty",)),
+        ({"list": ["a"]}, ("`list[]` is a text, where the simulator has an object",)),
+        ({"list": [{"text": "a", "at": 1}, {"text": "b"}]}, ("`list[].at` is missing in some",)),
+        ({"in": {"a": 1, "c": "two"}}, ("`in.b` is `in.c` instead",)),
+        ({"in": {"a": 1, "b": "two", "deep": {"id": "x"}}, "id": ...}, ("`id` is `in.deep.id` instead",)),
+        ({"in": ...}, ("no `in`",)),
+    ],
+)
+def test_a_difference_is_named(change: dict[str, Any], named: tuple[str, ...]) -> None:
+    theirs = {name: value for name, value in {**OURS, **change}.items() if value is not ...}
+    assert changes(shape([theirs]), shape([OURS])).differences == named
+
+
+def test_fields_that_the_simulator_sends_sometimes_may_be_missing_and_new_ones_are_news() -> None:
+    found = changes(shape([{"a": 1, "new": {"b": 1}}]), shape([{"a": 1, "c": 2}, {"a": 1}]))
+    assert found.differences == () and found.unexpected == ("new",)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "usage", "is_wrong"),
+    [
+        (WireProtocol.OPENAI, {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}, False),
+        (WireProtocol.OPENAI, {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 8}, True),
+        (WireProtocol.OPENAI, {"input_tokens": 5, "output_tokens": 2, "total_tokens": 8}, True),
+        (WireProtocol.OPENAI, {"prompt_tokens": 5, "total_tokens": 5}, False),
+        (WireProtocol.OPENAI, {"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 6}}, True),
+        (
+            WireProtocol.XAI,
+            {
+                "prompt_tokens": 12,
+                "completion_tokens": 1,
+                "total_tokens": 241,
+                "completion_tokens_details": {"reasoning_tokens": 228},
+            },
+            False,
+        ),
+        (WireProtocol.GOOGLE, {"promptTokenCount": 5, "thoughtsTokenCount": 3, "totalTokenCount": 8}, False),
+        (WireProtocol.GOOGLE, {"promptTokenCount": 5, "thoughtsTokenCount": 3, "totalTokenCount": 9}, True),
+        (WireProtocol.ANTHROPIC, {"output_tokens": 1, "output_tokens_details": {"thinking_tokens": 2}}, True),
+    ],
+)
+def test_sums_of_usage(protocol: WireProtocol, usage: dict[str, Any], is_wrong: bool) -> None:
+    assert bool(list(wrong_sums(protocol, {"lines": [{"usage": usage}]}))) == is_wrong
