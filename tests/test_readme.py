@@ -61,7 +61,7 @@ def sweep_in_readme(name: str) -> str:
 def with_fewer_tests(sweep: Path) -> str:
     """A sweep's text that names a file with the first of its seed queries, written beside it."""
     dimension = load_sweep(sweep).dimensions[0]
-    seeds = load_rubrics()[dimension].generation.seeds[:FEWER]
+    seeds = load_rubrics()[dimension].seeds[:FEWER]
     tests = sweep.with_name("tests.jsonl")
     tests.write_text("".join(json.dumps({"dimension": dimension, "prompt": seed.prompt}) + "\n" for seed in seeds))
     return sweep.read_text().replace("tests: seeds", f"tests: {tests.name}")

@@ -403,6 +403,18 @@ def rubric_check_command(
     return check_rubrics(folder, console)
 
 
+@rubric_app.command("new")
+@ends_with_status
+def rubric_new_command(
+    name: Annotated[str, typer.Argument(metavar="ID", help="The dimension's id, e.g. admit_mistakes.")],
+    folder: Annotated[Path, typer.Option(help="Where the file goes; made where it is missing.")] = Path("my_rubrics"),
+) -> Exit:
+    """Write the file of a new dimension, each field explained; `hab rubric check` names what is to be filled in."""
+    from hab_ray.cli.rubrics import new_rubric
+
+    return new_rubric(name, folder, console)
+
+
 @local_app.command("pull")
 @ends_with_status
 def local_pull_command(

@@ -89,7 +89,7 @@ def seed_tests(rubric: Rubric) -> list[ChosenTest]:
     """The rubric's own seed queries as tests, where a sweep asks for `tests: seeds`."""
     return [
         ChosenTest(f"{rubric.id}-seed-{n:03d}", rubric.id, seed.prompt, seed.context or "", rubric.system, None)
-        for n, seed in enumerate(rubric.generation.seeds)
+        for n, seed in enumerate(rubric.seeds)
     ]
 
 
