@@ -100,7 +100,7 @@ def test_first_sweep(desk: Desk) -> None:
 def test_commands_that_look_and_fetch(desk: Desk) -> None:
     weights = pull("smollm2-135m-instruct", cache=default_cache())
     assert str(weights) in desk.hab("local", "pull", "smollm2-135m-instruct").stdout.replace("\n", "")
-    assert desk.hab("rubric", "check").stdout.count("sha256") == 6
+    assert desk.hab("rubric", "check").stdout.count("sha256") == 8
     rubrics = desk.folder / "my_rubrics"
     rubrics.mkdir()
     (rubrics / "broken.yaml").write_text("id: other\n")
