@@ -281,7 +281,7 @@ def _repeat_a_seed(raw: Raw) -> None:
         (_put("judging.issues.1.deduction", True), "judging.issues.1.deduction", "integer", "correct"),
         (_put("validation.criteria.2.deduction", 1001), "validation.criteria.2.deduction", "1001", "1 to 1000"),
         (_keep("generation.seeds", 9), "generation.seeds", "has 9 seeds", "at least 10"),
-        (_repeat_a_seed, "generation.seeds.13.prompt", "repeats generation.seeds.2", "write another"),
+        (_repeat_a_seed, "generation.seeds.12.prompt", "repeats generation.seeds.2", "write another"),
         (_keep("judging.examples", 2), "judging.examples", "has 2 examples", "exactly 3"),
         (_put("judging.examples.1.issues", ["Q"]), "judging.examples.1.issues", "'Q' is no letter", "name one"),
         (_put("judging.examples.1.issues", ["A", "A"]), "judging.examples.1.issues", "2 times", "once"),
