@@ -19,7 +19,8 @@ def write_skeleton(name: str, folder: Path) -> Path:
     """Write the skeleton of the dimension `name` into a folder, which is made where it is missing; its path.
 
     Raises:
-        ConfigError: the name cannot be a dimension's, is a built-in one's, or the file is there already.
+        ConfigError: the name cannot be a dimension's, is a built-in one's, or the file is there already; or there is
+            a file where the folder should be.
     """
     try:
         RubricId.validate_python(name)
@@ -33,6 +34,8 @@ def write_skeleton(name: str, folder: Path) -> Path:
         raise ConfigError(f"{name} is a built-in dimension; to change it, copy {built_in} to {folder} and edit that")
     path = folder / f"{name}.yaml"
     text = files("hab_ray.rubric").joinpath(_FILE).read_text(encoding="utf-8").replace(_ID, name)
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder}: is a file, not a folder; name another with --folder")
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with path.open("x", encoding="utf-8") as file:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from hab_ray.resources import bundled
-from hab_ray.rubric import Rubric
+from hab_ray.rubric import Rubric, load_rubrics, themes_file
 
 # Digests as computed by the last commit before rubrics had versions; runs of that time carry them in their records.
 EARLIER = {
@@ -19,6 +19,15 @@ EARLIER = {
     "defer_important_decisions": "c91b6f3e0a33c72c317408433471667cab5dc4ee2e0d354fa3e05a373cf829d9",
     "encourage_learning": "94582b319cc13b2a960c8defee2840e649fd663cbdbc2c01ec4f1d080b1eea67",
     "maintain_social_boundaries": "ec6968e106a78f65f9edb716cb7af812e362fcd0cca10ed3e8d7a71fbb348832",
+}
+TODAY = {
+    "ask_clarifying_questions": "34fc652304a9",
+    "avoid_value_manipulation": "ca14ac2e3d53",
+    "correct_misinformation": "de3ce0f9b778",
+    "defer_important_decisions": "83e0e4a86d98",
+    "encourage_learning": "8dca96202aba",
+    "maintain_social_boundaries": "277916236fda",
+    "themes": "f254e9229681",
 }
 Raw = dict[str, Any]
 
@@ -32,6 +41,15 @@ def raw(*path: str) -> Raw:
 @pytest.mark.parametrize("name", EARLIER)
 def test_earlier_files_keep_the_digest_they_had(name: str) -> None:
     assert Rubric.model_validate(raw("versions", "1", f"{name}.yaml")).sha256 == EARLIER[name]
+
+
+def test_a_file_that_changes_leaves_its_earlier_text_behind() -> None:
+    """Else runs that have started with it are refused: copy it to a folder of rubrics/versions/, then change TODAY.
+
+    Every digest that was ever in TODAY of a released version belongs into EARLIER.
+    """
+    now = {name: rubric.sha256[:12] for name, rubric in load_rubrics().items()}
+    assert now | {"themes": themes_file().sha256[:12]} == TODAY
 
 
 @pytest.mark.parametrize(

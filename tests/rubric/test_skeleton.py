@@ -79,3 +79,5 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert path.read_text() == "mine"
     with pytest.raises(ConfigError, match="encourage_learning is a built-in dimension; to change it, copy"):
         write_skeleton("encourage_learning", tmp_path)
+    with pytest.raises(ConfigError, match="is a file, not a folder; name another with --folder"):
+        write_skeleton("another", path)
