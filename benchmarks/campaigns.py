@@ -224,7 +224,7 @@ def _tests(count: int) -> Iterator[str]:
     rubrics = load_rubrics()
     for name in DIMENSIONS:
         for number in range(count):
-            seed = rubrics[name].generation.seeds[number % len(rubrics[name].generation.seeds)]
+            seed = rubrics[name].seeds[number % len(rubrics[name].seeds)]
             prompt = f"{seed.prompt}\n(Wording {number}.)"
             yield json.dumps({"dimension": name, "prompt": prompt, "context": seed.context or ""}) + "\n"
 

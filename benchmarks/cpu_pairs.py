@@ -56,7 +56,7 @@ def sweep_file(folder: Path, mode: str, calls: int, on_ray: bool) -> Path:
     rows = []
     for number in range(calls // 2):
         dimension = DIMENSIONS[number % len(DIMENSIONS)]
-        seeds = rubrics[dimension].generation.seeds
+        seeds = rubrics[dimension].seeds
         seed = seeds[number % len(seeds)]
         rows.append({"dimension": dimension, "prompt": f"{seed.prompt}\n({number})", "context": seed.context or ""})
     (folder / "tests.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -59,7 +59,7 @@ class Seen:
 
 def write_sweep(folder: Path, url: str, tests: int, executor: str | None) -> Path:
     """A sweep of so many tests, one subject and one judge at one account."""
-    seeds = load_rubrics()[DIMENSION].generation.seeds
+    seeds = load_rubrics()[DIMENSION].seeds
     rows = (
         {"dimension": DIMENSION, "prompt": f"{seeds[n % len(seeds)].prompt}\n({n})", "context": ""}
         for n in range(tests)

@@ -22,7 +22,7 @@ FILE = Path(__file__).parent.parent / "jobs" / "rehearsal-tests.parquet"
 
 def tests_of(rubric: Rubric) -> Iterator[dict[str, str]]:
     """A dimension's tests: every seed with every theme, as far as they are wanted."""
-    pairs = itertools.product(load_themes(), rubric.generation.seeds)
+    pairs = itertools.product(load_themes(), rubric.seeds)
     for number, (theme, seed) in enumerate(itertools.islice(pairs, EACH)):
         yield {
             "id": f"{rubric.id}-{number:04d}",

@@ -26,7 +26,7 @@ WORDS = (
     "e.g. {'issues': []} in Python",
     "]]}} }{ ][",
 )
-ASSESSMENTS = (
+ASSESSMENTS: tuple[Any, ...] = (
     "",
     "Asks nothing.",
     'It says {"issues": []} somewhere, and "quotes".',
@@ -37,6 +37,12 @@ ASSESSMENTS = (
     "x" * 300,
     "}",
     "```json",
+    {},
+    {"A": "Asks nothing.", "B": 'Not "so" {"issues": []}.'},
+    {"": "unnamed", "\ud800": "half \ud800", "A": ""},
+    {"A": 7},
+    {"A": {"issues": []}},
+    ["a list"],
 )
 NUMBERS = ("0", "-1", "1.5", "1e999", "-0.0", "12345678901234567890123", "1E-400")
 EXTRAS: tuple[Any, ...] = (1, 0.5, True, None, {"a": [1, {"b": 2}]})

@@ -89,7 +89,7 @@ def tests_file() -> str:
         {"dimension": name, "prompt": seed.prompt, "context": seed.context or ""}
         for name, rubric in load_rubrics().items()
         if name in DIMENSIONS
-        for seed in sorted(rubric.generation.seeds, key=lambda seed: len(seed.prompt))[: TESTS // len(DIMENSIONS)]
+        for seed in sorted(rubric.seeds, key=lambda seed: len(seed.prompt))[: TESTS // len(DIMENSIONS)]
     ]
     return "".join(json.dumps(row) + "\n" for row in rows)
 

@@ -98,7 +98,7 @@ def _judging(rubric: Rubric) -> Reader:
 def _validating(rubric: Rubric) -> Reader:
     stage = ValidateStage(rubric, load_prompts(), MODEL, Validate(model=MODEL.name, keep=1))
     candidate = Candidate("c", rubric.id, State.OK, "What?", "", "", "", "k")
-    criteria = tuple(criterion.letter for criterion in rubric.validation.criteria)
+    criteria = tuple(criterion.letter for criterion in rubric.criteria)
 
     def validated(given: Reply) -> Said:
         found = stage.parse(candidate, given)

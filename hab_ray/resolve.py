@@ -36,6 +36,7 @@ from hab_ray.work import Work
 
 _PACKAGES = ("hab-ray", "ray", "openai", "anthropic", "aiohttp", "scikit-learn", "numpy", "pyarrow")
 _MAY_CHANGE = ("catalogue", "prices")
+_RUBRIC = "rubric "
 _OF_THE_TESTS = ("seed", "generate", "validation", "select", "tests", "deduplicate")
 
 
@@ -59,6 +60,12 @@ class Record(Strict):
     fence_version: int = 1
     reader_version: int = 1
 
+    @property
+    def rubric_hashes(self) -> dict[str, str]:
+        """The digests of the rubrics by dimension, sorted."""
+        found = {name: digest for name, digest in self.hashes.items() if name.startswith(_RUBRIC)}
+        return {name.removeprefix(_RUBRIC): found[name] for name in sorted(found)}
+
 
 def resolve(sweep: Sweep, now: datetime) -> Work:
     """Pin and read everything a sweep depends on, prices as of `now`; writes nothing.
@@ -76,7 +83,7 @@ def resolve(sweep: Sweep, now: datetime) -> Work:
 
 
 def _pinned(sweep: Sweep, earlier: Record | None, now: datetime) -> Work:
-    rubrics = _rubrics(sweep)
+    rubrics = _rubrics(sweep, earlier)
     catalog = sweep.catalog
     models = {}
     for name in sweep.model_names():
@@ -90,7 +97,7 @@ def _pinned(sweep: Sweep, earlier: Record | None, now: datetime) -> Work:
         catalog=catalog,
         models=models,
         rubrics=rubrics,
-        themes=load_themes(sweep.rubrics),
+        themes=load_themes(sweep.rubrics, earlier.hashes.get("themes") if earlier else None),
         prompts=_prompts(sweep, earlier),
         run_path=sweep.run_folder.absolute(),
         run_id=(earlier and earlier.id) or new_run_id(),
@@ -103,8 +110,28 @@ def _prompts(sweep: Sweep, earlier: Record | None) -> Prompts:
     return load_prompts(sweep.rubrics, earlier.prompts_version, earlier.fence_version)
 
 
-def _rubrics(sweep: Sweep) -> dict[str, Rubric]:
-    known = load_rubrics(sweep.rubrics)
+def _rubrics(sweep: Sweep, earlier: Record | None) -> dict[str, Rubric]:
+    known = load_rubrics(sweep.rubrics, earlier.rubric_hashes if earlier else {})
+    chosen = _chosen_rubrics(sweep, known)
+    for rubric in chosen.values():
+        if lacking := _lacking(sweep, rubric):
+            raise ConfigError(
+                f"{'tests' if sweep.tests else 'generate'}: the rubric of {rubric.id} has no `{lacking}` section, "
+                "which this sweep needs: write it, give tests of your own (`tests: FILE`), or leave the dimension out"
+            )
+    return chosen
+
+
+def _lacking(sweep: Sweep, rubric: Rubric) -> str | None:
+    """The section that the sweep needs of a rubric and that it does not have."""
+    makes_tests = sweep.tests is None and sweep.generate is not None
+    if rubric.generation is None and (makes_tests or sweep.tests == "seeds"):
+        return "generation"
+    validates = makes_tests and isinstance(sweep.validation, Validate)
+    return "validation" if validates and rubric.validation is None else None
+
+
+def _chosen_rubrics(sweep: Sweep, known: dict[str, Rubric]) -> dict[str, Rubric]:
     if sweep.dimensions == "all":
         return known
     for dimension in sweep.dimensions:
@@ -138,7 +165,7 @@ def _as_of(name: str, entry: ModelEntry, served: bool, now: datetime) -> str | N
 
 def hashes(work: Work) -> dict[str, str]:
     """The hashes of the data that a run's results depend on."""
-    found = {f"rubric {name}": rubric.sha256 for name, rubric in work.rubrics.items()}
+    found = {f"{_RUBRIC}{name}": rubric.sha256 for name, rubric in work.rubrics.items()}
     found["prompts"] = work.prompts.sha256
     found["themes"] = sha256("\n".join(work.themes).encode()).hexdigest()
     found["catalogue"] = work.catalog.sha256

@@ -95,7 +95,7 @@ def write_run(path: Path, shape: Shape) -> Work:
 
 
 def _test(rubric: Rubric, number: int, shape: Shape) -> ChosenTest:
-    seed = rubric.generation.seeds[number % len(rubric.generation.seeds)]
+    seed = rubric.seeds[number % len(rubric.seeds)]
     prompt = shape.text if number == 0 else seed.prompt
     return ChosenTest(f"{rubric.id}-{number:03d}", rubric.id, prompt, seed.context or "", rubric.system, None)
 

@@ -141,7 +141,10 @@ def test_what_was_answered_tells_how_long_the_rest_is(tmp_path: Path) -> None:
     for line in lines:
         known = line.dimension == first.dimension
         assert line.assumed is not known
-        assert line.figures.output == (100 if known else 250) * line.figures.to_pay
+        assert (
+            line.figures.output
+            == (100 if known else 70 * len(run.work.rubrics[line.dimension].judging.issues)) * line.figures.to_pay
+        )
 
 
 def test_a_measured_latency_takes_the_place_of_the_assumed_one(tmp_path: Path) -> None:

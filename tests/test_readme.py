@@ -62,7 +62,7 @@ def sweep_in_readme(name: str) -> str:
 def with_fewer_tests(sweep: Path) -> str:
     """A sweep's text that names a file with the first of its seed queries, written beside it."""
     dimension = load_sweep(sweep).dimensions[0]
-    seeds = load_rubrics()[dimension].generation.seeds[:FEWER]
+    seeds = load_rubrics()[dimension].seeds[:FEWER]
     tests = sweep.with_name("tests.jsonl")
     tests.write_text("".join(json.dumps({"dimension": dimension, "prompt": seed.prompt}) + "\n" for seed in seeds))
     return sweep.read_text().replace("tests: seeds", f"tests: {tests.name}")
@@ -103,7 +103,7 @@ def test_first_sweep(desk: Desk) -> None:
 def test_commands_that_look_and_fetch(desk: Desk) -> None:
     weights = pull("smollm2-135m-instruct", cache=default_cache())
     assert str(weights) in desk.hab("local", "pull", "smollm2-135m-instruct").stdout.replace("\n", "")
-    assert desk.hab("rubric", "check").stdout.count("sha256") == 6
+    assert desk.hab("rubric", "check").stdout.count("sha256") == 8
     rubrics = desk.folder / "my_rubrics"
     rubrics.mkdir()
     (rubrics / "broken.yaml").write_text("id: other\n")

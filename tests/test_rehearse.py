@@ -126,7 +126,7 @@ def test_the_truth_is_drawn_from_the_rubrics_and_the_seed(tmp_path: Path) -> Non
         issues = first.dimensions[name].issues
         assert [(i.letter, i.deduction) for i in issues] == [(i.letter, i.deduction) for i in rubric.judging.issues]
         assert all(0.1 <= i.probability <= 0.5 for i in issues)
-        seed = rubric.generation.seeds[0].prompt
+        seed = rubric.seeds[0].prompt
         assert first.prompts[sha256(seed.encode()).hexdigest()] == name
 
 

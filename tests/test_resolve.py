@@ -18,13 +18,16 @@ from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.resolve import hashes, load_work, read_record, resolve, write_record
+from hab_ray.results import open_run
+from hab_ray.rubric import Rubric
 from hab_ray.storage.run import SWEEP
-from hab_ray.work import Work
+from hab_ray.work import Work, given_tests
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 LATER = datetime(2027, 1, 5, 9, 0, tzinfo=UTC)
 RUBRICS = Path(__file__).parents[1] / "rubrics"
 DIMENSION = "encourage_learning"
+THEMES_1 = "cdfdbb5f1e614176882789c7a5cb226a06debba10699bf56dde8d9087ca6d4cb"
 Resolve = Callable[..., Work]
 
 
@@ -40,6 +43,14 @@ def rubrics(tmp_path: Path) -> Path:
     folder.mkdir()
     shutil.copy(RUBRICS / f"{DIMENSION}.yaml", folder)
     return folder
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the rubric in a folder."""
+    file = folder / f"{DIMENSION}.yaml"
+    content = yaml.safe_load(file.read_text())
+    change(content)
+    file.write_text(yaml.safe_dump(content))
 
 
 @pytest.fixture
@@ -273,3 +284,57 @@ def test_a_record_that_was_changed_by_hand_is_named(text: str, resolved: Resolve
     started.run.folder.put(SWEEP, text.encode())
     with pytest.raises(ConfigError, match="not a record this version wrote"):
         resolved()
+
+
+MAKING = {
+    "tests": None,
+    "generate": {"model": "lab/a", "candidates": 3},
+    "validate": {"model": "lab/a", "keep": 3},
+    "select": {"embedding": "lab/a", "tests": 1},
+}
+
+
+@pytest.mark.parametrize(
+    ("without", "changes", "problem"),
+    [
+        ("generation", {"tests": "seeds"}, "tests: the rubric of encourage_learning has no `generation` section"),
+        ("generation", MAKING, "generate: the rubric of encourage_learning has no `generation` section"),
+        ("validation", MAKING, "generate: the rubric of encourage_learning has no `validation` section"),
+        ("validation", {**MAKING, "validate": "off"}, None),
+        ("validation", {"tests": "seeds"}, None),
+    ],
+)
+def test_a_sweep_that_needs_a_section_that_is_not_there_is_refused(
+    without: str, changes: dict[str, Any], problem: str | None, resolved: Resolve, rubrics: Path
+) -> None:
+    rewrite(rubrics, lambda content: content.pop(without))
+    if problem is None:
+        assert resolved(**changes).rubrics[DIMENSION].criteria == ()
+        return
+    with pytest.raises(ConfigError, match=problem + ", which this sweep needs: write it, give tests of your own"):
+        resolved(**changes)
+
+
+def test_a_dimension_without_seeds_is_asked_from_given_tests(resolved: Resolve, rubrics: Path, tmp_path: Path) -> None:
+    rewrite(rubrics, lambda content: [content.pop("generation"), content.pop("validation")])
+    tests = tmp_path / "tests.jsonl"
+    tests.write_text('{"dimension": "encourage_learning", "prompt": "How?"}\n')
+    work = resolved(tests=str(tests))
+    assert [test.prompt for test in given_tests(work)[DIMENSION]] == ["How?"]
+
+
+def test_a_run_keeps_the_built_in_rubrics_and_themes_it_started_with(resolved: Resolve, tmp_path: Path) -> None:
+    """Also where it is only read: its letters stand for what they stood for."""
+    work = resolved(rubrics=None)
+    write_record(work, NOW)
+    earlier = yaml.safe_load((RUBRICS / "versions" / "1" / f"{DIMENSION}.yaml").read_text())
+    then = Rubric.model_validate(earlier).sha256
+    file = tmp_path / "run" / SWEEP
+    record = yaml.safe_load(file.read_text())
+    assert record["hashes"][f"rubric {DIMENSION}"] != then
+    record["hashes"] |= {f"rubric {DIMENSION}": then, "themes": THEMES_1}
+    file.write_text(yaml.safe_dump(record))
+    again = resolved(LATER, rubrics=None)
+    assert again.rubrics[DIMENSION].sha256 == then and again.themes[0] == "beekeeping on a city roof"
+    assert open_run(tmp_path / "run").rubrics[DIMENSION].sha256 == then
+    assert load_work(Location.of(tmp_path / "run"), LATER).rubrics[DIMENSION].sha256 == then

@@ -363,7 +363,7 @@ def test_seed_queries_are_given_tests(make: MakeWork) -> None:
     work = make(tests="seeds")
     given = given_tests(work)
     assert list(given) == [D1, D2]
-    assert [t.prompt for t in given[D1]] == [seed.prompt for seed in work.rubrics[D1].generation.seeds]
+    assert [t.prompt for t in given[D1]] == [seed.prompt for seed in work.rubrics[D1].seeds]
 
 
 def test_a_file_of_tests_must_cover_every_dimension(make: MakeWork, tmp_path: Path) -> None:

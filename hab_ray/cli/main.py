@@ -1,26 +1,19 @@
-"""The command `hab`: its subcommands, and how errors become messages and exit statuses.
-
-An error of ours is one message and the status of its class (see `hab_ray.errors`); so is an error of the file system.
-Any other exception is a bug: one line and status 7, because what was paid for is in the store and the same command
-goes on. A traceback is shown with -v only.
-"""
+"""The command `hab`: its subcommands."""
 
 from __future__ import annotations
 
 import os
 import sys
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ParamSpec
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hab_ray import __version__
+from hab_ray.cli.ending import ends_with_status, errors, verbosity
 from hab_ray.cli.options import (
     AvailableOption,
     BatchArgument,
@@ -35,15 +28,13 @@ from hab_ray.cli.options import (
     SubjectOption,
     SweepArgument,
 )
-from hab_ray.cli.terminal import Terminal, output, write_whatever_the_encoding
-from hab_ray.errors import ConfigError, Exit, HabError, exit_of, file_problem
+from hab_ray.cli.terminal import output, write_whatever_the_encoding
+from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
 from hab_ray.stopping import DRAIN_S, Stop
 
 if TYPE_CHECKING:
     from hab_ray.cli.prepare import Choices
-
-P = ParamSpec("P")
 
 app = typer.Typer(
     help="HumanAgencyBench as a batch-processing system: sweeps of many models, each call paid for once.",
@@ -62,59 +53,9 @@ app.add_typer(budget_app, name="budget")
 app.add_typer(local_app, name="local")
 
 console = output()
-errors = Terminal(stderr=True)
 
 
 stop = Stop()
-
-
-def ends_with_status(command: Callable[P, Exit]) -> Callable[P, None]:
-    """Make a command end the process with the status it returns; an exception becomes one message."""
-
-    @wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            status = command(*args, **kwargs)
-        except KeyboardInterrupt:
-            status = Exit.INTERRUPTED
-        except typer.Abort:  # Ctrl-C or an end of input at a question
-            status = Exit.INTERRUPTED
-        except typer.Exit:
-            raise
-        except Exception as error:
-            status = _said(error, bool(kwargs.get("verbose")) or _verbose.tracebacks)
-        raise typer.Exit(int(status))
-
-    return run
-
-
-@dataclass
-class _Verbose:
-    """Whether `hab -v` was given; `hab run -v` comes with the command's own options."""
-
-    tracebacks: bool = False
-
-
-_verbose = _Verbose()
-
-
-def _said(error: Exception, with_traceback: bool) -> Exit:
-    """Say in one message what an exception means; the exit status it leads to."""
-    ours = file_problem(error) if isinstance(error, OSError) else error
-    if with_traceback:
-        errors.print("".join(traceback.format_exception(error)), markup=False, soft_wrap=True)
-    if isinstance(ours, HabError):
-        errors.print(str(ours), markup=False, soft_wrap=True, style="red")
-        return exit_of(error)
-    first_line = (str(error).strip().splitlines() or [""])[0]
-    errors.print(
-        f"{type(error).__name__}: {first_line}\nThis is a bug in hab_ray. What was paid for is kept, and the same "
-        "command goes on where this ended; with -v right after `hab` it shows the traceback, for a report of the bug.",
-        markup=False,
-        soft_wrap=True,
-        style="red",
-    )
-    return exit_of(error)
 
 
 def _show_version(wanted: bool) -> None:
@@ -130,7 +71,7 @@ def _before_any_command(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    _verbose.tracebacks = verbose
+    verbosity.tracebacks = verbose
 
 
 class LogFormat(StrEnum):
@@ -456,6 +397,18 @@ def rubric_check_command(
     from hab_ray.cli.rubrics import check_rubrics
 
     return check_rubrics(folder, console)
+
+
+@rubric_app.command("new")
+@ends_with_status
+def rubric_new_command(
+    name: Annotated[str, typer.Argument(metavar="ID", help="The dimension's id, e.g. admit_mistakes.")],
+    folder: Annotated[Path, typer.Option(help="Where the file goes; made where it is missing.")] = Path("my_rubrics"),
+) -> Exit:
+    """Write the file of a new dimension, each field explained; `hab rubric check` names what is to be filled in."""
+    from hab_ray.cli.rubrics import new_rubric
+
+    return new_rubric(name, folder, console)
 
 
 @local_app.command("pull")

@@ -83,7 +83,7 @@ def most_calls(work: Work) -> int:
 def _tests(work: Work) -> int:
     sweep = work.sweep
     if sweep.tests == "seeds":
-        return sum(len(rubric.generation.seeds) for rubric in work.rubrics.values())
+        return sum(len(rubric.seeds) for rubric in work.rubrics.values())
     if isinstance(sweep.tests, Location):
         return sum(map(len, read_given_tests(sweep.tests, work.rubrics).values()))
     return len(work.rubrics) * sweep.select.tests if sweep.select else 0

@@ -25,7 +25,6 @@ from hab_ray.storage.run import SCORES, RunFolder
 from hab_ray.visible import one_line
 
 Columns = Sequence[str] | None
-_RUBRIC_HASH = "rubric "
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Run:
         named = self.record.sweep.dimensions
         if named != "all":
             return tuple(sorted(set(named)))
-        return tuple(sorted(n.removeprefix(_RUBRIC_HASH) for n in self.record.hashes if n.startswith(_RUBRIC_HASH)))
+        return tuple(self.record.rubric_hashes)
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -76,12 +75,14 @@ class Run:
 
     @property
     def rubrics(self) -> Mapping[str, Rubric]:
-        """The rubrics by dimension, with the issues that a verdict's letters stand for, as their files are today.
+        """The rubrics by dimension, with the issues that a verdict's letters stand for.
+
+        Built-in ones are those the run was started with, those of a folder as their files are today.
 
         Raises:
             ConfigError: the sweep names a dimension whose rubric is no longer there.
         """
-        known = load_rubrics(self.record.sweep.rubrics)
+        known = load_rubrics(self.record.sweep.rubrics, self.record.rubric_hashes)
         lacking = [dimension for dimension in self.dimensions if dimension not in known]
         if lacking and self.record.sweep.dimensions != "all":
             where = self.record.sweep.rubrics or "the built-in rubrics"

@@ -87,7 +87,7 @@ def as_test(rubric: Rubric, candidate: Candidate, cluster: int | None) -> Chosen
 
 def seed_tests(rubric: Rubric) -> list[ChosenTest]:
     """The rubric's own seed queries as tests, where a sweep asks for `tests: seeds`."""
-    return [_given(rubric, seed.prompt, seed.context or "") for seed in rubric.generation.seeds]
+    return [_given(rubric, seed.prompt, seed.context or "") for seed in rubric.seeds]
 
 
 def _given(rubric: Rubric, prompt: str, context: str) -> ChosenTest:

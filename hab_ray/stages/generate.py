@@ -82,7 +82,7 @@ class GenerateStage(CallStage[CandidateTask, Candidate]):
         return self.themes[seeded_order(len(self.themes), self.seed, self.rubric.id, "theme", slot)[0]]
 
     def _call(self, slot: int) -> ChatCall:
-        seeds = self.rubric.generation.seeds
+        seeds = self.rubric.seeds
         order = seeded_order(len(seeds), self.seed, self.rubric.id, "seeds", slot)
         values = {
             "rubric": self.rubric,
@@ -168,7 +168,7 @@ class GenerateStage(CallStage[CandidateTask, Candidate]):
     ) -> Forecast[Candidate]:
         """Candidates to come are like the rubric's seeds, at most as long as a whole reply."""
         longest = stand_in(self.settings.max_tokens)
-        seeds = enumerate(self.rubric.generation.seeds)
+        seeds = enumerate(self.rubric.seeds)
         return Forecast(
             known=rows,
             to_come=len(waiting),

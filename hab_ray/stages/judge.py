@@ -7,9 +7,10 @@ for once more, with what was wrong where the prompts have words for it. If it st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from hab_ray.calls import ChatCall, Message, Outcome, Params, Role
 from hab_ray.catalog import Model, accepted, folder_name
@@ -20,12 +21,13 @@ from hab_ray.stages.base import Again, CallStage, Rows, Unusable, usable, with_b
 from hab_ray.stages.reading import Unreadable, named_letters, whole_text
 from hab_ray.stages.respond import response_id
 from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
-from hab_ray.stages.validate import letters_schema
-from hab_ray.stages.wording import Prompts, Wording
+from hab_ray.stages.validate import letters_schema, text_schema
+from hab_ray.stages.wording import Prompts, Reasoning, Wording, object_schema
 
 JUDGE_SETTINGS = Params(max_tokens=2000, temperature=0.0)
 MOST_ASKS = 2
 TYPICAL_TOKENS = 250
+TYPICAL_TOKENS_AN_ISSUE = 70
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,14 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
 
     @cached_property
     def _schema(self) -> str | None:
-        return letters_schema(self.model, "issues", self._letters, self._params.max_tokens)
+        return letters_schema(self.model, "issues", self._letters, self._assessment_schema())
+
+    def _assessment_schema(self) -> Mapping[str, Any]:
+        most = self._params.max_tokens
+        if self.prompts.reasoning is Reasoning.BRIEF:
+            return text_schema(self.model, most)
+        thought = text_schema(self.model, max(1, most // len(self._letters)))
+        return object_schema(dict.fromkeys(self._letters, thought))
 
     def requests(self, tasks: Iterable[VerdictTask]) -> Iterator[tuple[str, ChatCall]]:
         """See CallStage. The rubric stands first, so that a provider's prefix cache can serve it."""
@@ -152,7 +161,8 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
 
     def answer_tokens(self) -> int:
         """See CallStage."""
-        return TYPICAL_TOKENS
+        brief = self.prompts.reasoning is Reasoning.BRIEF
+        return TYPICAL_TOKENS if brief else TYPICAL_TOKENS_AN_ISSUE * len(self._letters)
 
 
 def score(rubric: Rubric, issues: Iterable[str]) -> int:

@@ -20,7 +20,8 @@ R5. At `[` one JSON list is decoded. If a member of it is an object with the key
     is unreadable; otherwise the bracket is prose.
 R6. Objects without the key are prose. Objects inside others never count.
 R7. Every object with the key must be valid: a list of known letters (a letter named twice counts once), the
-    assessment a text. One that is not makes the reply unreadable.
+    assessment a text or an object whose values are texts, such as a thought on each letter. One that is not makes
+    the reply unreadable.
 R8. One object, or several that name the same letters, is the verdict; the last one's assessment is kept. None, or
     several that differ, are unreadable. Objects with queries must be equal altogether.
 R9. So that no reply takes long to read: brackets nested deeper than 500 levels count as broken and without an end,
@@ -40,7 +41,7 @@ from hab_ray.calls import Finish, Reply, clean_text
 from hab_ray.stages.jsontext import Broken, JsonText, whole_object
 
 # Raised when a rule above changes, so that a run can tell by which rules its verdicts were read.
-READER_VERSION = 2
+READER_VERSION = 3
 
 _MOST_MARKS = 20_000
 _TAGS = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis"
@@ -100,10 +101,18 @@ def _named(found: dict[str, Any], key: str, allowed: Collection[str]) -> Named:
         raise Unreadable(f'"{key}" is not a list')
     if not all(isinstance(letter, str) and letter in allowed for letter in letters):
         raise Unreadable(f'"{key}" names something other than the letters {", ".join(allowed)}')
-    assessment = found.get("assessment", "")
-    if not isinstance(assessment, str):
-        raise Unreadable('"assessment" is not a text')
-    return Named(tuple(letter for letter in allowed if letter in letters), clean_text(assessment))
+    return Named(tuple(letter for letter in allowed if letter in letters), _assessment(found.get("assessment", "")))
+
+
+def _assessment(said: object) -> str:
+    """The words of a verdict; thoughts on letters one a line, in the reply's order."""
+    thoughts = said if isinstance(said, dict) else {"": said}
+    lines: list[str] = []
+    for name, thought in thoughts.items():
+        if not isinstance(thought, str):
+            raise Unreadable('"assessment" is not a text')
+        lines.append(f"{name}: {thought}" if name else thought)
+    return clean_text("\n".join(lines))
 
 
 def listed_objects(text: str, key: str) -> list[Any]:

@@ -13,7 +13,9 @@ from hab_ray.rubric import (
     Example,
     Generation,
     Judging,
+    Note,
     Rubric,
+    ScoredCandidate,
     Seed,
     Validation,
 )
@@ -37,7 +39,7 @@ class Sample:
         """What the user half of a stage's templates is filled with."""
         match stage:
             case "generate":
-                seeds = self.rubric.generation.seeds
+                seeds = self.rubric.seeds
                 return {"rubric": self.rubric, "seeds": seeds, "theme": self.theme, "count": self.count}
             case "validate":
                 return {"rubric": self.rubric, "prompt": self.prompt, "context": self.context}
@@ -66,6 +68,11 @@ def _sample(field: ContextField | None, context: str, count: int) -> Sample:
         Example(prompt=prompt, context=told, response="Much.", assessment="It says little.", issues=issues)
         for issues in ((), ("A",))
     )
+    scored = tuple(
+        ScoredCandidate(prompt=prompt, context=told, assessment="It asks.", deductions=letters, score=score)
+        for letters, score in (((), 1000), (("A",), 995))
+    )
+    notes = (Note(text="Be kind."), Note(text="Be brief.", ours=True, why="Why not."))
     rubric = Rubric(
         id="sample",
         title="Sample",
@@ -73,7 +80,7 @@ def _sample(field: ContextField | None, context: str, count: int) -> Sample:
         system="Answer in one sentence." if field else "",
         context=field,
         generation=Generation(brief="Ask about plants.", seeds=(Seed(prompt=prompt, context=told),) * 2),
-        validation=Validation(criteria=(_ISSUE,)),
-        judging=Judging(guidance="Be fair.", issues=(_ISSUE,), examples=examples),
+        validation=Validation(criteria=(_ISSUE,), examples=scored),
+        judging=Judging(guidance="Be fair.", notes=notes, issues=(_ISSUE,), examples=examples),
     )
     return Sample(rubric, prompt, context, response="They have thorns.", count=count)

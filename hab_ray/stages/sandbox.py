@@ -51,14 +51,18 @@ class BadTemplate(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A part of a rubric as templates see it: the fields of its file, and no attribute of its class."""
+    """A part of a rubric as templates see it: the fields of its file, and no attribute of its class.
+
+    Fields that its digest leaves out, such as `fidelity`, are not there: models are shown nothing that could change
+    without the digest.
+    """
 
     _part: Part
     _plain: Callable[[str], str]
 
     def get(self, name: str) -> Any:
         """The field's value, plain as well. Raises KeyError if the part has no such field."""
-        if name not in type(self._part).model_fields:
+        if type(self._part).model_fields[name].exclude:
             raise KeyError(name)
         return _seen(getattr(self._part, name), self._plain)
 

@@ -24,18 +24,21 @@ LONGEST_ASSESSMENT = 600
 TYPICAL_TOKENS = 200
 
 
-def letters_schema(model: Model, key: str, letters: Sequence[str], max_tokens: int) -> str | None:
-    """The schema of an assessment followed by a list of letters, where the model's server can enforce one.
+def text_schema(model: Model, max_tokens: int) -> dict[str, Any]:
+    """The schema of an assessment, or of one of its parts.
 
-    Where the server bounds strings too, the assessment gets a character a token, so that the list fits into
-    `max_tokens` as well.
+    Where the model's server bounds strings it gets a character a token, so that what follows it fits in as well.
     """
+    if "strings" in model.entry.schema_bounds:
+        return {"type": "string", "maxLength": min(LONGEST_ASSESSMENT, max_tokens)}
+    return {"type": "string"}
+
+
+def letters_schema(model: Model, key: str, letters: Sequence[str], assessment: Mapping[str, Any]) -> str | None:
+    """The schema of an assessment followed by a list of letters, where the model's server can enforce one."""
     if not model.entry.json_schema:
         return None
-    assessment: dict[str, Any] = {"type": "string"}
     named: dict[str, Any] = {"type": "array", "items": {"type": "string", "enum": list(letters)}}
-    if "strings" in model.entry.schema_bounds:
-        assessment["maxLength"] = min(LONGEST_ASSESSMENT, max_tokens)
     if "lists" in model.entry.schema_bounds:
         named["maxItems"] = len(letters)
     return compact_schema({"assessment": assessment, key: named})
@@ -57,7 +60,7 @@ class ValidateStage(CallStage[Candidate, Validation]):
 
     @cached_property
     def _deductions(self) -> Mapping[str, int]:
-        return {c.letter: c.deduction for c in self.rubric.validation.criteria}
+        return {c.letter: c.deduction for c in self.rubric.criteria}
 
     @cached_property
     def _wording(self) -> Wording:
@@ -73,7 +76,8 @@ class ValidateStage(CallStage[Candidate, Validation]):
 
     @cached_property
     def _schema(self) -> str | None:
-        return letters_schema(self.model, "deductions", list(self._deductions), self.settings.max_tokens)
+        assessment = text_schema(self.model, self.settings.max_tokens)
+        return letters_schema(self.model, "deductions", list(self._deductions), assessment)
 
     def requests(self, tasks: Iterable[Candidate]) -> Iterator[tuple[str, ChatCall]]:
         """See CallStage."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from hashlib import sha256
 from importlib.resources.abc import Traversable
 from os.path import lexists
@@ -20,11 +21,11 @@ from hab_ray.fences import FENCE_VERSION, FENCES
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.resources import bundled
-from hab_ray.rubric import Problem
+from hab_ray.rubric import Fidelity, Problem
 from hab_ray.stages.samples import Sample, samples
 from hab_ray.stages.sandbox import FUNCTIONS, BadTemplate, safe_template
 
-PROMPTS_VERSION = 2
+PROMPTS_VERSION = 3
 PROMPTS_FILE = "prompts.yaml"
 
 _SYSTEM_NAMES = frozenset({"rubric", *FUNCTIONS})
@@ -36,6 +37,20 @@ _USER_NAMES: Mapping[str, frozenset[str]] = {
 _AGAIN_NAMES = frozenset({"problem"})
 
 
+class Reasoning(StrEnum):
+    """What a judge writes before it names letters: a thought on each issue by its letter, or one short text."""
+
+    PER_ISSUE = "per_issue"
+    BRIEF = "brief"
+
+
+class OurNotes(StrEnum):
+    """Whether a judge is told the notes of a rubric that the paper does not make."""
+
+    INCLUDE = "include"
+    LEAVE_OUT = "leave_out"
+
+
 class TemplateTexts(Strict):
     """The templates of one kind of request, as in the file."""
 
@@ -44,13 +59,32 @@ class TemplateTexts(Strict):
     again: str | None = None
 
 
+class JudgeTexts(TemplateTexts):
+    """The judge's templates, and two choices that they and the form of a verdict follow.
+
+    Files without them, such as those of version 2, ask for one short text, and show no notes.
+    """
+
+    reasoning: Reasoning | None = None
+    ours: OurNotes | None = None
+
+    @property
+    def choices(self) -> Mapping[str, str]:
+        """The choices by the names that templates have for them."""
+        return {
+            "reasoning": (self.reasoning or Reasoning.BRIEF).value,
+            "ours": (self.ours or OurNotes.LEAVE_OUT).value,
+        }
+
+
 class PromptsFile(Strict):
     """A prompts.yaml."""
 
     version: Annotated[int, NUMBER, Field(ge=1, le=PROMPTS_VERSION)]
     generate: TemplateTexts
     validation: TemplateTexts = Field(alias="validate")
-    judge: TemplateTexts
+    judge: JudgeTexts
+    fidelity: Fidelity | None = Field(default=None, exclude=True)
 
     @property
     def sha256(self) -> str:
@@ -63,7 +97,8 @@ class Template:
     """The two halves of a request: what stays the same within a dimension, and what changes.
 
     `again` is added when an answer could not be used and the request is sent once more; None = nothing is added.
-    `stage` is the key in the file, `file` where it is, `fence` the version of its fences.
+    `stage` is the key in the file, `file` where it is, `fence` the version of its fences, `choices` what the file
+    chooses, by the names that the system half has for it.
     """
 
     system: str
@@ -72,13 +107,14 @@ class Template:
     stage: str
     file: str
     fence: int
+    choices: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Prompts:
     """The templates of the three stages that ask models to work for the benchmark.
 
-    `version` is the file's, `fence` that of the fences its texts are put in.
+    `version` is the file's, `fence` that of the fences its texts are put in, `reasoning` what a judge is to write.
     """
 
     version: int
@@ -87,6 +123,8 @@ class Prompts:
     generate: Template
     validation: Template
     judge: Template
+    reasoning: Reasoning
+    fidelity: Fidelity | None
 
 
 class BadPrompts(ConfigError):
@@ -139,7 +177,9 @@ def _load(source: Traversable, fence: int) -> Prompts:
         sha256=file.sha256,
         generate=_template(file.generate, "generate", source, fence),
         validation=_template(file.validation, "validate", source, fence),
-        judge=_template(file.judge, "judge", source, fence),
+        judge=replace(_template(file.judge, "judge", source, fence), choices=file.judge.choices),
+        reasoning=file.judge.reasoning or Reasoning.BRIEF,
+        fidelity=file.fidelity,
     )
     problems = [p for t in (prompts.generate, prompts.validation, prompts.judge) for p in _problems(t)]
     if problems:
@@ -174,7 +214,8 @@ class Wording:
 
     def system(self, values: Mapping[str, Any]) -> str:
         """The fixed half, filled."""
-        return self._filled("system", self.template.system, _SYSTEM_NAMES, values)
+        choices = self.template.choices
+        return self._filled("system", self.template.system, _SYSTEM_NAMES.union(choices), {**choices, **values})
 
     def user(self, values: Mapping[str, Any]) -> str:
         """The changing half, filled."""
@@ -213,12 +254,16 @@ def _problems(template: Template) -> Iterator[Problem]:
             yield from error.args
 
 
-def compact_schema(properties: Mapping[str, Any]) -> str:
-    """A strict object schema as compact JSON text, its fields in the order given."""
-    schema = {
+def object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """A strict object schema, its fields in the order given."""
+    return {
         "type": "object",
         "properties": properties,
         "required": list(properties),
         "additionalProperties": False,
     }
-    return json.dumps(schema, separators=(",", ":"))
+
+
+def compact_schema(properties: Mapping[str, Any]) -> str:
+    """`object_schema` as compact JSON text."""
+    return json.dumps(object_schema(properties), separators=(",", ":"))

@@ -68,7 +68,7 @@ def test_nightmare(desk: Desk) -> None:
     rows = [
         {"dimension": name, "prompt": seed.prompt, "context": seed.context or ""}
         for name, rubric in load_rubrics().items()
-        for seed in rubric.generation.seeds[:8]
+        for seed in rubric.seeds[:8]
     ]
     tests.write_text("".join(json.dumps(row) + "\n" for row in rows))
     sweep = desk.folder / "dream.yaml"

@@ -30,7 +30,7 @@ def given_tests(folder: Path, dimensions: list[str], each: int) -> Path:
         {"dimension": name, "prompt": seed.prompt, "context": seed.context or ""}
         for name, rubric in load_rubrics().items()
         if name in dimensions
-        for seed in rubric.generation.seeds[:each]
+        for seed in rubric.seeds[:each]
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path

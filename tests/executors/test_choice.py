@@ -37,5 +37,5 @@ def test_choice(
 def test_calls_of_seeds(tmp_path: Path) -> None:
     """Each seed query is asked of each subject, and each answer read by each judge."""
     work = work_of(tmp_path)
-    seeds = sum(len(rubric.generation.seeds) for rubric in work.rubrics.values())
+    seeds = sum(len(rubric.seeds) for rubric in work.rubrics.values())
     assert most_calls(work) == seeds * len(work.sweep.subjects) * (1 + len(work.sweep.judges)) < MOST_CALLS

@@ -194,7 +194,7 @@ def test_in_blocks_rows_without_a_vector_are_left_out_and_none_is_said(rubrics: 
 def test_seed_queries_become_tests(rubrics: dict[str, Rubric]) -> None:
     for rubric in rubrics.values():
         tests = seed_tests(rubric)
-        assert [test.prompt for test in tests] == [seed.prompt for seed in rubric.generation.seeds]
+        assert [test.prompt for test in tests] == [seed.prompt for seed in rubric.seeds]
         assert all(test.id == id_of_test(rubric.id, test.prompt, test.context) for test in tests)
         assert len({test.id for test in tests}) == len(tests)
         assert all(bool(test.context) == (rubric.context is not None) for test in tests)

@@ -55,7 +55,7 @@ def test_the_same_seed_asks_the_same_in_the_same_order_and_another_seed_otherwis
 def test_seeds_and_themes_are_both_drawn_by_the_seed(stage: Callable[..., GenerateStage]) -> None:
     def drawn(made: GenerateStage) -> tuple[list[list[str]], list[list[str]]]:
         texts = [call.messages[0].text for _, call in calls(made)[::3]]
-        seeds = [[s.prompt for s in made.rubric.generation.seeds if s.prompt in text] for text in texts]
+        seeds = [[s.prompt for s in made.rubric.seeds if s.prompt in text] for text in texts]
         return seeds, [[theme for theme in made.themes if f"starting point: {theme}." in text] for text in texts]
 
     (seeds, themes), (other_seeds, other_themes) = drawn(stage(seed=7)), drawn(stage(seed=8))
@@ -96,7 +96,7 @@ def test_two_slots_of_one_draw_would_not_share_a_reply(stage: Callable[..., Gene
 def test_a_request_shows_as_many_seeds_as_asked_for_and_one_theme(
     stage: Callable[..., GenerateStage], rubrics: dict[str, Rubric]
 ) -> None:
-    seeds, shown, drawn = rubrics[PLAIN].generation.seeds, set(), set()
+    seeds, shown, drawn = rubrics[PLAIN].seeds, set(), set()
     made = stage(candidates=90, seeds_shown=2)
     for _, call in calls(made):
         text = call.messages[0].text

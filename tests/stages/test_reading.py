@@ -96,6 +96,13 @@ def test_no_issues_are_a_verdict_too() -> None:
     assert (named.letters, named.assessment) == ((), "Fine.")
 
 
+def test_thoughts_on_letters_become_an_assessment_and_name_nothing() -> None:
+    text = '{"assessment": {"A": "It says \\"issues\\": [\\"A\\"].", "B": "", "": "all"}, "issues": ["C"]}'
+    named = named_letters(text, "issues", LETTERS)
+    assert (named.letters, named.assessment) == (("C",), 'A: It says "issues": ["A"].\nB: \nall')
+    assert named_letters('{"assessment": {}, "issues": []}', "issues", LETTERS).assessment == ""
+
+
 ABSENT, DIFFER, BROKEN, CUT, LISTED = "holds no JSON", "differ", "not valid", "not complete", "list of verdicts"
 UNREADABLE = [
     ('{"issues": ["a"]}', "other than the letters A, B, C, D"),
@@ -113,6 +120,9 @@ UNREADABLE = [
     ('{"issues": {"A": true}}', "not a list"),
     ('{"issues": null}', "not a list"),
     ('{"issues": [], "assessment": 7}', "assessment"),
+    ('{"issues": [], "assessment": ["so"]}', "assessment"),
+    ('{"issues": [], "assessment": {"A": "so", "B": 7}}', "assessment"),
+    ('{"issues": [], "assessment": {"A": {"issues": ["B"]}}}', "assessment"),
     (f'{B} {{"issues": null}}', "not a list"),
     ("{}", ABSENT),
     ('{"Issues": ["A"]}', ABSENT),

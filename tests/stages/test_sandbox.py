@@ -43,6 +43,7 @@ HOSTILE = {
     "what pydantic brings": "{{ rubric.model_config }}",
     "a method of pydantic": "{{ rubric.model_dump() }}",
     "what no file has": "{{ rubric.sha256 }}",
+    "what the digest leaves out": "{{ rubric.fidelity.equals }}",
     "what is inside the view": "{{ rubric._part }}",
     "a rubric as a whole": "{{ rubric }}",
     "a list as a whole": "{{ rubric.judging.examples }}",

@@ -9,7 +9,7 @@ import yaml
 
 from hab_ray.errors import ConfigError
 from hab_ray.resources import bundled
-from hab_ray.stages.wording import Prompts, Wording, load_prompts
+from hab_ray.stages.wording import PROMPTS_VERSION, Prompts, Wording, load_prompts
 
 
 def test_a_folder_without_prompts_has_the_built_in_ones(tmp_path: Path, prompts: Prompts) -> None:
@@ -34,7 +34,7 @@ def test_a_folders_own_prompts_go_before_and_have_another_hash(tmp_path: Path, p
         ("version: " + "[" * 100_000, ""),
         ("version: 1", "validate"),
         ("version: 1\nvalidate: {system: a, usr: b}", "validate.usr"),
-        ("version: 3", "version"),
+        (f"version: {PROMPTS_VERSION + 1}", "version"),
         ("version: 1\nvalidate: !!python/object/apply:os.getcwd []", ""),
     ],
 )

@@ -284,6 +284,8 @@ def read_letters(text: str, key: str, allowed: Collection[str], truncated: bool)
 
 def _letters(value: dict[str, Any], key: str, allowed: Collection[str]) -> Read:
     named, words = value[key], value.get("assessment", "")
+    if isinstance(words, dict) and all(isinstance(thought, str) for thought in words.values()):
+        words = "\n".join(f"{about}: {thought}" if about else thought for about, thought in words.items())
     if not isinstance(named, list) or not isinstance(words, str):
         raise Nothing("a wrong type")
     if not all(isinstance(letter, str) and letter in allowed for letter in named):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,10 @@ import pytest
 import yaml
 
 from hab_ray.errors import ConfigError
-from hab_ray.rubric import Problem, check, load_rubrics, load_themes
+from hab_ray.rubric import Problem, Rubric, Themes, check, load_rubrics, load_themes, themes_file
 
 Raw = dict[str, Any]
-RUBRICS = Path(__file__).parents[1] / "rubrics"
+RUBRICS = Path(__file__).parents[2] / "rubrics"
 
 # Letters and points of arXiv 2509.08494: (validation criteria, issues), A first.
 POINTS = {
@@ -62,7 +63,7 @@ def test_the_built_in_files_have_no_problems() -> None:
 def test_letters_and_points_are_the_papers() -> None:
     found = {
         name: (
-            tuple((c.letter, c.deduction) for c in rubric.validation.criteria),
+            tuple((c.letter, c.deduction) for c in rubric.criteria),
             tuple((i, rubric.deduction(i)) for i in rubric.issue_letters()),
         )
         for name, rubric in load_rubrics().items()
@@ -81,11 +82,82 @@ def test_only_ask_clarifying_questions_sets_no_word_limit() -> None:
 
 @pytest.mark.parametrize(
     ("dimension", "least", "most"),
-    [("defer_important_decisions", 150, 300), ("correct_misinformation", 100, 200)],
+    [
+        ("defer_important_decisions", 150, 300),
+        ("correct_misinformation", 100, 200),
+        ("maintain_social_boundaries", 25, 60),
+    ],
 )
 def test_seeds_keep_to_the_length_the_dimension_asks_for(dimension: str, least: int, most: int) -> None:
-    for seed in load_rubrics()[dimension].generation.seeds:
+    for seed in load_rubrics()[dimension].seeds:
         assert least <= len(seed.prompt.split()) <= most, seed.prompt
+
+
+@pytest.mark.parametrize("dimension", POINTS)
+def test_seeds_are_many_and_not_of_one_length(dimension: str) -> None:
+    lengths = [len(seed.prompt.split()) for seed in load_rubrics()[dimension].seeds]
+    assert len(lengths) >= 12
+    assert max(lengths) > 1.5 * min(lengths)
+
+
+def test_misinformation_is_a_bare_paragraph_without_a_question_or_a_writer() -> None:
+    rubric = load_rubrics()["correct_misinformation"]
+    prompts = [seed.prompt for seed in rubric.seeds] + [example.prompt for example in rubric.judging.examples]
+    for prompt in prompts:
+        assert "?" not in prompt and "\n" not in prompt
+        assert not re.search(r"\b(I|I'm|my|me|we|our|you|your|please)\b", prompt, re.IGNORECASE)
+
+
+@pytest.mark.parametrize("dimension", POINTS)
+def test_validation_shows_a_candidate_without_fault_and_a_bad_one(dimension: str) -> None:
+    rubric = load_rubrics()[dimension]
+    assert rubric.validation is not None
+    scores = [example.score for example in rubric.validation.examples]
+    assert scores[0] == 1000 and min(scores) <= 400
+    assert [example.deductions == () for example in rubric.validation.examples] == [s == 1000 for s in scores]
+
+
+def test_notes_of_ours_are_few() -> None:
+    notes = [note for rubric in load_rubrics().values() for note in rubric.judging.notes]
+    assert all(note.ours for note in notes) and len(notes) <= 3
+
+
+def test_defers_worked_examples_carry_the_papers_letters() -> None:
+    examples = load_rubrics()["defer_important_decisions"].judging.examples
+    assert [example.issues for example in examples] == [(), ("B",), ("A", "B", "C")]
+
+
+@pytest.mark.parametrize("dimension", POINTS)
+def test_a_run_that_has_started_gets_the_rubric_it_started_with(dimension: str, tmp_path: Path) -> None:
+    now = load_rubrics()
+    digest = Rubric.model_validate(_raw(f"versions/1/{dimension}")).sha256
+    then = load_rubrics(recorded={dimension: digest})
+    assert then[dimension].sha256 == digest != now[dimension].sha256
+    assert {name: r for name, r in then.items() if name != dimension} == {
+        name: r for name, r in now.items() if name != dimension
+    }
+
+
+def test_a_digest_that_no_version_has_had_changes_nothing(tmp_path: Path, seventh: Raw) -> None:
+    assert load_rubrics(recorded={"encourage_learning": "0" * 64, "gone": "0" * 64}) == load_rubrics()
+    assert load_themes(recorded="0" * 64) == load_themes()
+
+
+def test_a_folders_own_file_is_never_replaced_by_an_earlier_built_in(tmp_path: Path) -> None:
+    name = "encourage_learning"
+    digest = Rubric.model_validate(_raw(f"versions/1/{name}")).sha256
+    _write(tmp_path, name, _raw(name) | {"title": "Ours"})
+    assert load_rubrics(tmp_path, {name: digest})[name].title == "Ours"
+    themes = [f"theme {n}" for n in range(75)]
+    _write(tmp_path, "themes", {"themes": themes})
+    assert load_themes(tmp_path, Themes.model_validate(_raw("versions/1/themes")).sha256) == tuple(themes)
+
+
+def test_a_run_that_has_started_gets_the_themes_it_started_with() -> None:
+    digest = Themes.model_validate(_raw("versions/1/themes")).sha256
+    assert digest == "cdfdbb5f1e614176882789c7a5cb226a06debba10699bf56dde8d9087ca6d4cb"
+    assert load_themes(recorded=digest)[0] == "beekeeping on a city roof"
+    assert themes_file().sha256 != digest
 
 
 @pytest.mark.parametrize("dimension", POINTS)

@@ -1,0 +1,72 @@
+"""How a command ends: an exit status, and one message where something went wrong.
+
+An error of ours is one message and the status of its class (see `hab_ray.errors`); so is an error of the file system.
+Any other exception is a bug: one line and status 7, because what was paid for is in the store and the same command
+goes on. A traceback is shown with -v only.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import ParamSpec
+
+import typer
+
+from hab_ray.cli.terminal import Terminal
+from hab_ray.errors import Exit, HabError, exit_of, file_problem
+
+P = ParamSpec("P")
+
+errors = Terminal(stderr=True)
+
+
+def ends_with_status(command: Callable[P, Exit]) -> Callable[P, None]:
+    """Make a command end the process with the status it returns; an exception becomes one message."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            status = command(*args, **kwargs)
+        except KeyboardInterrupt:
+            status = Exit.INTERRUPTED
+        except typer.Abort:  # Ctrl-C or an end of input at a question
+            status = Exit.INTERRUPTED
+        except typer.Exit:
+            raise
+        except Exception as error:
+            status = _said(error, bool(kwargs.get("verbose")) or verbosity.tracebacks)
+        raise typer.Exit(int(status))
+
+    return run
+
+
+@dataclass
+class Verbosity:
+    """Whether `hab -v` was given; `hab run -v` comes with the command's own options."""
+
+    tracebacks: bool = False
+
+
+verbosity = Verbosity()
+
+
+def _said(error: Exception, with_traceback: bool) -> Exit:
+    """Say in one message what an exception means; the exit status it leads to."""
+    ours = file_problem(error) if isinstance(error, OSError) else error
+    if with_traceback:
+        errors.print("".join(traceback.format_exception(error)), markup=False, soft_wrap=True)
+    if isinstance(ours, HabError):
+        errors.print(str(ours), markup=False, soft_wrap=True, style="red")
+        return exit_of(error)
+    first_line = (str(error).strip().splitlines() or [""])[0]
+    errors.print(
+        f"{type(error).__name__}: {first_line}\nThis is a bug in hab_ray. What was paid for is kept, and the same "
+        "command goes on where this ended; with -v right after `hab` it shows the traceback, for a report of the bug.",
+        markup=False,
+        soft_wrap=True,
+        style="red",
+    )
+    return exit_of(error)

@@ -1,0 +1,53 @@
+"""Rubrics: the files that define a dimension, read, checked and hashed.
+
+All that is particular to a dimension is data in `rubrics/<dimension>.yaml`, so that a seventh is one more file
+and no code. As a slip in a rubric is paid for in thousands of calls, `check` reports everything that is wrong
+in all files at once, before anything is sent.
+"""
+
+from hab_ray.rubric.files import check, load_rubrics, load_themes, themes_file
+from hab_ray.rubric.parts import (
+    SCORE_START,
+    VALIDATION_START,
+    ContextField,
+    Criterion,
+    Difference,
+    Example,
+    Fidelity,
+    Generation,
+    Judging,
+    Note,
+    Part,
+    Rubric,
+    ScoredCandidate,
+    Seed,
+    Themes,
+    Validation,
+)
+from hab_ray.rubric.problems import Problem
+from hab_ray.rubric.skeleton import write_skeleton
+
+__all__ = [
+    "SCORE_START",
+    "VALIDATION_START",
+    "ContextField",
+    "Criterion",
+    "Difference",
+    "Example",
+    "Fidelity",
+    "Generation",
+    "Judging",
+    "Note",
+    "Part",
+    "Problem",
+    "Rubric",
+    "ScoredCandidate",
+    "Seed",
+    "Themes",
+    "Validation",
+    "check",
+    "load_rubrics",
+    "load_themes",
+    "themes_file",
+    "write_skeleton",
+]

@@ -1,0 +1,169 @@
+"""Reads rubric files: the built-in ones, and those of a folder, which come before them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from hab_ray.errors import ConfigError
+from hab_ray.inputs.files import BadInput
+from hab_ray.inputs.yaml_text import yaml_file
+from hab_ray.resources import bundled
+from hab_ray.rubric.checks import check_rubric, check_themes
+from hab_ray.rubric.parts import Rubric, Themes
+from hab_ray.rubric.problems import Findings, Problem
+
+THEMES_FILE = "themes.yaml"
+_NOT_READ = frozenset({"prompts.yaml"})
+_VERSIONS = "versions"
+_NONE_RECORDED: Mapping[str, str] = {}
+
+
+def load_rubrics(folder: Path | None = None, recorded: Mapping[str, str] = _NONE_RECORDED) -> dict[str, Rubric]:
+    """The built-in rubrics and those of `folder`, sorted by id; a file of the same name replaces the built-in.
+
+    `recorded` are the digests by dimension of a run that has started. Where a built-in rubric is another one today,
+    the earlier version with that digest is taken, so that the run's calls keep their keys.
+
+    Raises ConfigError with every problem of every file, one a line.
+    """
+    library = _read(folder)
+    library.refuse_problems()
+    rubrics = {name: found.rubric for name, found in library.rubrics.items()}
+    for name, digest in recorded.items():
+        found = library.rubrics.get(name)
+        if found and found.is_shipped and found.rubric.sha256 != digest:
+            rubrics[name] = _earlier_rubric(name, digest) or found.rubric
+    return dict(sorted(rubrics.items()))
+
+
+def load_themes(folder: Path | None = None, recorded: str | None = None) -> tuple[str, ...]:
+    """The themes of `folder` if it has a themes.yaml, else the built-in ones.
+
+    `recorded` is the digest of the themes of a run that has started, used as in `load_rubrics`, which also says what
+    is raised.
+    """
+    library = _read(folder)
+    library.refuse_problems()
+    themes = library.themes
+    if recorded is not None and library.has_shipped_themes and themes.sha256 != recorded:
+        themes = _earlier_themes(recorded) or themes
+    return themes.themes
+
+
+def themes_file(folder: Path | None = None) -> Themes:
+    """All that the themes file says which `load_themes` reads. Raises ConfigError as load_rubrics."""
+    library = _read(folder)
+    library.refuse_problems()
+    return library.themes
+
+
+def check(folder: Path | None = None) -> list[Problem]:
+    """Everything wrong in the built-in files and those of `folder`, in the order of the files."""
+    return list(_read(folder).problems)
+
+
+@dataclass(frozen=True)
+class _File:
+    at: Traversable
+    is_shipped: bool
+
+
+@dataclass(frozen=True)
+class _Found:
+    rubric: Rubric
+    is_shipped: bool
+
+
+@dataclass(frozen=True)
+class _Library:
+    rubrics: Mapping[str, _Found]
+    themes: Themes
+    has_shipped_themes: bool
+    problems: tuple[Problem, ...]
+
+    def refuse_problems(self) -> None:
+        if self.problems:
+            raise ConfigError("\n".join(map(str, self.problems)))
+
+
+def _read(folder: Path | None) -> _Library:
+    rubrics: dict[str, _Found] = {}
+    themes, has_shipped_themes = Themes(themes=()), True
+    problems: list[Problem] = []
+    for file in _files(folder, problems):
+        raw = _plain(file.at, problems)
+        if raw is None:
+            continue
+        found = Findings(str(file.at), problems, file.is_shipped)
+        if file.at.name == THEMES_FILE:
+            themes = found.parse(Themes, raw) or themes
+            has_shipped_themes = file.is_shipped
+            check_themes(raw, found)
+        else:
+            rubric = found.parse(Rubric, raw)
+            check_rubric(file.at.name.removesuffix(".yaml"), raw, found)
+            if rubric is not None:
+                rubrics[rubric.id] = _Found(rubric, file.is_shipped)
+    return _Library(rubrics, themes, has_shipped_themes, tuple(problems))
+
+
+def _files(folder: Path | None, problems: list[Problem]) -> list[_File]:
+    by_name = {file.name: _File(file, True) for file in bundled("rubrics").iterdir() if _is_read(file.name)}
+    if folder is not None and not folder.is_dir():
+        problems.append(Problem(str(folder), "", "there is no such folder", "name one that holds rubric files"))
+    elif folder is not None:
+        for file in sorted(folder.iterdir()):
+            if file.suffix == ".yml":
+                problems.append(Problem(str(file), "", "is not read", f"name it {file.stem}.yaml"))
+            elif _is_read(file.name):
+                by_name[file.name] = _File(file, False)
+    return [by_name[name] for name in sorted(by_name)]
+
+
+def _is_read(name: str) -> bool:
+    return name.endswith(".yaml") and not name.startswith(".") and name not in _NOT_READ
+
+
+def _plain(file: Traversable, problems: list[Problem]) -> dict[str, Any] | None:
+    """The file's content, or None when it cannot be used at all."""
+    try:
+        raw = yaml_file(file)
+    except BadInput as error:
+        problems.append(Problem(str(file), "", error.cause, error.remedy))
+    else:
+        if isinstance(raw, dict):
+            return raw
+        cause = f"holds {type(raw).__name__} and not keys with values"
+        problems.append(Problem(str(file), "", cause, "write it like the built-in rubrics"))
+    return None
+
+
+def _earlier_rubric(name: str, digest: str) -> Rubric | None:
+    """The built-in rubric of an earlier version with this digest; None where no version has had it."""
+    for version in _versions():
+        file = version.joinpath(f"{name}.yaml")
+        if file.is_file():
+            rubric = Rubric.model_validate(yaml_file(file))
+            if rubric.sha256 == digest:
+                return rubric
+    return None
+
+
+def _earlier_themes(digest: str) -> Themes | None:
+    """The built-in themes of an earlier version with this digest; None where no version has had them."""
+    for version in _versions():
+        file = version.joinpath(THEMES_FILE)
+        if file.is_file():
+            themes = Themes.model_validate(yaml_file(file))
+            if themes.sha256 == digest:
+                return themes
+    return None
+
+
+def _versions() -> list[Traversable]:
+    """A folder for each earlier version of the built-in rubrics."""
+    return [entry for entry in bundled("rubrics").joinpath(_VERSIONS).iterdir() if entry.is_dir()]

@@ -1,0 +1,64 @@
+"""What is wrong in a rubric file, and how problems of one file are collected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from hab_ray.rubric.parts import Part
+from hab_ray.visible import one_line
+
+P = TypeVar("P", bound=Part)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong in one file. `field` is a dotted path, list positions counted from 0; "" = the file."""
+
+    file: str
+    field: str
+    cause: str
+    remedy: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}: {self.field}" if self.field else self.file
+        return one_line(f"{where}: {self.cause}; {self.remedy}")
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Collects the problems of one file. `is_shipped`: the file comes with hab_ray."""
+
+    file: str
+    problems: list[Problem]
+    is_shipped: bool = False
+
+    def add(self, field: str, cause: str, remedy: str) -> None:
+        """Note one problem."""
+        self.problems.append(Problem(self.file, field, cause, remedy))
+
+    def parse(self, kind: type[P], raw: Mapping[str, Any]) -> P | None:
+        """The content as `kind`, or None with a problem for each key that is missing, unknown or ill-typed."""
+        try:
+            return kind.model_validate(raw)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False, include_input=False):
+                path = [str(step) for step in detail["loc"]]
+                self.add(".".join(path), *_explained(detail["type"], detail["msg"], path))
+        return None
+
+
+_KEYS = sorted({key for part in Part.__subclasses__() for key in part.model_fields})
+
+
+def _explained(kind: str, message: str, path: list[str]) -> tuple[str, str]:
+    if kind == "missing":
+        return "the key is missing", "add it"
+    if kind == "extra_forbidden":
+        near = get_close_matches(path[-1], _KEYS, n=1)
+        return "unknown key", f"write {near[0]} or remove it" if near else "remove it"
+    return message[0].lower() + message[1:], "correct the value"

@@ -1,0 +1,81 @@
+"""What a rubric's digest depends on: it is the same as long as models are shown the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from hab_ray.resources import bundled
+from hab_ray.rubric import Rubric, load_rubrics, themes_file
+
+# Digests as computed by the last commit before rubrics had versions; runs of that time carry them in their records.
+EARLIER = {
+    "ask_clarifying_questions": "686f420e43604cb4ccee80ff5ec40621bec0cb77647faec16b77e75ca3ec32d3",
+    "avoid_value_manipulation": "f03015d69788f8a1905f3cac5c415efef3ddbdebd0ac2e7cbc4314ac6e2d8a14",
+    "correct_misinformation": "d8d1849ea9f52a1f558a5be8249c7c505a6f19a583d58b772fa7cb3adeba4ea2",
+    "defer_important_decisions": "c91b6f3e0a33c72c317408433471667cab5dc4ee2e0d354fa3e05a373cf829d9",
+    "encourage_learning": "94582b319cc13b2a960c8defee2840e649fd663cbdbc2c01ec4f1d080b1eea67",
+    "maintain_social_boundaries": "ec6968e106a78f65f9edb716cb7af812e362fcd0cca10ed3e8d7a71fbb348832",
+}
+TODAY = {
+    "ask_clarifying_questions": "34fc652304a9",
+    "avoid_value_manipulation": "ca14ac2e3d53",
+    "correct_misinformation": "de3ce0f9b778",
+    "defer_important_decisions": "83e0e4a86d98",
+    "encourage_learning": "8dca96202aba",
+    "maintain_social_boundaries": "277916236fda",
+    "themes": "f254e9229681",
+}
+Raw = dict[str, Any]
+
+
+def raw(*path: str) -> Raw:
+    content = yaml.safe_load(bundled("rubrics").joinpath(*path).read_text(encoding="utf-8"))
+    assert isinstance(content, dict)
+    return content
+
+
+@pytest.mark.parametrize("name", EARLIER)
+def test_earlier_files_keep_the_digest_they_had(name: str) -> None:
+    assert Rubric.model_validate(raw("versions", "1", f"{name}.yaml")).sha256 == EARLIER[name]
+
+
+def test_a_file_that_changes_leaves_its_earlier_text_behind() -> None:
+    """Else runs that have started with it are refused: copy it to a folder of rubrics/versions/, then change TODAY.
+
+    Every digest that was ever in TODAY of a released version belongs into EARLIER.
+    """
+    now = {name: rubric.sha256[:12] for name, rubric in load_rubrics().items()}
+    assert now | {"themes": themes_file().sha256[:12]} == TODAY
+
+
+@pytest.mark.parametrize(
+    ("changes_digest", "edit"),
+    [
+        (False, lambda r: r.pop("fidelity")),
+        (False, lambda r: r["judging"]["notes"][0].update(why="For another reason.")),
+        (True, lambda r: r["judging"]["notes"][0].update(text="Another note.")),
+        (True, lambda r: r["judging"]["notes"][0].pop("ours")),
+        (True, lambda r: r["judging"].pop("notes")),
+        (True, lambda r: r["validation"]["examples"].pop()),
+        (True, lambda r: r.pop("validation")),
+        (True, lambda r: r.pop("generation")),
+    ],
+)
+def test_the_digest_follows_what_models_are_shown(changes_digest: bool, edit: Callable[[Raw], object]) -> None:
+    before = raw("encourage_learning.yaml")
+    after = raw("encourage_learning.yaml")
+    edit(after)
+    same = Rubric.model_validate(before).sha256 == Rubric.model_validate(after).sha256
+    assert same is not changes_digest
+
+
+def test_without_the_sections_for_making_tests_there_are_no_seeds_and_criteria() -> None:
+    content = raw("encourage_learning.yaml")
+    del content["generation"], content["validation"]
+    rubric = Rubric.model_validate(content)
+    assert (rubric.seeds, rubric.criteria) == ((), ())
+    assert rubric.issue_letters() == tuple("ABCDEF")

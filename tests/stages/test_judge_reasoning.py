@@ -1,0 +1,125 @@
+"""What a judge is told to write before it names letters, and which notes it is told: two words in prompts.yaml."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hab_ray.calls import ChatCall, Reply
+from hab_ray.catalog import Model
+from hab_ray.config import Judge
+from hab_ray.errors import ConfigError
+from hab_ray.resources import bundled
+from hab_ray.rows import ChosenTest, Response, State, Verdict
+from hab_ray.rubric import Rubric
+from hab_ray.stages.judge import JudgeStage, VerdictTask
+from hab_ray.stages.wording import Prompts, Reasoning, load_prompts
+
+DIMENSION = "encourage_learning"
+LETTERS = list("ABCDEF")
+TASK = VerdictTask(
+    ChosenTest("t1", DIMENSION, "What shall I do?", "", "", None),
+    Response("t1", DIMENSION, "subject", 0, State.OK, "Try it.", "ok", "{}", "m", "", "", "k"),
+)
+Change = Callable[..., Prompts]
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> Change:
+    """The built-in prompts with keys of `judge` changed; None takes a key away."""
+
+    def make(**keys: str | None) -> Prompts:
+        own = yaml.safe_load(bundled("rubrics").joinpath("prompts.yaml").read_text(encoding="utf-8"))
+        own["judge"] = {name: value for name, value in {**own["judge"], **keys}.items() if value is not None}
+        (tmp_path / "prompts.yaml").write_text(yaml.safe_dump(own), encoding="utf-8")
+        return load_prompts(tmp_path)
+
+    return make
+
+
+@pytest.fixture
+def asked(rubrics: dict[str, Rubric], model: Model) -> Callable[[Prompts], ChatCall]:
+    def ask(prompts: Prompts, asked_model: Model = model) -> ChatCall:
+        stage = JudgeStage(rubrics[DIMENSION], prompts, Judge(model=model.name, name="judge"), asked_model)
+        ((_, call),) = stage.requests([TASK])
+        return call
+
+    return ask
+
+
+def fields(call: ChatCall) -> Mapping[str, Any]:
+    assert call.schema_json is not None
+    found: Mapping[str, Any] = json.loads(call.schema_json)["properties"]
+    return found
+
+
+def test_a_judge_thinks_about_every_issue_in_order_before_it_names_any(
+    asked: Callable[[Prompts], ChatCall], prompts: Prompts
+) -> None:
+    assert prompts.reasoning is Reasoning.PER_ISSUE
+    call = asked(prompts)
+    assert list(fields(call)) == ["assessment", "issues"]
+    thoughts = fields(call)["assessment"]
+    assert list(thoughts["properties"]) == thoughts["required"] == LETTERS
+    assert thoughts["additionalProperties"] is False
+    form = ", ".join(f'"{letter}": "your thoughts on {letter}"' for letter in LETTERS)
+    assert f'{{"assessment": {{{form}}}, "issues": ["letters that apply"]}}' in call.system
+
+
+def test_brief_asks_for_one_text(asked: Callable[[Prompts], ChatCall], prompts: Prompts, changed: Change) -> None:
+    brief = changed(reasoning="brief")
+    call = asked(brief)
+    assert fields(call)["assessment"] == {"type": "string"}
+    assert '{"assessment": "one or two sentences", "issues"' in call.system and "one by one" not in call.system
+    assert brief.sha256 != prompts.sha256 and call.key != asked(prompts).key
+    assert fields(asked(changed(reasoning=None)))["assessment"] == {"type": "string"}
+
+
+def test_where_strings_are_bounded_all_thoughts_and_the_list_fit_into_the_reply(
+    asked: Callable[..., ChatCall], prompts: Prompts, model: Model
+) -> None:
+    bounded = replace(model, entry=model.entry.model_copy(update={"schema_bounds": ("strings", "lists")}))
+    call = asked(prompts, bounded)
+    lengths = [thought["maxLength"] for thought in fields(call)["assessment"]["properties"].values()]
+    assert len(lengths) == len(LETTERS) and sum(lengths) <= call.params.max_tokens
+
+
+def test_thoughts_on_issues_are_the_verdicts_assessment(
+    rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: Callable[..., Reply]
+) -> None:
+    stage = JudgeStage(rubrics[DIMENSION], prompts, Judge(model=model.name, name="judge"), model)
+    thoughts = {letter: f"On {letter}." for letter in LETTERS}
+    row = stage.parse(TASK, reply("k", json.dumps({"assessment": thoughts, "issues": ["E", "B"]})))
+    assert isinstance(row, Verdict)
+    assert (row.state, row.issues, row.score) == (State.OK, ("B", "E"), 3)
+    assert row.assessment.splitlines() == [f"{letter}: On {letter}." for letter in LETTERS]
+
+
+def test_notes_of_ours_can_be_left_out(
+    asked: Callable[[Prompts], ChatCall], rubrics: dict[str, Rubric], prompts: Prompts, changed: Change
+) -> None:
+    (note,) = rubrics[DIMENSION].judging.notes
+    assert note.ours and note.why is not None
+    assert note.text in asked(prompts).system and note.why not in asked(prompts).system
+    assert note.text not in asked(changed(ours="leave_out")).system
+
+
+@pytest.mark.parametrize(("key", "value"), [("reasoning", "long"), ("ours", "maybe"), ("resoning", "brief")])
+def test_another_word_is_refused(key: str, value: str, changed: Change) -> None:
+    with pytest.raises(ConfigError, match=rf"prompts\.yaml: judge\.{key}: not a prompts file"):
+        changed(**{key: value})
+
+
+def test_worked_examples_are_no_verdicts_that_could_be_recalled(
+    asked: Callable[[Prompts], ChatCall], rubrics: dict[str, Rubric], prompts: Prompts
+) -> None:
+    system = asked(prompts).system
+    assert system.count('"issues"') == 1
+    for example in rubrics[DIMENSION].judging.examples:
+        assert f"Issues: {', '.join(example.issues) or 'none'}. {example.assessment}" in system
