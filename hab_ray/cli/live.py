@@ -23,14 +23,14 @@ from hab_ray.doctor.comparison import Compared, Difference, Recording, compare
 from hab_ray.doctor.questions import questions
 from hab_ray.doctor.recording import write_exchanges
 from hab_ray.doctor.reference import at_simulator
-from hab_ray.doctor.versions import asked_on_record, under
-from hab_ray.doctor.visit import Visit, pay
+from hab_ray.doctor.versions import under
+from hab_ray.doctor.visit import Visit, asked_on_record, pay
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
 from hab_ray.preflight import refuse_errors
 from hab_ray.prices import NANO
 from hab_ray.providers import load_vendor
-from hab_ray.providers.google.connection import DEFAULT_VERSION
+from hab_ray.providers.google.version import DEFAULT_VERSION
 from hab_ray.rehearse.place import refuse_simulated
 from hab_ray.rehearse.staging import account
 from hab_ray.serving import Endpoints
