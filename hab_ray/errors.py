@@ -36,7 +36,11 @@ from hab_ray.visible import one_line
 
 
 class Exit(IntEnum):
-    """Exit statuses of the command `hab`. 1: a rehearsal ended, and its scores or bills are not what they must be."""
+    """Exit statuses of the command `hab`.
+
+    1: a rehearsal ended, and its scores or bills are not what they must be. 8: the doctor found that vendors answer
+    otherwise than the simulator does.
+    """
 
     COMPLETE = 0
     NOT_RECOVERED = 1

@@ -23,14 +23,14 @@ from hab_ray.doctor.comparison import Compared, Difference, Recording, compare
 from hab_ray.doctor.questions import questions
 from hab_ray.doctor.recording import write_exchanges
 from hab_ray.doctor.reference import at_simulator
-from hab_ray.doctor.versions import asked_on_record, under
-from hab_ray.doctor.visit import Visit, pay
+from hab_ray.doctor.versions import under
+from hab_ray.doctor.visit import Visit, asked_on_record, pay
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
 from hab_ray.preflight import refuse_errors
 from hab_ray.prices import NANO
 from hab_ray.providers import load_vendor
-from hab_ray.providers.google.connection import DEFAULT_VERSION
+from hab_ray.providers.google.version import DEFAULT_VERSION
 from hab_ray.rehearse.place import refuse_simulated
 from hab_ray.rehearse.staging import account
 from hab_ray.serving import Endpoints
@@ -85,13 +85,18 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions, console:
         stop.check()
         found = pay(visit, lease_terms(work, console), stop)
         found = replace(found, exchanges=[*asked_before, *found.exchanges])
+    file = _keep(work, found, options.out, now)
+    stop.check()
     protocols = {name: load_vendor(entry.kind).protocol for name, entry in work.catalog.providers.items()}
     compared = compare(found, reference, protocols, work.models)
     for name, version in versions.items():
         compared.differ(name, "", [f"takes requests under API version {version}, and not under {DEFAULT_VERSION}"])
     _tell(compared, found, console)
-    _keep(work, found, options.out, now, console)
-    stop.check()
+    console.print(
+        f"the exchanges are in {file}, without keys and tokens but with the sweep's prompts: attach it to a report of "
+        f"a bug, or have it answered again by `hab simulate --replay {file}`",
+        soft_wrap=True,
+    )
     return Exit.DIFFERENT if compared.differences else Exit.COMPLETE
 
 
@@ -163,7 +168,10 @@ def _tell(compared: Compared, found: Recording, console: Console) -> None:
         console.print(f"difference: {difference}", style="red", soft_wrap=True)
     count = len(compared.differences)
     told = f"{count} {'difference' if count == 1 else 'differences'} from the simulator" if count else "no difference"
-    console.print(f"{told}; {examined.calls} calls and ${examined.cost_nanousd / NANO:.6f} paid", soft_wrap=True)
+    lost = examined.lost_nanousd
+    more = f", at most ${lost / NANO:.6f} more for answers that cannot be read" if lost else ""
+    paid = f"{examined.calls} calls and ${examined.cost_nanousd / NANO:.6f} paid{more}"
+    console.print(f"{told}; {paid}", soft_wrap=True)
 
 
 def _list(prefix: str, found: Sequence[Difference], style: str, console: Console) -> None:
@@ -173,12 +181,9 @@ def _list(prefix: str, found: Sequence[Difference], style: str, console: Console
         console.print(f"{prefix}and {len(found) - _NOTES_SHOWN} more in the file", style=style, soft_wrap=True)
 
 
-def _keep(work: Work, found: Recording, out: Path | None, now: datetime, console: Console) -> None:
+def _keep(work: Work, found: Recording, out: Path | None, now: datetime) -> Path:
+    """Write the exchanges, before anything is made of them; the file."""
     file = out or Path(f"doctor-{folder_name(work.sweep.name)}-{now:%Y%m%dT%H%M%S}.jsonl")
     about = {"sweep": work.sweep.name, "at": now.isoformat(timespec="seconds")}
     write_exchanges(file, about, found.exchanges)
-    console.print(
-        f"the exchanges are in {file}, without keys and tokens but with the sweep's prompts: attach it to a report of "
-        f"a bug, or have it answered again by `hab simulate --replay {file}`",
-        soft_wrap=True,
-    )
+    return file

@@ -249,6 +249,8 @@ def doctor_command(
     Exit status: 0 if nothing is wrong, 2 if something is, 8 if vendors answer otherwise than the simulator does.
     """
     choices = _choices(None, run, store, subject, judge, available_only, None)
+    if not live and (batch or at or out):
+        raise ConfigError("hab doctor: --batch, --at and --out belong to --live; add it, or leave them out")
     if not live:
         from hab_ray.cli.doctor import examine_machine
 

@@ -26,7 +26,7 @@ _OF_ANY_SERVER = {
     *("keep-alive", "vary", "via", "etag", "last-modified", "accept-ranges", "cache-control"),
 }
 _OF_COUNTS = re.compile(r"(^|\.)(\w*counts?|\w*Stats|state)\.\w+$")
-_LONGEST_QUOTE = 240
+_LONGEST_QUOTE, _DEEPEST = 240, 64
 _ENDED = "at its end"
 _OK = 200
 # How `hab simulate --replay` marks its answer to a request that its file does not have.
@@ -140,6 +140,7 @@ def _compare_verb(
     compared.differ(label, verb, _missing_headers(like, reference))
     if not like:
         return
+    compared.differ(label, verb, _other_documents(like, reference))
     theirs, ours = shape(_documents(like)), shape(_documents(reference))
     changed = changes(theirs, ours)
     compared.differ(label, verb, changed.differences)
@@ -161,6 +162,16 @@ def _other_status(exchange: Exchange, statuses: Iterable[int | None]) -> str:
     return f"HTTP {exchange.status}, where the simulator answers {expected}: {_quoted(exchange.body)}"
 
 
+def _other_documents(some: Sequence[Exchange], reference: Sequence[Exchange]) -> Iterator[str]:
+    """What is wrong with answers that are no JSON objects, where the simulator's are."""
+    if all(isinstance(document, dict) for exchange in reference for document in _documents([exchange]) or [None]):
+        for exchange in some:
+            if not exchange.body.strip():
+                yield "an empty body"
+            elif any(not isinstance(document, dict) for document in _documents([exchange])):
+                yield f"no JSON object: {_quoted(exchange.body)}"
+
+
 def _of_single(some: Sequence[Exchange], protocol: WireProtocol) -> Iterator[str]:
     """What is wrong with an answer by itself."""
     for exchange in some:
@@ -180,7 +191,22 @@ def _documents(some: Iterable[Exchange]) -> list[Any]:
             found.append(json.loads(exchange.body))
         except (ValueError, RecursionError):
             found += _lines(exchange.body)
-    return found
+    return [document for document in found if _is_shallow(document)]
+
+
+def _is_shallow(document: Any) -> bool:
+    """Whether a document is no deeper than any vendor's."""
+    level = [document]
+    for _ in range(_DEEPEST):
+        if not level:
+            return True
+        level = [
+            member
+            for value in level
+            if isinstance(value, dict | list)
+            for member in (value.values() if isinstance(value, dict) else value)
+        ]
+    return False
 
 
 def _lines(body: str) -> list[Any]:
@@ -233,7 +259,7 @@ def _other_counts(theirs: Shape, ours: Shape) -> Iterator[str]:
 
 def _numbers(shape: Shape, path: str) -> set[str]:
     """The values of a count; a 64-bit one is a text in protobuf's JSON."""
-    return {f"{number:g}" for number in shape.fields[path].numbers} | shape.fields[path].texts
+    return {str(number) for number in shape.fields[path].numbers} | shape.fields[path].texts
 
 
 def _of_outcomes(asked: Asked, reference: Asked | None, model: Model) -> Iterator[str]:

@@ -167,7 +167,7 @@ def _other_values(path: str, theirs: Seen, ours: Seen) -> Iterable[str]:
         yield f"`{path}` is empty"
     least = min(theirs.numbers, default=0)
     if least < 0 <= min(ours.numbers, default=0):
-        yield f"`{path}` is negative: {least:g}"
+        yield f"`{path}` is negative: {str(least)[:_LONGEST_SHOWN]}"
 
 
 def shown(texts: Iterable[str]) -> str:

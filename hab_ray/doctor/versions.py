@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from hab_ray.catalog import Catalog, ProviderEntry, Purpose, folder_name
-from hab_ray.doctor.recording import Exchange
-from hab_ray.doctor.tap import tapping
 from hab_ray.errors import ConfigError
 from hab_ray.providers import load_vendor
 from hab_ray.providers.access import endpoint_of
 from hab_ray.providers.base import Endpoint
-from hab_ray.providers.google.connection import DEFAULT_VERSION, VERSION_ENV
-from hab_ray.providers.google.version import VERSIONS, stated_version, taken_version
+from hab_ray.providers.google.version import DEFAULT_VERSION, VERSION_ENV, VERSIONS, stated_version
 from hab_ray.providers.vendor import WireProtocol
-from hab_ray.rehearse.staging import account
 from hab_ray.storage.folder import Folder
 from hab_ray.work import Work
 
@@ -98,25 +94,20 @@ async def learnt(work: Work, folder: Folder) -> Work:
 
 async def asked(one: Unsure) -> str | None:
     """The version that an endpoint takes requests under; None where it does not tell."""
-    return await taken_version(_endpoint(one), one.wire)
+    return await asked_at(one, endpoint(one))
 
 
-async def asked_on_record(work: Work) -> tuple[Mapping[str, str], Sequence[Exchange]]:
-    """The endpoints whose version is not the default, and the exchanges that have shown it."""
-    versions: dict[str, str] = {}
-    async with tapping() as tap:
-        for one in unsure(work):
-            endpoint = _endpoint(one)
-            url = tap.address(f"API version of {one.provider}", account(one.provider, WireProtocol.GOOGLE), endpoint)
-            version = await taken_version(replace(endpoint, url=url), one.wire)
-            if version not in (None, DEFAULT_VERSION):
-                versions[one.provider] = str(version)
-        return versions, tap.exchanges
+async def asked_at(one: Unsure, place: Endpoint) -> str | None:
+    """The same, asked at an address that leads there."""
+    from hab_ray.providers.google.version_question import taken_version
+
+    return await taken_version(place, one.wire)
 
 
-def _endpoint(one: Unsure) -> Endpoint:
-    endpoint = endpoint_of(one.provider, one.entry, one.entry.url or "")
-    return replace(endpoint, timeout_s=min(endpoint.timeout_s, WITHIN_S))
+def endpoint(one: Unsure) -> Endpoint:
+    """Where it is asked, and for how long an answer is waited for."""
+    found = endpoint_of(one.provider, one.entry, one.entry.url or "")
+    return replace(found, timeout_s=min(found.timeout_s, WITHIN_S))
 
 
 def under(work: Work, versions: Mapping[str, str]) -> Work:

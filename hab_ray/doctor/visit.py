@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from hab_ray.doctor.comparison import Recording
 from hab_ray.doctor.examination import Examination, Holding
 from hab_ray.doctor.questions import Question
+from hab_ray.doctor.recording import Exchange
 from hab_ray.doctor.tap import tapping
+from hab_ray.doctor.versions import asked_at, endpoint, unsure
+from hab_ray.providers.google.version import DEFAULT_VERSION
+from hab_ray.providers.vendor import WireProtocol
+from hab_ray.rehearse.staging import account
 from hab_ray.stopping import DRAIN_S, LATE_S, Stop
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.format import adopt
@@ -36,6 +41,19 @@ class Visit:
     by_batch: bool
     wait_s: float
     max_usd: float
+
+
+async def asked_on_record(work: Work) -> tuple[Mapping[str, str], Sequence[Exchange]]:
+    """The endpoints whose version is not the default, and the exchanges that have shown it."""
+    versions: dict[str, str] = {}
+    async with tapping() as tap:
+        for one in unsure(work):
+            real = endpoint(one)
+            url = tap.address(f"API version of {one.provider}", account(one.provider, WireProtocol.GOOGLE), real)
+            version = await asked_at(one, replace(real, url=url))
+            if version not in (None, DEFAULT_VERSION):
+                versions[one.provider] = str(version)
+        return versions, tap.exchanges
 
 
 def pay(visit: Visit, terms: LeaseTerms, stop: Stop) -> Recording:

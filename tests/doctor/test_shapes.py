@@ -31,6 +31,7 @@ OURS: dict[str, Any] = {
         ({"n": 2.5}, ("`n` is a number, where the simulator has a whole number",)),
         ({"n": True}, ("`n` is true or false, where the simulator has a whole number",)),
         ({"n": -2}, ("`n` is negative: -2",)),
+        ({"n": -(10**400)}, (f"`n` is negative: -1{'0' * 58}",)),
         ({"list": []}, ("`list` is empty",)),
         ({"list": ["a"]}, ("`list[]` is a text, where the simulator has an object",)),
         ({"list": [{"text": "a", "at": 1}, {"text": "b"}]}, ("`list[].at` is missing in some",)),

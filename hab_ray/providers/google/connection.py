@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from io import BytesIO
 from urllib.parse import urlsplit
@@ -21,11 +20,10 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from hab_ray.providers.base import Endpoint, JsonObject, malformed
 from hab_ray.providers.google.errors import classify
+from hab_ray.providers.google.version import DEFAULT_VERSION, stated_version
 from hab_ray.providers.http import LONGEST_CONNECT_S, StatusError, broken, error_object, retry_after_s
 from hab_ray.providers.write_check import current
 
-VERSION_ENV = "GOOGLE_GENAI_API_VERSION"
-DEFAULT_VERSION = "v1beta"
 _AGENT = "hab-ray"
 _PIECE, _PART = 8 << 20, 1 << 18
 _UPLOAD_STATUS = "x-goog-upload-status"
@@ -53,7 +51,7 @@ class Connection:
         Every verb asks here, because a file or a batch of one version is not found under another. Not v1, which has
         no systemInstruction, responseMimeType or thinkingConfig. "beta" is the SDK's own name for v1beta.
         """
-        named = version or self._endpoint.api_version or os.environ.get(VERSION_ENV) or DEFAULT_VERSION
+        named = version or stated_version(self._endpoint.api_version) or DEFAULT_VERSION
         return f"{DEFAULT_VERSION if named == 'beta' else named}/{path.removeprefix('/')}"
 
     async def send(self, method: str, path: str, body: JsonObject | None = None) -> bytes:
