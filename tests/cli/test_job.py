@@ -17,7 +17,7 @@ from tests.conftest import Desk
 
 ROOT = Path(__file__).parent.parent.parent
 JOB = {"RAY_JOB_CONFIG_JSON_ENV_VAR": "{}"}
-MOST_UPLOADED = 2_000_000
+MOST_UPLOADED = 3_000_000
 
 
 def sweep(run: str, store: str) -> Sweep:

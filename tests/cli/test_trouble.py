@@ -12,7 +12,7 @@ import pytest
 import typer
 import yaml
 
-from hab_ray.cli import main as cli
+from hab_ray.cli import ending
 from hab_ray.errors import Exit
 from tests.conftest import Desk, Vendor
 from tests.sweep.crashing import TESTS, sweep_file
@@ -98,7 +98,7 @@ def test_a_bug_is_one_line_with_what_to_do_and_a_traceback_only_where_it_was_ask
         raise ZeroDivisionError("a [/red] bug")
 
     with pytest.raises(typer.Exit) as ended:
-        cli.ends_with_status(broken)(verbose=verbose)
+        ending.ends_with_status(broken)(verbose=verbose)
     said = capsys.readouterr().err
     assert ended.value.exit_code == 7 and "ZeroDivisionError: a [/red] bug" in said and "This is a bug" in said
     assert ("Traceback" in said) == verbose
