@@ -28,6 +28,7 @@ ELSEWHERE = {
     "ray job submit": "tests/cluster/test_jobs.py",
     "hab run SWEEP.yaml": "tests/cli/test_batches.py",
     "hab batches": "tests/cli/test_batches.py",
+    "hab doctor jobs/small.yaml --live --batch": "tests/cli/test_doctor.py",
     "hab rehearse jobs/rehearsal.yaml": "test_the_rehearsal_at_the_papers_size_can_be_staged",
 }
 HERE = {
@@ -36,6 +37,8 @@ HERE = {
     "hab report runs/first",
     "hab export runs/first --format hf --out first-data",
     ".venv/bin/hab run jobs/demo.yaml --model PATH.gguf",
+    "hab models gemini",
+    "hab doctor jobs/small.yaml",
     "hab rubric check",
     "hab rubric check my_rubrics",
     "hab local pull smollm2-135m-instruct",
@@ -113,6 +116,10 @@ def test_commands_that_look_and_fetch(desk: Desk) -> None:
     plan = desk.hab("plan", demo, "--model", weights)
     assert plan.returncode == 0 and "calls to pay" in plan.stdout
     assert "GEMINI_API_KEY is not set" in desk.hab("plan", "jobs/frontier.yaml").stdout
+    models = desk.hab("models", "gemini")
+    assert models.returncode == 0 and "gemini-3.8-flash" in models.stdout
+    doctor = desk.hab("doctor", "jobs/small.yaml")
+    assert doctor.returncode == 2 and "GEMINI_API_KEY" in doctor.stdout
     probe = desk.hab("plan", "jobs/frontier.yaml", "--probe", 3)
     assert probe.returncode == 2 and "GEMINI_API_KEY is not set" in probe.stdout
 
