@@ -184,6 +184,21 @@ Place = Annotated[Location, PlainValidator(Location.of), PlainSerializer(str, re
 Deduplicate = Annotated[Literal["exact", "off"], BeforeValidator(_off)]
 
 
+class GivenAnswers(Strict):
+    """A file of responses that judges read instead of asking their subjects; `subjects` are those it is read for.
+
+    Without names it is read for all that are in it.
+    """
+
+    file: Place
+    subjects: tuple[Name, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_by_file(cls, given: Any) -> Any:
+        return given if isinstance(given, dict | cls) else {"file": given}
+
+
 class LeaseTimes(Strict):
     """How a store is held that more than one machine can reach, in seconds.
 
@@ -208,6 +223,9 @@ class LeaseTimes(Strict):
 class Sweep(Strict):
     """A sweep file. `tests` names a file of tests, or `seeds`: the rubrics' own seed queries are asked.
 
+    `responses` names a file of answers, given beside those of the `subjects` that are asked or instead of them. Its
+    rows say which tests they answer, so that it may go without `tests`.
+
     `mode` holds for stages and models that name none. `deadline`, such as 90m, 6h or 2d,
     counts from the run's first start. `executor` says where online calls are made: in this process (`local`) or by
     workers of Ray (`ray`). `shared_filesystem`: local paths of `run` and `store` are one folder on every machine that
@@ -231,12 +249,23 @@ class Sweep(Strict):
     select: Select | None = None
     tests: Annotated[Literal["seeds"] | Place | None, Field(union_mode="left_to_right")] = None
     providers: Mapping[Name, ProviderEntry] = {}
-    subjects: tuple[Subject, ...] = Field(min_length=1)
+    responses: GivenAnswers | None = None
+    subjects: tuple[Subject, ...] = ()
     judges: tuple[Judge, ...] = Field(min_length=1)
     samples: Samples = 1
     truncated: Literal["judge", "exclude"] = "judge"
     accept_substitutes: bool = False
     deduplicate: Deduplicate = "exact"
+
+    @property
+    def gives_tests(self) -> bool:
+        """Whether the tests are given, with or without responses; else they are made."""
+        return self.tests is not None or self.responses is not None
+
+    @property
+    def subject_names(self) -> tuple[str, ...]:
+        """Those whose answers are judged: the subjects that are asked, then those whose answers are given."""
+        return (*(subject.name for subject in self.subjects), *(self.responses.subjects if self.responses else ()))
 
     @property
     def run_folder(self) -> Location:
@@ -270,7 +299,7 @@ class Sweep(Strict):
 
     def models_by_key(self) -> Iterator[tuple[str, str]]:
         """Where in the file a model is named, and its name, in the order of the stages."""
-        if self.generate and self.tests is None:
+        if self.generate and not self.gives_tests:
             yield "generate.model", self.generate.model
             if isinstance(self.validation, Validate):
                 yield "validate.model", self.validation.model
@@ -398,6 +427,7 @@ def _known_keys(keys: list[str]) -> list[str]:
         "models": Capabilities,
         "limits": Limits,
         "lease": LeaseTimes,
+        "responses": GivenAnswers,
         "price": UsdPrice,
     }
     model = next((sections[key] for key in reversed(keys[:-1]) if key in sections), Sweep)
@@ -405,7 +435,9 @@ def _known_keys(keys: list[str]) -> list[str]:
 
 
 def _problems(sweep: Sweep) -> Iterable[str]:
-    yield from _doubled("subjects", (s.name for s in sweep.subjects))
+    yield from _doubled("subjects", sweep.subject_names)
+    if not sweep.subjects and sweep.responses is None:
+        yield "subjects: is missing; name at least one model, or a file of answers under `responses:`"
     yield from _doubled("judges", (j.name for j in sweep.judges))
     if "panel" in {j.name for j in sweep.judges}:
         yield "judges: the name 'panel' stands for all judges together; give this judge another `name:`"
@@ -426,7 +458,7 @@ def _problems(sweep: Sweep) -> Iterable[str]:
         yield f"rubrics: there is no folder {sweep.rubrics}; name one that holds <dimension>.yaml files"
     if isinstance(sweep.tests, Location) and sweep.tests.is_local and not sweep.tests.path.is_file():
         yield f"tests: there is no file {sweep.tests}; name a .parquet or .jsonl file, or 'seeds'"
-    if sweep.tests is None and not (sweep.generate and sweep.select):
+    if not sweep.gives_tests and not (sweep.generate and sweep.select):
         yield "generate, select: both are needed unless `tests:` names given tests or 'seeds'"
 
 

@@ -170,7 +170,7 @@ def _settings(work: Work) -> Iterator[Problem]:
 
 def _wanted(sweep: Sweep) -> Iterator[tuple[str, str, Params]]:
     """Where the sweep sets how a model is asked, the model, and the settings."""
-    if sweep.generate and sweep.tests is None:
+    if sweep.generate and not sweep.gives_tests:
         made = sweep.generate
         yield "generate", made.model, Params(made.max_tokens, made.temperature, made.top_p)
         if isinstance(sweep.validation, Validate):

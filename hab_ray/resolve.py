@@ -29,6 +29,7 @@ from hab_ray.rubric import Rubric, load_rubrics, load_themes
 from hab_ray.stages.reading import READER_VERSION
 from hab_ray.stages.wording import Prompts, load_prompts
 from hab_ray.storage.given import given_file
+from hab_ray.storage.given_responses import subjects_in
 from hab_ray.storage.registry import RUN_ID, new_run_id
 from hab_ray.storage.run import SWEEP, RunFolder
 from hab_ray.visible import one_line
@@ -76,10 +77,23 @@ def resolve(sweep: Sweep, now: datetime) -> Work:
         ConfigError: rubrics, dimensions, weights or the run's own record do not fit the sweep.
     """
     earlier = read_record(sweep.run_folder)
-    work = _pinned(sweep, earlier, now)
+    work = _pinned(_with_who_answered(sweep), earlier, now)
     if earlier:
         _must_fit(work, earlier)
     return work
+
+
+def _with_who_answered(sweep: Sweep) -> Sweep:
+    """The same sweep with the names of those whose answers are given, where it names none."""
+    given = sweep.responses
+    if given is None or given.subjects:
+        return sweep
+    names = tuple(subjects_in(given.file, _rubrics(sweep, None)))
+    asked = {subject.name for subject in sweep.subjects}.intersection(names)
+    if asked or not names:
+        what = f"has answers of {', '.join(sorted(asked))}, which `subjects:` asks" if asked else "has no answers"
+        raise ConfigError(f"responses: {given.file} {what}; name those that are meant: {{file: ..., subjects: [...]}}")
+    return sweep.model_copy(update={"responses": given.model_copy(update={"subjects": names})})
 
 
 def _pinned(sweep: Sweep, earlier: Record | None, now: datetime) -> Work:
@@ -124,7 +138,7 @@ def _rubrics(sweep: Sweep, earlier: Record | None) -> dict[str, Rubric]:
 
 def _lacking(sweep: Sweep, rubric: Rubric) -> str | None:
     """The section that the sweep needs of a rubric and that it does not have."""
-    makes_tests = sweep.tests is None and sweep.generate is not None
+    makes_tests = not sweep.gives_tests and sweep.generate is not None
     if rubric.generation is None and (makes_tests or sweep.tests == "seeds"):
         return "generation"
     validates = makes_tests and isinstance(sweep.validation, Validate)
@@ -172,6 +186,8 @@ def hashes(work: Work) -> dict[str, str]:
     found["prices"] = _prices_sha256(work)
     if isinstance(work.sweep.tests, Location):
         found["tests"] = sha256(given_file(work.sweep.tests)).hexdigest()
+    if work.sweep.responses is not None:
+        found["responses"] = sha256(given_file(work.sweep.responses.file, "responses")).hexdigest()
     return found
 
 

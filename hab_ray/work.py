@@ -9,7 +9,7 @@ driver, in a worker that expands a shard into calls, in `hab plan`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -18,7 +18,7 @@ from hab_ray.catalog import Catalog, Model
 from hab_ray.config import ModeName
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
-from hab_ray.rows import ChosenTest, from_table
+from hab_ray.rows import ChosenTest, Response, from_table
 from hab_ray.stages import table
 from hab_ray.stages.base import CallStage, Computed, ComputeStage, Rows
 from hab_ray.stages.blocks import BlockWorkers
@@ -28,11 +28,12 @@ from hab_ray.stages.settling import Settled, settle
 from hab_ray.stages.slices import RowSlices
 from hab_ray.stages.spec import Part, ResolvedSweep, Source
 from hab_ray.storage.given import read_given_tests
+from hab_ray.storage.given_responses import GivenResponses, read_given_responses
 from hab_ray.storage.records import read_table
 from hab_ray.storage.run import RunFolder
 from hab_ray.storage.store import Store
 
-__all__ = ["Input", "Settled", "Shard", "Work", "given_tests", "settle"]
+__all__ = ["Input", "Settled", "Shard", "Work", "given_responses", "given_tests", "settle"]
 
 WORTH_A_BATCH = 200
 
@@ -139,15 +140,40 @@ def wants_batch(work: Work, shard: Shard, together: int) -> bool:
 
 
 def given_tests(work: Work) -> dict[str, list[ChosenTest]]:
-    """The tests by dimension, where the sweep names a file or the rubrics' seeds.
+    """The tests by dimension, where the sweep names a file, the rubrics' seeds or given responses; else none.
 
     Raises:
         ConfigError: the file has no test for one of the dimensions.
     """
+    if work.sweep.tests is None and work.sweep.responses is not None:
+        return dict(_given_answers(work).tests)
+    return _named_tests(work)
+
+
+def given_responses(work: Work) -> Mapping[tuple[str, str], list[Response]]:
+    """The responses that the sweep gives instead of asking their subjects, by subject and dimension.
+
+    Raises:
+        ConfigError: the file cannot be read or answers tests that the sweep does not have.
+    """
+    if work.sweep.responses is None:
+        return {}
+    wanted = set(work.sweep.responses.subjects)
+    return {part: rows for part, rows in _given_answers(work).responses.items() if part[0] in wanted}
+
+
+def _given_answers(work: Work) -> GivenResponses:
+    assert work.sweep.responses is not None
+    tests = _named_tests(work) if work.sweep.tests is not None else None
+    return read_given_responses(work.sweep.responses.file, work.rubrics, tests)
+
+
+def _named_tests(work: Work) -> dict[str, list[ChosenTest]]:
     file = work.sweep.tests
+    if file is None:
+        return {}
     if file == "seeds":
         return {dimension: seed_tests(rubric) for dimension, rubric in work.rubrics.items()}
-    assert isinstance(file, Location)
     given = read_given_tests(file, work.rubrics)
     for dimension in work.rubrics:
         if not given.get(dimension):
@@ -174,7 +200,7 @@ def _rows_read(work: Work, shard: Shard, rows_of: Callable[[Shard], Sequence[Any
 
 def _given(work: Work, source: Source, shard: Shard) -> Sequence[Any]:
     maker = next(spec for spec in table.STAGES.values() if spec.row is source.row)
-    name = maker.file(Part("", shard.dimension))
+    name = maker.file(Part(shard.subject, shard.dimension))
     try:
         return _parsed(source.row, name, work.run.folder.get(name))
     except FileNotFoundError:

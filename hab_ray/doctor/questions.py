@@ -80,7 +80,7 @@ def _readable(call: Call) -> Call:
 
 def _typical_calls(work: Work) -> Iterator[tuple[str, str, Call]]:
     """A call of each shard that makes calls: its stage, its provider, and what the stage asks of a typical task."""
-    given = given_tests(work) if work.sweep.tests is not None else {}
+    given = given_tests(work)
     made: dict[Shard, Forecast[Any]] = {}
     for shard in work.shards():
         rows: dict[type[Any], Forecast[Any]] = {}

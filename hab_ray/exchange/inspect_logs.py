@@ -79,7 +79,7 @@ class _Log:
                 yield EvalScore(name=row["judge"], scorer=row["judge"], metrics={METRIC: metric})
 
     def _samples(self, transcript: Transcript) -> Iterator[EvalSample]:
-        own = next(each.system for each in self.run.record.sweep.subjects if each.name == self.subject)
+        own = next((each.system for each in self.run.record.sweep.subjects if each.name == self.subject), "")
         for answer in transcript.answers:
             if answer.response is not None:
                 yield _sample(own, transcript.test, answer, answer.response)

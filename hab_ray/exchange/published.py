@@ -69,7 +69,7 @@ class Evaluations:
     def _row(self, test: ChosenTest, response: Response, verdict: Verdict, score: int) -> Evaluation:
         asked = self._is_as_asked(verdict)
         rubric = self._rubrics[test.dimension]
-        own_system = self._own_systems[response.subject]
+        own_system = self._own_systems.get(response.subject, "")
         values = {"rubric": rubric, "prompt": test.prompt, "context": test.context, "response": response.text}
         said = {"assessment": verdict.assessment, "issues": verdict.issues}
         return Evaluation(

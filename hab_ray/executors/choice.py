@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from hab_ray.catalog import Limits
 from hab_ray.config import Validate
-from hab_ray.location import Location
-from hab_ray.storage.given import read_given_tests
-from hab_ray.work import Work
+from hab_ray.work import Work, given_responses, given_tests
 
 # Measured with benchmarks/flow.py: one process keeps up 200 calls/s with half a core to spare.
 MOST_PER_S = 200.0
@@ -72,18 +70,17 @@ def most_calls(work: Work) -> int:
     """The calls of a sweep, none of them answered yet, re-asks left out."""
     sweep = work.sweep
     making = 0
-    if sweep.tests is None and sweep.generate and sweep.select:
+    if not sweep.gives_tests and sweep.generate and sweep.select:
         candidates = sweep.generate.candidates
         validations = candidates if isinstance(sweep.validation, Validate) else 0
         making = len(work.rubrics) * (candidates + validations + candidates)
     answers = _tests(work) * len(sweep.subjects) * sweep.samples
-    return making + answers * (1 + len(sweep.judges))
+    given = sum(map(len, given_responses(work).values()))
+    return making + answers + (answers + given) * len(sweep.judges)
 
 
 def _tests(work: Work) -> int:
     sweep = work.sweep
-    if sweep.tests == "seeds":
-        return sum(len(rubric.seeds) for rubric in work.rubrics.values())
-    if isinstance(sweep.tests, Location):
-        return sum(map(len, read_given_tests(sweep.tests, work.rubrics).values()))
+    if sweep.gives_tests:
+        return sum(map(len, given_tests(work).values()))
     return len(work.rubrics) * sweep.select.tests if sweep.select else 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -19,26 +20,52 @@ _SHOWN = 40
 def parquet_rows(data: bytes, texts: Sequence[str], numbers: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The rows of a Parquet file whose columns are some of `texts` and `numbers`.
 
+    Raises:
+        BadInput: as `parquet_columns`, or it has other columns.
+    """
+    known = [*texts, *numbers]
+    for name in _names(data):
+        if name not in known:
+            shown = repr(name[:_SHOWN])
+            raise BadInput(f"there is no use for the column {shown}", f"leave it out; known are {', '.join(known)}")
+    yield from parquet_columns(data, texts, numbers)
+
+
+def parquet_columns(data: bytes, texts: Sequence[str], numbers: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The columns `texts` and `numbers` of a Parquet file, as far as it has them, row by row.
+
     A file of a few kilobytes may claim to hold terabytes, and a column of repeated texts really does once each has
     been written out. So what it claims is looked at before it is read, texts are read as indices into a list of the
     different ones, and their lengths are added up before any is written out.
 
     Raises:
-        BadInput: it is no Parquet file, has other columns, or holds more than `MOST_ROWS` or `MOST_DECODED_BYTES`.
+        BadInput: it is no Parquet file, a column is of another type, or it holds more than `MOST_ROWS` or
+            `MOST_DECODED_BYTES` in these columns.
     """
-    try:
+    with _readable():
         metadata = pq.read_metadata(pa.BufferReader(data))
-        _check_claims(metadata)
-        paths = {metadata.schema.column(n).path for n in range(metadata.num_columns)}
-        file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=sorted(paths & set(texts)))
+        read = {metadata.schema.column(n).path for n in range(metadata.num_columns)} & {*texts, *numbers}
+        _check_claims(metadata, read)
+        file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=sorted(read & set(texts)))
         _check_columns(file.schema_arrow, texts, numbers)
         held = 0
-        for batch in file.iter_batches(use_threads=False):
+        for batch in file.iter_batches(columns=sorted(read), use_threads=False):
             held += sum(_text_bytes(column) for column in batch.columns)
             if held > MOST_DECODED_BYTES:
                 raise _too_large()
             batch.validate(full=True)
             yield from batch.to_pylist()
+
+
+def _names(data: bytes) -> list[str]:
+    with _readable():
+        return list(pq.read_schema(pa.BufferReader(data)).names)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
     except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError, OverflowError) as error:
         cause = " ".join(str(error).split()).rstrip(".")
         raise BadInput(f"not a Parquet file that can be read: {cause}", "write it anew") from None
@@ -64,19 +91,19 @@ def _check_columns(schema: pa.Schema, texts: Sequence[str], numbers: Sequence[st
             is_right = pa.types.is_integer(kind) or pa.types.is_floating(kind)
             wanted = "whole numbers (int64)"
         else:
-            known = ", ".join([*texts, *numbers])
-            raise BadInput(f"there is no use for the column {shown}", f"leave it out; known are {known}")
+            continue
         if not is_right and not pa.types.is_null(kind):
             raise BadInput(f"the column {shown} is of type {str(kind)[:_SHOWN]}", f"write it as {wanted}")
 
 
-def _check_claims(metadata: pq.FileMetaData) -> None:
+def _check_claims(metadata: pq.FileMetaData, read: Collection[str]) -> None:
     if metadata.num_rows > MOST_ROWS:
         raise BadInput(f"has {metadata.num_rows:,} rows, and at most {MOST_ROWS:,} are read", "split it")
     sizes = (
         metadata.row_group(group).column(column).total_uncompressed_size
         for group in range(metadata.num_row_groups)
         for column in range(metadata.num_columns)
+        if metadata.schema.column(column).path in read
     )
     if sum(sizes) > MOST_DECODED_BYTES:
         raise _too_large()

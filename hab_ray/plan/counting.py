@@ -16,11 +16,11 @@ from hab_ray.calls import Call, Outcome
 from hab_ray.plan.drafts import Cell, Draft, Measured
 from hab_ray.plan.figures import Line
 from hab_ray.prices import input_bytes
-from hab_ray.rows import ChosenTest
+from hab_ray.rows import ChosenTest, Response
 from hab_ray.stages.base import CallStage
 from hab_ray.stages.forecast import Forecast
 from hab_ray.storage.store import Store
-from hab_ray.work import Settled, Shard, Work, given_tests, settle
+from hab_ray.work import Settled, Shard, Work, given_responses, given_tests, settle
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Counting:
         """What is found of every shard that makes calls, in the same order."""
         for model in self.work.models:
             self.store.refresh(model)
-        given = given_tests(self.work) if self.work.sweep.tests is not None else {}
+        given, answers = given_tests(self.work), given_responses(self.work)
         readers = Counter(one.shard for shard in self.work.shards() for one in self.work.inputs(shard))
         made: dict[Shard, Forecast[Any]] = {}
         for shard in self.work.shards():
@@ -69,6 +69,8 @@ class Counting:
             rows = _read(sources, made)
             if shard.dimension in given:
                 rows.setdefault(ChosenTest, Forecast(given[shard.dimension]))
+            if (shard.subject, shard.dimension) in answers:
+                rows[Response] = Forecast(answers[shard.subject, shard.dimension])
             stage = self.work.stage(shard)
             if isinstance(stage, CallStage):
                 draft, made[shard] = self._count(shard, stage, stage.forecast_tasks(rows))

@@ -62,10 +62,16 @@ def perform(work: Work, play: Play, options: Options, terms: LeaseTerms, now: da
     """Rehearse a staged work, its store held by these terms.
 
     Raises:
-        ConfigError: its folders are not a rehearsal's, its tests cannot be told apart, the simulator did not start.
+        ConfigError: its folders are not a rehearsal's, its tests cannot be told apart, answers are given, in which
+            nothing can be planted, or the simulator did not start.
         StoreHeld: another driver has its store.
         Interrupted: the user ended it.
     """
+    if work.sweep.responses is not None:
+        raise ConfigError(
+            "responses: a rehearsal plants issues in the answers of subjects that it asks, and cannot in given ones; "
+            "rehearse the sweep without them"
+        )
     profile = profile_of(work, play).model_copy(update={"host": _host()})
     lease = Place(work.run_path, work.sweep.store).take(now, terms)
     try:

@@ -61,7 +61,7 @@ def profile_of(work: Work, play: Play) -> Profile:
     Raises:
         ConfigError: the given tests cannot be told apart.
     """
-    given = given_tests(work) if work.sweep.tests is not None else {}
+    given = given_tests(work)
     planted = Planted(
         dimensions={name: _dimension(rubric, given.get(name, []), play.seed) for name, rubric in work.rubrics.items()},
         prompts=_told_apart(test for tests in given.values() for test in tests),

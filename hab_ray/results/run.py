@@ -57,7 +57,7 @@ class Run:
     @property
     def subjects(self) -> tuple[str, ...]:
         """The names of the models under evaluation, in the sweep's order."""
-        return tuple(subject.name for subject in self.record.sweep.subjects)
+        return self.record.sweep.subject_names
 
     @property
     def panel(self) -> tuple[str, ...]:

@@ -24,13 +24,14 @@ class Sent:
 
     `responses` counts its responses of any state; `parameters` holds each parameter's values as they were sent with
     them (several if they changed during the run), `reported` the model names it answered under, with counts. `system`
-    is its own system prompt; a test's own system text follows it after a blank line.
+    is its own system prompt; a test's own system text follows it after a blank line. Model, provider and system are
+    None where the answers were given.
     """
 
     subject: str
-    model: str
-    provider: str
-    system: str
+    model: str | None
+    provider: str | None
+    system: str | None
     responses: int
     parameters: Mapping[str, tuple[str, ...]]
     reported: Mapping[str, int]
@@ -62,17 +63,18 @@ def sent(sweep: Sweep, responses: pa.Table) -> tuple[Sent, ...]:
         total[subject] += count
         settings[subject].add(way)
         reported[subject].update({model: count} if model else {})
+    asked = {subject.name: subject for subject in sweep.subjects}
     return tuple(
         Sent(
-            subject=subject.name,
-            model=subject.model,
-            provider=catalog.find(subject.model).provider,
-            system=subject.system,
-            responses=total[subject.name],
-            parameters=_values(settings[subject.name]),
-            reported=dict(sorted(reported[subject.name].items(), key=lambda r: (-r[1], r[0]))),
+            subject=name,
+            model=asked[name].model if name in asked else None,
+            provider=catalog.find(asked[name].model).provider if name in asked else None,
+            system=asked[name].system if name in asked else None,
+            responses=total[name],
+            parameters=_values(settings[name]),
+            reported=dict(sorted(reported[name].items(), key=lambda r: (-r[1], r[0]))),
         )
-        for subject in sweep.subjects
+        for name in sweep.subject_names
     )
 
 

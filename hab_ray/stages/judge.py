@@ -184,8 +184,8 @@ class JudgeSpec(StageSpec):
     def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
         """See StageSpec."""
         for dimension in resolved.rubrics:
-            for subject in resolved.sweep.subjects:
-                yield from (Part(judge.name, dimension, subject.name) for judge in resolved.sweep.judges)
+            for subject in resolved.sweep.subject_names:
+                yield from (Part(judge.name, dimension, subject) for judge in resolved.sweep.judges)
 
     def file(self, part: Part) -> str:
         """See StageSpec."""

@@ -30,7 +30,7 @@ class ResolvedSweep:
     def makes_tests(self) -> bool:
         """Whether the sweep generates its tests; else it names them."""
         sweep = self.sweep
-        return sweep.tests is None and sweep.generate is not None and sweep.select is not None
+        return not sweep.gives_tests and sweep.generate is not None and sweep.select is not None
 
     def models_of(self, provider: str) -> dict[str, ModelEntry]:
         """The models of a provider, by name."""

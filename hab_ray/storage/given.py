@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationError
@@ -14,7 +14,7 @@ from hab_ray.catalog import Strict
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.files import MEBIBYTE, BadInput, bytes_of
 from hab_ray.inputs.json_text import json_lines
-from hab_ray.inputs.parquet import parquet_rows
+from hab_ray.inputs.parquet import parquet_columns, parquet_rows
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, id_of_test
 from hab_ray.rubric import Rubric
@@ -45,8 +45,8 @@ class GivenTest(Strict):
     cluster: Cluster | None = None
 
 
-def given_file(place: Location) -> bytes:
-    """The bytes of a file of tests.
+def given_file(place: Location, key: str = "tests") -> bytes:
+    """The bytes of a file that a sweep names under a key.
 
     Raises:
         ConfigError: there is none, or it has more than `MOST_BYTES`.
@@ -54,9 +54,9 @@ def given_file(place: Location) -> bytes:
     try:
         return bytes_of(place.path, MOST_BYTES) if place.is_local else _in_bucket(place)
     except FileNotFoundError:
-        raise ConfigError(f"tests: there is no file {place}; name a .parquet or .jsonl file, or 'seeds'") from None
+        raise ConfigError(f"{key}: there is no file {place}; name a .parquet or .jsonl file") from None
     except BadInput as error:
-        raise ConfigError(one_line(f"tests: {place}: {error}")) from None
+        raise ConfigError(one_line(f"{key}: {place}: {error}")) from None
 
 
 def _in_bucket(place: Location) -> bytes:
@@ -74,7 +74,7 @@ def read_given_tests(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str,
     """
     tests: dict[str, list[ChosenTest]] = defaultdict(list)
     seen: set[str] = set()
-    for number, record in enumerate(_records(path), 1):
+    for number, record in enumerate(_rows(path, "tests", parquet_rows, _TEXTS, _NUMBERS), 1):
         try:
             given = GivenTest.model_validate(record)
         except ValidationError as error:
@@ -118,12 +118,27 @@ def _as_test(given: GivenTest, rubric: Rubric) -> ChosenTest:
     )
 
 
-def _records(path: Location) -> Iterator[Any]:
-    data = given_file(path)
+def given_records(path: Location, key: str, texts: Sequence[str], numbers: Sequence[str]) -> Iterator[Any]:
+    """The rows of a file that a sweep names under a key, with these columns of a Parquet file and all of JSON lines.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    return _rows(path, key, parquet_columns, texts, numbers)
+
+
+def _rows(
+    path: Location,
+    key: str,
+    read: Callable[[bytes, Sequence[str], Sequence[str]], Iterator[Any]],
+    texts: Sequence[str],
+    numbers: Sequence[str],
+) -> Iterator[Any]:
+    data = given_file(path, key)
     try:
         if path.name.endswith(".parquet"):
-            yield from parquet_rows(data, _TEXTS, _NUMBERS)
+            yield from read(data, texts, numbers)
         else:
             yield from (record for _, record in json_lines(data))
     except BadInput as error:
-        raise ConfigError(one_line(f"tests: {path}: {error}")) from None
+        raise ConfigError(one_line(f"{key}: {path}: {error}")) from None

@@ -8,15 +8,16 @@ from contextlib import ExitStack, suppress
 from hab_ray.errors import Exit, Interrupted, LeaseStale, exit_of
 from hab_ray.prices import NANO
 from hab_ray.progress import RunEnd
-from hab_ray.rows import ChosenTest
+from hab_ray.rows import ChosenTest, Response
 from hab_ray.stages.choose import tests_file
+from hab_ray.stages.respond import responses_file
 from hab_ray.stopping import LATE_S
 from hab_ray.storage.lease import Lease
 from hab_ray.storage.watches import STALE_CHECK_S, wait_until_held
 from hab_ray.sweep.assembly import Assembly, assembled
 from hab_ray.sweep.ending import Ending
 from hab_ray.sweep.options import Options
-from hab_ray.work import Work, given_tests
+from hab_ray.work import Work, given_responses, given_tests
 
 LOST_KNOWN_WITHIN_S = 5.0
 
@@ -42,7 +43,7 @@ class _Run:
         with stop.last_words(self._write_off), stop.deferred(self._send_nothing_more, self._options.drain_s + LATE_S):
             try:
                 parts.pending.discard_all()
-                self._place_given_tests()
+                self._place_what_is_given()
                 self._open_books()
                 parts.batches.take_up()
                 parts.driver.reconcile(self._options.detach)
@@ -86,13 +87,15 @@ class _Run:
                 return watch.check()
             time.sleep(STALE_CHECK_S)
 
-    def _place_given_tests(self) -> None:
-        """Put the sweep's own tests where stages read them. A run that has some keeps them, and so their ids."""
-        if self._work.sweep.tests is None:
-            return
+    def _place_what_is_given(self) -> None:
+        """Put the sweep's own tests and responses where stages read them. A run that has some keeps them."""
+        run = self._work.run
         for dimension, tests in given_tests(self._work).items():
-            if self._work.run.count(tests_file(dimension)) is None:
-                self._work.run.write(ChosenTest, tests_file(dimension), tests)
+            if run.count(tests_file(dimension)) is None:
+                run.write(ChosenTest, tests_file(dimension), tests)
+        for (subject, dimension), rows in given_responses(self._work).items():
+            if run.count(responses_file(subject, dimension)) is None:
+                run.write(Response, responses_file(subject, dimension), rows)
 
     def _open_books(self) -> None:
         """Learn what the run has spent, and say what of it may be released."""

@@ -17,13 +17,16 @@ from hab_ray.stages.judge import JUDGE_SETTINGS
 
 @dataclass(frozen=True)
 class ModelLine:
-    """One subject or judge. `reported` are the names it answered under, with counts; none for a judge."""
+    """One subject or judge. `reported` are the names it answered under, with counts; none for a judge.
+
+    Model, provider and system are None of a subject whose answers were given.
+    """
 
     name: str
-    model: str
-    provider: str
+    model: str | None
+    provider: str | None
     settings: tuple[str, ...]
-    system: str
+    system: str | None
     reported: Mapping[str, int]
 
 
