@@ -38,7 +38,7 @@ def given_tests(folder: Path, dimensions: list[str], each: int) -> Path:
 
 def sweep(folder: Path, name: str, **settings: Any) -> Path:
     path = folder / f"{name}.yaml"
-    path.write_text(yaml.safe_dump({"name": name, **settings}))
+    path.write_text(yaml.safe_dump({"name": name, "executor": "local", **settings}))
     return path
 
 
@@ -55,15 +55,15 @@ def traces(folder: Path, keys: list[str]) -> list[str]:
 
 
 @pytest.mark.timeout(280)
-def test_frontier(cluster_desk: Desk) -> None:
+def test_frontier(desk: Desk) -> None:
     """Twenty subjects, six dimensions and three judges are recovered exactly."""
     subjects, judges = FRONTIER["subjects"], FRONTIER["judges"]
     keys = {name: fake_key() for name in KEYS}
-    cluster_desk.environment |= keys
-    folder = cluster_desk.folder
+    desk.environment |= keys
+    folder = desk.folder
     tests = given_tests(folder, list(load_rubrics()), each=2)
     path = sweep(folder, "frontier", mode="online", tests=str(tests), subjects=subjects, judges=judges)
-    done = cluster_desk.hab("rehearse", path)
+    done = desk.hab("rehearse", path)
     assert done.returncode == 0, done.stdout
     assert len(subjects) == 20 and len(judges) == 3
     assert f"recovered {20 * 6 * 4} of {20 * 6 * 4} cells exactly" in done.stdout
@@ -74,7 +74,7 @@ def test_frontier(cluster_desk: Desk) -> None:
     means = {row["mean"] for row in pq.read_table(run / "scores.parquet").to_pylist()}
     assert len(means) > 10
     assert traces(folder, list(keys.values())) == [] and not any(key in done.stdout for key in keys.values())
-    report = cluster_desk.hab("report", run)
+    report = desk.hab("report", run)
     assert report.returncode == 0, report.stdout
 
 
