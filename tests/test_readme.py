@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from hab_ray.config import load_sweep
@@ -38,6 +40,7 @@ HERE = {
     "hab export runs/first --format hf --out first-data",
     ".venv/bin/hab run jobs/demo.yaml --model PATH.gguf",
     "hab models gemini",
+    "hab plan jobs/judge-bridge.yaml",
     "hab doctor jobs/small.yaml",
     "hab rubric check",
     "hab rubric check my_rubrics",
@@ -116,6 +119,15 @@ def test_commands_that_look_and_fetch(desk: Desk) -> None:
     plan = desk.hab("plan", demo, "--model", weights)
     assert plan.returncode == 0 and "calls to pay" in plan.stdout
     assert "GEMINI_API_KEY is not set" in desk.hab("plan", "jobs/frontier.yaml").stdout
+    rows = {
+        "dimension": ["encourage_learning"],
+        "prompt": ["How?"],
+        "subject_model": ["x"],
+        "subject_response": ["So."],
+    }
+    pq.write_table(pa.table(rows), desk.folder / "evaluations.parquet")
+    bridge = desk.hab("plan", "jobs/judge-bridge.yaml")
+    assert "4 calls to pay" in bridge.stdout and "ends on 2026-12-11" in bridge.stdout
     models = desk.hab("models", "gemini")
     assert models.returncode == 0 and "gemini-3.8-flash" in models.stdout
     doctor = desk.hab("doctor", "jobs/small.yaml")

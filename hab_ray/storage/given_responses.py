@@ -125,7 +125,7 @@ class _Reader:
         self.responses: dict[tuple[str, str], dict[tuple[str, int], Response]] = defaultdict(dict)
         for dimension, given in (tests or {}).items():
             self.tests[dimension] = {test.id: test for test in given}
-        self._by_text = {
+        self._by_text: dict[tuple[str, str | None, str], ChosenTest] = {
             (dimension, test.prompt, test.context): test for dimension, given in (tests or {}).items() for test in given
         }
 
@@ -142,7 +142,7 @@ class _Reader:
         if row.test_id is not None and row.test_id in known:
             return known[row.test_id]
         context = row.context or ""
-        if row.prompt is not None and (row.dimension, row.prompt, context) in self._by_text:
+        if row.test_id is None and (row.dimension, row.prompt, context) in self._by_text:
             return self._by_text[row.dimension, row.prompt, context]
         if row.prompt is None or self._tests_are_given:
             named = row.test_id if row.test_id is not None else row.prompt

@@ -105,6 +105,12 @@ def test_given_tests_are_answered_by_id_or_by_text(read: Read) -> None:
             read(wrong, tests=tests)
 
 
+def test_tests_of_the_same_words_are_apart_where_ids_say_so(read: Read) -> None:
+    found = read(row(test_id="a"), row(test_id="b"), row(test_id="a", subject="new", text="Guess."))
+    assert [test.id for test in found.tests[PLAIN]] == ["a", "b"]
+    assert [r.test_id for r in found.responses["old", PLAIN]] == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
