@@ -21,6 +21,8 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     ValidationError,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 from pydantic_core import ErrorDetails
@@ -250,12 +252,19 @@ class Sweep(Strict):
     tests: Annotated[Literal["seeds"] | Place | None, Field(union_mode="left_to_right")] = None
     providers: Mapping[Name, ProviderEntry] = {}
     responses: GivenAnswers | None = None
-    subjects: tuple[Subject, ...] = ()
+    subjects: Annotated[tuple[Subject, ...], Field(validate_default=True)] = ()
     judges: tuple[Judge, ...] = Field(min_length=1)
     samples: Samples = 1
     truncated: Literal["judge", "exclude"] = "judge"
     accept_substitutes: bool = False
     deduplicate: Deduplicate = "exact"
+
+    @field_validator("subjects")
+    @classmethod
+    def _somebody_answers(cls, subjects: tuple[Subject, ...], info: ValidationInfo) -> tuple[Subject, ...]:
+        if not subjects and info.data.get("responses") is None:
+            raise ValueError("is missing; name at least one model, or a file of answers under `responses:`")
+        return subjects
 
     @property
     def gives_tests(self) -> bool:
@@ -410,7 +419,7 @@ def _keys(given: Any, error: ErrorDetails) -> list[str]:
         if inside:
             given = given[part]
             keys.append(str(part))
-    if error["type"] == "missing":
+    if error["type"] == "missing" or (error["loc"] and not keys):
         keys.append(str(error["loc"][-1]))
     return keys
 
@@ -436,8 +445,6 @@ def _known_keys(keys: list[str]) -> list[str]:
 
 def _problems(sweep: Sweep) -> Iterable[str]:
     yield from _doubled("subjects", sweep.subject_names)
-    if not sweep.subjects and sweep.responses is None:
-        yield "subjects: is missing; name at least one model, or a file of answers under `responses:`"
     yield from _doubled("judges", (j.name for j in sweep.judges))
     if "panel" in {j.name for j in sweep.judges}:
         yield "judges: the name 'panel' stands for all judges together; give this judge another `name:`"

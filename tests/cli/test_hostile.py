@@ -106,7 +106,7 @@ def run(desk: Path, vendor: HostileVendor) -> Path:
     status, checked = hab("rubric", "check", "own")
     assert status == 0, checked
     status, planned = hab("plan", sweep)
-    assert status == 0 and "rows/x[/red]" in planned
+    assert status == 0 and "rows/x[/red]" in planned, planned
     status, output = hab("run", sweep, "--yes")
     assert status == 5, output
     assert output.count("was stopped: HTTP 401 invalid_api_key: ") == len(GROUPS)
