@@ -86,6 +86,7 @@ class Judging:
     """
 
     contexts: dict[str, str]
+    _prompts: dict[str, str] = field(default_factory=dict)
     _given: dict[str, dict[str, Given]] = field(default_factory=dict)
     _said: dict[tuple[str, str], SaidOfAnswer] = field(default_factory=dict)
     _missed: Counter[tuple[str, str, str]] = field(default_factory=Counter)
@@ -96,7 +97,9 @@ class Judging:
         tests = self._given.setdefault(mark, {})
         given = tests.get(digest)
         if given is None:
-            given = tests[digest] = Given(normal(prompt), digest, set())
+            if digest not in self._prompts:
+                self._prompts[digest] = normal(prompt)
+            given = tests[digest] = Given(self._prompts[digest], digest, set())
         shown = normal(text)
         given.answers.add((len(shown), _digest(shown)))
 

@@ -202,8 +202,8 @@ class Truth:
 
 
 def _lacking_letters(dimension: PlantedDimension, letters: Sequence[str]) -> str | None:
-    wanted = tuple(issue.letter for issue in dimension.issues)
-    return None if wanted == tuple(letters) else f"a schema with the letters {', '.join(wanted)}"
+    wanted = sorted(issue.letter for issue in dimension.issues)
+    return None if wanted == sorted(letters) else f"a schema with the letters {', '.join(wanted)}"
 
 
 def query_mark(dimension: str, nonce: int) -> str:

@@ -50,8 +50,9 @@ def test_what_can_be_read_is_recovered_and_the_rest_is_in_no_mean(
     def parse(self: JudgeStage, task: VerdictTask, outcome: Outcome) -> Verdict | Again[VerdictTask]:
         """Mutant: what cannot be read is scored 0."""
         verdict = sound(self, task, outcome)
-        is_bad = isinstance(verdict, Verdict) and verdict.state is State.UNREADABLE
-        return replace(verdict, state=State.OK, issues=(), score=0) if is_bad else verdict
+        if isinstance(verdict, Verdict) and verdict.state is State.UNREADABLE:
+            return replace(verdict, state=State.OK, issues=(), score=0)
+        return verdict
 
     with monkeypatch.context() as patch:
         patch.setattr(JudgeStage, "parse", parse)
