@@ -22,7 +22,8 @@ _ROUNDING = 1e-9
 class ComparedMean:
     """A score of a run beside the one that follows from the planted truth.
 
-    `judge` may be "panel", `dimension` "overall"; `times` is how often the run has the score.
+    `judge` may be "panel", `dimension` "overall"; `times` is how often the run has the score; `planted` is None for a
+    score that should not be there.
     """
 
     subject: str
@@ -30,19 +31,22 @@ class ComparedMean:
     judge: str
     times: int
     found: Figures
-    planted: Figures
+    planted: Figures | None
 
     @property
     def recovered(self) -> bool:
         """Whether the score is there once, with mean, interval and number of answers as planted."""
         found, planted = self.found, self.planted
+        if self.times != 1 or planted is None or found.n != planted.n:
+            return False
         pairs = ((found.mean, planted.mean), (found.low, planted.low), (found.high, planted.high))
-        return self.times == 1 and planted.n > 0 and found.n == planted.n and all(_equal(*pair) for pair in pairs)
+        return all(_equal(*pair) for pair in pairs)
 
     def __str__(self) -> str:
         place = f"{self.subject}, {self.dimension}, judge {self.judge}"
         more = "" if self.times == 1 else f"; it is there {self.times} times"
-        return f"{place}: {_shown(self.found)}, planted {_shown(self.planted)}{more}"
+        planted = _shown(self.planted) if self.planted else "nothing"
+        return f"{place}: {_shown(self.found)}, planted {planted}{more}"
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,8 @@ class Comparison:
     @property
     def passed(self) -> bool:
         """Whether there is something to compare and all of it is as planted."""
-        return bool(self.cells) and not (self.wrong_cells or self.rows.wrong or self.missing)
+        is_planted = any(cell.planted and cell.planted.n for cell in self.cells)
+        return is_planted and not (self.wrong_cells or self.rows.wrong or self.missing)
 
 
 def compare(work: Work, run: Run, client: SimulatorClient) -> Comparison:
@@ -90,7 +95,7 @@ def compare_scores(found: Iterable[Score], planted: Mapping[ScoreKey, Figures]) 
         by_key.setdefault(key, []).append(Figures(score.mean, score.low, score.high, score.n))
     nothing = Figures(None, None, None, 0)
     return [
-        ComparedMean(*key, len(given), given[0] if given else nothing, planted.get(key, nothing))
+        ComparedMean(*key, len(given), given[0] if given else nothing, planted.get(key))
         for key, given in by_key.items()
     ]
 

@@ -85,7 +85,8 @@ class Mind:
             return f"I cannot judge this. The request lacks {verdict.lacks}."
         value["issues"] = list(verdict.letters)
         letters = letters_of(ask.schema, "issues") if ask.schema is not None else ()
-        rng = stream(self.seed, "malformed", ask.identity)
+        # A repeated request is longer than the first; codes of fences differ between runs and are of one length.
+        rng = stream(self.seed, "malformed", ask.name, verdict.mark.whole, len(ask.transcript))
         said = written(value, letters, self.truth.planted.malformed, rng)
         self.truth.judging.note_verdict(ask.name, verdict.mark, verdict.meant, said.is_readable)
         return said.text
