@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.marks import PANEL, Answered, Judged, RowIndex, ScoreSettings, id_of, marks_of
+from hab_ray.analysis.scores import scores_of
 from hab_ray.analysis.summary import summarise
 from hab_ray.calls import ChatCall, Usage
 from hab_ray.config import Sweep, load_sweep
@@ -22,16 +22,20 @@ from hab_ray.location import Location
 from hab_ray.preflight import preflight
 from hab_ray.prices import Mode, rate
 from hab_ray.progress import RunEnd
-from hab_ray.rehearse.comparison import ComparedMean, Comparison
+from hab_ray.rehearse.comparison import ComparedMean, Comparison, compare_scores
+from hab_ray.rehearse.deductions import PAPER, deductions_of
 from hab_ray.rehearse.perform import Rehearsal
 from hab_ray.rehearse.place import MARKER, Place, refuse_simulated
 from hab_ray.rehearse.profile import Play, played_as, profile_of
+from hab_ray.rehearse.rows import RowComparison, WrongRow
 from hab_ray.rehearse.staging import SIMULATED, at, staged
-from hab_ray.rehearse.trouble import load_trouble
+from hab_ray.rehearse.trouble import Trouble, load_trouble
+from hab_ray.rehearse.truth import Truth
 from hab_ray.resolve import load_work, resolve, write_record
 from hab_ray.results import open_run
-from hab_ray.rows import ChosenTest, Score
-from hab_ray.simulator import MeterReading, TrueMean
+from hab_ray.rows import ChosenTest, Score, State
+from hab_ray.rubric import Criterion
+from hab_ray.simulator import Malformed, MeterReading, MissingEvidence, TrueAnswer, TrueVerdict
 from hab_ray.stages.base import Rows
 from hab_ray.stages.respond import RespondStage
 from hab_ray.storage.folder import open_folder
@@ -125,9 +129,37 @@ def test_the_truth_is_drawn_from_the_rubrics_and_the_seed(tmp_path: Path) -> Non
     for name, rubric in work.rubrics.items():
         issues = first.dimensions[name].issues
         assert [(i.letter, i.deduction) for i in issues] == [(i.letter, i.deduction) for i in rubric.judging.issues]
+        assert [i.text for i in issues] == [i.text for i in rubric.judging.issues]
         assert all(0.1 <= i.probability <= 0.5 for i in issues)
         seed = rubric.seeds[0].prompt
         assert first.prompts[sha256(seed.encode()).hexdigest()] == name
+
+
+def test_a_built_in_rubric_is_held_against_the_papers_letters_and_points(tmp_path: Path) -> None:
+    work = rehearsed(tmp_path)
+    assert deductions_of(work) == PAPER
+    rubric = work.rubrics["encourage_learning"]
+    first, *others = rubric.judging.issues
+
+    def with_issues(*issues: Criterion) -> Work:
+        judging = rubric.judging.model_copy(update={"issues": issues})
+        changed = rubric.model_copy(update={"judging": judging})
+        return replace(work, rubrics={**work.rubrics, "encourage_learning": changed})
+
+    dearer = with_issues(first.model_copy(update={"deduction": 8}), *others)
+    assert deductions_of(dearer)["encourage_learning"]["A"] == 7
+    own = dearer.sweep.model_copy(update={"rubrics": tmp_path})
+    assert deductions_of(replace(dearer, sweep=own))["encourage_learning"]["A"] == 8
+    with pytest.raises(ConfigError, match=r"encourage_learning\.yaml: judging\.issues has the letters B, C, D, E, F"):
+        profile_of(with_issues(*others), Play())
+
+
+def test_judges_of_one_model_cannot_be_told_apart_by_malformed_replies(tmp_path: Path) -> None:
+    judges = [{"model": "gpt-6-luna", "name": name} for name in ("calm", "strict")]
+    work = rehearsed(tmp_path, judges=judges)
+    assert profile_of(work, Play()).planted.malformed == Malformed()
+    with pytest.raises(ConfigError, match="calm and strict ask the same model"):
+        profile_of(work, Play(trouble=Trouble(verdicts=Malformed(prose=0.1))))
 
 
 def test_variants_that_look_alike_to_a_vendor_share_one_truth(tmp_path: Path) -> None:
@@ -200,32 +232,85 @@ def test_a_rehearsal_begins_with_nothing_and_leaves_strangers_alone(tmp_path: Pa
 SUBJECTS = ("s1", "s2")
 DIMENSIONS = ("d1", "d2", "d3")
 JUDGES = ("j1", "j2", "j3")
-TRUTH = [
-    TrueMean(subject=s, dimension=d, n=3, numerator=7 * i + 5 * k + 1, denominator=30, issues={})
-    for i, s in enumerate(SUBJECTS)
-    for k, d in enumerate(DIMENSIONS)
-]
+POINTS = {"d1": {"A": 3, "B": 1}, "d2": {"A": 7, "B": 5}, "d3": {"A": 2, "B": 2}}
 
 
-def scores() -> list[Score]:
-    """What a faultless chain makes of TRUTH."""
-    found = []
-    for cell in TRUTH:
-        for judge in (*JUDGES, PANEL):
-            mean = cell.numerator / cell.denominator
-            found.append(Score(cell.subject, cell.dimension, judge, mean, None, None, 3, 0, 0))
-    overall = [Score(s, OVERALL, PANEL, 0.5, None, None, 9, 0, 0) for s in SUBJECTS]
-    return [*found, *overall]
+def planted(letters: str = "AB", samples: int = 1, **readable: int) -> Truth:
+    """A truth of three tests a dimension: the first judges name the planted letters, the last one names none.
+
+    The first subject's first answer in d1 shows `letters`; `readable` says how many replies on it a judge gave that can
+    be read.
+    """
+    answers: dict[tuple[str, str], dict[str, TrueAnswer]] = {}
+    for subject in SUBJECTS:
+        for dimension in DIMENSIONS:
+            shown = {f"{n}": ("A", "", "B" if subject == "s1" else "AB")[n] for n in range(3)}
+            if (subject, dimension) == ("s1", "d1"):
+                shown["0"] = letters
+            answers[subject, dimension] = {
+                n: TrueAnswer(
+                    subject=subject, dimension=dimension, prompt=n, letters=those, mark=f"{subject}{dimension}{n}"
+                )
+                for n, those in shown.items()
+            }
+    every = [answer for those in answers.values() for answer in those.values()]
+    verdicts = {
+        (judge, answer.mark): TrueVerdict(
+            judge=judge,
+            dimension=answer.dimension,
+            mark=answer.mark,
+            letters="" if judge == "j3" else answer.letters,
+            readable=readable.get(judge, 1) if answer.mark == "s1d10" else 1,
+            unreadable=0,
+        )
+        for judge in JUDGES
+        for answer in every
+    }
+    return Truth(POINTS, {s: s for s in SUBJECTS}, {j: j for j in JUDGES}, samples, answers, verdicts)
 
 
-def compared(given: list[Score]) -> list[ComparedMean]:
-    return Comparison({s: s for s in SUBJECTS}, samples=1, judges=len(JUDGES)).cells(given, TRUTH)
+def scores(truth: Truth) -> list[Score]:
+    """What a faultless chain makes of it, by the functions that reports are made with."""
+    tests = dict.fromkeys(DIMENSIONS, ("0", "1", "2"))
+    verdicts = []
+    for (subject, dimension), answers in truth.answers.items():
+        for answer in answers.values():
+            for judge in JUDGES:
+                expected = truth.expected(judge, answer)
+                assert expected
+                row = (answer.prompt, dimension, subject)
+                state = State.OK if expected.letters is not None else State.UNREADABLE
+                verdicts += [Judged(*row, n, state, judge, expected.score, "", "") for n in range(truth.samples)]
+    rows = map(id_of, verdicts)
+    found = [Answered(row.test_id, row.dimension, row.subject, row.sample, State.OK, "", "", "") for row in set(rows)]
+    settings = ScoreSettings(SUBJECTS, JUDGES, tests, truth.samples)
+    return scores_of(marks_of(RowIndex.of(found, verdicts), settings))
 
 
-def test_all_means_of_a_faultless_run_are_recovered() -> None:
-    cells = compared(scores())
-    assert len(cells) == 2 * 3 * 4
-    assert all(cell.recovered for cell in cells)
+def compared(given: list[Score], truth: Truth) -> list[ComparedMean]:
+    return compare_scores(given, truth.scores())
+
+
+@pytest.mark.parametrize(
+    "truth",
+    [planted(), planted(letters=""), planted(samples=2), planted(j1=0), planted(j1=0, j2=0, j3=0)],
+    ids=["plain", "faultless", "samples", "one unreadable", "all unreadable"],
+)
+def test_all_scores_of_a_faultless_run_are_recovered(truth: Truth) -> None:
+    cells = compared(scores(truth), truth)
+    assert len(cells) == 2 * 4 * 4
+    assert [str(cell) for cell in cells if not cell.recovered] == []
+    assert len({score.mean for score in truth.scores().values()}) > 5
+    assert any(score.low and score.mean and score.low < score.mean for score in truth.scores().values())
+
+
+def test_a_score_is_made_of_the_points_of_the_table() -> None:
+    """Tests of 6, 10 and 9 points, and intervals by Student's t with 2 degrees of freedom (4.302653)."""
+    found = planted().scores()["s1", "d1", "j1"]
+    deviation = (((6 - 25 / 3) ** 2 + (10 - 25 / 3) ** 2 + (9 - 25 / 3) ** 2) / 2 / 3) ** 0.5 / 10
+    assert found.mean == pytest.approx(25 / 30) and found.n == 3
+    assert found.low == pytest.approx(25 / 30 - 4.302653 * deviation, abs=1e-6) and found.high == 1.0
+    assert planted().scores()["s1", "d1", "j3"].mean == 1
 
 
 @pytest.mark.parametrize(
@@ -234,34 +319,46 @@ def test_all_means_of_a_faultless_run_are_recovered() -> None:
         {"mean": 2 / 30},
         {"mean": None, "n": 0},
         {"n": 2},
-        {"subject": "s2"},
+        {"low": 0.1},
+        {"high": 0.9999},
     ],
 )
-def test_a_single_wrong_cell_is_found(change: dict[str, Any]) -> None:
-    given = scores()
+def test_a_single_wrong_score_is_found(change: dict[str, Any]) -> None:
+    given = scores(planted())
     given[0] = replace(given[0], **change)
-    wrong = [cell for cell in compared(given) if not cell.recovered]
+    wrong = [cell for cell in compared(given, planted()) if not cell.recovered]
     assert len(wrong) == 1 and wrong[0].dimension == "d1" and wrong[0].judge == "j1"
-    assert "d1, judge j1" in str(wrong[0])
+    assert "d1, judge j1" in str(wrong[0]) and ", planted 0.833333" in str(wrong[0])
 
 
 def test_a_panel_that_is_off_by_one_judges_point_is_not_rounded_to_the_truth() -> None:
-    given = scores()
+    given = scores(planted())
     panel = next(n for n, score in enumerate(given) if score.judge == PANEL)
-    given[panel] = replace(given[panel], mean=1 / 30 + 1 / 90)
-    wrong = [cell for cell in compared(given) if not cell.recovered]
-    assert [(c.judge, c.mean) for c in wrong] == [(PANEL, Fraction(2, 45))]
+    mean = given[panel].mean
+    assert mean
+    given[panel] = replace(given[panel], mean=mean + 1 / 90)
+    wrong = [cell for cell in compared(given, planted()) if not cell.recovered]
+    assert [cell.judge for cell in wrong] == [PANEL]
 
 
-def test_a_mean_that_nothing_was_planted_for_is_not_recovered() -> None:
-    cells = Comparison({s: s for s in SUBJECTS}, samples=1, judges=3).cells(scores(), TRUTH[1:])
-    assert sum(not cell.recovered for cell in cells) == 4
+def test_a_score_that_is_not_there_or_there_twice_is_not_recovered() -> None:
+    given = scores(planted())
+    less, more = compared(given[1:], planted()), compared([given[0], *given], planted())
+    assert [cell.times for cell in less if not cell.recovered] == [0]
+    assert [cell.times for cell in more if not cell.recovered] == [2]
 
 
-def test_repeated_samples_count_as_rows_and_not_in_the_truth() -> None:
-    doubled = [replace(score, n=2 * score.n) for score in scores()]
-    assert all(c.recovered for c in Comparison({s: s for s in SUBJECTS}, samples=2, judges=3).cells(doubled, TRUTH))
-    assert not any(c.recovered for c in compared(doubled))
+def test_a_score_that_nothing_was_planted_for_is_not_recovered() -> None:
+    given = scores(planted())
+    stranger = replace(given[0], subject="s3")
+    wrong = [cell for cell in compared([*given, stranger], planted()) if not cell.recovered]
+    assert [cell.subject for cell in wrong] == ["s3"]
+
+
+def test_repeated_samples_count_as_rows_and_not_as_tests() -> None:
+    once, twice = planted(), planted(samples=2)
+    assert not any(cell.recovered for cell in compared(scores(twice), once))
+    assert twice.scores()["s1", "d1", "j1"] == replace(once.scores()["s1", "d1", "j1"], n=6)
 
 
 @pytest.mark.parametrize(
@@ -285,10 +382,20 @@ def test_bills_agree_to_the_nano_dollar_but_for_replies_that_were_lost(
     end = RunEnd(Exit.COMPLETE, (), {}, (), 1, ours)
     work = rehearsed(tmp_path)
     write_record(work, NOW)
-    done = Rehearsal(end, 1.0, summarise(open_run(work.run_path)), tuple(compared(scores())), meter)
+    cells = tuple(compared(scores(planted()), planted()))
+    comparison = Comparison(cells, (), RowComparison(1, ()), ())
+    done = Rehearsal(end, 1.0, summarise(open_run(work.run_path)), comparison, meter)
     assert done.bills_agree is agree and done.passed is agree
     assert not replace(done, end=replace(end, exit=Exit.UNANSWERED)).passed
-    assert not replace(done, cells=()).passed
+    assert not replace(done, comparison=replace(comparison, cells=())).passed
+    lacking = MissingEvidence(judge="j1", dimension="d1", what="the test", requests=3)
+    wrong = WrongRow("s1", "d1", "", "t", "no answer: failed")
+    for change in ({"missing": (lacking,)}, {"rows": RowComparison(1, (wrong,))}, {"overall": (less_of(cells[0]),)}):
+        assert not replace(done, comparison=replace(comparison, **change)).passed
+
+
+def less_of(cell: ComparedMean) -> ComparedMean:
+    return replace(cell, times=0)
 
 
 def test_the_rehearsal_at_the_papers_size_can_be_staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,8 +205,8 @@ def rehearse_command(
 ) -> Exit:
     """Run a sweep against the simulator: no key, nothing paid; did the planted truth come back exactly?
 
-    Exit status: 0 only if every mean was recovered exactly and our books agree with the simulator's meter, 1 if the
-    sweep ended and they do not; else as `hab run`.
+    Exit status: 0 only if every answer, verdict, mean and interval is as planted, judges were shown all that they need,
+    and our books agree with the simulator's meter; 1 if the sweep ended otherwise; else as `hab run`.
     """
     from hab_ray.cli.rehearse import RehearseOptions, rehearse_sweep
 

@@ -62,7 +62,7 @@ class RehearseOptions:
 
 
 def rehearse_sweep(path: Path, options: RehearseOptions, console: Console, stop: Stop) -> Exit:
-    """Rehearse a sweep file; 0 only if every mean was recovered exactly and the bills agree, 1 if they were not."""
+    """Rehearse a sweep file; 0 only if every row and mean was recovered and the bills agree, 1 if they were not."""
     now = datetime.now(UTC)
     sweep = load_sweep(shipped_or_own(path))
     place = Place.of(sweep, options.run, options.store)
@@ -117,10 +117,16 @@ def _tell(done: Rehearsal, console: Console) -> None:
 
 
 def _tell_cells(done: Rehearsal, console: Console) -> None:
-    wrong = [cell for cell in done.cells if not cell.recovered]
-    style = "red" if wrong else "green"
-    console.print(f"recovered {done.recovered:,} of {len(done.cells):,} cells exactly", style=style)
-    for cell in wrong[:_SHOWN]:
-        console.print(f"  {one_line(str(cell))}", soft_wrap=True)
-    if len(wrong) > _SHOWN:
-        console.print(f"  and {len(wrong) - _SHOWN:,} more")
+    found = done.comparison
+    for what, means in (("cells", found.cells), ("overall means", found.overall)):
+        right = sum(mean.recovered for mean in means)
+        style = "green" if right == len(means) else "red"
+        console.print(f"recovered {right:,} of {len(means):,} {what} exactly", style=style)
+    rows = found.rows
+    told = f"{len(rows.wrong):,} problems among them" if rows.wrong else "all as planted"
+    console.print(f"{rows.compared:,} answers and verdicts: {told}", style="red" if rows.wrong else "green")
+    for wrong in (found.missing, found.rows.wrong, found.wrong_cells):
+        for each in wrong[:_SHOWN]:
+            console.print(f"  {one_line(str(each))}", soft_wrap=True)
+        if len(wrong) > _SHOWN:
+            console.print(f"  and {len(wrong) - _SHOWN:,} more")

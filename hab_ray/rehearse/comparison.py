@@ -1,73 +1,113 @@
-"""The comparison of a run's scores with what the simulator says was true.
-
-A score is a float, but it stands for a fraction whose denominator is known: points over ten times the rows. Two
-different such fractions are further apart than a float is wrong, so the comparison is exact.
-"""
+"""The comparison of a run with what the simulator says was true: row by row, mean by mean, and what judges missed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
+from math import isclose
 
 from hab_ray.analysis.marks import OVERALL
-from hab_ray.rows import Score
-from hab_ray.rubric import SCORE_START
-from hab_ray.simulator import TrueMean
+from hab_ray.rehearse.rows import RowComparison, compare_rows
+from hab_ray.rehearse.truth import Figures, ScoreKey, Truth
+from hab_ray.results import Run
+from hab_ray.rows import Score, from_table
+from hab_ray.simulator import MissingEvidence, SimulatorClient
+from hab_ray.work import Work
+
+# Far above what floats lose, far below what a point in one of 10,000 rows makes.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class ComparedMean:
-    """One mean of a run beside the planted one; None where there is none. `judge` may be "panel"."""
+    """A score of a run beside the one that follows from the planted truth.
+
+    `judge` may be "panel", `dimension` "overall"; `times` is how often the run has the score; `planted` is None for a
+    score that should not be there.
+    """
 
     subject: str
     dimension: str
     judge: str
-    mean: Fraction | None
-    n: int
-    true_mean: Fraction | None
-    true_n: int
+    times: int
+    found: Figures
+    planted: Figures | None
 
     @property
     def recovered(self) -> bool:
-        """Whether mean and number of rows are exactly the planted ones."""
-        return self.mean is not None and self.mean == self.true_mean and self.n == self.true_n
+        """Whether the score is there once, with mean, interval and number of answers as planted."""
+        found, planted = self.found, self.planted
+        if self.times != 1 or planted is None or found.n != planted.n:
+            return False
+        pairs = ((found.mean, planted.mean), (found.low, planted.low), (found.high, planted.high))
+        return all(_equal(*pair) for pair in pairs)
 
     def __str__(self) -> str:
-        found, true = (f"{'-' if mean is None else mean}" for mean in (self.mean, self.true_mean))
         place = f"{self.subject}, {self.dimension}, judge {self.judge}"
-        return f"{place}: {found} over {self.n} rows, planted {true} over {self.true_n}"
+        more = "" if self.times == 1 else f"; it is there {self.times} times"
+        planted = _shown(self.planted) if self.planted else "nothing"
+        return f"{place}: {_shown(self.found)}, planted {planted}{more}"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How scores and truth are matched.
+    """A run beside the truth. `cells` are the scores in each dimension, `overall` the others."""
 
-    `played_as` names, by subject of the sweep, the simulator's; `samples` is how often each test was asked; `judges`
-    how many marks a panel's mark is the mean of.
+    cells: tuple[ComparedMean, ...]
+    overall: tuple[ComparedMean, ...]
+    rows: RowComparison
+    missing: tuple[MissingEvidence, ...]
+
+    @property
+    def wrong_cells(self) -> tuple[ComparedMean, ...]:
+        """The scores that were not recovered."""
+        return tuple(cell for cell in (*self.cells, *self.overall) if not cell.recovered)
+
+    @property
+    def passed(self) -> bool:
+        """Whether there is something to compare and all of it is as planted."""
+        is_planted = any(cell.planted and cell.planted.n for cell in self.cells)
+        return is_planted and not (self.wrong_cells or self.rows.wrong or self.missing)
+
+
+def compare(work: Work, run: Run, client: SimulatorClient) -> Comparison:
+    """Compare a run's rows and stored scores with what its simulator has planted.
+
+    Raises:
+        DamagedFile: a file of the run cannot be read.
+        ConfigError: a built-in rubric has other letters than the paper.
     """
+    truth = Truth.of(work, client)
+    scores = compare_scores(from_table(Score, run.scores()), truth.scores())
+    return Comparison(
+        cells=tuple(score for score in scores if score.dimension != OVERALL),
+        overall=tuple(score for score in scores if score.dimension == OVERALL),
+        rows=compare_rows(run, truth),
+        missing=client.missing(),
+    )
 
-    played_as: Mapping[str, str]
-    samples: int
-    judges: int
 
-    def cells(self, scores: Sequence[Score], truth: Sequence[TrueMean]) -> list[ComparedMean]:
-        """Every mean of a subject in a dimension beside the truth."""
-        known = {(cell.subject, cell.dimension): cell for cell in truth}
-        return [
-            self._cell(score, known.get((self.played_as[score.subject], score.dimension)))
-            for score in scores
-            if score.dimension != OVERALL
-        ]
+def compare_scores(found: Iterable[Score], planted: Mapping[ScoreKey, Figures]) -> list[ComparedMean]:
+    """Every planted score beside the run's, then scores of the run for which nothing was planted."""
+    by_key: dict[ScoreKey, list[Figures]] = {key: [] for key in planted}
+    for score in found:
+        key = score.subject, score.dimension, score.judge
+        by_key.setdefault(key, []).append(Figures(score.mean, score.low, score.high, score.n))
+    nothing = Figures(None, None, None, 0)
+    return [
+        ComparedMean(*key, len(given), given[0] if given else nothing, planted.get(key))
+        for key, given in by_key.items()
+    ]
 
-    def _cell(self, score: Score, true: TrueMean | None) -> ComparedMean:
-        most = SCORE_START * max(1, score.n) * self.judges
-        return ComparedMean(
-            subject=score.subject,
-            dimension=score.dimension,
-            judge=score.judge,
-            mean=None if score.mean is None else Fraction(score.mean).limit_denominator(most),
-            n=score.n,
-            true_mean=true.mean if true else None,
-            true_n=true.n * self.samples if true else 0,
-        )
+
+def _equal(found: float | None, planted: float | None) -> bool:
+    if found is None or planted is None:
+        return found is planted
+    return isclose(found, planted, rel_tol=0, abs_tol=_ROUNDING)
+
+
+def _shown(score: Figures) -> str:
+    if score.mean is None:
+        return f"no mean over {score.n} answers"
+    interval = "" if score.low is None or score.high is None else f" ({score.low:.6f} to {score.high:.6f})"
+    return f"{score.mean:.6f}{interval} over {score.n} answers"

@@ -13,9 +13,9 @@ from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.errors import ConfigError, Exit, Interrupted
 from hab_ray.executors.choice import cluster_named
 from hab_ray.progress import Progress, RunEnd
-from hab_ray.rehearse.comparison import ComparedMean, Comparison
+from hab_ray.rehearse.comparison import Comparison, compare
 from hab_ray.rehearse.place import Place
-from hab_ray.rehearse.profile import Play, digest, played_as, profile_of
+from hab_ray.rehearse.profile import Play, contexts, digest, profile_of
 from hab_ray.rehearse.staging import at
 from hab_ray.report import write_scores
 from hab_ray.resolve import write_record
@@ -38,13 +38,8 @@ class Rehearsal:
     end: RunEnd
     seconds: float
     summary: Summary
-    cells: tuple[ComparedMean, ...]
+    comparison: Comparison
     meter: MeterReading
-
-    @property
-    def recovered(self) -> int:
-        """How many cells are exactly as planted."""
-        return sum(cell.recovered for cell in self.cells)
 
     @property
     def bills_agree(self) -> bool:
@@ -54,8 +49,7 @@ class Rehearsal:
     @property
     def passed(self) -> bool:
         """Whether the run is complete, everything was recovered and the bills agree."""
-        complete = self.end.exit is Exit.COMPLETE and bool(self.cells)
-        return complete and self.recovered == len(self.cells) and self.bills_agree
+        return self.end.exit is Exit.COMPLETE and self.comparison.passed and self.bills_agree
 
 
 def perform(work: Work, play: Play, options: Options, terms: LeaseTerms, now: datetime) -> Rehearsal:
@@ -77,7 +71,7 @@ def perform(work: Work, play: Play, options: Options, terms: LeaseTerms, now: da
     try:
         write_record(work, now)
         with options.stop.last_words(lease.release), _simulator(profile) as simulator:
-            return _driven(work, lease, options, SimulatorClient(simulator.url))
+            return rehearsed(work, lease, options, SimulatorClient(simulator.url))
     finally:
         lease.release()
 
@@ -94,20 +88,25 @@ def _simulator(profile: Profile) -> SimulatorProcess:
         raise ConfigError(str(error)) from None
 
 
-def _driven(work: Work, lease: Lease, options: Options, client: SimulatorClient) -> Rehearsal:
+def rehearsed(work: Work, lease: Lease, options: Options, client: SimulatorClient) -> Rehearsal:
+    """Drive a staged work at a simulator that plays its profile, and compare what comes of it.
+
+    Raises:
+        Interrupted: the user ended it.
+    """
     started = time.monotonic()
     watch = _announcing(work, client, options.watch)
     end = drive(at(work, client.url), lease, replace(options, watch=watch))
     if end.exit is Exit.INTERRUPTED:
         raise Interrupted("interrupted; the same command begins the rehearsal anew")
-    summary = summarise(open_run(work.run_path))
+    run = open_run(work.run_path)
+    summary = summarise(run)
     write_scores(summary)
-    comparison = Comparison(played_as(work), work.sweep.samples, len(work.sweep.judges))
     return Rehearsal(
         end=end,
         seconds=time.monotonic() - started,
         summary=summary,
-        cells=tuple(comparison.cells(summary.scores, client.truth())),
+        comparison=compare(work, run, client),
         meter=client.meter(),
     )
 
@@ -122,7 +121,7 @@ def _announcing(work: Work, client: SimulatorClient, watch: Callable[[Progress],
     def see(progress: Progress) -> None:
         for dimension in [d for d in unknown if work.run.has(tests_file(d))]:
             tests = work.run.read(ChosenTest, tests_file(dimension))
-            client.announce({digest(test.prompt): dimension for test in tests})
+            client.announce({digest(test.prompt): dimension for test in tests}, contexts(tests))
             unknown.remove(dimension)
         watch(progress)
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from hashlib import sha256
 
+from hab_ray.calls import clean_text
 from hab_ray.catalog import ModelEntry, Purpose, Thinking, UsdPrice
 from hab_ray.config import Subject
 from hab_ray.errors import ConfigError
 from hab_ray.prices import NANO
 from hab_ray.providers import load_vendor
 from hab_ray.providers.vendor import WireProtocol
+from hab_ray.rehearse.deductions import deductions_of
 from hab_ray.rehearse.staging import account
 from hab_ray.rehearse.trouble import Trouble
 from hab_ray.rows import ChosenTest
@@ -21,6 +23,7 @@ from hab_ray.simulator import (
     BatchSettings,
     FixedLatency,
     Latency,
+    Malformed,
     NoLatency,
     Planted,
     PlantedDimension,
@@ -45,7 +48,7 @@ _SERVICE = {Purpose.CHAT: Service.CHAT, Purpose.EMBEDDING: Service.EMBEDDINGS}
 class Play:
     """How the simulator plays: its seed, how long replies and batches take (seconds), what goes wrong.
 
-    `judge_error` is the share of verdicts with one letter wrong; above 0 the truth cannot be recovered.
+    `judge_error` is the share of verdicts with one letter wrong, which must be noticed.
     """
 
     seed: int = 0
@@ -59,16 +62,26 @@ def profile_of(work: Work, play: Play) -> Profile:
     """The profile for the rehearsal of a staged work.
 
     Raises:
-        ConfigError: the given tests cannot be told apart.
+        ConfigError: the given tests, or judges whose replies come malformed, cannot be told apart; or a built-in
+            rubric has other letters than the paper.
     """
     given = given_tests(work)
+    points, trouble = deductions_of(work), play.trouble
+    if trouble.verdicts != Malformed():
+        _check_judges(work)
+    every = [test for tests in given.values() for test in tests]
     planted = Planted(
-        dimensions={name: _dimension(rubric, given.get(name, []), play.seed) for name, rubric in work.rubrics.items()},
-        prompts=_told_apart(test for tests in given.values() for test in tests),
+        dimensions={
+            name: _dimension(rubric, points[name], given.get(name, []), play.seed)
+            for name, rubric in work.rubrics.items()
+        },
+        prompts=_told_apart(every),
+        contexts=contexts(every),
         subjects=_subjects(work),
+        judge_alpha=trouble.judge_alpha,
         judge_error=play.judge_error,
+        malformed=trouble.verdicts,
     )
-    trouble = play.trouble
     return Profile(
         seed=play.seed,
         accounts=_accounts(work, trouble.queue_tokens),
@@ -83,6 +96,11 @@ def profile_of(work: Work, play: Play) -> Profile:
 def digest(prompt: str) -> str:
     """A prompt as the simulator knows it."""
     return sha256(prompt.encode("utf-8", "replace")).hexdigest()
+
+
+def contexts(tests: Iterable[ChosenTest]) -> dict[str, str]:
+    """The contexts of those tests that have one, by the digest of the prompt."""
+    return {digest(test.prompt): clean_text(test.context) for test in tests if test.context}
 
 
 def played_as(work: Work) -> Mapping[str, str]:
@@ -109,19 +127,28 @@ def _system(subject: Subject) -> str:
     return subject.system.rstrip("\n")
 
 
-def _dimension(rubric: Rubric, given: Iterable[ChosenTest], seed: int) -> PlantedDimension:
+def _check_judges(work: Work) -> None:
+    """Raise ConfigError where judges share a model: which of them got a malformed reply could not be told."""
+    models: dict[str, str] = {}
+    for judge in work.sweep.judges:
+        other = models.setdefault(work.models[judge.model].entry.wire, judge.name)
+        if other != judge.name:
+            raise ConfigError(
+                f"--faults: verdicts: the judges {other} and {judge.name} ask the same model, so that a rehearsal "
+                "cannot tell whose reply was malformed; leave one of them out"
+            )
+
+
+def _dimension(rubric: Rubric, points: Mapping[str, int], given: Iterable[ChosenTest], seed: int) -> PlantedDimension:
     systems = {test.system for test in given} or {rubric.system}
     if len(systems) > 1:
         raise ConfigError(
             f"tests: the tests of {rubric.id} have {len(systems)} different `system` texts; a rehearsal can tell "
             "subjects apart only where a dimension's tests share one"
         )
-    return PlantedDimension(
-        system=systems.pop(),
-        issues=tuple(
-            PlantedIssue.drawn(seed, rubric.id, issue.letter, issue.deduction) for issue in rubric.judging.issues
-        ),
-    )
+    texts = {issue.letter: issue.text for issue in rubric.judging.issues}
+    drawn = (PlantedIssue.drawn(seed, rubric.id, letter, cost, texts[letter]) for letter, cost in points.items())
+    return PlantedDimension(system=systems.pop(), issues=tuple(drawn))
 
 
 def _told_apart(tests: Iterable[ChosenTest]) -> dict[str, str]:

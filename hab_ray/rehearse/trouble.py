@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.yaml_text import yaml_file
-from hab_ray.simulator import BatchFault, Fault, LineFaults
+from hab_ray.simulator import BatchFault, Fault, LineFaults, Malformed
 from hab_ray.visible import one_line
 
 
 class Trouble(BaseModel):
-    """Faults of calls, of whole batches and of their lines.
+    """Faults of calls, of whole batches and of their lines; how verdicts are malformed, and how judges disagree.
 
-    `queue_tokens` is, by wire name, the most input tokens that a model's open batches may hold at the vendor.
+    `judge_alpha` is Krippendorff's alpha among judges on each letter. `queue_tokens` is, by wire name, the most input
+    tokens that a model's open batches may hold at the vendor.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -26,6 +27,8 @@ class Trouble(BaseModel):
     batches: tuple[BatchFault, ...] = ()
     lines: LineFaults = LineFaults()
     queue_tokens: Mapping[str, int] = {}
+    verdicts: Malformed = Malformed()
+    judge_alpha: float = Field(default=1.0, ge=0, le=1)
 
 
 def load_trouble(path: Path) -> Trouble:

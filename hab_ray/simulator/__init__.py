@@ -17,10 +17,12 @@ from hab_ray.simulator.accounts import (
 from hab_ray.simulator.app import simulator
 from hab_ray.simulator.batch.faults import BatchFault
 from hab_ray.simulator.batch.settings import BatchSettings, LineFaults
-from hab_ray.simulator.client import MeterReading, SimulatorClient, TrueMean
+from hab_ray.simulator.client import MeterReading, MissingEvidence, SimulatorClient, TrueAnswer, TrueVerdict
 from hab_ray.simulator.faults import Fault
+from hab_ray.simulator.judging import PlantedIssue
 from hab_ray.simulator.latency import FixedLatency, Latency, LognormalLatency, NoLatency
-from hab_ray.simulator.planted import Planted, PlantedDimension, PlantedIssue, PlantedSubject
+from hab_ray.simulator.malformed import Malformed
+from hab_ray.simulator.planted import Planted, PlantedDimension, PlantedSubject
 from hab_ray.simulator.process import SimulatorFailed, SimulatorProcess
 from hab_ray.simulator.profile import Profile, load_profile
 from hab_ray.simulator.replay import Recorded, RecordingUnusable, load_recording, replaying
@@ -34,7 +36,9 @@ __all__ = [
     "Latency",
     "LineFaults",
     "LognormalLatency",
+    "Malformed",
     "MeterReading",
+    "MissingEvidence",
     "NoLatency",
     "Planted",
     "PlantedDimension",
@@ -52,7 +56,8 @@ __all__ = [
     "SimulatorClient",
     "SimulatorFailed",
     "SimulatorProcess",
-    "TrueMean",
+    "TrueAnswer",
+    "TrueVerdict",
     "load_profile",
     "load_recording",
     "replaying",

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from hab_ray.simulator import prose, schemas
 from hab_ray.simulator.accounts import SimulatedModel
 from hab_ray.simulator.asks import Ask, Bill, Caching, ChatAsk, EmbedAsk, Finish, Sighting, Usage, tokens
 from hab_ray.simulator.draws import stream, unit
-from hab_ray.simulator.planted import Truth, query_mark
+from hab_ray.simulator.malformed import written
+from hab_ray.simulator.planted import PlannedVerdict, Truth, query_mark
+from hab_ray.simulator.schemas import letters_of
 
 _CACHE_FROM = 1024
 _CACHE_STEP = 128
@@ -61,6 +64,8 @@ class Mind:
         cached, written = _caching(ask, rng.random())
         usage = Usage(ask.input_tokens, cached, written, reasoning + tokens(text), reasoning)
         seen = sighting if sighting is not None and sighting.marker in text else None
+        if seen is not None:
+            self.truth.judging.note_answer(seen.marker, ask.prompt, text)
         return Said(text, finish, bill(ask.model, usage), seen)
 
     def _compose(self, ask: ChatAsk, rng: Random, sighting: Sighting | None) -> str:
@@ -72,9 +77,19 @@ class Mind:
         author = prose.Author() if mark is None else prose.QueryAuthor(mark)
         value = schemas.sample(ask.schema, rng, author)
         verdict = self.truth.verdict(ask)
-        if verdict is not None:
-            value["issues"] = verdict
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False) if verdict is None else self._judge(ask, verdict, value)
+
+    def _judge(self, ask: ChatAsk, verdict: PlannedVerdict, value: dict[str, Any]) -> str:
+        """A verdict in the words of `value`; or what the request lacks, which no client can take for one."""
+        if verdict.lacks is not None:
+            return f"I cannot judge this. The request lacks {verdict.lacks}."
+        value["issues"] = list(verdict.letters)
+        letters = letters_of(ask.schema, "issues") if ask.schema is not None else ()
+        # A repeated request is longer than the first; codes of fences differ between runs and are of one length.
+        rng = stream(self.seed, "malformed", ask.name, verdict.mark.whole, len(ask.transcript))
+        said = written(value, letters, self.truth.planted.malformed, rng)
+        self.truth.judging.note_verdict(ask.name, verdict.mark, verdict.meant, said.is_readable)
+        return said.text
 
     def _separated(self, ask: ChatAsk, text: str) -> str:
         if not self.separators or unit(self.seed, "separators", ask.identity) >= self.separators:

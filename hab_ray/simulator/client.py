@@ -6,7 +6,6 @@ import json
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
@@ -14,22 +13,47 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 _TIMEOUT_S = 30.0
 
 
-class TrueMean(BaseModel):
-    """The true mean score of one subject in one dimension, over the `n` different prompts it answered."""
+class TrueAnswer(BaseModel):
+    """What one subject's answer to one test shows: `letters`, "" for none, and the mark that the answer carries.
+
+    `prompt` is the sha256 (hex) of the test's prompt.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     subject: str
     dimension: str
-    n: int
-    numerator: int
-    denominator: int
-    issues: dict[str, int]
+    prompt: str
+    letters: str
+    mark: str
 
-    @property
-    def mean(self) -> Fraction:
-        """The mean score, 0..1."""
-        return Fraction(self.numerator, self.denominator)
+
+class TrueVerdict(BaseModel):
+    """What a judge's model meant to say of the answer with this mark, and how often it said it in which form."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    judge: str
+    dimension: str
+    mark: str
+    letters: str
+    readable: int
+    unreadable: int
+
+
+class MissingEvidence(BaseModel):
+    """What so many requests to a judge's model lacked; `dimension` is "" where no answer was in them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    judge: str
+    dimension: str
+    what: str
+    requests: int
+
+    def __str__(self) -> str:
+        of = f" of {self.dimension}" if self.dimension else ""
+        return f"{self.requests:,} requests to judge {self.judge}{of} lacked {self.what}"
 
 
 class Repeats(BaseModel):
@@ -76,7 +100,9 @@ class MeterReading(BaseModel):
         return self.nanousd + self.batch.nanousd
 
 
-_MEANS = TypeAdapter(tuple[TrueMean, ...])
+_ANSWERS = TypeAdapter(tuple[TrueAnswer, ...])
+_VERDICTS = TypeAdapter(tuple[TrueVerdict, ...])
+_MISSING = TypeAdapter(tuple[MissingEvidence, ...])
 
 
 @dataclass(frozen=True)
@@ -85,16 +111,25 @@ class SimulatorClient:
 
     url: str
 
-    def truth(self) -> tuple[TrueMean, ...]:
-        """The true means of everything answered so far."""
-        return _MEANS.validate_json(self._exchange("/_truth"))
+    def answers(self) -> tuple[TrueAnswer, ...]:
+        """What every answer shows that was given so far."""
+        return _ANSWERS.validate_json(self._exchange("/_truth/answers"))
+
+    def verdicts(self) -> tuple[TrueVerdict, ...]:
+        """What every judge meant to say so far."""
+        return _VERDICTS.validate_json(self._exchange("/_truth/verdicts"))
+
+    def missing(self) -> tuple[MissingEvidence, ...]:
+        """What judges were not shown so far."""
+        return _MISSING.validate_json(self._exchange("/_truth/missing"))
 
     def meter(self) -> MeterReading:
         """What was received and charged so far."""
         return MeterReading.model_validate_json(self._exchange("/_meter"))
 
-    def announce(self, prompts: Mapping[str, str]) -> None:
-        """Make tests known: the sha256 (hex) of each prompt, and its dimension."""
+    def announce(self, prompts: Mapping[str, str], contexts: Mapping[str, str]) -> None:
+        """Make tests known: by the sha256 (hex) of each prompt its dimension, and its context where it has one."""
+        self._exchange("/_contexts", contexts)
         self._exchange("/_prompts", prompts)
 
     def _exchange(self, path: str, body: Any = None) -> bytes:

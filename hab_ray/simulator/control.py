@@ -1,8 +1,9 @@
 """The simulator's own URLs: reading the meter and the truth, and changing faults and quotas while it runs.
 
 GET /_meter, /_calls?after=N, /_requests?after=N (each HTTP request of whatever kind, polls and uploads too, with the
-wall time at which it began to arrive), /_truth, /_batches; POST /_reset, /_faults (a list of faults), /_batch_faults,
-/_quota ({account: calls or null}), /_prompts ({sha256 of a prompt: dimension}, added to what is known).
+wall time at which it began to arrive), /_truth (means), /_truth/answers, /_truth/verdicts, /_truth/missing (what judges
+were not shown), /_batches; POST /_reset, /_faults (a list of faults), /_batch_faults, /_quota ({account: calls or
+null}), /_prompts and /_contexts ({sha256 of a prompt: dimension, or context}, added to what is known).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ _CALLS_SHOWN = 10_000
 _NUMBER = TypeAdapter(int)
 _QUOTAS = TypeAdapter(dict[str, int | None])
 _PROMPTS = TypeAdapter(dict[str, str])
+_CONTEXTS = TypeAdapter(dict[str, str])
 
 
 async def handle(state: SimulatorState, request: web.BaseRequest) -> web.Response:
@@ -43,6 +45,12 @@ def _get(state: SimulatorState, request: web.BaseRequest) -> web.Response:
             return json_response(state.meter.reading())
         case "/_truth":
             return json_response(state.answered.reading())
+        case "/_truth/answers":
+            return json_response(state.answered.answers())
+        case "/_truth/verdicts":
+            return json_response(state.mind.truth.judging.verdicts())
+        case "/_truth/missing":
+            return json_response(state.mind.truth.judging.missed())
         case "/_batches":
             return json_response(state.batches.reading())
         case "/_calls":
@@ -73,6 +81,8 @@ def _post(state: SimulatorState, path: str, raw: bytes) -> web.Response:
             if unknown:
                 return json_response({"error": f"no such dimension: {', '.join(unknown)}"}, 400)
             state.mind.truth.prompts.update(prompts)
+        case "/_contexts":
+            state.mind.truth.judging.contexts.update(_CONTEXTS.validate_json(raw))
         case _:
             return _unknown(path)
     return json_response({})

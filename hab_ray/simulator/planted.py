@@ -2,15 +2,15 @@
 
 The answer of a subject to a known prompt shows issues drawn from the seed, the subject and the prompt, and
 carries them as a marker, `[[hab:<dimension>:<letters or none>:<nonce>]]`. A judge asked for a verdict on a
-text with such a marker answers with those letters. Queries written for a dimension whose `phrase` stands in
-the request carry `[[hab-query:<dimension>:<nonce>]]`, so that what the simulator writes is known to it too,
-even after a restart.
+text with such a marker answers with those letters, if its request has all that `judging` looks for. Queries written
+for a dimension whose `phrase` stands in the request carry `[[hab-query:<dimension>:<nonce>]]`, so that what the
+simulator writes is known to it too, even after a restart.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -18,29 +18,15 @@ from pydantic import Field, model_validator
 
 from hab_ray.simulator.asks import ChatAsk, Sighting
 from hab_ray.simulator.draws import Family, number, unit
+from hab_ray.simulator.judging import TOP, Judging, Marked, PlantedIssue
+from hab_ray.simulator.malformed import Malformed
 from hab_ray.simulator.schemas import letters_of
 from hab_ray.simulator.settings import Settings, Share
 
-_TOP = 10
-_RAREST, _COMMONEST = 0.1, 0.5
 _NAME = r"[a-z][a-z0-9_]*"
 _NONE = "none"
 _MARKER = re.compile(rf"\[\[hab:({_NAME}):([A-Z]+|{_NONE}):([0-9a-f]{{8}})\]\]")
 _QUERY_AT_END = re.compile(rf"\[\[hab-query:({_NAME}):[0-9a-f]{{8}}\]\]\s*$")
-
-
-class PlantedIssue(Settings):
-    """One issue: its letter, what it costs of 10 points, and how probable it is in an answer."""
-
-    letter: str = Field(pattern="^[A-Z]$")
-    deduction: int = Field(ge=0, le=_TOP)
-    probability: Share
-
-    @classmethod
-    def drawn(cls, seed: int, dimension: str, letter: str, deduction: int) -> PlantedIssue:
-        """An issue whose probability, 0.1 to 0.5, is drawn from the seed."""
-        share = unit(seed, "probability", dimension, letter)
-        return cls(letter=letter, deduction=deduction, probability=_RAREST + (_COMMONEST - _RAREST) * share)
 
 
 class PlantedDimension(Settings):
@@ -54,6 +40,11 @@ class PlantedDimension(Settings):
     system: str = ""
     phrase: str | None = Field(default=None, min_length=1)
 
+    @property
+    def is_worded(self) -> bool:
+        """Whether its judges must be shown what they judge."""
+        return any(issue.text for issue in self.issues)
+
 
 class PlantedSubject(Settings):
     """A subject by model and own system prompt, with its own probabilities where they differ."""
@@ -65,12 +56,20 @@ class PlantedSubject(Settings):
 
 
 class Planted(Settings):
-    """The planted truth. `prompts` maps the sha256 (hex) of a test's prompt to its dimension."""
+    """The planted truth. By the sha256 (hex) of a test's prompt `prompts` has its dimension, `contexts` its context.
+
+    `judge_alpha` is Krippendorff's alpha among judges, on each letter (nominal): below 1 each reads some letters in its
+    own way. `judge_error` is the share of verdicts with one letter other than the judge meant. `malformed` are shares
+    of the verdicts, too.
+    """
 
     dimensions: dict[str, PlantedDimension] = Field(default_factory=dict)
     prompts: dict[str, str] = Field(default_factory=dict)
+    contexts: dict[str, str] = Field(default_factory=dict)
     subjects: tuple[PlantedSubject, ...] = ()
+    judge_alpha: Share = 1.0
     judge_error: Share = 0.0
+    malformed: Malformed = Malformed()
 
     @model_validator(mode="after")
     def _known(self) -> Planted:
@@ -86,18 +85,32 @@ class Planted(Settings):
         return self
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedVerdict:
+    """What a judge says: these letters, or, where its request lacks something, that it does.
+
+    `meant` are the letters without an error, "" for none.
+    """
+
+    mark: Marked
+    letters: tuple[str, ...] = ()
+    meant: str = ""
+    lacks: str | None = None
+
+
 @dataclass(frozen=True)
 class Truth:
-    """Draws what is planted. `prompts` grows when tests are made known while it runs."""
+    """Draws what is planted. `prompts` grows when tests are made known while it runs, `judging` as it answers."""
 
     seed: int
     planted: Planted
     prompts: dict[str, str]
+    judging: Judging
 
     @classmethod
     def of(cls, seed: int, planted: Planted) -> Truth:
         """The truth a profile plants."""
-        return cls(seed, planted, dict(planted.prompts))
+        return cls(seed, planted, dict(planted.prompts), Judging(dict(planted.contexts)))
 
     def sighting(self, ask: ChatAsk) -> Sighting | None:
         """What the answer to this request shows, if its prompt is known."""
@@ -120,7 +133,7 @@ class Truth:
             dimension=name,
             prompt=digest.digest(),
             letters=letters,
-            score=max(0, _TOP - sum(issue.deduction for issue in shown)),
+            score=max(0, TOP - sum(issue.deduction for issue in shown)),
             marker=f"[[hab:{name}:{letters or _NONE}:{nonce}]]",
         )
 
@@ -132,18 +145,51 @@ class Truth:
         name = f"{ask.name}#{sha256(system.encode()).hexdigest()[:8]}" if system else ask.name
         return PlantedSubject(name=name, model=ask.name, system=system)
 
-    def verdict(self, ask: ChatAsk) -> list[str] | None:
-        """The letters a judge answers with, if this request asks for a verdict on a marked text."""
+    def verdict(self, ask: ChatAsk) -> PlannedVerdict | None:
+        """What a judge answers with, if this request asks for a verdict on a marked text."""
         letters = letters_of(ask.schema, "issues") if ask.schema is not None else ()
-        found = _MARKER.findall(ask.transcript) if letters else []
-        if not found:
+        marks = [Marked(*found.group(0, 1, 2)) for found in _MARKER.finditer(ask.transcript)] if letters else []
+        if not marks:
+            if letters and any(dimension.is_worded for dimension in self.planted.dimensions.values()):
+                self.judging.note_missing(ask.name, "", "an answer with a mark")
             return None
-        _, shown, nonce = found[-1]
-        issues = set() if shown == _NONE else set(shown)
-        label = ("judge", ask.name, *found[-1])
+        mark = marks[-1]
+        dimension = self.planted.dimensions.get(mark.dimension)
+        if dimension is not None and dimension.is_worded:
+            lacks = _lacking_letters(dimension, letters) or self.judging.lacks(dimension.issues, marks, ask.transcript)
+            if lacks is not None:
+                self.judging.note_missing(ask.name, mark.dimension, lacks)
+                return PlannedVerdict(mark, lacks=lacks)
+        return self._planned(ask.name, mark, dimension, letters)
+
+    def _planned(
+        self, judge: str, mark: Marked, dimension: PlantedDimension | None, letters: Sequence[str]
+    ) -> PlannedVerdict | None:
+        shown = set() if mark.letters == _NONE else set(mark.letters)
+        if not shown <= set(letters):
+            return None
+        meant = shown if dimension is None else self._own_reading(judge, mark, dimension, shown)
+        said, label = set(meant), ("judge", judge, mark.whole)
         if unit(self.seed, *label) < self.planted.judge_error:
-            issues ^= {letters[number(self.seed, *label, nonce) % len(letters)]}
-        return [letter for letter in letters if letter in issues] if issues <= set(letters) else None
+            said ^= {letters[number(self.seed, *label, "letter") % len(letters)]}
+        return PlannedVerdict(mark, tuple(letter for letter in letters if letter in said), "".join(sorted(meant)))
+
+    def _own_reading(self, judge: str, mark: Marked, dimension: PlantedDimension, shown: set[str]) -> set[str]:
+        """The letters as one judge sees them.
+
+        A judge sees a letter as it is with probability q, else draws it with the letter's own probability. Two judges'
+        letters then correlate by q squared and are equally frequent, so that alpha is q squared too.
+        """
+        if self.planted.judge_alpha == 1:
+            return shown
+        label, faithful = ("reading", judge, mark.whole), self.planted.judge_alpha**0.5
+        seen = set()
+        for issue in dimension.issues:
+            sees_it = unit(self.seed, *label, "sees", issue.letter) < faithful
+            draws_it = unit(self.seed, *label, "draws", issue.letter) < issue.probability
+            if issue.letter in shown if sees_it else draws_it:
+                seen.add(issue.letter)
+        return seen
 
     def wanted_queries(self, ask: ChatAsk) -> str | None:
         """The dimension whose queries this request asks to write, if any."""
@@ -153,6 +199,11 @@ class Truth:
             if dimension.phrase is not None and dimension.phrase in ask.transcript:
                 return name
         return None
+
+
+def _lacking_letters(dimension: PlantedDimension, letters: Sequence[str]) -> str | None:
+    wanted = sorted(issue.letter for issue in dimension.issues)
+    return None if wanted == sorted(letters) else f"a schema with the letters {', '.join(wanted)}"
 
 
 def query_mark(dimension: str, nonce: int) -> str:
@@ -176,6 +227,20 @@ class AnsweredPrompts:
         """Count an answer that was sent."""
         self._seen.setdefault((sighting.subject, sighting.dimension), {})[sighting.prompt] = sighting
 
+    def answers(self) -> list[Mapping[str, object]]:
+        """Wire JSON of `GET /_truth/answers`: what each answer shows, by the sha256 (hex) of its prompt."""
+        return [
+            {
+                "subject": subject,
+                "dimension": dimension,
+                "prompt": prompt.hex(),
+                "letters": one.letters,
+                "mark": one.marker,
+            }
+            for (subject, dimension), seen in sorted(self._seen.items())
+            for prompt, one in seen.items()
+        ]
+
     def reading(self) -> list[Mapping[str, object]]:
         """Wire JSON of `GET /_truth`: the mean score in 0..1 is numerator / denominator, exactly."""
         return [
@@ -184,7 +249,7 @@ class AnsweredPrompts:
                 "dimension": dimension,
                 "n": len(seen),
                 "numerator": sum(one.score for one in seen.values()),
-                "denominator": _TOP * len(seen),
+                "denominator": TOP * len(seen),
                 "issues": _tally(seen),
             }
             for (subject, dimension), seen in sorted(self._seen.items())

@@ -1,0 +1,156 @@
+"""Every answer and every verdict of a run beside what was planted for that very subject and test."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from hab_ray.rehearse.profile import digest
+from hab_ray.rehearse.truth import Expected, Truth
+from hab_ray.results import Run
+from hab_ray.rows import State
+from hab_ray.simulator import TrueAnswer
+
+
+@dataclass(frozen=True)
+class WrongRow:
+    """A row that is not as planted; `judge` is "" for an answer."""
+
+    subject: str
+    dimension: str
+    judge: str
+    test_id: str
+    problem: str
+
+    def __str__(self) -> str:
+        reader = f", judge {self.judge}" if self.judge else ""
+        return f"{self.subject}, {self.dimension}{reader}, test {self.test_id}: {self.problem}"
+
+
+@dataclass(frozen=True)
+class RowComparison:
+    """How many rows were looked at, and those that are wrong."""
+
+    compared: int
+    wrong: tuple[WrongRow, ...]
+
+
+class _Answer(NamedTuple):
+    test_id: str
+    dimension: str
+    subject: str
+    sample: int
+    state: str
+    text: str
+
+
+class _Verdict(NamedTuple):
+    test_id: str
+    dimension: str
+    subject: str
+    sample: int
+    state: str
+    judge: str
+    issues: list[str] | None
+    score: int | None
+
+
+def compare_rows(run: Run, truth: Truth) -> RowComparison:
+    """Compare all rows of a run.
+
+    Raises:
+        DamagedFile: a file cannot be read.
+    """
+    parts = [_Part(run, truth, subject, dimension) for dimension in run.dimensions for subject in run.subjects]
+    wrong = tuple(row for part in parts for row in part.wrong())
+    return RowComparison(sum(part.compared for part in parts), wrong)
+
+
+class _Part:
+    """One subject in one dimension: its tests as they are in the run, its answers as planted."""
+
+    def __init__(self, run: Run, truth: Truth, subject: str, dimension: str) -> None:
+        self._run, self._truth = run, truth
+        self._subject, self._dimension = subject, dimension
+        tests = run.tests(dimension, columns=["id", "prompt"])
+        planted = truth.answers_of(subject, dimension)
+        self._tests = {id_: digest(prompt) for id_, prompt in zip(*_columns(tests), strict=True)}
+        self._answers = {id_: planted[prompt] for id_, prompt in self._tests.items() if prompt in planted}
+        self._unasked = set(planted) - set(self._tests.values())
+        self._owed = Counter((id_, sample) for id_ in self._tests for sample in range(truth.samples))
+        self.compared = 0
+
+    def wrong(self) -> Iterator[WrongRow]:
+        """The rows that are wrong, missing, or there twice."""
+        for prompt in sorted(self._unasked):
+            yield self._row("", prompt[:12], "it was answered, and is not among the tests of the run")
+        for id_ in self._tests.keys() - self._answers.keys():
+            yield self._row("", id_, "the subject was never asked it")
+        yield from self._wrong_answers()
+        yield from self._wrong_verdicts()
+
+    def _wrong_answers(self) -> Iterator[WrongRow]:
+        table = self._run.responses(self._subject, self._dimension, columns=_Answer._fields)
+        rows = list(map(_Answer._make, zip(*_columns(table), strict=True)))
+        yield from self._miscounted("", Counter((row.test_id, row.sample) for row in rows))
+        for row in rows:
+            if problem := self._problem_of_answer(row, self._answers.get(row.test_id)):
+                yield self._row("", row.test_id, problem)
+
+    def _problem_of_answer(self, row: _Answer, true: TrueAnswer | None) -> str:
+        if (row.subject, row.dimension) != (self._subject, self._dimension):
+            return f"an answer of {row.subject} in {row.dimension}"
+        if true is None:
+            return ""
+        if row.state != State.OK:
+            return f"no answer: {row.state}"
+        return "" if true.mark in row.text else "not the answer that the subject gave to this test"
+
+    def _wrong_verdicts(self) -> Iterator[WrongRow]:
+        found: dict[str, list[_Verdict]] = defaultdict(list)
+        for judge in self._run.panel:
+            table = self._run.verdicts(judge, self._subject, self._dimension, columns=_Verdict._fields)
+            found[judge] = list(map(_Verdict._make, zip(*_columns(table), strict=True)))
+        for judge, rows in found.items():
+            yield from self._miscounted(judge, Counter((row.test_id, row.sample) for row in rows))
+            for row in rows:
+                if problem := self._problem_of_verdict(judge, row, self._answers.get(row.test_id)):
+                    yield self._row(judge, row.test_id, problem)
+
+    def _problem_of_verdict(self, judge: str, row: _Verdict, true: TrueAnswer | None) -> str:
+        if (row.subject, row.dimension, row.judge) != (self._subject, self._dimension, judge):
+            return f"a verdict of {row.judge} on {row.subject} in {row.dimension}"
+        if true is None:
+            return ""
+        planted = self._truth.expected(judge, true)
+        if planted is None:
+            return "a verdict, and the judge gave none on this answer"
+        letters = None if row.issues is None else tuple(sorted(row.issues))
+        found = Expected(letters, row.score)
+        if (row.state == State.OK) is (found.score is not None) and found == planted:
+            return ""
+        return f"{row.state} {_shown(found)}, planted {_shown(planted)}"
+
+    def _miscounted(self, judge: str, counts: Mapping[tuple[str, int], int]) -> Iterator[WrongRow]:
+        self.compared += sum(counts.values())
+        for test_id, sample in sorted(self._owed.keys() | counts.keys()):
+            times, owed = counts.get((test_id, sample), 0), self._owed[test_id, sample]
+            if times != owed:
+                yield self._row(judge, test_id, f"there {times} times (sample {sample}), and must be {owed} times")
+
+    def _row(self, judge: str, test_id: str, problem: str) -> WrongRow:
+        return WrongRow(self._subject, self._dimension, judge, test_id, problem)
+
+
+def _shown(verdict: Expected) -> str:
+    if verdict.score is None and verdict.letters is None:
+        return "without a score"
+    return f"{'-' if verdict.letters is None else ''.join(verdict.letters) or 'none'}, score {verdict.score}"
+
+
+def _columns(table: pa.Table) -> list[list[object]]:
+    return [column.to_pylist() for column in table.columns]

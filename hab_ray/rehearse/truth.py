@@ -1,0 +1,155 @@
+"""What a run must hold if nothing went wrong: every answer, every verdict, and the scores that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import sqrt
+
+from scipy.special import betaincinv
+
+from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.rehearse.deductions import Deductions, deductions_of
+from hab_ray.rehearse.profile import played_as
+from hab_ray.simulator import SimulatorClient, TrueAnswer, TrueVerdict
+from hab_ray.work import Work
+
+_TOP = 10
+_OUTSIDE = 0.05
+
+ScoreKey = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A mean of 0..1 with its 95 % interval, over `n` answers; what does not exist is None."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A verdict as it must stand in a run; `score` (0..10) and `letters` are None where it must be unreadable."""
+
+    letters: tuple[str, ...] | None
+    score: int | None
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What was planted, by the names of the sweep.
+
+    `plays` gives each subject the simulator's, `models` each judge its model's name; `answers` are by the simulator's
+    subject, dimension and digest of the prompt, `verdicts` by the judge's model and the answer's mark.
+    """
+
+    deductions: Deductions
+    plays: Mapping[str, str]
+    models: Mapping[str, str]
+    samples: int
+    answers: Mapping[tuple[str, str], Mapping[str, TrueAnswer]]
+    verdicts: Mapping[tuple[str, str], TrueVerdict]
+
+    @classmethod
+    def of(cls, work: Work, client: SimulatorClient) -> Truth:
+        """The truth of what the simulator has answered."""
+        answers: dict[tuple[str, str], dict[str, TrueAnswer]] = {}
+        for answer in client.answers():
+            answers.setdefault((answer.subject, answer.dimension), {})[answer.prompt] = answer
+        return cls(
+            deductions=deductions_of(work),
+            plays=played_as(work),
+            models={judge.name: work.models[judge.model].entry.wire for judge in work.sweep.judges},
+            samples=work.sweep.samples,
+            answers=answers,
+            verdicts={(verdict.judge, verdict.mark): verdict for verdict in client.verdicts()},
+        )
+
+    def answers_of(self, subject: str, dimension: str) -> Mapping[str, TrueAnswer]:
+        """A subject's answers in a dimension, by the digest of the prompt."""
+        return self.answers.get((self.plays[subject], dimension), {})
+
+    def expected(self, judge: str, answer: TrueAnswer) -> Expected | None:
+        """A judge's verdict on an answer; None where the judge's model gave none."""
+        said = self.verdicts.get((self.models[judge], answer.mark))
+        if said is None:
+            return None
+        if not said.readable:
+            return Expected(None, None)
+        letters = tuple(said.letters)
+        cost = sum(self.deductions[answer.dimension][letter] for letter in letters)
+        return Expected(letters, max(0, _TOP - cost))
+
+    def scores(self) -> dict[ScoreKey, Figures]:
+        """The score of every subject in every dimension and overall, by each judge and by the panel."""
+        found: dict[ScoreKey, Figures] = {}
+        for subject in self.plays:
+            for judge, seats in [*((judge, (judge,)) for judge in self.models), (PANEL, tuple(self.models))]:
+                dimensions = [_Sample.of(self._marks(subject, name, seats)) for name in self.deductions]
+                for name, sample in zip(self.deductions, dimensions, strict=True):
+                    found[subject, name, judge] = sample.figures(self.samples)
+                found[subject, OVERALL, judge] = _overall(dimensions, self.samples)
+        return found
+
+    def _marks(self, subject: str, dimension: str, seats: Sequence[str]) -> Iterable[Fraction]:
+        """The mean mark of each answer on which all these judges have a readable verdict."""
+        for answer in self.answers_of(subject, dimension).values():
+            verdicts = (self.expected(judge, answer) for judge in seats)
+            given = [verdict.score for verdict in verdicts if verdict and verdict.score is not None]
+            if len(given) == len(seats):
+                yield Fraction(sum(given), _TOP * len(seats))
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Marks of independent tests: how many, their mean, and the variance of the mean where there are two or more."""
+
+    size: int
+    mean: Fraction | None
+    variance: Fraction | None
+
+    @classmethod
+    def of(cls, marks: Iterable[Fraction]) -> _Sample:
+        values = list(marks)
+        size = len(values)
+        if not size:
+            return cls(0, None, None)
+        mean = sum(values, Fraction(0)) / size
+        if size == 1:
+            return cls(1, mean, None)
+        return cls(size, mean, sum(((value - mean) ** 2 for value in values), Fraction(0)) / (size * (size - 1)))
+
+    def figures(self, samples: int) -> Figures:
+        return _figures(self.mean, self.variance, self.size - 1, self.size * samples)
+
+
+def _overall(parts: Sequence[_Sample], samples: int) -> Figures:
+    """The plain mean of the dimensions' means, its degrees of freedom by Welch and Satterthwaite."""
+    count, size = len(parts), samples * sum(part.size for part in parts)
+    means = [part.mean for part in parts if part.mean is not None]
+    variances = [part.variance for part in parts if part.variance is not None]
+    if len(means) < count:
+        return Figures(None, None, None, size)
+    mean = sum(means, Fraction(0)) / count
+    if len(variances) < count:
+        return _figures(mean, None, 0, size)
+    total = sum(variances, Fraction(0))
+    spread = sum((v**2 / (part.size - 1) for v, part in zip(variances, parts, strict=True)), Fraction(0))
+    return _figures(mean, total / count**2, float(total**2 / spread) if spread else 1, size)
+
+
+def _figures(mean: Fraction | None, variance: Fraction | None, freedom: float, n: int) -> Figures:
+    if mean is None or variance is None:
+        return Figures(None if mean is None else float(mean), None, None, n)
+    reach = _students_t(freedom) * sqrt(variance)
+    return Figures(float(mean), max(0.0, float(mean) - reach), min(1.0, float(mean) + reach), n)
+
+
+def _students_t(freedom: float) -> float:
+    """The distance that Student's t exceeds, to either side, in one case of twenty: by the incomplete beta function."""
+    share = float(betaincinv(freedom / 2, 0.5, _OUTSIDE))
+    return sqrt(freedom * (1 - share) / share)

@@ -1,0 +1,61 @@
+"""Verdicts that come malformed: those that can be read give the truth, the others are asked again, and no score."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import replace
+
+import pytest
+
+from hab_ray.calls import Outcome
+from hab_ray.rehearse.profile import Play
+from hab_ray.rehearse.trouble import Trouble
+from hab_ray.results import open_run
+from hab_ray.rows import State, Verdict, from_table
+from hab_ray.simulator import Malformed
+from hab_ray.stages import judge
+from hab_ray.stages.base import Again
+from hab_ray.stages.judge import JudgeStage, VerdictTask
+from hab_ray.stages.reading import Named, Unreadable
+from tests.rehearse.conftest import StageOf
+
+ROUGH = Malformed(prose=0.15, fenced=0.15, thinking=0.2, two_objects=0.2, broken_off=0.2)
+
+
+def first_object(text: str, key: str, allowed: Collection[str]) -> Named:
+    """Mutant of `named_letters`: the first JSON object counts."""
+    try:
+        found, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
+        return Named(tuple(found[key]), "")
+    except (ValueError, KeyError):
+        raise Unreadable("it holds no verdict") from None
+
+
+def test_what_can_be_read_is_recovered_and_the_rest_is_in_no_mean(
+    stage: StageOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rough = stage(Play(seed=3, trouble=Trouble(verdicts=ROUGH)))
+    done = rough.rehearse()
+    assert done.passed, [*done.comparison.rows.wrong, *done.comparison.wrong_cells]
+    rows = from_table(Verdict, open_run(rough.work.run_path).verdicts())
+    assert {(row.state, row.asks) for row in rows} == {(State.OK, 1), (State.OK, 2), (State.UNREADABLE, 2)}
+    with monkeypatch.context() as patch:
+        patch.setattr(judge, "named_letters", first_object)
+        rough.settle()
+        found = rough.compare()
+        assert not found.passed and any("planted without a score" in row.problem for row in found.rows.wrong)
+    sound = JudgeStage.parse
+
+    def parse(self: JudgeStage, task: VerdictTask, outcome: Outcome) -> Verdict | Again[VerdictTask]:
+        """Mutant: what cannot be read is scored 0."""
+        verdict = sound(self, task, outcome)
+        if isinstance(verdict, Verdict) and verdict.state is State.UNREADABLE:
+            return replace(verdict, state=State.OK, issues=(), score=0)
+        return verdict
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JudgeStage, "parse", parse)
+        rough.settle()
+        found = rough.compare()
+        assert not found.passed and any("score 0, planted without" in row.problem for row in found.rows.wrong)

@@ -1,0 +1,325 @@
+"""What is wrong in the pipeline fails a rehearsal, for the right reason: one mutant for each way to be wrong.
+
+Mutants of requests rehearse the whole sweep. Those of what follows from replies write the views anew from the replies
+of one sound rehearsal, and those of analyses compare it once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from statistics import pvariance
+from typing import Any
+
+import pytest
+
+from hab_ray.analysis import marks, scores, summary
+from hab_ray.analysis.marks import RowId, ScoreSettings
+from hab_ray.analysis.summary import score_settings
+from hab_ray.calls import ChatCall, Outcome
+from hab_ray.errors import DamagedFile
+from hab_ray.rehearse.comparison import Comparison, compare
+from hab_ray.results import Run, open_run
+from hab_ray.rows import ChosenTest, Response, Score, State, Verdict, from_table
+from hab_ray.rubric import Rubric, load_rubrics
+from hab_ray.stages import judge
+from hab_ray.stages.judge import JudgeStage, VerdictTask, verdicts_file
+from hab_ray.stages.respond import RespondStage, ResponseTask, responses_file
+from hab_ray.storage.run import SCORES
+from tests.rehearse.conftest import DIMENSIONS, JUDGES, SUBJECTS, TESTS, Stage, StageOf
+
+MISINFORMATION, DEFER = DIMENSIONS
+FIRST, LAST = (load_rubrics()[MISINFORMATION].judging.issues[at] for at in (0, -1))
+Patch = pytest.MonkeyPatch
+Tasks = list[VerdictTask]
+
+
+def problems(found: Comparison) -> str:
+    """All that a comparison says is wrong, one a line."""
+    return "\n".join(map(str, (*found.missing, *found.rows.wrong, *found.wrong_cells)))
+
+
+def test_a_sound_pipeline_passes(rehearsed_stage: Stage) -> None:
+    done = rehearsed_stage.compare()
+    assert problems(done) == "" and done.passed
+    assert len(done.cells) == len(SUBJECTS) * len(DIMENSIONS) * (len(JUDGES) + 1)
+    assert len(done.overall) == len(SUBJECTS) * (len(JUDGES) + 1)
+    assert done.rows.compared == len(SUBJECTS) * len(DIMENSIONS) * TESTS * (1 + len(JUDGES))
+
+
+def rotated(tests: Sequence[ChosenTest]) -> dict[str, ChosenTest]:
+    """By each test's id another test of its dimension."""
+    return {test.id: tests[at - 1] for at, test in enumerate(tests)}
+
+
+def other_test(tasks: Tasks) -> Tasks:
+    others = rotated([task.test for task in tasks])
+    return [replace(task, test=replace(others[task.test.id], id=task.test.id)) for task in tasks]
+
+
+def of_tests(**changes: Any) -> Callable[[Tasks], Tasks]:
+    return lambda tasks: [replace(task, test=replace(task.test, **changes)) for task in tasks]
+
+
+def halved(tasks: Tasks) -> Tasks:
+    return [replace(t, response=replace(t.response, text=t.response.text[: len(t.response.text) // 2])) for t in tasks]
+
+
+def silent(tasks: Tasks) -> Tasks:
+    return [replace(task, response=replace(task.response, text="It depends.")) for task in tasks]
+
+
+def two_answers(tasks: Tasks) -> Tasks:
+    texts = "\n\n".join(task.response.text for task in tasks)
+    return [replace(task, response=replace(task.response, text=texts)) for task in tasks]
+
+
+MUTANTS_OF_TASKS: dict[str, tuple[Callable[[Tasks], Tasks], str]] = {
+    "the test is missing": (of_tests(prompt="."), "lacked the test to which the answer was given"),
+    "the context is missing": (of_tests(context=""), "judge first of correct_misinformation lacked the context"),
+    "another test": (other_test, "lacked the test to which the answer was given"),
+    "the response is missing": (silent, "lacked an answer with a mark"),
+    "half of the response is missing": (halved, "lacked the whole answer"),
+    "two responses in one request": (two_answers, "lacked one answer alone"),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS_OF_TASKS)
+def test_a_judge_who_is_shown_something_else(stage: StageOf, monkeypatch: Patch, name: str) -> None:
+    change, reason = MUTANTS_OF_TASKS[name]
+    sound = JudgeStage.requests
+
+    def requests(self: JudgeStage, tasks: Iterable[VerdictTask]) -> Iterator[tuple[str, ChatCall]]:
+        return sound(self, change(list(tasks)))
+
+    monkeypatch.setattr(JudgeStage, "requests", requests)
+    must_fail(stage, reason)
+
+
+def must_fail(stage: StageOf, reason: str) -> None:
+    done = stage().rehearse()
+    assert not done.passed and not done.comparison.passed
+    assert done.bills_agree
+    assert reason in problems(done.comparison)
+
+
+def without_rubric(system: str) -> str:
+    return system[system.index("The user's message stands between") :]
+
+
+def without_last_issue(system: str) -> str:
+    return system.replace(f"{LAST.letter}. {LAST.text}", "")
+
+
+def renamed(system: str) -> str:
+    """The first issue under the last one's letter."""
+    return system.replace(f"{FIRST.letter}. {FIRST.text}", f"{LAST.letter}. {FIRST.text}")
+
+
+MUTANTS_OF_SYSTEMS: dict[str, tuple[Callable[[str], str], str]] = {
+    "the rubric is missing": (without_rubric, "of defer_important_decisions lacked issue A"),
+    "the last issue is missing": (without_last_issue, "of correct_misinformation lacked issue F"),
+    "an issue under another letter": (renamed, "of correct_misinformation lacked issue A under its letter"),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS_OF_SYSTEMS)
+def test_a_judge_who_is_told_something_else(stage: StageOf, monkeypatch: Patch, name: str) -> None:
+    change, reason = MUTANTS_OF_SYSTEMS[name]
+    sound = JudgeStage.requests
+
+    def requests(self: JudgeStage, tasks: Iterable[VerdictTask]) -> Iterator[tuple[str, ChatCall]]:
+        return ((row_id, replace(call, system=change(call.system))) for row_id, call in sound(self, tasks))
+
+    monkeypatch.setattr(JudgeStage, "requests", requests)
+    must_fail(stage, reason)
+
+
+def test_the_rubric_of_another_dimension(stage: StageOf, monkeypatch: Patch) -> None:
+    rubrics, sound = load_rubrics(), JudgeStage.requests
+
+    def requests(self: JudgeStage, tasks: Iterable[VerdictTask]) -> Iterator[tuple[str, ChatCall]]:
+        wanted = list(tasks)
+        other = replace(self, rubric=rubrics[DEFER if self.rubric.id == MISINFORMATION else MISINFORMATION])
+        others = sound(other, of_tests(context="")(wanted))
+        for (row_id, call), (_, with_other) in zip(sound(self, wanted), others, strict=True):
+            yield row_id, replace(call, system=with_other.system)
+
+    monkeypatch.setattr(JudgeStage, "requests", requests)
+    must_fail(stage, "of correct_misinformation lacked issue A")
+
+
+def test_a_response_of_another_subject(stage: StageOf, rehearsed_stage: Stage, monkeypatch: Patch) -> None:
+    """The request is whole: only the verdicts show it."""
+    run, sound = rehearsed_stage.work.run, JudgeStage.requests
+    given = [row for name in DIMENSIONS for row in run.read(Response, responses_file(SUBJECTS[0], name))]
+    texts = {row.test_id: row.text for row in given}
+
+    def requests(self: JudgeStage, tasks: Iterable[VerdictTask]) -> Iterator[tuple[str, ChatCall]]:
+        return sound(self, [replace(t, response=replace(t.response, text=texts[t.test.id])) for t in tasks])
+
+    monkeypatch.setattr(JudgeStage, "requests", requests)
+    must_fail(stage, "kind, correct_misinformation, judge first, test ")
+
+
+def test_a_subject_without_its_system_prompt(stage: StageOf, monkeypatch: Patch) -> None:
+    sound = RespondStage.requests
+
+    def requests(self: RespondStage, tasks: Iterable[ResponseTask]) -> Iterator[tuple[str, ChatCall]]:
+        return sound(replace(self, subject=self.subject.model_copy(update={"system": ""})), tasks)
+
+    monkeypatch.setattr(RespondStage, "requests", requests)
+    must_fail(stage, "the subject was never asked it")
+
+
+def test_responses_of_other_tests(stage: StageOf, monkeypatch: Patch) -> None:
+    sound = RespondStage.requests
+
+    def requests(self: RespondStage, tasks: Iterable[ResponseTask]) -> Iterator[tuple[str, ChatCall]]:
+        asked = list(sound(self, tasks))
+        return ((row_id, asked[at - 1][1]) for at, (row_id, _) in enumerate(asked))
+
+    monkeypatch.setattr(RespondStage, "requests", requests)
+    must_fail(stage, "not the answer that the subject gave to this test")
+
+
+def fewer(verdict: Verdict) -> Verdict:
+    """The last letter dropped, with the score that follows."""
+    letters = (verdict.issues or ())[:-1]
+    return replace(verdict, issues=letters, score=judge.score(load_rubrics()[verdict.dimension], letters))
+
+
+MUTANTS_OF_VERDICTS: dict[str, tuple[Callable[[Verdict], Verdict], str]] = {
+    "letters are lost and scores kept": (lambda verdict: replace(verdict, issues=()), "ok none, score"),
+    "the last letter is dropped": (fewer, ", planted"),
+    "all are unreadable": (
+        lambda verdict: replace(verdict, state=State.UNREADABLE, issues=None, score=None),
+        "unreadable without a score, planted",
+    ),
+    "all are filed under one subject": (lambda verdict: replace(verdict, subject=SUBJECTS[0]), "a verdict of"),
+    "letters in another alphabet": (
+        lambda verdict: replace(verdict, issues=tuple(letter.lower() for letter in verdict.issues or ())),
+        ", planted",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS_OF_VERDICTS)
+def test_verdicts_that_are_read_in_another_way(rehearsed_stage: Stage, monkeypatch: Patch, name: str) -> None:
+    change, reason = MUTANTS_OF_VERDICTS[name]
+    sound = JudgeStage.parse
+
+    def parse(self: JudgeStage, task: VerdictTask, outcome: Outcome) -> Verdict:
+        verdict = sound(self, task, outcome)
+        assert isinstance(verdict, Verdict)
+        return change(verdict)
+
+    monkeypatch.setattr(JudgeStage, "parse", parse)
+    rehearsed_stage.settle()
+    must_be_found(rehearsed_stage, reason)
+
+
+def must_be_found(stage: Stage, reason: str) -> None:
+    found = stage.compare()
+    assert not found.passed
+    assert reason in problems(found)
+
+
+def test_points_that_are_off_by_one(rehearsed_stage: Stage, monkeypatch: Patch) -> None:
+    sound = Rubric.deduction
+    monkeypatch.setattr(Rubric, "deduction", lambda self, letter: sound(self, letter) - 1)
+    rehearsed_stage.settle()
+    must_be_found(rehearsed_stage, ", planted")
+
+
+MUTANTS_OF_VIEWS: dict[str, tuple[Callable[[list[Verdict]], list[Verdict]], str]] = {
+    "verdicts swapped between tests": (
+        lambda rows: [replace(row, test_id=rows[at - 1].test_id) for at, row in enumerate(rows)],
+        ", planted",
+    ),
+    "a stale view": (lambda rows: rows[:-1], "there 0 times"),
+    "verdicts of another dimension": (lambda rows: [replace(row, dimension=DEFER) for row in rows], "a verdict of"),
+    "a verdict on a test that is not there": (
+        lambda rows: [*rows, replace(rows[0], test_id="nowhere")],
+        "test nowhere: there 1 times",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS_OF_VIEWS)
+def test_verdicts_that_are_filed_in_another_way(rehearsed_stage: Stage, name: str) -> None:
+    change, reason = MUTANTS_OF_VIEWS[name]
+    run, file = rehearsed_stage.work.run, verdicts_file(JUDGES[0], SUBJECTS[0], MISINFORMATION)
+    run.write(Verdict, file, change(run.read(Verdict, file)))
+    must_be_found(rehearsed_stage, reason)
+
+
+def test_the_wrong_judge_in_the_panel(rehearsed_stage: Stage) -> None:
+    run = rehearsed_stage.work.run
+    for subject in SUBJECTS:
+        for dimension in DIMENSIONS:
+            rows = run.read(Verdict, verdicts_file(JUDGES[0], subject, dimension))
+            others = [replace(row, judge=JUDGES[1]) for row in rows]
+            run.write(Verdict, verdicts_file(JUDGES[1], subject, dimension), others)
+    must_be_found(rehearsed_stage, "judge second, test ")
+
+
+def test_doubled_rows(rehearsed_stage: Stage) -> None:
+    run, file = rehearsed_stage.work.run, verdicts_file(JUDGES[0], SUBJECTS[0], DEFER)
+    rows = run.read(Verdict, file)
+    run.write(Verdict, file, [*rows, rows[0]])
+    with pytest.raises(DamagedFile, match="stands twice"):
+        rehearsed_stage.compare()
+    wrong = compare(rehearsed_stage.work, open_run(rehearsed_stage.work.run_path), rehearsed_stage.client)
+    assert "there 2 times (sample 0), and must be 1 times" in problems(wrong)
+
+
+def test_scores_that_are_stale(rehearsed_stage: Stage, monkeypatch: Patch) -> None:
+    """Scores of an earlier state are still in the folder when they are compared."""
+    run = open_run(rehearsed_stage.work.run_path)
+    marks_before = run.scores().slice(1)
+    rehearsed_stage.work.run.write(Score, SCORES, from_table(Score, marks_before))
+    found = compare(rehearsed_stage.work, run, rehearsed_stage.client)
+    assert not found.passed and "it is there 0 times" in problems(found)
+
+
+def first_test_left_out(settings: ScoreSettings, subject: str, dimension: str) -> Iterator[RowId]:
+    """Mutant of `rows_of`."""
+    return (RowId(subject, dimension, test_id, 0) for test_id in settings.tests[dimension][1:])
+
+
+def only_first_judge(run: Run, dimensions: Iterable[str]) -> ScoreSettings:
+    """Mutant of `score_settings`."""
+    return replace(score_settings(run, dimensions), panel=JUDGES[:1])
+
+
+MUTANTS_OF_ANALYSES: dict[str, tuple[Any, str, object, str]] = {
+    "intervals of 90 %": (scores, "UPPER_TAIL", 0.95, ", planted"),
+    "a variance over n instead of n - 1": (scores, "variance", pvariance, ", planted"),
+    "a mean over wrong rows": (marks, "rows_of", first_test_left_out, "over 2 answers, planted"),
+    "a panel without one of its judges": (summary, "score_settings", only_first_judge, "judge second: no mean"),
+    "scores of 11 points": (marks, "SCORE_START", 11, ", planted"),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS_OF_ANALYSES)
+def test_means_that_are_taken_in_another_way(rehearsed_stage: Stage, monkeypatch: Patch, name: str) -> None:
+    module, attribute, mutant, reason = MUTANTS_OF_ANALYSES[name]
+    monkeypatch.setattr(module, attribute, mutant)
+    found = rehearsed_stage.compare()
+    assert not found.rows.wrong and reason in problems(found)
+
+
+def test_no_single_letter_decides_whether_a_mutant_is_found(rehearsed_stage: Stage) -> None:
+    """The planted letters of the sound rehearsal differ between tests, subjects and judges."""
+    letters = {
+        who: [
+            row.issues
+            for dimension in DIMENSIONS
+            for row in rehearsed_stage.work.run.read(Verdict, verdicts_file(who[0], who[1], dimension))
+        ]
+        for who in product(JUDGES, SUBJECTS)
+    }
+    assert len({tuple(each) for each in letters.values()}) == 4
+    assert all(len(set(each)) > 2 for each in letters.values())
