@@ -28,7 +28,7 @@ def parquet_rows(data: bytes, texts: Sequence[str], numbers: Sequence[str]) -> I
     """
     try:
         metadata = pq.read_metadata(pa.BufferReader(data))
-        _check_claims(metadata)
+        _check_claims(metadata, None)
         paths = {metadata.schema.column(n).path for n in range(metadata.num_columns)}
         file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=sorted(paths & set(texts)))
         _check_columns(file.schema_arrow, texts, numbers)
@@ -40,8 +40,45 @@ def parquet_rows(data: bytes, texts: Sequence[str], numbers: Sequence[str]) -> I
             batch.validate(full=True)
             yield from batch.to_pylist()
     except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError, OverflowError) as error:
-        cause = " ".join(str(error).split()).rstrip(".")
-        raise BadInput(f"not a Parquet file that can be read: {cause}", "write it anew") from None
+        raise _unreadable(error) from None
+
+
+def parquet_names(data: bytes) -> tuple[str, ...]:
+    """The names of a Parquet file's columns.
+
+    Raises:
+        BadInput: it is no Parquet file.
+    """
+    try:
+        return tuple(pq.read_schema(pa.BufferReader(data)).names)
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(error) from None
+
+
+def parquet_texts(data: bytes, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet file, of them the columns of these names, which hold texts; others are not decoded.
+
+    Raises:
+        BadInput: as `parquet_rows`, of these columns alone.
+    """
+    try:
+        _check_claims(pq.read_metadata(pa.BufferReader(data)), names)
+        file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=list(names))
+        _check_columns(pa.schema([field for field in file.schema_arrow if field.name in names]), names, ())
+        held = 0
+        for batch in file.iter_batches(columns=list(names), use_threads=False):
+            held += sum(_text_bytes(column) for column in batch.columns)
+            if held > MOST_DECODED_BYTES:
+                raise _too_large()
+            batch.validate(full=True)
+            yield from batch.to_pylist()
+    except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError, OverflowError) as error:
+        raise _unreadable(error) from None
+
+
+def _unreadable(error: Exception) -> BadInput:
+    cause = " ".join(str(error).split()).rstrip(".")
+    return BadInput(f"not a Parquet file that can be read: {cause}", "write it anew")
 
 
 def _text_bytes(column: pa.Array) -> int:
@@ -58,7 +95,7 @@ def _check_columns(schema: pa.Schema, texts: Sequence[str], numbers: Sequence[st
         if names.count(name) > 1:
             raise BadInput(f"the column {shown} stands twice", "keep one of them")
         if name in texts:
-            is_right = pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type)
+            is_right = pa.types.is_dictionary(kind) and _is_text(kind.value_type)
             wanted = "text (string)"
         elif name in numbers:
             is_right = pa.types.is_integer(kind) or pa.types.is_floating(kind)
@@ -70,13 +107,19 @@ def _check_columns(schema: pa.Schema, texts: Sequence[str], numbers: Sequence[st
             raise BadInput(f"the column {shown} is of type {str(kind)[:_SHOWN]}", f"write it as {wanted}")
 
 
-def _check_claims(metadata: pq.FileMetaData) -> None:
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _check_claims(metadata: pq.FileMetaData, names: Sequence[str] | None) -> None:
+    """Refuse what claims to be too large, counting the columns of these names; None = all."""
     if metadata.num_rows > MOST_ROWS:
         raise BadInput(f"has {metadata.num_rows:,} rows, and at most {MOST_ROWS:,} are read", "split it")
     sizes = (
         metadata.row_group(group).column(column).total_uncompressed_size
         for group in range(metadata.num_row_groups)
         for column in range(metadata.num_columns)
+        if names is None or metadata.schema.column(column).path in names
     )
     if sum(sizes) > MOST_DECODED_BYTES:
         raise _too_large()
