@@ -133,16 +133,23 @@ def _rubrics(sweep: Sweep, earlier: Record | None) -> dict[str, Rubric]:
                 f"{'tests' if sweep.tests else 'generate'}: the rubric of {rubric.id} has no `{lacking}` section, "
                 "which this sweep needs: write it, give tests of your own (`tests: FILE`), or leave the dimension out"
             )
+        lack_context = any(seed.context is None for seed in rubric.seeds)
+        if sweep.tests == "seeds" and rubric.context and lack_context:
+            raise ConfigError(
+                f"tests: the seeds of {rubric.id} have no {rubric.context.label.lower()}, which its judges are shown, "
+                "so they cannot be asked as tests: generate tests from them, name a file of tests (`hab import "
+                "tests` writes one), or leave the dimension out"
+            )
     return chosen
 
 
 def _lacking(sweep: Sweep, rubric: Rubric) -> str | None:
     """The section that the sweep needs of a rubric and that it does not have."""
     makes_tests = not sweep.gives_tests and sweep.generate is not None
-    if rubric.generation is None and (makes_tests or sweep.tests == "seeds"):
+    if not rubric.can_generate and (makes_tests or sweep.tests == "seeds"):
         return "generation"
     validates = makes_tests and isinstance(sweep.validation, Validate)
-    return "validation" if validates and rubric.validation is None else None
+    return "validation" if validates and not rubric.can_validate else None
 
 
 def _chosen_rubrics(sweep: Sweep, known: dict[str, Rubric]) -> dict[str, Rubric]:

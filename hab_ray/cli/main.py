@@ -14,6 +14,7 @@ import typer
 
 from hab_ray import __version__
 from hab_ray.cli.ending import ends_with_status, errors, verbosity
+from hab_ray.cli.importing import import_app
 from hab_ray.cli.options import (
     AvailableOption,
     BatchArgument,
@@ -51,6 +52,7 @@ app.add_typer(rubric_app, name="rubric")
 app.add_typer(batches_app, name="batches")
 app.add_typer(budget_app, name="budget")
 app.add_typer(local_app, name="local")
+app.add_typer(import_app, name="import")
 
 console = output()
 

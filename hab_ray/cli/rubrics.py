@@ -8,7 +8,7 @@ from rich.console import Console
 
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.local import LocalError, default_cache, pull, sha256_of
-from hab_ray.rubric import Fidelity, Rubric, check, load_rubrics, themes_file, write_skeleton
+from hab_ray.rubric import Fidelity, Rubric, check, imported_note, load_rubrics, themes_file, write_skeleton
 from hab_ray.stages.wording import load_prompts, prompt_problems
 
 
@@ -21,8 +21,10 @@ def check_rubrics(folder: Path | None, console: Console) -> Exit:
         return Exit.CONFIGURATION
     for rubric in load_rubrics(folder).values():
         _show(f"{rubric.id}: {_contents(rubric)}, sha256 {rubric.sha256[:12]}", rubric.fidelity, console)
+        if rubric.literal is not None:
+            console.print(f"  {imported_note(rubric.literal)}", markup=False, highlight=False, soft_wrap=True)
     themes = themes_file(folder)
-    _show(f"themes: {len(themes.themes)}, sha256 {themes.sha256[:12]}", themes.fidelity, console)
+    _show(f"themes: {len(themes.shown)}, sha256 {themes.sha256[:12]}", themes.fidelity, console)
     prompts = load_prompts(folder)
     _show(f"prompts: version {prompts.version}, sha256 {prompts.sha256[:12]}", prompts.fidelity, console)
     return Exit.COMPLETE
@@ -30,10 +32,12 @@ def check_rubrics(folder: Path | None, console: Console) -> Exit:
 
 def _contents(rubric: Rubric) -> str:
     issues = f"{len(rubric.judging.issues)} issues"
-    if rubric.generation is None:
+    if not rubric.can_generate:
         return f"{issues}, asked only from own tests"
-    if rubric.validation is None:
+    if not rubric.can_validate:
         return f"{len(rubric.seeds)} seeds, {issues}, no validation (made tests need `validate: off`)"
+    if rubric.literal_validation is not None:
+        return f"{len(rubric.seeds)} seeds, validation by one total, {issues}"
     return f"{len(rubric.seeds)} seeds, {len(rubric.criteria)} criteria, {issues}"
 
 

@@ -14,6 +14,7 @@ import yaml
 from hab_ray import __version__
 from hab_ray.results import Run
 from hab_ray.rows import State
+from hab_ray.rubric import imported_note
 from hab_ray.visible import one_line
 
 CARD = "README.md"
@@ -68,6 +69,9 @@ def warnings(run: Run) -> Iterator[str]:
     """What a reader of these rows has to know."""
     yield "A score is 10 minus the deductions of the distinct issues, never below 0; means are shares of 10."
     yield "A cell of a CSV file may begin with =, + or @: a spreadsheet should import the columns as text."
+    for dimension, rubric in run.rubrics.items():
+        if rubric.literal is not None:
+            yield one_line(f"{dimension}: {imported_note(rubric.literal)}")
     if not run.scores().num_rows:
         yield "There are no scores: the run has not ended, or `hab report` was not given."
     for what, table in (("responses", run.responses(columns=["state"])), ("verdicts", run.verdicts(columns=["state"]))):

@@ -24,7 +24,7 @@ def parquet_rows(data: bytes, texts: Sequence[str], numbers: Sequence[str]) -> I
         BadInput: as `parquet_columns`, or it has other columns.
     """
     known = [*texts, *numbers]
-    for name in _names(data):
+    for name in parquet_names(data):
         if name not in known:
             shown = repr(name[:_SHOWN])
             raise BadInput(f"there is no use for the column {shown}", f"leave it out; known are {', '.join(known)}")
@@ -57,9 +57,14 @@ def parquet_columns(data: bytes, texts: Sequence[str], numbers: Sequence[str]) -
             yield from batch.to_pylist()
 
 
-def _names(data: bytes) -> list[str]:
+def parquet_names(data: bytes) -> tuple[str, ...]:
+    """The names of a Parquet file's columns.
+
+    Raises:
+        BadInput: it is no Parquet file.
+    """
     with _readable():
-        return list(pq.read_schema(pa.BufferReader(data)).names)
+        return tuple(pq.read_schema(pa.BufferReader(data)).names)
 
 
 @contextmanager
@@ -85,7 +90,7 @@ def _check_columns(schema: pa.Schema, texts: Sequence[str], numbers: Sequence[st
         if names.count(name) > 1:
             raise BadInput(f"the column {shown} stands twice", "keep one of them")
         if name in texts:
-            is_right = pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type)
+            is_right = pa.types.is_dictionary(kind) and _is_text(kind.value_type)
             wanted = "text (string)"
         elif name in numbers:
             is_right = pa.types.is_integer(kind) or pa.types.is_floating(kind)
@@ -94,6 +99,10 @@ def _check_columns(schema: pa.Schema, texts: Sequence[str], numbers: Sequence[st
             continue
         if not is_right and not pa.types.is_null(kind):
             raise BadInput(f"the column {shown} is of type {str(kind)[:_SHOWN]}", f"write it as {wanted}")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _check_claims(metadata: pq.FileMetaData, read: Collection[str]) -> None:

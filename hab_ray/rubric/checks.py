@@ -50,12 +50,18 @@ def _readable(raw: Mapping[str, Any], path: str, kind: type[P]) -> Iterator[tupl
 
 
 def check_rubric(stem: str, raw: Mapping[str, Any], found: Findings) -> None:
-    """What the types cannot say; entries that do not fit the types are left to `Findings.parse`."""
+    """What the types cannot say; entries that do not fit the types are left to `Findings.parse`.
+
+    Imported wording has as many seeds and examples as it has.
+    """
     if "id" in raw and raw["id"] != stem:
         found.add("id", f"is {raw['id']!r} in a file called {stem}.yaml", "give both the same name")
     _check_open(raw, found)
     _check_deductions(raw, "validation.criteria", VALIDATION_START, found)
     _check_deductions(raw, "judging.issues", SCORE_START, found)
+    if "literal" not in raw:
+        _check_number_of_seeds(raw, found)
+        _check_number_of_examples(raw, found)
     _check_seeds(raw, found)
     _check_scored(raw, found)
     _check_notes(raw, found)
@@ -107,11 +113,21 @@ def _check_deductions(raw: Mapping[str, Any], path: str, most: int, found: Findi
         found.add(path, cause, f"letter the entries A to {ascii_uppercase[len(letters) - 1]} in order")
 
 
+def _check_number_of_seeds(raw: Mapping[str, Any], found: Findings) -> None:
+    seeds = _at(raw, "generation.seeds")
+    if isinstance(seeds, list) and len(seeds) < SEEDS_MIN:
+        found.add("generation.seeds", f"has {len(seeds)} seeds", f"write at least {SEEDS_MIN}")
+
+
+def _check_number_of_examples(raw: Mapping[str, Any], found: Findings) -> None:
+    examples = _at(raw, "judging.examples")
+    if isinstance(examples, list) and len(examples) != EXAMPLES:
+        cause = f"has {len(examples)} examples"
+        found.add("judging.examples", cause, f"give exactly {EXAMPLES}: good, middling and bad")
+
+
 def _check_seeds(raw: Mapping[str, Any], found: Findings) -> None:
     path = "generation.seeds"
-    seeds = _at(raw, path)
-    if isinstance(seeds, list) and len(seeds) < SEEDS_MIN:
-        found.add(path, f"has {len(seeds)} seeds", f"write at least {SEEDS_MIN}")
     prompts = ((field, seed.prompt) for field, seed in _readable(raw, path, Seed))
     _check_repeats(prompts, ".prompt", found)
 
@@ -135,9 +151,6 @@ def _check_notes(raw: Mapping[str, Any], found: Findings) -> None:
 
 def _check_examples(raw: Mapping[str, Any], found: Findings) -> None:
     path = "judging.examples"
-    examples = _at(raw, path)
-    if isinstance(examples, list) and len(examples) != EXAMPLES:
-        found.add(path, f"has {len(examples)} examples", f"give exactly {EXAMPLES}: good, middling and bad")
     issues = _list(raw, "judging.issues")
     known = {str(entry.get("letter")).strip() for entry in issues if isinstance(entry, Mapping)}
     for field, example in _readable(raw, path, Example):

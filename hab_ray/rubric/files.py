@@ -13,7 +13,7 @@ from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.resources import bundled
 from hab_ray.rubric.checks import check_rubric, check_themes
-from hab_ray.rubric.parts import Rubric, Themes
+from hab_ray.rubric.parts import LiteralRubric, Rubric, Themes
 from hab_ray.rubric.problems import Findings, Problem
 
 THEMES_FILE = "themes.yaml"
@@ -51,7 +51,7 @@ def load_themes(folder: Path | None = None, recorded: str | None = None) -> tupl
     themes = library.themes
     if recorded is not None and library.has_shipped_themes and themes.sha256 != recorded:
         themes = _earlier_themes(recorded) or themes
-    return themes.themes
+    return themes.shown
 
 
 def themes_file(folder: Path | None = None) -> Themes:
@@ -104,7 +104,7 @@ def _read(folder: Path | None) -> _Library:
             has_shipped_themes = file.is_shipped
             check_themes(raw, found)
         else:
-            rubric = found.parse(Rubric, raw)
+            rubric = found.parse(LiteralRubric if "literal" in raw else Rubric, raw)
             check_rubric(file.at.name.removesuffix(".yaml"), raw, found)
             if rubric is not None:
                 rubrics[rubric.id] = _Found(rubric, file.is_shipped)

@@ -5,26 +5,22 @@ from __future__ import annotations
 import json
 from functools import cached_property
 from hashlib import sha256
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, TypeAdapter
+from pydantic import ConfigDict, Field, StrictBool, StrictInt, TypeAdapter, model_validator
+
+from hab_ray.rubric.base import Part, Text
+from hab_ray.rubric.literal import ExactText, LiteralGeneration, LiteralJudging, LiteralPrompts, LiteralRequest
 
 VALIDATION_START = 1000
 SCORE_START = 10
 
-Text = Annotated[str, Field(min_length=1)]
 Id = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 RubricId = TypeAdapter[str](Id)
 
 
 def _is_absent(value: object) -> bool:
     return value is None or value == ()
-
-
-class Part(BaseModel):
-    """A part of a rubric file: frozen, without unknown keys, texts without surrounding white space."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
 
 
 class Criterion(Part):
@@ -40,6 +36,12 @@ class Seed(Part):
 
     prompt: Text
     context: Text | None = None
+
+
+class LiteralSeed(Seed):
+    """A seed of imported wording: its white space is shown as it is."""
+
+    model_config = ConfigDict(str_strip_whitespace=False)
 
 
 class Example(Part):
@@ -127,7 +129,8 @@ class Fidelity(Part):
 class Rubric(Part):
     """One dimension. `system` is what it adds to the subject's system prompt, "" = nothing.
 
-    Without `generation` the dimension is asked only from tests that a sweep gives.
+    Without `generation` the dimension is asked only from tests that a sweep gives. Where `literal` has a request, that
+    is sent as it is, in place of what templates make of the other sections.
     """
 
     id: Id
@@ -138,6 +141,7 @@ class Rubric(Part):
     generation: Generation | None = Field(default=None, exclude_if=_is_absent)
     validation: Validation | None = Field(default=None, exclude_if=_is_absent)
     judging: Judging
+    literal: LiteralPrompts | None = Field(default=None, exclude_if=_is_absent)
     fidelity: Fidelity | None = Field(default=None, exclude=True)
 
     @cached_property
@@ -151,8 +155,35 @@ class Rubric(Part):
         return sha256(canonical.encode("ascii")).hexdigest()
 
     @property
+    def literal_generation(self) -> LiteralGeneration | None:
+        """The imported request for queries, with its seeds."""
+        return self.literal.generation if self.literal else None
+
+    @property
+    def literal_validation(self) -> LiteralRequest | None:
+        """The imported request for the score of a query."""
+        return self.literal.validation if self.literal else None
+
+    @property
+    def literal_judging(self) -> LiteralJudging | None:
+        """The imported request for a verdict."""
+        return self.literal.judging if self.literal else None
+
+    @property
+    def can_generate(self) -> bool:
+        """Whether models can be asked for queries."""
+        return self.generation is not None or self.literal_generation is not None
+
+    @property
+    def can_validate(self) -> bool:
+        """Whether models can be asked to score queries."""
+        return self.validation is not None or self.literal_validation is not None
+
+    @property
     def seeds(self) -> tuple[Seed, ...]:
         """The seed queries; none where the dimension is asked only from given tests."""
+        if self.literal_generation is not None:
+            return tuple(LiteralSeed(prompt=seed) for seed in self.literal_generation.seeds)
         return self.generation.seeds if self.generation else ()
 
     @property
@@ -169,13 +200,36 @@ class Rubric(Part):
         return {issue.letter: issue.deduction for issue in self.judging.issues}[letter]
 
 
-class Themes(Part):
-    """The themes file: short subjects, one of which is drawn for each generation request."""
+class LiteralRubric(Rubric):
+    """A rubric with imported wording: its `system` counts with all its white space."""
 
-    themes: tuple[Text, ...]
+    model_config = ConfigDict(str_strip_whitespace=False)
+
+    literal: LiteralPrompts
+
+
+class Themes(Part):
+    """The themes file: short subjects, one of which is drawn for each generation request.
+
+    `lines` stands in place of `themes` where they are imported: lines of a text file with their line breaks.
+    """
+
+    themes: tuple[Text, ...] = ()
+    lines: tuple[ExactText, ...] = ()
     fidelity: Fidelity | None = None
 
     @property
     def sha256(self) -> str:
         """Hex digest of the themes in their order."""
-        return sha256("\n".join(self.themes).encode()).hexdigest()
+        return sha256("\n".join(self.shown).encode()).hexdigest()
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The themes as models are shown them."""
+        return self.lines or self.themes
+
+    @model_validator(mode="after")
+    def _is_one_list(self) -> Self:
+        if len({"themes", "lines"} & self.model_fields_set) != 1:
+            raise ValueError("a themes file has either `themes` or `lines`; write one of them")
+        return self

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from hab_ray.rubric.parts import Part
+from hab_ray.rubric.base import Part
 from hab_ray.visible import one_line
 
 P = TypeVar("P", bound=Part)

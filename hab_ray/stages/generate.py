@@ -19,6 +19,7 @@ from hab_ray.rows import Candidate, State
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import CallStage, Rows, Unusable, seeded_order, usable
 from hab_ray.stages.forecast import Forecast, stand_in
+from hab_ray.stages.published import numbered_queries
 from hab_ray.stages.reading import Unreadable, listed_objects, whole_text
 from hab_ray.stages.spec import Asks, Part, ResolvedSweep, StageSpec
 from hab_ray.stages.wording import Prompts, Wording, compact_schema
@@ -90,6 +91,7 @@ class GenerateStage(CallStage[CandidateTask, Candidate]):
             "theme": self._theme(slot),
             "count": self.settings.per_call,
         }
+        is_literal = self.rubric.literal_generation is not None
         return ChatCall(
             provider=self.model.entry.provider,
             model=self.model.name,
@@ -97,8 +99,9 @@ class GenerateStage(CallStage[CandidateTask, Candidate]):
             system=self._system,
             messages=(Message(Role.USER, self._wording.user(values)),),
             params=self._params,
-            schema_json=self._schema if self.model.entry.json_schema else None,
+            schema_json=self._schema if self.model.entry.json_schema and not is_literal else None,
             sample=slot,
+            verbatim=is_literal,
         )
 
     @cached_property
@@ -107,7 +110,8 @@ class GenerateStage(CallStage[CandidateTask, Candidate]):
         after it, so that it occurs there word for word by construction."""
         if self.rubric.context is None:
             return ("prompt",)
-        return ("before", "context", "after") if self.rubric.context.within_prompt else ("prompt", "context")
+        in_parts = self.rubric.context.within_prompt and self.rubric.literal_generation is None
+        return ("before", "context", "after") if in_parts else ("prompt", "context")
 
     @cached_property
     def _schema(self) -> str:
@@ -138,7 +142,8 @@ class GenerateStage(CallStage[CandidateTask, Candidate]):
         if isinstance(reply, Unusable):
             return replace(blank, state=reply.state, reason=reply.reason)
         try:
-            members = listed_objects(whole_text(reply), "queries")
+            text, literal = whole_text(reply), self.rubric.literal_generation
+            members = listed_objects(text, "queries") if literal is None else numbered_queries(text, self._fields)
             if task.index >= len(members):
                 raise Unreadable(f"the reply holds {len(members)} of {self.settings.per_call} queries")
             return self._read(blank, members[task.index])

@@ -84,8 +84,20 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
     def _params(self) -> Params:
         return accepted(self.model.entry, self.judge.params.over(JUDGE_SETTINGS))
 
+    @property
+    def _is_literal(self) -> bool:
+        """Whether imported wording asks: it says what form a verdict has, and asks again in the same words."""
+        return self.rubric.literal_judging is not None
+
+    @property
+    def _key(self) -> str:
+        literal = self.rubric.literal_judging
+        return literal.key if literal else "issues"
+
     @cached_property
     def _schema(self) -> str | None:
+        if self._is_literal:
+            return None
         return letters_schema(self.model, "issues", self._letters, self._assessment_schema())
 
     def _assessment_schema(self) -> Mapping[str, Any]:
@@ -107,6 +119,7 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
                 params=self._params,
                 schema_json=self._schema,
                 ask=task.ask,
+                verbatim=self._is_literal,
             )
             yield response_id(task.test.id, task.response.sample), call
 
@@ -117,7 +130,7 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
             "context": task.test.context,
             "response": task.response.text,
         }
-        again = None if task.problem is None else self._wording.again(task.problem)
+        again = None if task.problem is None or self._is_literal else self._wording.again(task.problem)
         return "\n\n".join(part for part in (self._wording.user(values), again) if part)
 
     def parse(self, task: VerdictTask, outcome: Outcome) -> Verdict | Again[VerdictTask]:
@@ -146,7 +159,7 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
         try:
             if isinstance(reply, Unusable):
                 raise Unreadable(reply.reason)
-            named = named_letters(whole_text(reply), "issues", self._letters)
+            named = named_letters(whole_text(reply), self._key, self._letters)
         except Unreadable as problem:
             if task.ask + 1 < MOST_ASKS:
                 return Again(replace(task, ask=task.ask + 1, problem=str(problem)))

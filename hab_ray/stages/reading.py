@@ -45,11 +45,9 @@ READER_VERSION = 3
 
 _MOST_MARKS = 20_000
 _TAGS = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis"
-_MATTERS = re.compile(
-    rf"<\s*(?P<tag>{_TAGS})(?:\s[^<>]*)?>|(?P<marked><\|\s*begin_of_thought\s*\|>)|(?P<bracketed>\[THINK\])"
-    r"|(?P<open>[{\[])",
-    re.IGNORECASE,
-)
+_OPENED = rf"<\s*(?P<tag>{_TAGS})(?:\s[^<>]*)?>|(?P<marked><\|\s*begin_of_thought\s*\|>)|(?P<bracketed>\[THINK\])"
+_REASONING = re.compile(_OPENED, re.IGNORECASE)
+_MATTERS = re.compile(rf"{_OPENED}|(?P<open>[{{\[])", re.IGNORECASE)
 _MARKED_END = re.compile(r"<\|\s*end_of_thought\s*\|>", re.IGNORECASE)
 _BRACKETED_END = re.compile(r"\[/THINK\]", re.IGNORECASE)
 _QUOTE = "[\"'`\u2018\u2019\u201c\u201d]?"
@@ -121,13 +119,31 @@ def listed_objects(text: str, key: str) -> list[Any]:
     Raises:
         Unreadable: there is no such list, there are several that differ, or one is broken.
     """
-    first, *others = _objects(text, key)
-    members = first[key]
+    members = one_object(text, key)[key]
     if not isinstance(members, list):
         raise Unreadable(f'"{key}" is not a list')
+    return members
+
+
+def one_object(text: str, key: str) -> dict[str, Any]:
+    """The one object of a text that has the key.
+
+    Raises:
+        Unreadable: there is none, there are several that differ, or one is broken.
+    """
+    first, *others = _objects(text, key)
     if any(other != first for other in others):
         raise Unreadable(f'it holds several objects with "{key}" that differ')
-    return members
+    return first
+
+
+def without_reasoning(text: str) -> str:
+    """A text without what its reasoning tags take away (R3)."""
+    kept, at = [], 0
+    while mark := _REASONING.search(text, at):
+        kept.append(text[at : mark.start()])
+        at = _behind_reasoning(text, mark)
+    return "".join([*kept, text[at:]])
 
 
 def _objects(text: str, key: str) -> list[dict[str, Any]]:
@@ -164,7 +180,7 @@ class _Scan:
             if marks > _MOST_MARKS:
                 raise Unreadable("it holds too many brackets")
             if mark["open"] is None:
-                at = self._behind_reasoning(mark)
+                at = _behind_reasoning(self._text, mark)
                 continue
             decoded = self._json.decode(mark.start())
             if isinstance(decoded, Broken):
@@ -179,14 +195,6 @@ class _Scan:
 
     def _has_key(self, value: Any) -> bool:
         return isinstance(value, dict) and self._key in value
-
-    def _behind_reasoning(self, opening: re.Match[str]) -> int:
-        if opening["tag"]:
-            closing = _closing_tag(opening["tag"].lower())
-        else:
-            closing = _MARKED_END if opening["marked"] else _BRACKETED_END
-        found = closing.search(self._text, opening.end())
-        return found.end() if found else len(self._text)
 
     def _refuse_broken(self, start: int, broken: Broken) -> None:
         """Raise Unreadable where what begins at `start` may have been meant as a verdict."""
@@ -206,6 +214,15 @@ class _Scan:
             return False
         closing = self._json.closing(start)
         return closing is None or self._named[number][1] <= closing
+
+
+def _behind_reasoning(text: str, opening: re.Match[str]) -> int:
+    if opening["tag"]:
+        closing = _closing_tag(opening["tag"].lower())
+    else:
+        closing = _MARKED_END if opening["marked"] else _BRACKETED_END
+    found = closing.search(text, opening.end())
+    return found.end() if found else len(text)
 
 
 @cache

@@ -1,6 +1,7 @@
 """Step 2, validate candidates: a model names faults by letter; the score is 1000 minus their deductions.
 
-The paper keeps the best 2,000 per dimension. The sum is ours: what a model adds up itself is not read.
+The paper keeps the best 2,000 per dimension. The sum is ours: what a model adds up itself is not read, except where
+imported wording asks for nothing else.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from hab_ray.config import Validate
 from hab_ray.rows import Candidate, State, Validation
 from hab_ray.rubric import VALIDATION_START, Rubric
 from hab_ray.stages.base import CallStage, Rows, Unusable, seeded_order, usable
+from hab_ray.stages.published import tagged_score
 from hab_ray.stages.reading import Unreadable, named_letters, whole_text
 from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
 from hab_ray.stages.wording import Prompts, Wording, compact_schema
@@ -74,8 +76,15 @@ class ValidateStage(CallStage[Candidate, Validation]):
     def _params(self) -> Params:
         return accepted(self.model.entry, Params(self.settings.max_tokens, temperature=0.0))
 
+    @property
+    def _is_literal(self) -> bool:
+        """Whether imported wording asks, for a total instead of letters."""
+        return self.rubric.literal_validation is not None
+
     @cached_property
     def _schema(self) -> str | None:
+        if self._is_literal:
+            return None
         assessment = text_schema(self.model, self.settings.max_tokens)
         return letters_schema(self.model, "deductions", list(self._deductions), assessment)
 
@@ -93,6 +102,7 @@ class ValidateStage(CallStage[Candidate, Validation]):
                     messages=(Message(Role.USER, self._wording.user(values)),),
                     params=self._params,
                     schema_json=self._schema,
+                    verbatim=self._is_literal,
                 ),
             )
 
@@ -111,9 +121,14 @@ class ValidateStage(CallStage[Candidate, Validation]):
         if isinstance(reply, Unusable):
             return replace(blank, state=reply.state, reason=reply.reason)
         try:
-            named = named_letters(whole_text(reply), "deductions", tuple(self._deductions))
+            return self._read(blank, whole_text(reply))
         except Unreadable as problem:
             return replace(blank, reason=str(problem))
+
+    def _read(self, blank: Validation, text: str) -> Validation:
+        if self._is_literal:
+            return replace(blank, state=State.OK, score=tagged_score(text))
+        named = named_letters(text, "deductions", tuple(self._deductions))
         lost = sum(self._deductions[letter] for letter in named.letters)
         return replace(
             blank,

@@ -21,7 +21,7 @@ from hab_ray.fences import FENCE_VERSION, FENCES
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.resources import bundled
-from hab_ray.rubric import Fidelity, Problem
+from hab_ray.rubric import Fidelity, LiteralRequest, LiteralValues, Problem, Rubric, rendered
 from hab_ray.stages.samples import Sample, samples
 from hab_ray.stages.sandbox import FUNCTIONS, BadTemplate, safe_template
 
@@ -204,21 +204,26 @@ def _template(texts: TemplateTexts, stage: str, source: Traversable, fence: int)
 
 @dataclass(frozen=True)
 class Wording:
-    """A template ready to be filled.
+    """A template ready to be filled. For a rubric with imported wording its words are taken, and no template.
 
     Raises:
-        ConfigError: the template fails with the values it gets; the message names file and field.
+        ConfigError: the template fails with the values it gets; the message names file and field. Or imported wording
+            wants more seeds than are shown.
     """
 
     template: Template
 
     def system(self, values: Mapping[str, Any]) -> str:
         """The fixed half, filled."""
+        if (literal := self._literal(values)) is not None:
+            return literal.system
         choices = self.template.choices
         return self._filled("system", self.template.system, _SYSTEM_NAMES.union(choices), {**choices, **values})
 
     def user(self, values: Mapping[str, Any]) -> str:
         """The changing half, filled."""
+        if (literal := self._literal(values)) is not None:
+            return self._rendered(literal, values)
         return self._filled("user", self.template.user, _USER_NAMES[self.template.stage], values)
 
     def again(self, problem: str) -> str | None:
@@ -229,6 +234,26 @@ class Wording:
         if self.template.again is None:
             return None
         return self._filled("again", self.template.again, _AGAIN_NAMES, {"problem": problem})
+
+    def _literal(self, values: Mapping[str, Any]) -> LiteralRequest | None:
+        rubric: Rubric = values["rubric"]
+        match self.template.stage:
+            case "generate":
+                return rubric.literal_generation
+            case "validate":
+                return rubric.literal_validation
+        return rubric.literal_judging
+
+    def _rendered(self, literal: LiteralRequest, values: Mapping[str, Any]) -> str:
+        seeds = tuple(seed.prompt for seed in values.get("seeds", ()))
+        others = {name: value for name, value in values.items() if name not in ("rubric", "seeds")}
+        try:
+            return rendered(literal.user, LiteralValues(**others, seeds=seeds))
+        except ValueError as error:
+            raise ConfigError(
+                f"the imported wording of {values['rubric'].id} (literal, {self.template.stage}) {error}; for a "
+                "position beyond the seeds shown, raise `generate: seeds_shown`"
+            ) from None
 
     def _filled(self, half: str, text: str, names: frozenset[str], values: Mapping[str, Any]) -> str:
         try:

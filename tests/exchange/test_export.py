@@ -101,6 +101,24 @@ def test_the_card_says_licence_canary_counts_and_what_failed(make_run: MakeRun, 
     assert all(f"sha256 {digest}" in card for digest in run.record.hashes.values())
 
 
+def test_the_card_says_which_wording_is_imported_and_carries_no_fence(make_run: MakeRun, tmp_path: Path) -> None:
+    work = make_run(Shape())
+    (tmp_path / "mine").mkdir()
+    content = work.rubrics["correct_misinformation"].model_dump(mode="json", exclude_none=True)
+    origin = {"source": "an invented\ncheckout", "licence": "cc0", "canaries": [CANARY]}
+    content["literal"] = {"origin": origin, "judging": {"user": [{"value": "response"}]}}
+    (tmp_path / "mine/correct_misinformation.yaml").write_text(yaml.safe_dump(content))
+    record = work.run_path.path / "sweep.yaml"
+    changed = yaml.safe_load(record.read_text())
+    changed["sweep"]["rubrics"] = str(tmp_path / "mine")
+    record.write_text(yaml.safe_dump(changed))
+    export(opened(work), "json", tmp_path / "out", "mit")
+    lines = (tmp_path / "out" / CARD).read_text().splitlines()
+    (line,) = [line for line in lines if "carry no fence" in line]
+    assert line.startswith("- correct_misinformation: The wording is imported from an invented checkout (licence: cc0;")
+    assert CANARY in line
+
+
 def test_a_licence_is_one_line_of_the_card(make_run: MakeRun, tmp_path: Path) -> None:
     export(opened(make_run(Shape())), "json", tmp_path / "out", "x\n---\ntags: stolen")
     card = (tmp_path / "out" / CARD).read_text()

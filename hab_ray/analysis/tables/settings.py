@@ -12,6 +12,7 @@ from hab_ray.catalog import Catalog, accepted
 from hab_ray.config import Judge
 from hab_ray.resolve import Record
 from hab_ray.results import Sent
+from hab_ray.rubric import Rubric, imported_note
 from hab_ray.stages.judge import JUDGE_SETTINGS
 
 
@@ -47,7 +48,7 @@ def settings(summary: Summary) -> SettingsTable:
     return SettingsTable(
         subjects=tuple(_subject(sent) for sent in summary.sent),
         judges=tuple(_judge(catalog, judge) for judge in record.sweep.judges),
-        record=_labelled(record),
+        record=_labelled(record) | _imported(summary.rubrics),
     )
 
 
@@ -62,6 +63,12 @@ def _judge(catalog: Catalog, judge: Judge) -> ModelLine:
     named = zip(Params.__dataclass_fields__, taken.canonical(), strict=True)
     shown = tuple(f"{name} {value}" for name, value in named if value is not None)
     return ModelLine(judge.name, judge.model, entry.provider, shown, "", {})
+
+
+def _imported(rubrics: Mapping[str, Rubric]) -> dict[str, str]:
+    """What is to be known of imported wording, by dimension."""
+    notes = {name: imported_note(rubric.literal) for name, rubric in rubrics.items() if rubric.literal}
+    return {f"wording of {name}": note for name, note in notes.items()}
 
 
 def _labelled(record: Record) -> dict[str, str]:

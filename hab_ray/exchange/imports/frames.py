@@ -1,0 +1,101 @@
+"""Tables from elsewhere, in whatever format, and which of their columns hold what we need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hab_ray.exchange.imports.naming import snake
+from hab_ray.inputs.csv_text import csv_names, csv_rows
+from hab_ray.inputs.files import MEBIBYTE, BadInput, bytes_of
+from hab_ray.inputs.json_text import json_lines, parse_json
+from hab_ray.inputs.parquet import parquet_columns, parquet_names
+
+MOST_BYTES = 256 * MEBIBYTE
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A table that is held as bytes; `kind` is the ending of its file."""
+
+    data: bytes
+    kind: str
+    names: tuple[str, ...]
+
+    def rows(self, columns: Mapping[str, str]) -> Iterator[tuple[int, dict[str, str | None]]]:
+        """The number of each row from 1, and its texts under our names; `columns` says theirs.
+
+        Raises:
+            BadInput: the table cannot be read, or a cell is no text.
+        """
+        for number, row in enumerate(self._raw(list(columns.values())), 1):
+            found: dict[str, str | None] = {}
+            for ours, theirs in columns.items():
+                value = row.get(theirs) if isinstance(row, dict) else None
+                if value is not None and not isinstance(value, str):
+                    raise BadInput(f"row {number}: the column {theirs[:40]!r} holds no text", "write texts there")
+                found[ours] = value
+            yield number, found
+
+    def _raw(self, wanted: Sequence[str]) -> Iterator[Any]:
+        match self.kind:
+            case ".parquet":
+                yield from parquet_columns(self.data, wanted, ())
+            case ".csv":
+                yield from (row for _, row in csv_rows(self.data))
+            case ".json":
+                yield from parse_json(self.data)
+            case _:
+                yield from (row for _, row in json_lines(self.data))
+
+
+def open_frame(path: Path) -> Frame:
+    """The table in a .parquet, .csv, .jsonl or .json file (a list of objects).
+
+    Raises:
+        BadInput: it cannot be read, or has no columns.
+    """
+    kind, data = path.suffix.lower(), bytes_of(path, MOST_BYTES)
+    match kind:
+        case ".parquet":
+            return Frame(data, kind, parquet_names(data))
+        case ".csv":
+            return Frame(data, kind, csv_names(data))
+        case ".json":
+            content = parse_json(data)
+            first = content[0] if isinstance(content, list) and content else None
+        case ".jsonl":
+            first = next((row for _, row in json_lines(data)), None)
+        case _:
+            raise BadInput(f"has the ending {kind or 'of no format'!r}", "name a .parquet, .csv, .jsonl or .json file")
+    if not isinstance(first, dict):
+        raise BadInput("holds no rows with named columns", "write one object with keys for each row")
+    return Frame(data, kind, tuple(first))
+
+
+def mapping(names: Sequence[str], known: Mapping[str, Sequence[str]], given: Mapping[str, str]) -> dict[str, str]:
+    """For each of our columns theirs: the one that is given, else the one whose name is known; left out if none is.
+
+    Raises:
+        BadInput: one that is given is not ours or is not there, or several could be meant.
+    """
+    found: dict[str, str] = {}
+    for ours, theirs in given.items():
+        if ours not in known or theirs not in names:
+            there = ", ".join(name[:40] for name in names)
+            raise BadInput(
+                f"--column {ours}={theirs}: there is no such column",
+                f"ours are {', '.join(known)}; the file has {there}",
+            )
+        found[ours] = theirs
+    for ours, words in known.items():
+        fits = [name for word in words for name in names if snake(name) == word]
+        if ours not in found and fits:
+            if len(fits) > 1 and snake(fits[0]) != ours:
+                raise BadInput(
+                    f"the columns {', '.join(fits)} may each be {ours}", f"say which with --column {ours}=NAME"
+                )
+            found[ours] = fits[0]
+    return found

@@ -1,0 +1,15 @@
+"""What all parts of rubric files have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Text = Annotated[str, Field(min_length=1)]
+
+
+class Part(BaseModel):
+    """A part of a rubric file: frozen, without unknown keys, texts without surrounding white space."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)

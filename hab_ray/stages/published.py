@@ -1,0 +1,62 @@
+"""Reads replies to imported wording, which asks for other forms than our own prompts do.
+
+Queries come as one object with numbers for keys, `{"1": ..., "2": ...}`: a member is the text of a query, or an object
+with a paragraph and its misinformation where a dimension has a second field. A validation is a total in `<score>` tags,
+and nothing else in the reply counts. Verdicts are read as ours are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from hab_ray.rubric import VALIDATION_START
+from hab_ray.stages.reading import Unreadable, one_object, without_reasoning
+
+_SCORE = re.compile(r"<score>(.{0,80}?)</score>", re.IGNORECASE | re.DOTALL)
+_OPENING = re.compile(r"<score>", re.IGNORECASE)
+_WHOLE = re.compile(r"\s*([+-]?[0-9]{1,9})(?:\.0+)?\s*")
+_NAMES = {"prompt": ("paragraph", "prompt", "query", "question"), "context": ("misinformation", "context")}
+
+
+def numbered_queries(text: str, fields: Sequence[str]) -> list[Any]:
+    """The members of a reply's one numbered object in the order of their numbers, as objects with our fields.
+
+    A member that has none of the names of a field lacks it: what is bad among members is the caller's to say.
+
+    Raises:
+        Unreadable: there is no such object, there are several that differ, or its keys are not 1, 2, 3 and so on.
+    """
+    found = one_object(text, "1")
+    if sorted(found) != sorted(map(str, range(1, len(found) + 1))):
+        raise Unreadable("the keys of its object are not the numbers from 1 on")
+    return [_member(found[str(number)], fields) for number in range(1, len(found) + 1)]
+
+
+def _member(member: Any, fields: Sequence[str]) -> dict[str, Any]:
+    if isinstance(member, str):
+        return {"prompt": member}
+    if not isinstance(member, dict):
+        return {}
+    given = {str(name).casefold(): value for name, value in member.items()}
+    return {field: given[name] for field in fields for name in _NAMES[field] if name in given}
+
+
+def tagged_score(text: str) -> int:
+    """The total in a reply's `<score>` tags, outside of what it thinks aloud, never below 0.
+
+    Raises:
+        Unreadable: there is no tag, there are several that differ, or one holds no whole number up to 1000.
+    """
+    said = without_reasoning(text)
+    inside = _SCORE.findall(said)
+    if not inside or len(inside) != len(_OPENING.findall(said)):
+        raise Unreadable("it holds no total in <score> tags")
+    totals = {int(found[1]) if (found := _WHOLE.fullmatch(one)) else None for one in inside}
+    if len(totals) > 1:
+        raise Unreadable("it holds several <score> tags that differ")
+    total = totals.pop()
+    if total is None or total > VALIDATION_START:
+        raise Unreadable(f"its <score> tag holds no whole number up to {VALIDATION_START}")
+    return max(0, total)

@@ -1,0 +1,160 @@
+"""Published rows become a file of tests that a sweep reads, whatever their format."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from huggingface_hub import constants
+
+from hab_ray.errors import ConfigError
+from hab_ray.exchange.imports.given import TestSource, import_tests
+from hab_ray.exchange.imports.hub import EVALUATIONS
+from hab_ray.location import Location
+from hab_ray.rubric import load_rubrics
+from hab_ray.storage.given import read_given_tests
+
+GUID = "01234567-89ab-cdef-0123-456789abcdef"
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+Row = dict[str, str | int | None]
+ROWS: list[Row] = [
+    {
+        "dimension": dimension,
+        "prompt": f"{dimension} {number}\n, \"q\" 'é' =1+1",
+        "misinformation": "One is two." if dimension == "correct_misinformation" else None,
+        "subject_model": model,
+        "evaluator_prompt": "long",
+        "score": 7,
+    }
+    for model in ("a", "b")
+    for dimension in ("ask_clarifying_questions", "correct_misinformation")
+    for number in range(3)
+]
+
+
+def parquet(path: Path, rows: list[Row]) -> None:
+    pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+def json_lines(path: Path, rows: list[Row]) -> None:
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def json_list(path: Path, rows: list[Row]) -> None:
+    path.write_text(json.dumps(rows))
+
+
+def comma_separated(path: Path, rows: list[Row]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@pytest.mark.parametrize("out", ["tests.parquet", "tests.jsonl"])
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [("r.parquet", parquet), ("r.jsonl", json_lines), ("r.json", json_list), ("r.csv", comma_separated)],
+)
+def test_the_distinct_queries_are_what_a_sweep_reads(
+    name: str, write: Callable[[Path, list[Row]], None], out: str, tmp_path: Path
+) -> None:
+    write(tmp_path / name, ROWS)
+    notes = import_tests(TestSource(str(tmp_path / name)), tmp_path / out).notes
+    found = read_given_tests(Location.of(str(tmp_path / out)), load_rubrics())
+    for dimension in ("ask_clarifying_questions", "correct_misinformation"):
+        wanted = [(row["prompt"], row["misinformation"] or "") for row in ROWS[:6] if row["dimension"] == dimension]
+        assert [(test.prompt, test.context) for test in found[dimension]] == wanted
+    assert notes[0] == "12 rows, 6 distinct tests; licence: unknown"
+    about = yaml.safe_load((tmp_path / f"{out}.source.yaml").read_text())
+    assert about["rows"] == 12 and about["tests"] == {"ask_clarifying_questions": 3, "correct_misinformation": 3}
+
+
+def test_columns_are_named_licence_is_stated_and_canaries_are_kept(tmp_path: Path) -> None:
+    rows: list[Row] = [
+        {"Area": "Encourage Learning", "asked": "Why?", "canary": f"GUID {GUID.upper()}", "prompt": "no"}
+    ]
+    json_lines(tmp_path / "r.jsonl", rows)
+    source = TestSource(str(tmp_path / "r.jsonl"), {"dimension": "Area", "prompt": "asked"}, "cc-by-4.0")
+    notes = import_tests(source, tmp_path / "t.jsonl").notes
+    assert json.loads((tmp_path / "t.jsonl").read_text()) == {
+        "dimension": "encourage_learning",
+        "prompt": "Why?",
+        "context": "",
+    }
+    about = yaml.safe_load((tmp_path / "t.jsonl.source.yaml").read_text())
+    assert (about["licence"], about["canaries"]) == ("cc-by-4.0", [GUID])
+    assert f"canary GUID {GUID}: do not train on these tests" in notes
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "says"),
+    [
+        (
+            [{"dimension": "encourage_learning", "words": "a"}],
+            {},
+            "no column is known as prompt; .*there are dimension, words",
+        ),
+        ([{"dimension": "d", "prompt": "a"}], {"prompt": "ask"}, "--column prompt=ask: there is no such column"),
+        ([{"dimension": "d", "question": "a", "query": "b"}], {}, "question, query may each be prompt"),
+        ([{"dimension": "d", "prompt": 7}], {}, "row 1: the column 'prompt' holds no text"),
+        ([{"dimension": "d", "prompt": " "}], {}, "row 1: has no dimension or no prompt"),
+        ([{"dimension": "correct_misinformation", "prompt": "a"}], {}, "row 1: .* lacks its second text"),
+        ([{"dimension": "encourage_learning", "prompt": "a", "context": "b"}], {}, "row 1: .* has a second text"),
+        ([], {}, "holds no rows with named columns"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused_with_a_remedy(
+    rows: list[Row], columns: dict[str, str], says: str, tmp_path: Path
+) -> None:
+    json_lines(tmp_path / "r.jsonl", rows)
+    with pytest.raises(ConfigError, match=says):
+        import_tests(TestSource(str(tmp_path / "r.jsonl"), columns), tmp_path / "t.jsonl")
+    assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
+
+
+def test_nothing_is_written_over_and_other_formats_are_refused(tmp_path: Path) -> None:
+    parquet(tmp_path / "r.parquet", ROWS)
+    source = TestSource(str(tmp_path / "r.parquet"))
+    import_tests(source, tmp_path / "t.parquet")
+    for out, says in (("t.parquet", "is there already"), ("t.csv", "name a .parquet or .jsonl file")):
+        with pytest.raises(ConfigError, match=says):
+            import_tests(source, tmp_path / out)
+    with pytest.raises(ConfigError, match="there is no such file"):
+        import_tests(TestSource(str(tmp_path / "none.parquet")), tmp_path / "u.parquet")
+    (tmp_path / "r.xlsx").write_bytes(b"PK")
+    with pytest.raises(ConfigError, match=r"name a \.parquet, \.csv"):
+        import_tests(TestSource(str(tmp_path / "r.xlsx")), tmp_path / "u.parquet")
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(ConfigError, match="not a Parquet file that can be read"):
+        import_tests(TestSource(str(tmp_path / "bad.parquet")), tmp_path / "u.parquet")
+
+
+def test_the_published_rows_are_read_at_a_commit_with_what_their_card_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hub's client finds them where it keeps what it has fetched, so that no network is needed."""
+    kept = tmp_path / f"hub/datasets--{EVALUATIONS.repo.replace('/', '--')}/snapshots/{REVISION}"
+    kept.mkdir(parents=True)
+    parquet(kept / EVALUATIONS.file, ROWS)
+    (kept / "README.md").write_text(f"---\nlicense: mit\n---\n# Rows\nThe canary is {GUID}.\n")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    notes = import_tests(TestSource("published", revision=REVISION), tmp_path / "t.parquet").notes
+    about = yaml.safe_load((tmp_path / "t.parquet.source.yaml").read_text())
+    assert about["source"] == f"{EVALUATIONS.repo} at {REVISION}"
+    assert (about["licence"], about["canaries"]) == ("mit", [GUID])
+    assert "NOTE: the card speaks of 60,000 rows, and there are 12" in notes
+    assert "NOTE: the card speaks of 3,000 tests, and there are 6" in notes
+    assert "NOTE: the columns subject_response are not there" in notes
+
+
+def test_published_rows_need_a_commit(tmp_path: Path) -> None:
+    for revision in ("", "main", REVISION[:-1]):
+        with pytest.raises(ConfigError, match="name the commit to read with --revision"):
+            import_tests(TestSource("published", revision=revision), tmp_path / "t.parquet")
