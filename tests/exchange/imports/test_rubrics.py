@@ -149,6 +149,7 @@ def checkout(tmp_path: Path) -> Iterator[Path]:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
+    (root / "results.csv").write_bytes(b"of another program: \xff\xfe")
     yield root
     for name in [name for name in sys.modules if name.split(".")[0] == "lab"]:
         del sys.modules[name]
@@ -343,6 +344,18 @@ def test_hostile_code_ends_with_a_message(expression: str, says: str, checkout: 
     path.write_text(path.read_text("utf-8") + doubling, "utf-8")
     with pytest.raises(ConfigError, match=says):
         import_rubrics(checkout, tmp_path / "out", Wanted())
+
+
+def test_bases_that_multiply_are_walked_once(checkout: Path, tmp_path: Path) -> None:
+    pairs = "".join(
+        f"class L{n}(L{n - 1}, R{n - 1}): pass\nclass R{n}(L{n - 1}, R{n - 1}): pass\n" for n in range(1, 60)
+    )
+    path = checkout / "lab/plants.py"
+    text = path.read_text("utf-8").replace("class WaterThePlants(Base)", "class WaterThePlants(Base, L59)")
+    head, _, tail = text.partition("INTRO =")
+    path.write_text(f"{head}class L0: pass\nclass R0: pass\n{pairs}INTRO ={tail}", "utf-8")
+    import_rubrics(checkout, tmp_path / "out", Wanted())
+    assert "water_the_plants" in load_rubrics(tmp_path / "out")
 
 
 def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
