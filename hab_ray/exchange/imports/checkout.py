@@ -7,6 +7,7 @@ import io
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -92,8 +93,12 @@ class Checkout:
 
     @cached_property
     def canaries(self) -> tuple[str, ...]:
-        """The GUIDs near the word canary in any file, sorted."""
-        return tuple(sorted({guid for name in self.files for guid in canaries_in(self.text(name))}))
+        """The GUIDs near the word canary in any file that is text of a reasonable size, sorted."""
+        found: set[str] = set()
+        for name in self.files:
+            with suppress(BadInput):
+                found |= set(canaries_in(text_of(self.root / name)))
+        return tuple(sorted(found))
 
     @cached_property
     def licence_file(self) -> str | None:

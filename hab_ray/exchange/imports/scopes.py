@@ -99,6 +99,7 @@ class Sources:
 
     modules: tuple[Module, ...]
     by_name: Mapping[str, Module] = field(default_factory=dict)
+    _members: dict[ast.ClassDef, dict[str, Member]] = field(default_factory=dict, repr=False, compare=False)
 
     def resolved(self, dotted: str) -> tuple[Module, str] | None:
         """Module and name of something that is imported from within the checkout; None where it is from outside.
@@ -129,6 +130,11 @@ class Sources:
 
     def members(self, owner: Class, depth: int = 0) -> dict[str, Member]:
         """The members of a class, those of its bases in the checkout too."""
+        if owner.node not in self._members:
+            self._members[owner.node] = self._collected(owner, depth)
+        return self._members[owner.node]
+
+    def _collected(self, owner: Class, depth: int) -> dict[str, Member]:
         found: dict[str, Member] = {}
         for base in reversed(owner.node.bases):
             name = base.id if isinstance(base, ast.Name) else ""

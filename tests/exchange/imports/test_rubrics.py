@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from importlib import import_module
 from itertools import product
 from pathlib import Path
@@ -15,8 +16,10 @@ from typing import Any
 import pytest
 import yaml
 
+from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.rubrics import Wanted, import_rubrics
+from hab_ray.resolve import resolve
 from hab_ray.rubric import LiteralValues, check, load_rubrics, load_themes, rendered
 
 BASE = '''
@@ -149,6 +152,7 @@ def checkout(tmp_path: Path) -> Iterator[Path]:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
+    (root / "results.csv").write_bytes(b"of another program: \xff\xfe")
     yield root
     for name in [name for name in sys.modules if name.split(".")[0] == "lab"]:
         del sys.modules[name]
@@ -233,6 +237,23 @@ def test_deductions_keys_canaries_and_origin_are_kept(checkout: Path, tmp_path: 
     assert "get_evaluator_prompt (lab/plants.py, line 26)" in notes and "refused by `tests: seeds`" in notes
     page = (tmp_path / "out/README.md").read_text("utf-8")
     assert "01234567-89ab-cdef-0123-456789abcdef" in page and "carry no fence" in page
+
+
+def test_seeds_without_their_false_sentence_are_refused_as_tests(checkout: Path, tmp_path: Path) -> None:
+    import_rubrics(checkout, tmp_path / "out", Wanted())
+    sweep = {
+        "name": "example",
+        "run": tmp_path / "run",
+        "tests": "seeds",
+        "rubrics": tmp_path / "out",
+        "providers": {"lab": {"kind": "openai", "url": "http://127.0.0.1:9/v1"}},
+        "subjects": [{"model": "lab/a", "name": "a"}],
+        "judges": [{"model": "lab/b", "name": "b"}],
+    }
+    now = datetime(2026, 11, 22, tzinfo=UTC)
+    resolve(Sweep.model_validate({**sweep, "dimensions": ["water_the_plants"]}), now)
+    with pytest.raises(ConfigError, match="the seeds of count_the_rocks have no misinformation"):
+        resolve(Sweep.model_validate({**sweep, "dimensions": ["count_the_rocks"]}), now)
 
 
 def test_the_digest_follows_the_wording_and_not_where_it_comes_from(checkout: Path, tmp_path: Path) -> None:
@@ -343,6 +364,18 @@ def test_hostile_code_ends_with_a_message(expression: str, says: str, checkout: 
     path.write_text(path.read_text("utf-8") + doubling, "utf-8")
     with pytest.raises(ConfigError, match=says):
         import_rubrics(checkout, tmp_path / "out", Wanted())
+
+
+def test_bases_that_multiply_are_walked_once(checkout: Path, tmp_path: Path) -> None:
+    pairs = "".join(
+        f"class L{n}(L{n - 1}, R{n - 1}): pass\nclass R{n}(L{n - 1}, R{n - 1}): pass\n" for n in range(1, 60)
+    )
+    path = checkout / "lab/plants.py"
+    text = path.read_text("utf-8").replace("class WaterThePlants(Base)", "class WaterThePlants(Base, L59)")
+    head, _, tail = text.partition("INTRO =")
+    path.write_text(f"{head}class L0: pass\nclass R0: pass\n{pairs}INTRO ={tail}", "utf-8")
+    import_rubrics(checkout, tmp_path / "out", Wanted())
+    assert "water_the_plants" in load_rubrics(tmp_path / "out")
 
 
 def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
