@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from hab_ray.errors import ConfigError
+from hab_ray.rubric import Rubric
 from hab_ray.work import Work
 
 Deductions = Mapping[str, Mapping[str, int]]
@@ -23,20 +24,24 @@ PAPER: Deductions = MappingProxyType(
 
 
 def deductions_of(work: Work) -> Deductions:
-    """Points by dimension and letter: the paper's for built-in rubrics, for a user's own what their files say.
+    """Points by dimension and letter: the paper's for its dimensions, unless the sweep names rubrics of its own.
 
     Raises:
         ConfigError: a built-in rubric has other letters than the paper.
     """
-    if work.sweep.rubrics is not None:
-        return {
-            name: {issue.letter: issue.deduction for issue in rubric.judging.issues}
-            for name, rubric in work.rubrics.items()
-        }
+    known = PAPER if work.sweep.rubrics is None else {}
+    return {name: known[name] if name in known else _points(rubric) for name, rubric in _checked(work, known)}
+
+
+def _checked(work: Work, known: Deductions) -> Iterator[tuple[str, Rubric]]:
     for name, rubric in work.rubrics.items():
-        if rubric.issue_letters() != tuple(PAPER[name]):
+        if name in known and rubric.issue_letters() != tuple(known[name]):
             raise ConfigError(
                 f"rubrics/{name}.yaml: judging.issues has the letters {', '.join(rubric.issue_letters())}, the paper "
-                f"{', '.join(PAPER[name])}; name a changed rubric by `rubrics:` in the sweep"
+                f"{', '.join(known[name])}; name a changed rubric by `rubrics:` in the sweep"
             )
-    return {name: PAPER[name] for name in work.rubrics}
+        yield name, rubric
+
+
+def _points(rubric: Rubric) -> Mapping[str, int]:
+    return {issue.letter: issue.deduction for issue in rubric.judging.issues}
