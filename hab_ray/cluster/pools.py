@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
@@ -18,6 +19,7 @@ from hab_ray.cluster.lanes import LaneSetup
 from hab_ray.cluster.listeners import Listener
 from hab_ray.cluster.session import ANSWER_S, WorkerDied, finished, result
 from hab_ray.engine.jobs import Counters
+from hab_ray.errors import EngineBroke
 from hab_ray.executors.pending import Share
 from hab_ray.executors.protocol import (
     CallsSpooled,
@@ -139,8 +141,9 @@ class Pool:
                 yield from self._take_in([(slot, result(ref, self._who, DRAINING_ANSWER_S))])
             except Exception:
                 slot.newest = slot.newest.written_off()
-        silent: dict[int, WorkerDied] = {}
-        yield from self._reports(list(self._ending.values()), DRAINING_ANSWER_S, silent)
+        for slot in self._ending.values():
+            with suppress(EngineBroke):  # it ended after the look above; the next one takes in its last words
+                yield from self._reports([slot], DRAINING_ANSWER_S, {})
         if not self._ending:
             yield CountersRead(self.channel, self._counters())
             yield ChannelEnded(self.channel)
