@@ -29,6 +29,7 @@ def _at_most(bound: float, why: str) -> AfterValidator:
 
 
 NUMBER = BeforeValidator(_no_truth_value)
+_NO_AGES = _at_most(1_000_000_000, "the time is in seconds, and this is more than thirty years; give a smaller one")
 
 Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -104,11 +105,11 @@ LongSeconds = Annotated[
     float,
     NUMBER,
     Field(gt=0, allow_inf_nan=False),
-    _at_most(1_000_000_000, "the time is in seconds, and this is more than thirty years; give a smaller one"),
+    _NO_AGES,
 ]
 WaitSeconds = Annotated[
     float,
     NUMBER,
     Field(ge=0, allow_inf_nan=False),
-    _at_most(1_000_000_000, "the time is in seconds, and this is more than thirty years; give a smaller one"),
+    _NO_AGES,
 ]

@@ -10,7 +10,7 @@ driver, in a worker that expands a shard into calls, in `hab plan`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from hab_ray.catalog import Catalog, Model
 from hab_ray.config import ModeName
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
-from hab_ray.rows import ChosenTest, Response, from_table
+from hab_ray.rows import ChosenTest, from_table
 from hab_ray.stages import table
 from hab_ray.stages.base import CallStage, Computed, ComputeStage, Rows
 from hab_ray.stages.blocks import BlockWorkers
@@ -33,7 +33,7 @@ from hab_ray.storage.records import read_table
 from hab_ray.storage.run import RunFolder
 from hab_ray.storage.store import Store
 
-__all__ = ["Input", "Settled", "Shard", "Work", "given_responses", "given_tests", "settle"]
+__all__ = ["Input", "Settled", "Shard", "Work", "given_rows", "given_tests", "settle"]
 
 WORTH_A_BATCH = 200
 
@@ -139,39 +139,29 @@ def wants_batch(work: Work, shard: Shard, together: int) -> bool:
     return has_batches and (wanted == "batch" or (wanted == "auto" and together >= WORTH_A_BATCH))
 
 
-def given_tests(work: Work) -> dict[str, list[ChosenTest]]:
-    """The tests by dimension, where the sweep names a file, the rubrics' seeds or given responses; else none.
+def given_tests(work: Work) -> Mapping[str, list[ChosenTest]]:
+    """The tests of `given_rows`, by dimension."""
+    return given_rows(work).tests
+
+
+def given_rows(work: Work) -> GivenResponses:
+    """The tests that the sweep gives, as a file, the rubrics' seeds or what given responses answer; and the responses.
 
     Raises:
-        ConfigError: the file has no test for one of the dimensions.
+        ConfigError: a file cannot be read, has no test for one of the dimensions, or answers tests that are not given.
     """
-    if work.sweep.tests is None and work.sweep.responses is not None:
-        return dict(_given_answers(work).tests)
-    return _named_tests(work)
-
-
-def given_responses(work: Work) -> Mapping[tuple[str, str], list[Response]]:
-    """The responses that the sweep gives instead of asking their subjects, by subject and dimension.
-
-    Raises:
-        ConfigError: the file cannot be read or answers tests that the sweep does not have.
-    """
-    if work.sweep.responses is None:
-        return {}
-    wanted = set(work.sweep.responses.subjects)
-    return {part: rows for part, rows in _given_answers(work).responses.items() if part[0] in wanted}
-
-
-def _given_answers(work: Work) -> GivenResponses:
-    assert work.sweep.responses is not None
-    tests = _named_tests(work) if work.sweep.tests is not None else None
-    return read_given_responses(work.sweep.responses.file, work.rubrics, tests)
+    sweep = work.sweep
+    tests = _named_tests(work) if sweep.tests is not None else None
+    if sweep.responses is None:
+        return GivenResponses(tests or {}, {})
+    found = read_given_responses(sweep.responses.file, work.rubrics, tests)
+    wanted = set(sweep.responses.subjects)
+    return replace(found, responses={part: rows for part, rows in found.responses.items() if part[0] in wanted})
 
 
 def _named_tests(work: Work) -> dict[str, list[ChosenTest]]:
     file = work.sweep.tests
-    if file is None:
-        return {}
+    assert file is not None
     if file == "seeds":
         return {dimension: seed_tests(rubric) for dimension, rubric in work.rubrics.items()}
     given = read_given_tests(file, work.rubrics)

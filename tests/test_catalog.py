@@ -229,7 +229,7 @@ ENDS = {
 
 def test_no_announced_end_is_missing_and_none_is_made_up() -> None:
     models = load_catalog().models
-    dated = {name: str(models[name].lifecycle.ends) for name in models if models[name].lifecycle}  # type: ignore[union-attr]
+    dated = {name: str(end.ends) for name in models if (end := models[name].lifecycle)}
     assert {name: end for name, end in dated.items() if end > "2026-10-22"} == {
         name: end for end, names in ENDS.items() for name in names
     }

@@ -104,7 +104,8 @@ def test_a_name_costs_what_the_model_costs_that_answers_to_it(
     name: str, before: float, after: float, day: date
 ) -> None:
     entry = load_catalog().find(name)
-    assert [priced(entry, on).price.input for on in (day - timedelta(days=1), day)] == [before, after]  # type: ignore[union-attr]
+    prices = [priced(entry, on).price for on in (day - timedelta(days=1), day)]
+    assert [price and price.input for price in prices] == [before, after]
 
 
 def test_where_hours_differ_the_dearest_counts() -> None:

@@ -11,6 +11,7 @@ from hab_ray.catalog import folder_name
 from hab_ray.errors import ConfigError
 from hab_ray.results import Answer, Run, Transcript
 from hab_ray.rows import ChosenTest, Response, State, Verdict
+from hab_ray.stages.respond import whole_system
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample
@@ -89,7 +90,7 @@ def _sample(own_system: str, test: ChosenTest, answer: Answer, response: Respons
     from inspect_ai.log import EvalError, EvalSample
     from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser, ModelOutput
 
-    system = "\n\n".join(part for part in (own_system, test.system) if part)
+    system = whole_system(own_system, test)
     failed = EvalError(message=response.reason, traceback="", traceback_ansi="")
     return EvalSample(
         id=test.id,

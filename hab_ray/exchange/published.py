@@ -15,6 +15,7 @@ import pyarrow as pa
 from hab_ray.results import Run
 from hab_ray.rows import ChosenTest, Response, Verdict, from_table, schema_of
 from hab_ray.rubric import Rubric
+from hab_ray.stages.respond import whole_system
 from hab_ray.stages.wording import Prompts, Wording, load_prompts
 
 
@@ -77,7 +78,7 @@ class Evaluations:
             prompt=test.prompt,
             misinformation=test.context or None,
             subject_model=response.subject,
-            subject_system_prompt="\n\n".join(part for part in (own_system, test.system) if part),
+            subject_system_prompt=whole_system(own_system, test),
             subject_response=response.text,
             evaluator_model=verdict.judge,
             evaluator_system_prompt=self._wording.system({"rubric": rubric}) if asked else None,

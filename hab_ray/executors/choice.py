@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from hab_ray.catalog import Limits
 from hab_ray.config import Validate
-from hab_ray.work import Work, given_responses, given_tests
+from hab_ray.storage.given_responses import GivenResponses
+from hab_ray.work import Work, given_rows
 
 # Measured with benchmarks/flow.py: one process keeps up 200 calls/s with half a core to spare.
 MOST_PER_S = 200.0
@@ -74,13 +75,14 @@ def most_calls(work: Work) -> int:
         candidates = sweep.generate.candidates
         validations = candidates if isinstance(sweep.validation, Validate) else 0
         making = len(work.rubrics) * (candidates + validations + candidates)
-    answers = _tests(work) * len(sweep.subjects) * sweep.samples
-    given = sum(map(len, given_responses(work).values()))
-    return making + answers + (answers + given) * len(sweep.judges)
+    given = given_rows(work)
+    answers = _tests(work, given) * len(sweep.subjects) * sweep.samples
+    read = answers + sum(map(len, given.responses.values()))
+    return making + answers + read * len(sweep.judges)
 
 
-def _tests(work: Work) -> int:
+def _tests(work: Work, given: GivenResponses) -> int:
     sweep = work.sweep
     if sweep.gives_tests:
-        return sum(map(len, given_tests(work).values()))
+        return sum(map(len, given.tests.values()))
     return len(work.rubrics) * sweep.select.tests if sweep.select else 0

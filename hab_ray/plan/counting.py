@@ -20,7 +20,7 @@ from hab_ray.rows import ChosenTest, Response
 from hab_ray.stages.base import CallStage
 from hab_ray.stages.forecast import Forecast
 from hab_ray.storage.store import Store
-from hab_ray.work import Settled, Shard, Work, given_responses, given_tests, settle
+from hab_ray.work import Settled, Shard, Work, given_rows, settle
 
 
 @dataclass(frozen=True)
@@ -61,16 +61,16 @@ class Counting:
         """What is found of every shard that makes calls, in the same order."""
         for model in self.work.models:
             self.store.refresh(model)
-        given, answers = given_tests(self.work), given_responses(self.work)
+        given = given_rows(self.work)
         readers = Counter(one.shard for shard in self.work.shards() for one in self.work.inputs(shard))
         made: dict[Shard, Forecast[Any]] = {}
         for shard in self.work.shards():
             sources = [one.shard for one in self.work.inputs(shard)]
             rows = _read(sources, made)
-            if shard.dimension in given:
-                rows.setdefault(ChosenTest, Forecast(given[shard.dimension]))
-            if (shard.subject, shard.dimension) in answers:
-                rows[Response] = Forecast(answers[shard.subject, shard.dimension])
+            if shard.dimension in given.tests:
+                rows.setdefault(ChosenTest, Forecast(given.tests[shard.dimension]))
+            if (shard.subject, shard.dimension) in given.responses:
+                rows[Response] = Forecast(given.responses[shard.subject, shard.dimension])
             stage = self.work.stage(shard)
             if isinstance(stage, CallStage):
                 draft, made[shard] = self._count(shard, stage, stage.forecast_tasks(rows))

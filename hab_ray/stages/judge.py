@@ -61,10 +61,6 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
         return [VerdictTask(by_id[response.test_id], response) for response in answered]
 
     @cached_property
-    def _rubric_sha256(self) -> str:
-        return self.rubric.sha256
-
-    @cached_property
     def _settings_sha256(self) -> str:
         return self.judge.sha256
 
@@ -148,7 +144,7 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
             asks=task.ask + 1,
             reason="",
             reply_key=outcome.key,
-            rubric_sha256=self._rubric_sha256,
+            rubric_sha256=self.rubric.sha256,
             prompts_sha256=self.prompts.sha256,
             settings_sha256=self._settings_sha256,
         )

@@ -28,6 +28,11 @@ class ResponseTask:
     sample: int
 
 
+def whole_system(own: str, test: ChosenTest) -> str:
+    """The system prompt of a subject that is asked a test: its own, then the test's."""
+    return "\n\n".join(part for part in (own, test.system) if part)
+
+
 def response_id(test_id: str, sample: int) -> str:
     """The id of a response within its shard."""
     return f"{test_id}#{sample}"
@@ -65,9 +70,6 @@ class RespondStage(CallStage[ResponseTask, Response]):
         sent = dict(zip(names, self._params.canonical(), strict=True))
         return json.dumps({name: value for name, value in sent.items() if value is not None})
 
-    def _system(self, test: ChosenTest) -> str:
-        return "\n\n".join(part for part in (self.subject.system, test.system) if part)
-
     def requests(self, tasks: Iterable[ResponseTask]) -> Iterator[tuple[str, ChatCall]]:
         """See CallStage."""
         for task in tasks:
@@ -77,7 +79,7 @@ class RespondStage(CallStage[ResponseTask, Response]):
                     provider=self.model.entry.provider,
                     model=self.model.name,
                     as_of=self.model.as_of,
-                    system=self._system(task.test),
+                    system=whole_system(self.subject.system, task.test),
                     messages=(Message(Role.USER, task.test.prompt),),
                     params=self._params,
                     sample=task.sample,

@@ -17,7 +17,7 @@ from hab_ray.storage.watches import STALE_CHECK_S, wait_until_held
 from hab_ray.sweep.assembly import Assembly, assembled
 from hab_ray.sweep.ending import Ending
 from hab_ray.sweep.options import Options
-from hab_ray.work import Work, given_responses, given_tests
+from hab_ray.work import Work, given_rows
 
 LOST_KNOWN_WITHIN_S = 5.0
 
@@ -89,11 +89,11 @@ class _Run:
 
     def _place_what_is_given(self) -> None:
         """Put the sweep's own tests and responses where stages read them. A run that has some keeps them."""
-        run = self._work.run
-        for dimension, tests in given_tests(self._work).items():
+        run, given = self._work.run, given_rows(self._work)
+        for dimension, tests in given.tests.items():
             if run.count(tests_file(dimension)) is None:
                 run.write(ChosenTest, tests_file(dimension), tests)
-        for (subject, dimension), rows in given_responses(self._work).items():
+        for (subject, dimension), rows in given.responses.items():
             if run.count(responses_file(subject, dimension)) is None:
                 run.write(Response, responses_file(subject, dimension), rows)
 

@@ -82,7 +82,8 @@ def import_tests(source: TestSource, out: Path, rubrics: Path | None = None) -> 
         rows = list(frame.rows(columns))
     except BadInput as error:
         raise ConfigError(one_line(f"{got.path}: {error}")) from None
-    tests = list(dict.fromkeys(_tests(rows, load_rubrics(rubrics), got.path)))
+    known = load_rubrics(rubrics)
+    tests = list(dict.fromkeys(_tests(rows, known, got.path)))
     canaries = {*got.canaries, *(guid for _, row in rows for guid in _canaries(row))}
     about = {
         "source": one_line(got.source),
@@ -95,7 +96,7 @@ def import_tests(source: TestSource, out: Path, rubrics: Path | None = None) -> 
     }
     _write(tests, out)
     _put(record, yaml.safe_dump(about, sort_keys=False, allow_unicode=True).encode())
-    return ImportedTests(out, tuple(_notes(frame, about, EVALUATIONS if is_published else None, load_rubrics(rubrics))))
+    return ImportedTests(out, tuple(_notes(frame, about, EVALUATIONS if is_published else None, known)))
 
 
 def _columns(frame: Frame, source: TestSource) -> dict[str, str]:
