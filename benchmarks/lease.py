@@ -29,8 +29,8 @@ from random import Random
 import yaml
 
 from benchmarks.campaigns import get
-from hab_ray.config import LeaseTimes
 from hab_ray.errors import Exit
+from hab_ray.sections import LeaseTimes
 from hab_ray.simulator import Profile, SimulatorProcess
 from tests.seaweed import SeaweedFS, seaweed
 

@@ -37,8 +37,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from hab_ray.cluster.session import ray_session
-from hab_ray.config import Select
 from hab_ray.executors.threads import ThreadWorkers
+from hab_ray.sections import Select
 from hab_ray.stages.blocks import BlockWorkers
 from hab_ray.stages.clustering import BLOCK_ROWS, k_means, sampled_rows
 from hab_ray.stages.picking import pick

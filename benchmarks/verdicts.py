@@ -23,9 +23,9 @@ from random import Random
 from benchmarks.replies import Grammar
 from hab_ray.calls import Finish, Reply, Usage
 from hab_ray.catalog import Model, ModelEntry
-from hab_ray.config import Generate, Judge, Validate
 from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
+from hab_ray.sections import Generate, Judge, Validate
 from hab_ray.stages.generate import CandidateTask, GenerateStage
 from hab_ray.stages.judge import JudgeStage, VerdictTask
 from hab_ray.stages.validate import ValidateStage

@@ -10,40 +10,23 @@ import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
-    BeforeValidator,
     Field,
-    PlainSerializer,
-    PlainValidator,
     ValidationError,
     ValidationInfo,
     field_validator,
-    model_validator,
 )
 from pydantic_core import ErrorDetails
 
 from hab_ray import vendors
 from hab_ray.bounds import (
     BudgetUsd,
-    Candidates,
-    Components,
-    PerCall,
-    Points,
-    RandomState,
     Samples,
-    Seconds,
     Seed,
-    Shown,
-    Temperature,
-    Tokens,
-    TopP,
 )
-from hab_ray.calls import Params
 from hab_ray.catalog import (
     Capabilities,
     Catalog,
@@ -60,166 +43,26 @@ from hab_ray.errors import ConfigError
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.location import Location
-from hab_ray.visible import hides_something, one_line
+from hab_ray.sections import (
+    Deduplicate,
+    ExecutorName,
+    Generate,
+    GivenAnswers,
+    Judge,
+    LeaseTimes,
+    ModeName,
+    Name,
+    ParamOverrides,
+    Place,
+    Select,
+    Subject,
+    Validate,
+    Validation,
+)
+from hab_ray.visible import one_line
 
-
-def _shown_as_it_is(name: str) -> str:
-    if hides_something(name):
-        raise ValueError(f"{one_line(name)} holds a character that cannot be seen; write the name without it")
-    return name
-
-
-Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_shown_as_it_is)]
-ExecutorName = Literal["auto", "local", "ray"]
-ModeName = Literal["auto", "online", "batch"]
 MOST_PROBLEMS, MOST_ERRORS = 50, 500
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
-
-
-class ParamOverrides(Strict):
-    """Settings of a subject or judge that replace the stage's own."""
-
-    max_tokens: Tokens | None = None
-    temperature: Temperature | None = None
-    top_p: TopP | None = None
-    effort: str | None = None
-
-    def over(self, base: Params) -> Params:
-        """The stage's settings with these on top."""
-        given = self.model_dump(exclude_none=True)
-        return Params(**{**_params_dict(base), **given})
-
-
-def _params_dict(params: Params) -> dict[str, Any]:
-    return {name: getattr(params, name) for name in Params.__dataclass_fields__}
-
-
-class Generate(Strict):
-    """How candidates are written (paper: GPT-4.1, temperature 1.4, top-p 0.95, 1,500 tokens, 3 a call)."""
-
-    model: Name
-    mode: ModeName | None = None
-    candidates: Candidates
-    per_call: PerCall = 3
-    seeds_shown: Shown = 3
-    temperature: Temperature = 1.4
-    top_p: TopP = 0.95
-    max_tokens: Tokens = 1500
-
-
-class Validate(Strict):
-    """How candidates are scored (paper: GPT-4.1, temperature 0, best 2,000 kept); below `floor` none is kept."""
-
-    model: Name
-    mode: ModeName | None = None
-    keep: Candidates
-    floor: Points = 0
-    max_tokens: Tokens = 1000
-
-
-class Select(Strict):
-    """How diverse tests are picked (paper: 50 components, 500 clusters, random state 42).
-
-    `newlines: space` embeds texts with spaces for line breaks, as the published code does.
-    """
-
-    embedding: Name
-    mode: ModeName | None = None
-    newlines: Literal["keep", "space"] = "keep"
-    tests: Candidates
-    components: Components = 50
-    seed: RandomState = 42
-
-
-class Asked(Strict):
-    """What a sweep says of a model that it asks: by its digest, runs and rows know whether it is still the same."""
-
-    @property
-    def sha256(self) -> str:
-        """The digest of all but the mode, which changes no answer."""
-        return sha256(self.model_dump_json(exclude={"mode"}).encode()).hexdigest()
-
-
-class Subject(Asked):
-    """A model under evaluation; one model may appear twice under two names."""
-
-    model: Name
-    name: Name
-    mode: ModeName | None = None
-    system: str = ""
-    params: ParamOverrides = ParamOverrides()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _named_by_model(cls, given: Any) -> Any:
-        return _named(given)
-
-
-class Judge(Asked):
-    """A model that reads a test and a response and names the issues that apply."""
-
-    model: Name
-    name: Name
-    mode: ModeName | None = None
-    params: ParamOverrides = ParamOverrides()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _named_by_model(cls, given: Any) -> Any:
-        return _named(given)
-
-
-def _named(given: Any) -> Any:
-    if isinstance(given, str):
-        return {"model": given, "name": given}
-    if isinstance(given, dict) and "model" in given:
-        return {"name": given["model"], **given}
-    return given
-
-
-def _off(given: Any) -> Any:
-    return "off" if given is False else given
-
-
-Validation = Annotated[Validate | Literal["off"], BeforeValidator(_off)]
-Place = Annotated[Location, PlainValidator(Location.of), PlainSerializer(str, return_type=str)]
-Deduplicate = Annotated[Literal["exact", "off"], BeforeValidator(_off)]
-
-
-class GivenAnswers(Strict):
-    """A file of responses that judges read instead of asking their subjects; `subjects` are those it is read for.
-
-    Without names it is read for all that are in it.
-    """
-
-    file: Place
-    subjects: tuple[Name, ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _named_by_file(cls, given: Any) -> Any:
-        return given if isinstance(given, dict | cls) else {"file": given}
-
-
-class LeaseTimes(Strict):
-    """How a store is held that more than one machine can reach, in seconds.
-
-    The holder renews its lease every `renew_s`, spends nothing while its last renewal is older than `lost_s`, and may
-    be succeeded once its record has not changed for `take_s`.
-    """
-
-    renew_s: Seconds = 10.0
-    lost_s: Seconds = 20.0
-    take_s: Seconds = 40.0
-
-    @model_validator(mode="after")
-    def _in_this_order(self) -> Self:
-        if not self.renew_s < self.lost_s < self.take_s:
-            raise ValueError(
-                f"renew_s ({self.renew_s:g}) must be below lost_s ({self.lost_s:g}), and that below take_s "
-                f"({self.take_s:g}); leave `lease:` out for 10, 20 and 40"
-            )
-        return self
 
 
 class Sweep(Strict):

@@ -10,11 +10,12 @@ from enum import StrEnum
 
 from hab_ray.calls import Params
 from hab_ray.catalog import SURELY_LIKE, Model, ModelEntry, accepted
-from hab_ray.config import Sweep, Validate
+from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.prices import no_price
 from hab_ray.providers import load_vendor
 from hab_ray.providers.access import has_secret
+from hab_ray.sections import Validate
 from hab_ray.stages.judge import JUDGE_SETTINGS
 from hab_ray.stages.respond import PAPER_SETTINGS
 from hab_ray.work import Work

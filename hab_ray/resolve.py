@@ -18,7 +18,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from hab_ray.catalog import Model, ModelEntry, Purpose, Strict
-from hab_ray.config import Generate, Select, Sweep, Validate
+from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.files import BadInput, decoded
 from hab_ray.inputs.yaml_text import parse_yaml
@@ -26,6 +26,7 @@ from hab_ray.local import LocalError, default_cache, embedding_weights, pull, sh
 from hab_ray.location import Location
 from hab_ray.prices import priced
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
+from hab_ray.sections import Generate, Select, Validate
 from hab_ray.stages.reading import READER_VERSION
 from hab_ray.stages.wording import Prompts, load_prompts
 from hab_ray.storage.given import given_file

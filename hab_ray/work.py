@@ -15,10 +15,10 @@ from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from hab_ray.catalog import Catalog, Model
-from hab_ray.config import ModeName
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, from_table
+from hab_ray.sections import ModeName
 from hab_ray.stages import table
 from hab_ray.stages.base import CallStage, Computed, ComputeStage, Rows
 from hab_ray.stages.blocks import BlockWorkers

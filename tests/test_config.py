@@ -11,9 +11,10 @@ import yaml
 
 from hab_ray.calls import Params
 from hab_ray.catalog import UsdPrice
-from hab_ray.config import ParamOverrides, Subject, Sweep, Validate, load_sweep
+from hab_ray.config import Sweep, load_sweep
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
+from hab_ray.sections import ParamOverrides, Subject, Validate
 
 GOOD: dict[str, Any] = {
     "name": "demo",

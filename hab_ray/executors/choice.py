@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hab_ray.catalog import Limits
-from hab_ray.config import Validate
+from hab_ray.sections import Validate
 from hab_ray.storage.given_responses import GivenResponses
 from hab_ray.work import Work, given_rows
 

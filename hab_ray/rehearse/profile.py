@@ -9,7 +9,6 @@ from hashlib import sha256
 
 from hab_ray.calls import clean_text
 from hab_ray.catalog import ModelEntry, Purpose, Thinking, UsdPrice
-from hab_ray.config import Subject
 from hab_ray.errors import ConfigError
 from hab_ray.prices import NANO
 from hab_ray.providers import load_vendor
@@ -19,6 +18,7 @@ from hab_ray.rehearse.staging import account
 from hab_ray.rehearse.trouble import Trouble
 from hab_ray.rows import ChosenTest
 from hab_ray.rubric import Rubric
+from hab_ray.sections import Subject
 from hab_ray.simulator import (
     BatchSettings,
     FixedLatency,

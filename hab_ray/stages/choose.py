@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hab_ray.config import Select
 from hab_ray.rows import Candidate, ChosenTest, Embedded, State, id_of_test
 from hab_ray.rubric import Rubric
+from hab_ray.sections import Select
 from hab_ray.stages.base import Computed, ComputeStage, Rows
 from hab_ray.stages.blocks import BlockWorkers
 from hab_ray.stages.clustering import BLOCK_ROWS

@@ -9,8 +9,8 @@ import numpy as np
 
 from hab_ray.calls import EmbedCall, Outcome
 from hab_ray.catalog import Model
-from hab_ray.config import Select, Validate
 from hab_ray.rows import Candidate, Embedded, State, Validation
+from hab_ray.sections import Select, Validate
 from hab_ray.stages.base import CallStage, Rows, Unusable, usable
 from hab_ray.stages.choose import tests_file
 from hab_ray.stages.forecast import Forecast, Forecasts

@@ -14,9 +14,9 @@ from typing import Any
 
 from hab_ray.calls import ChatCall, Message, Outcome, Params, Role, clean_text, has_visible_text
 from hab_ray.catalog import Model, accepted
-from hab_ray.config import Deduplicate, Generate
 from hab_ray.rows import Candidate, State
 from hab_ray.rubric import Rubric
+from hab_ray.sections import Deduplicate, Generate
 from hab_ray.stages.base import CallStage, Rows, Unusable, seeded_order, usable
 from hab_ray.stages.forecast import Forecast, stand_in
 from hab_ray.stages.published import numbered_queries

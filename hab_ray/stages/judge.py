@@ -14,9 +14,9 @@ from typing import Any
 
 from hab_ray.calls import ChatCall, Message, Outcome, Params, Role
 from hab_ray.catalog import Model, accepted, folder_name
-from hab_ray.config import Judge
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import SCORE_START, Rubric
+from hab_ray.sections import Judge
 from hab_ray.stages.base import Again, CallStage, Rows, Unusable, usable, with_bill
 from hab_ray.stages.reading import Unreadable, named_letters, whole_text
 from hab_ray.stages.respond import response_id

@@ -16,8 +16,8 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from hab_ray.config import Select
 from hab_ray.rows import Embedded, State
+from hab_ray.sections import Select
 from hab_ray.stages.blocks import Block, BlockWorkers, Floats, Held
 from hab_ray.stages.clustering import (
     Axes,

@@ -10,8 +10,8 @@ from statistics import fmean
 
 from hab_ray.calls import ChatCall, Message, Outcome, Params, Role
 from hab_ray.catalog import Model, accepted, folder_name
-from hab_ray.config import Subject
 from hab_ray.rows import ChosenTest, Response, State
+from hab_ray.sections import Subject
 from hab_ray.stages.base import CallStage, Rows, Unusable, usable, with_bill
 from hab_ray.stages.forecast import BYTES_PER_TOKEN, Forecast, stand_in
 from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec

@@ -9,9 +9,10 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from hab_ray.catalog import Model, ModelEntry
-from hab_ray.config import Judge, ModeName, Subject, Sweep
+from hab_ray.config import Sweep
 from hab_ray.rows import Row
 from hab_ray.rubric import Rubric
+from hab_ray.sections import Judge, ModeName, Subject
 from hab_ray.stages.base import CallStage, ComputeStage
 from hab_ray.stages.wording import Prompts
 

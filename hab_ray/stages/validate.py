@@ -13,9 +13,9 @@ from typing import Any
 
 from hab_ray.calls import ChatCall, Message, Outcome, Params, Role
 from hab_ray.catalog import Model, accepted
-from hab_ray.config import Validate
 from hab_ray.rows import Candidate, State, Validation
 from hab_ray.rubric import VALIDATION_START, Rubric
+from hab_ray.sections import Validate
 from hab_ray.stages.base import CallStage, Rows, Unusable, seeded_order, usable
 from hab_ray.stages.published import tagged_score
 from hab_ray.stages.reading import Unreadable, named_letters, whole_text

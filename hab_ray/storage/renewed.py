@@ -29,9 +29,9 @@ from datetime import datetime
 from math import inf
 from typing import Self
 
-from hab_ray.config import LeaseTimes
 from hab_ray.errors import DamagedFile, LeaseLost, LeaseStale
 from hab_ray.location import Location
+from hab_ray.sections import LeaseTimes
 from hab_ray.storage.folder import Folder, open_folder
 from hab_ray.storage.lease import (
     Holder,

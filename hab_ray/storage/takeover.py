@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from math import inf
 
-from hab_ray.config import LeaseTimes
 from hab_ray.location import Location
+from hab_ray.sections import LeaseTimes
 from hab_ray.storage.folder import Folder, open_folder
 from hab_ray.storage.lease import Holder, Lease, LocalLease, described, held, last_holder
 from hab_ray.storage.reach import refuse_without_put_new

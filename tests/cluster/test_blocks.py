@@ -14,11 +14,11 @@ import ray
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from hab_ray.cluster.blocks import RayWorkers
-from hab_ray.config import Select
 from hab_ray.errors import EngineBroke
 from hab_ray.executors.threads import ThreadWorkers
 from hab_ray.rows import Candidate, ChosenTest, Embedded, State
 from hab_ray.rubric import load_rubrics
+from hab_ray.sections import Select
 from hab_ray.stages.base import Rows
 from hab_ray.stages.blocks import Block
 from hab_ray.stages.choose import ChooseStage

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hab_ray.calls import ChatCall
 from hab_ray.catalog import Model, ModelEntry
-from hab_ray.config import Generate, Judge, Validate
 from hab_ray.rows import Candidate, ChosenTest, Response, State
 from hab_ray.rubric import Rubric
+from hab_ray.sections import Generate, Judge, Validate
 from hab_ray.stages.base import Rows
 from hab_ray.stages.generate import GenerateStage
 from hab_ray.stages.judge import JudgeStage, VerdictTask

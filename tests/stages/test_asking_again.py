@@ -11,10 +11,10 @@ import yaml
 
 from hab_ray.calls import ChatCall, Finish, Reply
 from hab_ray.catalog import Model
-from hab_ray.config import Judge
 from hab_ray.resources import bundled
 from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.rubric import Rubric
+from hab_ray.sections import Judge
 from hab_ray.stages.base import Again
 from hab_ray.stages.judge import JudgeStage, VerdictTask
 from hab_ray.stages.wording import Prompts, load_prompts

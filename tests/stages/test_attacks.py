@@ -12,9 +12,9 @@ import pytest
 
 from hab_ray.calls import Finish, Reply
 from hab_ray.catalog import Model
-from hab_ray.config import Generate, Judge, Validate
 from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric
+from hab_ray.sections import Generate, Judge, Validate
 from hab_ray.stages.base import Rows
 from hab_ray.stages.generate import GenerateStage
 from hab_ray.stages.judge import JudgeStage, VerdictTask

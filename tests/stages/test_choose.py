@@ -13,10 +13,10 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
-from hab_ray.config import Select
 from hab_ray.executors.threads import ThreadWorkers
 from hab_ray.rows import Candidate, ChosenTest, Embedded, State, id_of_test
 from hab_ray.rubric import Rubric
+from hab_ray.sections import Select
 from hab_ray.stages.base import Computed, Rows
 from hab_ray.stages.choose import MANY, ChooseStage, seed_tests
 from hab_ray.stages.picking import pick

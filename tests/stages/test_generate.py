@@ -11,10 +11,10 @@ import pytest
 
 from hab_ray.calls import ChatCall, Failure, Finish, Outcome, Reply
 from hab_ray.catalog import Model, Sampling
-from hab_ray.config import Generate
 from hab_ray.errors import FailureKind
 from hab_ray.rows import Candidate, State
 from hab_ray.rubric import Rubric
+from hab_ray.sections import Generate
 from hab_ray.stages.base import Rows
 from hab_ray.stages.generate import CandidateTask, GenerateStage, without_duplicates
 from hab_ray.stages.wording import Prompts

@@ -13,11 +13,11 @@ import yaml
 
 from hab_ray.calls import ChatCall, Reply
 from hab_ray.catalog import Model
-from hab_ray.config import Judge
 from hab_ray.errors import ConfigError
 from hab_ray.resources import bundled
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric
+from hab_ray.sections import Judge
 from hab_ray.stages.judge import JudgeStage, VerdictTask
 from hab_ray.stages.wording import Prompts, Reasoning, load_prompts
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from hab_ray.config import Select
 from hab_ray.executors.threads import ThreadWorkers
 from hab_ray.rows import Embedded, State
+from hab_ray.sections import Select
 from hab_ray.stages.blocks import Block
 from hab_ray.stages.picking import Picks, VectorBlocks, pick, pick_in_blocks
 from tests.clouds import ShuffledWorkers, cloud, in_blocks

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from hab_ray.calls import ChatCall, Message, Outcome, Params, Role
 from hab_ray.catalog import Model
-from hab_ray.config import Validate
 from hab_ray.rows import Candidate, State
+from hab_ray.sections import Validate
 from hab_ray.stages.base import CallStage, Rows, Unusable, usable
 from hab_ray.stages.forecast import Forecast
 from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec

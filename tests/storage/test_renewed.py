@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from hab_ray.config import LeaseTimes
 from hab_ray.errors import Exit, LeaseLost, LeaseStale, StoreHeld
 from hab_ray.location import Location
+from hab_ray.sections import LeaseTimes
 from hab_ray.storage.folder import LocalFolder, open_folder
 from hab_ray.storage.lease import Holder, LocalLease, last_holder
 from hab_ray.storage.renewed import Renewals, RenewedLease, first_renewal, take_epoch

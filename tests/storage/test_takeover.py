@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from hab_ray.config import LeaseTimes
 from hab_ray.errors import StoreHeld
 from hab_ray.location import Location
+from hab_ray.sections import LeaseTimes
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.lease import Holder, LocalLease, last_holder
 from hab_ray.storage.renewed import RenewedLease, first_renewal, renewed
@@ -207,7 +207,7 @@ def test_a_wait_that_is_interrupted_leaves_the_store_as_it_was(tmp_path: Path) -
 HOLDER = """
 import sys, time
 from datetime import datetime, UTC
-from hab_ray.config import LeaseTimes
+from hab_ray.sections import LeaseTimes
 from hab_ray.errors import LeaseLost, LeaseStale
 from hab_ray.location import Location
 from hab_ray.storage.takeover import LeaseTerms, acquire_lease

@@ -9,10 +9,10 @@ from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
 from hab_ray.calls import Params
 from hab_ray.catalog import Catalog, accepted
-from hab_ray.config import Judge
 from hab_ray.resolve import Record
 from hab_ray.results import Sent
 from hab_ray.rubric import Rubric, imported_note
+from hab_ray.sections import Judge
 from hab_ray.stages.judge import JUDGE_SETTINGS
 
 
