@@ -26,6 +26,7 @@ from hab_ray.visible import log_json
 from hab_ray.work import Work
 
 PROGRESS_EVERY_S = 5.0
+SHOW_EVERY_S = 0.1
 UNANSWERED = "log/unanswered.jsonl"
 
 
@@ -48,11 +49,17 @@ class Reporter:
         self._work, self._shards, self._counters, self._budget = work, shards, counters, budget
         self._watch, self._metrics, self._log = watch, metrics, log
         self._started, self._cpu_started = time.monotonic(), time.thread_time()
-        self._kept = float("-inf")
+        self._shown = self._kept = float("-inf")
         self._earlier_nanousd = _paid_before(work.run.folder)
 
     def report(self, draining: Draining | None = None) -> None:
-        """Show how far the run is, and keep that every `PROGRESS_EVERY_S`; `draining` is what a stop waits for."""
+        """Show how far the run is, at most every `SHOW_EVERY_S`, and keep that every `PROGRESS_EVERY_S`.
+
+        `draining` is what a stop waits for.
+        """
+        if time.monotonic() - self._shown < SHOW_EVERY_S:
+            return
+        self._shown = time.monotonic()
         progress = self._progress(draining)
         self._watch(progress)
         self._metrics.report(self._counters.newest, progress, is_last=False)
