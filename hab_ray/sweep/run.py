@@ -45,6 +45,7 @@ class _Run:
                 parts.pending.discard_all()
                 self._place_what_is_given()
                 self._open_books()
+                parts.reporter.report()
                 parts.batches.take_up()
                 parts.driver.reconcile(self._options.detach)
             except (Interrupted, KeyboardInterrupt):

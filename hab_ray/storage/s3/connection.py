@@ -6,6 +6,7 @@ boto3 is imported here and nowhere else, and only once an s3:// address is used.
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,6 +17,7 @@ from hab_ray.errors import ConfigError
 CONNECT_S = 10
 READ_S = 30
 _CONNECTIONS = 32
+_one_at_a_time = threading.Lock()
 _ENDPOINT_OF_AWS = (".amazonaws.com", ".amazonaws.com.cn")
 
 
@@ -34,7 +36,8 @@ def connect() -> Connection:
         ConfigError: boto3 is missing, or the settings make no connection.
     """
     variables = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("AWS_")))
-    return _connection(os.getpid(), variables)
+    with _one_at_a_time:  # setting up takes much CPU, and the cache lets threads that come together do it each
+        return _connection(os.getpid(), variables)
 
 
 @lru_cache(maxsize=8)
