@@ -73,7 +73,7 @@ class SeaweedFS:
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
-                preexec_fn=_end_with_parent,
+                preexec_fn=end_with_parent,
             )
         self._wait_until_ready()
 
@@ -190,7 +190,7 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Have the kernel end this process when the thread that started it ends, however that comes about."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
