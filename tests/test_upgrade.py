@@ -55,9 +55,9 @@ def test_a_finished_run_sends_nothing_and_has_spent_the_same(desk: Desk, vendor:
 
 
 @pytest.mark.timeout(280)
-def test_an_interrupted_run_asks_only_what_was_not_answered(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_an_interrupted_run_asks_only_what_was_not_answered(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     sim = vendor(**profile(TURNAROUND_S))
-    here, sweep, left = taken_over(cluster_desk, "interrupted", sim.url)
+    here, sweep, left = taken_over(desk, "interrupted", sim.url)
     done = here.hab("run", "--yes", sweep)
     assert done.returncode == 0, done.stdout
     meter = sim.meter()

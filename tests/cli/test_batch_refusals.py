@@ -53,11 +53,11 @@ def test_mode_batch_leaves_rows_open_and_says_what_to_change(
 
 
 @pytest.mark.timeout(280)
-def test_mode_auto_sends_online_at_once_and_says_so_once(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_mode_auto_sends_online_at_once_and_says_so_once(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     sim = dead_at(vendor, "cancelled")
     subjects = [{"model": DEAD, "name": f"s{n}", "system": f"You are number {n}."} for n in range(3)]
-    sweep = asking(cluster_desk, sim, mode="auto", tests="seeds", dimensions="all", subjects=subjects)
-    done = cluster_desk.hab("run", sweep, "--yes")
+    sweep = asking(desk, sim, mode="auto", tests="seeds", dimensions="all", subjects=subjects)
+    done = desk.hab("run", sweep, "--yes")
     assert done.returncode == 0, done.stdout
     assert done.stdout.count(f"{DEAD} cannot be asked by batch: ") == 1 and NO_BATCHES in done.stdout
     meter = sim.meter()

@@ -117,11 +117,11 @@ def test_ctrl_c_keeps_what_was_paid_for(desk: Desk, vendor: Callable[..., Vendor
 
 
 @pytest.mark.timeout(300)
-def test_the_run_does_not_pay_again_for_what_was_probed(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_the_run_does_not_pay_again_for_what_was_probed(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     sim = charging(vendor)
-    sweep = priced(cluster_desk, sim, "both", **SEEDS)
-    assert cluster_desk.hab("plan", sweep, "--probe", 2, "--yes").returncode == 0
-    done = cluster_desk.hab("run", sweep, "--yes")
+    sweep = priced(desk, sim, "both", **SEEDS)
+    assert desk.hab("plan", sweep, "--probe", 2, "--yes").returncode == 0
+    done = desk.hab("run", sweep, "--yes")
     assert done.returncode == 0, done.stdout
     meter = sim.meter()
     assert meter["billed_more_than_once"]["bodies"] == 0
