@@ -154,11 +154,11 @@ _NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}
 
 def file_problem(error: OSError) -> HabError | None:
     """What an error of the file system means for a run, with its remedy; None where it is no such error."""
-    place = error.filename2 or error.filename or "a file of the run or the store"
+    place = error.filename2 or error.filename or "a file that this command writes"
     if error.errno in _NO_SPACE:
         return EngineBroke(
             f"{place}: cannot be written: {error.strerror}. Free space on that disk and give the same command again; "
-            "what was stored by now is kept and not paid for again"
+            "what a run has stored by now is kept and not paid for again"
         )
     if error.errno in _NOT_WRITABLE:
         return ConfigError(
