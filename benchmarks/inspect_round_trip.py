@@ -29,14 +29,14 @@ def round_trip() -> int:
     sys.path.insert(0, str(ROOT))
     from inspect_ai.log import list_eval_logs, read_eval_log
 
-    from hab_ray.exchange import export
+    from hab_ray.exchange import export, licensed
     from hab_ray.results import open_run
     from tests.small_runs import HOSTILE, Shape, write_run
 
     with tempfile.TemporaryDirectory() as folder:
         shape = Shape(judges=("strict", "mild"), samples=2, fail=0.2, cut=0.1, text=HOSTILE)
         run = open_run(write_run(Path(folder) / "run", shape).run_path)
-        export(run, "inspect", Path(folder) / "logs", "mit")
+        export(run, "inspect", Path(folder) / "logs", "mit", licensed(run))
         logs = [read_eval_log(info) for info in list_eval_logs(str(Path(folder) / "logs"))]
         responses, verdicts = run.responses().to_pylist(), run.verdicts().to_pylist()
     samples = [(log.eval.model, sample) for log in logs for sample in log.samples or ()]

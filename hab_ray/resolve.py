@@ -25,12 +25,13 @@ from hab_ray.inputs.yaml_text import parse_yaml
 from hab_ray.local import LocalError, default_cache, embedding_weights, pull, sha256_of
 from hab_ray.location import Location
 from hab_ray.prices import priced
-from hab_ray.rubric import Rubric, load_rubrics, load_themes
+from hab_ray.rubric import Origin, Rubric, load_rubrics, load_themes
 from hab_ray.sections import Generate, Select, Validate
 from hab_ray.stages.reading import READER_VERSION
 from hab_ray.stages.wording import Prompts, load_prompts
 from hab_ray.storage.given import given_file
 from hab_ray.storage.given_responses import subjects_in
+from hab_ray.storage.origins import origins_of
 from hab_ray.storage.registry import RUN_ID, new_run_id
 from hab_ray.storage.run import SWEEP, RunFolder
 from hab_ray.visible import one_line
@@ -48,7 +49,8 @@ class Record(Strict):
     `id` is the run's for ever; None in records of format 0. A started run keeps its prompts and fences, so that its
     calls keep their keys; `reader_version` says by which rules its verdicts were read. `started` is the first start,
     `priced_on` the day whose prices the latest one plans, reserves and pays by: a vendor charges what it charges when
-    a call is made, and what was paid before stands in the replies.
+    a call is made, and what was paid before stands in the replies. `sources` are the origins of given data and imported
+    rubrics as of `hab_ray.storage.origins`; None in records from before they were kept.
     """
 
     id: Annotated[str, Field(pattern=RUN_ID)] | None = None
@@ -61,6 +63,7 @@ class Record(Strict):
     prompts_version: int = 1
     fence_version: int = 1
     reader_version: int = 1
+    sources: Mapping[str, Origin] | None = None
 
     @property
     def rubric_hashes(self) -> dict[str, str]:
@@ -242,6 +245,7 @@ def write_record(work: Work, now: datetime) -> None:
         prompts_version=work.prompts.version,
         fence_version=work.prompts.fence,
         reader_version=READER_VERSION,
+        sources=origins_of(work.sweep, work.rubrics, (earlier and earlier.sources) or {}),
     )
     _put_record(work.run_path, record)
 
