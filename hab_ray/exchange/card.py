@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import yaml
 
 from hab_ray import __version__
+from hab_ray.analysis.standing import standing_of
 from hab_ray.exchange.sharing import REMEDY, Sharing
 from hab_ray.results import Run
 from hab_ray.rows import State
@@ -48,6 +49,7 @@ def card(run: Run, contents: Contents, licence: str, sharing: Sharing) -> str:
         f"- subjects: {_names(run.subjects)}\n- judges: {_names(run.panel)}",
         *_further_raters(run),
         f"- dimensions: {_names(run.dimensions)}\n- started: {run.record.started:%Y-%m-%d}",
+        f"- {standing_of(run.record).summary}",
         *_origins(sharing),
         "\n## What its results depend on\n",
         *(f"- {one_line(name)}: sha256 {digest}" for name, digest in sorted(run.record.hashes.items())),

@@ -80,7 +80,6 @@ GIVEN = {"responses": {"file": "answers.jsonl", "subjects": ["beta"]}, "subjects
 ALPHA_IS_ASKED = {"subjects": [{"model": "lab/alpha", "name": "alpha"}]}
 
 
-@pytest.mark.parametrize("form", ["hf", "csv", "json"])
 @pytest.mark.parametrize(
     ("sources", "sweep", "left_out"),
     [
@@ -99,23 +98,21 @@ ALPHA_IS_ASKED = {"subjects": [{"model": "lab/alpha", "name": "alpha"}]}
     ],
 )
 def test_what_has_no_licence_is_in_no_file(
-    form: str, sources: dict[str, Any], sweep: dict[str, Any], left_out: set[str], make: Make, tmp_path: Path
+    sources: dict[str, Any], sweep: dict[str, Any], left_out: set[str], make: Make, tmp_path: Path
 ) -> None:
     run = make(sources, **sweep)
-    export(run, form, tmp_path / "out", "mit", licensed(run))
+    export(run, "hf", tmp_path / "out", "mit", licensed(run))
     assert found(tmp_path / "out") == ALL - left_out
-    export(run, form, tmp_path / "all", "mit", everything(run))
-    assert found(tmp_path / "all") == ALL
-    cards = [(tmp_path / folder / CARD).read_text() for folder in ("out", "all")]
-    assert ("What is left out" in cards[0]) == bool(left_out) and "What is left out" not in cards[1]
-    for card in cards:
-        assert ("somebody's server" in card) == (CANARY in card) == bool(sources)
+    card = (tmp_path / "out" / CARD).read_text()
+    assert ("What is left out" in card) == bool(left_out)
+    assert ("somebody's server" in card) == (CANARY in card) == bool(sources)
 
 
 @pytest.mark.parametrize("form", ["hf", "csv", "json"])
 def test_no_row_is_lost_with_its_texts(form: str, make: Make, tmp_path: Path) -> None:
     run = make({"responses": UNKNOWN}, tests=None, **GIVEN | ALPHA_IS_ASKED)
     export(run, form, tmp_path / "out", "mit", licensed(run))
+    assert found(tmp_path / "out") == ALPHA
     card = (tmp_path / "out" / CARD).read_text()
     for name in ("tests", "responses", "verdicts", "scores"):
         assert f"| {name}." in card
@@ -128,6 +125,15 @@ def test_no_row_is_lost_with_its_texts(form: str, make: Make, tmp_path: Path) ->
         assert {row["subject_response"] for row in rows} == {None, "ANSWER of alpha"}
         assert all(row["evaluator_system_prompt"] for row in rows)
         assert {json.loads(row["evaluator_response"])["assessment"] for row in rows} == {None}
+
+
+@pytest.mark.parametrize("form", ["hf", "csv", "json"])
+def test_who_may_share_has_everything(form: str, make: Make, tmp_path: Path) -> None:
+    run = make({"responses": UNKNOWN, f"rubric {PLAIN}": UNKNOWN}, tests=None, **GIVEN | ALPHA_IS_ASKED)
+    export(run, form, tmp_path / "out", "mit", everything(run))
+    card = (tmp_path / "out" / CARD).read_text()
+    assert found(tmp_path / "out") == ALL and "What is left out" not in card
+    assert "What comes from elsewhere" in card and CANARY in card
 
 
 def test_prompts_to_judges_with_imported_wording_are_left_out(make: Make, tmp_path: Path) -> None:
