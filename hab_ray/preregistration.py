@@ -142,18 +142,35 @@ class AnalysisPlan(Strict):
             yield from (f"analysis.{key}: {name}" for name in names if name not in known[kind])
 
 
+class Existing(Strict):
+    """What was in a run or its store at a time: answers, the sweep's given answers, and verdicts on those."""
+
+    answers: Count = 0
+    given: Count = 0
+    verdicts: Count = 0
+
+    @property
+    def has_results(self) -> bool:
+        """Whether anything was there that a model had been asked for."""
+        return self.answers + self.verdicts > 0
+
+    def __str__(self) -> str:
+        verdicts = f" and {self.verdicts:,} verdicts on given answers" if self.verdicts else ""
+        return f"{self.answers:,} answers{verdicts}"
+
+
 class Declaration(Strict):
     """What a run was declared to be for from a time on; without a plan, an earlier one was taken back.
 
-    `replaces` is the digest of what was declared before and `changed` names the sections that differ; `answers` counts
-    the answers that were in the run or the store at that time.
+    `replaces` is the digest of what was declared before and `changed` names the sections that differ; `existing` is
+    what was there at that time.
     """
 
     at: datetime
     sha256: str | None
     replaces: str | None = None
     changed: tuple[str, ...] = ()
-    answers: Count
+    existing: Existing = Existing()
     plan: AnalysisPlan | None
 
 

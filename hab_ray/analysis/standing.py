@@ -14,13 +14,13 @@ UNDECLARED = "Exploratory: no analysis was declared beforehand (`analysis:` in t
 
 @dataclass(frozen=True)
 class Change:
-    """One change of what was declared: digests before and after ("" = none), and how many answers existed by then."""
+    """One change of what was declared: digests before and after ("" = none), and what existed by then."""
 
     at: str
     what: str
     before: str
     after: str
-    answers: int
+    existing: str
 
 
 @dataclass(frozen=True)
@@ -47,24 +47,28 @@ def _sentences(record: Record, listed: tuple[Declaration, ...]) -> Iterator[str]
     first, last = listed[0], listed[-1]
     if last.plan is None:
         yield f"Exploratory: the analysis declared on {_day(first.at)} was taken back on {_day(last.at)}."
-    elif first.answers:
+    elif first.existing.has_results:
         yield (
-            f"An analysis was declared on {_day(first.at)}, when {first.answers:,} answers existed already: it was not "
-            f"declared beforehand. The run was started on {_day(record.started)}."
+            f"An analysis was declared on {_day(first.at)}, when {first.existing} existed already: it was not declared "
+            f"beforehand. The run was started on {_day(record.started)}."
+        )
+    elif first.existing.given:
+        yield (
+            f"An analysis was declared on {_day(first.at)}, before anything was asked; "
+            f"{first.existing.given:,} answers were given with the sweep and existed already."
         )
     else:
         yield f"An analysis was declared on {_day(first.at)}, before the first answer."
     if len(listed) > 1 and last.plan is not None:
         times = "once" if len(listed) == 2 else f"{len(listed) - 1} times"
-        most = max(made.answers for made in listed[1:])
-        yield f"It was changed {times} since, when up to {most:,} answers existed."
+        yield f"It was changed {times} since, most recently when {last.existing} existed."
     if last.plan is not None:
         yield "What is declared is listed and not computed yet; all results shown are exploratory."
 
 
 def _change(made: Declaration) -> Change:
     what = ", ".join(made.changed) or "declared again as it was"
-    return Change(_minute(made.at), what, made.replaces or "", made.sha256 or "", made.answers)
+    return Change(_minute(made.at), what, made.replaces or "", made.sha256 or "", str(made.existing))
 
 
 def _labelled(plan: AnalysisPlan, newest: Declaration) -> Iterator[tuple[str, str]]:

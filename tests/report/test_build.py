@@ -112,7 +112,7 @@ def test_what_no_declared_analysis_names_is_labelled(make_run: MakeRun) -> None:
     plan = AnalysisPlan.model_validate(
         {"primary": primary, "exclusions": [HOSTILE], "alpha": 0.05, "stopping": "fixed"}
     )
-    keep_declaration(work, Declaration(at=NOW, sha256=plan.sha256, answers=0, plan=plan))
+    keep_declaration(work, Declaration(at=NOW, sha256=plan.sha256, plan=plan))
     html = report(work)
     assert read(html).tags <= ALLOWED and "<script" not in html and plan.sha256 in section(html, "settings")
     labelled = {name for name in re.findall(r'<section aria-labelledby="(\w+)">', html) if is_labelled(html, name)}
