@@ -85,6 +85,7 @@ def resolve(sweep: Sweep, now: datetime) -> Work:
     """
     earlier = read_record(sweep.run_folder)
     work = _pinned(_with_who_answered(sweep), earlier, now)
+    origins_of(sweep, work.rubrics, {})  # one that cannot be read is an error before anything is asked or paid
     if earlier:
         _must_fit(work, earlier)
     return work

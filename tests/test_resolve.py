@@ -220,6 +220,9 @@ def test_a_run_remembers_where_its_tests_come_from(resolved: Resolve, tmp_path: 
     write_record(resolved(tests=given), LATER)
     record = read_record(Location.of(tmp_path / "run"))
     assert record and record.sources == {"tests": Origin(source="a list")}
+    stated.write_text("source: [")
+    with pytest.raises(ConfigError, match=r"tests: .*given\.jsonl\.source\.yaml: not valid YAML"):
+        resolved(tests=given)
     stated.write_text("source: a list\nlicence: mit\n")
     write_record(resolved(tests=given), LATER)
     record = read_record(Location.of(tmp_path / "run"))

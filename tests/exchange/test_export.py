@@ -17,9 +17,12 @@ from hab_ray.errors import ConfigError
 from hab_ray.exchange import export, licensed
 from hab_ray.exchange.card import CANARY, CARD
 from hab_ray.exchange.published import Evaluations
+from hab_ray.location import Location
 from hab_ray.results import Run, open_run
-from hab_ray.rows import State, Verdict
+from hab_ray.rows import ChosenTest, Response, State, Verdict, from_table
 from hab_ray.stages.judge import verdicts_file
+from hab_ray.storage.given import read_given_tests
+from hab_ray.storage.given_responses import read_given_responses
 from hab_ray.work import Work
 from tests.small_runs import HOSTILE, Shape
 
@@ -93,6 +96,25 @@ def test_a_table_of_commas_holds_every_cell(make_run: MakeRun, tmp_path: Path) -
         cell = known[row["reply_key"]]
         assert cell["issues"] == " ".join(row["issues"] or ()) and cell["assessment"] == row["assessment"]
         assert cell["score"] == ("" if row["score"] is None else str(row["score"]))
+
+
+@pytest.mark.parametrize(("form", "ending"), [("csv", "csv"), ("json", "jsonl")])
+def test_tests_and_answers_of_every_state_are_read_back(
+    form: str, ending: str, make_run: MakeRun, tmp_path: Path
+) -> None:
+    work = make_run(EVERYTHING)
+    run = opened(work)
+    exported(run, form, tmp_path / "out")
+    tests = read_given_tests(Location.of(tmp_path / f"out/tests.{ending}"), work.rubrics)
+    assert [test for rows in tests.values() for test in rows] == from_table(ChosenTest, run.tests())
+    found = read_given_responses(Location.of(tmp_path / f"out/responses.{ending}"), work.rubrics, tests)
+    back = {(row.subject, row.test_id, row.sample): row for rows in found.responses.values() for row in rows}
+    rows = from_table(Response, run.responses())
+    assert len(back) == len(rows) and len({row.state for row in rows}) > 2
+    for row in rows:
+        again = back[row.subject, row.test_id, row.sample]
+        assert (again.state, again.text, again.reason) == (row.state, row.text, row.reason)
+        assert again.finish == (row.finish or "ok")
 
 
 def test_the_card_says_licence_canary_counts_and_what_failed(make_run: MakeRun, tmp_path: Path) -> None:
