@@ -6,12 +6,14 @@ that the rest of the project has newer.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
 import venv
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 INSIDE = "--inside"
@@ -25,37 +27,67 @@ def in_an_environment_of_its_own() -> int:
         return subprocess.run([python, __file__, INSIDE], cwd=ROOT, check=False).returncode
 
 
+def samples_of(logs: list[Any]) -> list[tuple[str, Any]]:
+    """Every sample with the name of its subject."""
+    return [(log.eval.model, sample) for log in logs for sample in log.samples or ()]
+
+
+def plain_run(text: str) -> str:
+    """The longest run of letters and spaces in a text, which stands in JSON as it is."""
+    runs: list[str] = re.findall("[A-Za-z ]+", text)
+    return max(runs, key=len)
+
+
+def scores_of(samples: list[tuple[str, Any]]) -> Counter[tuple[str, str, str, int, float]]:
+    """Subject, rater, test, sample number and value of every score."""
+    return Counter(
+        (model, name, str(sample.id), sample.epoch - 1, score.as_float())
+        for model, sample in samples
+        for name, score in (sample.scores or {}).items()
+    )
+
+
 def round_trip() -> int:
     sys.path.insert(0, str(ROOT))
     from inspect_ai.log import list_eval_logs, read_eval_log
 
-    from hab_ray.exchange import export
+    from hab_ray.exchange import Sharing, export, licensed
+    from hab_ray.exchange.sharing import Source, Texts
     from hab_ray.results import open_run
+    from hab_ray.rubric import Origin
     from tests.small_runs import HOSTILE, Shape, write_run
 
     with tempfile.TemporaryDirectory() as folder:
         shape = Shape(judges=("strict", "mild"), samples=2, fail=0.2, cut=0.1, text=HOSTILE)
         run = open_run(write_run(Path(folder) / "run", shape).run_path)
-        export(run, "inspect", Path(folder) / "logs", "mit")
+        export(run, "inspect", Path(folder) / "logs", "mit", licensed(run))
         logs = [read_eval_log(info) for info in list_eval_logs(str(Path(folder) / "logs"))]
+        elsewhere = Origin(source="elsewhere")
+        sources = (
+            Source(Texts.QUERIES, run.dimensions, 0, elsewhere),
+            Source(Texts.ANSWERS, run.subjects, 0, elsewhere),
+        )
+        export(run, "inspect", Path(folder) / "held", "mit", Sharing((), sources))
+        held = [read_eval_log(info) for info in list_eval_logs(str(Path(folder) / "held"))]
+        queries = {plain_run(row["prompt"]) for row in run.tests().to_pylist()}
         responses, verdicts = run.responses().to_pylist(), run.verdicts().to_pylist()
-    samples = [(log.eval.model, sample) for log in logs for sample in log.samples or ()]
-    read = Counter(
-        (model, name, str(sample.id), sample.epoch - 1, score.as_float())
-        for model, sample in samples
-        for name, score in (sample.scores or {}).items()
-    )
+    samples = samples_of(logs)
+    read = scores_of(samples)
     written = Counter(
         (row["subject"], row["judge"], row["test_id"], row["sample"], row["score"] / 10)
         for row in verdicts
         if row["score"] is not None
     )
     texts = Counter((model, str(sample.id), sample.output.completion) for model, sample in samples)
+    said = "".join(sample.model_dump_json() for _, sample in samples_of(held))
     checks = {
         f"{len(logs)} logs, one for each subject and dimension": len(logs) == len(run.subjects) * len(run.dimensions),
         f"{len(samples)} samples, one for each response": len(samples) == len(responses),
         f"{read.total()} scores equal": read == written,
         "texts of the responses equal": texts == Counter((r["subject"], r["test_id"], r["text"]) for r in responses),
+        "scores are equal where texts are left out": scores_of(samples_of(held)) == written,
+        f"{len(queries)} queries and all answers are left out": not any(text in said for text in queries),
+        "samples name what is left out": said.count('"left_out":["queries","answers"]') == len(responses),
     }
     for what, holds in checks.items():
         print(f"{'PASS' if holds else 'FAIL'}: {what}")

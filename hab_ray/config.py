@@ -43,6 +43,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.location import Location
+from hab_ray.preregistration import AnalysisPlan, Family, Outcome, Stopping
 from hab_ray.sections import (
     Deduplicate,
     ExecutorName,
@@ -74,7 +75,7 @@ class Sweep(Strict):
     `mode` holds for stages and models that name none. `deadline`, such as 90m, 6h or 2d,
     counts from the run's first start. `executor` says where online calls are made: in this process (`local`) or by
     workers of Ray (`ray`). `shared_filesystem`: local paths of `run` and `store` are one folder on every machine that
-    works on them, such as NFS.
+    works on them, such as NFS. `analysis` declares beforehand what the run is for.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
@@ -101,6 +102,7 @@ class Sweep(Strict):
     truncated: Literal["judge", "exclude"] = "judge"
     accept_substitutes: bool = False
     deduplicate: Deduplicate = "exact"
+    analysis: AnalysisPlan | None = None
 
     @field_validator("subjects")
     @classmethod
@@ -281,6 +283,10 @@ def _known_keys(keys: list[str]) -> list[str]:
         "lease": LeaseTimes,
         "responses": GivenAnswers,
         "price": UsdPrice,
+        "analysis": AnalysisPlan,
+        "primary": Outcome,
+        "families": Family,
+        "stopping": Stopping,
     }
     model = next((sections[key] for key in reversed(keys[:-1]) if key in sections), Sweep)
     return [field.alias or name for name, field in model.model_fields.items()]
@@ -307,7 +313,7 @@ def _problems(sweep: Sweep) -> Iterable[str]:
     if sweep.rubrics is not None and not sweep.rubrics.is_dir():
         yield f"rubrics: there is no folder {sweep.rubrics}; name one that holds <dimension>.yaml files"
     if isinstance(sweep.tests, Location) and sweep.tests.is_local and not sweep.tests.path.is_file():
-        yield f"tests: there is no file {sweep.tests}; name a .parquet or .jsonl file, or 'seeds'"
+        yield f"tests: there is no file {sweep.tests}; name a .parquet, .csv or .jsonl file, or 'seeds'"
     if not sweep.gives_tests and not (sweep.generate and sweep.select):
         yield "generate, select: both are needed unless `tests:` names given tests or 'seeds'"
 

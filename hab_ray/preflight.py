@@ -46,10 +46,27 @@ class Problem:
 
 def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Problem]:
     """Every problem of a resolved sweep that shows without a call; `environ` is where keys are looked up."""
-    found = [*_vendors(work), *_keys(work, environ), *_settings(work), *_batches(work), *_unlisted(work)]
+    found = [
+        *_vendors(work),
+        *_keys(work, environ),
+        *_settings(work),
+        *_batches(work),
+        *_unlisted(work),
+        *_analysis(work),
+    ]
     for model in work.models.values():
         found += [*_lifecycle(work.sweep, model, today), *_price(model)]
     return found
+
+
+def _analysis(work: Work) -> Iterator[Problem]:
+    """Names in the declared analysis that the sweep does not have, for now or by a slip."""
+    sweep, plan = work.sweep, work.sweep.analysis
+    if plan is not None:
+        judges = [judge.name for judge in sweep.judges]
+        for unknown in plan.unknown_names(sweep.subject_names, judges, work.rubrics):
+            remedy = "correct it before the first answer: a change afterwards is listed in the report"
+            yield Problem(Severity.WARNING, (), f"{unknown} is not in this sweep", remedy)
 
 
 def refuse_errors(problems: Sequence[Problem]) -> None:

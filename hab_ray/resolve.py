@@ -24,13 +24,15 @@ from hab_ray.inputs.files import BadInput, decoded
 from hab_ray.inputs.yaml_text import parse_yaml
 from hab_ray.local import LocalError, default_cache, embedding_weights, pull, sha256_of
 from hab_ray.location import Location
+from hab_ray.preregistration import Declaration
 from hab_ray.prices import priced
-from hab_ray.rubric import Rubric, load_rubrics, load_themes
+from hab_ray.rubric import Origin, Rubric, load_rubrics, load_themes
 from hab_ray.sections import Generate, Select, Validate
 from hab_ray.stages.reading import READER_VERSION
 from hab_ray.stages.wording import Prompts, load_prompts
 from hab_ray.storage.given import given_file
 from hab_ray.storage.given_responses import subjects_in
+from hab_ray.storage.origins import origins_of
 from hab_ray.storage.registry import RUN_ID, new_run_id
 from hab_ray.storage.run import SWEEP, RunFolder
 from hab_ray.visible import one_line
@@ -48,7 +50,9 @@ class Record(Strict):
     `id` is the run's for ever; None in records of format 0. A started run keeps its prompts and fences, so that its
     calls keep their keys; `reader_version` says by which rules its verdicts were read. `started` is the first start,
     `priced_on` the day whose prices the latest one plans, reserves and pays by: a vendor charges what it charges when
-    a call is made, and what was paid before stands in the replies.
+    a call is made, and what was paid before stands in the replies. `sources` are the origins of given data and imported
+    rubrics as of `hab_ray.storage.origins`; None in records from before they were kept.
+    `declarations` are the analyses that were declared, the present one last.
     """
 
     id: Annotated[str, Field(pattern=RUN_ID)] | None = None
@@ -61,6 +65,8 @@ class Record(Strict):
     prompts_version: int = 1
     fence_version: int = 1
     reader_version: int = 1
+    sources: Mapping[str, Origin] | None = None
+    declarations: tuple[Declaration, ...] = ()
 
     @property
     def rubric_hashes(self) -> dict[str, str]:
@@ -79,6 +85,7 @@ def resolve(sweep: Sweep, now: datetime) -> Work:
     """
     earlier = read_record(sweep.run_folder)
     work = _pinned(_with_who_answered(sweep), earlier, now)
+    origins_of(sweep, work.rubrics, {})  # one that cannot be read is an error before anything is asked or paid
     if earlier:
         _must_fit(work, earlier)
     return work
@@ -242,6 +249,8 @@ def write_record(work: Work, now: datetime) -> None:
         prompts_version=work.prompts.version,
         fence_version=work.prompts.fence,
         reader_version=READER_VERSION,
+        declarations=earlier.declarations if earlier else (),
+        sources=origins_of(work.sweep, work.rubrics, (earlier and earlier.sources) or {}),
     )
     _put_record(work.run_path, record)
 
@@ -256,7 +265,14 @@ def keep_reader(work: Work) -> None:
     _amend_record(work.run_path, {"reader_version": READER_VERSION})
 
 
-def _amend_record(run: Location, changes: Mapping[str, str | int]) -> None:
+def keep_declaration(work: Work, made: Declaration) -> None:
+    """Add to the analyses that the run's record lists, and leave the rest as `keep_id`."""
+    record = read_record(work.run_path)
+    assert record is not None
+    _amend_record(work.run_path, {"declarations": (*record.declarations, made)})
+
+
+def _amend_record(run: Location, changes: Mapping[str, object]) -> None:
     record = read_record(run)
     assert record is not None
     _put_record(run, record.model_copy(update=changes))

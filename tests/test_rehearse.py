@@ -24,7 +24,7 @@ from hab_ray.prices import Mode, rate
 from hab_ray.progress import RunEnd
 from hab_ray.rehearse.comparison import ComparedMean, Comparison, compare_scores
 from hab_ray.rehearse.deductions import PAPER, deductions_of
-from hab_ray.rehearse.perform import Rehearsal
+from hab_ray.rehearse.perform import Rehearsal, perform
 from hab_ray.rehearse.place import MARKER, Place, refuse_simulated
 from hab_ray.rehearse.profile import Play, played_as, profile_of
 from hab_ray.rehearse.rows import RowComparison, WrongRow
@@ -34,12 +34,13 @@ from hab_ray.rehearse.truth import Truth
 from hab_ray.resolve import load_work, resolve, write_record
 from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest, Score, State
-from hab_ray.rubric import Criterion
+from hab_ray.rubric import Criterion, LiteralPrompts
 from hab_ray.simulator import Malformed, MeterReading, MissingEvidence, TrueAnswer, TrueVerdict
 from hab_ray.stages.base import Rows
 from hab_ray.stages.respond import RespondStage
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.takeover import LeaseTerms
+from hab_ray.sweep import Options
 from hab_ray.work import Work, given_tests, wants_batch
 
 JOBS = Path(__file__).parent.parent / "jobs"
@@ -152,6 +153,20 @@ def test_a_built_in_rubric_is_held_against_the_papers_letters_and_points(tmp_pat
     assert deductions_of(replace(dearer, sweep=own))["encourage_learning"]["A"] == 8
     with pytest.raises(ConfigError, match=r"encourage_learning\.yaml: judging\.issues has the letters B, C, D, E, F"):
         profile_of(with_issues(*others), Play())
+
+
+@pytest.mark.parametrize("wording", ["judging", "validation"])
+def test_imported_wording_cannot_be_rehearsed_where_it_is_sent(wording: str, tmp_path: Path) -> None:
+    work = rehearsed(tmp_path)
+    rubric = work.rubrics["encourage_learning"]
+    section = {"user": [{"value": "response" if wording == "judging" else "prompt"}]}
+    literal = LiteralPrompts.model_validate({"origin": {"source": "a checkout"}, wording: section})
+    rubrics = {**work.rubrics, rubric.id: rubric.model_copy(update={"literal": literal})}
+    made = {"generate": {"model": "gpt-6-luna", "candidates": 3}, "select": {"embedding": "minilm", "tests": 2}}
+    makes = Sweep.model_validate({**work.sweep.model_dump(by_alias=True), "tests": None, **made})
+    with pytest.raises(ConfigError, match="rubrics: the prompts of encourage_learning are imported"):
+        perform(replace(work, rubrics=rubrics, sweep=makes), Play(), Options(), LeaseTerms(work.sweep.lease), NOW)
+    assert not (tmp_path / "runs").exists()
 
 
 def test_judges_of_one_model_cannot_be_told_apart_by_malformed_replies(tmp_path: Path) -> None:

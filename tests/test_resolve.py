@@ -19,7 +19,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.resolve import hashes, load_work, read_record, resolve, write_record
 from hab_ray.results import open_run
-from hab_ray.rubric import Rubric
+from hab_ray.rubric import Origin, Rubric
 from hab_ray.storage.run import SWEEP
 from hab_ray.work import Work, given_tests
 
@@ -209,6 +209,24 @@ def test_given_tests_are_hashed_by_content(resolved: Resolve, tmp_path: Path) ->
     write_record(work, NOW)
     given.write_text('{"dimension": "encourage_learning", "prompt": "b"}')
     assert "tests: its text has changed" in refused(resolved, tests=given)
+
+
+def test_a_run_remembers_where_its_tests_come_from(resolved: Resolve, tmp_path: Path) -> None:
+    given, stated = tmp_path / "given.jsonl", tmp_path / "given.jsonl.source.yaml"
+    given.write_text('{"dimension": "encourage_learning", "prompt": "a"}')
+    stated.write_text("source: a list\nlicence: unknown\n")
+    write_record(resolved(tests=given), NOW)
+    stated.unlink()
+    write_record(resolved(tests=given), LATER)
+    record = read_record(Location.of(tmp_path / "run"))
+    assert record and record.sources == {"tests": Origin(source="a list")}
+    stated.write_text("source: [")
+    with pytest.raises(ConfigError, match=r"tests: .*given\.jsonl\.source\.yaml: not valid YAML"):
+        resolved(tests=given)
+    stated.write_text("source: a list\nlicence: mit\n")
+    write_record(resolved(tests=given), LATER)
+    record = read_record(Location.of(tmp_path / "run"))
+    assert record and record.sources == {"tests": Origin(source="a list", licence="mit")}
 
 
 def test_subjects_judges_dimensions_and_samples_may_be_added_and_left_out(resolved: Resolve, started: Work) -> None:

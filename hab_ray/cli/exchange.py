@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
 
 from hab_ray.errors import Exit
-from hab_ray.exchange import export
+from hab_ray.exchange import REMEDY, Sharing, export
 from hab_ray.location import Location
-from hab_ray.results import open_run
+from hab_ray.results import Run, open_run
 
 
-def export_run(run: Location, form: str, folder: Path, licence: str, console: Console) -> Exit:
-    """Write the export and print its files."""
-    for path in export(open_run(run), form, folder, licence):
+def export_run(
+    location: Location,
+    form: str,
+    folder: Path,
+    licence: str,
+    may_leave: Callable[[Run], Sharing],
+    console: Console,
+) -> Exit:
+    """Write the export of what may leave the run, print its files, and say what is left out."""
+    run = open_run(location)
+    sharing = may_leave(run)
+    for path in export(run, form, folder, licence, sharing):
         console.print(f"{path}  {path.stat().st_size:,} bytes", soft_wrap=True, markup=False, highlight=False)
+    for source in sharing.left_out:
+        console.print(f"left out: {source}", style="yellow", soft_wrap=True, markup=False, highlight=False)
+    if sharing.left_out:
+        console.print(REMEDY, style="yellow", soft_wrap=True, markup=False, highlight=False)
     return Exit.COMPLETE

@@ -343,11 +343,18 @@ def export_command(
     ],
     out: Annotated[Path, typer.Option(help="The new folder to write to.")],
     licence: Annotated[str, typer.Option(help="What the card states, such as mit or cc-by-4.0.")] = "unknown",
+    i_may_share: Annotated[
+        bool, typer.Option("--i-may-share", help="Include what comes from elsewhere without a known licence.")
+    ] = False,
 ) -> Exit:
-    """Write a run's tests, responses, verdicts and scores in a format that others read, with a card."""
-    from hab_ray.cli.exchange import export_run
+    """Write a run's tests, responses, verdicts and scores in a format that others read, with a card.
 
-    return export_run(run, form, out, licence, console)
+    Imported queries, given answers and imported wording of rubrics are left out where no licence of theirs is known.
+    """
+    from hab_ray.cli.exchange import export_run
+    from hab_ray.exchange import everything, licensed
+
+    return export_run(run, form, out, licence, everything if i_may_share else licensed, console)
 
 
 @batches_app.command("list")

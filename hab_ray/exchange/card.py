@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 import yaml
 
 from hab_ray import __version__
+from hab_ray.analysis.standing import standing_of
+from hab_ray.exchange.sharing import REMEDY, Sharing
 from hab_ray.results import Run
 from hab_ray.rows import State
 from hab_ray.rubric import imported_note
@@ -30,7 +32,7 @@ class Contents:
     rows: Mapping[str, int]
 
 
-def card(run: Run, contents: Contents, licence: str) -> str:
+def card(run: Run, contents: Contents, licence: str, sharing: Sharing) -> str:
     """The card as Markdown under a head of YAML, as the Hugging Face hub reads it."""
     title, stated = f"HumanAgencyBench: {one_line(run.name)}", one_line(licence)
     head: dict[str, Any] = {"license": stated, "pretty_name": title, "tags": ["hab_ray"]}
@@ -47,12 +49,28 @@ def card(run: Run, contents: Contents, licence: str) -> str:
         f"- subjects: {_names(run.subjects)}\n- judges: {_names(run.panel)}",
         *_further_raters(run),
         f"- dimensions: {_names(run.dimensions)}\n- started: {run.record.started:%Y-%m-%d}",
+        f"- {standing_of(run.record).summary}",
+        *_origins(sharing),
         "\n## What its results depend on\n",
         *(f"- {one_line(name)}: sha256 {digest}" for name, digest in sorted(run.record.hashes.items())),
         "\n## What to know\n",
         *(f"- {warning}" for warning in warnings(run)),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _origins(sharing: Sharing) -> Iterator[str]:
+    """What comes from elsewhere: with this export, and left out of it."""
+    if sharing.included:
+        yield "\n## What comes from elsewhere\n"
+        yield from (f"- {source}" for source in sharing.included)
+    if sharing.left_out:
+        yield "\n## What is left out\n"
+        yield from (f"- {source}" for source in sharing.left_out)
+        yield (
+            "\nIts cells are null, and so are those of judges' prompts and assessments that would quote it. Ids, "
+            f"states, issues and scores are all there. {REMEDY}"
+        )
 
 
 def _names(names: Sequence[str]) -> str:

@@ -16,13 +16,14 @@ import pyarrow.parquet as pq
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.card import CARD, Contents, card
 from hab_ray.exchange.published import Evaluations
+from hab_ray.exchange.sharing import Sharing
 from hab_ray.results import Run
 
 LIST_SEPARATOR = " "
 
 
-def export(run: Run, form: str, folder: Path, licence: str) -> list[Path]:
-    """Write a run's rows and a card into a new folder; the files, by name.
+def export(run: Run, form: str, folder: Path, licence: str, sharing: Sharing) -> list[Path]:
+    """Write a run's rows and a card into a new folder; the files, by name. `licence` is what the card states.
 
     The folder appears when all is written, so that nobody takes half an export for a whole one.
 
@@ -38,37 +39,39 @@ def export(run: Run, form: str, folder: Path, licence: str) -> list[Path]:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as unfinished:
         inside = Path(unfinished) / folder.name
         inside.mkdir()
-        contents = FORMATS[form](run, inside)
-        (inside / CARD).write_text(card(run, contents, licence), encoding="utf-8")
+        contents = FORMATS[form](run, sharing, inside)
+        (inside / CARD).write_text(card(run, contents, licence, sharing), encoding="utf-8")
         os.replace(inside, folder)
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def _data_set(run: Run, folder: Path) -> Contents:
-    rows = _write(folder / "evaluations.parquet", Evaluations(run).tables(), _Parquet)
+def _data_set(run: Run, sharing: Sharing, folder: Path) -> Contents:
+    rows = _write(folder / "evaluations.parquet", Evaluations(run, sharing).tables(), _Parquet)
     counts = {"evaluations.parquet": rows}
-    for name, tables in _tidy(run):
+    for name, tables in _tidy(run, sharing):
         counts[f"{name}.parquet"] = _write(folder / f"{name}.parquet", tables, _Parquet)
     return Contents("evaluations.parquet", counts)
 
 
-def _csv(run: Run, folder: Path) -> Contents:
-    counts = {f"{name}.csv": _write(folder / f"{name}.csv", tables, _Csv) for name, tables in _tidy(run)}
+def _csv(run: Run, sharing: Sharing, folder: Path) -> Contents:
+    counts = {f"{name}.csv": _write(folder / f"{name}.csv", tables, _Csv) for name, tables in _tidy(run, sharing)}
     return Contents("verdicts.csv", counts)
 
 
-def _json(run: Run, folder: Path) -> Contents:
-    counts = {f"{name}.jsonl": _write(folder / f"{name}.jsonl", tables, _JsonLines) for name, tables in _tidy(run)}
+def _json(run: Run, sharing: Sharing, folder: Path) -> Contents:
+    counts = {
+        f"{name}.jsonl": _write(folder / f"{name}.jsonl", tables, _JsonLines) for name, tables in _tidy(run, sharing)
+    }
     return Contents("verdicts.jsonl", counts)
 
 
-def _inspect(run: Run, folder: Path) -> Contents:
+def _inspect(run: Run, sharing: Sharing, folder: Path) -> Contents:
     from hab_ray.exchange.inspect_logs import write_logs
 
-    return Contents("", write_logs(run, folder))
+    return Contents("", write_logs(run, sharing, folder))
 
 
-FORMATS: Mapping[str, Callable[[Run, Path], Contents]] = {
+FORMATS: Mapping[str, Callable[[Run, Sharing, Path], Contents]] = {
     "hf": _data_set,
     "csv": _csv,
     "json": _json,
@@ -76,12 +79,15 @@ FORMATS: Mapping[str, Callable[[Run, Path], Contents]] = {
 }
 
 
-def _tidy(run: Run) -> Iterator[tuple[str, Iterable[pa.Table]]]:
+def _tidy(run: Run, sharing: Sharing) -> Iterator[tuple[str, Iterable[pa.Table]]]:
     """The run's tables, one row for each observation: large ones part by part."""
     parts = [(subject, dimension) for subject in run.subjects for dimension in run.dimensions]
-    yield "tests", (run.tests(dimension) for dimension in run.dimensions)
-    yield "responses", (run.responses(*part) for part in parts)
-    yield "verdicts", (run.verdicts(rater, *part) for part in parts for rater in run.raters)
+    yield "tests", (sharing.tests(dimension, run.tests(dimension)) for dimension in run.dimensions)
+    yield "responses", (sharing.responses(subject, run.responses(subject, dimension)) for subject, dimension in parts)
+    yield (
+        "verdicts",
+        (sharing.verdicts(rater, *part, run.verdicts(rater, *part)) for part in parts for rater in run.raters),
+    )
     yield "scores", (run.scores() for _ in range(1))
 
 

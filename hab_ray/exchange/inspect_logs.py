@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from hab_ray.catalog import folder_name
 from hab_ray.errors import ConfigError
+from hab_ray.exchange.sharing import Sharing, Texts
 from hab_ray.results import Answer, Run, Transcript
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.stages.respond import whole_system
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample
+    from inspect_ai.model import ChatMessage
     from inspect_ai.scorer import Score
 
 METRIC = "mean"
 
 
-def write_logs(run: Run, folder: Path) -> Mapping[str, int]:
+def write_logs(run: Run, sharing: Sharing, folder: Path) -> Mapping[str, int]:
     """Write a log for each subject and dimension; how many samples each has.
 
     Raises:
@@ -36,7 +38,7 @@ def write_logs(run: Run, folder: Path) -> Mapping[str, int]:
     for subject in run.subjects:
         for dimension in run.dimensions:
             name = f"{folder_name(subject)}-{dimension}.eval"
-            log = _Log(run, subject, dimension).made()
+            log = _Log(run, sharing, subject, dimension).made()
             write_eval_log(log, folder / name)
             counts[name] = len(log.samples or ())
     return counts
@@ -47,6 +49,7 @@ class _Log:
     """The log of one subject in one dimension."""
 
     run: Run
+    sharing: Sharing
     subject: str
     dimension: str
 
@@ -80,42 +83,63 @@ class _Log:
                 yield EvalScore(name=row["judge"], scorer=row["judge"], metrics={METRIC: metric})
 
     def _samples(self, transcript: Transcript) -> Iterator[EvalSample]:
-        own = next((each.system for each in self.run.record.sweep.subjects if each.name == self.subject), "")
         for answer in transcript.answers:
             if answer.response is not None:
-                yield _sample(own, transcript.test, answer, answer.response)
+                yield self._sample(transcript.test, answer, answer.response)
 
+    def _sample(self, test: ChosenTest, answer: Answer, response: Response) -> EvalSample:
+        """What is not passed on is empty in a sample, whose metadata names it: Inspect has no null there."""
+        from inspect_ai.log import EvalError, EvalSample
+        from inspect_ai.model import ModelOutput
 
-def _sample(own_system: str, test: ChosenTest, answer: Answer, response: Response) -> EvalSample:
-    from inspect_ai.log import EvalError, EvalSample
-    from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser, ModelOutput
+        text, reason = ("", "") if self._left_out(Texts.ANSWERS) else (response.text, response.reason)
+        failed = EvalError(message=reason, traceback="", traceback_ansi="")
+        scored = (verdict for verdict in answer.verdicts if verdict.score is not None)
+        shown = {} if self._left_out(Texts.QUERIES) else {"context": test.context}
+        left_out = [str(texts) for texts in (Texts.QUERIES, Texts.ANSWERS, Texts.WORDING) if self._left_out(texts)]
+        return EvalSample(
+            id=test.id,
+            epoch=answer.sample + 1,
+            input="" if self._left_out(Texts.QUERIES) else test.prompt,
+            target="",
+            messages=list(self._messages(test, response)),
+            output=ModelOutput.from_content(response.model_reported or answer.subject, text),
+            scores={verdict.judge: self._score(verdict) for verdict in scored},
+            metadata={
+                "dimension": test.dimension,
+                "state": str(response.state),
+                **shown,
+                **({"left_out": left_out} if left_out else {}),
+            },
+            error=None if response.state is State.OK else failed,
+        )
 
-    system = whole_system(own_system, test)
-    failed = EvalError(message=response.reason, traceback="", traceback_ansi="")
-    return EvalSample(
-        id=test.id,
-        epoch=answer.sample + 1,
-        input=test.prompt,
-        target="",
-        messages=[
-            *([ChatMessageSystem(content=system)] if system else []),
-            ChatMessageUser(content=test.prompt),
-            ChatMessageAssistant(content=response.text, model=response.model_reported or None),
-        ],
-        output=ModelOutput.from_content(response.model_reported or answer.subject, response.text),
-        scores={verdict.judge: _score(verdict) for verdict in answer.verdicts if verdict.score is not None},
-        metadata={"dimension": test.dimension, "context": test.context, "state": str(response.state)},
-        error=None if response.state is State.OK else failed,
-    )
+    def _messages(self, test: ChosenTest, response: Response) -> Iterator[ChatMessage]:
+        from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
 
+        own = next((each.system for each in self.run.record.sweep.subjects if each.name == self.subject), "")
+        system = "" if self.sharing.without_system(self.dimension) else whole_system(own, test)
+        if system:
+            yield ChatMessageSystem(content=system)
+        if not self._left_out(Texts.QUERIES):
+            yield ChatMessageUser(content=test.prompt)
+        if not self._left_out(Texts.ANSWERS):
+            yield ChatMessageAssistant(content=response.text, model=response.model_reported or None)
 
-def _score(verdict: Verdict) -> Score:
-    from inspect_ai.scorer import Score
+    def _left_out(self, texts: Texts) -> bool:
+        return self.sharing.without(texts, self.subject if texts is Texts.ANSWERS else self.dimension)
 
-    assert verdict.score is not None
-    return Score(
-        value=verdict.score / 10,
-        answer=None if verdict.issues is None else " ".join(verdict.issues),
-        explanation=verdict.assessment,
-        metadata={"score": verdict.score, "rater": str(verdict.kind)},
-    )
+    def _score(self, verdict: Verdict) -> Score:
+        from inspect_ai.scorer import Score
+
+        assert verdict.score is not None
+        return Score(
+            value=verdict.score / 10,
+            answer=None if verdict.issues is None else " ".join(verdict.issues),
+            explanation=verdict.assessment if self._shows(verdict) else None,
+            metadata={"score": verdict.score, "rater": str(verdict.kind)},
+        )
+
+    def _shows(self, verdict: Verdict) -> bool:
+        is_out = self.sharing.without_question(self.dimension, self.subject)
+        return not (is_out or self.sharing.without(Texts.COMMENTS, verdict.judge))

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from hab_ray.exchange.sharing import Sharing, Texts
 from hab_ray.results import Run
 from hab_ray.rows import ChosenTest, Response, Verdict, from_table, schema_of
 from hab_ray.rubric import Rubric
@@ -24,15 +25,15 @@ class Evaluation:
     """A scored response. `score` is 0..10; `misinformation` is the test's second text, null where it has none.
 
     `evaluator_response` is what was read of the judge's reply: its assessment and the letters it named. The evaluator's
-    prompts are null where rubric or prompts have changed since the verdict.
+    prompts are null where rubric or prompts have changed since the verdict. Texts that are not passed on are null.
     """
 
     dimension: str
-    prompt: str
+    prompt: str | None
     misinformation: str | None
     subject_model: str
-    subject_system_prompt: str
-    subject_response: str
+    subject_system_prompt: str | None
+    subject_response: str | None
     evaluator_model: str
     evaluator_system_prompt: str | None
     evaluator_prompt: str | None
@@ -48,6 +49,7 @@ class Evaluations:
     """The evaluations of a run, read part by part."""
 
     run: Run
+    sharing: Sharing
 
     def tables(self) -> Iterator[pa.Table]:
         """Those of one subject in one dimension after the other, tests in their order."""
@@ -68,21 +70,24 @@ class Evaluations:
                 yield self._row(test, response, verdict, verdict.score)
 
     def _row(self, test: ChosenTest, response: Response, verdict: Verdict, score: int) -> Evaluation:
-        asked = self._is_as_asked(verdict)
-        rubric = self._rubrics[test.dimension]
-        own_system = self._own_systems.get(response.subject, "")
+        sharing, dimension, subject = self.sharing, test.dimension, response.subject
+        has_queries = not sharing.without(Texts.QUERIES, dimension)
+        has_question = not sharing.without_question(dimension, subject)
+        has_wording = not sharing.without(Texts.WORDING, dimension) and self._is_as_asked(verdict)
+        rubric = self._rubrics[dimension]
+        system = whole_system(self._own_systems.get(subject, ""), test)
         values = {"rubric": rubric, "prompt": test.prompt, "context": test.context, "response": response.text}
-        said = {"assessment": verdict.assessment, "issues": verdict.issues}
+        said = {"assessment": verdict.assessment if has_question else None, "issues": verdict.issues}
         return Evaluation(
-            dimension=test.dimension,
-            prompt=test.prompt,
-            misinformation=test.context or None,
-            subject_model=response.subject,
-            subject_system_prompt=whole_system(own_system, test),
-            subject_response=response.text,
+            dimension=dimension,
+            prompt=test.prompt if has_queries else None,
+            misinformation=test.context or None if has_queries else None,
+            subject_model=subject,
+            subject_system_prompt=None if sharing.without_system(dimension) else system,
+            subject_response=None if sharing.without(Texts.ANSWERS, subject) else response.text,
             evaluator_model=verdict.judge,
-            evaluator_system_prompt=self._wording.system({"rubric": rubric}) if asked else None,
-            evaluator_prompt=self._wording.user(values) if asked else None,
+            evaluator_system_prompt=self._wording.system({"rubric": rubric}) if has_wording else None,
+            evaluator_prompt=self._wording.user(values) if has_wording and has_question else None,
             evaluator_response=json.dumps(said, ensure_ascii=False),
             score=score,
             test_id=test.id,

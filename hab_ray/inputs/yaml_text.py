@@ -108,7 +108,7 @@ def _refuse_large(text: str) -> None:
         if nodes > MOST_YAML_NODES:
             raise BadInput(
                 f"{_place(event)}: it holds more than {MOST_YAML_NODES:,} values, counting what `*` repeats",
-                "write fewer; long lists of tests belong in a .parquet or .jsonl file",
+                "write fewer; long lists of tests belong in a .parquet, .csv or .jsonl file",
             )
 
 

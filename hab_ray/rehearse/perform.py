@@ -21,6 +21,7 @@ from hab_ray.report import write_scores
 from hab_ray.resolve import write_record
 from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest
+from hab_ray.rubric import LiteralPrompts
 from hab_ray.simulator import MeterReading, Profile, SimulatorClient, SimulatorFailed, SimulatorProcess
 from hab_ray.stages.choose import tests_file
 from hab_ray.storage.lease import Lease
@@ -52,20 +53,35 @@ class Rehearsal:
         return self.end.exit is Exit.COMPLETE and self.comparison.passed and self.bills_agree
 
 
-def perform(work: Work, play: Play, options: Options, terms: LeaseTerms, now: datetime) -> Rehearsal:
-    """Rehearse a staged work, its store held by these terms.
-
-    Raises:
-        ConfigError: its folders are not a rehearsal's, its tests cannot be told apart, answers are given, in which
-            nothing can be planted, or the simulator did not start.
-        StoreHeld: another driver has its store.
-        Interrupted: the user ended it.
-    """
+def _refuse_what_hides_the_truth(work: Work) -> None:
     if work.sweep.responses is not None:
         raise ConfigError(
             "responses: a rehearsal plants issues in the answers of subjects that it asks, and cannot in given ones; "
             "rehearse the sweep without them"
         )
+    imported = [name for name, rubric in work.rubrics.items() if rubric.literal and _sends(work, rubric.literal)]
+    if imported:
+        raise ConfigError(
+            f"rubrics: the prompts of {', '.join(imported)} are imported, and a simulated model finds rubric, test and "
+            "answer only in hab's own prompts; rehearse the sweep without its `rubrics:`"
+        )
+
+
+def _sends(work: Work, literal: LiteralPrompts) -> bool:
+    """Whether the sweep sends one of the imported requests."""
+    return literal.judging is not None or (work.makes_tests and (literal.generation or literal.validation) is not None)
+
+
+def perform(work: Work, play: Play, options: Options, terms: LeaseTerms, now: datetime) -> Rehearsal:
+    """Rehearse a staged work, its store held by these terms.
+
+    Raises:
+        ConfigError: its folders are not a rehearsal's, its tests cannot be told apart, answers are given or wording is
+            imported, in which nothing can be planted or found, or the simulator did not start.
+        StoreHeld: another driver has its store.
+        Interrupted: the user ended it.
+    """
+    _refuse_what_hides_the_truth(work)
     profile = profile_of(work, play).model_copy(update={"host": _host()})
     lease = Place(work.run_path, work.sweep.store).take(now, terms)
     try:

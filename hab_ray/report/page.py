@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from hab_ray.analysis import tables
 from hab_ray.analysis.marks import OVERALL, PANEL, ScoreSettings
 from hab_ray.analysis.registry import Analysis, discover
+from hab_ray.analysis.standing import Standing, standing_of
 from hab_ray.analysis.summary import Summary
+
+_DESCRIBE = frozenset({"settings", "fidelity"})
 
 
 @dataclass(frozen=True)
@@ -26,16 +29,24 @@ class Section:
 class Page:
     """The report. `titles` are the columns' titles by dimension, the overall one first.
 
-    `asked` counts the answers that the sweep asks for, `scored` those in the panel's means.
+    `asked` counts the answers that the sweep asks for, `scored` those in the panel's means. `standing` says whether an
+    analysis was declared beforehand.
     """
 
     name: str
     notice: str | None
+    standing: Standing
     settings: ScoreSettings
     titles: Mapping[str, str]
     scored: int
     asked: int
     sections: tuple[Section, ...]
+
+    @property
+    def exploratory(self) -> frozenset[str]:
+        """The sections that show what no declared analysis names: all but those that describe the run."""
+        shown = (section.name for section in self.sections if section.name not in _DESCRIBE)
+        return frozenset(shown if self.standing.declared else ())
 
 
 def analyses() -> list[Analysis[object]]:
@@ -50,6 +61,7 @@ def page(summary: Summary, shown: Sequence[Analysis[object]], notice: str | None
     return Page(
         name=summary.run.name,
         notice=notice,
+        standing=standing_of(summary.run.record),
         settings=settings,
         titles={OVERALL: "Overall", **{dimension: rubric.title for dimension, rubric in summary.rubrics.items()}},
         scored=sum(score.n for score in overall),

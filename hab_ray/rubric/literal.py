@@ -16,6 +16,7 @@ from pydantic import Field, StrictInt, StringConstraints, model_validator
 
 from hab_ray.rubric.base import Part, Text
 
+_NO_LICENCE = frozenset({"", "unknown", "none", "noassertion"})
 ExactText = Annotated[str, StringConstraints(strip_whitespace=False)]
 
 
@@ -101,11 +102,16 @@ class LiteralJudging(LiteralRequest):
 
 
 class Origin(Part):
-    """Where wording comes from: source, licence, and the canaries that it carries. No model is shown it."""
+    """Where wording or data comes from: source, licence, and the canaries it carries. No model is shown it."""
 
     source: Text
     licence: Text = "unknown"
     canaries: tuple[Text, ...] = ()
+
+    @property
+    def has_licence(self) -> bool:
+        """Whether a licence is stated, under which others may have it."""
+        return self.licence.strip().lower() not in _NO_LICENCE
 
 
 _JUDGED = frozenset({Value.PROMPT, Value.CONTEXT, Value.RESPONSE})

@@ -1,9 +1,12 @@
-"""Tests given in a file: Parquet or JSON lines with `dimension` and `prompt`, and `id`, `context` where wanted."""
+"""Tests given in a file: Parquet, CSV or JSON lines with `dimension` and `prompt`, and `id`, `context` where wanted."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationError
@@ -12,6 +15,7 @@ from hab_ray.bounds import NUMBER
 from hab_ray.calls import clean_text
 from hab_ray.catalog import Strict
 from hab_ray.errors import ConfigError
+from hab_ray.inputs.csv_text import csv_rows
 from hab_ray.inputs.files import MEBIBYTE, BadInput, bytes_of
 from hab_ray.inputs.json_text import json_lines
 from hab_ray.inputs.parquet import parquet_columns, parquet_rows
@@ -31,7 +35,30 @@ def _not_blank(text: str) -> str:
 Text = Annotated[str, AfterValidator(clean_text)]
 Cluster = Annotated[int, NUMBER, Field(ge=-1, lt=2**31)]
 MOST_BYTES = 256 * MEBIBYTE
-_TEXTS, _NUMBERS = ("dimension", "prompt", "id", "context", "system"), ("cluster",)
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a given file by what they hold.
+
+    All cells of a CSV file are text, and an empty one is none, except in columns that `may_be_empty`.
+    """
+
+    texts: tuple[str, ...]
+    numbers: tuple[str, ...] = ()
+    may_be_empty: tuple[str, ...] = ()
+
+    def of_cells(self, cells: Mapping[str, str]) -> dict[str, str | int]:
+        """The values of a row of a CSV file; a cell that is no whole number where one belongs stays text."""
+        return {
+            name: int(cell) if name in self.numbers and _WHOLE_NUMBER.fullmatch(cell) else cell
+            for name, cell in cells.items()
+            if cell or name in self.may_be_empty
+        }
+
+
+_COLUMNS = Columns(texts=("dimension", "prompt", "id", "context", "system"), numbers=("cluster",))
 
 
 class GivenTest(Strict):
@@ -54,7 +81,7 @@ def given_file(place: Location, key: str = "tests") -> bytes:
     try:
         return bytes_of(place.path, MOST_BYTES) if place.is_local else _in_bucket(place)
     except FileNotFoundError:
-        raise ConfigError(f"{key}: there is no file {place}; name a .parquet or .jsonl file") from None
+        raise ConfigError(f"{key}: there is no file {place}; name a .parquet, .csv or .jsonl file") from None
     except BadInput as error:
         raise ConfigError(one_line(f"{key}: {place}: {error}")) from None
 
@@ -74,7 +101,7 @@ def read_given_tests(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str,
     """
     tests: dict[str, list[ChosenTest]] = defaultdict(list)
     seen: set[str] = set()
-    for number, record in enumerate(_rows(path, "tests", parquet_rows, _TEXTS, _NUMBERS), 1):
+    for number, record in enumerate(_tests_in(path), 1):
         try:
             given = GivenTest.model_validate(record)
         except ValidationError as error:
@@ -118,27 +145,39 @@ def _as_test(given: GivenTest, rubric: Rubric) -> ChosenTest:
     )
 
 
-def given_records(path: Location, key: str, texts: Sequence[str], numbers: Sequence[str]) -> Iterator[Any]:
-    """The rows of a file that a sweep names under a key, with these columns of a Parquet file and all of JSON lines.
+def _tests_in(path: Location) -> Iterator[Any]:
+    """The rows of a file of tests; one in Parquet with a column that tests do not have is refused."""
+    if not _is_parquet(path):
+        yield from given_records(path, "tests", _COLUMNS)
+        return
+    with _named(path, "tests"):
+        yield from parquet_rows(given_file(path), _COLUMNS.texts, _COLUMNS.numbers)
+
+
+def given_records(path: Location, key: str, columns: Columns) -> Iterator[Any]:
+    """The rows of a file that a sweep names under a key: of Parquet these columns, else all that is there.
 
     Raises:
         ConfigError: the file cannot be read.
     """
-    return _rows(path, key, parquet_columns, texts, numbers)
-
-
-def _rows(
-    path: Location,
-    key: str,
-    read: Callable[[bytes, Sequence[str], Sequence[str]], Iterator[Any]],
-    texts: Sequence[str],
-    numbers: Sequence[str],
-) -> Iterator[Any]:
     data = given_file(path, key)
-    try:
-        if path.name.endswith(".parquet"):
-            yield from read(data, texts, numbers)
+    with _named(path, key):
+        if _is_parquet(path):
+            yield from parquet_columns(data, columns.texts, columns.numbers)
+        elif path.name.lower().endswith(".csv"):
+            yield from (columns.of_cells(cells) for _, cells in csv_rows(data))
         else:
             yield from (record for _, record in json_lines(data))
+
+
+def _is_parquet(path: Location) -> bool:
+    return path.name.lower().endswith(".parquet")
+
+
+@contextmanager
+def _named(path: Location, key: str) -> Iterator[None]:
+    """Has what is wrong with a file say which it is, and under which key the sweep names it."""
+    try:
+        yield
     except BadInput as error:
         raise ConfigError(one_line(f"{key}: {path}: {error}")) from None

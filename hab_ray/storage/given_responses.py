@@ -16,25 +16,28 @@ from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, Response, State, id_of_test
 from hab_ray.rubric import Rubric
-from hab_ray.storage.given import Text, given_records
+from hab_ray.storage.given import Columns, Text, given_records
 from hab_ray.visible import one_line
 
-_TEXTS = (
-    "dimension",
-    "test_id",
-    "prompt",
-    "context",
-    "misinformation",
-    "subject",
-    "subject_model",
-    "text",
-    "subject_response",
-    "state",
-    "finish",
-    "model_reported",
-    "reason",
+_COLUMNS = Columns(
+    texts=(
+        "dimension",
+        "test_id",
+        "prompt",
+        "context",
+        "misinformation",
+        "subject",
+        "subject_model",
+        "text",
+        "subject_response",
+        "state",
+        "finish",
+        "model_reported",
+        "reason",
+    ),
+    numbers=("sample",),
+    may_be_empty=("text", "subject_response"),
 )
-_NUMBERS = ("sample",)
 # What the benchmark's published code wrote in the place of an answer that it did not get.
 _ERROR_MARKS = (
     "[ERROR DURING LLM CHAT]",
@@ -72,6 +75,13 @@ class GivenResponse(Strict):
             raise ValueError("names no test; give `prompt` (and `context` where the rubric has one), or `test_id`")
         return self
 
+    @model_validator(mode="after")
+    def _has_its_text(self) -> Self:
+        """An export that leaves answers out has their states: they must not come back as empty answers."""
+        if self.state is State.OK and not self.text:
+            raise ValueError("its state is ok and it has no text; give its text, or leave the row out")
+        return self
+
 
 @dataclass(frozen=True)
 class GivenResponses:
@@ -89,7 +99,7 @@ class GivenResponses:
 def read_given_responses(
     path: Location, rubrics: Mapping[str, Rubric], tests: Mapping[str, list[ChosenTest]] | None
 ) -> GivenResponses:
-    """The responses in a file (Parquet or JSON lines); those of other dimensions than the rubrics' are left out.
+    """The responses in a file (Parquet, CSV or JSON lines); those of other dimensions than the rubrics' are left out.
 
     `tests` are those that the sweep gives besides; without them the tests are what the rows say that they answer.
 
@@ -98,7 +108,7 @@ def read_given_responses(
             subject to one test.
     """
     reader = _Reader(path, rubrics, tests)
-    for number, record in enumerate(given_records(path, "responses", _TEXTS, _NUMBERS), 1):
+    for number, record in enumerate(given_records(path, "responses", _COLUMNS), 1):
         try:
             row = GivenResponse.model_validate(record)
         except ValidationError as error:
@@ -190,7 +200,7 @@ def _state(row: GivenResponse) -> tuple[State, str]:
 def subjects_in(path: Location, rubrics: Mapping[str, Rubric]) -> Iterator[str]:
     """The names of those whose answers a file has in these dimensions, each once."""
     seen: set[str] = set()
-    for record in given_records(path, "responses", _TEXTS, _NUMBERS):
+    for record in given_records(path, "responses", _COLUMNS):
         if isinstance(record, dict) and record.get("dimension") in rubrics:
             name = record.get("subject") or record.get("subject_model")
             if isinstance(name, str) and name not in seen:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
 
 from hab_ray.errors import Exit, Interrupted, LeaseStale, exit_of
 from hab_ray.prices import NANO
@@ -15,6 +16,7 @@ from hab_ray.stopping import LATE_S
 from hab_ray.storage.lease import Lease
 from hab_ray.storage.watches import STALE_CHECK_S, wait_until_held
 from hab_ray.sweep.assembly import Assembly, assembled
+from hab_ray.sweep.declaring import declare
 from hab_ray.sweep.ending import Ending
 from hab_ray.sweep.options import Options
 from hab_ray.work import Work, given_rows
@@ -44,6 +46,7 @@ class _Run:
             try:
                 parts.pending.discard_all()
                 self._place_what_is_given()
+                self._declare()
                 self._open_books()
                 parts.reporter.report()
                 parts.batches.take_up()
@@ -97,6 +100,11 @@ class _Run:
         for (subject, dimension), rows in given.responses.items():
             if run.count(responses_file(subject, dimension)) is None:
                 run.write(Response, responses_file(subject, dimension), rows)
+
+    def _declare(self) -> None:
+        """Keep the analysis that the sweep declares in the run's record. Nothing has been asked yet."""
+        if note := declare(self._work, self._parts.store, datetime.now(UTC)):
+            self._parts.counters.notes.append(note)
 
     def _open_books(self) -> None:
         """Learn what the run has spent, and say what of it may be released."""

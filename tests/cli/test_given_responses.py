@@ -13,6 +13,7 @@ from hab_ray.results import open_run
 from tests.conftest import Desk, Vendor
 
 DIMENSION = "encourage_learning"
+ORDER = [(name, "ascending") for name in ("subject", "dimension", "judge")]
 NONE: dict[str, Any] = {"tests": None, "generate": None, "validate": None, "select": None}
 
 
@@ -52,20 +53,64 @@ def test_given_answers_are_judged_beside_those_of_a_subject_that_is_asked(
     assert desk.hab("export", "runs/bridge", "--format", "hf", "--out", "out").returncode == 0
 
 
-def test_an_exported_run_can_be_judged_again(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def own_tests(desk: Desk) -> Path:
+    """Tests of two dimensions with all that a table of commas might trip over."""
+    hard = ('Is it "so",\nor not?', "=1+1;\té\u2028\r\n'", " spaces ", "0012")
+    rows = [{"dimension": DIMENSION, "prompt": prompt, "context": ""} for prompt in hard]
+    rows += [{"dimension": "correct_misinformation", "prompt": f"{p}, surely.", "context": p} for p in hard[:2]]
+    path = desk.folder / "own.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_what_a_run_exports_is_scored_the_same_without_a_call(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     sim = vendor()
-    given = answers(desk, ("How?", "old", "Think."), ("Why?", "old", "Look."))
-    settings = {"dimensions": [DIMENSION], "subjects": None, "judges": ["sim/judge"], "executor": "local"}
-    first = desk.sweep("first", sim.url, **{**NONE, **settings, "responses": str(given)})
+    settings = {"dimensions": [DIMENSION, "correct_misinformation"], "judges": ["sim/judge"], "executor": "local"}
+    first = desk.sweep("first", sim.url, **{**NONE, **settings, "tests": str(own_tests(desk)), "samples": 2})
     assert desk.hab("run", first, "--yes").returncode == 0
-    assert desk.hab("export", "runs/first", "--format", "hf", "--out", "out").returncode == 0
-    sent = sim.received("judge")
-    data = str(desk.folder / "out/evaluations.parquet")
-    second = desk.sweep("second", sim.url, **{**NONE, **settings, "responses": data})
-    done = desk.hab("run", second, "--yes")
-    assert done.returncode == 0, done.stdout
-    scores = [pq.read_table(desk.folder / f"runs/{name}/scores.parquet").to_pylist() for name in ("first", "second")]
-    assert scores[0] == scores[1] and sim.received("judge") == sent
+    for form in ("hf", "csv", "json"):
+        assert desk.hab("export", "runs/first", "--format", form, "--out", form).returncode == 0
+    imported = desk.hab("import", "tests", "hf/evaluations.parquet", "--out", "imported.parquet")
+    assert imported.returncode == 0 and "6 distinct tests" in imported.stdout
+    sent = sim.received("alpha"), sim.received("beta"), sim.received("judge")
+    assert sent[:2] == (12, 12) and sent[2] > 0
+    scores = desk.folder / "runs/first/scores.parquet"
+    for name, given in {
+        "hf": {"responses": "hf/evaluations.parquet"},
+        "csv": {"responses": "csv/responses.csv", "tests": "csv/tests.csv"},
+        "json": {"responses": "json/responses.jsonl", "tests": "json/tests.jsonl"},
+        "imported": {"responses": "hf/evaluations.parquet", "tests": "imported.parquet"},
+    }.items():
+        again = desk.sweep(f"from-{name}", sim.url, **{**NONE, **settings, **given, "subjects": None, "samples": 2})
+        done = desk.hab("run", again, "--yes")
+        assert done.returncode == 0 and "0 calls sent" in done.stdout, done.stdout
+        mine = pq.read_table(desk.folder / f"runs/from-{name}/scores.parquet")
+        assert mine.sort_by(ORDER).equals(pq.read_table(scores).sort_by(ORDER)) and mine.num_rows > 0
+    assert sent == (sim.received("alpha"), sim.received("beta"), sim.received("judge"))
+
+
+def test_given_answers_are_exported_with_a_licence_or_leave(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    sim = vendor()
+    given = answers(desk, ("A secret question?", "old", "A secret answer."))
+    settings = {"dimensions": [DIMENSION], "subjects": None, "judges": ["sim/judge"], "executor": "local"}
+    sweep = desk.sweep("given", sim.url, **{**NONE, **settings, "responses": str(given)})
+    assert desk.hab("run", sweep, "--yes").returncode == 0
+    held = desk.hab("export", "runs/given", "--format", "csv", "--out", "held")
+    assert held.returncode == 0 and "left out: answers (old; 1 rows) from answers.jsonl" in held.stdout
+    assert "FILE.source.yaml" in held.stdout and "--i-may-share" in held.stdout
+    assert "secret" not in "".join(path.read_text() for path in (desk.folder / "held").iterdir())
+    back = {"tests": "held/tests.csv", "responses": "held/responses.csv"}
+    refused = desk.hab("plan", desk.sweep("back", sim.url, **{**NONE, **settings, **back}))
+    assert refused.returncode == 2 and "held/tests.csv, row 1: prompt: Field required" in refused.stdout
+    shared = desk.hab("export", "runs/given", "--format", "csv", "--out", "shared", "--i-may-share")
+    assert shared.returncode == 0 and "left out" not in shared.stdout
+    assert "A secret answer." in (desk.folder / "shared/responses.csv").read_text()
+    (desk.folder / "answers.jsonl.source.yaml").write_text("source: a colleague\nlicence: cc-by-4.0\n")
+    assert "0 calls sent" in desk.hab("run", sweep, "--yes").stdout
+    (desk.folder / "answers.jsonl").unlink()
+    licensed = desk.hab("export", "runs/given", "--format", "csv", "--out", "licensed")
+    assert licensed.returncode == 0 and "left out" not in licensed.stdout
+    assert "from a colleague (licence: cc-by-4.0)" in (desk.folder / "licensed/README.md").read_text()
 
 
 def test_a_file_that_has_changed_and_a_name_that_is_asked_are_refused(

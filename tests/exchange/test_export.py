@@ -14,12 +14,15 @@ import pytest
 import yaml
 
 from hab_ray.errors import ConfigError
-from hab_ray.exchange import export
+from hab_ray.exchange import export, licensed
 from hab_ray.exchange.card import CANARY, CARD
 from hab_ray.exchange.published import Evaluations
+from hab_ray.location import Location
 from hab_ray.results import Run, open_run
-from hab_ray.rows import State, Verdict
+from hab_ray.rows import ChosenTest, Response, State, Verdict, from_table
 from hab_ray.stages.judge import verdicts_file
+from hab_ray.storage.given import read_given_tests
+from hab_ray.storage.given_responses import read_given_responses
 from hab_ray.work import Work
 from tests.small_runs import HOSTILE, Shape
 
@@ -29,6 +32,12 @@ EVERYTHING = Shape(judges=("strict", "mild"), samples=2, fail=0.2, cut=0.1, text
 
 def opened(work: Work) -> Run:
     return open_run(work.run_path)
+
+
+def exported(run: Run, form: str, folder: Path, licence: str = "mit") -> Path:
+    """An export as `hab export` makes it without `--i-may-share`."""
+    export(run, form, folder, licence, licensed(run))
+    return folder
 
 
 def tables(run: Run) -> dict[str, pa.Table]:
@@ -41,7 +50,7 @@ def sorted_rows(table: pa.Table) -> list[str]:
 
 def test_json_lines_are_the_rows(make_run: MakeRun, tmp_path: Path) -> None:
     run = opened(make_run(EVERYTHING))
-    export(run, "json", tmp_path / "out", "mit")
+    exported(run, "json", tmp_path / "out", "mit")
     for name, table in tables(run).items():
         lines = (tmp_path / f"out/{name}.jsonl").read_bytes().split(b"\n")
         assert sorted(json.dumps(json.loads(line), sort_keys=True) for line in lines if line) == sorted_rows(table)
@@ -49,7 +58,7 @@ def test_json_lines_are_the_rows(make_run: MakeRun, tmp_path: Path) -> None:
 
 def test_a_data_set_has_the_published_columns_and_every_scored_response(make_run: MakeRun, tmp_path: Path) -> None:
     run = opened(make_run(EVERYTHING))
-    export(run, "hf", tmp_path / "out", "mit")
+    exported(run, "hf", tmp_path / "out", "mit")
     for name, table in tables(run).items():
         assert sorted_rows(pq.read_table(tmp_path / f"out/{name}.parquet")) == sorted_rows(table)
     found = pq.read_table(tmp_path / "out/evaluations.parquet").to_pylist()
@@ -68,7 +77,8 @@ def test_what_a_judge_was_asked_is_told_only_where_it_is_known(make_run: MakeRun
     rows, rubric = work.run.read(Verdict, name), work.rubrics["ask_clarifying_questions"]
     now = replace(rows[0], rubric_sha256=rubric.sha256, prompts_sha256=work.prompts.sha256)
     work.run.write(Verdict, name, [now, *rows[1:]])
-    (first, *others), *_ = (table.to_pylist() for table in Evaluations(opened(work)).tables())
+    run = opened(work)
+    (first, *others), *_ = (table.to_pylist() for table in Evaluations(run, licensed(run)).tables())
     assert all(issue.text in first["evaluator_system_prompt"] for issue in rubric.judging.issues)
     assert first["prompt"] in first["evaluator_prompt"] and first["subject_response"] in first["evaluator_prompt"]
     assert {(row["evaluator_prompt"], row["evaluator_system_prompt"]) for row in others} == {(None, None)}
@@ -76,7 +86,7 @@ def test_what_a_judge_was_asked_is_told_only_where_it_is_known(make_run: MakeRun
 
 def test_a_table_of_commas_holds_every_cell(make_run: MakeRun, tmp_path: Path) -> None:
     run = opened(make_run(EVERYTHING))
-    export(run, "csv", tmp_path / "out", "mit")
+    exported(run, "csv", tmp_path / "out", "mit")
     with (tmp_path / "out/verdicts.csv").open(newline="", encoding="utf-8") as file:
         found = list(csv.DictReader(file))
     expected = run.verdicts().to_pylist()
@@ -88,9 +98,28 @@ def test_a_table_of_commas_holds_every_cell(make_run: MakeRun, tmp_path: Path) -
         assert cell["score"] == ("" if row["score"] is None else str(row["score"]))
 
 
+@pytest.mark.parametrize(("form", "ending"), [("csv", "csv"), ("json", "jsonl")])
+def test_tests_and_answers_of_every_state_are_read_back(
+    form: str, ending: str, make_run: MakeRun, tmp_path: Path
+) -> None:
+    work = make_run(EVERYTHING)
+    run = opened(work)
+    exported(run, form, tmp_path / "out")
+    tests = read_given_tests(Location.of(tmp_path / f"out/tests.{ending}"), work.rubrics)
+    assert [test for rows in tests.values() for test in rows] == from_table(ChosenTest, run.tests())
+    found = read_given_responses(Location.of(tmp_path / f"out/responses.{ending}"), work.rubrics, tests)
+    back = {(row.subject, row.test_id, row.sample): row for rows in found.responses.values() for row in rows}
+    rows = from_table(Response, run.responses())
+    assert len(back) == len(rows) and len({row.state for row in rows}) > 2
+    for row in rows:
+        again = back[row.subject, row.test_id, row.sample]
+        assert (again.state, again.text, again.reason) == (row.state, row.text, row.reason)
+        assert again.finish == (row.finish or "ok")
+
+
 def test_the_card_says_licence_canary_counts_and_what_failed(make_run: MakeRun, tmp_path: Path) -> None:
     run = opened(make_run(EVERYTHING))
-    export(run, "hf", tmp_path / "out", "cc-by-4.0")
+    exported(run, "hf", tmp_path / "out", "cc-by-4.0")
     card = (tmp_path / "out" / CARD).read_text()
     head = yaml.safe_load(card.split("---\n")[1])
     assert head["license"] == "cc-by-4.0"
@@ -112,7 +141,7 @@ def test_the_card_says_which_wording_is_imported_and_carries_no_fence(make_run: 
     changed = yaml.safe_load(record.read_text())
     changed["sweep"]["rubrics"] = str(tmp_path / "mine")
     record.write_text(yaml.safe_dump(changed))
-    export(opened(work), "json", tmp_path / "out", "mit")
+    exported(opened(work), "json", tmp_path / "out", "mit")
     lines = (tmp_path / "out" / CARD).read_text().splitlines()
     (line,) = [line for line in lines if "carry no fence" in line]
     assert line.startswith("- correct_misinformation: The wording is imported from an invented checkout (licence: cc0;")
@@ -120,7 +149,7 @@ def test_the_card_says_which_wording_is_imported_and_carries_no_fence(make_run: 
 
 
 def test_a_licence_is_one_line_of_the_card(make_run: MakeRun, tmp_path: Path) -> None:
-    export(opened(make_run(Shape())), "json", tmp_path / "out", "x\n---\ntags: stolen")
+    exported(opened(make_run(Shape())), "json", tmp_path / "out", "x\n---\ntags: stolen")
     card = (tmp_path / "out" / CARD).read_text()
     assert [line.strip() for line in card.splitlines()].count("---") == 2
     assert yaml.safe_load(card.split("---\n")[1])["tags"] == ["hab_ray"]
@@ -129,7 +158,7 @@ def test_a_licence_is_one_line_of_the_card(make_run: MakeRun, tmp_path: Path) ->
 @pytest.mark.parametrize("form", ["hf", "csv", "json"])
 def test_a_run_that_has_only_begun_exports_no_rows_and_says_so(form: str, make_run: MakeRun, tmp_path: Path) -> None:
     run = opened(make_run(Shape(tests=0)))
-    export(run, form, tmp_path / "out", "mit")
+    exported(run, form, tmp_path / "out", "mit")
     assert "There are no scores" in (tmp_path / "out" / CARD).read_text()
 
 
@@ -140,11 +169,11 @@ def test_nothing_is_written_over_and_nothing_is_left_half_written(
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken/notes.txt").write_text("mine")
     with pytest.raises(ConfigError, match="holds something already"):
-        export(run, "csv", tmp_path / "taken", "mit")
+        exported(run, "csv", tmp_path / "taken", "mit")
     with pytest.raises(ConfigError, match="there are hf, csv, json, inspect"):
-        export(run, "xml", tmp_path / "out", "mit")
+        exported(run, "xml", tmp_path / "out", "mit")
     damaged = run.location.path / verdicts_file("strict", "beta", "correct_misinformation")
     damaged.write_bytes(b"PAR1")
     with pytest.raises(Exception, match="verdicts"):
-        export(run, "hf", tmp_path / "out", "mit")
+        exported(run, "hf", tmp_path / "out", "mit")
     assert sorted(path.name for path in tmp_path.iterdir() if "out" in path.name) == []

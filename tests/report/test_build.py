@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hab_ray.analysis.standing import UNDECLARED
 from hab_ray.analysis.summary import summarise
+from hab_ray.preregistration import AnalysisPlan, Declaration
 from hab_ray.report import write_report, write_scores
-from hab_ray.resolve import read_record
+from hab_ray.resolve import keep_declaration, read_record
 from hab_ray.results import open_run
 from hab_ray.rows import Response, Score, State, Verdict
 from hab_ray.rubric import load_rubrics
@@ -21,7 +23,7 @@ from hab_ray.stages.judge import verdicts_file
 from hab_ray.stages.respond import responses_file
 from hab_ray.storage.run import SCORES, SWEEP
 from hab_ray.work import Work
-from tests.small_runs import HOSTILE, Shape, begin_run
+from tests.small_runs import HOSTILE, NOW, Shape, begin_run
 
 MakeRun = Callable[[Shape], Work]
 VOID = {"meta", "br", "img", "link", "input", "hr"}
@@ -100,6 +102,34 @@ def test_the_page_is_well_formed_and_self_contained(make_run: MakeRun, name: str
     ids = {value for attribute, value in page.attributes if attribute == "id"}
     assert links and all(link[0] == "#" and link[1:] in ids for link in links)
     assert "url(" not in html and "@import" not in html
+
+
+def test_what_no_declared_analysis_names_is_labelled(make_run: MakeRun) -> None:
+    work = make_run(Shape(judges=("strict", "mild")))
+    before = report(work)
+    assert UNDECLARED in words(before) and "exploratory</small>" not in before
+    primary = {"dimension": "overall", "question": HOSTILE}
+    plan = AnalysisPlan.model_validate(
+        {"primary": primary, "exclusions": [HOSTILE], "alpha": 0.05, "stopping": "fixed"}
+    )
+    keep_declaration(work, Declaration(at=NOW, sha256=plan.sha256, plan=plan))
+    html = report(work)
+    assert read(html).tags <= ALLOWED and "<script" not in html and plan.sha256 in section(html, "settings")
+    labelled = {name for name in re.findall(r'<section aria-labelledby="(\w+)">', html) if is_labelled(html, name)}
+    assert {"leaderboard", "judges", "transcripts"} <= labelled and not labelled & {"settings", "fidelity"}
+
+
+def is_labelled(html: str, name: str) -> bool:
+    return "exploratory</small></h2>" in section(html, name)
+
+
+def test_what_equals_the_paper_and_what_differs_is_cited(make_run: MakeRun) -> None:
+    work = make_run(Shape())
+    shown = words(read(section(report(work), "fidelity")).text)
+    for rubric in work.rubrics.values():
+        assert rubric.fidelity and rubric.title in shown
+        texts = [*rubric.fidelity.equals, *(each.why for each in rubric.fidelity.differs)]
+        assert all(words(text) in shown for text in texts)
 
 
 def hostile_run(work: Work) -> Work:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +32,7 @@ def record(prompt: str = "What shall I do?", **more: Any) -> Record:
     return {"dimension": PLAIN, "prompt": prompt, **more}
 
 
-@pytest.fixture(params=["jsonl", "parquet"])
+@pytest.fixture(params=["jsonl", "parquet", "csv"])
 def write(request: pytest.FixtureRequest, tmp_path: Path) -> Write:
     path = tmp_path / f"tests.{request.param}"
 
@@ -43,7 +44,14 @@ def write(request: pytest.FixtureRequest, tmp_path: Path) -> Write:
         pq.write_table(pa.Table.from_pylist(records), path)
         return path
 
-    return jsonl if request.param == "jsonl" else parquet
+    def table(records: list[Record]) -> Path:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            rows = csv.DictWriter(file, list(dict.fromkeys(name for record in records for name in record)))
+            rows.writeheader()
+            rows.writerows(records)
+        return path
+
+    return {"jsonl": jsonl, "parquet": parquet, "csv": table}[request.param]
 
 
 def test_tests_come_by_dimension_in_the_files_order(write: Write, rubrics: dict[str, Rubric]) -> None:
@@ -72,6 +80,7 @@ def test_an_id_comes_from_the_text_where_none_is_given(write: Write, rubrics: di
     assert all(t.id.startswith(f"{PLAIN}-") for t in found)
 
 
+@pytest.mark.parametrize("write", ["jsonl", "parquet"], indirect=True)
 def test_a_system_prompt_may_be_given_even_an_empty_one(write: Write, rubrics: dict[str, Rubric]) -> None:
     with_system = {"dimension": "encourage_learning", "system": ""}
     assert rubrics["encourage_learning"].system
@@ -106,6 +115,35 @@ def test_a_row_that_is_no_test_is_named(
         read_given_tests(Location.of(path), rubrics)
     for part in [str(path), *named]:
         assert part in str(told.value)
+
+
+def test_an_empty_cell_is_nothing_and_a_number_is_one(tmp_path: Path, rubrics: dict[str, Rubric]) -> None:
+    path = tmp_path / "tests.CSV"
+    text = 'id,dimension,prompt,context,system,cluster\r\n,encourage_learning,"a, ""b""\r\nc",,,7\r\n'
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    (test,) = read_given_tests(Location.of(path), rubrics)["encourage_learning"]
+    assert (test.prompt, test.context, test.cluster) == ('a, "b"\r\nc', "", 7)
+    assert test.system == rubrics["encourage_learning"].system and test.id.startswith("encourage_learning-")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("dimension,prompt\nencourage_learning,a,b\n", r"tests: .*tests\.csv: line 2: has 3 cells"),
+        ("dimension,prompt,prompt\n", "stands twice"),
+        ("", "is empty"),
+        ("dimension,prompt,cluster\nencourage_learning,a,1.5\n", "row 1: cluster"),
+        ("dimension,prompt,cluster\nencourage_learning,a,99999999999999999999999999\n", "row 1: cluster"),
+        ("dimension;prompt\nencourage_learning;a\n", "row 1: dimension: Field required"),
+    ],
+)
+def test_what_is_wrong_with_a_table_of_commas_is_told(
+    text: str, told: str, tmp_path: Path, rubrics: dict[str, Rubric]
+) -> None:
+    path = tmp_path / "tests.csv"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=told):
+        read_given_tests(Location.of(path), rubrics)
 
 
 @pytest.mark.parametrize("line", ["{", "\xff", '{"dimension": "ask_clarifying_questions", "prompt": "a"} x'])

@@ -69,6 +69,18 @@ def test_the_columns_of_the_published_data_set_are_read_and_others_passed_over(
     assert list(subjects_in(path, RUBRICS)) == ["gpt-x"]
 
 
+def test_answers_come_from_a_table_of_commas(tmp_path: Path) -> None:
+    path = tmp_path / "answers.csv"
+    header = "dimension,prompt,subject,text,sample,state,finish,score\n"
+    rows = (f'{PLAIN},How?,old,"Think, ""first"".\n",1,,,10\n', f"{PLAIN},How?,new,,,,truncated,\n")
+    path.write_text(header + "".join(rows))
+    found = read_given_responses(Location.of(path), RUBRICS, None)
+    ((old,), (new,)) = found.responses.values()
+    assert (old.subject, old.text, old.sample, old.state) == ("old", 'Think, "first".\n', 1, State.OK)
+    assert (new.subject, new.sample, new.state, new.finish) == ("new", 0, State.EMPTY, "truncated")
+    assert list(subjects_in(Location.of(path), RUBRICS)) == ["old", "new"]
+
+
 def test_one_answer_given_with_several_verdicts_is_one(read: Read) -> None:
     assert len(read(row(), row()).responses["old", PLAIN]) == 1
     with pytest.raises(ConfigError, match=r"row 2: old has answered .* in other words"):
@@ -121,6 +133,7 @@ def test_tests_of_the_same_words_are_apart_where_ids_say_so(read: Read) -> None:
         ([row(sample=True)], "row 1: sample"),
         ([row(state="fine")], "row 1: state"),
         ([row(text=None)], "row 1: text"),
+        ([row(text="", state="ok")], "row 1: .*its state is ok and it has no text"),
         ([row(dimension="elsewhere")], "has no row of"),
         ([], "has no row of"),
         ([{"a": [1]}], "row 1: dimension"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.standing import Standing, standing_of
 from hab_ray.analysis.summary import Summary
 from hab_ray.calls import Params
 from hab_ray.catalog import Catalog, accepted
@@ -33,11 +34,12 @@ class ModelLine:
 
 @dataclass(frozen=True)
 class SettingsTable:
-    """The models of a run, and by label what its results depend on: hashes, versions, dates."""
+    """The models of a run, by label what its results depend on (hashes, versions, dates), and what was declared."""
 
     subjects: tuple[ModelLine, ...]
     judges: tuple[ModelLine, ...]
     record: Mapping[str, str]
+    standing: Standing
 
 
 @analysis(order=70, link="Settings", heading="Settings")
@@ -49,6 +51,7 @@ def settings(summary: Summary) -> SettingsTable:
         subjects=tuple(_subject(sent) for sent in summary.sent),
         judges=tuple(_judge(catalog, judge) for judge in record.sweep.judges),
         record=_labelled(record) | _imported(summary.rubrics),
+        standing=standing_of(record),
     )
 
 

@@ -23,6 +23,7 @@ from hab_ray.exchange.imports.hub import EVALUATIONS, DataSet, Downloaded, downl
 from hab_ray.exchange.imports.naming import snake
 from hab_ray.inputs.files import BadInput
 from hab_ray.rubric import Rubric, load_rubrics
+from hab_ray.storage.origins import source_record
 from hab_ray.visible import one_line
 
 PUBLISHED = "published"
@@ -69,7 +70,7 @@ def import_tests(source: TestSource, out: Path, rubrics: Path | None = None) -> 
     Raises:
         ConfigError: the table cannot be read or lacks a column, a row is no test of its dimension, or `out` is there.
     """
-    record = out.with_name(f"{out.name}.source.yaml")
+    record = out.with_name(source_record(out.name))
     if out.suffix not in (".parquet", ".jsonl"):
         raise ConfigError(f"--out: {out}: name a .parquet or .jsonl file")
     if taken := [path for path in (out, record) if path.exists()]:

@@ -1,0 +1,90 @@
+"""Where a run's data comes from: what is stated beside given files and in imported rubrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated
+
+from pydantic import AliasChoices, ConfigDict, Field, ValidationError
+
+from hab_ray.catalog import Strict
+from hab_ray.config import Sweep
+from hab_ray.errors import ConfigError
+from hab_ray.inputs.files import BadInput, decoded
+from hab_ray.inputs.yaml_text import parse_yaml
+from hab_ray.location import Location
+from hab_ray.rubric import Origin, Rubric
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.given import given_file
+from hab_ray.visible import one_line
+
+TESTS, RESPONSES, RUBRIC = "tests", "responses", "rubric "
+_STATED = ".source.yaml"
+
+
+class _Stated(Strict):
+    """What of a source record counts here; `hab import` writes more of it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    source: Annotated[str, Field(min_length=1)]
+    licence: Annotated[str, Field(validation_alias=AliasChoices("licence", "license"))] = "unknown"
+    canaries: tuple[str, ...] = ()
+
+
+def source_record(file: str) -> str:
+    """The name of the record that says where a file of this name comes from; it stands in the same folder."""
+    return f"{file}{_STATED}"
+
+
+def stated_origin(file: Location, key: str) -> Origin | None:
+    """What the source record beside a file says, which a sweep names under a key; None where there is no record.
+
+    Raises:
+        ConfigError: the record cannot be read.
+    """
+    record = file.beside(source_record(file.name))
+    if not open_folder(record.parent).exists(record.name):
+        return None
+    try:
+        stated = _Stated.model_validate(parse_yaml(decoded(given_file(record, key))))
+    except BadInput as error:
+        cause = str(error)
+    except ValidationError as error:
+        cause = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
+    else:
+        canaries = tuple(one_line(canary) for canary in stated.canaries if canary.strip())
+        return Origin(
+            source=one_line(stated.source) or "not stated",
+            licence=one_line(stated.licence) or "unknown",
+            canaries=canaries,
+        )
+    raise ConfigError(one_line(f"{key}: {record}: {cause}; write `source:` and `licence:` there, or remove the file"))
+
+
+def origins_of(sweep: Sweep, rubrics: Mapping[str, Rubric], earlier: Mapping[str, Origin]) -> dict[str, Origin]:
+    """The origins of what a sweep is given, by `TESTS`, `RESPONSES` and `RUBRIC` with the dimension.
+
+    A file of tests has none unless one is stated: it is the user's own. What is stated today goes before `earlier`,
+    the origins that the run's record has: a file that was moved away from its source record keeps its origin.
+
+    Raises:
+        ConfigError: a source record cannot be read.
+    """
+    unstated = {RESPONSES: Origin(source=sweep.responses.file.name)} if sweep.responses else {}
+    return {**unstated, **earlier, **dict(_stated_today(sweep, rubrics))}
+
+
+def _stated_today(sweep: Sweep, rubrics: Mapping[str, Rubric]) -> Iterator[tuple[str, Origin]]:
+    for key, file in given_files(sweep).items():
+        if origin := stated_origin(file, key):
+            yield key, origin
+    for dimension, rubric in rubrics.items():
+        if rubric.literal is not None:
+            yield f"{RUBRIC}{dimension}", rubric.literal.origin
+
+
+def given_files(sweep: Sweep) -> dict[str, Location]:
+    """The files of tests and responses that a sweep names, by key."""
+    files = {TESTS: sweep.tests, RESPONSES: sweep.responses and sweep.responses.file}
+    return {key: file for key, file in files.items() if isinstance(file, Location)}

@@ -1,0 +1,77 @@
+"""A sweep that declares its analysis, as a user runs it: recorded before the first answer, changes listed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hab_ray.preregistration import Existing
+from hab_ray.results import open_run
+from tests.conftest import Desk, Vendor
+
+PLAN = {
+    "primary": {"dimension": "overall", "question": "Is <b>alpha</b> better?"},
+    "families": [{"name": "all", "compares": "subjects", "correction": "none"}],
+    "alpha": 0.05,
+    "stopping": "fixed",
+}
+
+
+def sweep(desk: Desk, name: str, url: str, **changes: Any) -> Path:
+    tests = desk.folder / "tests.jsonl"
+    rows = [{"dimension": "encourage_learning", "prompt": prompt} for prompt in ("How?", "Why?")]
+    tests.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    made: dict[str, Any] = {"generate": None, "validate": None, "select": None, "tests": str(tests)}
+    return desk.sweep(name, url, **{**made, "executor": "local", "dimensions": ["encourage_learning"], **changes})
+
+
+def page(desk: Desk, name: str) -> str:
+    return (desk.folder / f"runs/{name}/report/index.html").read_text()
+
+
+def test_it_is_recorded_before_the_first_answer_and_changes_are_listed(
+    desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
+    sim = vendor()
+    assert desk.hab("run", sweep(desk, "beforehand", sim.url, analysis=PLAN), "--yes").returncode == 0
+    run = open_run(desk.folder / "runs/beforehand")
+    (first,) = run.record.declarations
+    assert (first.existing, first.replaces) == (Existing(), None) and run.record.sweep.analysis == first.plan
+    assert f"{first.sha256}" in page(desk, "beforehand") and "before the first answer" in page(desk, "beforehand")
+    assert "&lt;b&gt;alpha&lt;/b&gt;" in page(desk, "beforehand") and "exploratory</small>" in page(desk, "beforehand")
+    assert desk.hab("run", sweep(desk, "beforehand", sim.url, analysis=PLAN), "--yes").returncode == 0
+    assert len(open_run(desk.folder / "runs/beforehand").record.declarations) == 1
+    changed = desk.hab("run", sweep(desk, "beforehand", sim.url, analysis=PLAN | {"alpha": 0.1}), "--yes")
+    assert changed.returncode == 0 and "0 calls sent" in changed.stdout
+    assert "analysis: changed (alpha) when 4 answers existed" in changed.stdout
+    _, second = open_run(desk.folder / "runs/beforehand").record.declarations
+    assert (second.replaces, second.changed, second.existing.answers) == (first.sha256, ("alpha",), 4)
+    for part in (first.sha256, second.sha256, "It was changed once since, most recently when 4 answers existed."):
+        assert part and part in page(desk, "beforehand")
+
+
+def test_answers_that_existed_are_said(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    sim = vendor()
+    assert desk.hab("run", sweep(desk, "explored", sim.url), "--yes").returncode == 0
+    assert "Exploratory: no analysis was declared" in page(desk, "explored")
+    other = sweep(desk, "another", sim.url, analysis=PLAN | {"primary": "encourage_learing"})
+    done = desk.hab("run", other, "--yes")
+    assert done.returncode == 0 and "0 calls sent" in done.stdout
+    assert "analysis.primary.dimension: encourage_learing is not in this sweep" in " ".join(done.stdout.split())
+    (made,) = open_run(desk.folder / "runs/another").record.declarations
+    assert made.existing == Existing(answers=4) and "when 4 answers existed already: it was not declared" in page(
+        desk, "another"
+    )
+
+
+def test_given_answers_may_be_declared_for_until_they_are_judged(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    sim = vendor()
+    given = desk.folder / "answers.csv"
+    given.write_text("dimension,prompt,subject,text\nencourage_learning,How?,old,Think.\n")
+    asked = {"subjects": None, "tests": None, "responses": str(given)}
+    for name, existing in {"first": Existing(given=1), "second": Existing(given=1, verdicts=1)}.items():
+        assert desk.hab("run", sweep(desk, name, sim.url, **asked, analysis=PLAN), "--yes").returncode == 0
+        (made,) = open_run(desk.folder / f"runs/{name}").record.declarations
+        assert made.existing == existing
