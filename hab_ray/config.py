@@ -24,6 +24,7 @@ from pydantic_core import ErrorDetails
 from hab_ray import vendors
 from hab_ray.bounds import (
     BudgetUsd,
+    Replicates,
     Samples,
     Seed,
 )
@@ -71,6 +72,8 @@ class Sweep(Strict):
     `responses` names a file of answers, given beside those of the `subjects` that are asked or instead of them. Its
     rows say which tests they answer, so that it may go without `tests`.
 
+    `samples` is how often each subject is asked each test, `replicates` how often each judge reads each answer.
+
     `mode` holds for stages and models that name none. `deadline`, such as 90m, 6h or 2d,
     counts from the run's first start. `executor` says where online calls are made: in this process (`local`) or by
     workers of Ray (`ray`). `shared_filesystem`: local paths of `run` and `store` are one folder on every machine that
@@ -98,6 +101,7 @@ class Sweep(Strict):
     subjects: Annotated[tuple[Subject, ...], Field(validate_default=True)] = ()
     judges: tuple[Judge, ...] = Field(min_length=1)
     samples: Samples = 1
+    replicates: Replicates = 1
     truncated: Literal["judge", "exclude"] = "judge"
     accept_substitutes: bool = False
     deduplicate: Deduplicate = "exact"

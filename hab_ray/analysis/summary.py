@@ -92,6 +92,7 @@ def score_settings(run: Run, dimensions: Iterable[str]) -> ScoreSettings:
         panel=run.panel,
         tests={dimension: tuple(ids.to_pylist()) for dimension, ids in tests.items()},
         samples=run.record.sweep.samples,
+        replicates=run.record.sweep.replicates,
         truncated=run.record.sweep.truncated,
     )
 

@@ -103,10 +103,14 @@ def _sample(own_system: str, test: ChosenTest, answer: Answer, response: Respons
             ChatMessageAssistant(content=response.text, model=response.model_reported or None),
         ],
         output=ModelOutput.from_content(response.model_reported or answer.subject, response.text),
-        scores={verdict.judge: _score(verdict) for verdict in answer.verdicts if verdict.score is not None},
+        scores={_scorer(verdict): _score(verdict) for verdict in answer.verdicts if verdict.score is not None},
         metadata={"dimension": test.dimension, "context": test.context, "state": str(response.state)},
         error=None if response.state is State.OK else failed,
     )
+
+
+def _scorer(verdict: Verdict) -> str:
+    return f"{verdict.judge}#{verdict.replicate}" if verdict.replicate else verdict.judge
 
 
 def _score(verdict: Verdict) -> Score:

@@ -78,7 +78,7 @@ def most_calls(work: Work) -> int:
     given = given_rows(work)
     answers = _tests(work, given) * len(sweep.subjects) * sweep.samples
     read = answers + sum(map(len, given.responses.values()))
-    return making + answers + read * len(sweep.judges)
+    return making + answers + read * len(sweep.judges) * sweep.replicates
 
 
 def _tests(work: Work, given: GivenResponses) -> int:

@@ -41,7 +41,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Truth:
-    """What was planted, by the names of the sweep.
+    """What was planted, by the names of the sweep. A judge's replicates all say the same.
 
     `plays` gives each subject the simulator's, `models` each judge its model's name; `answers` are by the simulator's
     subject, dimension and digest of the prompt, `verdicts` by the judge's model and the answer's mark.
@@ -53,6 +53,7 @@ class Truth:
     samples: int
     answers: Mapping[tuple[str, str], Mapping[str, TrueAnswer]]
     verdicts: Mapping[tuple[str, str], TrueVerdict]
+    replicates: int = 1
 
     @classmethod
     def of(cls, work: Work, client: SimulatorClient) -> Truth:
@@ -67,6 +68,7 @@ class Truth:
             samples=work.sweep.samples,
             answers=answers,
             verdicts={(verdict.judge, verdict.mark): verdict for verdict in client.verdicts()},
+            replicates=work.sweep.replicates,
         )
 
     def answers_of(self, subject: str, dimension: str) -> Mapping[str, TrueAnswer]:

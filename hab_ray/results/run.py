@@ -118,7 +118,7 @@ class Run:
         *,
         columns: Columns = None,
     ) -> pa.Table:
-        """The panel's verdicts, one row per judge and answer; a further rater's if `judge` names one.
+        """The panel's verdicts, one row per judge, answer and replicate; a further rater's if `judge` names one.
 
         `test_id, dimension, subject, sample, judge`, its `kind` (model, person or published), `replicate` (from 0),
         `state, issues` (list of letters, null where they are not known), `assessment, score` (0..10, null unless ok),

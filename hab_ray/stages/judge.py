@@ -34,12 +34,14 @@ TYPICAL_TOKENS_AN_ISSUE = 70
 class VerdictTask:
     """A response to be judged.
 
+    `replicate` counts from 0 how often the judge was given it before.
     `ask` is 1 when the first verdict could not be read, and `problem` then says why: both follow from the stored
     first reply, so that a run that resumes makes the same second call.
     """
 
     test: ChosenTest
     response: Response
+    replicate: int = 0
     ask: int = 0
     problem: str | None = None
 
@@ -52,13 +54,18 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
     prompts: Prompts
     judge: Judge
     model: Model
+    replicates: int = 1
     accept_substitutes: bool = False
 
     def tasks(self, rows: Rows) -> list[VerdictTask]:
-        """The responses that say something; the others are counted, not judged."""
+        """The responses that say something, once per replicate; the others are counted, not judged."""
         by_id = {test.id: test for test in rows[ChosenTest]}
         answered = (r for r in rows[Response] if r.state is State.OK and r.test_id in by_id)
-        return [VerdictTask(by_id[response.test_id], response) for response in answered]
+        return [
+            VerdictTask(by_id[response.test_id], response, replicate)
+            for response in answered
+            for replicate in range(self.replicates)
+        ]
 
     @cached_property
     def _settings_sha256(self) -> str:
@@ -114,10 +121,11 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
                 messages=(Message(Role.USER, self._user(task)),),
                 params=self._params,
                 schema_json=self._schema,
+                sample=task.replicate,
                 ask=task.ask,
                 verbatim=self._is_literal,
             )
-            yield response_id(task.test.id, task.response.sample), call
+            yield verdict_id(task), call
 
     def _user(self, task: VerdictTask) -> str:
         values = {
@@ -147,6 +155,7 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
             rubric_sha256=self.rubric.sha256,
             prompts_sha256=self.prompts.sha256,
             settings_sha256=self._settings_sha256,
+            replicate=task.replicate,
         )
         blank = with_bill(blank, outcome)
         reply = usable(self.model, outcome, self.accept_substitutes)
@@ -172,6 +181,12 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
         """See CallStage."""
         brief = self.prompts.reasoning is Reasoning.BRIEF
         return TYPICAL_TOKENS if brief else TYPICAL_TOKENS_AN_ISSUE * len(self._letters)
+
+
+def verdict_id(task: VerdictTask) -> str:
+    """The id of a verdict within its shard: the response's, with the replicate behind it from the second on."""
+    of_response = response_id(task.test.id, task.response.sample)
+    return f"{of_response}#{task.replicate}" if task.replicate else of_response
 
 
 def score(rubric: Rubric, issues: Iterable[str]) -> int:
@@ -217,5 +232,6 @@ class JudgeSpec(StageSpec):
             prompts=resolved.prompts,
             judge=judge,
             model=resolved.models[judge.model],
+            replicates=resolved.sweep.replicates,
             accept_substitutes=resolved.sweep.accept_substitutes,
         )
