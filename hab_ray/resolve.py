@@ -28,6 +28,7 @@ from hab_ray.prices import priced
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
 from hab_ray.sections import Generate, Select, Validate
 from hab_ray.stages.reading import READER_VERSION
+from hab_ray.stages.rewording import wordings_of
 from hab_ray.stages.wording import Prompts, load_prompts
 from hab_ray.storage.given import given_file
 from hab_ray.storage.given_responses import subjects_in
@@ -116,6 +117,7 @@ def _pinned(sweep: Sweep, earlier: Record | None, now: datetime) -> Work:
         prompts=_prompts(sweep, earlier),
         run_path=sweep.run_folder.absolute(),
         run_id=(earlier and earlier.id) or new_run_id(),
+        wordings={judge.name: wordings_of(judge, rubrics) for judge in sweep.varied_judges},
     )
 
 
@@ -188,6 +190,8 @@ def _as_of(name: str, entry: ModelEntry, served: bool, now: datetime) -> str | N
 def hashes(work: Work) -> dict[str, str]:
     """The hashes of the data that a run's results depend on."""
     found = {f"{_RUBRIC}{name}": rubric.sha256 for name, rubric in work.rubrics.items()}
+    for judge, wordings in work.wordings.items():
+        found |= {f"wording of {judge}: {name}": rubric.sha256 for name, rubric in wordings.items()}
     found["prompts"] = work.prompts.sha256
     found["themes"] = sha256("\n".join(work.themes).encode()).hexdigest()
     found["catalogue"] = work.catalog.sha256
@@ -200,8 +204,9 @@ def hashes(work: Work) -> dict[str, str]:
 
 
 def _entry_hashes(work: Work) -> dict[str, str]:
-    entries = [("subjects", s) for s in work.sweep.subjects] + [("judges", j) for j in work.sweep.judges]
-    return {f"{key}: {entry.name}": entry.sha256 for key, entry in entries}
+    sweep = work.sweep
+    subjects = {f"subjects: {s.name}": s.sha256 for s in (*sweep.subjects, *sweep.varied_subjects)}
+    return subjects | {f"judges: {j.name}": j.sha256 for j in (*sweep.judges, *sweep.varied_judges)}
 
 
 def _without_mode(part: object) -> object:

@@ -75,7 +75,11 @@ def compare_rows(run: Run, truth: Truth) -> RowComparison:
     Raises:
         DamagedFile: a file cannot be read.
     """
-    parts = [_Part(run, truth, subject, dimension) for dimension in run.dimensions for subject in run.subjects]
+    parts = [
+        _Part(run, truth, subject, dimension)
+        for dimension in run.dimensions
+        for subject in (*run.subjects, *run.varied_subjects)
+    ]
     wrong = tuple(row for part in parts for row in part.wrong())
     return RowComparison(sum(part.compared for part in parts), wrong)
 
@@ -121,7 +125,7 @@ class _Part:
 
     def _wrong_verdicts(self) -> Iterator[WrongRow]:
         found: dict[str, list[_Verdict]] = defaultdict(list)
-        for judge in self._run.panel:
+        for judge in self._truth.judges_of(self._subject, self._dimension):
             table = self._run.verdicts(judge, self._subject, self._dimension, columns=_Verdict._fields)
             found[judge] = list(map(_Verdict._make, zip(*_columns(table), strict=True)))
         for judge, rows in found.items():

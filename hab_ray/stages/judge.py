@@ -200,16 +200,20 @@ def verdicts_file(judge: str, subject: str, dimension: str) -> str:
 
 
 class JudgeSpec(StageSpec):
-    """One part per dimension, subject and judge."""
+    """One part per dimension, subject and judge; varied judges do not read what varied subjects answered."""
 
     name = "judge"
     row = Verdict
 
     def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
         """See StageSpec."""
+        sweep = resolved.sweep
         for dimension in resolved.rubrics:
-            for subject in resolved.sweep.subject_names:
-                yield from (Part(judge.name, dimension, subject) for judge in resolved.sweep.judges)
+            varied = [judge for judge in sweep.varied_judges if dimension in resolved.wordings[judge.name]]
+            for subject in sweep.subject_names:
+                yield from (Part(judge.name, dimension, subject) for judge in (*sweep.judges, *varied))
+            for other in sweep.varied_subjects:
+                yield from (Part(judge.name, dimension, other.name) for judge in sweep.judges)
 
     def file(self, part: Part) -> str:
         """See StageSpec."""
@@ -228,7 +232,7 @@ class JudgeSpec(StageSpec):
         """See StageSpec."""
         judge = resolved.judge(part.name)
         return JudgeStage(
-            rubric=resolved.rubrics[part.dimension],
+            rubric=resolved.rubric_of(part.name, part.dimension),
             prompts=resolved.prompts,
             judge=judge,
             model=resolved.models[judge.model],

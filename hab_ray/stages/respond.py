@@ -151,7 +151,8 @@ class RespondSpec(StageSpec):
 
     def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
         """See StageSpec."""
-        return (Part(s.name, dimension) for dimension in resolved.rubrics for s in resolved.sweep.subjects)
+        subjects = (*resolved.sweep.subjects, *resolved.sweep.varied_subjects)
+        return (Part(subject.name, dimension) for dimension in resolved.rubrics for subject in subjects)
 
     def file(self, part: Part) -> str:
         """See StageSpec."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
@@ -19,13 +19,17 @@ from hab_ray.stages.wording import Prompts
 
 @dataclass(frozen=True)
 class ResolvedSweep:
-    """A sweep with all that its stages are made from."""
+    """A sweep with all that its stages are made from.
+
+    `wordings` has the rubrics of each varied judge by dimension: of those dimensions that its variant changes.
+    """
 
     sweep: Sweep
     models: Mapping[str, Model]
     rubrics: Mapping[str, Rubric]
     themes: tuple[str, ...]
     prompts: Prompts
+    wordings: Mapping[str, Mapping[str, Rubric]] = field(default_factory=dict, kw_only=True)
 
     @property
     def makes_tests(self) -> bool:
@@ -38,12 +42,16 @@ class ResolvedSweep:
         return {model.name: model.entry for model in self.models.values() if model.entry.provider == provider}
 
     def subject(self, name: str) -> Subject:
-        """The subject of this name."""
-        return next(s for s in self.sweep.subjects if s.name == name)
+        """The subject of this name, varied or not."""
+        return next(s for s in (*self.sweep.subjects, *self.sweep.varied_subjects) if s.name == name)
 
     def judge(self, name: str) -> Judge:
-        """The judge of this name."""
-        return next(j for j in self.sweep.judges if j.name == name)
+        """The judge of this name, varied or not."""
+        return next(j for j in (*self.sweep.judges, *self.sweep.varied_judges) if j.name == name)
+
+    def rubric_of(self, judge: str, dimension: str) -> Rubric:
+        """The rubric by which a judge reads a dimension's answers."""
+        return self.wordings.get(judge, self.rubrics)[dimension]
 
 
 @dataclass(frozen=True, order=True)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from hab_ray.analysis.tables.variants import Change, variants
+from hab_ray.calls import ChatCall
 from hab_ray.rehearse.profile import Play
 from hab_ray.rehearse.trouble import Trouble
 from hab_ray.report import write_report
-from hab_ray.results import open_run
+from hab_ray.results import Run, open_run
 from hab_ray.simulator import Malformed
 from hab_ray.stages.base import Rows
 from hab_ray.stages.judge import JudgeStage, VerdictTask
-from tests.rehearse.conftest import DIMENSIONS, JUDGES, SUBJECTS, TESTS, StageOf, problems
+from hab_ray.stages.respond import RespondStage, ResponseTask
+from hab_ray.stages.spec import ResolvedSweep
+from tests.rehearse.conftest import DIMENSIONS, JUDGES, SUBJECTS, TESTS, Stage, StageOf, problems
 
 
 def test_replicates_are_recovered_and_a_lost_one_is_noticed(stage: StageOf, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,3 +42,91 @@ def test_replicates_are_recovered_and_a_lost_one_is_noticed(stage: StageOf, monk
     monkeypatch.setattr(JudgeStage, "tasks", all_but_the_last)
     again.settle()
     assert "there 0 times (sample 0, replicate 1)" in problems(again.compare())
+
+
+SUBJECT_VARIANTS = [{"name": "terse", "system": "Answer in at most three sentences."}]
+JUDGE_VARIANTS = [{"name": "reversed", "issues": "reversed"}]
+
+
+def varied(stage: StageOf, **changes: Any) -> Stage:
+    variants = {"subjects": SUBJECT_VARIANTS, "judges": JUDGE_VARIANTS}
+    trouble = Trouble(judge_alpha=0.5, verdicts=Malformed(broken_off=0.4))
+    return stage(Play(trouble=trouble), variants=variants, **changes)
+
+
+Marks = dict[tuple[str, str], float]
+
+
+def scored(run: Run, judge: str, subjects: Sequence[str], dimension: str) -> Marks:
+    """What a judge gave, by subject and test."""
+    rows = [row for subject in subjects for row in run.verdicts(judge, subject, dimension).to_pylist()]
+    return {(row["subject"], row["test_id"]): row["score"] / 10 for row in rows if row["score"] is not None}
+
+
+def by_panel(run: Run, subject: str, dimension: str) -> Marks:
+    """What the judges gave on average, by test, where all did."""
+    first, second = (scored(run, judge, [subject], dimension) for judge in JUDGES)
+    return {("", test): (first[at] + second[at]) / 2 for at in first if at in second for _, test in [at]}
+
+
+def expected(one: Marks, other: Marks, asked: int) -> list[Any]:
+    both = one.keys() & other.keys()
+    means = [pytest.approx(sum(marks[at] for at in both) / len(both)) if both else None for marks in (one, other)]
+    return [len(both), asked, *means]
+
+
+def compared(change: Change) -> list[Any]:
+    return [change.n, change.asked, change.base_mean, change.variant_mean]
+
+
+def test_variants_are_recovered_beside_the_comparison(stage: StageOf) -> None:
+    beside = varied(stage)
+    done = beside.rehearse()
+    assert problems(done.comparison) == "" and done.passed
+    run = open_run(beside.work.run_path)
+    assert run.subjects == SUBJECTS and run.panel == JUDGES
+    assert run.raters == (*JUDGES, *(f"{judge} (reversed)" for judge in JUDGES))
+    assert {score.subject for score in done.summary.scores} == set(SUBJECTS)
+    found = variants(done.summary)
+    assert found and len(found.subjects) == len(SUBJECTS) * len(DIMENSIONS)
+    assert len(found.judges) == len(JUDGES) * len(DIMENSIONS)
+    for change in found.judges:
+        one, other = (scored(run, judge, SUBJECTS, change.dimension) for judge in (change.base, change.variant))
+        assert compared(change) == expected(one, other, len(SUBJECTS) * TESTS)
+    for change in found.subjects:
+        one, other = (by_panel(run, subject, change.dimension) for subject in (change.base, change.variant))
+        assert compared(change) == expected(one, other, TESTS)
+    assert any(change.n < change.asked for change in (*found.subjects, *found.judges))
+    page = write_report(done.summary).path.read_text()
+    assert "What the variants change" in page and "plain (terse)" in page
+
+
+def test_a_variant_judge_who_is_shown_the_rubric_as_written(stage: StageOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ResolvedSweep, "rubric_of", lambda self, judge, dimension: self.rubrics[dimension])
+    done = varied(stage).rehearse()
+    assert "judge first (reversed)" in problems(done.comparison) and "gave none on this answer" in problems(
+        done.comparison
+    )
+
+
+def test_a_judge_who_is_shown_the_rubric_of_the_variant(stage: StageOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = ResolvedSweep.rubric_of
+    monkeypatch.setattr(
+        ResolvedSweep, "rubric_of", lambda self, _, dimension: sound(self, "first (reversed)", dimension)
+    )
+    done = varied(stage).rehearse()
+    assert "judge first," in problems(done.comparison)
+
+
+def test_a_variant_subject_who_is_asked_under_its_own_system_prompt(
+    stage: StageOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound = RespondStage.requests
+
+    def requests(self: RespondStage, tasks: Iterable[ResponseTask]) -> Iterator[tuple[str, ChatCall]]:
+        base = {f"{name} (terse)": system for name, system in zip(SUBJECTS, ("", "Be kind."), strict=True)}
+        own = base.get(self.subject.name, self.subject.system)
+        return sound(replace(self, subject=self.subject.model_copy(update={"system": own})), tasks)
+
+    monkeypatch.setattr(RespondStage, "requests", requests)
+    assert "plain (terse), correct_misinformation" in problems(varied(stage).rehearse().comparison)
