@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from hab_ray.analysis.tables.variants import Change, variants
 from hab_ray.calls import ChatCall
@@ -15,6 +18,7 @@ from hab_ray.rehearse.profile import Play
 from hab_ray.rehearse.trouble import Trouble
 from hab_ray.report import write_report
 from hab_ray.results import Run, open_run
+from hab_ray.rubric import load_rubrics
 from hab_ray.simulator import Malformed
 from hab_ray.stages.base import Rows
 from hab_ray.stages.judge import JudgeStage, VerdictTask
@@ -130,3 +134,48 @@ def test_a_variant_subject_who_is_asked_under_its_own_system_prompt(
 
     monkeypatch.setattr(RespondStage, "requests", requests)
     assert "plain (terse), correct_misinformation" in problems(varied(stage).rehearse().comparison)
+
+
+EXPERIMENTS = Path(__file__).parents[2] / "jobs/experiments"
+SHIPPED = sorted(file.stem for file in EXPERIMENTS.glob("*.yaml"))
+
+
+def experiment(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((EXPERIMENTS / f"{name}.yaml").read_text())
+    return content
+
+
+def scaled(name: str, folder: Path) -> dict[str, Any]:
+    """A shipped experiment on three tests of one dimension, as changes to the sweep that is staged.
+
+    Only what goes without validation makes its tests here: that takes seconds, and other rehearsals do it as well.
+    """
+    sweep = {**experiment(name), "mode": "online", "providers": {}}
+    if sweep["dimensions"] == "all":
+        sweep["dimensions"] = [DIMENSIONS[0]]
+    if sweep["validate"] is False:
+        sweep["generate"]["candidates"], sweep["select"]["tests"], sweep["tests"] = 9, TESTS, None
+    elif "rubrics" in sweep:
+        (dimension,), tests = sweep["dimensions"], folder / "own-tests.jsonl"
+        seeds = load_rubrics(Path(sweep["rubrics"]))[dimension].seeds[:TESTS]
+        lines = [json.dumps({"dimension": dimension, "prompt": seed.prompt}) for seed in seeds]
+        tests.write_text("\n".join(lines))
+        sweep["tests"] = str(tests)
+    return sweep
+
+
+def test_the_experiments_that_ship_are_the_papers_and_their_ablation() -> None:
+    assert SHIPPED == ["filter-ablation", "filter-ablation-off", "human-check", "seventh-dimension"]
+    one, other = map(experiment, SHIPPED[:2])
+    differing = {key for key in one.keys() | other.keys() if one.get(key) != other.get(key)}
+    assert differing == {"name", "validate", "budget_usd"} and other["validate"] is False
+
+
+@pytest.mark.parametrize("name", SHIPPED[1:])
+def test_a_shipped_experiment_is_recovered(stage: StageOf, name: str, tmp_path: Path) -> None:
+    staged = stage(**scaled(name, tmp_path))
+    done = staged.rehearse()
+    assert problems(done.comparison) == "" and done.passed
+    found = open_run(staged.work.run_path)
+    assert found.tests().num_rows == TESTS * len(found.dimensions)
+    assert write_report(done.summary).path.is_file()
