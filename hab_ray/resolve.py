@@ -25,17 +25,20 @@ from hab_ray.inputs.yaml_text import parse_yaml
 from hab_ray.local import LocalError, default_cache, embedding_weights, pull, sha256_of
 from hab_ray.location import Location
 from hab_ray.prices import priced
+from hab_ray.rows import ChosenTest, Paraphrase
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
 from hab_ray.sections import Generate, Select, Validate
+from hab_ray.stages.choose import tests_file
 from hab_ray.stages.reading import READER_VERSION
 from hab_ray.stages.rewording import wordings_of
 from hab_ray.stages.wording import Prompts, load_prompts
 from hab_ray.storage.given import given_file
+from hab_ray.storage.given_paraphrases import read_paraphrases
 from hab_ray.storage.given_responses import subjects_in
 from hab_ray.storage.registry import RUN_ID, new_run_id
 from hab_ray.storage.run import SWEEP, RunFolder
 from hab_ray.visible import one_line
-from hab_ray.work import Work
+from hab_ray.work import Work, given_tests
 
 _PACKAGES = ("hab-ray", "ray", "openai", "anthropic", "aiohttp", "scikit-learn", "numpy", "pyarrow")
 _MAY_CHANGE = ("catalogue", "prices")
@@ -82,6 +85,7 @@ def resolve(sweep: Sweep, now: datetime) -> Work:
     work = _pinned(_with_who_answered(sweep), earlier, now)
     if earlier:
         _must_fit(work, earlier)
+    _check_paraphrases(work)
     return work
 
 
@@ -118,7 +122,40 @@ def _pinned(sweep: Sweep, earlier: Record | None, now: datetime) -> Work:
         run_path=sweep.run_folder.absolute(),
         run_id=(earlier and earlier.id) or new_run_id(),
         wordings={judge.name: wordings_of(judge, rubrics) for judge in sweep.varied_judges},
+        paraphrases=_paraphrases(sweep, rubrics),
     )
+
+
+def _paraphrases(sweep: Sweep, rubrics: Mapping[str, Rubric]) -> dict[str, dict[str, dict[str, Paraphrase]]]:
+    """The words in which varied subjects are asked, by subject and dimension; each file is read once."""
+    files = {variant.tests for variant in sweep.variants.subjects if variant.tests is not None}
+    read = {file: read_paraphrases(file, rubrics) for file in files}
+    return {subject.name: read[subject.tests] for subject in sweep.varied_subjects if subject.tests is not None}
+
+
+def _check_paraphrases(work: Work) -> None:
+    """Every paraphrase is of a test, as far as the tests are known: given, or chosen before.
+
+    Raises:
+        ConfigError: one is not.
+    """
+    if not work.paraphrases:
+        return
+    known = given_tests(work) if work.sweep.gives_tests else _chosen_before(work)
+    for subject in work.sweep.varied_subjects:
+        for dimension, words in work.paraphrases.get(subject.name, {}).items():
+            tests = known.get(dimension, [])
+            unknown = words.keys() - {test.id for test in tests} - {test.prompt for test in tests}
+            if tests and unknown:
+                raise ConfigError(
+                    one_line(f"variants.subjects.tests: {subject.tests}: {dimension} has no test {min(unknown)!r}")
+                    + "; name tests by their ids or their whole prompts, as they are in the run's tests/"
+                )
+
+
+def _chosen_before(work: Work) -> dict[str, list[ChosenTest]]:
+    files = {dimension: tests_file(dimension) for dimension in work.rubrics}
+    return {name: work.run.read(ChosenTest, file) for name, file in files.items() if work.run.has(file)}
 
 
 def _prompts(sweep: Sweep, earlier: Record | None) -> Prompts:
@@ -192,6 +229,9 @@ def hashes(work: Work) -> dict[str, str]:
     found = {f"{_RUBRIC}{name}": rubric.sha256 for name, rubric in work.rubrics.items()}
     for judge, wordings in work.wordings.items():
         found |= {f"wording of {judge}: {name}": rubric.sha256 for name, rubric in wordings.items()}
+    for variant in work.sweep.variants.subjects:
+        if variant.tests is not None:
+            found[f"paraphrases of {variant.name}"] = sha256(given_file(variant.tests)).hexdigest()
     found["prompts"] = work.prompts.sha256
     found["themes"] = sha256("\n".join(work.themes).encode()).hexdigest()
     found["catalogue"] = work.catalog.sha256

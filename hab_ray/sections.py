@@ -35,6 +35,7 @@ def _shown_as_it_is(name: str) -> str:
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_shown_as_it_is)]
 VariantName = Annotated[str, Field(min_length=1, max_length=60), AfterValidator(_shown_as_it_is)]
 IssueOrder = Literal["as_written", "reversed"]
+Place = Annotated[Location, PlainValidator(Location.of), PlainSerializer(str, return_type=str)]
 ExecutorName = Literal["auto", "local", "ray"]
 ModeName = Literal["auto", "online", "batch"]
 
@@ -99,8 +100,8 @@ class Asked(Strict):
 
     @property
     def sha256(self) -> str:
-        """The digest of all but the mode, which changes no answer, and a folder, whose content has a digest."""
-        return sha256(self.model_dump_json(exclude={"mode", "rubrics"}).encode()).hexdigest()
+        """The digest of all but the mode, which changes no answer, and places, whose content has a digest."""
+        return sha256(self.model_dump_json(exclude={"mode", "rubrics", "tests"}).encode()).hexdigest()
 
 
 class Subject(Asked):
@@ -133,10 +134,14 @@ class Judge(Asked):
 
 
 class VariedSubject(Subject):
-    """A subject of the sweep (`base`) under another system prompt."""
+    """A subject of the sweep (`base`) under another system prompt, or asked the tests in other words.
+
+    `tests` is the file that has these, None for the words of the tests.
+    """
 
     name: str
     base: str
+    tests: Place | None = None
 
 
 class VariedJudge(Judge):
@@ -152,10 +157,17 @@ class VariedJudge(Judge):
 
 
 class SubjectVariant(Strict):
-    """Asks every subject again with this system prompt in place of its own."""
+    """Asks every subject again: with this system prompt in place of its own, or in the words of a file."""
 
     name: VariantName
-    system: str
+    system: str | None = None
+    tests: Place | None = None
+
+    @model_validator(mode="after")
+    def _differs(self) -> Self:
+        if self.system is None and self.tests is None:
+            raise ValueError("changes nothing; give it `system:`, or `tests:` with a file of paraphrases")
+        return self
 
     def of(self, subject: Subject) -> VariedSubject:
         """A subject as it is asked under this variant."""
@@ -163,9 +175,10 @@ class SubjectVariant(Strict):
             model=subject.model,
             name=varied_name(subject.name, self.name),
             mode=subject.mode,
-            system=self.system,
+            system=subject.system if self.system is None else self.system,
             params=subject.params,
             base=subject.name,
+            tests=self.tests,
         )
 
 
@@ -222,7 +235,6 @@ def _off(given: Any) -> Any:
 
 
 Validation = Annotated[Validate | Literal["off"], BeforeValidator(_off)]
-Place = Annotated[Location, PlainValidator(Location.of), PlainSerializer(str, return_type=str)]
 Deduplicate = Annotated[Literal["exact", "off"], BeforeValidator(_off)]
 
 

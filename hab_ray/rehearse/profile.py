@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from hashlib import sha256
@@ -69,7 +69,7 @@ def profile_of(work: Work, play: Play) -> Profile:
     points, trouble = deductions_of(work), play.trouble
     if trouble.verdicts != Malformed():
         _check_judges(work)
-    every = [test for tests in given.values() for test in tests]
+    every = [*(test for tests in given.values() for test in tests), *_paraphrases(work)]
     planted = Planted(
         dimensions={
             name: _dimension(rubric, wordings_in(work, name), points[name], given.get(name, []), play.seed)
@@ -91,6 +91,15 @@ def profile_of(work: Work, play: Play) -> Profile:
         batch_faults=trouble.batches,
         planted=planted,
     )
+
+
+def _paraphrases(work: Work) -> Iterator[ChosenTest]:
+    """The tests as they are asked in other words, each file's once."""
+    files = {subject.tests: subject.name for subject in work.sweep.varied_subjects if subject.tests is not None}
+    for name in files.values():
+        for words in work.paraphrases[name].values():
+            for own in words.values():
+                yield ChosenTest(own.of, own.dimension, own.prompt, own.context, "", None)
 
 
 def digest(prompt: str) -> str:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.truth import Expected, Truth
 from hab_ray.results import Run
 from hab_ray.rows import State
@@ -92,7 +91,7 @@ class _Part:
         self._subject, self._dimension = subject, dimension
         tests = run.tests(dimension, columns=["id", "prompt"])
         planted = truth.answers_of(subject, dimension)
-        self._tests = {id_: digest(prompt) for id_, prompt in zip(*_columns(tests), strict=True)}
+        self._tests = truth.tests_of(subject, dimension, dict(zip(*_columns(tests), strict=True)))
         self._answers = {id_: planted[prompt] for id_, prompt in self._tests.items() if prompt in planted}
         self._unasked = set(planted) - set(self._tests.values())
         self.compared = 0

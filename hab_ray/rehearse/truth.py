@@ -11,7 +11,7 @@ from scipy.special import betaincinv
 
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.rehearse.deductions import Deductions, deductions_of
-from hab_ray.rehearse.profile import played_as, wordings_shown
+from hab_ray.rehearse.profile import digest, played_as, wordings_shown
 from hab_ray.simulator import SimulatorClient, TrueAnswer, TrueVerdict
 from hab_ray.work import Work
 
@@ -46,7 +46,8 @@ class Truth:
     `plays` gives each subject the simulator's, `models` each judge its model's name; `answers` are by the simulator's
     subject, dimension and digest of the prompt, `verdicts` by the judge's model, the answer's mark and the
     wording that the judge was shown. `wordings` has the one that each judge must be shown in each dimension that it
-    judges; scores are those of subjects and judges that are not varied.
+    judges; scores are those of subjects and judges that are not varied. `words` has,
+    by subject and dimension, the digest of each paraphrase, by what names its test.
     """
 
     deductions: Deductions
@@ -59,6 +60,7 @@ class Truth:
     varied_subjects: Collection[str] = ()
     varied_judges: Collection[str] = ()
     wordings: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    words: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, work: Work, client: SimulatorClient) -> Truth:
@@ -78,11 +80,30 @@ class Truth:
             varied_subjects={subject.name for subject in sweep.varied_subjects},
             varied_judges={judge.name for judge in sweep.varied_judges},
             wordings=wordings_shown(work),
+            words={
+                (subject, dimension): {of: digest(own.prompt) for of, own in words.items()}
+                for subject, by_dimension in work.paraphrases.items()
+                for dimension, words in by_dimension.items()
+            },
         )
 
     def answers_of(self, subject: str, dimension: str) -> Mapping[str, TrueAnswer]:
         """A subject's answers in a dimension, by the digest of the prompt."""
-        return self.answers.get((self.plays[subject], dimension), {})
+        found = self.answers.get((self.plays[subject], dimension), {})
+        own = self.words.get((subject, dimension))
+        if own is not None:
+            return {prompt: found[prompt] for prompt in own.values() if prompt in found}
+        alike = [other for other, play in self.plays.items() if play == self.plays[subject]]
+        theirs = {prompt for other in alike for prompt in self.words.get((other, dimension), {}).values()}
+        return {prompt: answer for prompt, answer in found.items() if prompt not in theirs} if theirs else found
+
+    def tests_of(self, subject: str, dimension: str, tests: Mapping[str, str]) -> Mapping[str, str]:
+        """The digests of the prompts that a subject must be asked, by test id; `tests` has the prompts of all tests."""
+        words = self.words.get((subject, dimension))
+        if words is None:
+            return {id_: digest(prompt) for id_, prompt in tests.items()}
+        named = {id_: words.get(id_) or words.get(prompt) for id_, prompt in tests.items()}
+        return {id_: own for id_, own in named.items() if own is not None}
 
     def judges_of(self, subject: str, dimension: str) -> Sequence[str]:
         """Those who must have read a subject's answers in a dimension."""

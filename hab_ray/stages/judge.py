@@ -19,8 +19,8 @@ from hab_ray.rubric import SCORE_START, Rubric
 from hab_ray.sections import Judge
 from hab_ray.stages.base import Again, CallStage, Rows, Unusable, usable, with_bill
 from hab_ray.stages.reading import Unreadable, named_letters, whole_text
-from hab_ray.stages.respond import response_id
-from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
+from hab_ray.stages.respond import as_asked, response_id
+from hab_ray.stages.spec import Asks, Grain, Paraphrases, Part, ResolvedSweep, Source, StageSpec
 from hab_ray.stages.validate import letters_schema, text_schema
 from hab_ray.stages.wording import Prompts, Reasoning, Wording, object_schema
 
@@ -48,7 +48,7 @@ class VerdictTask:
 
 @dataclass(frozen=True)
 class JudgeStage(CallStage[VerdictTask, Verdict]):
-    """Lets one judge read one subject's responses in one dimension."""
+    """Lets one judge read one subject's responses in one dimension; in `words` the subject was asked."""
 
     rubric: Rubric
     prompts: Prompts
@@ -56,10 +56,11 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
     model: Model
     replicates: int = 1
     accept_substitutes: bool = False
+    words: Paraphrases | None = None
 
     def tasks(self, rows: Rows) -> list[VerdictTask]:
         """The responses that say something, once per replicate; the others are counted, not judged."""
-        by_id = {test.id: test for test in rows[ChosenTest]}
+        by_id = {test.id: test for test in as_asked(rows[ChosenTest], self.words)}
         answered = (r for r in rows[Response] if r.state is State.OK and r.test_id in by_id)
         return [
             VerdictTask(by_id[response.test_id], response, replicate)
@@ -238,4 +239,5 @@ class JudgeSpec(StageSpec):
             model=resolved.models[judge.model],
             replicates=resolved.sweep.replicates,
             accept_substitutes=resolved.sweep.accept_substitutes,
+            words=resolved.words_for(part.subject, part.dimension),
         )

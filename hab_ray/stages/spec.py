@@ -10,18 +10,21 @@ from typing import Any, ClassVar
 
 from hab_ray.catalog import Model, ModelEntry
 from hab_ray.config import Sweep
-from hab_ray.rows import Row
+from hab_ray.rows import Paraphrase, Row
 from hab_ray.rubric import Rubric
 from hab_ray.sections import Judge, ModeName, Subject
 from hab_ray.stages.base import CallStage, ComputeStage
 from hab_ray.stages.wording import Prompts
+
+Paraphrases = Mapping[str, Paraphrase]
 
 
 @dataclass(frozen=True)
 class ResolvedSweep:
     """A sweep with all that its stages are made from.
 
-    `wordings` has the rubrics of each varied judge by dimension: of those dimensions that its variant changes.
+    `wordings` has the rubrics of each varied judge by dimension: of those dimensions that its variant changes;
+    `paraphrases` has the words in which a varied subject is asked, by dimension, where its variant has such.
     """
 
     sweep: Sweep
@@ -30,6 +33,7 @@ class ResolvedSweep:
     themes: tuple[str, ...]
     prompts: Prompts
     wordings: Mapping[str, Mapping[str, Rubric]] = field(default_factory=dict, kw_only=True)
+    paraphrases: Mapping[str, Mapping[str, Paraphrases]] = field(default_factory=dict, kw_only=True)
 
     @property
     def makes_tests(self) -> bool:
@@ -48,6 +52,10 @@ class ResolvedSweep:
     def judge(self, name: str) -> Judge:
         """The judge of this name, varied or not."""
         return next(j for j in (*self.sweep.judges, *self.sweep.varied_judges) if j.name == name)
+
+    def words_for(self, subject: str, dimension: str) -> Paraphrases | None:
+        """The words in which a subject is asked a dimension's tests; None: in their own."""
+        return self.paraphrases[subject][dimension] if subject in self.paraphrases else None
 
     def rubric_of(self, judge: str, dimension: str) -> Rubric:
         """The rubric by which a judge reads a dimension's answers."""

@@ -18,13 +18,15 @@ from hab_ray.rehearse.profile import Play
 from hab_ray.rehearse.trouble import Trouble
 from hab_ray.report import write_report
 from hab_ray.results import Run, open_run
+from hab_ray.rows import id_of_test
 from hab_ray.rubric import load_rubrics
 from hab_ray.simulator import Malformed
+from hab_ray.stages import judge
 from hab_ray.stages.base import Rows
 from hab_ray.stages.judge import JudgeStage, VerdictTask
 from hab_ray.stages.respond import RespondStage, ResponseTask
 from hab_ray.stages.spec import ResolvedSweep
-from tests.rehearse.conftest import DIMENSIONS, JUDGES, SUBJECTS, TESTS, Stage, StageOf, problems
+from tests.rehearse.conftest import DIMENSIONS, HOSTILE, JUDGES, SUBJECTS, TESTS, Stage, StageOf, problems
 
 
 def test_replicates_are_recovered_and_a_lost_one_is_noticed(stage: StageOf, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +97,7 @@ def test_variants_are_recovered_beside_the_comparison(stage: StageOf) -> None:
     assert found and len(found.subjects) == len(SUBJECTS) * len(DIMENSIONS)
     assert len(found.judges) == len(JUDGES) * len(DIMENSIONS)
     for change in found.judges:
-        one, other = (scored(run, judge, SUBJECTS, change.dimension) for judge in (change.base, change.variant))
+        one, other = (scored(run, name, SUBJECTS, change.dimension) for name in (change.base, change.variant))
         assert compared(change) == expected(one, other, len(SUBJECTS) * TESTS)
     for change in found.subjects:
         one, other = (by_panel(run, subject, change.dimension) for subject in (change.base, change.variant))
@@ -134,6 +136,32 @@ def test_a_variant_subject_who_is_asked_under_its_own_system_prompt(
 
     monkeypatch.setattr(RespondStage, "requests", requests)
     assert "plain (terse), correct_misinformation" in problems(varied(stage).rehearse().comparison)
+
+
+def paraphrases(folder: Path) -> str:
+    """A file that has the first two of three tests of each dimension in other words."""
+    lines = []
+    for name in DIMENSIONS:
+        first, second, *_ = load_rubrics()[name].seeds
+        hostile = id_of_test(name, f"{second.prompt}{HOSTILE}", second.context or "")
+        for seed, test in ((first, {"paraphrase_of": first.prompt}), (second, {"test_id": hostile})):
+            lines.append({"dimension": name, "prompt": f"So: {seed.prompt}", "context": seed.context or "", **test})
+    path = folder / "paraphrases.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return str(path)
+
+
+def test_paraphrases_are_recovered_and_a_judge_who_is_shown_the_test_is_noticed(
+    stage: StageOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    variants_of = {"variants": {"subjects": [{"name": "so", "tests": paraphrases(tmp_path)}]}}
+    done = stage(samples=2, **variants_of).rehearse()
+    assert problems(done.comparison) == "" and done.passed
+    found = variants(done.summary)
+    assert found and {(change.n, change.asked) for change in found.subjects} == {(2 * 2, 2 * TESTS)}
+    monkeypatch.setattr(judge, "as_asked", lambda tests, _: list(tests))
+    found_out = stage(**variants_of).rehearse()
+    assert "lacked the test to which the answer was given" in problems(found_out.comparison)
 
 
 EXPERIMENTS = Path(__file__).parents[2] / "jobs/experiments"

@@ -55,6 +55,18 @@ def resolved(tmp_path: Path) -> Resolve:
 
 
 @pytest.fixture
+def paraphrases(tmp_path: Path) -> Callable[..., str]:
+    """Writes a file of paraphrases and gives its name."""
+
+    def write(*rows: dict[str, Any]) -> str:
+        path = tmp_path / "paraphrases.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
 def reworded(tmp_path: Path) -> Path:
     """A folder with one reworded rubric, which a test may change."""
     folder = tmp_path / "reworded"
@@ -151,7 +163,11 @@ def refusal(resolved: Resolve, variants: dict[str, Any], **changes: Any) -> str:
         ),
         ({"judges": [{"name": "x"}]}, "variants.judges.0: changes nothing; give it `issues: reversed`"),
         ({"judges": [{"name": "x", "issues": "shuffled"}]}, "variants.judges.0.issues: Input should be"),
-        ({"subjects": [{"name": "x"}]}, "variants.subjects.0.system: Field required"),
+        ({"subjects": [{"name": "x"}]}, "variants.subjects.0: changes nothing; give it `system:`, or `tests:`"),
+        (
+            {"subjects": [{"name": "x", "tests": "gone.jsonl"}]},
+            "variants.subjects.tests: gone.jsonl: there is no such file",
+        ),
         ({"subjects": [{**TERSE, "name": "x" * 61}]}, "variants.subjects.0.name: String should have at most 60"),
         ({"subjects": [TERSE, TERSE]}, "subjects: 'lab/a (terse)' appears 2 times"),
         ({"judges": [{"name": "x", "rubrics": "nowhere"}]}, "variants.judges.0.rubrics: there is no folder nowhere"),
@@ -205,3 +221,67 @@ def test_variants_may_be_added_to_a_run_and_keep_what_they_are(resolved: Resolve
     rewrite(RUBRICS, reworded, "It tells the answer.")
     with pytest.raises(ConfigError, match=rf"wording of lab/j \(reworded\): {LEARNING}: its text has changed"):
         resolved([], [wording])
+
+
+def test_a_paraphrase_is_asked_and_judged_in_its_own_words(resolved: Resolve, paraphrases: Callable[..., str]) -> None:
+    first, second, *_ = given_tests(resolved(variants=None))[LEARNING]
+    file = paraphrases(
+        {"dimension": LEARNING, "test_id": first.id, "prompt": "By id."},
+        {"dimension": LEARNING, "paraphrase_of": second.prompt, "prompt": "By text."},
+        {"dimension": "keep_out", "test_id": "x", "prompt": "Another dimension's."},
+    )
+    work = resolved([{"name": "asked", "tests": file}])
+    asked = calls(work)
+    of_kind = asked[Shard("respond", "kind (asked)", LEARNING)]
+    assert [call.messages[0].text for call in of_kind] == ["By id.", "By text."]
+    assert {call.system for call in of_kind} == {"Be kind.\n\nAnswer in at most 150 words."}
+    read = asked[Shard("judge", "lab/j", LEARNING, "kind (asked)")]
+    assert ["By id." in read[0].messages[0].text, "By text." in read[1].messages[0].text, len(read)] == [True, True, 2]
+    assert first.prompt not in read[0].messages[0].text
+    assert asked[Shard("respond", "kind (asked)", DEFER)] == []
+    assert calls(resolved(variants=None)).items() <= asked.items()
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"test_id": "t"}, "prompt: Field required"),
+        ({"test_id": "t", "prompt": " \u200b"}, "is empty; write what the subject is asked"),
+        ({"prompt": "x"}, "names no test, or two"),
+        ({"test_id": "t", "paraphrase_of": "t", "prompt": "x"}, "names no test, or two"),
+        ({"test_id": "t", "prompt": "x", "context": "c"}, "context: encourage_learning has no such field"),
+        ({"test_id": "nobody", "prompt": "x"}, "encourage_learning has no test 'nobody'; name tests by their ids"),
+        ({"test_id": 7, "prompt": "x"}, "test_id: Input should be a valid string"),
+        ({"test_id": "t", "prompt": "x", "promt": "x"}, "promt: Extra inputs are not permitted"),
+        ({"dimension": "other", "test_id": "t", "prompt": "x"}, "has no row of defer_important_decisions"),
+    ],
+)
+def test_a_paraphrase_that_cannot_be_is_refused(
+    row: dict[str, Any], said: str, resolved: Resolve, paraphrases: Callable[..., str]
+) -> None:
+    file = paraphrases({"dimension": LEARNING, **row})
+    told = refusal(resolved, {"subjects": [{"name": "x", "tests": file}]})
+    assert file in told and said in told
+
+
+def test_a_paraphrase_holds_its_context_word_for_word_and_a_test_has_one(
+    resolved: Resolve, paraphrases: Callable[..., str]
+) -> None:
+    false = "correct_misinformation"
+    variants = {"subjects": [{"name": "x", "tests": paraphrases({"dimension": false, "test_id": "t", "prompt": "x"})}]}
+    assert "context: is missing" in refusal(resolved, variants, dimensions=[false])
+    paraphrases({"dimension": false, "test_id": "t", "prompt": "x y", "context": "x  y"})
+    assert "context: does not occur in the prompt" in refusal(resolved, variants, dimensions=[false])
+    paraphrases(*[{"dimension": LEARNING, "test_id": "t", "prompt": "x"}] * 2)
+    assert "row 2: 't' has a paraphrase already" in refusal(resolved, variants)
+
+
+def test_a_run_keeps_its_paraphrases(resolved: Resolve, paraphrases: Callable[..., str]) -> None:
+    test = given_tests(resolved(variants=None))[LEARNING][0]
+    file = paraphrases({"dimension": LEARNING, "test_id": test.id, "prompt": "In other words."})
+    work = resolved([{"name": "x", "tests": file}])
+    write_record(work, NOW)
+    assert load_work(work.run_path, NOW) == work
+    paraphrases({"dimension": LEARNING, "test_id": test.id, "prompt": "In others again."})
+    with pytest.raises(ConfigError, match="paraphrases of x: its text has changed"):
+        resolved([{"name": "x", "tests": file}])
