@@ -95,7 +95,7 @@ def _with_who_answered(sweep: Sweep) -> Sweep:
     if given is None or given.subjects:
         return sweep
     names = tuple(subjects_in(given.file, _rubrics(sweep, None)))
-    asked = {subject.name for subject in sweep.subjects}.intersection(names)
+    asked = {subject.name for subject in (*sweep.subjects, *sweep.varied_subjects)}.intersection(names)
     if asked or not names:
         what = f"has answers of {', '.join(sorted(asked))}, which `subjects:` asks" if asked else "has no answers"
         raise ConfigError(f"responses: {given.file} {what}; name those that are meant: {{file: ..., subjects: [...]}}")
@@ -134,10 +134,10 @@ def _paraphrases(sweep: Sweep, rubrics: Mapping[str, Rubric]) -> dict[str, dict[
 
 
 def _check_paraphrases(work: Work) -> None:
-    """Every paraphrase is of a test, as far as the tests are known: given, or chosen before.
+    """Every paraphrase is of a test that is known: given, or chosen before.
 
     Raises:
-        ConfigError: one is not.
+        ConfigError: one is not. Were it passed over until tests are chosen, the run could not go on after that.
     """
     if not work.paraphrases:
         return
@@ -145,8 +145,13 @@ def _check_paraphrases(work: Work) -> None:
     for subject in work.sweep.varied_subjects:
         for dimension, words in work.paraphrases.get(subject.name, {}).items():
             tests = known.get(dimension, [])
+            if words and not tests:
+                raise ConfigError(
+                    f"variants.subjects.tests: {subject.tests}: the tests of {dimension} are not chosen yet; run the "
+                    "sweep without this variant first, or give tests (`tests: FILE`)"
+                )
             unknown = words.keys() - {test.id for test in tests} - {test.prompt for test in tests}
-            if tests and unknown:
+            if unknown:
                 raise ConfigError(
                     one_line(f"variants.subjects.tests: {subject.tests}: {dimension} has no test {min(unknown)!r}")
                     + "; name tests by their ids or their whole prompts, as they are in the run's tests/"

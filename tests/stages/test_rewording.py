@@ -18,6 +18,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.executors.choice import most_calls
 from hab_ray.resolve import load_work, resolve, write_record
 from hab_ray.rows import ChosenTest, Response, State
+from hab_ray.stages import choose
 from hab_ray.stages.base import Rows
 from hab_ray.stages.judge import JudgeStage, score
 from hab_ray.stages.respond import RespondStage
@@ -274,6 +275,26 @@ def test_a_paraphrase_holds_its_context_word_for_word_and_a_test_has_one(
     assert "context: does not occur in the prompt" in refusal(resolved, variants, dimensions=[false])
     paraphrases(*[{"dimension": LEARNING, "test_id": "t", "prompt": "x"}] * 2)
     assert "row 2: 't' has a paraphrase already" in refusal(resolved, variants)
+
+
+def test_paraphrases_wait_until_there_are_tests(resolved: Resolve, paraphrases: Callable[..., str]) -> None:
+    makes = {
+        "tests": None,
+        "generate": {"model": "lab/w", "candidates": 3},
+        "select": {"embedding": "lab/e", "tests": 2},
+    }
+    embedding = {"lab": {"kind": "openai", "url": "http://lab:1/v1", "models": {"e": {"purpose": "embedding"}}}}
+    variants = {
+        "subjects": [{"name": "x", "tests": paraphrases({"dimension": LEARNING, "test_id": "t", "prompt": "x"})}]
+    }
+    told = refusal(resolved, variants, validate="off", providers=embedding, **makes)
+    assert f"the tests of {LEARNING} are not chosen yet; run the sweep without this variant first" in told
+    work = resolved(variants=None, validate="off", providers=embedding, **makes)
+    write_record(work, NOW)
+    work.run.write(ChosenTest, choose.tests_file(LEARNING), [ChosenTest("t", LEARNING, "Why?", "", "", 0)])
+    assert resolved(variants=variants, validate="off", providers=embedding, **makes).paraphrases
+    paraphrases({"dimension": LEARNING, "test_id": "u", "prompt": "x"})
+    assert "has no test 'u'" in refusal(resolved, variants, validate="off", providers=embedding, **makes)
 
 
 def test_a_run_keeps_its_paraphrases(resolved: Resolve, paraphrases: Callable[..., str]) -> None:

@@ -42,10 +42,13 @@ class Replicate(NamedTuple):
 
 @analysis(order=35, link="Replicates", heading="How steady the judges are")
 def replicates(summary: Summary) -> Sequence[Steadiness]:
-    """The steadiness of every judge in every dimension, where the sweep replicates."""
-    if summary.settings.replicates < 2:
+    """The steadiness of every judge, varied or not, in every dimension that it judges; none without replicates."""
+    settings, varied = summary.settings, summary.run.record.sweep.varied_judges
+    if settings.replicates < 2:
         return []
-    return [_steadiness(summary, *cell) for cell in product(summary.settings.panel, summary.settings.tests)]
+    panel = [_steadiness(summary, *cell) for cell in product(settings.panel, settings.tests)]
+    beside = [_steadiness(summary, judge.name, dimension) for judge in varied for dimension in settings.tests]
+    return [*panel, *(line for line in beside if line.answers)]
 
 
 def _steadiness(summary: Summary, judge: str, dimension: str) -> Steadiness:
