@@ -373,6 +373,9 @@ def _changes(work: Work, earlier: Record) -> Iterator[str]:
     for key in _OF_THE_TESTS:
         if _without_mode(getattr(work.sweep, key)) != _without_mode(getattr(before, key)):
             yield f"{'validate' if key == 'validation' else key}: differs"
+    if (work.sweep.samples - before.samples) * (work.sweep.replicates - before.replicates) < 0:
+        # A view is known to be complete by the number of its rows, which may be the same after such a change.
+        yield "samples, replicates: one is more and the other less than before; change one of them at a time"
     for name, digest in _entry_hashes(work).items():
         if earlier.hashes.get(name, digest) != digest:
             yield f"{name} has changed; a new variant needs a `name:` of its own"
