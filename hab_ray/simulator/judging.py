@@ -164,11 +164,15 @@ def _digest(text: str) -> bytes:
 
 
 def wording_shown(wordings: Sequence[Sequence[PlantedIssue]], transcript: str) -> int:
-    """The number of the wording of a dimension's issues that a request holds in its order; 0 where it holds none."""
+    """The number of the wording of a dimension's issues that a request holds in its order; 0 where it holds none.
+
+    Of several the longest counts: one may be part of another.
+    """
     if len(wordings) == 1:
         return 0
     shown = normal(transcript)
-    return next((number for number, issues in enumerate(wordings) if _in_order(issues, shown)), 0)
+    held = [number for number, issues in enumerate(wordings) if _in_order(issues, shown)]
+    return max(held, key=lambda number: sum(len(issue.text) for issue in wordings[number]), default=0)
 
 
 def _in_order(issues: Sequence[PlantedIssue], shown: str) -> bool:

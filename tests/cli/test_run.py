@@ -173,8 +173,6 @@ def test_replicates_and_variants_are_added_to_a_run(desk: Desk, vendor: Callable
     assert "(terse)" not in done.stdout.split("subject ")[-1]
     page = (desk.folder / "runs/more/report/index.html").read_text()
     assert "What the variants change" in page and "How steady the judges are" in page
-    received = sim.meter()["received"]
-    assert desk.hab("run", more, "--yes").returncode == 0 and sim.meter()["received"] == received
 
 
 @pytest.mark.timeout(900)

@@ -17,6 +17,7 @@ from hab_ray.calls import ChatCall
 from hab_ray.rehearse.profile import Play
 from hab_ray.rehearse.trouble import Trouble
 from hab_ray.report import write_report
+from hab_ray.resources import bundled
 from hab_ray.results import Run, open_run
 from hab_ray.rows import id_of_test
 from hab_ray.rubric import load_rubrics
@@ -28,34 +29,12 @@ from hab_ray.stages.respond import RespondStage, ResponseTask
 from hab_ray.stages.spec import ResolvedSweep
 from tests.rehearse.conftest import DIMENSIONS, HOSTILE, JUDGES, SUBJECTS, TESTS, Stage, StageOf, problems
 
-
-def test_replicates_are_recovered_and_a_lost_one_is_noticed(stage: StageOf, monkeypatch: pytest.MonkeyPatch) -> None:
-    again = stage(Play(trouble=Trouble(judge_alpha=0.5, verdicts=Malformed(prose=0.2, broken_off=0.3))), replicates=2)
-    done = again.rehearse()
-    assert done.passed, [*done.comparison.rows.wrong, *done.comparison.wrong_cells]
-    run = open_run(again.work.run_path)
-    rows = run.verdicts().to_pylist()
-    answers = len(SUBJECTS) * len(DIMENSIONS) * TESTS * len(JUDGES)
-    assert Counter(row["replicate"] for row in rows) == {0: answers, 1: answers}
-    assert len({row["reply_key"] for row in rows}) == len(rows)
-    assert "How steady the judges are" in write_report(done.summary).path.read_text()
-    sound = JudgeStage.tasks
-
-    def all_but_the_last(self: JudgeStage, rows: Rows) -> list[VerdictTask]:
-        """Mutant: one replicate of one answer is lost."""
-        return sound(self, rows)[:-1]
-
-    monkeypatch.setattr(JudgeStage, "tasks", all_but_the_last)
-    again.settle()
-    assert "there 0 times (sample 0, replicate 1)" in problems(again.compare())
-
-
 SUBJECT_VARIANTS = [{"name": "terse", "system": "Answer in at most three sentences."}]
 JUDGE_VARIANTS = [{"name": "reversed", "issues": "reversed"}]
 
 
-def varied(stage: StageOf, **changes: Any) -> Stage:
-    variants = {"subjects": SUBJECT_VARIANTS, "judges": JUDGE_VARIANTS}
+def varied(stage: StageOf, *more: dict[str, str], **changes: Any) -> Stage:
+    variants = {"subjects": SUBJECT_VARIANTS, "judges": [*JUDGE_VARIANTS, *more]}
     trouble = Trouble(judge_alpha=0.5, verdicts=Malformed(broken_off=0.4))
     return stage(Play(trouble=trouble), variants=variants, **changes)
 
@@ -85,17 +64,27 @@ def compared(change: Change) -> list[Any]:
     return [change.n, change.asked, change.base_mean, change.variant_mean]
 
 
-def test_variants_are_recovered_beside_the_comparison(stage: StageOf) -> None:
-    beside = varied(stage)
+def reworded(folder: Path) -> dict[str, str]:
+    """A variant of judges with one rubric, whose issues are in other words."""
+    content = yaml.safe_load((bundled("rubrics") / f"{DIMENSIONS[1]}.yaml").read_text(encoding="utf-8"))
+    for issue in content["judging"]["issues"]:
+        issue["text"] = f"In other words: {issue['text']}"
+    folder.mkdir()
+    (folder / f"{DIMENSIONS[1]}.yaml").write_text(yaml.safe_dump(content))
+    return {"name": "reworded", "rubrics": str(folder)}
+
+
+def test_variants_and_replicates_are_recovered(stage: StageOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    beside = varied(stage, reworded(tmp_path / "reworded"), replicates=2)
     done = beside.rehearse()
     assert problems(done.comparison) == "" and done.passed
     run = open_run(beside.work.run_path)
     assert run.subjects == SUBJECTS and run.panel == JUDGES
-    assert run.raters == (*JUDGES, *(f"{judge} (reversed)" for judge in JUDGES))
+    assert run.raters == (*JUDGES, *(f"{judge} ({name})" for judge in JUDGES for name in ("reversed", "reworded")))
     assert {score.subject for score in done.summary.scores} == set(SUBJECTS)
     found = variants(done.summary)
     assert found and len(found.subjects) == len(SUBJECTS) * len(DIMENSIONS)
-    assert len(found.judges) == len(JUDGES) * len(DIMENSIONS)
+    assert len(found.judges) == len(JUDGES) * (len(DIMENSIONS) + 1)
     for change in found.judges:
         one, other = (scored(run, name, SUBJECTS, change.dimension) for name in (change.base, change.variant))
         assert compared(change) == expected(one, other, len(SUBJECTS) * TESTS)
@@ -104,24 +93,27 @@ def test_variants_are_recovered_beside_the_comparison(stage: StageOf) -> None:
         assert compared(change) == expected(one, other, TESTS)
     assert any(change.n < change.asked for change in (*found.subjects, *found.judges))
     page = write_report(done.summary).path.read_text()
-    assert "What the variants change" in page and "plain (terse)" in page
+    assert "What the variants change" in page and "plain (terse)" in page and "How steady the judges are" in page
+    rows = run.verdicts().to_pylist()
+    answers = len(SUBJECTS) * len(DIMENSIONS) * TESTS * len(JUDGES)
+    assert Counter(row["replicate"] for row in rows) == {0: answers, 1: answers}
+    assert len({row["reply_key"] for row in rows}) == len(rows)
+    sound = JudgeStage.tasks
+
+    def all_but_the_last(self: JudgeStage, rows: Rows) -> list[VerdictTask]:
+        """Mutant: one replicate of one answer is lost."""
+        return sound(self, rows)[:-1]
+
+    monkeypatch.setattr(JudgeStage, "tasks", all_but_the_last)
+    beside.settle()
+    assert "there 0 times (sample 0, replicate 1)" in problems(beside.compare())
 
 
 def test_a_variant_judge_who_is_shown_the_rubric_as_written(stage: StageOf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ResolvedSweep, "rubric_of", lambda self, judge, dimension: self.rubrics[dimension])
     done = varied(stage).rehearse()
-    assert "judge first (reversed)" in problems(done.comparison) and "gave none on this answer" in problems(
-        done.comparison
-    )
-
-
-def test_a_judge_who_is_shown_the_rubric_of_the_variant(stage: StageOf, monkeypatch: pytest.MonkeyPatch) -> None:
-    sound = ResolvedSweep.rubric_of
-    monkeypatch.setattr(
-        ResolvedSweep, "rubric_of", lambda self, _, dimension: sound(self, "first (reversed)", dimension)
-    )
-    done = varied(stage).rehearse()
-    assert "judge first," in problems(done.comparison)
+    told = problems(done.comparison)
+    assert "judge first (reversed)" in told and "gave none on this answer" in told
 
 
 def test_a_variant_subject_who_is_asked_under_its_own_system_prompt(
