@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os.path import lexists
+from pathlib import Path
 
 from hab_ray.errors import ConfigError
 from hab_ray.rubric import Rubric, load_rewordings
 from hab_ray.sections import VariedJudge
+from hab_ray.stages.wording import PROMPTS_FILE
 
 
 def wordings_of(judge: VariedJudge, rubrics: Mapping[str, Rubric]) -> dict[str, Rubric]:
@@ -15,12 +18,7 @@ def wordings_of(judge: VariedJudge, rubrics: Mapping[str, Rubric]) -> dict[str, 
     Raises:
         ConfigError: they cannot be read, have other letters or points, or no dimension differs.
     """
-    found = dict(rubrics)
-    if judge.rubrics is not None:
-        own = load_rewordings(judge.rubrics)
-        found = {
-            dimension: _checked(own[dimension], rubrics[dimension], judge) for dimension in rubrics if dimension in own
-        }
+    found = dict(rubrics) if judge.rubrics is None else _reworded(judge.rubrics, rubrics)
     if judge.issues == "reversed":
         found = {dimension: _reversed(rubric) for dimension, rubric in found.items()}
     varied = {dimension: rubric for dimension, rubric in found.items() if rubric.sha256 != rubrics[dimension].sha256}
@@ -32,14 +30,32 @@ def wordings_of(judge: VariedJudge, rubrics: Mapping[str, Rubric]) -> dict[str, 
     return varied
 
 
-def _checked(own: Rubric, base: Rubric, judge: VariedJudge) -> Rubric:
-    points, wanted = _points(own), _points(base)
-    if points != wanted:
+def _reworded(folder: Path, rubrics: Mapping[str, Rubric]) -> dict[str, Rubric]:
+    """A folder's rubrics of the sweep's dimensions, with the letters, points and fields of the sweep's."""
+    own = load_rewordings(folder)
+    if not own:
         raise ConfigError(
-            f"{judge.rubrics}/{own.id}.yaml: judging.issues: has {_shown(points)}, and the rubric that it rewords has "
-            f"{_shown(wanted)}; give both the same letters and points, else scores cannot be compared"
+            f"variants.judges.rubrics: {folder} has no rubric; copy the dimensions that are to be reworded there, and "
+            "edit them"
         )
-    return own
+    if lexists(folder / PROMPTS_FILE):
+        raise ConfigError(
+            f"variants.judges.rubrics: {folder / PROMPTS_FILE} is not read: variants differ in their rubrics and are "
+            "asked by the sweep's prompts; move the file away"
+        )
+    for dimension in sorted(own.keys() & rubrics.keys()):
+        if (own[dimension].context is None) != (rubrics[dimension].context is None):
+            raise ConfigError(
+                f"{folder}/{dimension}.yaml: context: is given in one of the rubrics alone, this one and the one that "
+                "it rewords; describe the field in both, as judges are shown it, or in none"
+            )
+        points, wanted = _points(own[dimension]), _points(rubrics[dimension])
+        if points != wanted:
+            raise ConfigError(
+                f"{folder}/{dimension}.yaml: judging.issues: has {_shown(points)}, and the rubric that it rewords has "
+                f"{_shown(wanted)}; give both the same letters and points, else scores cannot be compared"
+            )
+    return {dimension: own[dimension] for dimension in rubrics if dimension in own}
 
 
 def _reversed(rubric: Rubric) -> Rubric:

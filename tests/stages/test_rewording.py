@@ -199,6 +199,19 @@ def test_other_letters_or_points_are_refused(
     assert f"{reworded}/{LEARNING}.yaml" in told and said in told
 
 
+def test_a_rewording_that_hides_the_context_from_judges_is_refused(resolved: Resolve, tmp_path: Path) -> None:
+    name = "correct_misinformation"
+    content = yaml.safe_load((RUBRICS / f"{name}.yaml").read_text())
+    del content["context"]
+    for part in (content["generation"]["seeds"], content["validation"]["examples"], content["judging"]["examples"]):
+        for entry in part:
+            del entry["context"]
+    (tmp_path / "hiding").mkdir()
+    (tmp_path / f"hiding/{name}.yaml").write_text(yaml.safe_dump(content))
+    variants = {"judges": [{"name": "x", "rubrics": str(tmp_path / "hiding")}]}
+    assert f"{name}.yaml: context: is given in one" in refusal(resolved, variants, dimensions=[name])
+
+
 def test_a_folder_that_rewords_nothing_is_refused(resolved: Resolve, reworded: Path, tmp_path: Path) -> None:
     variants = {"judges": [{"name": "x", "rubrics": str(reworded)}]}
     shutil.copy(RUBRICS / f"{LEARNING}.yaml", reworded)
@@ -206,7 +219,13 @@ def test_a_folder_that_rewords_nothing_is_refused(resolved: Resolve, reworded: P
     rewrite(RUBRICS, reworded, "It tells the answer.")
     assert "in every dimension of the sweep" in refusal(resolved, variants, dimensions=[DEFER])
     (reworded / f"{LEARNING}.yaml").unlink()
-    assert f"{reworded}: has no rubric" in refusal(resolved, variants)
+    assert f"variants.judges.rubrics: {reworded} has no rubric" in refusal(resolved, variants)
+
+
+def test_prompts_beside_reworded_rubrics_are_refused_and_not_passed_over(resolved: Resolve, reworded: Path) -> None:
+    shutil.copy(RUBRICS / "prompts.yaml", reworded)
+    told = refusal(resolved, {"judges": [{"name": "x", "rubrics": str(reworded)}]})
+    assert f"{reworded}/prompts.yaml is not read" in told
 
 
 def test_variants_may_be_added_to_a_run_and_keep_what_they_are(resolved: Resolve, reworded: Path) -> None:
