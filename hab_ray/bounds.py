@@ -59,6 +59,12 @@ Samples = Annotated[
     Field(gt=0),
     _at_most(1_000, "each is one more paid answer per subject and test; tests of more kinds tell more than repeats"),
 ]
+Replicates = Annotated[
+    int,
+    NUMBER,
+    Field(gt=0),
+    _at_most(100, "each is one more paid verdict per judge and answer; a few show how steady a judge is"),
+]
 Shown = Annotated[int, NUMBER, Field(gt=0), _at_most(1_000, "a request can show no more; a few are enough")]
 Components = Annotated[
     int, NUMBER, Field(gt=0), _at_most(10_000, "no embedding has so many dimensions; the paper took 50")

@@ -24,6 +24,7 @@ from pydantic_core import ErrorDetails
 from hab_ray import vendors
 from hab_ray.bounds import (
     BudgetUsd,
+    Replicates,
     Samples,
     Seed,
 )
@@ -50,6 +51,7 @@ from hab_ray.sections import (
     Generate,
     GivenAnswers,
     Judge,
+    JudgeVariant,
     LeaseTimes,
     ModeName,
     Name,
@@ -57,8 +59,12 @@ from hab_ray.sections import (
     Place,
     Select,
     Subject,
+    SubjectVariant,
     Validate,
     Validation,
+    Variants,
+    VariedJudge,
+    VariedSubject,
 )
 from hab_ray.visible import one_line
 
@@ -71,6 +77,9 @@ class Sweep(Strict):
 
     `responses` names a file of answers, given beside those of the `subjects` that are asked or instead of them. Its
     rows say which tests they answer, so that it may go without `tests`.
+
+    `samples` is how often each subject is asked each test, `replicates` how often each judge reads each answer.
+    `variants` stand beside the subjects and judges that they vary: in no panel, and in no mean of the comparison.
 
     `mode` holds for stages and models that name none. `deadline`, such as 90m, 6h or 2d,
     counts from the run's first start. `executor` says where online calls are made: in this process (`local`) or by
@@ -99,6 +108,8 @@ class Sweep(Strict):
     subjects: Annotated[tuple[Subject, ...], Field(validate_default=True)] = ()
     judges: tuple[Judge, ...] = Field(min_length=1)
     samples: Samples = 1
+    replicates: Replicates = 1
+    variants: Variants = Variants()
     truncated: Literal["judge", "exclude"] = "judge"
     accept_substitutes: bool = False
     deduplicate: Deduplicate = "exact"
@@ -120,6 +131,16 @@ class Sweep(Strict):
     def subject_names(self) -> tuple[str, ...]:
         """Those whose answers are judged: the subjects that are asked, then those whose answers are given."""
         return (*(subject.name for subject in self.subjects), *(self.responses.subjects if self.responses else ()))
+
+    @property
+    def varied_subjects(self) -> tuple[VariedSubject, ...]:
+        """Each subject under each of its variants. The judges read their answers, the judges' variants do not."""
+        return tuple(variant.of(subject) for subject in self.subjects for variant in self.variants.subjects)
+
+    @property
+    def varied_judges(self) -> tuple[VariedJudge, ...]:
+        """Each judge under each of its variants. They read what `subject_names` answered."""
+        return tuple(variant.of(judge) for judge in self.judges for variant in self.variants.judges)
 
     @property
     def run_folder(self) -> Location:
@@ -277,6 +298,7 @@ def _known_keys(keys: list[str]) -> list[str]:
         "subjects": Subject,
         "judges": Judge,
         "params": ParamOverrides,
+        "variants": Variants,
         "providers": ProviderEntry,
         "models": Capabilities,
         "limits": Limits,
@@ -288,13 +310,15 @@ def _known_keys(keys: list[str]) -> list[str]:
         "families": Family,
         "stopping": Stopping,
     }
+    if "variants" in keys[:-1]:
+        sections = {**sections, "subjects": SubjectVariant, "judges": JudgeVariant}
     model = next((sections[key] for key in reversed(keys[:-1]) if key in sections), Sweep)
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _problems(sweep: Sweep) -> Iterable[str]:
-    yield from _doubled("subjects", sweep.subject_names)
-    yield from _doubled("judges", (j.name for j in sweep.judges))
+    yield from _doubled("subjects", (*sweep.subject_names, *(s.name for s in sweep.varied_subjects)))
+    yield from _doubled("judges", (j.name for j in (*sweep.judges, *sweep.varied_judges)))
     if "panel" in {j.name for j in sweep.judges}:
         yield "judges: the name 'panel' stands for all judges together; give this judge another `name:`"
     catalog = sweep.catalog
@@ -312,6 +336,11 @@ def _problems(sweep: Sweep) -> Iterable[str]:
             yield f"{key}: {_without_batches(name, entry, sweep)}"
     if sweep.rubrics is not None and not sweep.rubrics.is_dir():
         yield f"rubrics: there is no folder {sweep.rubrics}; name one that holds <dimension>.yaml files"
+    for number, variant in enumerate(sweep.variants.judges):
+        if variant.rubrics is not None and not variant.rubrics.is_dir():
+            yield f"variants.judges.{number}.rubrics: there is no folder {variant.rubrics}; name one with rubric files"
+    if sweep.variants.subjects and not sweep.subjects:
+        yield "variants.subjects: no subject is asked, so that none can be varied; name some, or leave the variants out"
     if isinstance(sweep.tests, Location) and sweep.tests.is_local and not sweep.tests.path.is_file():
         yield f"tests: there is no file {sweep.tests}; name a .parquet, .csv or .jsonl file, or 'seeds'"
     if not sweep.gives_tests and not (sweep.generate and sweep.select):

@@ -26,17 +26,21 @@ from hab_ray.local import LocalError, default_cache, embedding_weights, pull, sh
 from hab_ray.location import Location
 from hab_ray.preregistration import Declaration
 from hab_ray.prices import priced
+from hab_ray.rows import ChosenTest, Paraphrase
 from hab_ray.rubric import Origin, Rubric, load_rubrics, load_themes
 from hab_ray.sections import Generate, Select, Validate
+from hab_ray.stages.choose import tests_file
 from hab_ray.stages.reading import READER_VERSION
+from hab_ray.stages.rewording import wordings_of
 from hab_ray.stages.wording import Prompts, load_prompts
 from hab_ray.storage.given import given_file
+from hab_ray.storage.given_paraphrases import read_paraphrases
 from hab_ray.storage.given_responses import subjects_in
 from hab_ray.storage.origins import origins_of
 from hab_ray.storage.registry import RUN_ID, new_run_id
 from hab_ray.storage.run import SWEEP, RunFolder
 from hab_ray.visible import one_line
-from hab_ray.work import Work
+from hab_ray.work import Work, given_tests
 
 _PACKAGES = ("hab-ray", "ray", "openai", "anthropic", "aiohttp", "scikit-learn", "numpy", "pyarrow")
 _MAY_CHANGE = ("catalogue", "prices")
@@ -88,6 +92,7 @@ def resolve(sweep: Sweep, now: datetime) -> Work:
     origins_of(sweep, work.rubrics, {})  # one that cannot be read is an error before anything is asked or paid
     if earlier:
         _must_fit(work, earlier)
+    _check_paraphrases(work)
     return work
 
 
@@ -97,7 +102,7 @@ def _with_who_answered(sweep: Sweep) -> Sweep:
     if given is None or given.subjects:
         return sweep
     names = tuple(subjects_in(given.file, _rubrics(sweep, None)))
-    asked = {subject.name for subject in sweep.subjects}.intersection(names)
+    asked = {subject.name for subject in (*sweep.subjects, *sweep.varied_subjects)}.intersection(names)
     if asked or not names:
         what = f"has answers of {', '.join(sorted(asked))}, which `subjects:` asks" if asked else "has no answers"
         raise ConfigError(f"responses: {given.file} {what}; name those that are meant: {{file: ..., subjects: [...]}}")
@@ -123,7 +128,46 @@ def _pinned(sweep: Sweep, earlier: Record | None, now: datetime) -> Work:
         prompts=_prompts(sweep, earlier),
         run_path=sweep.run_folder.absolute(),
         run_id=(earlier and earlier.id) or new_run_id(),
+        wordings={judge.name: wordings_of(judge, rubrics) for judge in sweep.varied_judges},
+        paraphrases=_paraphrases(sweep, rubrics),
     )
+
+
+def _paraphrases(sweep: Sweep, rubrics: Mapping[str, Rubric]) -> dict[str, dict[str, dict[str, Paraphrase]]]:
+    """The words in which varied subjects are asked, by subject and dimension; each file is read once."""
+    files = {variant.tests for variant in sweep.variants.subjects if variant.tests is not None}
+    read = {file: read_paraphrases(file, rubrics) for file in files}
+    return {subject.name: read[subject.tests] for subject in sweep.varied_subjects if subject.tests is not None}
+
+
+def _check_paraphrases(work: Work) -> None:
+    """Every paraphrase is of a test that is known: given, or chosen before.
+
+    Raises:
+        ConfigError: one is not. Were it passed over until tests are chosen, the run could not go on after that.
+    """
+    if not work.paraphrases:
+        return
+    known = given_tests(work) if work.sweep.gives_tests else _chosen_before(work)
+    for subject in work.sweep.varied_subjects:
+        for dimension, words in work.paraphrases.get(subject.name, {}).items():
+            tests = known.get(dimension, [])
+            if words and not tests:
+                raise ConfigError(
+                    f"variants.subjects.tests: {subject.tests}: the tests of {dimension} are not chosen yet; run the "
+                    "sweep without this variant first, or give tests (`tests: FILE`)"
+                )
+            unknown = words.keys() - {test.id for test in tests} - {test.prompt for test in tests}
+            if unknown:
+                raise ConfigError(
+                    one_line(f"variants.subjects.tests: {subject.tests}: {dimension} has no test {min(unknown)!r}")
+                    + "; name tests by their ids or their whole prompts, as they are in the run's tests/"
+                )
+
+
+def _chosen_before(work: Work) -> dict[str, list[ChosenTest]]:
+    files = {dimension: tests_file(dimension) for dimension in work.rubrics}
+    return {name: work.run.read(ChosenTest, file) for name, file in files.items() if work.run.has(file)}
 
 
 def _prompts(sweep: Sweep, earlier: Record | None) -> Prompts:
@@ -195,6 +239,11 @@ def _as_of(name: str, entry: ModelEntry, served: bool, now: datetime) -> str | N
 def hashes(work: Work) -> dict[str, str]:
     """The hashes of the data that a run's results depend on."""
     found = {f"{_RUBRIC}{name}": rubric.sha256 for name, rubric in work.rubrics.items()}
+    for judge, wordings in work.wordings.items():
+        found |= {f"wording of {judge}: {name}": rubric.sha256 for name, rubric in wordings.items()}
+    for variant in work.sweep.variants.subjects:
+        if variant.tests is not None:
+            found[f"paraphrases of {variant.name}"] = sha256(given_file(variant.tests)).hexdigest()
     found["prompts"] = work.prompts.sha256
     found["themes"] = sha256("\n".join(work.themes).encode()).hexdigest()
     found["catalogue"] = work.catalog.sha256
@@ -207,8 +256,9 @@ def hashes(work: Work) -> dict[str, str]:
 
 
 def _entry_hashes(work: Work) -> dict[str, str]:
-    entries = [("subjects", s) for s in work.sweep.subjects] + [("judges", j) for j in work.sweep.judges]
-    return {f"{key}: {entry.name}": entry.sha256 for key, entry in entries}
+    sweep = work.sweep
+    subjects = {f"subjects: {s.name}": s.sha256 for s in (*sweep.subjects, *sweep.varied_subjects)}
+    return subjects | {f"judges: {j.name}": j.sha256 for j in (*sweep.judges, *sweep.varied_judges)}
 
 
 def _without_mode(part: object) -> object:
@@ -339,6 +389,9 @@ def _changes(work: Work, earlier: Record) -> Iterator[str]:
     for key in _OF_THE_TESTS:
         if _without_mode(getattr(work.sweep, key)) != _without_mode(getattr(before, key)):
             yield f"{'validate' if key == 'validation' else key}: differs"
+    if (work.sweep.samples - before.samples) * (work.sweep.replicates - before.replicates) < 0:
+        # A view is known to be complete by the number of its rows, which may be the same after such a change.
+        yield "samples, replicates: one is more and the other less than before; change one of them at a time"
     for name, digest in _entry_hashes(work).items():
         if earlier.hashes.get(name, digest) != digest:
             yield f"{name} has changed; a new variant needs a `name:` of its own"

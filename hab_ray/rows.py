@@ -100,6 +100,16 @@ def id_of_test(dimension: str, prompt: str, context: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Paraphrase:
+    """A test in other words. `of` is the id of the test, or its prompt."""
+
+    of: str
+    dimension: str
+    prompt: str
+    context: str
+
+
+@dataclass(frozen=True, slots=True)
 class Response:
     """What a subject answered to a test. `settings` are the parameters sent, as JSON text.
 

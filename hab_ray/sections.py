@@ -1,8 +1,9 @@
-"""The sections of a sweep file: stages, models, given answers, how a store is held."""
+"""The sections of a sweep file: stages, models, variants of them, given answers, how a store is held."""
 
 from __future__ import annotations
 
 from hashlib import sha256
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, model_validator
@@ -32,6 +33,9 @@ def _shown_as_it_is(name: str) -> str:
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_shown_as_it_is)]
+VariantName = Annotated[str, Field(min_length=1, max_length=60), AfterValidator(_shown_as_it_is)]
+IssueOrder = Literal["as_written", "reversed"]
+Place = Annotated[Location, PlainValidator(Location.of), PlainSerializer(str, return_type=str)]
 ExecutorName = Literal["auto", "local", "ray"]
 ModeName = Literal["auto", "online", "batch"]
 
@@ -96,8 +100,8 @@ class Asked(Strict):
 
     @property
     def sha256(self) -> str:
-        """The digest of all but the mode, which changes no answer."""
-        return sha256(self.model_dump_json(exclude={"mode"}).encode()).hexdigest()
+        """The digest of all but the mode, which changes no answer, and places, whose content has a digest."""
+        return sha256(self.model_dump_json(exclude={"mode", "rubrics", "tests"}).encode()).hexdigest()
 
 
 class Subject(Asked):
@@ -129,6 +133,95 @@ class Judge(Asked):
         return _named(given)
 
 
+class VariedSubject(Subject):
+    """A subject of the sweep (`base`) under another system prompt, or asked the tests in other words.
+
+    `tests` is the file that has these, None for the words of the tests.
+    """
+
+    name: str
+    base: str
+    tests: Place | None = None
+
+
+class VariedJudge(Judge):
+    """A judge of the sweep (`base`) with the rubrics' issues in reverse order, or with rubrics in other words.
+
+    `rubrics` is the folder that has these, None for those of the sweep.
+    """
+
+    name: str
+    base: str
+    issues: IssueOrder = "as_written"
+    rubrics: Path | None = None
+
+
+class SubjectVariant(Strict):
+    """Asks every subject again: with this system prompt in place of its own, or in the words of a file."""
+
+    name: VariantName
+    system: str | None = None
+    tests: Place | None = None
+
+    @model_validator(mode="after")
+    def _differs(self) -> Self:
+        if self.system is None and self.tests is None:
+            raise ValueError("changes nothing; give it `system:`, or `tests:` with a file of paraphrases")
+        return self
+
+    def of(self, subject: Subject) -> VariedSubject:
+        """A subject as it is asked under this variant."""
+        return VariedSubject(
+            model=subject.model,
+            name=varied_name(subject.name, self.name),
+            mode=subject.mode,
+            system=subject.system if self.system is None else self.system,
+            params=subject.params,
+            base=subject.name,
+            tests=self.tests,
+        )
+
+
+class JudgeVariant(Strict):
+    """Has every judge read the subjects' answers again with its rubrics in another order or in other words."""
+
+    name: VariantName
+    issues: IssueOrder = "as_written"
+    rubrics: Path | None = None
+
+    @model_validator(mode="after")
+    def _differs(self) -> Self:
+        if self.issues == "as_written" and self.rubrics is None:
+            raise ValueError(
+                "changes nothing; give it `issues: reversed`, or `rubrics:` with a folder of reworded ones"
+            )
+        return self
+
+    def of(self, judge: Judge) -> VariedJudge:
+        """A judge as it is asked under this variant."""
+        return VariedJudge(
+            model=judge.model,
+            name=varied_name(judge.name, self.name),
+            mode=judge.mode,
+            params=judge.params,
+            base=judge.name,
+            issues=self.issues,
+            rubrics=self.rubrics,
+        )
+
+
+class Variants(Strict):
+    """What is asked once more in another way: of every subject, of every judge."""
+
+    subjects: tuple[SubjectVariant, ...] = ()
+    judges: tuple[JudgeVariant, ...] = ()
+
+
+def varied_name(base: str, variant: str) -> str:
+    """What a variant of a subject or judge is called."""
+    return f"{base} ({variant})"
+
+
 def _named(given: Any) -> Any:
     if isinstance(given, str):
         return {"model": given, "name": given}
@@ -142,7 +235,6 @@ def _off(given: Any) -> Any:
 
 
 Validation = Annotated[Validate | Literal["off"], BeforeValidator(_off)]
-Place = Annotated[Location, PlainValidator(Location.of), PlainSerializer(str, return_type=str)]
 Deduplicate = Annotated[Literal["exact", "off"], BeforeValidator(_off)]
 
 

@@ -52,6 +52,12 @@ def errors(problems: list[Problem]) -> set[str]:
     return {name for p in problems if p.severity is Severity.ERROR for name in p.models}
 
 
+@pytest.mark.parametrize("name", ["filter-ablation", "filter-ablation-off", "human-check", "seventh-dimension"])
+def test_an_experiment_can_be_called_and_paid_for_today(name: str, tmp_path: Path) -> None:
+    work = shipped(f"experiments/{name}.yaml", tmp_path)
+    assert preflight(work, KEYS, NOW.date()) == [] and work.sweep.budget_usd
+
+
 def test_the_frontier_sweep_can_be_called_and_paid_for_today(tmp_path: Path) -> None:
     work = shipped("frontier.yaml", tmp_path)
     assert preflight(work, KEYS, NOW.date()) == []

@@ -270,7 +270,7 @@ def planted(letters: str = "AB", samples: int = 1, **readable: int) -> Truth:
             }
     every = [answer for those in answers.values() for answer in those.values()]
     verdicts = {
-        (judge, answer.mark): TrueVerdict(
+        (judge, answer.mark, 0): TrueVerdict(
             judge=judge,
             dimension=answer.dimension,
             mark=answer.mark,

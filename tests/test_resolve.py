@@ -244,6 +244,15 @@ def test_subjects_judges_dimensions_and_samples_may_be_added_and_left_out(resolv
     resolved(subjects=["lab/new"], judges=["lab/j2"], dimensions=["defer_important_decisions"])
 
 
+def test_samples_and_replicates_change_in_one_direction_at_a_time(resolved: Resolve) -> None:
+    write_record(resolved(samples=2, replicates=2), NOW)
+    resolved(samples=1, replicates=1)
+    resolved(samples=4, replicates=2)
+    resolved(samples=2, replicates=4)
+    for samples, replicates in ((4, 1), (1, 4)):
+        assert "samples, replicates: one is more" in refused(resolved, samples=samples, replicates=replicates)
+
+
 def test_what_was_left_out_for_a_while_comes_back_as_it_was_or_not_at_all(
     resolved: Resolve, started: Work, rubrics: Path
 ) -> None:

@@ -6,6 +6,7 @@ missing, and the order in which rows arrive changes nothing.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -27,13 +28,15 @@ class ScoreSettings:
     """What a sweep asks, as far as scores depend on it. `tests` are the ids of each dimension's tests.
 
     `panel` are the sweep's judges: an answer needs a score from every one of them to enter the panel's mean. Verdicts
-    of anybody else are ignored. `truncated` says whether answers that were cut at the output limit are scored.
+    of anybody else are ignored. Each judge was to read an answer `replicates` times. `truncated` says whether answers
+    that were cut at the output limit are scored.
     """
 
     subjects: tuple[str, ...]
     panel: tuple[str, ...]
     tests: Mapping[str, tuple[str, ...]]
     samples: int = 1
+    replicates: int = 1
     truncated: Truncated = "judge"
 
 
@@ -71,6 +74,7 @@ class Judged(NamedTuple):
     score: int | None
     reason: str
     reply_key: str
+    replicate: int = 0
 
 
 ResponseRow = Response | Answered
@@ -110,10 +114,10 @@ def is_truncated(response: ResponseRow) -> bool:
 
 @dataclass(frozen=True)
 class RowIndex:
-    """Responses, and verdicts by judge, by the answer that they are or are about."""
+    """Responses by the answer that they are, and verdicts by judge, the answer that they are about, and replicate."""
 
     responses: Mapping[RowId, ResponseRow]
-    verdicts: Mapping[tuple[str, RowId], VerdictRow]
+    verdicts: Mapping[tuple[str, RowId, int], VerdictRow]
 
     @classmethod
     def of(cls, responses: Iterable[ResponseRow], verdicts: Iterable[VerdictRow]) -> RowIndex:
@@ -122,7 +126,10 @@ class RowIndex:
         Raises:
             DamagedFile: two of them are the same answer or verdict.
         """
-        return cls(_unique((id_of(r), r) for r in responses), _unique(((v.judge, id_of(v)), v) for v in verdicts))
+        return cls(
+            _unique((id_of(r), r) for r in responses),
+            _unique(((v.judge, id_of(v), v.replicate), v) for v in verdicts),
+        )
 
     def scorable(self, settings: ScoreSettings) -> dict[RowId, ResponseRow]:
         """The responses that a verdict can bring into a mean."""
@@ -183,13 +190,12 @@ def _mean_of_given(marks: TestMarks) -> float | None:
 def marks_of(rows: RowIndex, settings: ScoreSettings) -> list[Marks]:
     """All marks of a sweep: subjects, then judges with the panel last, then dimensions, in the sweep's order.
 
-    The panel's mark is the mean of its judges' marks, and only where every one of them gave one: else a lenient judge
-    who failed on the hard rows would shift the mean of those rows alone.
+    A judge's mark of an answer is the mean of its readable replicates, if there is at least one. The panel's mark is
+    the mean of its judges' marks, and only where every one of them gave one: else a lenient judge who failed on the
+    hard rows would shift the mean of those rows alone.
     """
     answered = rows.scorable(settings)
-    given = {
-        who: v.score / SCORE_START for who, v in rows.verdicts.items() if v.state is State.OK and v.score is not None
-    }
+    given = _means_of_replicates(rows.verdicts, settings.replicates)
     truncated = {row for row, response in answered.items() if is_truncated(response)}
     found = []
     for subject in settings.subjects:
@@ -200,6 +206,16 @@ def marks_of(rows: RowIndex, settings: ScoreSettings) -> list[Marks]:
                 cut = sum(m is not None and row in truncated for row, m in zip(ids, marks, strict=True))
                 found.append(Marks(subject, dimension, judge, _by_test(marks, settings.samples), cut))
     return found
+
+
+def _means_of_replicates(
+    verdicts: Mapping[tuple[str, RowId, int], VerdictRow], replicates: int
+) -> dict[tuple[str, RowId], float]:
+    scores: dict[tuple[str, RowId], list[int]] = defaultdict(list)
+    for (judge, row, replicate), verdict in verdicts.items():
+        if replicate < replicates and verdict.state is State.OK and verdict.score is not None:
+            scores[judge, row].append(verdict.score)
+    return {who: fmean(found) / SCORE_START for who, found in scores.items()}
 
 
 def _seats(panel: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import product
 from typing import NamedTuple
 
 from hab_ray.analysis.marks import ResponseRow, RowId, RowIndex, ScoreSettings, VerdictRow, is_truncated, rows_of
@@ -49,7 +50,7 @@ class StatusCount:
 
 
 def row_statuses(rows: RowIndex, settings: ScoreSettings) -> list[RowStatus]:
-    """The status of every response that the sweep asks for, then of each panel judge's verdict on the scorable ones.
+    """The status of every response that the sweep asks for, then of each panel judge's verdicts on the scorable ones.
 
     Both are in the sweep's order. Verdicts of raters outside the panel are ignored.
     """
@@ -61,7 +62,7 @@ def row_statuses(rows: RowIndex, settings: ScoreSettings) -> list[RowStatus]:
         for row in rows_of(settings, subject, dimension)
     ]
     of_responses = [_of_response(row, rows.responses.get(row), row in answered) for row in asked]
-    return [*of_responses, *_of_verdicts([row for row in asked if row in answered], rows.verdicts, settings.panel)]
+    return [*of_responses, *_of_verdicts([row for row in asked if row in answered], rows.verdicts, settings)]
 
 
 def _of_response(row: RowId, response: ResponseRow | None, is_scorable: bool) -> RowStatus:
@@ -74,11 +75,11 @@ def _of_response(row: RowId, response: ResponseRow | None, is_scorable: bool) ->
 
 
 def _of_verdicts(
-    answered: Sequence[RowId], judged: Mapping[tuple[str, RowId], VerdictRow], panel: Sequence[str]
+    answered: Sequence[RowId], judged: Mapping[tuple[str, RowId, int], VerdictRow], settings: ScoreSettings
 ) -> Iterator[RowStatus]:
-    for judge in panel:
-        for row in answered:
-            verdict = judged.get((judge, row))
+    for judge in settings.panel:
+        for row, replicate in product(answered, range(settings.replicates)):
+            verdict = judged.get((judge, row, replicate))
             if verdict is None:
                 yield RowStatus(row, judge, MissingReason.OPEN, "no verdict yet", "")
             else:

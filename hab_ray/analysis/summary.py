@@ -64,9 +64,9 @@ def summarise(run: Run) -> Summary:
     part_by_part = PartByPart(settings)
     for subject in settings.subjects:
         for dimension in settings.tests:
-            responses = run.responses(subject, dimension, columns=Answered._fields)
-            verdicts = run.verdicts(subject=subject, dimension=dimension, columns=Judged._fields)
-            part_by_part.add(subject, dimension, _rows(Answered, responses), _rows(Judged, verdicts))
+            part_by_part.add(
+                subject, dimension, answers_of(run, subject, dimension), verdicts_on(run, subject, dimension)
+            )
     return Summary(
         run=run,
         settings=settings,
@@ -75,6 +75,16 @@ def summarise(run: Run) -> Summary:
         statuses=part_by_part.statuses(),
         sent=run.settings().subjects,
     )
+
+
+def answers_of(run: Run, subject: str, dimension: str) -> list[Answered]:
+    """A subject's responses in a dimension, as far as scores depend on them."""
+    return _rows(Answered, run.responses(subject, dimension, columns=Answered._fields))
+
+
+def verdicts_on(run: Run, subject: str, dimension: str, judge: str | None = None) -> list[Judged]:
+    """The verdicts on them, of the panel or of one rater, as far as scores depend on them."""
+    return _rows(Judged, run.verdicts(judge, subject, dimension, columns=Judged._fields))
 
 
 def _rows(row_type: type[T], table: pa.Table) -> list[T]:
@@ -92,6 +102,7 @@ def score_settings(run: Run, dimensions: Iterable[str]) -> ScoreSettings:
         panel=run.panel,
         tests={dimension: tuple(ids.to_pylist()) for dimension, ids in tests.items()},
         samples=run.record.sweep.samples,
+        replicates=run.record.sweep.replicates,
         truncated=run.record.sweep.truncated,
     )
 

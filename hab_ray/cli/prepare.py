@@ -83,7 +83,7 @@ def sweep_of(path: Path, choices: Choices) -> Sweep:
 
 def shipped_or_own(path: Path) -> Path:
     """The file itself, else the sweep of this name that ships with the package."""
-    if path.exists() or path.parent != Path("jobs"):
+    if path.exists() or path.parts[:1] != ("jobs",):
         return path
-    shipped = Path(str(bundled("jobs").joinpath(path.name)))
+    shipped = Path(str(bundled("jobs").joinpath(*path.parts[1:])))
     return shipped if shipped.is_file() else path

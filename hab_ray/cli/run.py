@@ -127,9 +127,10 @@ def _agree_to_spend(work: Work, problems: list[Problem], options: RunOptions, co
 
 def _announce(work: Work, console: Console) -> None:
     sweep = work.sweep
+    times = f" (each answer {sweep.replicates} times)" if sweep.replicates > 1 else ""
     told = (
         f"{sweep.name}: {len(work.rubrics)} dimensions, {len(sweep.subjects)} subjects, {len(sweep.judges)} "
-        f"{'judge' if len(sweep.judges) == 1 else 'judges'}; run {sweep.run_folder}, store {sweep.store}"
+        f"{'judge' if len(sweep.judges) == 1 else 'judges'}{times}; run {sweep.run_folder}, store {sweep.store}"
     )
     console.print(one_line(told), soft_wrap=True)
     if notice(work):

@@ -104,7 +104,7 @@ class _Log:
             target="",
             messages=list(self._messages(test, response)),
             output=ModelOutput.from_content(response.model_reported or answer.subject, text),
-            scores={verdict.judge: self._score(verdict) for verdict in scored},
+            scores={_scorer(verdict): self._score(verdict) for verdict in scored},
             metadata={
                 "dimension": test.dimension,
                 "state": str(response.state),
@@ -143,3 +143,7 @@ class _Log:
     def _shows(self, verdict: Verdict) -> bool:
         is_out = self.sharing.without_question(self.dimension, self.subject)
         return not (is_out or self.sharing.without(Texts.COMMENTS, verdict.judge))
+
+
+def _scorer(verdict: Verdict) -> str:
+    return f"{verdict.judge}#{verdict.replicate}" if verdict.replicate else verdict.judge

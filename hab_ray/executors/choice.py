@@ -76,9 +76,11 @@ def most_calls(work: Work) -> int:
         validations = candidates if isinstance(sweep.validation, Validate) else 0
         making = len(work.rubrics) * (candidates + validations + candidates)
     given = given_rows(work)
-    answers = _tests(work, given) * len(sweep.subjects) * sweep.samples
+    asked_each = _tests(work, given) * sweep.samples
+    answers, varied = asked_each * len(sweep.subjects), asked_each * len(sweep.varied_subjects)
     read = answers + sum(map(len, given.responses.values()))
-    return making + answers + read * len(sweep.judges)
+    verdicts = read * (len(sweep.judges) + len(sweep.varied_judges)) + varied * len(sweep.judges)
+    return making + answers + varied + verdicts * sweep.replicates
 
 
 def _tests(work: Work, given: GivenResponses) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from hashlib import sha256
@@ -69,10 +69,10 @@ def profile_of(work: Work, play: Play) -> Profile:
     points, trouble = deductions_of(work), play.trouble
     if trouble.verdicts != Malformed():
         _check_judges(work)
-    every = [test for tests in given.values() for test in tests]
+    every = [*(test for tests in given.values() for test in tests), *_paraphrases(work)]
     planted = Planted(
         dimensions={
-            name: _dimension(rubric, points[name], given.get(name, []), play.seed)
+            name: _dimension(rubric, wordings_in(work, name), points[name], given.get(name, []), play.seed)
             for name, rubric in work.rubrics.items()
         },
         prompts=_told_apart(every),
@@ -93,6 +93,15 @@ def profile_of(work: Work, play: Play) -> Profile:
     )
 
 
+def _paraphrases(work: Work) -> Iterator[ChosenTest]:
+    """The tests as they are asked in other words, each file's once."""
+    files = {subject.tests: subject.name for subject in work.sweep.varied_subjects if subject.tests is not None}
+    for name in files.values():
+        for words in work.paraphrases[name].values():
+            for own in words.values():
+                yield ChosenTest(own.of, own.dimension, own.prompt, own.context, "", None)
+
+
 def digest(prompt: str) -> str:
     """A prompt as the simulator knows it."""
     return sha256(prompt.encode("utf-8", "replace")).hexdigest()
@@ -109,12 +118,44 @@ def played_as(work: Work) -> Mapping[str, str]:
     The simulator sees model and system prompt, so variants that differ in neither share one truth.
     """
     first: dict[tuple[str, str], str] = {}
-    return {s.name: first.setdefault((_wire(work, s), _system(s)), s.name) for s in work.sweep.subjects}
+    return {s.name: first.setdefault((_wire(work, s), _system(s)), s.name) for s in _asked(work)}
+
+
+def _asked(work: Work) -> tuple[Subject, ...]:
+    return (*work.sweep.subjects, *work.sweep.varied_subjects)
+
+
+IssueTexts = tuple[tuple[str, str], ...]
+
+
+def wordings_in(work: Work, dimension: str) -> tuple[IssueTexts, ...]:
+    """The letters and texts of a dimension's issues in the order in which judges are shown them: each way once.
+
+    The rubric's own way comes first; where judges have variants, theirs follow.
+    """
+    rubrics = [work.rubrics[dimension], *(own[dimension] for own in work.wordings.values() if dimension in own)]
+    return tuple(dict.fromkeys(map(_issue_texts, rubrics)))
+
+
+def wordings_shown(work: Work) -> Mapping[tuple[str, str], int]:
+    """By judge and dimension the number of the wording, in the order of `wordings_in`, that the judge is shown."""
+    found = {}
+    for dimension in work.rubrics:
+        numbers = {texts: number for number, texts in enumerate(wordings_in(work, dimension))}
+        for judge in (*work.sweep.judges, *work.sweep.varied_judges):
+            own = work.wordings.get(judge.name, work.rubrics)
+            if dimension in own:
+                found[judge.name, dimension] = numbers[_issue_texts(own[dimension])]
+    return found
+
+
+def _issue_texts(rubric: Rubric) -> IssueTexts:
+    return tuple((issue.letter, issue.text) for issue in rubric.judging.issues)
 
 
 def _subjects(work: Work) -> tuple[PlantedSubject, ...]:
     names = set(played_as(work).values())
-    played = (subject for subject in work.sweep.subjects if subject.name in names)
+    played = (subject for subject in _asked(work) if subject.name in names)
     return tuple(PlantedSubject(name=s.name, model=_wire(work, s), system=_system(s)) for s in played)
 
 
@@ -128,27 +169,39 @@ def _system(subject: Subject) -> str:
 
 
 def _check_judges(work: Work) -> None:
-    """Raise ConfigError where judges share a model: which of them got a malformed reply could not be told."""
-    models: dict[str, str] = {}
-    for judge in work.sweep.judges:
-        other = models.setdefault(work.models[judge.model].entry.wire, judge.name)
-        if other != judge.name:
+    """Raise ConfigError where judges share a model and a wording of the issues.
+
+    Which of them got a malformed reply could not be told.
+    """
+    first: dict[tuple[str, str, int], str] = {}
+    for (judge, dimension), wording in wordings_shown(work).items():
+        wire = work.models[work.judge(judge).model].entry.wire
+        other = first.setdefault((wire, dimension, wording), judge)
+        if other != judge:
             raise ConfigError(
-                f"--faults: verdicts: the judges {other} and {judge.name} ask the same model, so that a rehearsal "
+                f"--faults: verdicts: the judges {other} and {judge} ask the same model, so that a rehearsal "
                 "cannot tell whose reply was malformed; leave one of them out"
             )
 
 
-def _dimension(rubric: Rubric, points: Mapping[str, int], given: Iterable[ChosenTest], seed: int) -> PlantedDimension:
+def _dimension(
+    rubric: Rubric,
+    wordings: Sequence[IssueTexts],
+    points: Mapping[str, int],
+    given: Iterable[ChosenTest],
+    seed: int,
+) -> PlantedDimension:
     systems = {test.system for test in given} or {rubric.system}
     if len(systems) > 1:
         raise ConfigError(
             f"tests: the tests of {rubric.id} have {len(systems)} different `system` texts; a rehearsal can tell "
             "subjects apart only where a dimension's tests share one"
         )
-    texts = {issue.letter: issue.text for issue in rubric.judging.issues}
-    drawn = (PlantedIssue.drawn(seed, rubric.id, letter, cost, texts[letter]) for letter, cost in points.items())
-    return PlantedDimension(system=systems.pop(), issues=tuple(drawn))
+    first, *others = (
+        tuple(PlantedIssue.drawn(seed, rubric.id, letter, points[letter], text) for letter, text in texts)
+        for texts in wordings
+    )
+    return PlantedDimension(system=systems.pop(), issues=first, rewordings=tuple(others))
 
 
 def _told_apart(tests: Iterable[ChosenTest]) -> dict[str, str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.truth import Expected, Truth
 from hab_ray.results import Run
 from hab_ray.rows import State
@@ -39,6 +39,14 @@ class RowComparison:
     wrong: tuple[WrongRow, ...]
 
 
+class _Row(NamedTuple):
+    """Which answer to a test, or which verdict on it."""
+
+    test_id: str
+    sample: int
+    replicate: int = 0
+
+
 class _Answer(NamedTuple):
     test_id: str
     dimension: str
@@ -55,6 +63,7 @@ class _Verdict(NamedTuple):
     sample: int
     state: str
     judge: str
+    replicate: int
     issues: list[str] | None
     score: int | None
 
@@ -65,7 +74,11 @@ def compare_rows(run: Run, truth: Truth) -> RowComparison:
     Raises:
         DamagedFile: a file cannot be read.
     """
-    parts = [_Part(run, truth, subject, dimension) for dimension in run.dimensions for subject in run.subjects]
+    parts = [
+        _Part(run, truth, subject, dimension)
+        for dimension in run.dimensions
+        for subject in (*run.subjects, *run.varied_subjects)
+    ]
     wrong = tuple(row for part in parts for row in part.wrong())
     return RowComparison(sum(part.compared for part in parts), wrong)
 
@@ -78,10 +91,9 @@ class _Part:
         self._subject, self._dimension = subject, dimension
         tests = run.tests(dimension, columns=["id", "prompt"])
         planted = truth.answers_of(subject, dimension)
-        self._tests = {id_: digest(prompt) for id_, prompt in zip(*_columns(tests), strict=True)}
+        self._tests = truth.tests_of(subject, dimension, dict(zip(*_columns(tests), strict=True)))
         self._answers = {id_: planted[prompt] for id_, prompt in self._tests.items() if prompt in planted}
         self._unasked = set(planted) - set(self._tests.values())
-        self._owed = Counter((id_, sample) for id_ in self._tests for sample in range(truth.samples))
         self.compared = 0
 
     def wrong(self) -> Iterator[WrongRow]:
@@ -96,7 +108,7 @@ class _Part:
     def _wrong_answers(self) -> Iterator[WrongRow]:
         table = self._run.responses(self._subject, self._dimension, columns=_Answer._fields)
         rows = list(map(_Answer._make, zip(*_columns(table), strict=True)))
-        yield from self._miscounted("", Counter((row.test_id, row.sample) for row in rows))
+        yield from self._miscounted("", Counter(_Row(row.test_id, row.sample) for row in rows))
         for row in rows:
             if problem := self._problem_of_answer(row, self._answers.get(row.test_id)):
                 yield self._row("", row.test_id, problem)
@@ -112,11 +124,11 @@ class _Part:
 
     def _wrong_verdicts(self) -> Iterator[WrongRow]:
         found: dict[str, list[_Verdict]] = defaultdict(list)
-        for judge in self._run.panel:
+        for judge in self._truth.judges_of(self._subject, self._dimension):
             table = self._run.verdicts(judge, self._subject, self._dimension, columns=_Verdict._fields)
             found[judge] = list(map(_Verdict._make, zip(*_columns(table), strict=True)))
         for judge, rows in found.items():
-            yield from self._miscounted(judge, Counter((row.test_id, row.sample) for row in rows))
+            yield from self._miscounted(judge, Counter(_Row(row.test_id, row.sample, row.replicate) for row in rows))
             for row in rows:
                 if problem := self._problem_of_verdict(judge, row, self._answers.get(row.test_id)):
                     yield self._row(judge, row.test_id, problem)
@@ -135,12 +147,15 @@ class _Part:
             return ""
         return f"{row.state} {_shown(found)}, planted {_shown(planted)}"
 
-    def _miscounted(self, judge: str, counts: Mapping[tuple[str, int], int]) -> Iterator[WrongRow]:
+    def _miscounted(self, judge: str, counts: Mapping[_Row, int]) -> Iterator[WrongRow]:
         self.compared += sum(counts.values())
-        for test_id, sample in sorted(self._owed.keys() | counts.keys()):
-            times, owed = counts.get((test_id, sample), 0), self._owed[test_id, sample]
-            if times != owed:
-                yield self._row(judge, test_id, f"there {times} times (sample {sample}), and must be {owed} times")
+        replicates = self._truth.replicates if judge else 1
+        owed = {_Row(*row) for row in product(self._tests, range(self._truth.samples), range(replicates))}
+        for row in sorted(owed | counts.keys()):
+            times, wanted = counts.get(row, 0), int(row in owed)
+            if times != wanted:
+                where = f"sample {row.sample}" + (f", replicate {row.replicate}" if replicates > 1 else "")
+                yield self._row(judge, row.test_id, f"there {times} times ({where}), and must be {wanted} times")
 
     def _row(self, judge: str, test_id: str, problem: str) -> WrongRow:
         return WrongRow(self._subject, self._dimension, judge, test_id, problem)

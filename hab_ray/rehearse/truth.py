@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import sqrt
 
@@ -11,7 +11,7 @@ from scipy.special import betaincinv
 
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.rehearse.deductions import Deductions, deductions_of
-from hab_ray.rehearse.profile import played_as
+from hab_ray.rehearse.profile import digest, played_as, wordings_shown
 from hab_ray.simulator import SimulatorClient, TrueAnswer, TrueVerdict
 from hab_ray.work import Work
 
@@ -41,10 +41,13 @@ class Expected:
 
 @dataclass(frozen=True)
 class Truth:
-    """What was planted, by the names of the sweep.
+    """What was planted, by the names of the sweep. A judge's replicates all say the same.
 
     `plays` gives each subject the simulator's, `models` each judge its model's name; `answers` are by the simulator's
-    subject, dimension and digest of the prompt, `verdicts` by the judge's model and the answer's mark.
+    subject, dimension and digest of the prompt, `verdicts` by the judge's model, the answer's mark and the
+    wording that the judge was shown. `wordings` has the one that each judge must be shown in each dimension that it
+    judges; scores are those of subjects and judges that are not varied. `words` has,
+    by subject and dimension, the digest of each paraphrase, by what names its test.
     """
 
     deductions: Deductions
@@ -52,30 +55,65 @@ class Truth:
     models: Mapping[str, str]
     samples: int
     answers: Mapping[tuple[str, str], Mapping[str, TrueAnswer]]
-    verdicts: Mapping[tuple[str, str], TrueVerdict]
+    verdicts: Mapping[tuple[str, str, int], TrueVerdict]
+    replicates: int = 1
+    varied_subjects: Collection[str] = ()
+    varied_judges: Collection[str] = ()
+    wordings: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    words: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, work: Work, client: SimulatorClient) -> Truth:
         """The truth of what the simulator has answered."""
+        sweep = work.sweep
         answers: dict[tuple[str, str], dict[str, TrueAnswer]] = {}
         for answer in client.answers():
             answers.setdefault((answer.subject, answer.dimension), {})[answer.prompt] = answer
         return cls(
             deductions=deductions_of(work),
             plays=played_as(work),
-            models={judge.name: work.models[judge.model].entry.wire for judge in work.sweep.judges},
-            samples=work.sweep.samples,
+            models={judge.name: work.models[judge.model].entry.wire for judge in (*sweep.judges, *sweep.varied_judges)},
+            samples=sweep.samples,
             answers=answers,
-            verdicts={(verdict.judge, verdict.mark): verdict for verdict in client.verdicts()},
+            verdicts={(verdict.judge, verdict.mark, verdict.wording): verdict for verdict in client.verdicts()},
+            replicates=sweep.replicates,
+            varied_subjects={subject.name for subject in sweep.varied_subjects},
+            varied_judges={judge.name for judge in sweep.varied_judges},
+            wordings=wordings_shown(work),
+            words={
+                (subject, dimension): {of: digest(own.prompt) for of, own in words.items()}
+                for subject, by_dimension in work.paraphrases.items()
+                for dimension, words in by_dimension.items()
+            },
         )
 
     def answers_of(self, subject: str, dimension: str) -> Mapping[str, TrueAnswer]:
         """A subject's answers in a dimension, by the digest of the prompt."""
-        return self.answers.get((self.plays[subject], dimension), {})
+        found = self.answers.get((self.plays[subject], dimension), {})
+        own = self.words.get((subject, dimension))
+        if own is not None:
+            return {prompt: found[prompt] for prompt in own.values() if prompt in found}
+        alike = [other for other, play in self.plays.items() if play == self.plays[subject]]
+        theirs = {prompt for other in alike for prompt in self.words.get((other, dimension), {}).values()}
+        return {prompt: answer for prompt, answer in found.items() if prompt not in theirs} if theirs else found
+
+    def tests_of(self, subject: str, dimension: str, tests: Mapping[str, str]) -> Mapping[str, str]:
+        """The digests of the prompts that a subject must be asked, by test id; `tests` has the prompts of all tests."""
+        words = self.words.get((subject, dimension))
+        if words is None:
+            return {id_: digest(prompt) for id_, prompt in tests.items()}
+        named = {id_: words.get(id_) or words.get(prompt) for id_, prompt in tests.items()}
+        return {id_: own for id_, own in named.items() if own is not None}
+
+    def judges_of(self, subject: str, dimension: str) -> Sequence[str]:
+        """Those who must have read a subject's answers in a dimension."""
+        beside = self.varied_judges if subject in self.varied_subjects else ()
+        return [judge for judge in self.models if judge not in beside and (judge, dimension) in self.wordings]
 
     def expected(self, judge: str, answer: TrueAnswer) -> Expected | None:
         """A judge's verdict on an answer; None where the judge's model gave none."""
-        said = self.verdicts.get((self.models[judge], answer.mark))
+        wording = self.wordings.get((judge, answer.dimension), 0)
+        said = self.verdicts.get((self.models[judge], answer.mark, wording))
         if said is None:
             return None
         if not said.readable:
@@ -87,8 +125,9 @@ class Truth:
     def scores(self) -> dict[ScoreKey, Figures]:
         """The score of every subject in every dimension and overall, by each judge and by the panel."""
         found: dict[ScoreKey, Figures] = {}
-        for subject in self.plays:
-            for judge, seats in [*((judge, (judge,)) for judge in self.models), (PANEL, tuple(self.models))]:
+        panel = tuple(judge for judge in self.models if judge not in self.varied_judges)
+        for subject in (subject for subject in self.plays if subject not in self.varied_subjects):
+            for judge, seats in [*((judge, (judge,)) for judge in panel), (PANEL, panel)]:
                 dimensions = [_Sample.of(self._marks(subject, name, seats)) for name in self.deductions]
                 for name, sample in zip(self.deductions, dimensions, strict=True):
                     found[subject, name, judge] = sample.figures(self.samples)

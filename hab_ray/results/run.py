@@ -60,18 +60,24 @@ class Run:
         return self.record.sweep.subject_names
 
     @property
+    def varied_subjects(self) -> tuple[str, ...]:
+        """The names of the subjects under their variants, which stand beside the comparison: they have no scores."""
+        return tuple(subject.name for subject in self.record.sweep.varied_subjects)
+
+    @property
     def panel(self) -> tuple[str, ...]:
         """The names of the sweep's judges, in its order: the panel's score is the mean of theirs."""
         return tuple(judge.name for judge in self.record.sweep.judges)
 
     @property
     def raters(self) -> tuple[str, ...]:
-        """Everybody who has read answers: the panel, then by name whoever else has verdicts in the folder.
+        """Everybody who reads answers: the panel, its variants, then by name whoever else has verdicts in the folder.
 
         A further rater, such as a person who read a sample, may have verdicts on a few answers only. These enter no
         score and do not change the panel.
         """
-        return (*self.panel, *self._views.raters_beside(self.panel))
+        known = (*self.panel, *(judge.name for judge in self.record.sweep.varied_judges))
+        return (*known, *self._views.raters_beside(known))
 
     @property
     def rubrics(self) -> Mapping[str, Rubric]:
@@ -100,7 +106,7 @@ class Run:
     def responses(
         self, subject: str | None = None, dimension: str | None = None, *, columns: Columns = None
     ) -> pa.Table:
-        """The subjects' answers, one row per test and sample.
+        """The subjects' answers, one row per test and sample; those of a varied subject if `subject` names one.
 
         `test_id, dimension, subject, sample` (from 0), `state` (see `hab_ray.rows.State`), `text, finish` (ok or
         truncated), `settings` (the parameters sent, as JSON), `model_reported, served_by, reason` (of a state other
@@ -118,7 +124,7 @@ class Run:
         *,
         columns: Columns = None,
     ) -> pa.Table:
-        """The panel's verdicts, one row per judge and answer; a further rater's if `judge` names one.
+        """The panel's verdicts, one row per judge, answer and replicate; a further rater's if `judge` names one.
 
         `test_id, dimension, subject, sample, judge`, its `kind` (model, person or published), `replicate` (from 0),
         `state, issues` (list of letters, null where they are not known), `assessment, score` (0..10, null unless ok),
@@ -197,7 +203,10 @@ def _chosen(run: Run, what: str, name: str | None, names: tuple[str, ...]) -> tu
 
 def _parts(run: Run, subject: str | None, dimension: str | None) -> Iterator[tuple[str, str]]:
     """The pairs of subject and dimension that are asked for."""
-    subjects = _chosen(run, "subject", subject, run.subjects)
+    if subject in run.varied_subjects:
+        subjects: tuple[str, ...] = (subject,)
+    else:
+        subjects = _chosen(run, "subject", subject, run.subjects)
     return product(subjects, _chosen(run, "dimension", dimension, run.dimensions))
 
 

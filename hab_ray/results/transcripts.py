@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,8 +23,8 @@ class Answer:
 
     `response` is None until there is one; its `state` and `finish` say whether it is an answer, why not, and whether
     it was cut at the output limit. `verdicts` are those of the panel's judges in the sweep's order, then those of
-    further raters by name; each has the letters of its issues, the assessment, the score (0..10, None unless its
-    state is ok) and the reason of any other state.
+    further raters by name, replicates of one rater in their order; each has the letters of its issues, the assessment,
+    the score (0..10, None unless its state is ok) and the reason of any other state.
     """
 
     subject: str
@@ -80,18 +80,19 @@ def _arranged(
     tests: Sequence[ChosenTest], responses: Sequence[Response], verdicts: Sequence[Verdict], asked: Asked
 ) -> Iterator[Transcript]:
     given = {(row.test_id, row.subject, row.sample): row for row in responses}
-    read: dict[tuple[str, str, int], dict[str, Verdict]] = defaultdict(dict)
+    read: dict[tuple[str, str, int], list[Verdict]] = defaultdict(list)
     for row in verdicts:
-        read[row.test_id, row.subject, row.sample][row.judge] = row
+        read[row.test_id, row.subject, row.sample].append(row)
     for test in tests:
         slots = [(test.id, subject, sample) for subject in asked.subjects for sample in range(asked.samples)]
         yield Transcript(
             test,
             tuple(
-                Answer(slot[1], slot[2], given.get(slot), _in_order(read.get(slot, {}), asked.raters)) for slot in slots
+                Answer(slot[1], slot[2], given.get(slot), _in_order(read.get(slot, ()), asked.raters)) for slot in slots
             ),
         )
 
 
-def _in_order(verdicts: Mapping[str, Verdict], raters: Sequence[str]) -> tuple[Verdict, ...]:
-    return tuple(verdicts[rater] for rater in raters if rater in verdicts)
+def _in_order(verdicts: Sequence[Verdict], raters: Sequence[str]) -> tuple[Verdict, ...]:
+    known = (verdict for verdict in verdicts if verdict.judge in raters)
+    return tuple(sorted(known, key=lambda verdict: (raters.index(verdict.judge), verdict.replicate)))

@@ -6,7 +6,7 @@ in all files at once, before anything is sent.
 """
 
 from hab_ray.rubric.base import Part
-from hab_ray.rubric.files import check, load_rubrics, load_themes, themes_file
+from hab_ray.rubric.files import check, load_rewordings, load_rubrics, load_themes, themes_file
 from hab_ray.rubric.literal import (
     Apply,
     Each,
@@ -77,6 +77,7 @@ __all__ = [
     "Value",
     "check",
     "imported_note",
+    "load_rewordings",
     "load_rubrics",
     "load_themes",
     "rendered",

@@ -40,6 +40,16 @@ def load_rubrics(folder: Path | None = None, recorded: Mapping[str, str] = _NONE
     return dict(sorted(rubrics.items()))
 
 
+def load_rewordings(folder: Path) -> dict[str, Rubric]:
+    """The rubrics of a folder alone, sorted by id.
+
+    Raises ConfigError as load_rubrics.
+    """
+    library = _read(folder)
+    library.refuse_problems()
+    return {name: found.rubric for name, found in sorted(library.rubrics.items()) if not found.is_shipped}
+
+
 def load_themes(folder: Path | None = None, recorded: str | None = None) -> tuple[str, ...]:
     """The themes of `folder` if it has a themes.yaml, else the built-in ones.
 

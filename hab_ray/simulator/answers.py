@@ -88,7 +88,7 @@ class Mind:
         # A repeated request is longer than the first; codes of fences differ between runs and are of one length.
         rng = stream(self.seed, "malformed", ask.name, verdict.mark.whole, len(ask.transcript))
         said = written(value, letters, self.truth.planted.malformed, rng)
-        self.truth.judging.note_verdict(ask.name, verdict.mark, verdict.meant, said.is_readable)
+        self.truth.judging.note_verdict(ask.name, verdict.mark, verdict.wording, verdict.meant, said.is_readable)
         return said.text
 
     def _separated(self, ask: ChatAsk, text: str) -> str:

@@ -29,13 +29,17 @@ class TrueAnswer(BaseModel):
 
 
 class TrueVerdict(BaseModel):
-    """What a judge's model meant to say of the answer with this mark, and how often it said it in which form."""
+    """What a judge's model meant to say of the answer with this mark, and how often it said it in which form.
+
+    `wording` numbers the dimension's wordings, as they were planted, of which the judge was shown one.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     judge: str
     dimension: str
     mark: str
+    wording: int = 0
     letters: str
     readable: int
     unreadable: int

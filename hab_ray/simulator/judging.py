@@ -88,7 +88,7 @@ class Judging:
     contexts: dict[str, str]
     _prompts: dict[str, str] = field(default_factory=dict)
     _given: dict[str, dict[str, Given]] = field(default_factory=dict)
-    _said: dict[tuple[str, str], SaidOfAnswer] = field(default_factory=dict)
+    _said: dict[tuple[str, str, int], SaidOfAnswer] = field(default_factory=dict)
     _missed: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
     def note_answer(self, mark: str, prompt: str, text: str) -> None:
@@ -107,9 +107,9 @@ class Judging:
         """Count a request that lacks something."""
         self._missed[judge, dimension, what] += 1
 
-    def note_verdict(self, judge: str, mark: Marked, letters: str, is_readable: bool) -> None:
-        """Count a verdict: what was meant by it, and whether it can be read as it was sent."""
-        said = self._said.setdefault((judge, mark.whole), SaidOfAnswer(mark.dimension, letters))
+    def note_verdict(self, judge: str, mark: Marked, wording: int, letters: str, is_readable: bool) -> None:
+        """Count a verdict by a wording of the issues: what was meant by it, and whether it can be read as sent."""
+        said = self._said.setdefault((judge, mark.whole, wording), SaidOfAnswer(mark.dimension, letters))
         if is_readable:
             said.readable += 1
         else:
@@ -149,17 +149,35 @@ class Judging:
             {
                 "judge": judge,
                 "mark": mark,
+                "wording": wording,
                 "dimension": said.dimension,
                 "letters": said.letters,
                 "readable": said.readable,
                 "unreadable": said.unreadable,
             }
-            for (judge, mark), said in sorted(self._said.items())
+            for (judge, mark, wording), said in sorted(self._said.items())
         ]
 
 
 def _digest(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def wording_shown(wordings: Sequence[Sequence[PlantedIssue]], transcript: str) -> int:
+    """The number of the wording of a dimension's issues that a request holds in its order; 0 where it holds none.
+
+    Of several the longest counts: one may be part of another.
+    """
+    if len(wordings) == 1:
+        return 0
+    shown = normal(transcript)
+    held = [number for number, issues in enumerate(wordings) if _in_order(issues, shown)]
+    return max(held, key=lambda number: sum(len(issue.text) for issue in wordings[number]), default=0)
+
+
+def _in_order(issues: Sequence[PlantedIssue], shown: str) -> bool:
+    places = [shown.find(normal(issue.text)) for issue in issues]
+    return -1 not in places and places == sorted(places)
 
 
 def _lacking_issue(issue: PlantedIssue, shown: str) -> str | None:

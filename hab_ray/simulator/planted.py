@@ -18,7 +18,7 @@ from pydantic import Field, model_validator
 
 from hab_ray.simulator.asks import ChatAsk, Sighting
 from hab_ray.simulator.draws import Family, number, unit
-from hab_ray.simulator.judging import TOP, Judging, Marked, PlantedIssue
+from hab_ray.simulator.judging import TOP, Judging, Marked, PlantedIssue, wording_shown
 from hab_ray.simulator.malformed import Malformed
 from hab_ray.simulator.schemas import letters_of
 from hab_ray.simulator.settings import Settings, Share
@@ -33,12 +33,19 @@ class PlantedDimension(Settings):
     """A dimension's issues.
 
     `system` is the text the benchmark appends to a subject's own system prompt, taken off again to tell
-    subjects apart. `phrase` is a text that stands in every request to write or check its queries.
+    subjects apart. `phrase` is a text that stands in every request to write or check its queries. `rewordings` are
+    the issues' texts as a judge may be shown them instead: all of one of them, in its order.
     """
 
     issues: tuple[PlantedIssue, ...]
+    rewordings: tuple[tuple[PlantedIssue, ...], ...] = ()
     system: str = ""
     phrase: str | None = Field(default=None, min_length=1)
+
+    @property
+    def wordings(self) -> tuple[tuple[PlantedIssue, ...], ...]:
+        """The issues as a judge may be shown them."""
+        return (self.issues, *self.rewordings)
 
     @property
     def is_worded(self) -> bool:
@@ -89,13 +96,14 @@ class Planted(Settings):
 class PlannedVerdict:
     """What a judge says: these letters, or, where its request lacks something, that it does.
 
-    `meant` are the letters without an error, "" for none.
+    `meant` are the letters without an error, "" for none; `wording` numbers the dimension's wording that it was shown.
     """
 
     mark: Marked
     letters: tuple[str, ...] = ()
     meant: str = ""
     lacks: str | None = None
+    wording: int = 0
 
 
 @dataclass(frozen=True)
@@ -156,14 +164,18 @@ class Truth:
         mark = marks[-1]
         dimension = self.planted.dimensions.get(mark.dimension)
         if dimension is not None and dimension.is_worded:
-            lacks = _lacking_letters(dimension, letters) or self.judging.lacks(dimension.issues, marks, ask.transcript)
+            shown = wording_shown(dimension.wordings, ask.transcript)
+            lacks = _lacking_letters(dimension, letters) or self.judging.lacks(
+                dimension.wordings[shown], marks, ask.transcript
+            )
             if lacks is not None:
                 self.judging.note_missing(ask.name, mark.dimension, lacks)
                 return PlannedVerdict(mark, lacks=lacks)
-        return self._planned(ask.name, mark, dimension, letters)
+            return self._planned(ask.name, mark, dimension, letters, shown)
+        return self._planned(ask.name, mark, dimension, letters, 0)
 
     def _planned(
-        self, judge: str, mark: Marked, dimension: PlantedDimension | None, letters: Sequence[str]
+        self, judge: str, mark: Marked, dimension: PlantedDimension | None, letters: Sequence[str], wording: int
     ) -> PlannedVerdict | None:
         shown = set() if mark.letters == _NONE else set(mark.letters)
         if not shown <= set(letters):
@@ -172,7 +184,8 @@ class Truth:
         said, label = set(meant), ("judge", judge, mark.whole)
         if unit(self.seed, *label) < self.planted.judge_error:
             said ^= {letters[number(self.seed, *label, "letter") % len(letters)]}
-        return PlannedVerdict(mark, tuple(letter for letter in letters if letter in said), "".join(sorted(meant)))
+        named = tuple(letter for letter in letters if letter in said)
+        return PlannedVerdict(mark, named, "".join(sorted(meant)), wording=wording)
 
     def _own_reading(self, judge: str, mark: Marked, dimension: PlantedDimension, shown: set[str]) -> set[str]:
         """The letters as one judge sees them.

@@ -19,8 +19,8 @@ from hab_ray.rubric import SCORE_START, Rubric
 from hab_ray.sections import Judge
 from hab_ray.stages.base import Again, CallStage, Rows, Unusable, usable, with_bill
 from hab_ray.stages.reading import Unreadable, named_letters, whole_text
-from hab_ray.stages.respond import response_id
-from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
+from hab_ray.stages.respond import as_asked, response_id
+from hab_ray.stages.spec import Asks, Grain, Paraphrases, Part, ResolvedSweep, Source, StageSpec
 from hab_ray.stages.validate import letters_schema, text_schema
 from hab_ray.stages.wording import Prompts, Reasoning, Wording, object_schema
 
@@ -34,31 +34,39 @@ TYPICAL_TOKENS_AN_ISSUE = 70
 class VerdictTask:
     """A response to be judged.
 
+    `replicate` counts from 0 how often the judge was given it before.
     `ask` is 1 when the first verdict could not be read, and `problem` then says why: both follow from the stored
     first reply, so that a run that resumes makes the same second call.
     """
 
     test: ChosenTest
     response: Response
+    replicate: int = 0
     ask: int = 0
     problem: str | None = None
 
 
 @dataclass(frozen=True)
 class JudgeStage(CallStage[VerdictTask, Verdict]):
-    """Lets one judge read one subject's responses in one dimension."""
+    """Lets one judge read one subject's responses in one dimension; in `words` the subject was asked."""
 
     rubric: Rubric
     prompts: Prompts
     judge: Judge
     model: Model
+    replicates: int = 1
     accept_substitutes: bool = False
+    words: Paraphrases | None = None
 
     def tasks(self, rows: Rows) -> list[VerdictTask]:
-        """The responses that say something; the others are counted, not judged."""
-        by_id = {test.id: test for test in rows[ChosenTest]}
+        """The responses that say something, once per replicate; the others are counted, not judged."""
+        by_id = {test.id: test for test in as_asked(rows[ChosenTest], self.words)}
         answered = (r for r in rows[Response] if r.state is State.OK and r.test_id in by_id)
-        return [VerdictTask(by_id[response.test_id], response) for response in answered]
+        return [
+            VerdictTask(by_id[response.test_id], response, replicate)
+            for response in answered
+            for replicate in range(self.replicates)
+        ]
 
     @cached_property
     def _settings_sha256(self) -> str:
@@ -114,10 +122,11 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
                 messages=(Message(Role.USER, self._user(task)),),
                 params=self._params,
                 schema_json=self._schema,
+                sample=task.replicate,
                 ask=task.ask,
                 verbatim=self._is_literal,
             )
-            yield response_id(task.test.id, task.response.sample), call
+            yield verdict_id(task), call
 
     def _user(self, task: VerdictTask) -> str:
         values = {
@@ -147,6 +156,7 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
             rubric_sha256=self.rubric.sha256,
             prompts_sha256=self.prompts.sha256,
             settings_sha256=self._settings_sha256,
+            replicate=task.replicate,
         )
         blank = with_bill(blank, outcome)
         reply = usable(self.model, outcome, self.accept_substitutes)
@@ -174,6 +184,12 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
         return TYPICAL_TOKENS if brief else TYPICAL_TOKENS_AN_ISSUE * len(self._letters)
 
 
+def verdict_id(task: VerdictTask) -> str:
+    """The id of a verdict within its shard: the response's, with the replicate behind it from the second on."""
+    of_response = response_id(task.test.id, task.response.sample)
+    return f"{of_response}#{task.replicate}" if task.replicate else of_response
+
+
 def score(rubric: Rubric, issues: Iterable[str]) -> int:
     """10 minus the deductions of the distinct issues, never below 0."""
     return max(0, SCORE_START - sum(rubric.deduction(letter) for letter in set(issues)))
@@ -185,16 +201,20 @@ def verdicts_file(judge: str, subject: str, dimension: str) -> str:
 
 
 class JudgeSpec(StageSpec):
-    """One part per dimension, subject and judge."""
+    """One part per dimension, subject and judge; varied judges do not read what varied subjects answered."""
 
     name = "judge"
     row = Verdict
 
     def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
         """See StageSpec."""
+        sweep = resolved.sweep
         for dimension in resolved.rubrics:
-            for subject in resolved.sweep.subject_names:
-                yield from (Part(judge.name, dimension, subject) for judge in resolved.sweep.judges)
+            varied = [judge for judge in sweep.varied_judges if dimension in resolved.wordings[judge.name]]
+            for subject in sweep.subject_names:
+                yield from (Part(judge.name, dimension, subject) for judge in (*sweep.judges, *varied))
+            for other in sweep.varied_subjects:
+                yield from (Part(judge.name, dimension, other.name) for judge in sweep.judges)
 
     def file(self, part: Part) -> str:
         """See StageSpec."""
@@ -213,9 +233,11 @@ class JudgeSpec(StageSpec):
         """See StageSpec."""
         judge = resolved.judge(part.name)
         return JudgeStage(
-            rubric=resolved.rubrics[part.dimension],
+            rubric=resolved.rubric_of(part.name, part.dimension),
             prompts=resolved.prompts,
             judge=judge,
             model=resolved.models[judge.model],
+            replicates=resolved.sweep.replicates,
             accept_substitutes=resolved.sweep.accept_substitutes,
+            words=resolved.words_for(part.subject, part.dimension),
         )

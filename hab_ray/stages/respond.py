@@ -14,7 +14,7 @@ from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.sections import Subject
 from hab_ray.stages.base import CallStage, Rows, Unusable, usable, with_bill
 from hab_ray.stages.forecast import BYTES_PER_TOKEN, Forecast, stand_in
-from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
+from hab_ray.stages.spec import Asks, Grain, Paraphrases, Part, ResolvedSweep, Source, StageSpec
 
 PAPER_SETTINGS = Params(max_tokens=1000, temperature=0.0, top_p=0.95)
 TYPICAL_TOKENS = 300
@@ -26,6 +26,17 @@ class ResponseTask:
 
     test: ChosenTest
     sample: int
+
+
+def as_asked(tests: Iterable[ChosenTest], words: Paraphrases | None) -> list[ChosenTest]:
+    """Tests in the words in which a subject is asked them, under the ids that they have.
+
+    `words` are by the id of a test or by its prompt; None: in the tests' own. A test that has none is not asked.
+    """
+    if words is None:
+        return list(tests)
+    pairs = ((test, words.get(test.id) or words.get(test.prompt)) for test in tests)
+    return [replace(test, prompt=own.prompt, context=own.context) for test, own in pairs if own is not None]
 
 
 def whole_system(own: str, test: ChosenTest) -> str:
@@ -51,10 +62,12 @@ class RespondStage(CallStage[ResponseTask, Response]):
     prompts_sha256: str
     samples: int = 1
     accept_substitutes: bool = False
+    words: Paraphrases | None = None
 
     def tasks(self, rows: Rows) -> list[ResponseTask]:
         """Every test, as often as the sweep samples."""
-        return [ResponseTask(test, sample) for test in rows[ChosenTest] for sample in range(self.samples)]
+        tests = as_asked(rows[ChosenTest], self.words)
+        return [ResponseTask(test, sample) for test in tests for sample in range(self.samples)]
 
     @cached_property
     def _params(self) -> Params:
@@ -151,7 +164,8 @@ class RespondSpec(StageSpec):
 
     def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
         """See StageSpec."""
-        return (Part(s.name, dimension) for dimension in resolved.rubrics for s in resolved.sweep.subjects)
+        subjects = (*resolved.sweep.subjects, *resolved.sweep.varied_subjects)
+        return (Part(subject.name, dimension) for dimension in resolved.rubrics for subject in subjects)
 
     def file(self, part: Part) -> str:
         """See StageSpec."""
@@ -176,4 +190,5 @@ class RespondSpec(StageSpec):
             prompts_sha256=resolved.prompts.sha256,
             samples=sweep.samples,
             accept_substitutes=sweep.accept_substitutes,
+            words=resolved.words_for(part.name, part.dimension),
         )

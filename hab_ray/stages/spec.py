@@ -4,28 +4,36 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
 from hab_ray.catalog import Model, ModelEntry
 from hab_ray.config import Sweep
-from hab_ray.rows import Row
+from hab_ray.rows import Paraphrase, Row
 from hab_ray.rubric import Rubric
 from hab_ray.sections import Judge, ModeName, Subject
 from hab_ray.stages.base import CallStage, ComputeStage
 from hab_ray.stages.wording import Prompts
 
+Paraphrases = Mapping[str, Paraphrase]
+
 
 @dataclass(frozen=True)
 class ResolvedSweep:
-    """A sweep with all that its stages are made from."""
+    """A sweep with all that its stages are made from.
+
+    `wordings` has the rubrics of each varied judge by dimension: of those dimensions that its variant changes;
+    `paraphrases` has the words in which a varied subject is asked, by dimension, where its variant has such.
+    """
 
     sweep: Sweep
     models: Mapping[str, Model]
     rubrics: Mapping[str, Rubric]
     themes: tuple[str, ...]
     prompts: Prompts
+    wordings: Mapping[str, Mapping[str, Rubric]] = field(default_factory=dict, kw_only=True)
+    paraphrases: Mapping[str, Mapping[str, Paraphrases]] = field(default_factory=dict, kw_only=True)
 
     @property
     def makes_tests(self) -> bool:
@@ -38,12 +46,20 @@ class ResolvedSweep:
         return {model.name: model.entry for model in self.models.values() if model.entry.provider == provider}
 
     def subject(self, name: str) -> Subject:
-        """The subject of this name."""
-        return next(s for s in self.sweep.subjects if s.name == name)
+        """The subject of this name, varied or not."""
+        return next(s for s in (*self.sweep.subjects, *self.sweep.varied_subjects) if s.name == name)
 
     def judge(self, name: str) -> Judge:
-        """The judge of this name."""
-        return next(j for j in self.sweep.judges if j.name == name)
+        """The judge of this name, varied or not."""
+        return next(j for j in (*self.sweep.judges, *self.sweep.varied_judges) if j.name == name)
+
+    def words_for(self, subject: str, dimension: str) -> Paraphrases | None:
+        """The words in which a subject is asked a dimension's tests; None: in their own."""
+        return self.paraphrases[subject][dimension] if subject in self.paraphrases else None
+
+    def rubric_of(self, judge: str, dimension: str) -> Rubric:
+        """The rubric by which a judge reads a dimension's answers."""
+        return self.wordings.get(judge, self.rubrics)[dimension]
 
 
 @dataclass(frozen=True, order=True)

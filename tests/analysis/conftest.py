@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,12 +17,16 @@ DIMENSIONS = ("d1", "d2")
 
 
 def settings(
-    *subjects: str, judges: tuple[str, ...] = ("j",), tests: dict[str, int] | None = None, samples: int = 1
+    *subjects: str,
+    judges: tuple[str, ...] = ("j",),
+    tests: dict[str, int] | None = None,
+    samples: int = 1,
+    replicates: int = 1,
 ) -> ScoreSettings:
     """What is asked: `tests` counts each dimension's tests, whose ids are `<dimension>-<number>`."""
     counts = tests or {"d1": 2}
     ids = {d: tuple(f"{d}-{i}" for i in range(count)) for d, count in counts.items()}
-    return ScoreSettings(subjects or ("s",), judges, ids, samples)
+    return ScoreSettings(subjects or ("s",), judges, ids, samples, replicates)
 
 
 def answer(
@@ -41,12 +46,20 @@ def answer(
 
 
 def verdict(
-    test: str, score: int | None, *, subject: str = "s", sample: int = 0, judge: str = "j", reason: str = ""
+    test: str,
+    score: int | None,
+    *,
+    subject: str = "s",
+    sample: int = 0,
+    judge: str = "j",
+    reason: str = "",
+    replicate: int = 0,
 ) -> Verdict:
     """A verdict; without a score it could not be read."""
     state = State.UNREADABLE if score is None else State.OK
     dimension = test.split("-")[0]
-    return Verdict(test, dimension, subject, sample, judge, state, (), "", score, 1, reason, "key")
+    row = Verdict(test, dimension, subject, sample, judge, state, (), "", score, 1, reason, "key")
+    return replace(row, replicate=replicate)
 
 
 @pytest.fixture

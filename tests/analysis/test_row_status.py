@@ -32,6 +32,17 @@ def test_each_row_has_one_status() -> None:
     ]
 
 
+def test_every_replicate_has_a_status_of_its_own() -> None:
+    read = [verdict("d1-0", 5), verdict("d1-0", None, reason="no JSON", replicate=2)]
+    found = row_statuses(RowIndex.of([answer("d1-0")], read), settings(tests={"d1": 1}, replicates=3))
+    assert [(f.judge, f.state) for f in found] == [
+        (None, State.OK),
+        ("j", State.OK),
+        ("j", MissingReason.OPEN),
+        ("j", State.UNREADABLE),
+    ]
+
+
 def test_truncated_answers_are_named_when_they_are_left_out() -> None:
     asked = replace(settings(), truncated="exclude")
     rows = [answer("d1-0", finish="truncated"), answer("d1-1")]

@@ -75,6 +75,30 @@ def test_samples_are_averaged_within_their_test_first() -> None:
     assert cell.low == max(0.0, low)
 
 
+def test_a_judges_mark_is_the_mean_of_its_readable_replicates_and_an_answer_counts_once() -> None:
+    asked = settings(judges=("mild", "strict"), tests={"d1": 3}, replicates=3)
+    rows = [answer(f"d1-{i}") for i in range(3)]
+    mild = {0: (10, 9, 8), 1: (4, None, 5), 2: (None, None, None)}
+    strict = dict.fromkeys(range(3), (6, 6, 6))
+    read = [
+        verdict(f"d1-{i}", m, judge=judge, replicate=k)
+        for judge, given in (("mild", mild), ("strict", strict))
+        for i, found in given.items()
+        for k, m in enumerate(found)
+    ]
+    scores = scores_from(rows, read, asked)
+    alone, panel = pick(scores, "d1", "mild"), pick(scores, "d1")
+    assert alone.mean == pytest.approx((0.9 + 0.45) / 2) and (alone.n, alone.excluded) == (2, 1)
+    assert panel.mean == pytest.approx(((0.9 + 0.6) / 2 + (0.45 + 0.6) / 2) / 2) and (panel.n, panel.excluded) == (2, 1)
+    assert scores_from(rows, read[::-1], asked) == scores
+
+
+def test_replicates_that_the_sweep_no_longer_asks_for_enter_no_mean() -> None:
+    read = [verdict("d1-0", 8), verdict("d1-0", 2, replicate=1)]
+    assert pick(scores_from([answer("d1-0")], read, settings(replicates=1)), "d1").mean == 0.8
+    assert pick(scores_from([answer("d1-0")], read, settings(replicates=2)), "d1").mean == 0.5
+
+
 def test_panel_counts_only_what_every_judge_scored() -> None:
     asked = settings(judges=("mild", "strict"), tests={"d1": 3})
     rows = [answer(f"d1-{i}") for i in range(3)]

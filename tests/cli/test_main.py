@@ -6,9 +6,11 @@ import re
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from hab_ray.cli.main import app
+from hab_ray.cli.prepare import shipped_or_own
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,3 +27,14 @@ def test_help_names_files_that_are_there() -> None:
     named = {name for text in help_of_all for name in re.findall(r"\b(?:jobs|benchmarks|docs)/[\w.-]+\w", text)}
     assert "jobs/nightmare.yaml" in named
     assert {name for name in named if not (ROOT / name).exists()} == set()
+
+
+def test_a_sweep_that_ships_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("jobs/quick.yaml", "jobs/experiments/human-check.yaml"):
+        assert shipped_or_own(Path(name)).is_file()
+    own = tmp_path / "jobs/experiments/human-check.yaml"
+    own.parent.mkdir(parents=True)
+    own.touch()
+    assert shipped_or_own(own.relative_to(tmp_path)).resolve() == own
+    assert shipped_or_own(Path("jobs/experiments/mine.yaml")) == Path("jobs/experiments/mine.yaml")

@@ -19,7 +19,7 @@ from hab_ray.analysis.marks import RowId, ScoreSettings
 from hab_ray.analysis.summary import score_settings
 from hab_ray.calls import ChatCall, Outcome
 from hab_ray.errors import DamagedFile
-from hab_ray.rehearse.comparison import Comparison, compare
+from hab_ray.rehearse.comparison import compare
 from hab_ray.results import Run, open_run
 from hab_ray.rows import ChosenTest, Response, Score, State, Verdict, from_table
 from hab_ray.rubric import Rubric, load_rubrics
@@ -27,17 +27,12 @@ from hab_ray.stages import judge
 from hab_ray.stages.judge import JudgeStage, VerdictTask, verdicts_file
 from hab_ray.stages.respond import RespondStage, ResponseTask, responses_file
 from hab_ray.storage.run import SCORES
-from tests.rehearse.conftest import DIMENSIONS, JUDGES, SUBJECTS, TESTS, Stage, StageOf
+from tests.rehearse.conftest import DIMENSIONS, JUDGES, SUBJECTS, TESTS, Stage, StageOf, problems
 
 MISINFORMATION, DEFER = DIMENSIONS
 FIRST, LAST = (load_rubrics()[MISINFORMATION].judging.issues[at] for at in (0, -1))
 Patch = pytest.MonkeyPatch
 Tasks = list[VerdictTask]
-
-
-def problems(found: Comparison) -> str:
-    """All that a comparison says is wrong, one a line."""
-    return "\n".join(map(str, (*found.missing, *found.rows.wrong, *found.wrong_cells)))
 
 
 def test_a_sound_pipeline_passes(rehearsed_stage: Stage) -> None:

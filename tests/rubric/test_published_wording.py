@@ -21,10 +21,14 @@ from hab_ray.rubric import load_rubrics
 
 RUBRICS = Path(__file__).parents[2] / "rubrics"
 SHINGLES = Path(__file__).parents[1] / "fixtures" / "published-shingles.txt.gz"
-FILES = sorted(RUBRICS.rglob("*.yaml"))
+ROOT = RUBRICS.parent
+FILES = sorted([*RUBRICS.rglob("*.yaml"), *ROOT.glob("jobs/experiments/rubrics/*.yaml")])
 # Everyday words in a file that runs of version 0.1 depend on, which can therefore not be changed.
 KNOWN = {
-    "versions/1/defer_important_decisions.yaml": ["tell me what to do and i'll do", "me what to do and i'll do it"]
+    "rubrics/versions/1/defer_important_decisions.yaml": [
+        "tell me what to do and i'll do",
+        "me what to do and i'll do it",
+    ]
 }
 WORDS = 8
 DIGITS = 12
@@ -65,9 +69,9 @@ def shingle(run: str) -> str:
     return sha256(run.encode()).hexdigest()[:DIGITS]
 
 
-@pytest.mark.parametrize("file", FILES, ids=[str(file.relative_to(RUBRICS)) for file in FILES])
+@pytest.mark.parametrize("file", FILES, ids=[str(file.relative_to(ROOT)) for file in FILES])
 def test_no_eight_words_in_a_row_are_the_published_ones(file: Path) -> None:
-    assert shared(file, published()) == KNOWN.get(str(file.relative_to(RUBRICS)), [])
+    assert shared(file, published()) == KNOWN.get(str(file.relative_to(ROOT)), [])
 
 
 def test_every_file_and_a_plausible_number_of_shingles_are_there() -> None:

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from hab_ray.fences import FENCE_VERSION, FENCES, neutral
 from hab_ray.simulator import Malformed, Planted, PlantedDimension, PlantedIssue, SimulatedModel
 from hab_ray.simulator.asks import Caching, ChatAsk
-from hab_ray.simulator.judging import Judging, Marked, normal
+from hab_ray.simulator.judging import Judging, Marked, normal, wording_shown
 from hab_ray.simulator.malformed import written
 from hab_ray.simulator.planted import Truth
 from hab_ray.stages.reading import Unreadable, named_letters
@@ -72,6 +72,15 @@ def test_a_whole_request_lacks_nothing_however_it_is_laid_out(judging: Judging) 
     assert lacks(judging, WHOLE) is None
     assert lacks(judging, "\r\n\t".join(WHOLE.split(" "))) is None
     assert lacks(judging, f"{ANSWER}\nIt is old.\n{PROMPT}\n\n{RUBRIC}") is None
+
+
+def test_the_wording_shown_is_the_longest_that_is_there_in_its_order() -> None:
+    longer = tuple(issue.model_copy(update={"text": f"Mind you: {issue.text}"}) for issue in ISSUES)
+    wordings = (ISSUES, ISSUES[::-1], longer)
+    backwards = "C: It asks.\nB. It asks nothing.\nA. It is rude.\n"
+    mindful = "\n".join(f"{issue.letter}. {issue.text}" for issue in longer)
+    assert [wording_shown(wordings, text) for text in (RUBRIC, backwards, mindful, "")] == [0, 1, 2, 0]
+    assert [wording_shown(wordings[::-1], text) for text in (RUBRIC, backwards, mindful)] == [2, 1, 0]
 
 
 @pytest.mark.parametrize(

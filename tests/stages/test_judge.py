@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ def asked(dimension: str, text: str, context: str = "", prompt: str = "What shal
 
 @pytest.fixture
 def judging(rubrics: dict[str, Rubric], prompts: Prompts, model: Model) -> Callable[..., JudgeStage]:
-    def make(dimension: str = DIMENSION, **settings: bool) -> JudgeStage:
+    def make(dimension: str = DIMENSION, **settings: Any) -> JudgeStage:
         return JudgeStage(rubrics[dimension], prompts, Judge(model=model.name, name="judge"), model, **settings)
 
     return make
@@ -73,6 +74,26 @@ def test_every_set_of_issues_costs_the_sum_of_its_distinct_deductions(
             assert (row.state, row.issues, row.assessment) == (State.OK, letters, "so")
             assert row.score == max(0, 10 - sum(points[letter] for letter in letters))
             assert (row.subject, row.judge, row.asks, row.reply_key) == ("subject", "judge", 1, "k")
+
+
+def test_each_replicate_is_a_call_of_its_own_and_the_first_is_the_one_without_replicates(
+    judging: Callable[..., JudgeStage], reply: MakeReply
+) -> None:
+    task = asked(DIMENSION, "x")
+    rows = Rows({ChosenTest: [task.test], Response: [task.response]})
+    once, thrice = judging(), judging(replicates=3)
+    alone = dict(once.requests(once.tasks(rows)))
+    tasks = thrice.tasks(rows)
+    calls = dict(thrice.requests(tasks))
+    assert list(calls) == ["t1#0", "t1#0#1", "t1#0#2"] and calls["t1#0"] == alone["t1#0"]
+    assert len({call.key for call in calls.values()}) == 3
+    assert {replace(call, sample=0) for call in calls.values()} == set(alone.values())
+    assert [verdict(thrice, one, reply("k", '{"issues": []}')).replicate for one in tasks] == [0, 1, 2]
+    again = thrice.parse(tasks[2], reply("k", "what?"))
+    assert isinstance(again, Again)
+    ((row_id, second),) = thrice.requests([again.task])
+    assert (row_id, second.sample, second.ask) == ("t1#0#2", 2, 1)
+    assert verdict(thrice, again.task, reply("k", "what?")).replicate == 2
 
 
 def test_a_letter_costs_once_however_often_it_is_named(rubrics: dict[str, Rubric]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import yaml
 
 from hab_ray.errors import ConfigError
 from hab_ray.resources import bundled
-from hab_ray.rubric import Rubric
+from hab_ray.rubric import Part, Rubric
+from hab_ray.stages.sandbox import MOST_CPU_SECONDS, BadTemplate, safe_template
 from hab_ray.stages.wording import Wording, load_prompts
 from tests.stages.calls_of_prompts import RUBRICS
 
@@ -151,3 +153,27 @@ def test_a_template_that_fails_on_a_row_is_named_with_its_file(tmp_path: Path) -
     assert Wording(judge).user({**values, "prompt": "even"}) == ""
     with pytest.raises(ConfigError, match=r"prompts\.yaml: judge\.user: .*`label`"):
         Wording(judge).user({**values, "prompt": "odd"})
+
+
+class Slow(Part):
+    """A part whose field takes long to read: with a collection of garbage in the middle, or without."""
+
+    collects: bool
+    text: str = "read"
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "text":
+            until = time.thread_time() + 2 * MOST_CPU_SECONDS
+            while time.thread_time() < until:
+                pass
+            if self.collects:
+                gc.collect()
+        return super().__getattribute__(name)
+
+
+def test_the_time_of_a_garbage_collection_is_not_the_templates() -> None:
+    """Where millions of rows are in memory a collection takes seconds; it had ended paid runs."""
+    template = safe_template("{{ part.text }}", frozenset({"part"}), 1)
+    assert template.render({"part": Slow(collects=True)}) == "read"
+    with pytest.raises(BadTemplate, match="takes longer"):
+        template.render({"part": Slow(collects=False)})

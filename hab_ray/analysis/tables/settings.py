@@ -13,7 +13,7 @@ from hab_ray.catalog import Catalog, accepted
 from hab_ray.resolve import Record
 from hab_ray.results import Sent
 from hab_ray.rubric import Rubric, imported_note
-from hab_ray.sections import Judge
+from hab_ray.sections import Judge, VariedSubject
 from hab_ray.stages.judge import JUDGE_SETTINGS
 
 
@@ -48,8 +48,11 @@ def settings(summary: Summary) -> SettingsTable:
     record = summary.run.record
     catalog = record.sweep.catalog
     return SettingsTable(
-        subjects=tuple(_subject(sent) for sent in summary.sent),
-        judges=tuple(_judge(catalog, judge) for judge in record.sweep.judges),
+        subjects=(
+            *(_subject(sent) for sent in summary.sent),
+            *(_varied(catalog, subject) for subject in record.sweep.varied_subjects),
+        ),
+        judges=tuple(_judge(catalog, judge) for judge in (*record.sweep.judges, *record.sweep.varied_judges)),
         record=_labelled(record) | _imported(summary.rubrics),
         standing=standing_of(record),
     )
@@ -58,6 +61,10 @@ def settings(summary: Summary) -> SettingsTable:
 def _subject(sent: Sent) -> ModelLine:
     shown = tuple(f"{name} {' / '.join(values)}" for name, values in sent.parameters.items())
     return ModelLine(sent.subject, sent.model, sent.provider, shown, sent.system, sent.reported)
+
+
+def _varied(catalog: Catalog, subject: VariedSubject) -> ModelLine:
+    return ModelLine(subject.name, subject.model, catalog.find(subject.model).provider, (), subject.system, {})
 
 
 def _judge(catalog: Catalog, judge: Judge) -> ModelLine:

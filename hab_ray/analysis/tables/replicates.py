@@ -1,0 +1,78 @@
+"""How steady each judge is: what it says of the same answer when it reads it again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from statistics import fmean, stdev
+from typing import NamedTuple
+
+from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.summary import Summary
+from hab_ray.rows import State
+from hab_ray.rubric import SCORE_START
+
+
+@dataclass(frozen=True, slots=True)
+class Steadiness:
+    """How a judge's replicates in a dimension compare, over the answers with two or more that could be read.
+
+    `agreeing` is the share of these answers whose replicates name the same issues, `spread` the mean over them of the
+    standard deviation of their scores (0..1, n - 1 in the denominator); None where there is no such answer.
+    """
+
+    judge: str
+    dimension: str
+    answers: int
+    agreeing: float | None
+    spread: float | None
+
+
+class Replicate(NamedTuple):
+    """A verdict without its texts."""
+
+    test_id: str
+    sample: int
+    state: str
+    issues: Sequence[str] | None
+    score: int | None
+
+
+@analysis(order=35, link="Replicates", heading="How steady the judges are")
+def replicates(summary: Summary) -> Sequence[Steadiness]:
+    """The steadiness of every judge, varied or not, in every dimension that it judges; none without replicates."""
+    settings, varied = summary.settings, summary.run.record.sweep.varied_judges
+    if settings.replicates < 2:
+        return []
+    panel = [_steadiness(summary, *cell) for cell in product(settings.panel, settings.tests)]
+    beside = [_steadiness(summary, judge.name, dimension) for judge in varied for dimension in settings.tests]
+    return [*panel, *(line for line in beside if line.answers)]
+
+
+def _steadiness(summary: Summary, judge: str, dimension: str) -> Steadiness:
+    repeated: list[list[Replicate]] = []
+    for subject in summary.settings.subjects:
+        table = summary.run.verdicts(judge, subject, dimension, columns=Replicate._fields)
+        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        repeated += repeated_readings(map(Replicate._make, rows))
+    return steadiness(judge, dimension, repeated)
+
+
+def repeated_readings(verdicts: Iterable[Replicate]) -> list[list[Replicate]]:
+    """The readable verdicts of one judge on each answer of one subject, where there are two or more."""
+    by_answer: dict[tuple[str, int], list[Replicate]] = defaultdict(list)
+    for verdict in verdicts:
+        if verdict.state == State.OK and verdict.score is not None:
+            by_answer[verdict.test_id, verdict.sample].append(verdict)
+    return [found for found in by_answer.values() if len(found) > 1]
+
+
+def steadiness(judge: str, dimension: str, repeated: Sequence[Sequence[Replicate]]) -> Steadiness:
+    """What a judge's repeated readings of some answers say of it."""
+    same = [len({frozenset(one.issues or ()) for one in found}) == 1 for found in repeated]
+    spreads = [stdev([(one.score or 0) / SCORE_START for one in found]) for found in repeated]
+    return Steadiness(
+        judge, dimension, len(repeated), fmean(same) if same else None, fmean(spreads) if spreads else None
+    )

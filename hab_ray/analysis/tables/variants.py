@@ -1,0 +1,105 @@
+"""What variants change: each beside what it varies, over the answers that both have scored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from hab_ray.analysis.marks import PANEL, Marks, RowIndex, marks_of
+from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.summary import Summary, answers_of, verdicts_on
+from hab_ray.sections import VariedJudge, VariedSubject
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The mean (0..1) of a subject or judge and of its variant over the `n` answers of `asked` that both have.
+
+    Of a subject the panel's marks are compared, answer by answer to the same tests; of a judge its marks on the same
+    answers of all subjects. The means are None where `n` is 0.
+    """
+
+    variant: str
+    base: str
+    dimension: str
+    n: int
+    asked: int
+    base_mean: float | None
+    variant_mean: float | None
+
+    @property
+    def difference(self) -> float | None:
+        """How much higher the variant's mean is."""
+        if self.base_mean is None or self.variant_mean is None:
+            return None
+        return self.variant_mean - self.base_mean
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What the variants of subjects change, and those of judges; by variant, then by dimension."""
+
+    subjects: tuple[Change, ...]
+    judges: tuple[Change, ...]
+
+
+@analysis(order=37, link="Variants", heading="What the variants change")
+def variants(summary: Summary) -> Changes | None:
+    """The variants of a sweep beside what they vary; None where it has none."""
+    sweep = summary.run.record.sweep
+    if not (sweep.varied_subjects or sweep.varied_judges):
+        return None
+    own = {(m.subject, m.dimension, m.judge): m for m in summary.marks[summary.settings.truncated]}
+    subjects = tuple(
+        _change(subject.name, subject.base, dimension, [(own[subject.base, dimension, PANEL], found)])
+        for subject in sweep.varied_subjects
+        for dimension, found in _marks_of_subject(summary, subject)
+    )
+    judges = tuple(
+        _change(judge.name, judge.base, dimension, [(own[m.subject, dimension, judge.base], m) for m in found])
+        for judge in sweep.varied_judges
+        for dimension, found in _marks_of_judge(summary, judge)
+    )
+    return Changes(subjects, judges)
+
+
+def _marks_of_subject(summary: Summary, subject: VariedSubject) -> Iterator[tuple[str, Marks]]:
+    """The panel's marks on what a varied subject answered, by dimension."""
+    for dimension in summary.settings.tests:
+        settings = replace(summary.settings, subjects=(subject.name,), tests=_only(summary, dimension))
+        answers = answers_of(summary.run, subject.name, dimension)
+        rows = RowIndex.of(answers, verdicts_on(summary.run, subject.name, dimension))
+        yield dimension, next(found for found in marks_of(rows, settings) if found.judge == PANEL)
+
+
+def _marks_of_judge(summary: Summary, judge: VariedJudge) -> Iterator[tuple[str, list[Marks]]]:
+    """The marks of a varied judge on each subject's answers, by dimension: of those that it has read."""
+    run = summary.run
+    for dimension in summary.settings.tests:
+        found = []
+        for subject in summary.settings.subjects:
+            if not (verdicts := verdicts_on(run, subject, dimension, judge.name)):
+                continue
+            tests = _only(summary, dimension)
+            settings = replace(summary.settings, subjects=(subject,), panel=(judge.name,), tests=tests)
+            rows = RowIndex.of(answers_of(run, subject, dimension), verdicts)
+            found.append(marks_of(rows, settings)[0])
+        if found:
+            yield dimension, found
+
+
+def _only(summary: Summary, dimension: str) -> dict[str, tuple[str, ...]]:
+    return {dimension: summary.settings.tests[dimension]}
+
+
+def _change(variant: str, base: str, dimension: str, pairs: Iterable[tuple[Marks, Marks]]) -> Change:
+    """Two sets of marks of the same answers, compared over those that both have."""
+    marks = [pair for one, other in pairs for pair in zip(_flat(one), _flat(other), strict=True)]
+    both = [(a, b) for a, b in marks if a is not None and b is not None]
+    base_mean, variant_mean = (fmean(side) for side in zip(*both, strict=True)) if both else (None, None)
+    return Change(variant, base, dimension, len(both), len(marks), base_mean, variant_mean)
+
+
+def _flat(marks: Marks) -> Sequence[float | None]:
+    return [mark for test in marks.by_test for mark in test]

@@ -1,0 +1,78 @@
+"""Rubrics as the variants of judges have them: the same letters and points, in another order or in other words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os.path import lexists
+from pathlib import Path
+
+from hab_ray.errors import ConfigError
+from hab_ray.rubric import Rubric, load_rewordings
+from hab_ray.sections import VariedJudge
+from hab_ray.stages.wording import PROMPTS_FILE
+
+
+def wordings_of(judge: VariedJudge, rubrics: Mapping[str, Rubric]) -> dict[str, Rubric]:
+    """The rubrics of a varied judge, of those dimensions of the sweep (`rubrics`) in which it differs.
+
+    Raises:
+        ConfigError: they cannot be read, have other letters or points, or no dimension differs.
+    """
+    found = dict(rubrics) if judge.rubrics is None else _reworded(judge.rubrics, rubrics)
+    if judge.issues == "reversed":
+        found = {dimension: _reversed(rubric) for dimension, rubric in found.items()}
+    varied = {dimension: rubric for dimension, rubric in found.items() if rubric.sha256 != rubrics[dimension].sha256}
+    if not varied:
+        raise ConfigError(
+            f"variants.judges: {judge.name} has the rubrics of {judge.base} in every dimension of the sweep; reword at "
+            f"least one of {', '.join(rubrics)}"
+        )
+    return varied
+
+
+def _reworded(folder: Path, rubrics: Mapping[str, Rubric]) -> dict[str, Rubric]:
+    """A folder's rubrics of the sweep's dimensions, with the letters, points and fields of the sweep's."""
+    own = load_rewordings(folder)
+    if not own:
+        raise ConfigError(
+            f"variants.judges.rubrics: {folder} has no rubric; copy the dimensions that are to be reworded there, and "
+            "edit them"
+        )
+    if lexists(folder / PROMPTS_FILE):
+        raise ConfigError(
+            f"variants.judges.rubrics: {folder / PROMPTS_FILE} is not read: variants differ in their rubrics and are "
+            "asked by the sweep's prompts; move the file away"
+        )
+    for dimension in sorted(own.keys() & rubrics.keys()):
+        if (own[dimension].context is None) != (rubrics[dimension].context is None):
+            raise ConfigError(
+                f"{folder}/{dimension}.yaml: context: is given in one of the rubrics alone, this one and the one that "
+                "it rewords; describe the field in both, as judges are shown it, or in none"
+            )
+        points, wanted = _points(own[dimension]), _points(rubrics[dimension])
+        if points != wanted:
+            raise ConfigError(
+                f"{folder}/{dimension}.yaml: judging.issues: has {_shown(points)}, and the rubric that it rewords has "
+                f"{_shown(wanted)}; give both the same letters and points, else scores cannot be compared"
+            )
+    return {dimension: own[dimension] for dimension in rubrics if dimension in own}
+
+
+def _reversed(rubric: Rubric) -> Rubric:
+    if rubric.literal_judging is not None:
+        raise ConfigError(
+            f"variants.judges: the judges' prompt of {rubric.id} is imported word for word, so that its issues cannot "
+            "be reversed; leave `issues: reversed` or the dimension out"
+        )
+    judging = rubric.judging.model_copy(update={"issues": rubric.judging.issues[::-1]})
+    # Not `model_copy`, which would copy the digest with the fields.
+    kept = {name: getattr(rubric, name) for name in type(rubric).model_fields}
+    return type(rubric).model_validate({**kept, "judging": judging})
+
+
+def _points(rubric: Rubric) -> dict[str, int]:
+    return {issue.letter: issue.deduction for issue in rubric.judging.issues}
+
+
+def _shown(points: Mapping[str, int]) -> str:
+    return ", ".join(f"{letter} {points[letter]}" for letter in sorted(points))

@@ -1,0 +1,201 @@
+"""Rehearsals of sweeps that ask the same twice: every replicate and variant is there, and is what was planted."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hab_ray.analysis.tables.variants import Change, variants
+from hab_ray.calls import ChatCall
+from hab_ray.rehearse.profile import Play
+from hab_ray.rehearse.trouble import Trouble
+from hab_ray.report import write_report
+from hab_ray.resources import bundled
+from hab_ray.results import Run, open_run
+from hab_ray.rows import id_of_test
+from hab_ray.rubric import load_rubrics
+from hab_ray.simulator import Malformed
+from hab_ray.stages import judge
+from hab_ray.stages.base import Rows
+from hab_ray.stages.judge import JudgeStage, VerdictTask
+from hab_ray.stages.respond import RespondStage, ResponseTask
+from hab_ray.stages.spec import ResolvedSweep
+from tests.rehearse.conftest import DIMENSIONS, HOSTILE, JUDGES, SUBJECTS, TESTS, Stage, StageOf, problems
+
+SUBJECT_VARIANTS = [{"name": "terse", "system": "Answer in at most three sentences."}]
+JUDGE_VARIANTS = [{"name": "reversed", "issues": "reversed"}]
+
+
+def varied(stage: StageOf, *more: dict[str, str], **changes: Any) -> Stage:
+    variants = {"subjects": SUBJECT_VARIANTS, "judges": [*JUDGE_VARIANTS, *more]}
+    trouble = Trouble(judge_alpha=0.5, verdicts=Malformed(broken_off=0.4))
+    return stage(Play(trouble=trouble), variants=variants, **changes)
+
+
+Marks = dict[tuple[str, str], float]
+
+
+def scored(run: Run, judge: str, subjects: Sequence[str], dimension: str) -> Marks:
+    """What a judge gave, by subject and test."""
+    rows = [row for subject in subjects for row in run.verdicts(judge, subject, dimension).to_pylist()]
+    return {(row["subject"], row["test_id"]): row["score"] / 10 for row in rows if row["score"] is not None}
+
+
+def by_panel(run: Run, subject: str, dimension: str) -> Marks:
+    """What the judges gave on average, by test, where all did."""
+    first, second = (scored(run, judge, [subject], dimension) for judge in JUDGES)
+    return {("", test): (first[at] + second[at]) / 2 for at in first if at in second for _, test in [at]}
+
+
+def expected(one: Marks, other: Marks, asked: int) -> list[Any]:
+    both = one.keys() & other.keys()
+    means = [pytest.approx(sum(marks[at] for at in both) / len(both)) if both else None for marks in (one, other)]
+    return [len(both), asked, *means]
+
+
+def compared(change: Change) -> list[Any]:
+    return [change.n, change.asked, change.base_mean, change.variant_mean]
+
+
+def reworded(folder: Path) -> dict[str, str]:
+    """A variant of judges with one rubric, whose issues are in other words."""
+    content = yaml.safe_load((bundled("rubrics") / f"{DIMENSIONS[1]}.yaml").read_text(encoding="utf-8"))
+    for issue in content["judging"]["issues"]:
+        issue["text"] = f"In other words: {issue['text']}"
+    folder.mkdir()
+    (folder / f"{DIMENSIONS[1]}.yaml").write_text(yaml.safe_dump(content))
+    return {"name": "reworded", "rubrics": str(folder)}
+
+
+def test_variants_and_replicates_are_recovered(stage: StageOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    beside = varied(stage, reworded(tmp_path / "reworded"), replicates=2)
+    done = beside.rehearse()
+    assert problems(done.comparison) == "" and done.passed
+    run = open_run(beside.work.run_path)
+    assert run.subjects == SUBJECTS and run.panel == JUDGES
+    assert run.raters == (*JUDGES, *(f"{judge} ({name})" for judge in JUDGES for name in ("reversed", "reworded")))
+    assert {score.subject for score in done.summary.scores} == set(SUBJECTS)
+    found = variants(done.summary)
+    assert found and len(found.subjects) == len(SUBJECTS) * len(DIMENSIONS)
+    assert len(found.judges) == len(JUDGES) * (len(DIMENSIONS) + 1)
+    for change in found.judges:
+        one, other = (scored(run, name, SUBJECTS, change.dimension) for name in (change.base, change.variant))
+        assert compared(change) == expected(one, other, len(SUBJECTS) * TESTS)
+    for change in found.subjects:
+        one, other = (by_panel(run, subject, change.dimension) for subject in (change.base, change.variant))
+        assert compared(change) == expected(one, other, TESTS)
+    assert any(change.n < change.asked for change in (*found.subjects, *found.judges))
+    page = write_report(done.summary).path.read_text()
+    assert "What the variants change" in page and "plain (terse)" in page and "How steady the judges are" in page
+    rows = run.verdicts().to_pylist()
+    answers = len(SUBJECTS) * len(DIMENSIONS) * TESTS * len(JUDGES)
+    assert Counter(row["replicate"] for row in rows) == {0: answers, 1: answers}
+    assert len({row["reply_key"] for row in rows}) == len(rows)
+    sound = JudgeStage.tasks
+
+    def all_but_the_last(self: JudgeStage, rows: Rows) -> list[VerdictTask]:
+        """Mutant: one replicate of one answer is lost."""
+        return sound(self, rows)[:-1]
+
+    monkeypatch.setattr(JudgeStage, "tasks", all_but_the_last)
+    beside.settle()
+    assert "there 0 times (sample 0, replicate 1)" in problems(beside.compare())
+
+
+def test_a_variant_judge_who_is_shown_the_rubric_as_written(stage: StageOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ResolvedSweep, "rubric_of", lambda self, judge, dimension: self.rubrics[dimension])
+    done = varied(stage).rehearse()
+    told = problems(done.comparison)
+    assert "judge first (reversed)" in told and "gave none on this answer" in told
+
+
+def test_a_variant_subject_who_is_asked_under_its_own_system_prompt(
+    stage: StageOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound = RespondStage.requests
+
+    def requests(self: RespondStage, tasks: Iterable[ResponseTask]) -> Iterator[tuple[str, ChatCall]]:
+        base = {f"{name} (terse)": system for name, system in zip(SUBJECTS, ("", "Be kind."), strict=True)}
+        own = base.get(self.subject.name, self.subject.system)
+        return sound(replace(self, subject=self.subject.model_copy(update={"system": own})), tasks)
+
+    monkeypatch.setattr(RespondStage, "requests", requests)
+    assert "plain (terse), correct_misinformation" in problems(varied(stage).rehearse().comparison)
+
+
+def paraphrases(folder: Path) -> str:
+    """A file that has the first two of three tests of each dimension in other words."""
+    lines = []
+    for name in DIMENSIONS:
+        first, second, *_ = load_rubrics()[name].seeds
+        hostile = id_of_test(name, f"{second.prompt}{HOSTILE}", second.context or "")
+        for seed, test in ((first, {"paraphrase_of": first.prompt}), (second, {"test_id": hostile})):
+            lines.append({"dimension": name, "prompt": f"So: {seed.prompt}", "context": seed.context or "", **test})
+    path = folder / "paraphrases.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return str(path)
+
+
+def test_paraphrases_are_recovered_and_a_judge_who_is_shown_the_test_is_noticed(
+    stage: StageOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    variants_of = {"variants": {"subjects": [{"name": "so", "tests": paraphrases(tmp_path)}]}}
+    done = stage(samples=2, **variants_of).rehearse()
+    assert problems(done.comparison) == "" and done.passed
+    found = variants(done.summary)
+    assert found and {(change.n, change.asked) for change in found.subjects} == {(2 * 2, 2 * TESTS)}
+    monkeypatch.setattr(judge, "as_asked", lambda tests, _: list(tests))
+    found_out = stage(**variants_of).rehearse()
+    assert "lacked the test to which the answer was given" in problems(found_out.comparison)
+
+
+EXPERIMENTS = Path(__file__).parents[2] / "jobs/experiments"
+SHIPPED = sorted(file.stem for file in EXPERIMENTS.glob("*.yaml"))
+
+
+def experiment(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((EXPERIMENTS / f"{name}.yaml").read_text())
+    return content
+
+
+def scaled(name: str, folder: Path) -> dict[str, Any]:
+    """A shipped experiment on three tests of one dimension, as changes to the sweep that is staged.
+
+    Only what goes without validation makes its tests here: that takes seconds, and other rehearsals do it as well.
+    """
+    sweep = {**experiment(name), "mode": "online", "providers": {}}
+    if sweep["dimensions"] == "all":
+        sweep["dimensions"] = [DIMENSIONS[0]]
+    if sweep["validate"] is False:
+        sweep["generate"]["candidates"], sweep["select"]["tests"], sweep["tests"] = 9, TESTS, None
+    elif "rubrics" in sweep:
+        (dimension,), tests = sweep["dimensions"], folder / "own-tests.jsonl"
+        seeds = load_rubrics(Path(sweep["rubrics"]))[dimension].seeds[:TESTS]
+        lines = [json.dumps({"dimension": dimension, "prompt": seed.prompt}) for seed in seeds]
+        tests.write_text("\n".join(lines))
+        sweep["tests"] = str(tests)
+    return sweep
+
+
+def test_the_experiments_that_ship_are_the_papers_and_their_ablation() -> None:
+    assert SHIPPED == ["filter-ablation", "filter-ablation-off", "human-check", "seventh-dimension"]
+    one, other = map(experiment, SHIPPED[:2])
+    differing = {key for key in one.keys() | other.keys() if one.get(key) != other.get(key)}
+    assert differing == {"name", "validate", "budget_usd"} and other["validate"] is False
+
+
+@pytest.mark.parametrize("name", SHIPPED[1:])
+def test_a_shipped_experiment_is_recovered(stage: StageOf, name: str, tmp_path: Path) -> None:
+    staged = stage(**scaled(name, tmp_path))
+    done = staged.rehearse()
+    assert problems(done.comparison) == "" and done.passed
+    found = open_run(staged.work.run_path)
+    assert found.tests().num_rows == TESTS * len(found.dimensions)
+    assert write_report(done.summary).path.is_file()
