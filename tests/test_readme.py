@@ -31,6 +31,7 @@ ELSEWHERE = {
     "hab run SWEEP.yaml": "tests/cli/test_batches.py",
     "hab batches": "tests/cli/test_batches.py",
     "hab doctor jobs/small.yaml --live --batch": "tests/cli/test_doctor.py",
+    "hab rehearse jobs/experiments/seventh-dimension.yaml": "tests/rehearse/test_experiments.py",
     "hab rehearse jobs/rehearsal.yaml": "test_the_rehearsal_at_the_papers_size_can_be_staged",
 }
 HERE = {
