@@ -17,7 +17,7 @@ from typing import Annotated
 import yaml
 from pydantic import Field, ValidationError
 
-from hab_ray.catalog import Model, ModelEntry, Purpose, Strict
+from hab_ray.catalog import Model, ModelEntry, Purpose, Strict, folder_name
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.files import BadInput, decoded
@@ -34,11 +34,13 @@ from hab_ray.storage.given_responses import subjects_in
 from hab_ray.storage.registry import RUN_ID, new_run_id
 from hab_ray.storage.run import SWEEP, RunFolder
 from hab_ray.visible import one_line
-from hab_ray.work import Work
+from hab_ray.work import Work, given_ratings
 
 _PACKAGES = ("hab-ray", "ray", "openai", "anthropic", "aiohttp", "scikit-learn", "numpy", "pyarrow")
 _MAY_CHANGE = ("catalogue", "prices")
 _RUBRIC = "rubric "
+_JUDGES = "judges: "
+_RATERS = "raters "
 _OF_THE_TESTS = ("seed", "generate", "validation", "select", "tests", "deduplicate")
 
 
@@ -81,6 +83,7 @@ def resolve(sweep: Sweep, now: datetime) -> Work:
     work = _pinned(_with_who_answered(sweep), earlier, now)
     if earlier:
         _must_fit(work, earlier)
+    _check_raters(work, earlier)
     return work
 
 
@@ -196,12 +199,38 @@ def hashes(work: Work) -> dict[str, str]:
         found["tests"] = sha256(given_file(work.sweep.tests)).hexdigest()
     if work.sweep.responses is not None:
         found["responses"] = sha256(given_file(work.sweep.responses.file, "responses")).hexdigest()
+    for file in work.sweep.raters:
+        found[f"{_RATERS}{file}"] = sha256(given_file(file, "raters")).hexdigest()
     return found
 
 
+def _check_raters(work: Work, earlier: Record | None) -> None:
+    """Refuse raters whose verdicts would be taken for those of others, and ratings that cannot be read.
+
+    Raises:
+        ConfigError: a rater has the name of a judge, also of one of the run's earlier judges, or of the panel.
+    """
+    if not work.sweep.raters:
+        return
+    before = (earlier.hashes if earlier else {}).keys()
+    judges = {judge.name for judge in work.sweep.judges} | {
+        name.removeprefix(_JUDGES) for name in before if name.startswith(_JUDGES)
+    }
+    taken = {folder_name(name): name for name in (*sorted(judges), "panel")}
+    for rater in given_ratings(work).raters:
+        other = taken.setdefault(folder_name(rater), rater)
+        if other != rater or rater in judges or rater == "panel":
+            whose = (
+                "stands for all judges together" if other == "panel" else "is taken, as a judge's or another rater's"
+            )
+            raise ConfigError(
+                one_line(f"raters: the name {rater!r} {whose}; give the rater another, such as 'published {rater}'")
+            )
+
+
 def _entry_hashes(work: Work) -> dict[str, str]:
-    entries = [("subjects", s) for s in work.sweep.subjects] + [("judges", j) for j in work.sweep.judges]
-    return {f"{key}: {entry.name}": entry.sha256 for key, entry in entries}
+    subjects = {f"subjects: {subject.name}": subject.sha256 for subject in work.sweep.subjects}
+    return subjects | {f"{_JUDGES}{judge.name}": judge.sha256 for judge in work.sweep.judges}
 
 
 def _without_mode(part: object) -> object:
@@ -327,7 +356,7 @@ def _changes(work: Work, earlier: Record) -> Iterator[str]:
         if earlier.hashes.get(name, digest) != digest:
             yield f"{name} has changed; a new variant needs a `name:` of its own"
     for name, digest in hashes(work).items():
-        if name not in _MAY_CHANGE and earlier.hashes.get(name, digest) != digest:
+        if name not in _MAY_CHANGE and not name.startswith(_RATERS) and earlier.hashes.get(name, digest) != digest:
             yield f"{name}: its text has changed"
     for name, model in work.models.items():
         if earlier.as_of.get(name, model.as_of) != model.as_of:

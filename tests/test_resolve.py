@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hab_ray.catalog import Thinking, UsdPrice
+from hab_ray.catalog import Thinking, UsdPrice, folder_name
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
@@ -209,6 +210,50 @@ def test_given_tests_are_hashed_by_content(resolved: Resolve, tmp_path: Path) ->
     write_record(work, NOW)
     given.write_text('{"dimension": "encourage_learning", "prompt": "b"}')
     assert "tests: its text has changed" in refused(resolved, tests=given)
+
+
+def ratings(folder: Path, *raters: str) -> str:
+    """A file of one rating by each of these raters."""
+    rows = [{"dimension": DIMENSION, "test_id": "t", "subject": "lab/a", "kind": "person", "score": 3} for _ in raters]
+    lines = (json.dumps(row | {"rater": rater}) for row, rater in zip(rows, raters, strict=True))
+    (folder / "ratings.jsonl").write_text("\n".join(lines))
+    return str(folder / "ratings.jsonl")
+
+
+def test_ratings_may_be_added_and_changed_once_a_run_has_begun(
+    resolved: Resolve, started: Work, tmp_path: Path
+) -> None:
+    work = resolved(raters=[ratings(tmp_path, "Ada")])
+    assert {shard.file for shard in work.shards()} == {shard.file for shard in started.shards()}
+    write_record(work, LATER)
+    before = read_record(work.run_path)
+    write_record(resolved(raters=[ratings(tmp_path, "Ada", "Bob")]), LATER)
+    after = read_record(work.run_path)
+    assert before and after and before.sweep.raters == after.sweep.raters == work.sweep.raters
+    name = f"raters {tmp_path / 'ratings.jsonl'}"
+    assert before.hashes[name] != after.hashes[name]
+    assert resolved().sweep.raters == ()
+
+
+@pytest.mark.parametrize(
+    ("rater", "says"),
+    [
+        ("lab/j", "the name 'lab/j' is taken"),
+        ("panel", "the name 'panel' stands for all judges together"),
+        ("lab-j-7810f0fa", "the name 'lab-j-7810f0fa' is taken"),
+        ("Ada\u202e", r"row 1: rater: .*cannot be seen"),
+    ],
+)
+def test_a_rater_must_not_pass_for_a_judge(resolved: Resolve, tmp_path: Path, rater: str, says: str) -> None:
+    assert folder_name("lab/j") == "lab-j-7810f0fa"
+    with pytest.raises(ConfigError, match=says):
+        resolved(raters=[ratings(tmp_path, rater)])
+
+
+def test_a_rater_must_not_pass_for_a_judge_of_earlier(resolved: Resolve, started: Work, tmp_path: Path) -> None:
+    write_record(resolved(judges=["lab/j2"]), LATER)
+    with pytest.raises(ConfigError, match="the name 'lab/j' is taken"):
+        resolved(judges=["lab/j2"], raters=[ratings(tmp_path, "lab/j")])
 
 
 def test_subjects_judges_dimensions_and_samples_may_be_added_and_left_out(resolved: Resolve, started: Work) -> None:

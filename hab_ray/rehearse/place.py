@@ -15,12 +15,12 @@ from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import Lease
-from hab_ray.storage.run import SCORES, SWEEP
+from hab_ray.storage.run import RATERS, SCORES, SWEEP
 from hab_ray.storage.takeover import LeaseTerms, acquire_lease
 
 MARKER = "SIMULATED.txt"
 _TEXT = "What stands in this folder came from the simulator. The next rehearsal here replaces it.\n"
-_OF_A_RUN = (SWEEP, SCORES, "candidates", "validations", "tests", "responses", "verdicts", "report", "log")
+_OF_A_RUN = (SWEEP, SCORES, RATERS, "candidates", "validations", "tests", "responses", "verdicts", "report", "log")
 _OF_A_STORE = ("replies", "embeddings", "failures", "sidecars", "ledger", "closed", "lost", "budget", "runs")
 
 

@@ -129,6 +129,11 @@ class Run:
         names = [verdicts_file(each, *part) for part in _parts(self, subject, dimension) for each in judges]
         return self._views.read(Verdict, names, columns)
 
+    def further_verdicts(self, subject: str, dimension: str, *, columns: Columns = None) -> pa.Table:
+        """The verdicts on a subject in a dimension by everybody who is not on the panel, as `verdicts` has them."""
+        ((subject, dimension),) = _parts(self, subject, dimension)
+        return self._views.read(Verdict, self._views.verdicts_beside(self.panel, subject, dimension), columns)
+
     def scores(self, subject: str | None = None, dimension: str | None = None, judge: str | None = None) -> pa.Table:
         """The scores as of the end of the last `hab run` or `hab report`; no rows before.
 
