@@ -99,7 +99,7 @@ def _pairs(summary: Summary, subject: str, dimension: str) -> Iterator[tuple[_Ra
     table = summary.run.further_verdicts(subject, dimension, columns=_Rated._fields)
     if not table.num_rows:
         return
-    marks = _panels(summary.marks[summary.settings.truncated], summary.settings, subject, dimension)
+    marks = panel_marks(summary.marks[summary.settings.truncated], summary.settings, subject, dimension)
     states = _states(summary.run, subject, dimension)
     for values in zip(*(column.to_pylist() for column in table.columns), strict=True):
         rated = _Rated(*values)
@@ -109,7 +109,10 @@ def _pairs(summary: Summary, subject: str, dimension: str) -> Iterator[tuple[_Ra
             yield rated._replace(kind=Rater(rated.kind)), _Pair(rated.score / SCORE_START, marks.get(row), is_answer)
 
 
-def _panels(found: Sequence[Marks], settings: ScoreSettings, subject: str, dimension: str) -> dict[RowId, float | None]:
+def panel_marks(
+    found: Sequence[Marks], settings: ScoreSettings, subject: str, dimension: str
+) -> Mapping[RowId, float | None]:
+    """The panel's mark of every answer of a subject in a dimension, None where it is in no mean."""
     (own,) = (m for m in found if (m.subject, m.dimension, m.judge) == (subject, dimension, PANEL))
     flat = (mark for test in own.by_test for mark in test)
     return dict(zip(rows_of(settings, subject, dimension), flat, strict=True))
