@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hab_ray.catalog import folder_name
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.resolve import Record, read_record
@@ -129,10 +130,15 @@ class Run:
         names = [verdicts_file(each, *part) for part in _parts(self, subject, dimension) for each in judges]
         return self._views.read(Verdict, names, columns)
 
-    def further_verdicts(self, subject: str, dimension: str, *, columns: Columns = None) -> pa.Table:
-        """The verdicts on a subject in a dimension by everybody who is not on the panel, as `verdicts` has them."""
-        ((subject, dimension),) = _parts(self, subject, dimension)
-        return self._views.read(Verdict, self._views.verdicts_beside(self.panel, subject, dimension), columns)
+    def further_verdicts(self, *, columns: Columns = None) -> Iterator[tuple[str, str, pa.Table]]:
+        """The verdicts of everybody who is not on the panel, as `verdicts` has them: subject, dimension, table.
+
+        Pairs of subject and dimension in which nobody else has read an answer are left out.
+        """
+        files = self._views.verdicts_beside(self.panel)
+        for subject, dimension in _parts(self, None, None):
+            if names := files.get((folder_name(subject), dimension)):
+                yield subject, dimension, self._views.read(Verdict, names, columns)
 
     def scores(self, subject: str | None = None, dimension: str | None = None, judge: str | None = None) -> pa.Table:
         """The scores as of the end of the last `hab run` or `hab report`; no rows before.

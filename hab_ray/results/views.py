@@ -6,7 +6,8 @@ at which its file was opened.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -79,10 +80,13 @@ class Views:
                 found.update(pc.unique(self.read(Verdict, [file], ["judge"]).column("judge")).to_pylist())
         return sorted(found)
 
-    def verdicts_beside(self, panel: Sequence[str], subject: str, dimension: str) -> list[str]:
-        """Everybody else's views of verdicts on a subject in a dimension, sorted."""
-        wanted = (folder_name(subject), f"{dimension}.parquet")
-        return [file for file in self._files_beside(panel) if _folders(file)[2:] == wanted]
+    def verdicts_beside(self, panel: Sequence[str]) -> Mapping[tuple[str, str], Sequence[str]]:
+        """Everybody else's views of verdicts by the folder of the subject and the dimension, by name."""
+        found: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for file in self._files_beside(panel):
+            _, _, subject, name = _folders(file)
+            found[subject, name.removesuffix(".parquet")].append(file)
+        return found
 
     def verdict_files(self) -> list[str]:
         """The views of verdicts that are in the folder, sorted."""

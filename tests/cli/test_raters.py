@@ -8,6 +8,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from hab_ray.exchange.imports.answers import import_responses
+from hab_ray.exchange.imports.ratings import import_ratings, import_verdicts
+from hab_ray.exchange.imports.source import TableSource
 from hab_ray.results import open_run
 from hab_ray.rows import Rater
 from tests.conftest import Desk, Vendor
@@ -26,14 +29,14 @@ def published(desk: Desk) -> str:
     ]
     lines = [json.dumps(row | {"ratings": ratings if at == 0 else []}) for at, row in enumerate(rows)]
     (desk.folder / "published.jsonl").write_text("\n".join(lines))
-    return "published.jsonl"
+    return str(desk.folder / "published.jsonl")
 
 
 def test_raters_are_added_to_a_run_without_a_call(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     sim, source = vendor(), published(desk)
-    for kind, *more in (("responses",), ("verdicts", "--value", "rater=o3"), ("ratings",)):
-        done = desk.hab("import", kind, source, "--out", f"{kind}.parquet", *more)
-        assert done.returncode == 0, done.stdout
+    import_responses(TableSource(source), desk.folder / "responses.parquet")
+    import_verdicts(TableSource(source, values={"rater": "o3"}), desk.folder / "verdicts.parquet")
+    import_ratings(TableSource(source), desk.folder / "ratings.parquet")
     data = str(desk.folder / "responses.parquet")
     settings = {**NONE, "dimensions": [DIMENSION], "judges": ["sim/judge"], "executor": "local", "responses": data}
     first = desk.hab("run", desk.sweep("bridge", sim.url, **settings), "--yes")
@@ -45,7 +48,9 @@ def test_raters_are_added_to_a_run_without_a_call(desk: Desk, vendor: Callable[.
     assert "raters: 5 ratings by 3 raters stand beside the judges' verdicts" in second.stdout
     run = open_run(desk.folder / "runs/bridge")
     assert run.panel == ("sim/judge",) and run.raters[1:] == ("person-1", "person-2", "published o3")
-    beside = run.further_verdicts("old", DIMENSION).to_pylist()
+    ((subject, dimension, table),) = run.further_verdicts()
+    beside = table.to_pylist()
+    assert (subject, dimension) == ("old", DIMENSION)
     assert sorted((row["judge"], row["score"]) for row in beside) == [
         ("person-1", 3),
         ("person-2", 8),
@@ -57,5 +62,3 @@ def test_raters_are_added_to_a_run_without_a_call(desk: Desk, vendor: Callable[.
     assert pq.read_table(desk.folder / "runs/bridge/scores.parquet") == scores
     page = (desk.folder / "runs/bridge/report/index.html").read_text()
     assert '<h2 id="raters">' in page and "Zoe" not in page
-    assert desk.hab("run", desk.sweep("bridge", sim.url, **settings), "--yes").returncode == 0
-    assert open_run(desk.folder / "runs/bridge").raters == ("sim/judge",)

@@ -9,6 +9,8 @@ from math import isclose
 from statistics import fmean
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from hab_ray.analysis.marks import PANEL, Marks, RowId, ScoreSettings, rows_of
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
@@ -83,10 +85,9 @@ class _Pair(NamedTuple):
 def raters(summary: Summary) -> Sequence[Group]:
     """All further raters by kind."""
     pairs: dict[tuple[Rater, str, str], list[_Pair]] = defaultdict(list)
-    for subject in summary.settings.subjects:
-        for dimension in summary.settings.tests:
-            for rated, pair in _pairs(summary, subject, dimension):
-                pairs[rated.kind, rated.judge, dimension].append(pair)
+    for subject, dimension, table in summary.run.further_verdicts(columns=_Rated._fields):
+        for rated, pair in _pairs(summary, subject, dimension, table):
+            pairs[rated.kind, rated.judge, dimension].append(pair)
     places = {dimension: place for place, dimension in enumerate(summary.settings.tests)}
     lines = [_line(*key, found) for key, found in pairs.items()]
     lines.sort(key=lambda line: (line.rater, places[line.dimension]))
@@ -94,11 +95,8 @@ def raters(summary: Summary) -> Sequence[Group]:
     return [Group(kind, len({line.rater for line in found}), found) for kind, found in by_kind.items() if found]
 
 
-def _pairs(summary: Summary, subject: str, dimension: str) -> Iterator[tuple[_Rated, _Pair]]:
+def _pairs(summary: Summary, subject: str, dimension: str, table: pa.Table) -> Iterator[tuple[_Rated, _Pair]]:
     """Every scored verdict of a further rater in one part of a run."""
-    table = summary.run.further_verdicts(subject, dimension, columns=_Rated._fields)
-    if not table.num_rows:
-        return
     marks = panel_marks(summary.marks[summary.settings.truncated], summary.settings, subject, dimension)
     states = _states(summary.run, subject, dimension)
     for values in zip(*(column.to_pylist() for column in table.columns), strict=True):

@@ -25,9 +25,10 @@ from hab_ray.exchange.imports.hub import ANNOTATIONS, EVALUATIONS, DataSet, Down
 from hab_ray.exchange.imports.naming import snake
 from hab_ray.inputs.files import BadInput
 from hab_ray.rubric import Rubric
-from hab_ray.visible import one_line
+from hab_ray.visible import hides_something, one_line
 
 PUBLISHED = "published"
+_LONGEST_NAME = 180
 _TEXTS = frozenset({"dimension", "prompt", "context", "text", "canary"})
 _DATA_SETS = {"published-evaluations": EVALUATIONS, "published-annotations": ANNOTATIONS}
 NAMES_OF_TESTS = {
@@ -217,11 +218,18 @@ def name_in(value: object, what: str, where: str) -> str:
     """The name of a subject or rater, as texts or numbers have it.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is none, or it is none that a sweep can use.
     """
     name = clean_text(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if not name.strip():
         raise ConfigError(f"{where}: has no {what}; correct the row, or leave it out")
+    if hides_something(name) or len(name) > _LONGEST_NAME:
+        raise ConfigError(
+            one_line(
+                f"{where}: the {what} {one_line(name, 60)!r} holds a character that cannot be seen, or has more than "
+                f"{_LONGEST_NAME} characters; write a plain name"
+            )
+        )
     return name
 
 
