@@ -25,6 +25,7 @@ from hab_ray.inputs.yaml_text import parse_yaml
 from hab_ray.local import LocalError, default_cache, embedding_weights, pull, sha256_of
 from hab_ray.location import Location
 from hab_ray.prices import priced
+from hab_ray.rows import RaterView
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
 from hab_ray.sections import Generate, Select, Validate
 from hab_ray.stages.reading import READER_VERSION
@@ -32,7 +33,7 @@ from hab_ray.stages.wording import Prompts, load_prompts
 from hab_ray.storage.given import given_file
 from hab_ray.storage.given_responses import subjects_in
 from hab_ray.storage.registry import RUN_ID, new_run_id
-from hab_ray.storage.run import SWEEP, RunFolder
+from hab_ray.storage.run import RATERS, SWEEP, RunFolder
 from hab_ray.visible import one_line
 from hab_ray.work import Work, given_ratings
 
@@ -41,6 +42,7 @@ _MAY_CHANGE = ("catalogue", "prices")
 _RUBRIC = "rubric "
 _JUDGES = "judges: "
 _RATERS = "raters "
+_PANEL = "panel"
 _OF_THE_TESTS = ("seed", "generate", "validation", "select", "tests", "deduplicate")
 
 
@@ -83,7 +85,9 @@ def resolve(sweep: Sweep, now: datetime) -> Work:
     work = _pinned(_with_who_answered(sweep), earlier, now)
     if earlier:
         _must_fit(work, earlier)
-    _check_raters(work, earlier)
+        _check_judges(work)
+    if sweep.raters:
+        _check_raters(work, earlier)
     return work
 
 
@@ -204,25 +208,31 @@ def hashes(work: Work) -> dict[str, str]:
     return found
 
 
+def _check_judges(work: Work) -> None:
+    """Refuse judges whose verdicts would be filed among the ratings that are in the run.
+
+    Raises:
+        ConfigError: a judge has the name of a rater.
+    """
+    raters = {view.rater for view in work.run.read(RaterView, RATERS)}
+    if taken := [judge.name for judge in work.sweep.judges if judge.name in raters]:
+        remedy = "give the judge another `name:`"
+        raise ConfigError(one_line(f"judges: {taken[0]!r} is a rater whose ratings are in {work.run_path}; {remedy}"))
+
+
 def _check_raters(work: Work, earlier: Record | None) -> None:
-    """Refuse raters whose verdicts would be taken for those of others, and ratings that cannot be read.
+    """Refuse raters whose ratings would be taken for verdicts of others, and ratings that cannot be read.
 
     Raises:
         ConfigError: a rater has the name of a judge, also of one of the run's earlier judges, or of the panel.
     """
-    if not work.sweep.raters:
-        return
-    before = (earlier.hashes if earlier else {}).keys()
-    judges = {judge.name for judge in work.sweep.judges} | {
-        name.removeprefix(_JUDGES) for name in before if name.startswith(_JUDGES)
-    }
-    taken = {folder_name(name): name for name in (*sorted(judges), "panel")}
+    before = [name for name in (earlier.hashes if earlier else ()) if name.startswith(_JUDGES)]
+    judges = {*(judge.name for judge in work.sweep.judges), *(name.removeprefix(_JUDGES) for name in before)}
+    taken = {folder_name(name): name for name in (*sorted(judges), _PANEL)}
     for rater in given_ratings(work).raters:
         other = taken.setdefault(folder_name(rater), rater)
-        if other != rater or rater in judges or rater == "panel":
-            whose = (
-                "stands for all judges together" if other == "panel" else "is taken, as a judge's or another rater's"
-            )
+        if other != rater or rater in judges or rater == _PANEL:
+            whose = "stands for all judges together" if other == _PANEL else "is taken, as a judge's or another rater's"
             raise ConfigError(
                 one_line(f"raters: the name {rater!r} {whose}; give the rater another, such as 'published {rater}'")
             )

@@ -20,8 +20,9 @@ from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.resolve import hashes, load_work, read_record, resolve, write_record
 from hab_ray.results import open_run
+from hab_ray.rows import RaterView
 from hab_ray.rubric import Rubric
-from hab_ray.storage.run import SWEEP
+from hab_ray.storage.run import RATERS, SWEEP
 from hab_ray.work import Work, given_tests
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
@@ -254,6 +255,13 @@ def test_a_rater_must_not_pass_for_a_judge_of_earlier(resolved: Resolve, started
     write_record(resolved(judges=["lab/j2"]), LATER)
     with pytest.raises(ConfigError, match="the name 'lab/j' is taken"):
         resolved(judges=["lab/j2"], raters=[ratings(tmp_path, "lab/j")])
+
+
+def test_a_judge_must_not_take_the_name_of_a_rater(resolved: Resolve, started: Work) -> None:
+    started.run.write(RaterView, RATERS, [RaterView("verdicts/ada/lab-a/encourage_learning.parquet", "ada", "")])
+    assert resolved(judges=["lab/j2"]).run_id == started.run_id
+    with pytest.raises(ConfigError, match="judges: 'ada' is a rater whose ratings are in"):
+        resolved(judges=[{"model": "lab/j2", "name": "ada"}])
 
 
 def test_subjects_judges_dimensions_and_samples_may_be_added_and_left_out(resolved: Resolve, started: Work) -> None:
