@@ -17,7 +17,7 @@ from tests.conftest import Desk, Vendor
 
 DIMENSION = "encourage_learning"
 PUBLISHED = [("How?", "Think.", 9), ("Why?", "Look it up.", 4), ("When?", "[RATE LIMIT ERROR] again", 0)]
-NONE: dict[str, Any] = {"tests": None, "generate": None, "validate": None, "select": None, "subjects": None}
+NONE: dict[str, Any] = {"tests": None, "generate": None, "validate": None, "select": None}
 
 
 def published(desk: Desk) -> str:
@@ -32,15 +32,21 @@ def published(desk: Desk) -> str:
     return str(desk.folder / "published.jsonl")
 
 
-def test_raters_are_added_to_a_run_without_a_call(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_raters_are_joined_as_answers_come_or_added_later_for_nothing(
+    desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
     sim, source = vendor(), published(desk)
     import_responses(TableSource(source), desk.folder / "responses.parquet")
     import_verdicts(TableSource(source, values={"rater": "o3"}), desk.folder / "verdicts.parquet")
     import_ratings(TableSource(source), desk.folder / "ratings.parquet")
     data = str(desk.folder / "responses.parquet")
-    settings = {**NONE, "dimensions": [DIMENSION], "judges": ["sim/judge"], "executor": "local", "responses": data}
-    first = desk.hab("run", desk.sweep("bridge", sim.url, **settings), "--yes")
-    assert first.returncode == 0, first.stdout
+    models = {"subjects": ["sim/alpha"], "judges": ["sim/judge"]}
+    settings = {**NONE, **models, "dimensions": [DIMENSION], "executor": "local", "responses": data}
+    sheet = {"dimension": DIMENSION, "prompt": "How?", "subject": "sim/alpha", "rater": "Eve", "kind": "person"}
+    (desk.folder / "eve.jsonl").write_text(json.dumps(sheet | {"score": 6}))
+    first = desk.hab("run", desk.sweep("bridge", sim.url, **settings, raters=["eve.jsonl"]), "--yes")
+    assert first.returncode == 0 and "raters: 1 ratings by 1 raters" in first.stdout, first.stdout
+    assert open_run(desk.folder / "runs/bridge").raters == ("sim/judge", "Eve")
     scores = pq.read_table(desk.folder / "runs/bridge/scores.parquet")
     files = [str(desk.folder / f"{kind}.parquet") for kind in ("verdicts", "ratings")]
     second = desk.hab("run", desk.sweep("bridge", sim.url, **settings, raters=files), "--yes")
