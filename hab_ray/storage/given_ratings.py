@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -21,6 +22,7 @@ from hab_ray.storage.given import Text, given_records
 from hab_ray.visible import one_line
 
 NO_ISSUES = "none"
+PSEUDONYM = re.compile(r"person-[0-9]+")
 _TEXTS = (
     "dimension",
     "test_id",
@@ -155,16 +157,30 @@ def read_given_ratings(paths: Sequence[Location], rubrics: Mapping[str, Rubric])
 
 
 def _rows(paths: Sequence[Location]) -> Iterator[tuple[str, GivenRating]]:
+    """The rows of all files, each with its place for messages."""
+    pseudonyms: dict[str, Location] = {}
     for path in paths:
-        for number, record in enumerate(given_records(path, "raters", _TEXTS, _NUMBERS), 1):
-            try:
-                yield f"{path}, row {number}", GivenRating.model_validate(record)
-            except ValidationError as error:
-                problems = error.errors(include_url=False)
-                what = "; ".join(
-                    f"{'.'.join(map(str, e['loc']))}: {e['msg'].removeprefix('Value error, ')}" for e in problems
+        for where, row in _rows_of(path):
+            if PSEUDONYM.fullmatch(row.rater) and pseudonyms.setdefault(row.rater, path) != path:
+                raise ConfigError(
+                    one_line(
+                        f"{where}: {row.rater} is in {pseudonyms[row.rater]}, too, and need not be the same person, as "
+                        "each import numbers people anew; import one table of all ratings, or rename the raters of one"
+                    )
                 )
-                raise ConfigError(one_line(f"{path}, row {number}: {what}")) from None
+            yield where, row
+
+
+def _rows_of(path: Location) -> Iterator[tuple[str, GivenRating]]:
+    for number, record in enumerate(given_records(path, "raters", _TEXTS, _NUMBERS), 1):
+        try:
+            yield f"{path}, row {number}", GivenRating.model_validate(record)
+        except ValidationError as error:
+            problems = error.errors(include_url=False)
+            what = "; ".join(
+                f"{'.'.join(map(str, e['loc']))}: {e['msg'].removeprefix('Value error, ')}" for e in problems
+            )
+            raise ConfigError(one_line(f"{path}, row {number}: {what}")) from None
 
 
 def _rating(row: GivenRating, rubric: Rubric, where: str) -> Rating:

@@ -111,3 +111,10 @@ def test_what_is_wrong_is_named_with_its_row(read: Read, rows: list[dict[str, An
 
 def test_a_row_that_comes_twice_is_one(read: Read) -> None:
     assert len(read([row(), row()], [row()]).ratings) == 1
+
+
+def test_pseudonyms_of_two_imports_are_not_taken_for_one_person(read: Read) -> None:
+    with pytest.raises(ConfigError, match=r"1\.jsonl, row 1: person-1 is in .*0\.jsonl, too, and need not be the same"):
+        read([row(rater="person-1")], [row(rater="person-1", prompt="Why?")])
+    assert len(read([row(rater="person-1"), row(rater="person-1", prompt="Why?")]).ratings) == 2
+    assert read([row()], [row(prompt="Why?")]).raters == ("Ada",)
