@@ -81,6 +81,9 @@ class Sweep(Strict):
     `samples` is how often each subject is asked each test, `replicates` how often each judge reads each answer.
     `variants` stand beside the subjects and judges that they vary: in no panel, and in no mean of the comparison.
 
+    `raters` are files of ratings by people or by judges of earlier studies, which are shown beside the panel's verdicts
+    and enter no score. They may be added once answers are there.
+
     `mode` holds for stages and models that name none. `deadline`, such as 90m, 6h or 2d,
     counts from the run's first start. `executor` says where online calls are made: in this process (`local`) or by
     workers of Ray (`ray`). `shared_filesystem`: local paths of `run` and `store` are one folder on every machine that
@@ -107,6 +110,7 @@ class Sweep(Strict):
     responses: GivenAnswers | None = None
     subjects: Annotated[tuple[Subject, ...], Field(validate_default=True)] = ()
     judges: tuple[Judge, ...] = Field(min_length=1)
+    raters: tuple[Place, ...] = ()
     samples: Samples = 1
     replicates: Replicates = 1
     variants: Variants = Variants()
@@ -343,6 +347,10 @@ def _problems(sweep: Sweep) -> Iterable[str]:
         yield "variants.subjects: no subject is asked, so that none can be varied; name some, or leave the variants out"
     if isinstance(sweep.tests, Location) and sweep.tests.is_local and not sweep.tests.path.is_file():
         yield f"tests: there is no file {sweep.tests}; name a .parquet, .csv or .jsonl file, or 'seeds'"
+    yield from _doubled("raters", map(str, sweep.raters))
+    for number, file in enumerate(sweep.raters):
+        if file.is_local and not file.path.is_file():
+            yield f"raters.{number}: there is no file {file}; name a .parquet, .csv or .jsonl file"
     if not sweep.gives_tests and not (sweep.generate and sweep.select):
         yield "generate, select: both are needed unless `tests:` names given tests or 'seeds'"
 

@@ -17,7 +17,7 @@ from typing import Annotated
 import yaml
 from pydantic import Field, ValidationError
 
-from hab_ray.catalog import Model, ModelEntry, Purpose, Strict
+from hab_ray.catalog import Model, ModelEntry, Purpose, Strict, folder_name
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.files import BadInput, decoded
@@ -26,7 +26,7 @@ from hab_ray.local import LocalError, default_cache, embedding_weights, pull, sh
 from hab_ray.location import Location
 from hab_ray.preregistration import Declaration
 from hab_ray.prices import priced
-from hab_ray.rows import ChosenTest, Paraphrase
+from hab_ray.rows import ChosenTest, Paraphrase, RaterView
 from hab_ray.rubric import Origin, Rubric, load_rubrics, load_themes
 from hab_ray.sections import Generate, Select, Validate
 from hab_ray.stages.choose import tests_file
@@ -38,13 +38,16 @@ from hab_ray.storage.given_paraphrases import read_paraphrases
 from hab_ray.storage.given_responses import subjects_in
 from hab_ray.storage.origins import origins_of
 from hab_ray.storage.registry import RUN_ID, new_run_id
-from hab_ray.storage.run import SWEEP, RunFolder
+from hab_ray.storage.run import RATERS, SWEEP, RunFolder
 from hab_ray.visible import one_line
-from hab_ray.work import Work, given_tests
+from hab_ray.work import Work, given_ratings, given_tests
 
 _PACKAGES = ("hab-ray", "ray", "openai", "anthropic", "aiohttp", "scikit-learn", "numpy", "pyarrow")
 _MAY_CHANGE = ("catalogue", "prices")
 _RUBRIC = "rubric "
+_JUDGES = "judges: "
+_RATERS = "raters "
+_PANEL = "panel"
 _OF_THE_TESTS = ("seed", "generate", "validation", "select", "tests", "deduplicate")
 
 
@@ -92,6 +95,9 @@ def resolve(sweep: Sweep, now: datetime) -> Work:
     origins_of(sweep, work.rubrics, {})  # one that cannot be read is an error before anything is asked or paid
     if earlier:
         _must_fit(work, earlier)
+        _check_judges(work)
+    if sweep.raters:
+        _check_raters(work, earlier)
     _check_paraphrases(work)
     return work
 
@@ -252,13 +258,47 @@ def hashes(work: Work) -> dict[str, str]:
         found["tests"] = sha256(given_file(work.sweep.tests)).hexdigest()
     if work.sweep.responses is not None:
         found["responses"] = sha256(given_file(work.sweep.responses.file, "responses")).hexdigest()
+    for file in work.sweep.raters:
+        found[f"{_RATERS}{file}"] = sha256(given_file(file, "raters")).hexdigest()
     return found
+
+
+def _check_judges(work: Work) -> None:
+    """Refuse judges whose verdicts would be filed among the ratings that are in the run.
+
+    Raises:
+        ConfigError: a judge has the name of a rater.
+    """
+    raters = {view.rater for view in work.run.read(RaterView, RATERS)}
+    judges = (*work.sweep.judges, *work.sweep.varied_judges)
+    if taken := [judge.name for judge in judges if judge.name in raters]:
+        remedy = "give the judge another `name:`"
+        raise ConfigError(one_line(f"judges: {taken[0]!r} is a rater whose ratings are in {work.run_path}; {remedy}"))
+
+
+def _check_raters(work: Work, earlier: Record | None) -> None:
+    """Refuse raters whose ratings would be taken for verdicts of others, and ratings that cannot be read.
+
+    Raises:
+        ConfigError: a rater has the name of a judge, also of one of the run's earlier judges, or of the panel.
+    """
+    before = [name for name in (earlier.hashes if earlier else ()) if name.startswith(_JUDGES)]
+    asked = (*work.sweep.judges, *work.sweep.varied_judges)
+    judges = {*(judge.name for judge in asked), *(name.removeprefix(_JUDGES) for name in before)}
+    taken = {folder_name(name): name for name in (*sorted(judges), _PANEL)}
+    for rater in given_ratings(work).raters:
+        other = taken.setdefault(folder_name(rater), rater)
+        if other != rater or rater in judges or rater == _PANEL:
+            whose = "stands for all judges together" if other == _PANEL else "is taken, as a judge's or another rater's"
+            raise ConfigError(
+                one_line(f"raters: the name {rater!r} {whose}; give the rater another, such as 'published {rater}'")
+            )
 
 
 def _entry_hashes(work: Work) -> dict[str, str]:
     sweep = work.sweep
     subjects = {f"subjects: {s.name}": s.sha256 for s in (*sweep.subjects, *sweep.varied_subjects)}
-    return subjects | {f"judges: {j.name}": j.sha256 for j in (*sweep.judges, *sweep.varied_judges)}
+    return subjects | {f"{_JUDGES}{j.name}": j.sha256 for j in (*sweep.judges, *sweep.varied_judges)}
 
 
 def _without_mode(part: object) -> object:
@@ -396,7 +436,7 @@ def _changes(work: Work, earlier: Record) -> Iterator[str]:
         if earlier.hashes.get(name, digest) != digest:
             yield f"{name} has changed; a new variant needs a `name:` of its own"
     for name, digest in hashes(work).items():
-        if name not in _MAY_CHANGE and earlier.hashes.get(name, digest) != digest:
+        if name not in _MAY_CHANGE and not name.startswith(_RATERS) and earlier.hashes.get(name, digest) != digest:
             yield f"{name}: its text has changed"
     for name, model in work.models.items():
         if earlier.as_of.get(name, model.as_of) != model.as_of:

@@ -172,6 +172,15 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class RaterView:
+    """A view of a rater's verdicts that were given in files: its file and digest, which is "" while it is written."""
+
+    file: str
+    rater: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
 class Score:
     """The mean of one cell, 0..1, with its 95 % interval; `judge` may be "panel", `dimension` "overall".
 

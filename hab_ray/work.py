@@ -28,12 +28,13 @@ from hab_ray.stages.settling import Settled, settle
 from hab_ray.stages.slices import RowSlices
 from hab_ray.stages.spec import Part, ResolvedSweep, Source
 from hab_ray.storage.given import read_given_tests
+from hab_ray.storage.given_ratings import GivenRatings, read_given_ratings
 from hab_ray.storage.given_responses import GivenResponses, read_given_responses
 from hab_ray.storage.records import read_table
 from hab_ray.storage.run import RunFolder
 from hab_ray.storage.store import Store
 
-__all__ = ["Input", "Settled", "Shard", "Work", "given_rows", "given_tests", "settle"]
+__all__ = ["Input", "Settled", "Shard", "Work", "given_ratings", "given_rows", "given_tests", "settle"]
 
 WORTH_A_BATCH = 200
 
@@ -157,6 +158,15 @@ def given_rows(work: Work) -> GivenResponses:
     found = read_given_responses(sweep.responses.file, work.rubrics, tests)
     wanted = set(sweep.responses.subjects)
     return replace(found, responses={part: rows for part, rows in found.responses.items() if part[0] in wanted})
+
+
+def given_ratings(work: Work) -> GivenRatings:
+    """The ratings in the files that the sweep names under `raters:`.
+
+    Raises:
+        ConfigError: a file cannot be read, or a row is no rating.
+    """
+    return read_given_ratings(work.sweep.raters, work.rubrics)
 
 
 def _named_tests(work: Work) -> dict[str, list[ChosenTest]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,14 +14,15 @@ from typing import Any
 import pytest
 import yaml
 
-from hab_ray.catalog import Thinking, UsdPrice
+from hab_ray.catalog import Thinking, UsdPrice, folder_name
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.resolve import hashes, load_work, read_record, resolve, write_record
 from hab_ray.results import open_run
+from hab_ray.rows import RaterView
 from hab_ray.rubric import Origin, Rubric
-from hab_ray.storage.run import SWEEP
+from hab_ray.storage.run import RATERS, SWEEP
 from hab_ray.work import Work, given_tests
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
@@ -227,6 +229,57 @@ def test_a_run_remembers_where_its_tests_come_from(resolved: Resolve, tmp_path: 
     write_record(resolved(tests=given), LATER)
     record = read_record(Location.of(tmp_path / "run"))
     assert record and record.sources == {"tests": Origin(source="a list", licence="mit")}
+
+
+def ratings(folder: Path, *raters: str) -> str:
+    """A file of one rating by each of these raters."""
+    rows = [{"dimension": DIMENSION, "test_id": "t", "subject": "lab/a", "kind": "person", "score": 3} for _ in raters]
+    lines = (json.dumps(row | {"rater": rater}) for row, rater in zip(rows, raters, strict=True))
+    (folder / "ratings.jsonl").write_text("\n".join(lines))
+    return str(folder / "ratings.jsonl")
+
+
+def test_ratings_may_be_added_and_changed_once_a_run_has_begun(
+    resolved: Resolve, started: Work, tmp_path: Path
+) -> None:
+    work = resolved(raters=[ratings(tmp_path, "Ada")])
+    assert {shard.file for shard in work.shards()} == {shard.file for shard in started.shards()}
+    write_record(work, LATER)
+    before = read_record(work.run_path)
+    write_record(resolved(raters=[ratings(tmp_path, "Ada", "Bob")]), LATER)
+    after = read_record(work.run_path)
+    assert before and after and before.sweep.raters == after.sweep.raters == work.sweep.raters
+    name = f"raters {tmp_path / 'ratings.jsonl'}"
+    assert before.hashes[name] != after.hashes[name]
+    assert resolved().sweep.raters == ()
+
+
+@pytest.mark.parametrize(
+    ("rater", "says"),
+    [
+        ("lab/j", "the name 'lab/j' is taken"),
+        ("panel", "the name 'panel' stands for all judges together"),
+        ("lab-j-7810f0fa", "the name 'lab-j-7810f0fa' is taken"),
+        ("Ada\u202e", r"row 1: rater: .*cannot be seen"),
+    ],
+)
+def test_a_rater_must_not_pass_for_a_judge(resolved: Resolve, tmp_path: Path, rater: str, says: str) -> None:
+    assert folder_name("lab/j") == "lab-j-7810f0fa"
+    with pytest.raises(ConfigError, match=says):
+        resolved(raters=[ratings(tmp_path, rater)])
+
+
+def test_a_rater_must_not_pass_for_a_judge_of_earlier(resolved: Resolve, started: Work, tmp_path: Path) -> None:
+    write_record(resolved(judges=["lab/j2"]), LATER)
+    with pytest.raises(ConfigError, match="the name 'lab/j' is taken"):
+        resolved(judges=["lab/j2"], raters=[ratings(tmp_path, "lab/j")])
+
+
+def test_a_judge_must_not_take_the_name_of_a_rater(resolved: Resolve, started: Work) -> None:
+    started.run.write(RaterView, RATERS, [RaterView("verdicts/ada/lab-a/encourage_learning.parquet", "ada", "")])
+    assert resolved(judges=["lab/j2"]).run_id == started.run_id
+    with pytest.raises(ConfigError, match="judges: 'ada' is a rater whose ratings are in"):
+        resolved(judges=[{"model": "lab/j2", "name": "ada"}])
 
 
 def test_subjects_judges_dimensions_and_samples_may_be_added_and_left_out(resolved: Resolve, started: Work) -> None:

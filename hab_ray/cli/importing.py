@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hab_ray.cli.ending import ends_with_status
 from hab_ray.cli.terminal import output
 from hab_ray.errors import ConfigError, Exit
+
+if TYPE_CHECKING:
+    from hab_ray.exchange.imports.source import Imported, TableSource
 
 import_app = typer.Typer(
     help="The published wording and data as files that sweeps read; nothing is executed.", no_args_is_help=True
@@ -69,34 +72,128 @@ def _pairs(option: str, given: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
+SourceArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE|published",
+        help="A .parquet, .csv, .jsonl or .json file, or the published rows; published-evaluations and "
+        "published-annotations name one of the two data sets.",
+    ),
+]
+ColumnOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="OURS=THEIRS", help="Which column is ours, such as prompt=question, where names do not say."),
+]
+ValueOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="OURS=TEXT", help="What holds for all rows where no column says it, such as subject=o4-mini."),
+]
+RevisionOption = Annotated[
+    str, typer.Option(metavar="COMMIT", help="Of `published`: the commit to read, so that the same rows come again.")
+]
+RubricsOption = Annotated[Path | None, typer.Option(help="A folder of rubrics that the tests are for.")]
+
+
 @import_app.command("tests")
 @ends_with_status
 def import_tests_command(
-    source: Annotated[
-        str,
-        typer.Argument(metavar="FILE|published", help="A .parquet, .csv, .jsonl or .json file, or the published rows."),
-    ],
+    source: SourceArgument,
     out: Annotated[Path, typer.Option(help="The new file of tests, .parquet or .jsonl.")] = Path("tests.parquet"),
-    column: Annotated[
-        list[str] | None,
-        typer.Option(metavar="OURS=THEIRS", help="Which column is dimension, prompt, context or canary."),
-    ] = None,
+    column: ColumnOption = None,
+    value: ValueOption = None,
     licence: LicenceOption = "",
-    revision: Annotated[
-        str,
-        typer.Option(metavar="COMMIT", help="Of `published`: the commit to read, so that the same rows come again."),
-    ] = "",
-    rubrics: Annotated[Path | None, typer.Option(help="A folder of rubrics that the tests are for.")] = None,
+    revision: RevisionOption = "",
+    rubrics: RubricsOption = None,
 ) -> Exit:
     """Read the distinct queries of published rows into a file that a sweep names as `tests:`.
 
     Beside it, FILE.source.yaml says where they come from: source, licence, canaries, columns and counts.
     """
-    from hab_ray.exchange.imports.given import TestSource, import_tests
+    from hab_ray.exchange.imports.given import import_tests
 
-    asked = TestSource(source, _pairs("--column", column or ()), licence, revision)
-    found = import_tests(asked, out, rubrics)
+    return _told(import_tests(_table(source, column, value, licence, revision), out, rubrics), f"`tests: {out}`")
+
+
+@import_app.command("responses")
+@ends_with_status
+def import_responses_command(
+    source: SourceArgument,
+    out: Annotated[Path, typer.Option(help="The new file of answers, .parquet or .jsonl.")] = Path("responses.parquet"),
+    column: ColumnOption = None,
+    value: ValueOption = None,
+    licence: LicenceOption = "",
+    revision: RevisionOption = "",
+    rubrics: RubricsOption = None,
+) -> Exit:
+    """Read published answers into a file that a sweep names as `responses:`, so that judges read them again.
+
+    What the published code wrote in the place of an answer counts as failed. The scores that the answers got are
+    imported by `hab import verdicts`. FILE.source.yaml says where the rows come from.
+    """
+    from hab_ray.exchange.imports.answers import import_responses
+
+    found = import_responses(_table(source, column, value, licence, revision), out, rubrics)
+    return _told(found, f"`responses: {out}`")
+
+
+@import_app.command("verdicts")
+@ends_with_status
+def import_verdicts_command(
+    source: SourceArgument,
+    out: Annotated[Path, typer.Option(help="The new file of verdicts, .parquet or .jsonl.")] = Path("verdicts.parquet"),
+    column: ColumnOption = None,
+    value: ValueOption = None,
+    licence: LicenceOption = "",
+    revision: RevisionOption = "",
+    rubrics: RubricsOption = None,
+) -> Exit:
+    """Read the verdicts of an earlier study's judges into a file that a sweep names under `raters:`.
+
+    Scores are in a column (score, and rater beside it), in one for each judge (--column score:o3=NAME), or in cells
+    that hold objects of scores by judge (--column scores=NAME). Each is joined to the answer with the same text, where
+    a column has it (text). A judge is called "published NAME" in the file.
+    """
+    from hab_ray.exchange.imports.ratings import import_verdicts
+
+    found = import_verdicts(_table(source, column, value, licence, revision), out, rubrics)
+    return _told(found, f"`raters: [{out}]`")
+
+
+@import_app.command("ratings")
+@ends_with_status
+def import_ratings_command(
+    source: SourceArgument,
+    out: Annotated[Path, typer.Option(help="The new file of ratings, .parquet or .jsonl.")] = Path("ratings.parquet"),
+    column: ColumnOption = None,
+    value: ValueOption = None,
+    comments: Annotated[bool, typer.Option("--comments", help="Keep what people wrote; it may name them.")] = False,
+    licence: LicenceOption = "",
+    revision: RevisionOption = "",
+    rubrics: RubricsOption = None,
+) -> Exit:
+    """Read people's ratings into a file that a sweep names under `raters:`.
+
+    Ratings are whole numbers from 0 to 10, as judges score: in a column (score, and rater beside it), in one for each
+    person (--column score:NAME=NAME), or in cells that hold lists of objects with rater, rating and comment (--column
+    annotations=NAME). In the file people are called person-1, person-2 and so on, and nothing leads back to a name.
+    """
+    from hab_ray.exchange.imports.ratings import import_ratings
+
+    asked = _table(source, column, value, licence, revision)
+    return _told(import_ratings(asked, out, rubrics, with_comments=comments), f"`raters: [{out}]`")
+
+
+def _table(
+    source: str, column: Sequence[str] | None, value: Sequence[str] | None, licence: str, revision: str
+) -> TableSource:
+    from hab_ray.exchange.imports.source import TableSource
+
+    columns, values = _pairs("--column", column or ()), _pairs("--value", value or ())
+    return TableSource(source, columns, licence, revision, values)
+
+
+def _told(found: Imported, key: str) -> Exit:
     for note in found.notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
-    console.print(f"{found.path}: written; name `tests: {found.path}` in a sweep file", markup=False, soft_wrap=True)
+    console.print(f"{found.path}: written; name {key} in a sweep file", markup=False, soft_wrap=True)
     return Exit.COMPLETE

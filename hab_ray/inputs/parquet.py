@@ -67,6 +67,17 @@ def parquet_names(data: bytes) -> tuple[str, ...]:
         return tuple(pq.read_schema(pa.BufferReader(data)).names)
 
 
+def number_columns(data: bytes) -> frozenset[str]:
+    """The names of a Parquet file's columns of numbers.
+
+    Raises:
+        BadInput: it is no Parquet file.
+    """
+    with _readable():
+        schema = pq.read_schema(pa.BufferReader(data))
+        return frozenset(field.name for field in schema if _is_number(field.type))
+
+
 @contextmanager
 def _readable() -> Iterator[None]:
     try:
@@ -93,12 +104,16 @@ def _check_columns(schema: pa.Schema, texts: Sequence[str], numbers: Sequence[st
             is_right = pa.types.is_dictionary(kind) and _is_text(kind.value_type)
             wanted = "text (string)"
         elif name in numbers:
-            is_right = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+            is_right = _is_number(kind)
             wanted = "whole numbers (int64)"
         else:
             continue
         if not is_right and not pa.types.is_null(kind):
             raise BadInput(f"the column {shown} is of type {str(kind)[:_SHOWN]}", f"write it as {wanted}")
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _is_text(kind: pa.DataType) -> bool:

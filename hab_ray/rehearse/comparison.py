@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import isclose
 
 from hab_ray.analysis.marks import OVERALL
+from hab_ray.rehearse.people import NOBODY, PeopleComparison
 from hab_ray.rehearse.rows import RowComparison, compare_rows
 from hab_ray.rehearse.truth import Figures, ScoreKey, Truth
 from hab_ray.results import Run
@@ -57,6 +58,7 @@ class Comparison:
     overall: tuple[ComparedMean, ...]
     rows: RowComparison
     missing: tuple[MissingEvidence, ...]
+    people: PeopleComparison = NOBODY
 
     @property
     def wrong_cells(self) -> tuple[ComparedMean, ...]:
@@ -67,7 +69,7 @@ class Comparison:
     def passed(self) -> bool:
         """Whether there is something to compare and all of it is as planted."""
         is_planted = any(cell.planted and cell.planted.n for cell in self.cells)
-        return is_planted and not (self.wrong_cells or self.rows.wrong or self.missing)
+        return is_planted and not (self.wrong_cells or self.rows.wrong or self.missing or self.people.wrong)
 
 
 def compare(work: Work, run: Run, client: SimulatorClient) -> Comparison:

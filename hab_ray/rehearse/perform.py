@@ -14,9 +14,11 @@ from hab_ray.errors import ConfigError, Exit, Interrupted
 from hab_ray.executors.choice import cluster_named
 from hab_ray.progress import Progress, RunEnd
 from hab_ray.rehearse.comparison import Comparison, compare
+from hab_ray.rehearse.people import compare_people, plant, with_ratings
 from hab_ray.rehearse.place import Place
 from hab_ray.rehearse.profile import Play, contexts, digest, profile_of
 from hab_ray.rehearse.staging import at
+from hab_ray.rehearse.truth import Truth
 from hab_ray.report import write_scores
 from hab_ray.resolve import write_record
 from hab_ray.results import open_run
@@ -87,7 +89,7 @@ def perform(work: Work, play: Play, options: Options, terms: LeaseTerms, now: da
     try:
         write_record(work, now)
         with options.stop.last_words(lease.release), _simulator(profile) as simulator:
-            return rehearsed(work, lease, options, SimulatorClient(simulator.url))
+            return rehearsed(work, lease, options, SimulatorClient(simulator.url), play)
     finally:
         lease.release()
 
@@ -104,27 +106,44 @@ def _simulator(profile: Profile) -> SimulatorProcess:
         raise ConfigError(str(error)) from None
 
 
-def rehearsed(work: Work, lease: Lease, options: Options, client: SimulatorClient) -> Rehearsal:
+def rehearsed(work: Work, lease: Lease, options: Options, client: SimulatorClient, play: Play) -> Rehearsal:
     """Drive a staged work at a simulator that plays its profile, and compare what comes of it.
 
     Raises:
         Interrupted: the user ended it.
     """
     started = time.monotonic()
-    watch = _announcing(work, client, options.watch)
-    end = drive(at(work, client.url), lease, replace(options, watch=watch))
-    if end.exit is Exit.INTERRUPTED:
-        raise Interrupted("interrupted; the same command begins the rehearsal anew")
-    run = open_run(work.run_path)
-    summary = summarise(run)
-    write_scores(summary)
+    watched = replace(options, watch=_announcing(work, client, options.watch))
+    end = _driven(work, lease, watched, client)
+    summary = _scored(work)
+    comparison = compare(work, summary.run, client)
+    if play.trouble.people.raters and end.exit is Exit.COMPLETE:
+        planted = plant(work, Truth.of(work, client), play.trouble.people, play.seed)
+        rated = _driven(with_ratings(work, planted), lease, watched, client)
+        summary = _scored(work)
+        comparison = replace(
+            compare(work, summary.run, client), people=compare_people(summary.run, summary, planted, rated.calls)
+        )
     return Rehearsal(
         end=end,
         seconds=time.monotonic() - started,
         summary=summary,
-        comparison=compare(work, run, client),
+        comparison=comparison,
         meter=client.meter(),
     )
+
+
+def _driven(work: Work, lease: Lease, options: Options, client: SimulatorClient) -> RunEnd:
+    end = drive(at(work, client.url), lease, options)
+    if end.exit is Exit.INTERRUPTED:
+        raise Interrupted("interrupted; the same command begins the rehearsal anew")
+    return end
+
+
+def _scored(work: Work) -> Summary:
+    summary = summarise(open_run(work.run_path))
+    write_scores(summary)
+    return summary
 
 
 def _announcing(work: Work, client: SimulatorClient, watch: Callable[[Progress], None]) -> Callable[[Progress], None]:

@@ -2,7 +2,7 @@
 
 What a model takes and costs stays as the catalogue says. Changed is only what a rehearsal must not depend on:
 addresses, keys (none is read, so a real one can never be sent), the account's own limits, days of retirement,
-weights of local models, and how a model without a JSON schema is told what to write.
+weights of local models, how a model without a JSON schema is told what to write, and ratings of real answers.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _staged_sweep(sweep: Sweep, place: Place, today: date, policy: BatchPolicy) 
         for provider in dict.fromkeys(entry.provider for entry in entries.values())
     }
     return sweep.model_copy(
-        update={"run": place.run, "store": place.store, "providers": {**sweep.providers, **providers}}
+        update={"run": place.run, "store": place.store, "providers": {**sweep.providers, **providers}, "raters": ()}
     )
 
 

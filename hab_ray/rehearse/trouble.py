@@ -14,11 +14,23 @@ from hab_ray.simulator import BatchFault, Fault, LineFaults, Malformed
 from hab_ray.visible import one_line
 
 
+class People(BaseModel):
+    """So many people each rate this share of the answers; `bias` is added to the true score (0..10) before it is cut
+    off at 0 and 10. A bias that is not whole is so on average.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    raters: int = Field(default=0, ge=0, le=1000)
+    share: float = Field(default=1.0, gt=0, le=1)
+    bias: float = Field(default=0.0, ge=-10, le=10)
+
+
 class Trouble(BaseModel):
     """Faults of calls, of whole batches and of their lines; how verdicts are malformed, and how judges disagree.
 
     `judge_alpha` is Krippendorff's alpha among judges on each letter. `queue_tokens` is, by wire name, the most input
-    tokens that a model's open batches may hold at the vendor.
+    tokens that a model's open batches may hold at the vendor. `people` rate answers once they are judged.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -29,6 +41,7 @@ class Trouble(BaseModel):
     queue_tokens: Mapping[str, int] = {}
     verdicts: Malformed = Malformed()
     judge_alpha: float = Field(default=1.0, ge=0, le=1)
+    people: People = People()
 
 
 def load_trouble(path: Path) -> Trouble:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hab_ray.catalog import folder_name
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.resolve import Record, read_record
@@ -76,8 +77,8 @@ class Run:
         A further rater, such as a person who read a sample, may have verdicts on a few answers only. These enter no
         score and do not change the panel.
         """
-        known = (*self.panel, *(judge.name for judge in self.record.sweep.varied_judges))
-        return (*known, *self._views.raters_beside(known))
+        known = _asked_judges(self)
+        return (*known, *_views(self).raters_beside(known))
 
     @property
     def rubrics(self) -> Mapping[str, Rubric]:
@@ -101,7 +102,7 @@ class Run:
     def tests(self, dimension: str | None = None, *, columns: Columns = None) -> pa.Table:
         """The tests: `id, dimension, prompt, context, system, cluster` (null for given tests)."""
         names = [tests_file(each) for each in _chosen(self, "dimension", dimension, self.dimensions)]
-        return self._views.read(ChosenTest, names, columns)
+        return _views(self).read(ChosenTest, names, columns)
 
     def responses(
         self, subject: str | None = None, dimension: str | None = None, *, columns: Columns = None
@@ -114,7 +115,7 @@ class Run:
         and what the call took, null where it is not known: `input_tokens, output_tokens, cost_nanousd, latency_s`.
         """
         names = [responses_file(*part) for part in _parts(self, subject, dimension)]
-        return self._views.read(Response, names, columns)
+        return _views(self).read(Response, names, columns)
 
     def verdicts(
         self,
@@ -133,7 +134,18 @@ class Run:
         """
         judges = self.panel if judge is None else _chosen(self, "judge", judge, self.raters)
         names = [verdicts_file(each, *part) for part in _parts(self, subject, dimension) for each in judges]
-        return self._views.read(Verdict, names, columns)
+        return _views(self).read(Verdict, names, columns)
+
+    def further_verdicts(self, *, columns: Columns = None) -> Iterator[tuple[str, str, pa.Table]]:
+        """The verdicts of everybody who is neither on the panel nor varied from it: subject, dimension, table.
+
+        Tables are as `verdicts` has them. Pairs of subject and dimension in which nobody else has read an answer are
+        left out.
+        """
+        files = _views(self).verdicts_beside(_asked_judges(self))
+        for subject, dimension in _parts(self, None, None):
+            if names := files.get((folder_name(subject), dimension)):
+                yield subject, dimension, _views(self).read(Verdict, names, columns)
 
     def scores(self, subject: str | None = None, dimension: str | None = None, judge: str | None = None) -> pa.Table:
         """The scores as of the end of the last `hab run` or `hab report`; no rows before.
@@ -142,7 +154,7 @@ class Run:
         high` (95 % interval, null where there is none), `n` (answers in the mean), `excluded` (answers in no mean),
         `truncated` (answers in the mean although cut).
         """
-        table = self._views.read(Score, [SCORES])
+        table = _views(self).read(Score, [SCORES])
         for column, wanted in (("subject", subject), ("dimension", dimension), ("judge", judge)):
             if wanted is not None and table.num_rows:
                 _chosen(self, column, wanted, tuple(pc.unique(table.column(column)).to_pylist()))
@@ -180,12 +192,17 @@ class Run:
         return (
             transcript
             for each in _chosen(self, "dimension", dimension, self.dimensions)
-            for transcript in read_transcripts(self._views, each, asked, test_ids)
+            for transcript in read_transcripts(_views(self), each, asked, test_ids)
         )
 
-    @property
-    def _views(self) -> Views:
-        return Views(RunFolder(self.location).folder, str(self.location))
+
+def _views(run: Run) -> Views:
+    return Views(RunFolder(run.location).folder, str(run.location))
+
+
+def _asked_judges(run: Run) -> tuple[str, ...]:
+    """The panel and its variants."""
+    return (*run.panel, *(judge.name for judge in run.record.sweep.varied_judges))
 
 
 def _chosen(run: Run, what: str, name: str | None, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -55,11 +55,12 @@ def read_transcripts(
 ) -> Iterator[Transcript]:
     """The transcripts of a dimension's tests, or of those of them in `test_ids`."""
     rows_on = partial(_rows_on, views, test_ids)
-    pairs = [(rater, subject) for subject in asked.subjects for rater in asked.raters]
+    there = set(views.verdict_files())
+    files = [verdicts_file(rater, subject, dimension) for subject in asked.subjects for rater in asked.raters]
     return _arranged(
         rows_on(ChosenTest, [tests_file(dimension)], "id"),
         rows_on(Response, [responses_file(subject, dimension) for subject in asked.subjects], "test_id"),
-        rows_on(Verdict, [verdicts_file(*pair, dimension) for pair in pairs], "test_id"),
+        rows_on(Verdict, [file for file in files if file in there], "test_id"),
         asked,
     )
 

@@ -6,18 +6,19 @@ at which its file was opened.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hab_ray.catalog import folder_name
 from hab_ray.errors import ConfigError, DamagedFile
-from hab_ray.rows import ENUMS, Row, Verdict, schema_of, with_all_columns
+from hab_ray.rows import ENUMS, RaterView, Row, Verdict, schema_of, with_all_columns
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.records import read_table
+from hab_ray.storage.run import RATERS
 from hab_ray.visible import one_line
 
 _VERDICTS = "verdicts"
@@ -68,14 +69,37 @@ class Views:
 
     def raters_beside(self, panel: Sequence[str]) -> list[str]:
         """Everybody else whose verdicts are in the folder, by name."""
-        known = {folder_name(judge) for judge in panel}
+        listed = self.read(RaterView, [RATERS], ["file", "rater"])
+        names = dict(zip(listed.column("file").to_pylist(), listed.column("rater").to_pylist(), strict=True))
         first: dict[str, str] = {}
-        for name in self.folder.list(_VERDICTS):
-            parts = PurePosixPath(name).parts
-            if len(parts) == 4 and parts[1] not in known and name.endswith(".parquet"):
-                first.setdefault(parts[1], name)
-        columns = (self.read(Verdict, [name], ["judge"]).column("judge") for name in first.values())
-        return sorted({rater for column in columns for rater in pc.unique(column).to_pylist()})
+        for file in self._files_beside(panel):
+            first.setdefault(_folders(file)[1], file)
+        found = {names[file] for file in first.values() if file in names}
+        for file in first.values():
+            if file not in names:
+                found.update(pc.unique(self.read(Verdict, [file], ["judge"]).column("judge")).to_pylist())
+        return sorted(found)
+
+    def verdicts_beside(self, panel: Sequence[str]) -> Mapping[tuple[str, str], Sequence[str]]:
+        """Everybody else's views of verdicts by the folder of the subject and the dimension, by name."""
+        found: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for file in self._files_beside(panel):
+            _, _, subject, name = _folders(file)
+            found[subject, name.removesuffix(".parquet")].append(file)
+        return found
+
+    def verdict_files(self) -> list[str]:
+        """The views of verdicts that are in the folder, sorted."""
+        return [file for file in self.folder.list(_VERDICTS) if len(_folders(file)) == 4 and file.endswith(".parquet")]
+
+    def _files_beside(self, panel: Sequence[str]) -> Iterator[str]:
+        known = {folder_name(judge) for judge in panel}
+        return (file for file in self.verdict_files() if _folders(file)[1] not in known)
+
+
+def _folders(file: str) -> tuple[str, ...]:
+    """The parts of a view's name: `verdicts`, rater, subject, file of the dimension."""
+    return tuple(file.split("/"))
 
 
 def _check_kinds(table: pa.Table, schema: pa.Schema) -> None:

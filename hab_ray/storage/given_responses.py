@@ -39,7 +39,7 @@ _COLUMNS = Columns(
     may_be_empty=("text", "subject_response"),
 )
 # What the benchmark's published code wrote in the place of an answer that it did not get.
-_ERROR_MARKS = (
+ERROR_MARKS = (
     "[ERROR DURING LLM CHAT]",
     "[RATE LIMIT ERROR",
     "[ANTHROPIC OVERLOAD",
@@ -190,7 +190,7 @@ def _state(row: GivenResponse) -> tuple[State, str]:
     """What became of a row, and why it is no answer."""
     if row.state not in (None, State.OK):
         return row.state, row.reason or "given as no answer"
-    if row.text.lstrip().startswith(_ERROR_MARKS):
+    if row.text.lstrip().startswith(ERROR_MARKS):
         return State.FAILED, one_line(row.text, 300)
     if not has_visible_text(row.text):
         return State.EMPTY, "no text in the response"

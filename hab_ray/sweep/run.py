@@ -19,6 +19,7 @@ from hab_ray.sweep.assembly import Assembly, assembled
 from hab_ray.sweep.declaring import declare
 from hab_ray.sweep.ending import Ending
 from hab_ray.sweep.options import Options
+from hab_ray.sweep.raters import place_raters
 from hab_ray.work import Work, given_rows
 
 LOST_KNOWN_WITHIN_S = 5.0
@@ -67,6 +68,7 @@ class _Run:
             parts.driver.settle_rest(parts.local)
             parts.pending.discard_all()
             self._must_hold()
+            parts.counters.notes += place_raters(self._work)
             self._compact()
             return parts.reporter.end(parts.reporter.exit())
         except KeyboardInterrupt:
@@ -92,7 +94,10 @@ class _Run:
             time.sleep(STALE_CHECK_S)
 
     def _place_what_is_given(self) -> None:
-        """Put the sweep's own tests and responses where stages read them. A run that has some keeps them."""
+        """Put the sweep's own tests and responses where stages read them. A run that has some keeps them.
+
+        Ratings are joined to the answers that are there, and once more to all of them at the end.
+        """
         run, given = self._work.run, given_rows(self._work)
         for dimension, tests in given.tests.items():
             if run.count(tests_file(dimension)) is None:
@@ -100,6 +105,7 @@ class _Run:
         for (subject, dimension), rows in given.responses.items():
             if run.count(responses_file(subject, dimension)) is None:
                 run.write(Response, responses_file(subject, dimension), rows)
+        place_raters(self._work)
 
     def _declare(self) -> None:
         """Keep the analysis that the sweep declares in the run's record. Nothing has been asked yet."""

@@ -19,6 +19,27 @@ def test_tests_are_imported_and_said(tmp_path: Path) -> None:
     assert json.loads(out.read_text())["prompt"] == "Why is the sky blue?"
 
 
+def test_answers_verdicts_and_ratings_are_imported_and_said(tmp_path: Path) -> None:
+    source = tmp_path / "rows.csv"
+    source.write_text(
+        "dimension,prompt,subject,text,score,ada,said\nencourage_learning,Why?,gpt-x,Look.,7,4,Fine.\n", "utf-8"
+    )
+
+    def imported(kind: str, *arguments: str) -> str:
+        out = tmp_path / f"{kind}.jsonl"
+        ended = CliRunner().invoke(import_app, [kind, str(source), "--out", str(out), *arguments])
+        assert ended.exit_code == 0, ended.output
+        assert f"{out}: written; name `" in ended.output.replace("\n", "")
+        return out.read_text()
+
+    assert json.loads(imported("responses"))["text"] == "Look."
+    verdict = json.loads(imported("verdicts", "--value", "rater=o3"))
+    assert (verdict["rater"], verdict["kind"], verdict["score"]) == ("published o3", "published", 7)
+    columns = ["--column", "score:Ada=ada", "--column", "comment:Ada=said"]
+    rating = json.loads(imported("ratings", *columns, "--comments"))
+    assert (rating["rater"], rating["kind"], rating["score"], rating["comment"]) == ("person-1", "person", 4, "Fine.")
+
+
 def test_what_is_wrong_ends_with_the_status_of_a_configuration(tmp_path: Path) -> None:
     runner = CliRunner()
     for arguments in (

@@ -23,7 +23,7 @@ from hab_ray.rehearse.perform import Rehearsal, rehearsed
 from hab_ray.rehearse.place import Place
 from hab_ray.rehearse.profile import Play, profile_of
 from hab_ray.rehearse.staging import staged
-from hab_ray.rehearse.trouble import Trouble
+from hab_ray.rehearse.trouble import People, Trouble
 from hab_ray.report import write_scores
 from hab_ray.resolve import write_record
 from hab_ray.results import open_run
@@ -109,13 +109,14 @@ class Stage:
     work: Work
     place: Place
     client: SimulatorClient
+    play: Play
 
     def rehearse(self) -> Rehearsal:
         """Rehearse the whole sweep."""
         lease = self.place.take(NOW, LeaseTerms())
         try:
             write_record(self.work, NOW)
-            return rehearsed(self.work, lease, Options(), self.client)
+            return rehearsed(self.work, lease, Options(), self.client, self.play)
         finally:
             lease.release()
 
@@ -151,8 +152,9 @@ def staging(folder: Path) -> Iterator[StageOf]:
     def make(play: Play | None = None, **changes: Any) -> Stage:
         place = Place(Location.of(folder / "run"), Location.of(folder / "run/store"))
         work = staged(load_sweep(sweep_file(folder, **changes)), place, NOW)
-        running.append(SimulatorThread(profile_of(work, play or Play())))
-        return Stage(work, place, running[-1].client)
+        played = play or Play()
+        running.append(SimulatorThread(profile_of(work, played)))
+        return Stage(work, place, running[-1].client, played)
 
     try:
         yield make
@@ -168,17 +170,22 @@ def stage(tmp_path: Path) -> Iterator[StageOf]:
         yield make
 
 
+PEOPLE = People(raters=3, share=0.7, bias=-1.0)
+
+
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stage, Rehearsal]]:
     """A sweep that was rehearsed and recovered. Its judges disagree, so that one does not pass for another."""
     with staging(tmp_path_factory.mktemp("sound")) as make:
-        stage = make(Play(trouble=Trouble(judge_alpha=0.5)))
-        assert stage.rehearse().passed
-        yield stage
+        stage = make(Play(trouble=Trouble(judge_alpha=0.5, people=PEOPLE)))
+        done = stage.rehearse()
+        assert done.passed
+        yield stage, done
 
 
 @pytest.fixture
-def rehearsed_stage(sound: Stage) -> Stage:
+def rehearsed_stage(sound: tuple[Stage, Rehearsal]) -> Stage:
     """The same, with its views as they were."""
-    sound.settle()
-    return sound
+    stage, _ = sound
+    stage.settle()
+    return stage

@@ -17,7 +17,7 @@ from hab_ray.preregistration import AnalysisPlan, Declaration
 from hab_ray.report import write_report, write_scores
 from hab_ray.resolve import keep_declaration, read_record
 from hab_ray.results import open_run
-from hab_ray.rows import Response, Score, State, Verdict
+from hab_ray.rows import Rater, Response, Score, State, Verdict
 from hab_ray.rubric import load_rubrics
 from hab_ray.stages.judge import verdicts_file
 from hab_ray.stages.respond import responses_file
@@ -290,11 +290,16 @@ def test_an_interrupted_run_says_what_is_open(make_run: MakeRun) -> None:
     assert "beta has no overall score" in page
 
 
-def test_a_further_rater_is_shown_in_transcripts_and_nowhere_else(make_run: MakeRun) -> None:
+def test_a_further_rater_is_shown_in_transcripts_and_in_a_table_of_its_own_alone(make_run: MakeRun) -> None:
     work, dimension = make_run(Shape()), "correct_misinformation"
     before = report(work)
     panels = work.run.read(Verdict, verdicts_file("strict", "alpha", dimension))
-    work.run.write(Verdict, verdicts_file("person", "alpha", dimension), [replace(v, judge="person") for v in panels])
+    own = [replace(v, judge=HOSTILE, kind=Rater.PERSON, score=max(0, (v.score or 0) - 1)) for v in panels]
+    work.run.write(Verdict, verdicts_file(HOSTILE, "alpha", dimension), own)
     after = report(work)
     assert "not on the panel" not in before and after.count("not on the panel") == 3
-    assert before.split('id="transcripts"')[0] == after.split('id="transcripts"')[0]
+    table = section(after, "raters")
+    assert "-0.07" in table and "People" in table and "<script>" not in table
+    rest = after.replace(table, "").replace('  <a href="#raters">Raters</a>\n', "")
+    start = 'id="transcripts"'
+    assert before.split(start)[0].split() == rest.split(start)[0].split()

@@ -144,6 +144,19 @@ def test_a_person_who_read_a_sample_stands_beside_the_panel(make_run: MakeRun) -
     assert [v.judge for v in last.answers[0].verdicts] == ["strict"]
 
 
+def test_verdicts_beside_the_panels_come_part_by_part(make_run: MakeRun) -> None:
+    work = make_run(Shape())
+    assert list(opened(work).further_verdicts()) == []
+    panels = work.run.read(Verdict, verdicts_file("strict", "beta", DIMENSIONS[1]))
+    for name in ("Dr. Ada", "bob"):
+        own = [replace(verdict, judge=name) for verdict in panels]
+        work.run.write(Verdict, verdicts_file(name, "beta", DIMENSIONS[1]), own)
+    work.run.write(Verdict, verdicts_file("bob", "somebody else", DIMENSIONS[1]), panels)
+    ((subject, dimension, table),) = opened(work).further_verdicts(columns=["judge", "test_id"])
+    assert (subject, dimension, table.num_rows) == ("beta", DIMENSIONS[1], 2 * len(panels))
+    assert set(table.column("judge").to_pylist()) == {"Dr. Ada", "bob"} and table.num_columns == 2
+
+
 def test_a_run_that_has_only_begun_gives_empty_tables(tmp_path: Path) -> None:
     run = opened(begin_run(tmp_path, Shape()))
     assert [t.num_rows for t in (run.tests(), run.responses(), run.verdicts(), run.scores())] == [0, 0, 0, 0]

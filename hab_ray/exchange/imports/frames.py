@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from hab_ray.exchange.imports.naming import snake
 from hab_ray.inputs.csv_text import csv_names, csv_rows
 from hab_ray.inputs.files import MEBIBYTE, BadInput, bytes_of
 from hab_ray.inputs.json_text import json_lines, parse_json
-from hab_ray.inputs.parquet import parquet_columns, parquet_names
+from hab_ray.inputs.parquet import number_columns, parquet_columns, parquet_names
 
 MOST_BYTES = 256 * MEBIBYTE
 
@@ -24,31 +24,42 @@ class Frame:
     kind: str
     names: tuple[str, ...]
 
-    def rows(self, columns: Mapping[str, str]) -> Iterator[tuple[int, dict[str, str | None]]]:
-        """The number of each row from 1, and its texts under our names; `columns` says theirs.
+    def cells(self, columns: Mapping[str, str]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The number of each row from 1, and its values under our names: texts, numbers, and JSON's lists and objects.
+
+        `columns` says theirs by ours.
 
         Raises:
-            BadInput: the table cannot be read, or a cell is no text.
+            BadInput: the table cannot be read.
         """
-        for number, row in enumerate(self._raw(list(columns.values())), 1):
-            found: dict[str, str | None] = {}
-            for ours, theirs in columns.items():
-                value = row.get(theirs) if isinstance(row, dict) else None
-                if value is not None and not isinstance(value, str):
-                    raise BadInput(f"row {number}: the column {theirs[:40]!r} holds no text", "write texts there")
-                found[ours] = value
-            yield number, found
+        wanted = list(columns.values())
+        for number, row in enumerate(self._raw(wanted), 1):
+            known = row if isinstance(row, dict) else {}
+            yield number, {ours: known.get(theirs) for ours, theirs in columns.items()}
 
     def _raw(self, wanted: Sequence[str]) -> Iterator[Any]:
         match self.kind:
             case ".parquet":
-                yield from parquet_columns(self.data, wanted, ())
+                numbers = number_columns(self.data).intersection(wanted)
+                texts = [name for name in wanted if name not in numbers]
+                yield from parquet_columns(self.data, texts, sorted(numbers))
             case ".csv":
                 yield from (row for _, row in csv_rows(self.data))
             case ".json":
                 yield from parse_json(self.data)
             case _:
                 yield from (row for _, row in json_lines(self.data))
+
+
+def text_in(value: object, number: int, theirs: str) -> str | None:
+    """The text of a cell; None where it is empty.
+
+    Raises:
+        BadInput: it holds something else.
+    """
+    if value is not None and not isinstance(value, str):
+        raise BadInput(f"row {number}: the column {theirs[:40]!r} holds no text", "write texts there")
+    return value
 
 
 def open_frame(path: Path) -> Frame:
@@ -65,14 +76,15 @@ def open_frame(path: Path) -> Frame:
             return Frame(data, kind, csv_names(data))
         case ".json":
             content = parse_json(data)
-            first = content[0] if isinstance(content, list) and content else None
+            rows: Iterable[Any] = content if isinstance(content, list) else ()
         case ".jsonl":
-            first = next((row for _, row in json_lines(data)), None)
+            rows = (row for _, row in json_lines(data))
         case _:
             raise BadInput(f"has the ending {kind or 'of no format'!r}", "name a .parquet, .csv, .jsonl or .json file")
-    if not isinstance(first, dict):
+    names = tuple(dict.fromkeys(name for row in rows if isinstance(row, dict) for name in row))
+    if not names:
         raise BadInput("holds no rows with named columns", "write one object with keys for each row")
-    return Frame(data, kind, tuple(first))
+    return Frame(data, kind, names)
 
 
 def mapping(names: Sequence[str], known: Mapping[str, Sequence[str]], given: Mapping[str, str]) -> dict[str, str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,13 +22,19 @@ CARD = "README.md"
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set on the hub: its file, and what its card says of its size and columns."""
+    """A data set on the hub: its file, and what its card says of its size and columns.
+
+    Where `file` is None, it is the only one of JSON. `judge` gave the scores where no column says who; people rated
+    `rated` of the answers.
+    """
 
     repo: str
-    file: str
+    file: str | None
     rows: int
     tests: int
     columns: tuple[str, ...]
+    judge: str | None = None
+    rated: int = 0
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,10 @@ EVALUATIONS = DataSet(
     rows=60_000,
     tests=3_000,
     columns=("dimension", "prompt", "misinformation", "subject_model", "subject_response", "score"),
+    judge="o3",
+)
+ANNOTATIONS = DataSet(
+    "Experimental-Orange/HumanAgencyBench_Human_Annotations", None, rows=60_000, tests=3_000, columns=(), rated=900
 )
 
 
@@ -60,7 +72,7 @@ def download(data_set: DataSet, revision: str) -> Downloaded:
             "published: name the commit to read with --revision, 40 hexadecimal digits, so that the same rows come "
             f"again; {page} lists them. A file downloaded from there serves as well: name it instead of `published`"
         )
-    path = _file(data_set, data_set.file, revision)
+    path = _file(data_set, data_set.file or _only_json(data_set, revision), revision)
     try:
         card = text_of(_file(data_set, CARD, revision))
     except BadInput as error:
@@ -69,16 +81,45 @@ def download(data_set: DataSet, revision: str) -> Downloaded:
 
 
 def _file(data_set: DataSet, name: str, revision: str) -> Path:
-    try:
+    with _reached(data_set, name, revision):
         from huggingface_hub import hf_hub_download
+
+        return Path(hf_hub_download(data_set.repo, name, repo_type="dataset", revision=revision))
+
+
+def _only_json(data_set: DataSet, revision: str) -> str:
+    """The name of a data set's only file of JSON.
+
+    Raises:
+        ConfigError: there is none, or there are several.
+    """
+    with _reached(data_set, "the list of files", revision):
+        from huggingface_hub import list_repo_files
+
+        names = list_repo_files(data_set.repo, repo_type="dataset", revision=revision)
+    found = [name for name in names if name.endswith((".json", ".jsonl"))]
+    if len(found) != 1:
+        there = ", ".join(name[:80] for name in names[:20])
+        raise ConfigError(
+            one_line(
+                f"published: {data_set.repo} at {revision} has {len(found)} files of JSON, and one is expected; it has "
+                f"{there}: download the right one and name it instead of `published`"
+            )
+        )
+    return found[0]
+
+
+@contextmanager
+def _reached(data_set: DataSet, name: str, revision: str) -> Iterator[None]:
+    """Turns whatever the hub's client and the network below it raise into one message."""
+    try:
+        yield
     except ImportError:
         raise ConfigError(
             "published: huggingface_hub is not installed; pip install 'hab-ray[hub]', or download "
-            f"{data_set.file} of {data_set.repo} yourself and name the file"
+            f"{data_set.file or 'the file'} of {data_set.repo} yourself and name the file"
         ) from None
-    try:
-        return Path(hf_hub_download(data_set.repo, name, repo_type="dataset", revision=revision))
-    except Exception as error:  # whatever the hub's client and the network below it raise
+    except Exception as error:
         first = (str(error).strip().splitlines() or [""])[0]
         raise ConfigError(
             one_line(

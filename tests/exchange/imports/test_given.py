@@ -14,8 +14,9 @@ import yaml
 from huggingface_hub import constants
 
 from hab_ray.errors import ConfigError
-from hab_ray.exchange.imports.given import TestSource, import_tests
+from hab_ray.exchange.imports.given import import_tests
 from hab_ray.exchange.imports.hub import EVALUATIONS
+from hab_ray.exchange.imports.source import TableSource
 from hab_ray.location import Location
 from hab_ray.rubric import load_rubrics
 from hab_ray.storage.given import read_given_tests
@@ -66,7 +67,7 @@ def test_the_distinct_queries_are_what_a_sweep_reads(
     name: str, write: Callable[[Path, list[Row]], None], out: str, tmp_path: Path
 ) -> None:
     write(tmp_path / name, ROWS)
-    notes = import_tests(TestSource(str(tmp_path / name)), tmp_path / out).notes
+    notes = import_tests(TableSource(str(tmp_path / name)), tmp_path / out).notes
     found = read_given_tests(Location.of(str(tmp_path / out)), load_rubrics())
     for dimension in ("ask_clarifying_questions", "correct_misinformation"):
         wanted = [(row["prompt"], row["misinformation"] or "") for row in ROWS[:6] if row["dimension"] == dimension]
@@ -81,7 +82,7 @@ def test_columns_are_named_licence_is_stated_and_canaries_are_kept(tmp_path: Pat
         {"Area": "Encourage Learning", "asked": "Why?", "canary": f"GUID {GUID.upper()}", "prompt": "no"}
     ]
     json_lines(tmp_path / "r.jsonl", rows)
-    source = TestSource(str(tmp_path / "r.jsonl"), {"dimension": "Area", "prompt": "asked"}, "cc-by-4.0")
+    source = TableSource(str(tmp_path / "r.jsonl"), {"dimension": "Area", "prompt": "asked"}, "cc-by-4.0")
     notes = import_tests(source, tmp_path / "t.jsonl").notes
     assert json.loads((tmp_path / "t.jsonl").read_text()) == {
         "dimension": "encourage_learning",
@@ -115,25 +116,25 @@ def test_a_table_that_does_not_fit_is_refused_with_a_remedy(
 ) -> None:
     json_lines(tmp_path / "r.jsonl", rows)
     with pytest.raises(ConfigError, match=says):
-        import_tests(TestSource(str(tmp_path / "r.jsonl"), columns), tmp_path / "t.jsonl")
+        import_tests(TableSource(str(tmp_path / "r.jsonl"), columns), tmp_path / "t.jsonl")
     assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
 
 
 def test_nothing_is_written_over_and_other_formats_are_refused(tmp_path: Path) -> None:
     parquet(tmp_path / "r.parquet", ROWS)
-    source = TestSource(str(tmp_path / "r.parquet"))
+    source = TableSource(str(tmp_path / "r.parquet"))
     import_tests(source, tmp_path / "t.parquet")
     for out, says in (("t.parquet", "is there already"), ("t.csv", "name a .parquet or .jsonl file")):
         with pytest.raises(ConfigError, match=says):
             import_tests(source, tmp_path / out)
     with pytest.raises(ConfigError, match="there is no such file"):
-        import_tests(TestSource(str(tmp_path / "none.parquet")), tmp_path / "u.parquet")
+        import_tests(TableSource(str(tmp_path / "none.parquet")), tmp_path / "u.parquet")
     (tmp_path / "r.xlsx").write_bytes(b"PK")
     with pytest.raises(ConfigError, match=r"name a \.parquet, \.csv"):
-        import_tests(TestSource(str(tmp_path / "r.xlsx")), tmp_path / "u.parquet")
+        import_tests(TableSource(str(tmp_path / "r.xlsx")), tmp_path / "u.parquet")
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(ConfigError, match="not a Parquet file that can be read"):
-        import_tests(TestSource(str(tmp_path / "bad.parquet")), tmp_path / "u.parquet")
+        import_tests(TableSource(str(tmp_path / "bad.parquet")), tmp_path / "u.parquet")
 
 
 def test_the_published_rows_are_read_at_a_commit_with_what_their_card_says(
@@ -142,10 +143,10 @@ def test_the_published_rows_are_read_at_a_commit_with_what_their_card_says(
     """The hub's client finds them where it keeps what it has fetched, so that no network is needed."""
     kept = tmp_path / f"hub/datasets--{EVALUATIONS.repo.replace('/', '--')}/snapshots/{REVISION}"
     kept.mkdir(parents=True)
-    parquet(kept / EVALUATIONS.file, ROWS)
+    parquet(kept / str(EVALUATIONS.file), ROWS)
     (kept / "README.md").write_text(f"---\nlicense: mit\n---\n# Rows\nThe canary is {GUID}.\n")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    notes = import_tests(TestSource("published", revision=REVISION), tmp_path / "t.parquet").notes
+    notes = import_tests(TableSource("published", revision=REVISION), tmp_path / "t.parquet").notes
     about = yaml.safe_load((tmp_path / "t.parquet.source.yaml").read_text())
     assert about["source"] == f"{EVALUATIONS.repo} at {REVISION}"
     assert (about["licence"], about["canaries"]) == ("mit", [GUID])
@@ -157,4 +158,4 @@ def test_the_published_rows_are_read_at_a_commit_with_what_their_card_says(
 def test_published_rows_need_a_commit(tmp_path: Path) -> None:
     for revision in ("", "main", REVISION[:-1]):
         with pytest.raises(ConfigError, match="name the commit to read with --revision"):
-            import_tests(TestSource("published", revision=revision), tmp_path / "t.parquet")
+            import_tests(TableSource("published", revision=revision), tmp_path / "t.parquet")

@@ -1,0 +1,144 @@
+"""Ratings by people, or by judges of earlier studies, beside the panel's verdicts on the same answers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isclose
+from statistics import fmean
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from hab_ray.analysis.marks import PANEL, Marks, RowId, ScoreSettings, rows_of
+from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.summary import Summary
+from hab_ray.results import Run
+from hab_ray.rows import Rater, State
+from hab_ray.rubric import SCORE_START
+
+# Above what a mean of a few judges' tenths loses, below the smallest difference between two such means.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class RaterLine:
+    """One rater in one dimension, means from 0 to 1.
+
+    `mean` is over all `rated` answers, `mean_answered` without the `failed` ones, which the panel does not judge: an
+    earlier study may have scored what its own calls left in the place of an answer. The `compared` ones have a mark of
+    the panel as well; `own` and `panel` are means over these, and `equal` counts those on which both agree.
+    """
+
+    rater: str
+    kind: Rater
+    dimension: str
+    rated: int
+    failed: int
+    mean: float
+    mean_answered: float | None
+    compared: int
+    own: float | None
+    panel: float | None
+    equal: int
+
+    @property
+    def difference(self) -> float | None:
+        """How far the rater's mean is above the panel's, over the same answers."""
+        return None if self.own is None or self.panel is None else self.own - self.panel
+
+    @property
+    def different(self) -> int:
+        """How many answers got another score than the panel's."""
+        return self.compared - self.equal
+
+
+@dataclass(frozen=True)
+class Group:
+    """The raters of one kind, by name; their lines by dimension."""
+
+    kind: Rater
+    raters: int
+    lines: tuple[RaterLine, ...]
+
+
+class _Rated(NamedTuple):
+    """A rater's verdict without its texts."""
+
+    test_id: str
+    sample: int
+    judge: str
+    kind: Rater
+    score: int | None
+
+
+class _Pair(NamedTuple):
+    """A rater's mark of an answer, the panel's where it has one, and whether it is an answer at all."""
+
+    own: float
+    panel: float | None
+    is_answer: bool
+
+
+@analysis(order=35, link="Raters", heading="Raters beside the panel")
+def raters(summary: Summary) -> Sequence[Group]:
+    """All further raters by kind."""
+    pairs: dict[tuple[Rater, str, str], list[_Pair]] = defaultdict(list)
+    for subject, dimension, table in summary.run.further_verdicts(columns=_Rated._fields):
+        for rated, pair in _pairs(summary, subject, dimension, table):
+            pairs[rated.kind, rated.judge, dimension].append(pair)
+    places = {dimension: place for place, dimension in enumerate(summary.settings.tests)}
+    lines = [_line(*key, found) for key, found in pairs.items()]
+    lines.sort(key=lambda line: (line.rater, places[line.dimension]))
+    by_kind = {kind: tuple(line for line in lines if line.kind is kind) for kind in Rater}
+    return [Group(kind, len({line.rater for line in found}), found) for kind, found in by_kind.items() if found]
+
+
+def _pairs(summary: Summary, subject: str, dimension: str, table: pa.Table) -> Iterator[tuple[_Rated, _Pair]]:
+    """Every scored verdict of a further rater in one part of a run."""
+    marks = panel_marks(summary.marks[summary.settings.truncated], summary.settings, subject, dimension)
+    states = _states(summary.run, subject, dimension)
+    for values in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        rated = _Rated(*values)
+        if rated.score is not None:
+            row = RowId(subject, dimension, rated.test_id, rated.sample)
+            is_answer = states.get((rated.test_id, rated.sample)) == State.OK
+            yield rated._replace(kind=Rater(rated.kind)), _Pair(rated.score / SCORE_START, marks.get(row), is_answer)
+
+
+def panel_marks(
+    found: Sequence[Marks], settings: ScoreSettings, subject: str, dimension: str
+) -> Mapping[RowId, float | None]:
+    """The panel's mark of every answer of a subject in a dimension, None where it is in no mean."""
+    (own,) = (m for m in found if (m.subject, m.dimension, m.judge) == (subject, dimension, PANEL))
+    flat = (mark for test in own.by_test for mark in test)
+    return dict(zip(rows_of(settings, subject, dimension), flat, strict=True))
+
+
+def _states(run: Run, subject: str, dimension: str) -> Mapping[tuple[str, int], str]:
+    table = run.responses(subject, dimension, columns=["test_id", "sample", "state"])
+    test_ids, samples, states = (column.to_pylist() for column in table.columns)
+    return dict(zip(zip(test_ids, samples, strict=True), states, strict=True))
+
+
+def _line(kind: Rater, rater: str, dimension: str, pairs: Sequence[_Pair]) -> RaterLine:
+    both = [(pair.own, pair.panel) for pair in pairs if pair.panel is not None]
+    answered = [pair.own for pair in pairs if pair.is_answer]
+    return RaterLine(
+        rater=rater,
+        kind=kind,
+        dimension=dimension,
+        rated=len(pairs),
+        failed=len(pairs) - len(answered),
+        mean=fmean(pair.own for pair in pairs),
+        mean_answered=_mean(answered),
+        compared=len(both),
+        own=_mean([own for own, _ in both]),
+        panel=_mean([panel for _, panel in both]),
+        equal=sum(isclose(own, panel, rel_tol=0, abs_tol=_ROUNDING) for own, panel in both),
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None

@@ -1,0 +1,196 @@
+"""People in a rehearsal: they rate a share of the answers by the planted truth, with a planted bias.
+
+Their ratings are written into a file, which the finished sweep then names under `raters:`. What the run and its table
+of raters say of them is compared with what was planted, rating by rating and mean by mean.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import floor, isclose
+from random import Random
+from typing import NamedTuple
+
+from hab_ray.analysis.summary import Summary
+from hab_ray.analysis.tables.raters import RaterLine, raters
+from hab_ray.rehearse.place import PEOPLE
+from hab_ray.rehearse.profile import digest
+from hab_ray.rehearse.trouble import People
+from hab_ray.rehearse.truth import Truth
+from hab_ray.results import Run
+from hab_ray.rows import ChosenTest, Rater, State, Verdict, from_table
+from hab_ray.simulator import TrueAnswer
+from hab_ray.stages.choose import tests_file
+from hab_ray.work import Work
+
+_TOP = 10
+_ROUNDING = 1e-9
+
+
+class _Rated(NamedTuple):
+    """Who rated which answer."""
+
+    rater: str
+    dimension: str
+    subject: str
+    test_id: str
+    sample: int
+
+
+@dataclass(frozen=True)
+class PlantedRatings:
+    """The score of every rating, and by the same answers the panel's mark where all of its judges gave one."""
+
+    scores: Mapping[_Rated, int]
+    panel: Mapping[_Rated, Fraction]
+
+
+@dataclass(frozen=True)
+class PeopleComparison:
+    """How many ratings were planted, and what of them is not as planted."""
+
+    ratings: int
+    wrong: tuple[str, ...]
+
+
+NOBODY = PeopleComparison(0, ())
+
+
+def plant(work: Work, truth: Truth, people: People, seed: int) -> PlantedRatings:
+    """Draw who rates what, and how."""
+    scores: dict[_Rated, int] = {}
+    panel: dict[_Rated, Fraction] = {}
+    for rated, answer in _candidates(work, truth, people):
+        draws = Random(f"{seed} {rated}")
+        if draws.random() < people.share:
+            scores[rated] = _rating(truth, answer, people.bias, draws.random())
+            marks = [expected.score for judge in truth.models if (expected := truth.expected(judge, answer))]
+            known = [mark for mark in marks if mark is not None]
+            if len(known) == len(truth.models):
+                panel[rated] = Fraction(sum(known), _TOP * len(known))
+    return PlantedRatings(scores, panel)
+
+
+def _candidates(work: Work, truth: Truth, people: People) -> Iterator[tuple[_Rated, TrueAnswer]]:
+    for dimension, tests in _tests(work).items():
+        for subject in truth.plays:
+            answers = truth.answers_of(subject, dimension)
+            for test in tests:
+                if answer := answers.get(digest(test.prompt)):
+                    for sample in range(truth.samples):
+                        for number in range(1, people.raters + 1):
+                            yield _Rated(f"person-{number}", dimension, subject, test.id, sample), answer
+
+
+def _tests(work: Work) -> dict[str, list[ChosenTest]]:
+    return {dimension: work.run.read(ChosenTest, tests_file(dimension)) for dimension in work.rubrics}
+
+
+def _rating(truth: Truth, answer: TrueAnswer, bias: float, draw: float) -> int:
+    true = max(0, _TOP - sum(truth.deductions[answer.dimension][letter] for letter in answer.letters))
+    moved = floor(true + bias) + (draw < (true + bias) % 1)
+    return min(_TOP, max(0, moved))
+
+
+def with_ratings(work: Work, planted: PlantedRatings) -> Work:
+    """The same work, whose sweep names a new file of these ratings. Every other person names tests by their texts."""
+    tests = {test.id: test for tests in _tests(work).values() for test in tests}
+    lines = (json.dumps(_line(rated, score, tests[rated.test_id])) for rated, score in planted.scores.items())
+    work.run.folder.put(PEOPLE, "".join(f"{line}\n" for line in lines).encode())
+    return replace(work, sweep=work.sweep.model_copy(update={"raters": (work.run_path / PEOPLE,)}))
+
+
+def _line(rated: _Rated, score: int, test: ChosenTest) -> dict[str, object]:
+    is_even = rated.rater[-1] in "02468"
+    named = {"test_id": test.id} if is_even else {"prompt": test.prompt, "context": test.context}
+    who = {"rater": rated.rater, "kind": "person", "subject": rated.subject, "sample": rated.sample}
+    return {"dimension": rated.dimension, **named, **who, "score": score}
+
+
+def compare_people(run: Run, summary: Summary, planted: PlantedRatings, calls: int = 0) -> PeopleComparison:
+    """What a run has of the planted ratings, and its table of raters; to join them took so many calls."""
+    wrong = [*_wrong_ratings(run, planted), *_wrong_lines(summary, planted)]
+    if calls:
+        wrong.append(f"{calls} calls were sent once ratings were added, which must cost none")
+    if not planted.scores:
+        wrong.append("nobody has rated anything; raise `people.share` or `people.raters`")
+    return PeopleComparison(len(planted.scores), tuple(wrong))
+
+
+def _wrong_ratings(run: Run, planted: PlantedRatings) -> Iterator[str]:
+    others = run.raters[len(run.panel) :]
+    found = [(rater, row) for rater in others for row in from_table(Verdict, run.verdicts(rater))]
+    counts = Counter(_Rated(rater, row.dimension, row.subject, row.test_id, row.sample) for rater, row in found)
+    for rated in sorted(planted.scores.keys() | counts.keys()):
+        if counts[rated] != (rated in planted.scores):
+            yield f"{_place(rated)}: there {counts[rated]} times, and must be {int(rated in planted.scores)} times"
+    for rater, row in found:
+        rated = _Rated(rater, row.dimension, row.subject, row.test_id, row.sample)
+        expected = rater, Rater.PERSON, State.OK, None, planted.scores.get(rated, row.score)
+        if (row.judge, row.kind, row.state, row.issues, row.score) != expected:
+            yield f"{_place(rated)}: {row.kind} {row.state} score {row.score}, planted {expected[-1]}"
+
+
+def _place(rated: _Rated) -> str:
+    return f"{rated.rater} on {rated.subject}, {rated.dimension}, test {rated.test_id}, sample {rated.sample}"
+
+
+def _wrong_lines(summary: Summary, planted: PlantedRatings) -> Iterator[str]:
+    lines = [line for group in raters(summary) for line in group.lines]
+    by_line: dict[tuple[str, str], list[_Rated]] = defaultdict(list)
+    for rated in planted.scores:
+        by_line[rated.rater, rated.dimension].append(rated)
+    there = Counter((line.rater, line.dimension) for line in lines)
+    for rater, dimension in sorted(by_line.keys() | there.keys()):
+        if there[rater, dimension] != ((rater, dimension) in by_line):
+            yield f"the table of raters has {rater} in {dimension} {there[rater, dimension]} times"
+    for line in lines:
+        wanted = _figures(planted, by_line[line.rater, line.dimension])
+        if not _agrees(_shown(line), wanted):
+            yield f"the table of raters has for {line.rater} in {line.dimension} {_shown(line)}, planted {wanted}"
+
+
+Figures = Sequence[float | int | None]
+
+
+def _shown(line: RaterLine) -> Figures:
+    """Counts and means of a line; see `_figures`."""
+    return (
+        line.rated,
+        line.failed,
+        line.compared,
+        line.equal,
+        line.different,
+        line.mean,
+        line.mean_answered,
+        line.own,
+        line.panel,
+        line.difference,
+    )
+
+
+def _figures(planted: PlantedRatings, rated: Sequence[_Rated]) -> Figures:
+    """The same of what was planted, in exact fractions until the end."""
+    own = {each: Fraction(planted.scores[each], _TOP) for each in rated}
+    both = [each for each in rated if each in planted.panel]
+    equal = sum(own[each] == planted.panel[each] for each in both)
+    mean = _mean(own.values())
+    of_both, of_panel = _mean(own[each] for each in both), _mean(planted.panel[each] for each in both)
+    difference = None if of_both is None or of_panel is None else of_both - of_panel
+    return (len(rated), 0, len(both), equal, len(both) - equal, mean, mean, of_both, of_panel, difference)
+
+
+def _mean(values: Iterable[Fraction]) -> float | None:
+    given = list(values)
+    return float(sum(given, Fraction(0)) / len(given)) if given else None
+
+
+def _agrees(found: Figures, wanted: Figures) -> bool:
+    return all(
+        one is other or (one is not None and other is not None and isclose(one, other, rel_tol=0, abs_tol=_ROUNDING))
+        for one, other in zip(found, wanted, strict=True)
+    )

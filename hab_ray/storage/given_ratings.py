@@ -1,0 +1,212 @@
+"""Ratings given in files: scores that people, or judges of earlier studies, gave to single answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Annotated, Any, Self
+
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from hab_ray.bounds import NUMBER
+from hab_ray.calls import clean_text
+from hab_ray.catalog import Strict
+from hab_ray.errors import ConfigError
+from hab_ray.location import Location
+from hab_ray.rows import Rater, id_of_test
+from hab_ray.rubric import SCORE_START, Rubric
+from hab_ray.sections import Name
+from hab_ray.storage.given import Columns, Text, given_records
+from hab_ray.visible import one_line
+
+NO_ISSUES = "none"
+PSEUDONYM = re.compile(r"person-[0-9]+")
+_COLUMNS = Columns(
+    texts=(
+        "dimension",
+        "test_id",
+        "prompt",
+        "context",
+        "misinformation",
+        "subject",
+        "subject_model",
+        "rater",
+        "kind",
+        "issues",
+        "assessment",
+        "comment",
+        "response_sha256",
+    ),
+    numbers=("sample", "score"),
+)
+
+
+def whole_score(given: object) -> int:
+    """A score as a file has it, as a number or its text.
+
+    Raises:
+        ValueError: it is no whole number from 0 to 10.
+    """
+    try:
+        number = float(given) if isinstance(given, int | float | str) and not isinstance(given, bool) else float("nan")
+    except (ValueError, OverflowError):
+        number = float("nan")
+    if not (number.is_integer() and 0 <= number <= SCORE_START):
+        raise ValueError(
+            f"{one_line(str(given), 40)!r} is no whole number from 0 to {SCORE_START}, as judges score; convert "
+            "ratings on another scale, and give each rater's own rating rather than a mean"
+        )
+    return int(number)
+
+
+def _letters(given: Any) -> Any:
+    """Letters written as one text: `A, C`, `none` for no issues, nothing where they are not known."""
+    if not isinstance(given, str):
+        return given
+    text = given.strip()
+    if text.lower() in ("", NO_ISSUES):
+        return () if text else None
+    return tuple(letter.strip() for letter in text.split(","))
+
+
+def response_digest(text: str) -> str:
+    """The sha256 of an answer's text, by which a rating knows whether it is of this very answer."""
+    return sha256(clean_text(text).encode()).hexdigest()
+
+
+class GivenRating(Strict):
+    """One row: a rater's score of a subject's answer to a test, which `test_id` or `prompt` (and `context`) names.
+
+    Further columns are passed over. With `response_sha256` the rating is of the answer with this text alone.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    dimension: str
+    subject: Annotated[Text, Field(min_length=1, validation_alias=AliasChoices("subject", "subject_model"))]
+    rater: Name
+    kind: Rater
+    score: Annotated[int, BeforeValidator(whole_score)]
+    test_id: Text | None = None
+    prompt: Text | None = None
+    context: Annotated[Text | None, Field(validation_alias=AliasChoices("context", "misinformation"))] = None
+    sample: Annotated[int, NUMBER, Field(ge=0, lt=1000)] = 0
+    issues: Annotated[tuple[str, ...] | None, BeforeValidator(_letters)] = None
+    assessment: Annotated[Text | None, Field(validation_alias=AliasChoices("assessment", "comment"))] = None
+    response_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+
+    @model_validator(mode="after")
+    def _names_its_test(self) -> Self:
+        if self.test_id is None and self.prompt is None:
+            raise ValueError("names no test; give `prompt` (and `context` where the rubric has one), or `test_id`")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """A rater's score (0..10) of one answer.
+
+    `test` is the test's id, or what `id_of_test` makes of its texts. `issues` is None where they are not known.
+    """
+
+    test: str
+    dimension: str
+    subject: str
+    sample: int
+    rater: str
+    kind: Rater
+    score: int
+    issues: tuple[str, ...] | None
+    assessment: str
+    response_sha256: str | None
+
+
+@dataclass(frozen=True)
+class GivenRatings:
+    """The ratings of some files, each once, and how many rows are of other dimensions."""
+
+    ratings: tuple[Rating, ...]
+    elsewhere: int
+
+    @property
+    def raters(self) -> tuple[str, ...]:
+        """The names of those who rated, in the files' order."""
+        return tuple(dict.fromkeys(rating.rater for rating in self.ratings))
+
+
+def read_given_ratings(paths: Sequence[Location], rubrics: Mapping[str, Rubric]) -> GivenRatings:
+    """The ratings in some files (Parquet, CSV or JSON lines) as far as they are of the rubrics' dimensions.
+
+    Raises:
+        ConfigError: a file cannot be read, a row is no rating, or two rows contradict each other.
+    """
+    known: dict[tuple[str, str, str, str, int], Rating] = {}
+    kinds: dict[str, Rater] = {}
+    elsewhere = 0
+    for where, row in _rows(paths):
+        if row.dimension not in rubrics:
+            elsewhere += 1
+            continue
+        rating = _rating(row, rubrics[row.dimension], where)
+        answer = rating.rater, rating.dimension, rating.subject, rating.test, rating.sample
+        if known.setdefault(answer, rating) != rating:
+            raise ConfigError(one_line(f"{where}: {row.rater} has rated this answer before, otherwise; keep one row"))
+        if kinds.setdefault(row.rater, row.kind) is not row.kind:
+            raise ConfigError(one_line(f"{where}: {row.rater} is a {kinds[row.rater]} in an earlier row; name one"))
+    return GivenRatings(tuple(known.values()), elsewhere)
+
+
+def _rows(paths: Sequence[Location]) -> Iterator[tuple[str, GivenRating]]:
+    """The rows of all files, each with its place for messages."""
+    pseudonyms: dict[str, Location] = {}
+    for path in paths:
+        for where, row in _rows_of(path):
+            if PSEUDONYM.fullmatch(row.rater) and pseudonyms.setdefault(row.rater, path) != path:
+                raise ConfigError(
+                    one_line(
+                        f"{where}: {row.rater} is in {pseudonyms[row.rater]}, too, and need not be the same person, as "
+                        "each import numbers people anew; import one table of all ratings, or rename the raters of one"
+                    )
+                )
+            yield where, row
+
+
+def _rows_of(path: Location) -> Iterator[tuple[str, GivenRating]]:
+    for number, record in enumerate(given_records(path, "raters", _COLUMNS), 1):
+        try:
+            yield f"{path}, row {number}", GivenRating.model_validate(record)
+        except ValidationError as error:
+            problems = error.errors(include_url=False)
+            what = "; ".join(
+                f"{'.'.join(map(str, e['loc']))}: {e['msg'].removeprefix('Value error, ')}" for e in problems
+            )
+            raise ConfigError(one_line(f"{path}, row {number}: {what}")) from None
+
+
+def _rating(row: GivenRating, rubric: Rubric, where: str) -> Rating:
+    known = rubric.issue_letters()
+    if unknown := [letter for letter in row.issues or () if letter not in known]:
+        raise ConfigError(
+            one_line(
+                f"{where}: issues: {rubric.id} has no issue {unknown[0]!r}, only {', '.join(known)}; correct it, or "
+                "leave `issues` out"
+            )
+        )
+    test = row.test_id
+    if test is None:
+        test = id_of_test(rubric.id, row.prompt or "", (row.context or "") if rubric.context else "")
+    issues = None if row.issues is None else tuple(letter for letter in known if letter in row.issues)
+    return Rating(
+        test=test,
+        dimension=rubric.id,
+        subject=row.subject,
+        sample=row.sample,
+        rater=row.rater,
+        kind=row.kind,
+        score=row.score,
+        issues=issues,
+        assessment=row.assessment or "",
+        response_sha256=row.response_sha256,
+    )

@@ -1,0 +1,195 @@
+"""Joins the ratings that a sweep names under `raters:` to the run's answers, and keeps them as views of verdicts.
+
+A rater's views lie beside those of the judges and are in no shard: they cost no call and enter no score.
+`raters.parquet` lists them, so that they are replaced or removed when the files change, and no other view ever is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import sha256
+from itertools import groupby
+
+from hab_ray.errors import ConfigError
+from hab_ray.rows import ChosenTest, RaterView, Response, State, Verdict, id_of_test, to_table
+from hab_ray.stages.choose import tests_file
+from hab_ray.stages.judge import verdicts_file
+from hab_ray.stages.respond import responses_file
+from hab_ray.storage.given_ratings import Rating, response_digest
+from hab_ray.storage.records import to_parquet
+from hab_ray.storage.run import RATERS, RunFolder
+from hab_ray.visible import one_line
+from hab_ray.work import Work, given_ratings
+
+
+class Unjoined(StrEnum):
+    """Why a rating belongs to no answer of the run."""
+
+    DIMENSION = "of other dimensions"
+    SUBJECT = "of other subjects"
+    TEST = "of other tests"
+    NO_ANSWER = "of answers that this run does not have"
+    OTHER_ANSWER = "of other answers to the same test"
+
+
+@dataclass
+class Joined:
+    """Verdicts by the file of their view, and how many ratings belong to no answer, by reason."""
+
+    views: dict[str, list[Verdict]] = field(default_factory=lambda: defaultdict(list))
+    unjoined: Counter[Unjoined] = field(default_factory=Counter)
+
+
+def place_raters(work: Work) -> list[str]:
+    """Bring the views of raters up to date with the files and the answers that there are; what to say of it.
+
+    Raises:
+        ConfigError: a file cannot be read, or a view is there that does not come from such a file.
+    """
+    listed = {view.file: view for view in work.run.read(RaterView, RATERS)}
+    if not work.sweep.raters and not listed:
+        return []
+    given = given_ratings(work)
+    joined = join_ratings(work, given.ratings)
+    joined.unjoined[Unjoined.DIMENSION] += given.elsewhere
+    _publish(work.run, joined.views, listed)
+    return [_told(joined)] if work.sweep.raters else []
+
+
+def join_ratings(work: Work, ratings: Iterable[Rating]) -> Joined:
+    """The ratings as verdicts on the answers of a run that they are of, in the order of its tests.
+
+    Raises:
+        ConfigError: a rater has rated an answer twice, naming its test in two ways.
+    """
+    found = Joined()
+    by_part: dict[tuple[str, str], list[Rating]] = defaultdict(list)
+    for rating in ratings:
+        by_part[rating.dimension, rating.subject].append(rating)
+    for dimension, parts in groupby(sorted(by_part), key=lambda part: part[0]):
+        tests = work.run.read(ChosenTest, tests_file(dimension))
+        for part in parts:
+            if part[1] not in work.sweep.subject_names:
+                found.unjoined[Unjoined.SUBJECT] += len(by_part[part])
+                continue
+            _Part.of(work, tests, *part).join(by_part[part], found)
+    return found
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One subject's answers in one dimension."""
+
+    order: Mapping[str, int]
+    by_text: Mapping[str, str]
+    responses: Mapping[tuple[str, int], Response]
+    is_given: bool
+
+    @classmethod
+    def of(cls, work: Work, tests: Sequence[ChosenTest], dimension: str, subject: str) -> _Part:
+        rows = work.run.read(Response, responses_file(subject, dimension))
+        given = work.sweep.responses
+        return cls(
+            order={test.id: place for place, test in enumerate(tests)},
+            by_text=_by_text(tests),
+            responses={(row.test_id, row.sample): row for row in rows},
+            is_given=given is not None and subject in given.subjects,
+        )
+
+    def join(self, ratings: Iterable[Rating], found: Joined) -> None:
+        by_rater: dict[str, dict[tuple[int, int], Verdict]] = defaultdict(dict)
+        for rating in ratings:
+            test_id = rating.test if rating.test in self.order else self.by_text.get(rating.test)
+            if test_id is None:
+                found.unjoined[Unjoined.TEST] += 1
+                continue
+            if reason := self._mismatch(rating, self.responses.get((test_id, rating.sample))):
+                found.unjoined[reason] += 1
+                continue
+            verdict = _verdict(rating, test_id)
+            if by_rater[rating.rater].setdefault((self.order[test_id], rating.sample), verdict) != verdict:
+                raise ConfigError(
+                    one_line(f"raters: {rating.rater} has rated {rating.subject} on {test_id} twice; keep one row")
+                )
+        for rater, verdicts in by_rater.items():
+            rows = [verdict for _, verdict in sorted(verdicts.items(), key=lambda each: each[0])]
+            if rows:
+                found.views[verdicts_file(rater, rows[0].subject, rows[0].dimension)] += rows
+
+    def _mismatch(self, rating: Rating, response: Response | None) -> Unjoined | None:
+        """Why a rating is not of this answer. What was given as no answer has no text that could differ."""
+        if response is None:
+            return Unjoined.NO_ANSWER
+        if rating.response_sha256 is None or (self.is_given and response.state is not State.OK):
+            return None
+        is_same = response.state is State.OK and rating.response_sha256 == response_digest(response.text)
+        return None if is_same else Unjoined.OTHER_ANSWER
+
+
+def _by_text(tests: Iterable[ChosenTest]) -> dict[str, str]:
+    """The ids of tests by what their texts make; by the prompt alone where no other test has it."""
+    whole, alone = {}, defaultdict(set)
+    for test in tests:
+        whole[id_of_test(test.dimension, test.prompt, test.context)] = test.id
+        alone[id_of_test(test.dimension, test.prompt, "")].add(test.id)
+    return {key: ids.pop() for key, ids in alone.items() if len(ids) == 1} | whole
+
+
+def _verdict(rating: Rating, test_id: str) -> Verdict:
+    return Verdict(
+        test_id=test_id,
+        dimension=rating.dimension,
+        subject=rating.subject,
+        sample=rating.sample,
+        judge=rating.rater,
+        state=State.OK,
+        issues=rating.issues,
+        assessment=rating.assessment,
+        score=rating.score,
+        asks=0,
+        reason="",
+        reply_key="",
+        kind=rating.kind,
+    )
+
+
+def _publish(run: RunFolder, views: Mapping[str, list[Verdict]], listed: Mapping[str, RaterView]) -> None:
+    """Replace the views that have changed and remove those that are no more.
+
+    A view is listed before it is there and until it is gone: whatever a crash leaves is known to be a rater's.
+    """
+    there = set(run.folder.list("verdicts"))
+    if foreign := sorted(file for file in views if file in there and file not in listed):
+        raise ConfigError(
+            one_line(
+                f"raters: {run.location / foreign[0]} is there and does not come from `raters:`; name the rater "
+                "otherwise, or move the file away"
+            )
+        )
+    data = {file: to_parquet(to_table(Verdict, rows)) for file, rows in views.items()}
+    wanted = {file: RaterView(file, views[file][0].judge, sha256(found).hexdigest()) for file, found in data.items()}
+    changed = [file for file, view in wanted.items() if file not in there or listed.get(file) != view]
+    if not changed and wanted.keys() == listed.keys():
+        return
+    unfinished = {file: RaterView(file, wanted[file].rater, "") for file in changed}
+    _list(run, {**listed, **wanted, **unfinished})
+    for file in changed:
+        run.folder.put(file, data[file])
+    for file in listed.keys() - wanted.keys():
+        run.folder.delete(file)
+    _list(run, wanted)
+
+
+def _list(run: RunFolder, views: Mapping[str, RaterView]) -> None:
+    run.write(RaterView, RATERS, [views[file] for file in sorted(views)])
+
+
+def _told(joined: Joined) -> str:
+    count = sum(map(len, joined.views.values()))
+    raters = len({rows[0].judge for rows in joined.views.values()})
+    told = f"raters: {count:,} ratings by {raters:,} raters stand beside the judges' verdicts"
+    missing = [f"{count:,} {reason}" for reason in Unjoined if (count := joined.unjoined[reason])]
+    return f"{told}; left out: {', '.join(missing)}" if missing else told

@@ -1,0 +1,102 @@
+"""Raters beside the panel, by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from hab_ray.analysis.summary import summarise
+from hab_ray.analysis.tables.raters import Group, RaterLine, raters
+from hab_ray.results import open_run
+from hab_ray.rows import Rater, Response, State, Verdict
+from hab_ray.stages.judge import verdicts_file
+from hab_ray.stages.respond import responses_file
+from hab_ray.work import Work
+from tests.small_runs import Shape
+
+MakeRun = Callable[[Shape], Work]
+PLAIN, WITH_CONTEXT = Shape().dimensions
+JUDGES = ("strict", "mild")
+
+
+def marked(work: Work, dimension: str, scores: list[tuple[int, ...]]) -> list[Verdict]:
+    """Have the judges give these scores to alpha's first answers, and drop their other verdicts on alpha."""
+    rows: list[Verdict] = []
+    for place, judge in enumerate(JUDGES):
+        file = verdicts_file(judge, "alpha", dimension)
+        rows = work.run.read(Verdict, file)
+        own = [replace(row, score=given[place]) for row, given in zip(rows, scores, strict=False)]
+        work.run.write(Verdict, file, own)
+    return rows
+
+
+def rate(work: Work, dimension: str, rater: str, kind: Rater, rows: list[Verdict]) -> None:
+    own = [replace(row, judge=rater, kind=kind, reply_key="") for row in rows]
+    work.run.write(Verdict, verdicts_file(rater, "alpha", dimension), own)
+
+
+def table(work: Work) -> list[Group]:
+    return list(raters(summarise(open_run(work.run_path))))
+
+
+def test_without_further_raters_there_is_no_table(make_run: MakeRun) -> None:
+    assert table(make_run(Shape(judges=JUDGES))) == []
+
+
+def test_means_are_over_the_same_answers(make_run: MakeRun) -> None:
+    work = make_run(Shape(judges=JUDGES))
+    rows = marked(work, PLAIN, [(10, 8), (4, 2), (0, 0), (7, 7)])
+    scored = [replace(row, score=score) for row, score in zip(rows, (9, 2, 1, 7, 10), strict=False)]
+    unread = replace(rows[5], score=None, state=State.UNREADABLE)
+    rate(work, PLAIN, "Ada", Rater.PERSON, [*scored, unread])
+    ((line,),) = (group.lines for group in table(work))
+    assert (line.rater, line.kind, line.dimension) == ("Ada", Rater.PERSON, PLAIN)
+    assert (line.rated, line.failed, line.compared, line.equal, line.different) == (5, 0, 4, 2, 2)
+    assert (line.mean, line.mean_answered) == pytest.approx((0.58, 0.58))
+    assert (line.own, line.panel, line.difference) == pytest.approx((0.475, 0.475, 0.0))
+
+
+def test_published_scores_of_what_we_count_as_failed_are_shown_with_and_without(make_run: MakeRun) -> None:
+    work = make_run(Shape(judges=JUDGES))
+    rows = marked(work, PLAIN, [(10, 10), (5, 5)])
+    file = responses_file("alpha", PLAIN)
+    responses = work.run.read(Response, file)
+    work.run.write(Response, file, [*responses[:2], replace(responses[2], state=State.FAILED), *responses[3:]])
+    rate(
+        work,
+        PLAIN,
+        "published o3",
+        Rater.PUBLISHED,
+        [replace(r, score=s) for r, s in zip(rows, (9, 5, 0), strict=False)],
+    )
+    ((line,),) = (group.lines for group in table(work))
+    assert (line.rated, line.failed, line.compared, line.equal) == (3, 1, 2, 1)
+    assert (line.mean, line.mean_answered) == pytest.approx((14 / 30, 0.7))
+    assert (line.panel, line.difference) == pytest.approx((0.75, -0.05))
+
+
+def test_a_rater_whose_answers_the_panel_has_not_scored(make_run: MakeRun) -> None:
+    work = make_run(Shape(judges=JUDGES))
+    rows = marked(work, WITH_CONTEXT, [])
+    rate(work, WITH_CONTEXT, "Ada", Rater.PERSON, [replace(rows[0], score=3)])
+    ((line,),) = (group.lines for group in table(work))
+    assert line == RaterLine("Ada", Rater.PERSON, WITH_CONTEXT, 1, 0, 0.3, 0.3, 0, None, None, 0)
+    assert line.difference is None
+
+
+def test_raters_come_by_kind_name_and_dimension(make_run: MakeRun) -> None:
+    work = make_run(Shape(judges=JUDGES))
+    for dimension in (WITH_CONTEXT, PLAIN):
+        rows = work.run.read(Verdict, verdicts_file("strict", "alpha", dimension))
+        for rater, kind in (("o3", Rater.PUBLISHED), ("Zoe", Rater.PERSON), ("Ada", Rater.PERSON)):
+            rate(work, dimension, rater, kind, rows)
+    found = table(work)
+    assert [(group.kind, group.raters) for group in found] == [(Rater.PERSON, 2), (Rater.PUBLISHED, 1)]
+    assert [(line.rater, line.dimension) for line in found[0].lines] == [
+        ("Ada", PLAIN),
+        ("Ada", WITH_CONTEXT),
+        ("Zoe", PLAIN),
+        ("Zoe", WITH_CONTEXT),
+    ]

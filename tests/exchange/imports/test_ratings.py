@@ -1,0 +1,204 @@
+"""Scores that others gave become files that `raters:` reads, in whatever form a table has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from huggingface_hub import constants
+
+from hab_ray.errors import ConfigError
+from hab_ray.exchange.imports.hub import EVALUATIONS
+from hab_ray.exchange.imports.ratings import import_ratings, import_verdicts
+from hab_ray.exchange.imports.source import TableSource
+from hab_ray.location import Location
+from hab_ray.rows import Rater, id_of_test
+from hab_ray.rubric import load_rubrics
+from hab_ray.storage.given_ratings import Rating, read_given_ratings, response_digest
+
+PLAIN = "ask_clarifying_questions"
+TEST = id_of_test(PLAIN, "How?", "")
+GUID = "01234567-89ab-cdef-0123-456789abcdef"
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    return {"dimension": PLAIN, "prompt": "How?", "subject_model": "gpt-x", "subject_response": "This way."} | changes
+
+
+def written(folder: Path, rows: Sequence[dict[str, Any]], columns: dict[str, str] | None = None) -> TableSource:
+    (folder / "r.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in rows))
+    return TableSource(str(folder / "r.jsonl"), columns or {})
+
+
+def given(folder: Path, name: str = "v.jsonl") -> tuple[Rating, ...]:
+    """The ratings as a sweep reads them."""
+    return read_given_ratings([Location.of(folder / name)], load_rubrics()).ratings
+
+
+def by_rater(ratings: Sequence[Rating]) -> dict[str, int]:
+    return {rating.rater: rating.score for rating in ratings}
+
+
+@pytest.mark.parametrize("out", ["v.jsonl", "v.parquet"])
+def test_the_verdicts_of_published_rows_name_the_answer_that_they_are_of(tmp_path: Path, out: str) -> None:
+    reply = json.dumps({"assessment": "It asks nothing.", "issues": ["A"]})
+    rows = [row(score=0.0, evaluator_response=reply), row(subject_model="gpt-y", score=None, evaluator_response="?")]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "r.parquet")
+    found = import_verdicts(TableSource(str(tmp_path / "r.parquet"), values={"rater": "o3"}), tmp_path / out)
+    (rating,) = given(tmp_path, out)
+    assert rating == Rating(
+        test=TEST,
+        dimension=PLAIN,
+        subject="gpt-x",
+        sample=0,
+        rater="published o3",
+        kind=Rater.PUBLISHED,
+        score=0,
+        issues=("A",),
+        assessment="",
+        response_sha256=response_digest("This way."),
+    )
+    assert found.notes[0] == "2 rows, 1 scores of 1 answers by 1 raters; licence: unknown"
+    assert "1 places for a score are empty and left out" in found.notes
+
+
+@pytest.mark.parametrize(
+    ("cells", "letters"),
+    [
+        ({"issues": ["C", "B"]}, ("B", "C")),
+        ({"issues": "[B, C]"}, ("B", "C")),
+        ({"issues": "none"}, ()),
+        ({"issues": "B and C"}, None),
+        ({"issues": ["Z"]}, None),
+        ({"issues": {"B": 4}}, None),
+        ({}, None),
+        ({"evaluator_response": '{"deductions": ["B", "C"]}'}, ("B", "C")),
+        ({"evaluator_response": '{"issues": ["B"]}'}, None),
+        ({"evaluator_response": '{"issues": ["B", "C"]} or {"issues": ["A"]}'}, None),
+        ({"evaluator_response": "B, C"}, None),
+    ],
+)
+def test_letters_are_kept_only_where_they_are_certain(
+    tmp_path: Path, cells: dict[str, Any], letters: tuple[str, ...] | None
+) -> None:
+    """In this dimension B costs 4 and C costs 3, so that a reply that names both makes the score of 3."""
+    found = import_verdicts(written(tmp_path, [row(rater="o3", score=3, **cells)]), tmp_path / "v.jsonl")
+    (rating,) = given(tmp_path)
+    assert rating.issues == letters
+    told = "the issues of 1 verdicts cannot be read for certain and are left unknown"
+    assert (told in found.notes) is (bool(cells) and letters is None)
+
+
+def test_several_judges_may_have_a_column_each_or_share_a_cell(tmp_path: Path) -> None:
+    wide = [row(o3_score=7, gpt_score="4", gpt_letters=["B"]), row(prompt="Why?", o3_score=1, gpt_score="")]
+    columns = {"score:o3": "o3_score", "score:gpt-4.1": "gpt_score", "issues:gpt-4.1": "gpt_letters"}
+    import_verdicts(written(tmp_path, wide, columns), tmp_path / "wide.jsonl")
+    first, second, third = given(tmp_path, "wide.jsonl")
+    assert by_rater([first, second]) == {"published o3": 7, "published gpt-4.1": 4} and second.issues == ("B",)
+    assert (third.rater, third.score) == ("published o3", 1)
+    cells = [row(verdicts={"o3": 7, "gpt-4.1": 4.0, "none": None}), row(prompt="Why?", verdicts='{"o3": 1}')]
+    import_verdicts(written(tmp_path, cells, {"scores": "verdicts"}), tmp_path / "cells.jsonl")
+    assert [(r.rater, r.score) for r in given(tmp_path, "cells.jsonl")] == [
+        (r.rater, r.score) for r in (first, second, third)
+    ]
+
+
+def test_people_are_pseudonyms_and_comments_are_kept_only_on_request(tmp_path: Path) -> None:
+    people = [{"annotator": "Zoe Q.", "rating": 3, "comment": "I, Zoe, know."}, {"annotator": 17, "rating": 5}]
+    rows = [row(), row(prompt="Why?", annotations=people), row(prompt="When?", annotations=[people[1]])]
+    source = written(tmp_path, rows)
+    found = import_ratings(source, tmp_path / "v.jsonl")
+    assert [(r.rater, r.kind, r.score) for r in given(tmp_path)] == [
+        ("person-1", Rater.PERSON, 3),
+        ("person-2", Rater.PERSON, 5),
+        ("person-2", Rater.PERSON, 5),
+    ]
+    everything = " ".join([(tmp_path / name).read_text() for name in ("v.jsonl", "v.jsonl.source.yaml")])
+    assert "Zoe" not in everything + " ".join(found.notes) and '"17"' not in everything
+    import_ratings(source, tmp_path / "with.jsonl", with_comments=True)
+    assert [r.assessment for r in given(tmp_path, "with.jsonl")] == ["I, Zoe, know.", "", ""]
+
+
+def test_a_column_for_each_person_leaves_no_name_behind(tmp_path: Path) -> None:
+    source = written(tmp_path, [row(zoe=3, ada=4)], {"score:Zoe Q.": "zoe", "score:Ada": "ada"})
+    found = import_ratings(source, tmp_path / "v.jsonl")
+    assert by_rater(given(tmp_path)) == {"person-1": 3, "person-2": 4}
+    kept = "".join((tmp_path / name).read_text() for name in ("v.jsonl", "v.jsonl.source.yaml"))
+    for name in ("zoe", "ada"):
+        assert name not in f"{kept} {' '.join(found.notes)}".lower()
+
+
+def test_ratings_without_names_are_told_apart_by_their_place_alone(tmp_path: Path) -> None:
+    found = import_ratings(written(tmp_path, [row(annotations=[{"rating": 1}, {"rating": 9}])]), tmp_path / "v.jsonl")
+    assert by_rater(given(tmp_path)) == {"person-1": 1, "person-2": 9}
+    assert any("person-1 is the first rating of each row, and not one person" in note for note in found.notes)
+
+
+def test_an_own_sheet_may_name_tests_by_their_ids(tmp_path: Path) -> None:
+    sheet = "dimension,test_id,subject,rater,score\n" + f"{PLAIN},t-1,gpt-x,Ada,6\n"
+    (tmp_path / "sheet.csv").write_text(sheet)
+    import_ratings(TableSource(str(tmp_path / "sheet.csv")), tmp_path / "v.parquet")
+    (rating,) = given(tmp_path, "v.parquet")
+    assert (rating.test, rating.rater, rating.score, rating.response_sha256) == ("t-1", "person-1", 6, None)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "says"),
+    [
+        ([row(rater="a", score=85)], {}, "row 1: score: '85' is no whole number from 0 to 10"),
+        ([row(rater="a", score=6.5)], {}, "row 1: score: '6.5' .* give each rater's own rating rather than a mean"),
+        ([row(verdict=1)], {}, "no column is known to hold scores: name it with --column score=NAME"),
+        ([row(score=1)], {}, "no column is known as rater; .*there are dimension, prompt"),
+        ([row(rater="", score=1)], {}, "row 1: has no rater"),
+        ([row(rater="o\u200b3", score=1)], {}, r"row 1: the rater .*o\[U\+200B\]3.* cannot be seen"),
+        ([row(rater="o" * 181, score=1)], {}, "row 1: the rater .* more than 180 characters"),
+        ([row(rater="a", score=1, subject_model="x\ny")], {}, "row 1: the subject .* cannot be seen"),
+        ([row(a=1, b={})], {"score:x": "a", "scores": "b"}, "score:NAME and scores are given"),
+        ([row(a=1)], {"score:x": "b"}, "--column score:x=b: there is no such column"),
+        ([row(rater="a", score=None)], {}, "no row has a score in score; name the column"),
+        ([row(s=[1])], {"scores": "s"}, "row 1: holds .* and not an object of scores by rater"),
+        ([row(rater="a", score=1), row(rater="a", score=2)], {}, "row 2: a has scored this answer before, otherwise"),
+        ([row(rater="a", score=1, subject_model=None)], {}, "row 1: has no subject"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused_with_a_remedy(
+    tmp_path: Path, rows: list[dict[str, Any]], columns: dict[str, str], says: str
+) -> None:
+    with pytest.raises(ConfigError, match=says):
+        import_verdicts(written(tmp_path, rows, columns), tmp_path / "v.jsonl")
+    assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
+
+
+def test_the_published_verdicts_are_those_of_the_papers_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub's client finds them where it keeps what it has fetched, so that no network is needed."""
+    kept = tmp_path / f"hub/datasets--{EVALUATIONS.repo.replace('/', '--')}/snapshots/{REVISION}"
+    kept.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist([row(score=7, misinformation=None)]), kept / str(EVALUATIONS.file))
+    (kept / "README.md").write_text(f"---\nlicense: mit\n---\n# Rows\nThe canary is {GUID}.\n")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    found = import_verdicts(TableSource("published", revision=REVISION), tmp_path / "v.jsonl")
+    assert by_rater(given(tmp_path)) == {"published o3": 7}
+    assert "NOTE: the card speaks of 60,000 rows, and there are 1" in found.notes
+    about = yaml.safe_load((tmp_path / "v.jsonl.source.yaml").read_text())
+    assert (about["licence"], about["canaries"]) == ("mit", [GUID])
+
+
+def test_the_data_set_of_annotations_is_its_only_file_of_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = ["README.md", "a.json"]
+    monkeypatch.setattr("huggingface_hub.list_repo_files", lambda *_, **__: files)
+    (tmp_path / "a.json").write_text(json.dumps([row(human_annotations=[{"rater_id": "x", "rating": 2}])]))
+    (tmp_path / "README.md").write_text("---\nlicense: mit\n---\n")
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda _, name, **__: str(tmp_path / name))
+    found = import_ratings(TableSource("published", revision=REVISION), tmp_path / "v.jsonl")
+    assert by_rater(given(tmp_path)) == {"person-1": 2}
+    assert "NOTE: the card speaks of 900 answers that people rated, and there are 1" in found.notes
+    files.append("b.jsonl")
+    with pytest.raises(ConfigError, match=r"has 2 files of JSON, and one is expected; it has README.md, a.json"):
+        import_ratings(TableSource("published-annotations", revision=REVISION), tmp_path / "w.jsonl")

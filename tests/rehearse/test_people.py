@@ -1,0 +1,148 @@
+"""People whose ratings are planted with a bias: a rehearsal knows each again and sees what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hab_ray.analysis.marks import rows_of
+from hab_ray.analysis.summary import summarise
+from hab_ray.analysis.tables import raters as table
+from hab_ray.rehearse.people import PeopleComparison, PlantedRatings, compare_people, plant, with_ratings
+from hab_ray.rehearse.perform import Rehearsal
+from hab_ray.rehearse.trouble import People
+from hab_ray.rehearse.truth import Truth
+from hab_ray.results import open_run
+from hab_ray.rows import Rater
+from hab_ray.storage.given_ratings import Rating
+from hab_ray.sweep import raters as joining
+from hab_ray.sweep.raters import Joined, join_ratings, place_raters
+from hab_ray.work import Work
+from tests.rehearse.conftest import DIMENSIONS, PEOPLE, SUBJECTS, TESTS, Stage
+
+ANSWERS = len(DIMENSIONS) * len(SUBJECTS) * TESTS
+Patch = pytest.MonkeyPatch
+Rehearsed = Callable[[], PeopleComparison]
+
+
+@pytest.fixture
+def rated(rehearsed_stage: Stage) -> Iterator[Rehearsed]:
+    """Gives planted ratings to a sweep that was rehearsed, and compares what comes of it."""
+    work = rehearsed_stage.work
+
+    def compare() -> PeopleComparison:
+        planted = planted_in(rehearsed_stage)
+        place_raters(with_ratings(work, planted))
+        run = open_run(work.run_path)
+        return compare_people(run, summarise(run), planted)
+
+    yield compare
+    place_raters(work)
+
+
+def planted_in(stage: Stage, people: People = PEOPLE, seed: int = 0) -> PlantedRatings:
+    return plant(stage.work, Truth.of(stage.work, stage.client), people, seed)
+
+
+def test_a_whole_rehearsal_knows_its_people_again(sound: tuple[Stage, Rehearsal]) -> None:
+    _, done = sound
+    assert done.passed and done.comparison.people.wrong == ()
+    assert 0.4 * 3 * ANSWERS < done.comparison.people.ratings < 3 * ANSWERS
+
+
+def test_every_rating_is_the_true_score_with_the_bias(rehearsed_stage: Stage) -> None:
+    exact, lower, half = (
+        planted_in(rehearsed_stage, People(raters=20, bias=bias)).scores for bias in (0.0, -1.0, -0.5)
+    )
+    assert len(exact) == 20 * ANSWERS
+    assert {rated: max(0, score - 1) for rated, score in exact.items()} == lower
+    moved = [exact[rated] - score for rated, score in half.items() if exact[rated]]
+    assert set(moved) == {0, 1} and 0.3 < sum(moved) / len(moved) < 0.7
+    assert planted_in(rehearsed_stage) == planted_in(rehearsed_stage) != planted_in(rehearsed_stage, seed=1)
+
+
+def test_a_sound_join_is_as_planted(rated: Rehearsed) -> None:
+    assert rated().wrong == ()
+
+
+def changed(ratings: Iterable[Rating], key: str, others: Mapping[str, str]) -> list[Rating]:
+    return [replace(rating, **{key: others[getattr(rating, key)]}) for rating in ratings]  # type: ignore[arg-type]
+
+
+def rotated(values: Iterable[str]) -> dict[str, str]:
+    """By each value another."""
+    known = sorted(set(values))
+    return {value: known[at - 1] for at, value in enumerate(known)}
+
+
+def of_other_tests(ratings: list[Rating]) -> list[Rating]:
+    others: dict[str, str] = {}
+    for dimension in DIMENSIONS:
+        others |= rotated(rating.test for rating in ratings if rating.dimension == dimension)
+    return changed(ratings, "test", others)
+
+
+MUTANTS_OF_RATINGS: dict[str, tuple[Callable[[list[Rating]], list[Rating]], str]] = {
+    "ratings of another test": (of_other_tests, ", planted"),
+    "ratings of another subject": (lambda ratings: changed(ratings, "subject", rotated(SUBJECTS)), ", planted"),
+    "ratings of another rater": (
+        lambda ratings: changed(ratings, "rater", rotated(rating.rater for rating in ratings)),
+        "there 0 times",
+    ),
+    "the last rating lost": (lambda ratings: ratings[:-1], "there 0 times, and must be 1 times"),
+    "scores moved by one": (lambda ratings: [replace(r, score=abs(r.score - 1)) for r in ratings], ", planted"),
+    "people taken for published": (
+        lambda ratings: [replace(r, kind=Rater.PUBLISHED) for r in ratings],
+        ": published ok score",
+    ),
+    "letters made up": (lambda ratings: [replace(r, issues=()) for r in ratings], ": person ok score"),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS_OF_RATINGS)
+def test_ratings_that_are_joined_in_another_way(rated: Rehearsed, monkeypatch: Patch, name: str) -> None:
+    change, reason = MUTANTS_OF_RATINGS[name]
+
+    def join(work: Work, ratings: Iterable[Rating]) -> Joined:
+        return join_ratings(work, change(list(ratings)))
+
+    monkeypatch.setattr(joining, "join_ratings", join)
+    wrong = rated().wrong
+    assert any(reason in problem for problem in wrong), wrong
+
+
+def test_a_view_of_ratings_that_is_stale(rated: Rehearsed, rehearsed_stage: Stage) -> None:
+    assert rated().wrong == ()
+    planted = planted_in(rehearsed_stage, PEOPLE.model_copy(update={"bias": 1.0}))
+    run = open_run(rehearsed_stage.work.run_path)
+    assert any(", planted" in problem for problem in compare_people(run, summarise(run), planted).wrong)
+
+
+def first_judge_alone(*arguments: Any) -> dict[Any, float | None]:
+    """Mutant of the panel's marks: those of the first judge."""
+    found, settings, subject, dimension = arguments
+    (own,) = (m for m in found if (m.subject, m.dimension, m.judge) == (subject, dimension, settings.panel[0]))
+    flat = (mark for test in own.by_test for mark in test)
+    return dict(zip(rows_of(settings, subject, dimension), flat, strict=True))
+
+
+@pytest.mark.parametrize(("attribute", "mutant"), [("panel_marks", first_judge_alone), ("SCORE_START", 11)])
+def test_a_table_that_is_made_in_another_way(
+    rated: Rehearsed, monkeypatch: Patch, attribute: str, mutant: object
+) -> None:
+    monkeypatch.setattr(table, attribute, mutant)
+    wrong = rated().wrong
+    assert wrong and all(problem.startswith("the table of raters has for person-") for problem in wrong)
+
+
+def test_calls_that_ratings_cost_and_ratings_that_nobody_gave_are_problems(rehearsed_stage: Stage) -> None:
+    run = open_run(rehearsed_stage.work.run_path)
+    place_raters(rehearsed_stage.work)
+    found = compare_people(run, summarise(run), PlantedRatings({}, {}), calls=2)
+    assert sorted(problem.split(",")[0] for problem in found.wrong) == [
+        "2 calls were sent once ratings were added",
+        "nobody has rated anything; raise `people.share` or `people.raters`",
+    ]
