@@ -26,7 +26,7 @@ PATH = "/anthropic/v1/messages/batches"
 
 
 async def test_from_create_to_delete(start: Start) -> None:
-    line = await start(batch=SOON)
+    line = await start(batch={"turnaround": {"kind": "fixed", "value_s": 1.0}})
     client = anthropic_client(line)
     made = await submit_anthropic(client, 6)
     counts = {"processing": 6, "succeeded": 0, "errored": 0, "canceled": 0, "expired": 0}

@@ -81,7 +81,7 @@ class _Pair(NamedTuple):
     is_answer: bool
 
 
-@analysis(order=35, link="Raters", heading="Raters beside the panel")
+@analysis(order=36, link="Raters", heading="Raters beside the panel")
 def raters(summary: Summary) -> Sequence[Group]:
     """All further raters by kind."""
     pairs: dict[tuple[Rater, str, str], list[_Pair]] = defaultdict(list)
