@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from hab_ray.errors import Exit
-from hab_ray.exchange import REMEDY, Sharing, export
+from hab_ray.exchange import Sharing, export
 from hab_ray.location import Location
 from hab_ray.results import Run, open_run
 
@@ -29,5 +29,5 @@ def export_run(
     for source in sharing.left_out:
         console.print(f"left out: {source}", style="yellow", soft_wrap=True, markup=False, highlight=False)
     if sharing.left_out:
-        console.print(REMEDY, style="yellow", soft_wrap=True, markup=False, highlight=False)
+        console.print(sharing.remedies, style="yellow", soft_wrap=True, markup=False, highlight=False)
     return Exit.COMPLETE

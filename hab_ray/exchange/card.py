@@ -13,7 +13,7 @@ import yaml
 
 from hab_ray import __version__
 from hab_ray.analysis.standing import standing_of
-from hab_ray.exchange.sharing import REMEDY, Sharing
+from hab_ray.exchange.sharing import Sharing
 from hab_ray.results import Run
 from hab_ray.rows import State
 from hab_ray.rubric import imported_note
@@ -69,7 +69,7 @@ def _origins(sharing: Sharing) -> Iterator[str]:
         yield from (f"- {source}" for source in sharing.left_out)
         yield (
             "\nIts cells are null, and so are those of judges' prompts and assessments that would quote it. Ids, "
-            f"states, issues and scores are all there. {REMEDY}"
+            f"states, issues and scores are all there. {sharing.remedies}"
         )
 
 

@@ -19,11 +19,12 @@ from hab_ray.storage.given import given_file
 from hab_ray.storage.origins import RESPONSES, RUBRIC, TESTS, given_files, origins_of
 from hab_ray.visible import one_line
 
-REMEDY = (
+_STATE_A_LICENCE = (
     "To have it included, state a licence: `licence:` in FILE.source.yaml beside the given file (with `source:`) or in "
     "the rubric's `literal.origin`, and start the same `hab run` again, which costs nothing; or export with "
     "--i-may-share if you may pass it on."
 )
+_ASK_THE_RATERS = "Comments are included with --i-may-share, if those who wrote them agree."
 _TEST_TEXTS = ("prompt", "context", "system")
 _RESPONSE_TEXTS = ("text", "reason")
 _VERDICT_TEXTS = ("assessment", "reason")
@@ -61,6 +62,13 @@ class Sharing:
 
     included: tuple[Source, ...]
     left_out: tuple[Source, ...]
+
+    @property
+    def remedies(self) -> str:
+        """How to have what is left out included."""
+        kinds = {source.texts is Texts.COMMENTS for source in self.left_out}
+        told = {False: _STATE_A_LICENCE, True: _ASK_THE_RATERS}
+        return " ".join(told[is_comment] for is_comment in sorted(kinds))
 
     def without(self, texts: Texts, name: str) -> bool:
         """Whether these texts of a dimension, subject or rater are left out."""

@@ -152,6 +152,8 @@ def test_comments_of_people_are_left_out(make: Make, tmp_path: Path) -> None:
     RunFolder(run.location).write(Verdict, name.replace("strict", "person-1"), [person])
     export(run, "json", tmp_path / "out", "mit", licensed(run))
     assert "Ada" not in said(tmp_path / "out") and "comments of raters (person-1; 1 rows)" in said(tmp_path / "out")
+    assert "if those who wrote them agree" in said(tmp_path / "out")
+    assert "state a licence" not in said(tmp_path / "out")
     export(run, "json", tmp_path / "all", "mit", everything(run))
     assert "Ada" in said(tmp_path / "all")
 
