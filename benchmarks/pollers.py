@@ -160,7 +160,10 @@ def main() -> int:
                     for n in (0, asked.pollers)
                 )
                 shares.append(looked / alone)
-                print(f"{alone:.1f} calls/s alone, {looked:.1f} looked at, of {PER_S:g}: {shares[-1]:.3f}", flush=True)
+                print(
+                    f"{alone:.1f} calls/s alone, {looked:.1f} looked at, of {PER_S:g} a model: {shares[-1]:.3f}",
+                    flush=True,
+                )
     share = statistics.median(shares)
     print(f"median {share:.3f} (bar {LEAST_SHARE:g}): {'met' if share >= LEAST_SHARE else 'MISSED'}")
     return 0
