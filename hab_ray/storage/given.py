@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError
 
@@ -34,6 +34,7 @@ def _not_blank(text: str) -> str:
 
 Text = Annotated[str, AfterValidator(clean_text)]
 Cluster = Annotated[int, NUMBER, Field(ge=-1, lt=2**31)]
+Given = TypeVar("Given", bound=Strict)
 MOST_BYTES = 256 * MEBIBYTE
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
@@ -93,6 +94,19 @@ def _in_bucket(place: Location) -> bytes:
     return folder.get(place.name)
 
 
+def given_row(kind: type[Given], record: object, where: str) -> Given:
+    """A row of a given file.
+
+    Raises:
+        ConfigError: it is none of this kind; with all that is wrong.
+    """
+    try:
+        return kind.model_validate(record)
+    except ValidationError as error:
+        what = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
+        raise ConfigError(one_line(f"{where}: {what}")) from None
+
+
 def read_given_tests(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str, list[ChosenTest]]:
     """The tests of a file, by dimension, in the file's order; other dimensions than the rubrics' are left out.
 
@@ -102,11 +116,7 @@ def read_given_tests(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str,
     tests: dict[str, list[ChosenTest]] = defaultdict(list)
     seen: set[str] = set()
     for number, record in enumerate(_tests_in(path), 1):
-        try:
-            given = GivenTest.model_validate(record)
-        except ValidationError as error:
-            what = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            raise ConfigError(one_line(f"{path}, row {number}: {what}")) from None
+        given = given_row(GivenTest, record, f"{path}, row {number}")
         if given.dimension not in rubrics:
             continue
         _check_context(given, rubrics[given.dimension], f"{path}, row {number}")

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from hab_ray.calls import has_visible_text
 from hab_ray.catalog import Strict
@@ -14,7 +14,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.rows import Paraphrase
 from hab_ray.rubric import Rubric
-from hab_ray.storage.given import Columns, Text, given_records
+from hab_ray.storage.given import Columns, Text, given_records, given_row
 from hab_ray.visible import one_line
 
 _COLUMNS = Columns(texts=("dimension", "test_id", "paraphrase_of", "prompt", "context"))
@@ -58,11 +58,7 @@ def read_paraphrases(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str,
     found: dict[str, dict[str, Paraphrase]] = defaultdict(dict, {dimension: {} for dimension in rubrics})
     for number, record in enumerate(given_records(path, "variants.subjects.tests", _COLUMNS), 1):
         where = f"{path}, row {number}"
-        try:
-            row = GivenParaphrase.model_validate(record)
-        except ValidationError as error:
-            what = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
-            raise ConfigError(one_line(f"{where}: {what}")) from None
+        row = given_row(GivenParaphrase, record, where)
         if row.dimension not in rubrics:
             continue
         _check_context(row, rubrics[row.dimension], where)

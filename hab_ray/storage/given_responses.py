@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Self
 
-from pydantic import AliasChoices, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AliasChoices, ConfigDict, Field, model_validator
 
 from hab_ray.bounds import NUMBER
 from hab_ray.calls import Finish, has_visible_text
@@ -16,7 +16,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, Response, State, id_of_test
 from hab_ray.rubric import Rubric
-from hab_ray.storage.given import Columns, Text, given_records
+from hab_ray.storage.given import Columns, Text, given_records, given_row
 from hab_ray.visible import one_line
 
 _COLUMNS = Columns(
@@ -109,11 +109,7 @@ def read_given_responses(
     """
     reader = _Reader(path, rubrics, tests)
     for number, record in enumerate(given_records(path, "responses", _COLUMNS), 1):
-        try:
-            row = GivenResponse.model_validate(record)
-        except ValidationError as error:
-            what = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
-            raise ConfigError(one_line(f"{path}, row {number}: {what}")) from None
+        row = given_row(GivenResponse, record, f"{path}, row {number}")
         if row.dimension in rubrics:
             reader.add(row, f"{path}, row {number}")
     if not reader.responses:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -68,10 +68,6 @@ def test_a_sound_join_is_as_planted(rated: Rehearsed) -> None:
     assert rated().wrong == ()
 
 
-def changed(ratings: Iterable[Rating], key: str, others: Mapping[str, str]) -> list[Rating]:
-    return [replace(rating, **{key: others[getattr(rating, key)]}) for rating in ratings]  # type: ignore[arg-type]
-
-
 def rotated(values: Iterable[str]) -> dict[str, str]:
     """By each value another."""
     known = sorted(set(values))
@@ -82,16 +78,23 @@ def of_other_tests(ratings: list[Rating]) -> list[Rating]:
     others: dict[str, str] = {}
     for dimension in DIMENSIONS:
         others |= rotated(rating.test for rating in ratings if rating.dimension == dimension)
-    return changed(ratings, "test", others)
+    return [replace(rating, test=others[rating.test]) for rating in ratings]
+
+
+def of_other_subjects(ratings: list[Rating]) -> list[Rating]:
+    others = rotated(SUBJECTS)
+    return [replace(rating, subject=others[rating.subject]) for rating in ratings]
+
+
+def of_other_raters(ratings: list[Rating]) -> list[Rating]:
+    others = rotated(rating.rater for rating in ratings)
+    return [replace(rating, rater=others[rating.rater]) for rating in ratings]
 
 
 MUTANTS_OF_RATINGS: dict[str, tuple[Callable[[list[Rating]], list[Rating]], str]] = {
     "ratings of another test": (of_other_tests, ", planted"),
-    "ratings of another subject": (lambda ratings: changed(ratings, "subject", rotated(SUBJECTS)), ", planted"),
-    "ratings of another rater": (
-        lambda ratings: changed(ratings, "rater", rotated(rating.rater for rating in ratings)),
-        "there 0 times",
-    ),
+    "ratings of another subject": (of_other_subjects, ", planted"),
+    "ratings of another rater": (of_other_raters, "there 0 times"),
     "the last rating lost": (lambda ratings: ratings[:-1], "there 0 times, and must be 1 times"),
     "scores moved by one": (lambda ratings: [replace(r, score=abs(r.score - 1)) for r in ratings], ", planted"),
     "people taken for published": (

@@ -19,7 +19,7 @@ from hab_ray.executors.choice import most_calls
 from hab_ray.resolve import load_work, resolve, write_record
 from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.stages import choose
-from hab_ray.stages.base import Rows
+from hab_ray.stages.base import CallStage, Rows
 from hab_ray.stages.judge import JudgeStage, score
 from hab_ray.stages.respond import RespondStage
 from hab_ray.work import Shard, Work, given_tests
@@ -91,9 +91,17 @@ def calls(work: Work) -> dict[Shard, list[ChatCall]]:
         answers = [
             Response(t.id, t.dimension, shard.subject, 0, State.OK, "Yes.", "ok", "{}", "m", "", "", "k") for t in tests
         ]
+        rows = Rows({ChosenTest: tests, Response: answers})
         assert isinstance(stage, RespondStage | JudgeStage)
-        tasks = stage.tasks(Rows({ChosenTest: tests, Response: answers}))
-        found[shard] = [call for _, call in stage.requests(tasks)]  # type: ignore[arg-type]
+        found[shard] = calls_of(stage, rows)
+    return found
+
+
+def calls_of(stage: CallStage[Any, Any], rows: Rows) -> list[ChatCall]:
+    found: list[ChatCall] = []
+    for _, call in stage.requests(stage.tasks(rows)):
+        assert isinstance(call, ChatCall)
+        found.append(call)
     return found
 
 
