@@ -247,8 +247,18 @@ class Catalog(Strict):
         return sha256(self.model_dump_json().encode()).hexdigest()
 
     def extended(self, providers: Mapping[str, ProviderEntry]) -> Catalog:
-        """The catalogue with a sweep's own providers; one of the same name replaces the shipped one."""
-        return Catalog(providers={**self.providers, **providers}, models=self.models)
+        """The catalogue with a sweep's own providers; one of the same name replaces the shipped one.
+
+        What it says of prices and batches goes before what is known of the models, and at another address they have no
+        batch API unless it says so.
+        """
+
+        def changed(model: ModelEntry) -> ModelEntry:
+            own = providers.get(model.provider)
+            return model if own is None else _on_own_terms(model, own, self.providers[model.provider].url == own.url)
+
+        models = {name: changed(model) for name, model in self.models.items()}
+        return Catalog(providers={**self.providers, **providers}, models=models)
 
     def find(self, name: str) -> ModelEntry:
         """The model of this name: one of the catalogue's, or `provider/wire-name` at a known provider.
@@ -305,6 +315,15 @@ def _at_provider(name: str, provider: ProviderEntry, wire: str) -> ModelEntry:
         served = given.model_copy(update={"weights": wire, "schema_bounds": ("lists", "strings")})
         return ModelEntry(provider=name, wire=stem, **served.model_dump())
     return ModelEntry(provider=name, wire=wire, **given.model_dump())
+
+
+def _on_own_terms(model: ModelEntry, own: ProviderEntry, same_address: bool) -> ModelEntry:
+    """A model at a provider of the sweep, at its price and with its batches."""
+    said = own.models.get(model.wire, Capabilities())
+    price, batch = said.price or own.price, said.batch or own.batch
+    if batch is None and same_address and model.batch:
+        batch = model.batch.model_copy(update={"price": None}) if price else model.batch
+    return model.model_copy(update={"price": price or model.price, "batch": batch})
 
 
 def _listed(names: Mapping[str, Any]) -> str:

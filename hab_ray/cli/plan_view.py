@@ -62,7 +62,7 @@ def print_plan(sweep: Sweep, plan: Plan, problems: list[Problem], options: PlanO
     )
     console.print(one_line(told), soft_wrap=True)
     saved = total.online - plan.as_sent
-    saving = f", which saves {_usd(saved)}" if saved else ""
+    saving = f", which saves {_usd(saved)}" if saved > 0 else f", {_usd(-saved)} more than online" if saved else ""
     console.print(f"as this sweep sends them (mode: {sweep.mode}): {_usd(plan.as_sent)}{saving}", soft_wrap=True)
     for time in plan.times:
         console.print(one_line(f"{time.stage}: {_duration(time.seconds)} online, {_slowest(time)}"), soft_wrap=True)
