@@ -27,7 +27,7 @@ from hab_ray.location import Location
 from hab_ray.plan import make_plan
 from hab_ray.preflight import Problem, Severity, refuse_errors, unheeded_settings
 from hab_ray.prices import NANO
-from hab_ray.progress import Progress, RunEnd
+from hab_ray.progress import FailedRows, Progress, RunEnd
 from hab_ray.rehearse.place import refuse_simulated
 from hab_ray.report import leaderboard, write_report, write_scores
 from hab_ray.resolve import keep_reader, refuse_other_store, write_record
@@ -151,6 +151,10 @@ def _tell(work: Work, end: RunEnd, console: Console) -> None:
         console.print(f"{one_line(who)} was stopped: {one_line(why)}", style="red", soft_wrap=True)
     if end.unanswered:
         _tell_unanswered(work, end, console)
+    for rows in end.failed:
+        _tell_failed(rows, console)
+    for who in end.without_ok:
+        console.print(one_line(who), style="red", soft_wrap=True)
     if end.cut:
         _tell_cut(end, console)
     if end.exit is Exit.INTERRUPTED:
@@ -158,6 +162,17 @@ def _tell(work: Work, end: RunEnd, console: Console) -> None:
     if end.batches:
         _tell_batches(work, end, console)
     console.print(f"{end.calls} calls sent, ${end.cost_nanousd / 1e9:.4f} paid")
+
+
+def _tell_failed(rows: FailedRows, console: Console) -> None:
+    reasons = "; ".join(f"{count:,} times {one_line(reason)}" for reason, count in rows.reasons)
+    console.print(
+        f"{rows.stage}: {rows.count:,} rows of {one_line(rows.name)} have failed and are not asked again: {reasons}. "
+        "Once the cause is mended, the same command with --retry-failed asks them",
+        style="red",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 def _tell_cut(end: RunEnd, console: Console) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from hab_ray.calls import Answer, Failure, Outcome, Reply
+from hab_ray.engine.alike import MIN_ALIKE
 from hab_ray.engine.billing import Billing
 from hab_ray.engine.ledger import Harvested, Intent
 from hab_ray.engine.memory import give_back_freed
@@ -19,7 +20,6 @@ from hab_ray.providers.numbers import MOST_TOKENS
 from hab_ray.storage.store import StoreWriter
 
 FLUSH_AT = 2048
-FEWEST_ALIKE = 10
 
 
 @dataclass
@@ -176,7 +176,7 @@ class Collector:
         """File refused requests as permanent failures, unless all were refused alike: then it is the model's end."""
         counts = {words: len(keys) for words, keys in results.bad_requests.items()}
         nothing_else = not results.replies and not results.failures
-        if nothing_else and len(counts) == 1 and min(counts.values()) >= FEWEST_ALIKE:
+        if nothing_else and len(counts) == 1 and min(counts.values()) >= MIN_ALIKE:
             ((words, count),) = counts.items()
             results.stop = results.stop or ModelError(
                 FailureKind.BAD_REQUEST,
