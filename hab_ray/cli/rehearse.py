@@ -129,7 +129,7 @@ def _tell_cells(done: Rehearsal, console: Console) -> None:
     if people.ratings or people.wrong:
         told = f"{len(people.wrong):,} problems with them" if people.wrong else "all as planted"
         console.print(f"{people.ratings:,} ratings by people: {told}", style="red" if people.wrong else "green")
-    for wrong in (found.missing, found.rows.wrong, found.wrong_cells, people.wrong):
+    for wrong in (found.missing, found.findings, found.rows.wrong, found.wrong_cells, people.wrong):
         for each in wrong[:_SHOWN]:
             console.print(f"  {one_line(str(each))}", soft_wrap=True)
         if len(wrong) > _SHOWN:
