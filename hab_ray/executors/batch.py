@@ -94,10 +94,13 @@ class BatchExecutor:
 
     @property
     def is_parked(self) -> bool:
-        """See Executor. Streams that wait for a vendor's queue or for money are at rest too."""
+        """See Executor. Streams that wait for a vendor's queue or for money are at rest too.
+
+        What has ended at a vendor is collected first: a run that is always started with `--detach` must end some day.
+        """
         counters = self._counters.values()
         blocked = sum(c.blocked_streams for c in counters)
-        return len(self._submitting) == blocked and not any(c.doubts for c in counters)
+        return len(self._submitting) == blocked and not any(c.doubts or c.ending for c in counters)
 
     def poll(self) -> Sequence[Event]:
         """See Service."""
