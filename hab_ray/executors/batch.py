@@ -40,7 +40,8 @@ from hab_ray.storage.watches import Watch
 class BatchSetup:
     """What a run gives its batches. `epochs` are the run's own, the present one included; `watch` is their lease's.
 
-    `url` finds an endpoint; `may_send` raises Interrupted once the user stops the run.
+    `url` finds an endpoint; `may_send` raises Interrupted once the user stops the run. One that
+    `is_detached` leaves once its batches are made.
     """
 
     site: Site
@@ -50,6 +51,7 @@ class BatchSetup:
     url: Callable[[str], str]
     budget: BudgetService
     may_send: Callable[[], None]
+    is_detached: bool
 
 
 class BatchExecutor:
@@ -176,6 +178,7 @@ class BatchExecutor:
                 run=work.run_name,
                 epochs=setup.epochs,
                 deadline=setup.deadline,
+                keeps_refusals=setup.is_detached,
             ),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,13 @@ from tests.sweep.crashing import TESTS, sweep_file
 SOON: dict[str, Any] = {"turnaround": {"kind": "fixed", "value_s": 0.3}}
 DEAD = "grok-4.7"
 NO_BATCHES = "is not supported for batch processing"
+
+
+def until(reached: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not reached():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def changed(sweep: Path, **changes: Any) -> Path:
@@ -140,3 +148,16 @@ def test_a_detached_run_says_that_the_vendor_makes_no_batch(desk: Desk, vendor: 
     done = desk.hab("run", sweep_file(desk.folder, "google", sim.url, "busy"), "--yes", "--detach")
     assert done.returncode == 5 and "the vendor makes none (429), and is asked again for 15 minutes: " in done.stdout
     assert sim.meter()["batch"]["created"] == 0
+
+
+def test_a_model_that_takes_no_batches_stays_refused_under_detach(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """A run that leaves before the vendor has looked into the batch would else make the same one every other time."""
+    sim = dead_at(vendor, "cancelled")
+    sweep = asking(desk, sim)
+    ends = [desk.hab("run", sweep, "--yes", "--detach")]
+    until(lambda: all(batch["state"] == "cancelled" for batch in sim.get("/_batches")))
+    ends += [desk.hab("run", sweep, "--yes", "--detach") for _ in range(3)]
+    assert [end.returncode for end in ends] == [3, 5, 5, 5], ends[-1].stdout
+    assert NO_BATCHES in ends[-1].stdout and "without --detach" in ends[-1].stdout
+    assert sim.meter()["batch"]["created"] == 1
+    assert desk.hab("run", sweep, "--yes").returncode == 5 and sim.meter()["batch"]["created"] == 2

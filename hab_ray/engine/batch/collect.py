@@ -74,8 +74,8 @@ class Results:
             earlier_nanousd=cost,
         )
 
-    def event(self, rows: int, epoch: int, at: datetime) -> Harvested:
-        """The last event of the batch."""
+    def event(self, rows: int, epoch: int, at: datetime, refusal: CallError | None = None) -> Harvested:
+        """The last event of the batch; `refusal` is why no further one of its model would be answered."""
         return Harvested(
             epoch=epoch,
             at=at,
@@ -86,6 +86,7 @@ class Results:
             doubled=self.doubled,
             nanousd=self.nanousd,
             lost_nanousd=self.lost_nanousd,
+            refusal=None if refusal is None else str(refusal),
         )
 
 

@@ -158,7 +158,9 @@ class Poller:
         except CallError as error:
             self._note(state.record, error)
             return transitions.poll_failed(state, error, self._context.clock(), self._policy)
-        record = ledger.add(state.record, results.event(intent.rows, lease.epoch, lease.today()))
+        problems = (status.problem, results.stop, results.refused)
+        refusal = next((problem for problem in problems if isinstance(problem, ModelError | BatchRefused)), None)
+        record = ledger.add(state.record, results.event(intent.rows, lease.epoch, lease.today(), refusal))
         self._close(batch, results)
         self._heed(batch, record, status, results)
         if results.withheld:
