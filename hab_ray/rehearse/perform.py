@@ -12,7 +12,7 @@ from hab_ray.addresses import outside_address
 from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.errors import ConfigError, Exit, Interrupted
 from hab_ray.executors.choice import cluster_named
-from hab_ray.progress import Progress, RunEnd
+from hab_ray.progress import RunEnd
 from hab_ray.rehearse.comparison import Comparison, compare
 from hab_ray.rehearse.people import compare_people, plant, with_ratings
 from hab_ray.rehearse.place import Place
@@ -25,11 +25,10 @@ from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest
 from hab_ray.rubric import LiteralPrompts
 from hab_ray.simulator import MeterReading, Profile, SimulatorClient, SimulatorFailed, SimulatorProcess
-from hab_ray.stages.choose import tests_file
 from hab_ray.storage.lease import Lease
 from hab_ray.storage.takeover import LeaseTerms
 from hab_ray.sweep import Options, drive
-from hab_ray.work import Work
+from hab_ray.work import Shard, Work
 
 _LOOPBACK = "127.0.0.1"
 
@@ -113,13 +112,13 @@ def rehearsed(work: Work, lease: Lease, options: Options, client: SimulatorClien
         Interrupted: the user ended it.
     """
     started = time.monotonic()
-    watched = replace(options, watch=_announcing(work, client, options.watch))
-    end = _driven(work, lease, watched, client)
+    announcing = replace(options, chosen=_announcing(work, client))
+    end = _driven(work, lease, announcing, client)
     summary = _scored(work)
     comparison = compare(work, summary.run, client)
     if play.trouble.people.raters and end.exit is Exit.COMPLETE:
         planted = plant(work, Truth.of(work, client), play.trouble.people, play.seed)
-        rated = _driven(with_ratings(work, planted), lease, watched, client)
+        rated = _driven(with_ratings(work, planted), lease, announcing, client)
         summary = _scored(work)
         comparison = replace(
             compare(work, summary.run, client), people=compare_people(summary.run, summary, planted, rated.calls)
@@ -146,18 +145,11 @@ def _scored(work: Work) -> Summary:
     return summary
 
 
-def _announcing(work: Work, client: SimulatorClient, watch: Callable[[Progress], None]) -> Callable[[Progress], None]:
-    """A watch that tells the simulator of every dimension's tests when they are chosen.
+def _announcing(work: Work, client: SimulatorClient) -> Callable[[Shard], None]:
+    """Tells the simulator of a dimension's tests when they are chosen, before they are asked of anybody."""
 
-    The driver reports after it has written tests and before it asks them of anybody, so no answer comes too early.
-    """
-    unknown = set(work.rubrics) if work.sweep.tests is None else set()
+    def announce(shard: Shard) -> None:
+        tests = work.run.read(ChosenTest, shard.file)
+        client.announce({digest(test.prompt): shard.dimension for test in tests}, contexts(tests))
 
-    def see(progress: Progress) -> None:
-        for dimension in [d for d in unknown if work.run.has(tests_file(d))]:
-            tests = work.run.read(ChosenTest, tests_file(dimension))
-            client.announce({digest(test.prompt): dimension for test in tests}, contexts(tests))
-            unknown.remove(dimension)
-        watch(progress)
-
-    return see
+    return announce

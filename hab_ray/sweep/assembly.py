@@ -89,7 +89,9 @@ def assembled(work: Work, lease: Lease, options: Options, stack: ExitStack) -> A
     counters = RunCounters(shards.all)
     budget = RunBudget(work.sweep.budget_usd, folder, path, lease)
     log = RunLog(str(work.sweep.run_folder), shards)
-    reporter = Reporter(work, shards, counters, budget, options.watch, _metrics(work, shards), log)
+    reporter = Reporter(
+        work, shards, counters, budget, options.watch, _metrics(work, shards), log, options.show_every_s
+    )
     client, url = budget.client(), _urls(work, options.stop, stack)
     deadline = _deadline(work)
     batches = BatchExecutor(
@@ -139,7 +141,9 @@ def assembled(work: Work, lease: Lease, options: Options, stack: ExitStack) -> A
             clock=time.monotonic,
             wait=wake.wait,
             check=_may_go_on(options.stop, lease),
-            report=_keeping_lost(budget, counters, reporter),
+            keep=lambda: budget.keep_lost(counters),
+            chosen=options.chosen,
+            report=reporter.report,
         ),
     )
     return Assembly(
@@ -185,16 +189,6 @@ def _metrics(work: Work, shards: Shards) -> RunMetrics:
     calling = (state for state in shards.all if state.shard.spec.makes_calls)
     providers = {(state.shard.stage, state.shard.name): shards.provider(state) for state in calling}
     return RunMetrics(Named(str(work.sweep.run_folder), providers), lambda: datetime.now(UTC))
-
-
-def _keeping_lost(budget: RunBudget, counters: RunCounters, reporter: Reporter) -> Callable[[], None]:
-    """Reports progress, once it is durable what calls without an answer may have cost."""
-
-    def report() -> None:
-        budget.keep_lost(counters)
-        reporter.report()
-
-    return report
 
 
 def _may_go_online(work: Work) -> bool:

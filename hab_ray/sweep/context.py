@@ -8,6 +8,7 @@ from typing import Protocol
 
 from hab_ray.executors.protocol import Executor, Service, Spool, Workers
 from hab_ray.prices import Mode
+from hab_ray.stages.graph import Shard
 
 
 class Files(Protocol):
@@ -32,7 +33,9 @@ class DriverContext:
 
     `workers` settle and compute from now on; `services` are all that have events. `clock` is monotonic seconds; `wait`
     sleeps so many seconds, or until a service has something to say. `check` raises Interrupted once the user stops
-    the run and LeaseLost once another driver has the store; `report` shows how far it is.
+    the run and LeaseLost once another driver has the store; `keep` makes durable what calls without an answer may have
+    cost. `chosen` is called for each shard that was computed and published, before its readers are dispatched; `report`
+    shows how far the run is, or not.
     """
 
     executors: Mapping[Mode, Executor]
@@ -42,4 +45,6 @@ class DriverContext:
     clock: Callable[[], float]
     wait: Callable[[float], None]
     check: Callable[[], None]
+    keep: Callable[[], None]
+    chosen: Callable[[Shard], None]
     report: Callable[[], None]

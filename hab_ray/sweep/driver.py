@@ -76,6 +76,7 @@ class Driver:
             self._context.wait(POLL_S)
             self._context.check()
             self._take_in_all(self._context.services)
+            self._context.keep()
             self._context.report()
 
     def settle_rest(self, workers: Workers) -> None:
@@ -154,10 +155,11 @@ class Driver:
             self._context.workers().compute(Compute(state.order, state.number, state.shard))
 
     def _take_in_computed(self, made: RowsComputed) -> None:
-        """Freeze what was computed: chosen tests are never chosen again."""
+        """Freeze what was computed, and say so: chosen tests are never chosen again."""
         state = self._shards.all[made.compute.number]
         if state.order == made.compute.order:
             self._files.publish(made.compute.order, state.shard.file)
+            self._context.chosen(state.shard)
             state.status, state.total = ShardStatus.COMPLETE, made.rows
             if made.note:
                 self._counters.notes.append(f"{state.shard.dimension}: {made.note}")

@@ -23,7 +23,7 @@ class RunLog:
         self._run, self._shards = run, shards
         self._statuses: dict[int, ShardStatus] = {}
         self._batches: dict[str, BatchProgress] = {}
-        self._notes = 0
+        self._told: set[str] = set()
         self._progress_at = float("-inf")
 
     def report(self, progress: Progress) -> None:
@@ -35,9 +35,10 @@ class RunLog:
                 self._statuses[state.number] = state.status
                 self._tell(logging.INFO, f"shard {state.status}", **_of_shard(state))
         self._tell_batches(progress)
-        for note in progress.notes[self._notes :]:
-            self._tell(logging.WARNING, note)
-        self._notes = len(progress.notes)
+        for note in progress.notes:
+            if note not in self._told:
+                self._told.add(note)
+                self._tell(logging.WARNING, note)
         if progress.end or progress.elapsed_s - self._progress_at >= PROGRESS_EVERY_S:
             self._progress_at = progress.elapsed_s
             self._tell_progress(progress)

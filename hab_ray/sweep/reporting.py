@@ -26,14 +26,14 @@ from hab_ray.visible import log_json
 from hab_ray.work import Work
 
 PROGRESS_EVERY_S = 5.0
-SHOW_EVERY_S = 0.1
 UNANSWERED = "log/unanswered.jsonl"
 
 
 class Reporter:
     """Reports on one run from the moment it is made.
 
-    `watch` sees every progress, the run folder one in a while; `metrics` and `log` report to others.
+    `watch` sees a progress every `show_every_s` at most, the run folder one in a while; `metrics` and `log` report to
+    others.
     """
 
     def __init__(
@@ -45,19 +45,21 @@ class Reporter:
         watch: Callable[[Progress], None],
         metrics: RunMetrics,
         log: RunLog,
+        show_every_s: float,
     ) -> None:
         self._work, self._shards, self._counters, self._budget = work, shards, counters, budget
         self._watch, self._metrics, self._log = watch, metrics, log
+        self._show_every_s = show_every_s
         self._started, self._cpu_started = time.monotonic(), time.thread_time()
         self._shown = self._kept = float("-inf")
         self._earlier_nanousd = _paid_before(work.run.folder)
 
     def report(self, draining: Draining | None = None) -> None:
-        """Show how far the run is, at most every `SHOW_EVERY_S`, and keep that every `PROGRESS_EVERY_S`.
+        """Show how far the run is, at most every `show_every_s`, and keep that every `PROGRESS_EVERY_S`.
 
         `draining` is what a stop waits for.
         """
-        if time.monotonic() - self._shown < SHOW_EVERY_S:
+        if time.monotonic() - self._shown < self._show_every_s:
             return
         self._shown = time.monotonic()
         progress = self._progress(draining)

@@ -130,11 +130,12 @@ def test_an_open_batch_is_collected_though_its_model_is_no_longer_said_to_have_b
     sweep = sweep_file(desk.folder, "xai", sim.url, "before")
     account, price = account_of(sweep), {"input": 1, "output": 2}
     account.pop("batch")
-    with_batches = {"models": {"grok-4.3-b": {"price": price, "batch": {"discount": 0.2}}}}
+    terms = {"batch": {"discount": 0.2}}
+    with_batches = {"models": {"grok-4.3-b": {"price": price} | terms, "grok-4.3": terms}}
     subject = {"model": "xai/grok-4.3-b"}
     changed(sweep, providers={"xai": account | with_batches}, subjects=[subject])
     assert desk.hab("run", sweep, "--yes", "--detach").returncode == 3
-    without = {"models": {"grok-4.3-b": {"price": price}}}
+    without = {"models": {"grok-4.3-b": {"price": price}, "grok-4.3": terms}}
     changed(sweep, providers={"xai": account | without}, subjects=[subject | {"mode": "auto"}])
     done = desk.hab("run", sweep, "--yes")
     assert done.returncode == 0, done.stdout

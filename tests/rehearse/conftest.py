@@ -111,12 +111,12 @@ class Stage:
     client: SimulatorClient
     play: Play
 
-    def rehearse(self) -> Rehearsal:
+    def rehearse(self, options: Options | None = None) -> Rehearsal:
         """Rehearse the whole sweep."""
         lease = self.place.take(NOW, LeaseTerms())
         try:
             write_record(self.work, NOW)
-            return rehearsed(self.work, lease, Options(), self.client, self.play)
+            return rehearsed(self.work, lease, options or Options(), self.client, self.play)
         finally:
             lease.release()
 

@@ -27,6 +27,7 @@ from hab_ray.stages.base import Rows
 from hab_ray.stages.judge import JudgeStage, VerdictTask
 from hab_ray.stages.respond import RespondStage, ResponseTask
 from hab_ray.stages.spec import ResolvedSweep
+from hab_ray.sweep import Options
 from tests.rehearse.conftest import DIMENSIONS, HOSTILE, JUDGES, SUBJECTS, TESTS, Stage, StageOf, problems
 
 SUBJECT_VARIANTS = [{"name": "terse", "system": "Answer in at most three sentences."}]
@@ -199,3 +200,11 @@ def test_a_shipped_experiment_is_recovered(stage: StageOf, name: str, tmp_path: 
     found = open_run(staged.work.run_path)
     assert found.tests().num_rows == TESTS * len(found.dimensions)
     assert write_report(done.summary).path.is_file()
+
+
+@pytest.mark.parametrize("mode", ["online", "batch"])
+def test_the_simulator_learns_of_chosen_tests_whatever_is_shown_when(stage: StageOf, tmp_path: Path, mode: str) -> None:
+    """A run shows its progress now and then, or never: what it asks does not hang on that."""
+    sweep = {**scaled("filter-ablation-off", tmp_path), "mode": mode}
+    done = stage(Play(turnaround_s=0.2), **sweep).rehearse(Options(show_every_s=3.0))
+    assert problems(done.comparison) == "" and done.passed

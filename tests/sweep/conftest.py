@@ -350,6 +350,8 @@ def bench(tmp_path: Path) -> MakeBench:
                 clock=lambda: clock.now,
                 wait=clock.wait,
                 check=clock.check,
+                keep=lambda: None,
+                chosen=lambda shard: log.append(f"chosen {shard.file}"),
                 report=lambda: reports.append(clock.waits),
             ),
         )

@@ -39,7 +39,10 @@ def test_the_order_of_work_is_that_of_the_method(bench: MakeBench) -> None:
     b.driver.reconcile(detach=False)
     stages = [line.split()[1] for line in b.logged("online")]
     assert stages == ["generate", "validate", "select", "respond", "judge"]
-    assert b.log.index(f"compute tests/{ONE}.parquet") < b.log.index("online respond lab/a: 3")
+    tests = f"tests/{ONE}.parquet"
+    computed, chosen = b.log.index(f"compute {tests}"), b.log.index(f"chosen {tests}")
+    assert computed < b.log.index(f"publish {tests}", computed) < chosen < b.log.index("online respond lab/a: 3")
+    assert len(b.logged("chosen")) == len(b.logged("compute"))
     assert {state.status for state in b.shards.all} == {ShardStatus.COMPLETE}
     assert b.counters.notes == [f"{ONE}: a note"]
 
