@@ -94,6 +94,7 @@ class FailureKind(StrEnum):
     BAD_KEY = "bad_key"
     NO_QUOTA = "no_quota"
     STOPPED = "stopped"
+    WITHHELD = "withheld"
 
 
 class HabError(Exception):
