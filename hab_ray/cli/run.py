@@ -13,6 +13,7 @@ from rich.console import Console
 
 from hab_ray.analysis.summary import summarise
 from hab_ray.cli.agree import ask_to_spend
+from hab_ray.cli.board import show_board
 from hab_ray.cli.identity import entered, identified, separated
 from hab_ray.cli.leasing import lease_terms
 from hab_ray.cli.plan_view import PlanOptions, print_plan, print_unheeded
@@ -29,7 +30,7 @@ from hab_ray.preflight import Problem, Severity, refuse_errors, unheeded_setting
 from hab_ray.prices import NANO
 from hab_ray.progress import FailedRows, Progress, RunEnd
 from hab_ray.rehearse.place import refuse_simulated
-from hab_ray.report import leaderboard, write_report, write_scores
+from hab_ray.report import write_report, write_scores
 from hab_ray.resolve import keep_reader, refuse_other_store, write_record
 from hab_ray.results import open_run
 from hab_ray.stopping import DRAIN_S, Stop
@@ -228,5 +229,5 @@ def show_results(work: Work, console: Console) -> None:
     summary = summarise(open_run(work.run_path))
     write_scores(summary)
     report = write_report(summary, notice=notice(work))
-    console.print(leaderboard(summary.scores))
+    show_board(summary, console)
     console.print(one_line(f"report: {report}"), soft_wrap=True)
