@@ -345,11 +345,9 @@ def test_what_was_left_out_for_a_while_comes_back_as_it_was_or_not_at_all(
     assert f"rubric {DIMENSION}: its text has changed" in refused(resolved)
 
 
-def test_another_url_limit_price_store_or_reading_of_cut_answers_is_fine(
-    resolved: Resolve, started: Work, tmp_path: Path
-) -> None:
+def test_another_url_limit_price_or_reading_of_cut_answers_is_fine(resolved: Resolve, started: Work) -> None:
     lab = provider(url="http://lab:2/v1", limits={"concurrent": 3}, price={"input": 9})
-    work = resolved(providers={"lab": lab}, store=tmp_path / "s", truncated="exclude", accept_substitutes=True)
+    work = resolved(providers={"lab": lab}, truncated="exclude", accept_substitutes=True)
     assert work.catalog.providers["lab"].url == "http://lab:2/v1"
 
 

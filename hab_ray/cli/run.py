@@ -30,7 +30,7 @@ from hab_ray.prices import NANO
 from hab_ray.progress import Progress, RunEnd
 from hab_ray.rehearse.place import refuse_simulated
 from hab_ray.report import leaderboard, write_report, write_scores
-from hab_ray.resolve import keep_reader, write_record
+from hab_ray.resolve import keep_reader, refuse_other_store, write_record
 from hab_ray.results import open_run
 from hab_ray.stopping import DRAIN_S, Stop
 from hab_ray.storage.folder import open_folder
@@ -196,6 +196,7 @@ def report_run(run: Location, console: Console) -> Exit:
     """Write a run's scores and report again; one of an older version has its verdicts read again first."""
     work = load_run(run)
     if needs_rereading(work):
+        refuse_other_store(work)
         now = datetime.now(UTC)
         lease = acquire_lease(work.sweep.store, work.run_path, now, lease_terms(work, console))
         try:
