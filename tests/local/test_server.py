@@ -113,12 +113,11 @@ def test_a_server_that_is_killed_again_and_again_refuses_requests(
 
 
 def test_a_server_that_is_stopped_is_not_started_again(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
     with _start(tmp_path) as server:
-        threads = {thread for thread in threading.enumerate() if thread.name == "local-server"}
-    for thread in threads:
-        thread.join(20)
-        assert not thread.is_alive()
-    assert not psutil.pid_exists(server.pid)
+        (keeper,) = set(threading.enumerate()) - before
+    keeper.join(60)
+    assert not keeper.is_alive() and not psutil.pid_exists(server.pid)
 
 
 def test_without_the_kernels_help_the_watch_ends_it() -> None:
