@@ -20,7 +20,7 @@ from hab_ray.bounds import (
     Tokens,
     TopP,
 )
-from hab_ray.calls import Params
+from hab_ray.calls import Params, has_visible_text
 from hab_ray.catalog import Strict
 from hab_ray.location import Location
 from hab_ray.visible import hides_something, one_line
@@ -29,6 +29,8 @@ from hab_ray.visible import hides_something, one_line
 def _shown_as_it_is(name: str) -> str:
     if hides_something(name):
         raise ValueError(f"{one_line(name)} holds a character that cannot be seen; write the name without it")
+    if name and not has_visible_text(name):
+        raise ValueError(f"{name!a} has nothing that can be seen; give it another name")
     return name
 
 
