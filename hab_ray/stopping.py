@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from math import inf
 
 from hab_ray.errors import Exit, Interrupted
@@ -39,7 +40,7 @@ class Stop:
         self._on_stop: Callable[[], None] | None = None
         self._longest_s = LONGEST_S
         self._last_words: list[Callable[[], None]] = []
-        self._raised = False
+        self._raised = self._listens = False
         self._terminals: tuple[int, ...] = ()
 
     @property
@@ -62,7 +63,10 @@ class Stop:
             raise Interrupted("stopped on request")
 
     def listen(self) -> None:
-        """Take over SIGINT, SIGTERM, and SIGHUP unless it is ignored (`nohup`). For the main thread."""
+        """Take over SIGINT, SIGTERM, and SIGHUP unless it is ignored (`nohup`). For the main thread; once."""
+        if self._listens:
+            return
+        self._listens = True
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         self._terminals = tuple(output for output in (1, 2) if os.isatty(output))
@@ -93,6 +97,11 @@ class Stop:
                 self._on_stop = None
                 if not self.requested:
                     self._longest_s = LONGEST_S
+
+    def finish(self, status: int) -> None:
+        """From now on a signal ends the process with this status: only Python's clearing up is left."""
+        with self._lock:
+            self._on_stop = partial(os._exit, status)
 
     @contextmanager
     def immediate(self) -> Iterator[None]:

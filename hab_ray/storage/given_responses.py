@@ -197,7 +197,8 @@ def subjects_in(path: Location, rubrics: Mapping[str, Rubric]) -> Iterator[str]:
     """The names of those whose answers a file has in these dimensions, each once."""
     seen: set[str] = set()
     for record in given_records(path, "responses", _COLUMNS):
-        if isinstance(record, dict) and record.get("dimension") in rubrics:
+        dimension = record.get("dimension") if isinstance(record, dict) else None
+        if isinstance(dimension, str) and dimension in rubrics:
             name = record.get("subject") or record.get("subject_model")
             if isinstance(name, str) and name not in seen:
                 seen.add(name)
