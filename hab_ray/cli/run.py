@@ -15,7 +15,7 @@ from hab_ray.analysis.summary import summarise
 from hab_ray.cli.agree import ask_to_spend
 from hab_ray.cli.identity import entered, identified, separated
 from hab_ray.cli.leasing import lease_terms
-from hab_ray.cli.plan_view import PlanOptions, print_plan
+from hab_ray.cli.plan_view import PlanOptions, print_plan, print_unheeded
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.status import load_run
 from hab_ray.cli.upgrade import needs_rereading, reread_verdicts
@@ -25,12 +25,12 @@ from hab_ray.engine.memory import spare_what_stays
 from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.plan import make_plan
-from hab_ray.preflight import Problem, Severity, refuse_errors
+from hab_ray.preflight import Problem, Severity, refuse_errors, unheeded_settings
 from hab_ray.prices import NANO
 from hab_ray.progress import Progress, RunEnd
 from hab_ray.rehearse.place import refuse_simulated
 from hab_ray.report import leaderboard, write_report, write_scores
-from hab_ray.resolve import keep_reader, write_record
+from hab_ray.resolve import keep_reader, refuse_other_store, write_record
 from hab_ray.results import open_run
 from hab_ray.stopping import DRAIN_S, Stop
 from hab_ray.storage.folder import open_folder
@@ -120,6 +120,7 @@ def _agree_to_spend(work: Work, problems: list[Problem], options: RunOptions, co
         return
     plan = make_plan(work, Store(open_folder(work.sweep.store)))
     print_plan(work.sweep, plan, problems, PlanOptions(), console)
+    print_unheeded(unheeded_settings(work), console)
     if plan.total.to_pay == 0:
         return
     ask_to_spend("this sweep", console)
@@ -195,6 +196,7 @@ def report_run(run: Location, console: Console) -> Exit:
     """Write a run's scores and report again; one of an older version has its verdicts read again first."""
     work = load_run(run)
     if needs_rereading(work):
+        refuse_other_store(work)
         now = datetime.now(UTC)
         lease = acquire_lease(work.sweep.store, work.run_path, now, lease_terms(work, console))
         try:

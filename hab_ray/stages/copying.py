@@ -1,0 +1,69 @@
+"""Tells an assessment from a copy of what the request shows: the form of a verdict, or a worked example."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+from hab_ray.stages.wording import Wording
+
+COPIED = "its assessment repeats the words of this request"
+_FEWEST_WORDS = 3
+_FEWEST_WORDS_OF_WORDING = 8
+_WORD = re.compile(r"\w+")
+_QUOTED = re.compile(r'"((?:[^"\\\n]|\\.){1,2000})"')
+_LETTER = re.compile(r"\s*\w\s*[:.)]")
+
+
+class Shown:
+    """What a request shows besides the texts it is about: `wording` filled from `values`.
+
+    `own` are the words of worked examples, which count however long they are; `criteria` are texts that a reader may
+    well repeat, such as those of issues.
+    """
+
+    def __init__(
+        self, wording: Wording, values: Mapping[str, Any], own: Iterable[str], criteria: Iterable[str]
+    ) -> None:
+        self._wording, self._values, self._own, self._criteria = wording, values, tuple(own), tuple(criteria)
+
+    @cached_property
+    def _text(self) -> str:
+        return f"{self._wording.system(self._values)}\n{self._wording.user(self._values)}"
+
+    @cached_property
+    def _words(self) -> str:
+        return _words(self._text)
+
+    @cached_property
+    def _repeatable(self) -> str:
+        return "\n".join(map(_words, self._criteria))
+
+    @cached_property
+    def _templates(self) -> re.Pattern[str]:
+        quoted = (words for words in map(_words, _QUOTED.findall(self._text)) if words.count(" ") > _FEWEST_WORDS)
+        texts = {*quoted, *map(_words, self._own)}
+        return re.compile("|".join(f"(?<= ){re.escape(words.strip())}(?= )" for words in sorted(texts, key=_longest)))
+
+    def holds(self, assessment: str) -> bool:
+        """Whether an assessment, or what it says of one letter, is nothing but words that the request shows."""
+        return any(self._is_shown(line) for line in {assessment, *assessment.splitlines()})
+
+    def _is_shown(self, said: str) -> bool:
+        words = _words(said)
+        left = self._templates.sub("", words)
+        if left != words and all(len(word) == 1 for word in left.split()):
+            return True
+        words = _words(_LETTER.sub("", said, count=1)) if _LETTER.match(said) else words
+        is_long = words.count(" ") > _FEWEST_WORDS_OF_WORDING
+        return is_long and words in self._words and words not in self._repeatable
+
+
+def _words(text: str) -> str:
+    return f" {' '.join(_WORD.findall(text.casefold()))} "
+
+
+def _longest(words: str) -> int:
+    return -len(words)
