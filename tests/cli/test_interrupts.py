@@ -51,8 +51,9 @@ EXPORT = ("export", "run", "--format", "csv", "--out", "out")
     ],
 )
 def test_a_signal_ends_a_command_without_a_traceback(
-    module: str, times: int, arguments: tuple[str, ...], tmp_path: Path
+    module: str, times: int, arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     good_run(tmp_path)
     command = [sys.executable, "-c", PROGRAM, module, str(times), *arguments]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
