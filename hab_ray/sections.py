@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, model_validator
 
 from hab_ray.bounds import (
+    MOST_LISTED,
     Candidates,
     Components,
     PerCall,
@@ -215,8 +216,8 @@ class JudgeVariant(Strict):
 class Variants(Strict):
     """What is asked once more in another way: of every subject, of every judge."""
 
-    subjects: tuple[SubjectVariant, ...] = ()
-    judges: tuple[JudgeVariant, ...] = ()
+    subjects: Annotated[tuple[SubjectVariant, ...], Field(max_length=MOST_LISTED)] = ()
+    judges: Annotated[tuple[JudgeVariant, ...], Field(max_length=MOST_LISTED)] = ()
 
 
 def varied_name(base: str, variant: str) -> str:
@@ -247,7 +248,7 @@ class GivenAnswers(Strict):
     """
 
     file: Place
-    subjects: tuple[Name, ...] = ()
+    subjects: Annotated[tuple[Name, ...], Field(max_length=MOST_LISTED)] = ()
 
     @model_validator(mode="before")
     @classmethod

@@ -206,7 +206,8 @@ def subjects_in(path: Location, rubrics: Mapping[str, Rubric]) -> Iterator[str]:
     """
     seen: set[str] = set()
     for number, record in enumerate(given_records(path, "responses", _COLUMNS), 1):
-        if isinstance(record, dict) and record.get("dimension") in rubrics:
+        dimension = record.get("dimension") if isinstance(record, dict) else None
+        if isinstance(dimension, str) and dimension in rubrics:
             name = record.get("subject") or record.get("subject_model")
             if isinstance(name, str) and name not in seen:
                 seen.add(given_row(_Answered, {"subject": name}, f"{path}, row {number}").subject)
