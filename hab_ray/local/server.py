@@ -37,7 +37,10 @@ class Ready(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """A running model server. `url` is the base URL of its OpenAI protocol, e.g. `http://127.0.0.1:40213/v1`."""
+    """A running model server. `url` is the base URL of its OpenAI protocol, e.g. `http://127.0.0.1:40213/TOKEN/v1`.
+
+    The token is a secret: it keeps other users of the machine off the port.
+    """
 
     url: str
     _process: Process
