@@ -37,6 +37,7 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.given import given_file
 from hab_ray.storage.given_paraphrases import read_paraphrases
 from hab_ray.storage.given_responses import subjects_in
+from hab_ray.storage.modes import refuse_others
 from hab_ray.storage.origins import origins_of
 from hab_ray.storage.registry import RUN_ID, Registry, new_run_id
 from hab_ray.storage.run import RATERS, SWEEP, RunFolder
@@ -268,6 +269,7 @@ def weights_of(name: str, entry: ModelEntry) -> Path:
     Raises:
         ConfigError: it cannot be had.
     """
+    refuse_others(default_cache().parent, "HAB_CACHE")
     try:
         if entry.purpose is Purpose.EMBEDDING:
             return embedding_weights(entry.wire)

@@ -434,9 +434,11 @@ def local_pull_command(
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point of the console script. SIGTERM ends a run as Ctrl-C does: what was paid for is kept.
 
+    Whatever is written is this user's alone.
     Arrow's own allocator keeps 40 MB that nobody uses, so the system's is taken.
     """
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    os.umask(0o077)
     write_whatever_the_encoding()
     stop.listen()
     try:

@@ -98,7 +98,7 @@ def _tidy(run: Run, sharing: Sharing) -> Iterator[tuple[str, Iterable[pa.Table]]
     """The run's tables, one row for each observation: large ones part by part."""
     parts, raters = [(subject, dimension) for subject in run.subjects for dimension in run.dimensions], run.raters
     yield "tests", (sharing.tests(dimension, run.tests(dimension)) for dimension in run.dimensions)
-    yield "responses", (sharing.responses(subject, run.responses(subject, dimension)) for subject, dimension in parts)
+    yield "responses", (sharing.responses(*part, run.responses(*part)) for part in parts)
     yield (
         "verdicts",
         (sharing.verdicts(rater, *part, run.verdicts(rater, *part)) for part in parts for rater in raters),

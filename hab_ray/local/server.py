@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict
 from hab_ray.local.errors import LocalError
 from hab_ray.local.pidfile import PidFile, end_stale
 
+TOKEN = "HAB_LOCAL_TOKEN"
 MOST_RESTARTS = 5
 _STOP_S = 5.0
 _AGAIN_S = 20.0
@@ -41,7 +42,10 @@ class Ready(BaseModel):
 
 
 class LocalServer:
-    """A running model server. `url` is the base URL of its OpenAI protocol, e.g. `http://127.0.0.1:40213/v1`.
+    """A running model server. `url` is the base URL of its OpenAI protocol, e.g. `http://127.0.0.1:40213/TOKEN/v1`.
+
+    The token is a secret: it keeps other users of the machine off the port. The child learns it from its environment,
+    which nobody else can read.
 
     The socket it listens on belongs to this process: a server that dies is started again behind it, and requests wait
     there meanwhile. After `MOST_RESTARTS` of them, or one that fails, they are refused.
@@ -49,7 +53,7 @@ class LocalServer:
 
     def __init__(self, command: Sequence[str], log: Path, pid_file: Path) -> None:
         self.url = ""
-        self._mark = secrets.token_hex(8)
+        self._mark, self._token = secrets.token_hex(8), secrets.token_urlsafe(16)
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=_WAITING)
         own = (f"--listener={self._listener.fileno()}", f"--parent={os.getpid()}", f"--mark={self._mark}")
         self._command, self._log, self._pid_file = [*command, *own], log, pid_file
@@ -150,7 +154,7 @@ class LocalServer:
         with self._changing:
             if self._ended:
                 raise LocalError("the local model server was stopped")
-            process = self._process = _spawn(self._command, self._log, self._listener.fileno())
+            process = self._process = _spawn(self._command, self._log, self._listener.fileno(), self._token)
             PidFile(pid=process.pid, parent=os.getpid(), mark=self._mark).write(self._pid_file)
         try:
             return process, _await_ready(process, self._log, timeout_s).url
@@ -169,7 +173,7 @@ def _command(chat: Mapping[str, Path], embeddings: Sequence[str], slots: int) ->
     return [sys.executable, "-m", "hab_ray.local", "serve", *models, f"--slots={slots}"]
 
 
-def _spawn(command: Sequence[str], log: Path, listener: int) -> Process:
+def _spawn(command: Sequence[str], log: Path, listener: int, token: str) -> Process:
     """Start the process, in a session of its own so that Ctrl-C reaches it only through its starter."""
     with log.open("ab") as file:
         return subprocess.Popen(
@@ -179,7 +183,7 @@ def _spawn(command: Sequence[str], log: Path, listener: int) -> Process:
             stderr=file,
             start_new_session=True,
             pass_fds=(listener,),
-            env=_THREADS | os.environ,
+            env=_THREADS | os.environ | {TOKEN: token},
         )
 
 

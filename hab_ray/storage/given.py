@@ -1,4 +1,7 @@
-"""Tests given in a file: Parquet, CSV or JSON lines with `dimension` and `prompt`, and `id`, `context` where wanted."""
+"""Tests given in a file: Parquet, CSV or JSON lines with `dimension` and `prompt`, and `id`, `context` where wanted.
+
+Imported ones have `source`, `licence` and `canaries`, too: where they come from, should their source record get lost.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,8 @@ class Columns:
         }
 
 
-_COLUMNS = Columns(texts=("dimension", "prompt", "id", "context", "system"), numbers=("cluster",))
+ORIGIN = Columns(texts=("source", "licence", "canaries"))
+_COLUMNS = Columns(texts=("dimension", "prompt", "id", "context", "system", *ORIGIN.texts), numbers=("cluster",))
 
 
 class GivenTest(Strict):
@@ -72,6 +76,9 @@ class GivenTest(Strict):
     context: Text = ""
     system: Text | None = None
     cluster: Cluster | None = None
+    source: Text | None = None
+    licence: Text | None = None
+    canaries: Text | None = None
 
 
 def given_file(place: Location, key: str = "tests", most: int = MOST_BYTES) -> bytes:

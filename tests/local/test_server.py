@@ -6,8 +6,10 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -20,6 +22,7 @@ from hab_ray.local.pidfile import PidFile, end_stale
 _PARENT = """
 import sys, time
 from pathlib import Path
+from urllib.parse import urlsplit
 from hab_ray.local import LocalServer
 folder = Path(sys.argv[1])
 server = LocalServer.start({}, ["wordllama"], log=folder / "log", pid_file=folder / "pid")
@@ -201,3 +204,16 @@ def test_missing_libraries_name_their_packages() -> None:
     libgomp = ImportError("libgomp.so.1: cannot open shared object file: No such file or directory")
     assert "apt-get install libgomp1" in import_remedy(libgomp)
     assert "pip install 'hab-ray[local]'" in import_remedy(ModuleNotFoundError("No module named 'xllamacpp'"))
+
+
+def test_nobody_is_served_who_does_not_know_the_token(tmp_path: Path) -> None:
+    """Other users of the machine see the port; what is in the URL only its starter knows."""
+    with _start(tmp_path) as server:
+        assert urllib.request.urlopen(f"{server.url}/models").status == 200
+        port = urlsplit(server.url).netloc
+        command = Path(f"/proc/{server.pid}/cmdline")
+        token = urlsplit(server.url).path.split("/")[1]
+        assert len(token) >= 20 and not (command.exists() and token in command.read_text())
+        for path in ("/v1/models", f"/{token[:-1]}/v1/models"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.urlopen(f"http://{port}{path}")

@@ -313,5 +313,8 @@ def test_a_further_rater_is_shown_in_transcripts_and_in_a_table_of_its_own_alone
     table = section(after, "raters")
     assert "-0.07" in table and "People" in table and "<script>" not in table
     rest = after.replace(table, "").replace('  <a href="#raters">Raters</a>\n', "")
+    whence = rest[rest.index('<div class="notice">') : rest.index("<nav ")]
+    assert "comments of raters" in whence and "<script>" not in whence and 'class="notice"' not in before
+    rest = rest.replace(whence, "")
     start = 'id="transcripts"'
     assert before.split(start)[0].split() == rest.split(start)[0].split()

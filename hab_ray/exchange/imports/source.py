@@ -242,18 +242,18 @@ def record_beside(out: Path) -> Path:
     """Where it is kept what a new file comes from.
 
     Raises:
-        ConfigError: the file has another format, or one of the two is there already.
+        ConfigError: the file has another format, or is there already. A record alone is what a cut-off import has left.
     """
     record = out.with_name(source_record(out.name))
     if out.suffix not in (".parquet", ".jsonl"):
         raise ConfigError(f"--out: {out}: name a .parquet or .jsonl file")
-    if taken := [path for path in (out, record) if path.exists()]:
-        raise ConfigError(f"--out: {taken[0]} is there already; name another file")
+    if out.exists():
+        raise ConfigError(f"--out: {out} is there already; name another file")
     return record
 
 
 def write_table(columns: Mapping[str, Sequence[str | int | None]], out: Path, about: Mapping[str, Any]) -> None:
-    """A file of rows as a sweep reads it, and its record: each complete or not there."""
+    """A file of rows as a sweep reads it, and before it its record: rows are never there without it."""
     record = record_beside(out)
     told = yaml.safe_dump(dict(about), sort_keys=False, allow_unicode=True).encode()
     if out.suffix == ".parquet":
@@ -264,8 +264,8 @@ def write_table(columns: Mapping[str, Sequence[str | int | None]], out: Path, ab
     else:
         rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
         data = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows).encode()
-    _put(out, data)
     _put(record, told)
+    _put(out, data)
 
 
 def _put(path: Path, data: bytes) -> None:
