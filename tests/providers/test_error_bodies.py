@@ -274,3 +274,17 @@ async def test_the_wait_is_kept_beside_other_refusals_than_429(
     with pytest.raises(TransientError) as caught:
         await provider.send(provider.chat(chat_call(), entry()))
     assert caught.value.retry_after_s == seconds
+
+
+@pytest.mark.parametrize("choice", [{}, {"message": None}, {"message": {"content": None}}])
+@pytest.mark.parametrize("kind", [OPENAI, XAI])
+async def test_a_filtered_answer_needs_no_message(
+    choice: dict[str, Any], kind: str, script: Script, provider_of: Connect
+) -> None:
+    """Azure and its like send none; without a filter a missing message is a malformed reply."""
+    provider = provider_of(kind, script.url)
+    usage = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
+    answer = provider.read_chat({"choices": [{"finish_reason": "content_filter", **choice}], "usage": usage})
+    assert (answer.finish, answer.usage.input, answer.usage.output) == (Finish.REFUSED, 7, 2)
+    with pytest.raises(TransientError, match="not as documented"):
+        provider.read_chat({"choices": [{"finish_reason": "stop"}], "usage": usage})
