@@ -78,16 +78,16 @@ class Purpose(StrEnum):
 class Limits(Strict):
     """What an account may send. None = no limit known; the vendor's headers and 429s teach the rest.
 
-    `concurrent` bounds the calls in flight; `patience_s` is how long an unreachable endpoint is waited for
-    before it is given up for this run. `enqueued_tokens` is what a model's batches may hold together that the
-    vendor has not answered yet.
+    `concurrent` bounds the calls in flight; `patience_s` is how long an unreachable endpoint, or a model
+    that refuses all calls (429, 503, 529), is waited for before it is given up for this run. `enqueued_tokens` is
+    what a model's batches may hold together that the vendor has not answered yet.
     """
 
     requests_per_minute: PerMinute | None = None
     tokens_per_minute: PerMinute | None = None
     enqueued_tokens: PerMinute | None = None
     concurrent: Concurrent = 256
-    patience_s: LongSeconds = 600.0
+    patience_s: LongSeconds = 900.0
     timeout_s: LongSeconds = 600.0
 
 

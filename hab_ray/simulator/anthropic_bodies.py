@@ -185,6 +185,8 @@ def _ask(request: Messages, model: SimulatedModel, body: Any) -> ChatAsk:
         messages=len(texts),
         schema=_schema(request),
         limit=request.max_tokens,
+        temperature=request.temperature,
+        top_p=request.top_p,
         thinks=thinking,
         caching=Caching.BY_REQUEST if request.marks_a_cache else Caching.NEVER,
         identity=identity(request.model, body),

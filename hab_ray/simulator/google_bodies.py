@@ -101,6 +101,8 @@ def read_generate(account: SimulatedAccount, name: str, body: Any) -> ChatAsk:
         messages=len(request.contents),
         schema=_schema(config, name),
         limit=config.max_output_tokens,
+        temperature=config.temperature,
+        top_p=config.top_p,
         thinks=_thinks(config, model),
         caching=Caching.BY_VENDOR,
         identity=identity(name, body),

@@ -109,6 +109,8 @@ def read_chat(account: SimulatedAccount, body: Any) -> ChatAsk:
         messages=len(chat.messages),
         schema=_schema(chat),
         limit=chat.max_completion_tokens or chat.max_tokens,
+        temperature=chat.temperature,
+        top_p=chat.top_p,
         thinks=_thinks(chat, model),
         caching=Caching.BY_VENDOR,
         identity=identity(name, body),

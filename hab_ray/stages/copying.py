@@ -38,27 +38,47 @@ class Shown:
         return _words(self._text)
 
     @cached_property
+    def _runs(self) -> frozenset[tuple[str, ...]]:
+        """Every run of so many words of the wording that a copy of it has at least."""
+        words = self._words.split()
+        return frozenset(zip(*(words[start:] for start in range(_FEWEST_WORDS_OF_WORDING)), strict=False))
+
+    @cached_property
     def _repeatable(self) -> str:
         return "\n".join(map(_words, self._criteria))
 
     @cached_property
-    def _templates(self) -> re.Pattern[str]:
+    def _templates(self) -> tuple[str, ...]:
+        """Normalised texts that stand for an assessment, the longest first."""
         quoted = (words for words in map(_words, _QUOTED.findall(self._text)) if words.count(" ") > _FEWEST_WORDS)
-        texts = {*quoted, *map(_words, self._own)}
-        return re.compile("|".join(f"(?<= ){re.escape(words.strip())}(?= )" for words in sorted(texts, key=_longest)))
+        return tuple(sorted({*quoted, *map(_words, self._own)} - {"  "}, key=_longest))
 
     def holds(self, assessment: str) -> bool:
         """Whether an assessment, or what it says of one letter, is nothing but words that the request shows."""
-        return any(self._is_shown(line) for line in {assessment, *assessment.splitlines()})
+        return any(map(self._is_shown, assessment.splitlines()))
+
+    @cached_property
+    def _first_words(self) -> frozenset[str]:
+        return frozenset(template.split()[0] for template in self._templates)
 
     def _is_shown(self, said: str) -> bool:
-        words = _words(said)
-        left = self._templates.sub("", words)
-        if left != words and all(len(word) == 1 for word in left.split()):
+        words = _WORD.findall(said.casefold())
+        first = next((word for word in words if len(word) > 1), "")
+        if first in self._first_words and self._is_template(f" {' '.join(words)} "):
             return True
-        words = _words(_LETTER.sub("", said, count=1)) if _LETTER.match(said) else words
-        is_long = words.count(" ") > _FEWEST_WORDS_OF_WORDING
-        return is_long and words in self._words and words not in self._repeatable
+        own = words[1:] if _LETTER.match(said) else words
+        if tuple(own[:_FEWEST_WORDS_OF_WORDING]) not in self._runs:
+            return False
+        copied = f" {' '.join(own)} "
+        return copied in self._words and copied not in self._repeatable
+
+    def _is_template(self, words: str) -> bool:
+        """Whether nothing but letters is left of words without the texts that stand for an assessment."""
+        left = words
+        for template in self._templates:
+            while template in left:
+                left = left.replace(template, " ")
+        return left != words and all(len(word) == 1 for word in left.split())
 
 
 def _words(text: str) -> str:

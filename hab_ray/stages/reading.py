@@ -42,6 +42,8 @@ _CLOSERS = re.compile(r"`+|~{3,}|</[\w:.-]+\s*>|<[|\uff5c]/?[\w\u2581]+[|\uff5c]
 _MARKUP = re.compile(r"(?:<[^<>\n]{1,120}>|`{3,}\w*|~{3,}\w*|[`*_\s\x00])++\Z")
 _SENTENCE = re.compile(r"[.!?](?=\s|\Z)|\}")
 _LEAD = 300
+_MARK = re.compile('["{}]')
+_BLOCK = 4096
 _WITHIN = re.compile(r"[\w,\"'\u2018\u201c\u00ab(\[]\Z|^\s*>[>\s]*\Z")
 _LABEL = re.compile(r"\b(?:json|verdict|answer|final|result|output)\Z", re.IGNORECASE)
 _QUOTING = re.compile(
@@ -161,23 +163,35 @@ def _found(text: str, key: str) -> _Found:
     end = text.rfind("}") + 1
     start = _opening(text, end)
     muted, said = without_reasoning(text, slice(end if start is None else start, end))
-    end = said.rfind("}") + 1
-    if not _names_key(said, key):
-        raise Unreadable(f'it holds no JSON object with "{key}"')
-    if has_visible_text(_CLOSERS.sub("", said[end:])):
-        raise Unreadable(_why_not_last(said, end))
-    start = _opening(said, end)
-    if start is None:
-        raise Unreadable("its JSON object is not valid JSON")
-    before = said[:start]
-    if _is_open(before):
+    if start is not None and said is not text:
+        end = said.rfind("}") + 1
+        start = _opening(said, end)
+    try:
+        value, before = _ending(said, start, end, key)
+    except Unreadable:
+        if _names_key(said, key):
+            raise
+        raise Unreadable(f'it holds no JSON object with "{key}"') from None
+    return _Found(value, _without_lead(before), muted)
+
+
+def _ending(text: str, start: int | None, end: int, key: str) -> tuple[dict[str, Any], str]:
+    """The object with the key between two positions, behind which nothing counts, and what stands before it.
+
+    Raises:
+        Unreadable: something counts, or it is broken.
+    """
+    if has_visible_text(_CLOSERS.sub("", text[end:])):
+        raise Unreadable(_why_not_last(text, end))
+    before = text[:start]
+    if start is not None and _is_open(before):
         raise Unreadable(_INCOMPLETE)
-    value = _decoded(said[start:end], key)
+    value = None if start is None else _decoded(text[start:end], key)
     if value is None:
         raise Unreadable("its JSON object is not valid JSON")
     if key not in value:
         raise Unreadable(f'it holds no JSON object with "{key}"')
-    return _Found(value, _without_lead(before), muted)
+    return value, before
 
 
 def _why_not_last(text: str, end: int) -> str:
@@ -205,17 +219,18 @@ def _is_open(text: str) -> bool:
 
 def _opening(text: str, end: int) -> int | None:
     """Where the object begins whose closing brace stands before `end`, if it is JSON: read backwards."""
-    depth, quoted = 0, False
-    for at in range(end - 1, -1, -1):
-        char = text[at]
-        if char == '"':
-            quoted ^= not _is_escaped(text, at)
-        elif not quoted and char == "}":
-            depth += 1
-        elif not quoted and char == "{":
-            depth -= 1
-            if depth == 0:
-                return at
+    depth, quoted, block = 0, False, end
+    while block > 0:
+        begins = max(0, block - _BLOCK)
+        for at in reversed([mark.start() for mark in _MARK.finditer(text, begins, block)]):
+            char = text[at]
+            if char == '"':
+                quoted ^= not _is_escaped(text, at)
+            elif not quoted:
+                depth += 1 if char == "}" else -1
+                if depth == 0:
+                    return at
+        block = begins
     return None
 
 

@@ -26,6 +26,7 @@ _FINAL = r"<\|channel\|>final[^<>]{0,100}(?:<\|constrain\|>\w{1,40})?<\|message\
 _TOKENS = "|".join((_FINAL, *(_CLOSINGS[name] for name in ("thought", "cohere", "kimi", "mistral"))))
 _UNOPENED = re.compile(rf"^[ \t]*<\s*/\s*(?:{_TAGS})\s*>|{_TOKENS}", re.IGNORECASE | re.MULTILINE)
 _UNOPENED_PLAIN = re.compile("assistantfinal")
+_ANY = re.compile("[<[\u25c1]|assistantfinal")
 _LINE = 80
 
 
@@ -37,6 +38,8 @@ def without_reasoning(text: str, last: slice) -> tuple[str, str]:
     closing token counts anywhere: servers that put the opening into the request leave it to close what came first.
     What begins inside the object at `last` is part of it.
     """
+    if not _ANY.search(text):
+        return "", text
     kept: list[str] = []
     at, absent = 0, set[re.Pattern[str]]()
     while opening := _OPENING.search(text, at):

@@ -221,7 +221,7 @@ def last_object(text: str, key: str) -> tuple[dict[str, Any], str, str]:
     Raises:
         Nothing: there is none, or it may be a quotation.
     """
-    muted, said = aloud(text)
+    muted, said = aloud(text, _ending(text, text.rfind("}") + 1)[1])
     end = said.rfind("}") + 1
     if end == 0 or not is_closing(said[end:]):
         raise Nothing("no object ends it")
@@ -291,19 +291,18 @@ def _stripped(text: str) -> str:
         text = shorter
 
 
-def aloud(text: str) -> tuple[str, str]:
-    """What is said, without reasoning; first what stands before an end of reasoning that nothing opened."""
+def aloud(text: str, last: int) -> tuple[str, str]:
+    """What is said, without reasoning; first what stands before an end of reasoning that nothing opened.
+
+    The object that begins at `last` is said as it is.
+    """
     said, at = "", 0
-    try:
-        _, last = _ending(text, text.rfind("}") + 1)
-    except Nothing:
-        last = -1
     while at < len(text):
         if at == last:
             inside = text[last : text.rfind("}") + 1]
             muted, rest = _muted(said)
             behind = "x" + text[last + len(inside) :]
-            return muted, rest + inside + aloud(behind)[1][1:]
+            return muted, rest + inside + aloud(behind, -1)[1][1:]
         opened = next((form for form in FORMS if re.compile(form[0], re.I).match(text, at)), None)
         if opened is None:
             said, at = said + text[at], at + 1
