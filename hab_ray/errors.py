@@ -154,6 +154,7 @@ _NOT_WRITABLE = {errno.EROFS, errno.EACCES, errno.EPERM}
 _NOT_A_FOLDER = {errno.ENOTDIR, errno.EEXIST}
 _FOLDER_IN_THE_WAY = {errno.EISDIR}
 _NO_FILE = {errno.ENXIO, errno.EOVERFLOW}
+_KERNEL = ("/proc/", "/sys/")
 _NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}
 
 
@@ -184,6 +185,8 @@ def file_problem(error: OSError) -> HabError | None:
         )
     if error.errno in _NO_PATH:
         return ConfigError(f"{place}: {error.strerror}. Name another path for `run:` or `store:`")
+    if error.errno == errno.ENOENT and str(place).startswith(_KERNEL):
+        return ConfigError(f"{place}: nothing can be written there: it is no disk. Name a path on a disk")
     if error.errno == errno.EIO:
         return EngineBroke(f"{place}: the disk reports: {error.strerror}. Check it, then give the same command again")
     return None

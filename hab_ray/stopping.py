@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from math import inf
 
 from hab_ray.errors import Exit, Interrupted
@@ -67,7 +68,9 @@ class Stop:
             raise Interrupted("stopped on request")
 
     def listen(self) -> None:
-        """Take over SIGINT, SIGTERM, and SIGHUP unless it is ignored (`nohup`). For the main thread."""
+        """Take over SIGINT, SIGTERM, and SIGHUP unless it is ignored (`nohup`). For the main thread; once."""
+        if self._signals:
+            return
         reader, writer = self._signals = socket.socketpair()
         writer.setblocking(False)
         self._terminals = tuple(output for output in (1, 2) if os.isatty(output))
@@ -98,6 +101,11 @@ class Stop:
                 self._on_stop = None
                 if not self.requested:
                     self._longest_s = LONGEST_S
+
+    def finish(self, status: int) -> None:
+        """From now on a signal ends the process with this status: only Python's clearing up is left."""
+        with self._lock:
+            self._on_stop = partial(os._exit, status)
 
     @contextmanager
     def immediate(self) -> Iterator[None]:

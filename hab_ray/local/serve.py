@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,8 +17,8 @@ from hab_ray.local.front import Front
 from hab_ray.local.server import Ready
 
 
-async def serve(chat: Mapping[str, Path], embeddings: Sequence[str], slots: int) -> None:
-    """Serve on a free port of 127.0.0.1; the first line on standard output is the `Ready` message.
+async def serve(chat: Mapping[str, Path], embeddings: Sequence[str], slots: int, listener: socket.socket) -> None:
+    """Serve on a listening socket; the first line on standard output is the `Ready` message.
 
     Raises:
         LocalError: if a model cannot be loaded.
@@ -28,7 +29,7 @@ async def serve(chat: Mapping[str, Path], embeddings: Sequence[str], slots: int)
     embedders = {name: Embedder(name) for name in embeddings}
     runner = web.AppRunner(Front(models, embedders, slots).application(), handler_cancellation=True, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    await web.SockSite(runner, listener).start()
     host, port = runner.addresses[0][:2]
     os.write(announce, Ready(url=f"http://{host}:{port}/v1").model_dump_json().encode() + b"\n")
     await asyncio.Event().wait()

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from math import inf
 
+from hab_ray.engine.alike import MIN_ALIKE
 from hab_ray.engine.batch.actions import AwaitRoom, FitToBudget, GiveBack, Reserve
-from hab_ray.engine.batch.collect import FEWEST_ALIKE, Collector
+from hab_ray.engine.batch.collect import Collector
 from hab_ray.engine.batch.components import Components
 from hab_ray.engine.batch.create import Creator
 from hab_ray.engine.batch.decisions import Now, next_action
@@ -84,7 +85,7 @@ class _Refusals:
 
     @property
     def _are_alike(self) -> bool:
-        return self.rows >= FEWEST_ALIKE and not self.taken and len(self.words) == 1
+        return self.rows >= MIN_ALIKE and not self.taken and len(self.words) == 1
 
 
 def _of_no_row(error: BadRows) -> BatchRefused:
