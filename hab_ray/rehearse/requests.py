@@ -46,7 +46,7 @@ def _taken(entry: ModelEntry, limit: int, temperature: float | None, top_p: floa
     return Sent(
         limit=limit if entry.thinking is Thinking.NONE else limit + entry.thinking_reserve,
         temperature=None if entry.sampling is Sampling.FIXED else temperature,
-        top_p=top_p if entry.sampling is Sampling.BOTH else None,
+        top_p=top_p if entry.sampling in (Sampling.BOTH, Sampling.IGNORED) else None,
     )
 
 
