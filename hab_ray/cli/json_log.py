@@ -1,7 +1,8 @@
 """`--log-format json`: all that a command says as one JSON object per line.
 
 Each has `at`, `level` and `message`; what the run reports has `run` as well, and `shard` or `batch` where it is about
-one (see `hab_ray.sweep.log`). What is meant for people, such as the plan or the leaderboard, comes line by line.
+one (see `hab_ray.sweep.log`). The scores come in one, as `scores`; what else is meant for people, such as the plan,
+comes line by line.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import IO, TextIO, cast
 
 from rich.console import Console
 
+from hab_ray.cli.terminal import write_nowhere
 from hab_ray.visible import log_json
 
 
@@ -58,6 +60,8 @@ class _Handler(logging.Handler):
             fields = getattr(record, "fields", {})
             self._target.write(_line(at, record.levelname.lower(), record.getMessage(), **fields))
             self._target.flush()
+        except BrokenPipeError:
+            write_nowhere(self._target)
         except (OSError, ValueError):
             self.handleError(record)
 

@@ -18,7 +18,7 @@ from hab_ray.location import Location
 from hab_ray.preflight import preflight, refuse_errors
 from hab_ray.prices import NANO
 from hab_ray.rehearse.perform import Rehearsal, perform
-from hab_ray.rehearse.place import Place
+from hab_ray.rehearse.place import NOTICE, Place
 from hab_ray.rehearse.profile import Play
 from hab_ray.rehearse.staging import staged
 from hab_ray.rehearse.trouble import Trouble, load_trouble
@@ -28,7 +28,6 @@ from hab_ray.stopping import Stop
 from hab_ray.sweep import Options
 from hab_ray.visible import one_line
 
-NOTICE = "Everything here was answered by the simulator: these scores show that the chain works and measure nothing."
 _SHOWN = 10
 
 

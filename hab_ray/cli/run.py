@@ -29,7 +29,7 @@ from hab_ray.plan import make_plan
 from hab_ray.preflight import Problem, Severity, refuse_errors, unheeded_settings
 from hab_ray.prices import NANO
 from hab_ray.progress import FailedRows, Progress, RunEnd
-from hab_ray.rehearse.place import refuse_simulated
+from hab_ray.rehearse.place import note_simulators, refuse_simulated, simulated_notice
 from hab_ray.report import write_report, write_scores
 from hab_ray.resolve import keep_reader, refuse_other_store, write_record
 from hab_ray.results import open_run
@@ -84,6 +84,7 @@ def run_sweep(path: Path, choices: Choices, options: RunOptions, console: Consol
             write_record(work, now)
             entered(work, now)
             work = asyncio.run(learnt(work, open_folder(work.sweep.store)))
+            note_simulators(work)
             _announce(work, console)
             with view.shown():
                 end = drive(work, lease, _driving(options, view, stop))
@@ -140,7 +141,9 @@ def _announce(work: Work, console: Console) -> None:
 
 
 def notice(work: Work) -> str | None:
-    """What a reader must know before reading a score: the demo's judge cannot judge."""
+    """What a reader must know before reading a score: a simulator answered, or the demo's judge cannot judge."""
+    if told := simulated_notice(work.run_path):
+        return told
     judges = {work.models[judge.model] for judge in work.sweep.judges}
     return DEMO_NOTICE if any(m.entry.weights == "smollm2-135m-instruct" for m in judges) else None
 

@@ -6,7 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import IO, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -30,9 +30,7 @@ class Terminal(Console):
     def on_broken_pipe(self) -> None:
         """See Console. A reader that has seen enough (`| head`) ends nothing that was paid for."""
         self.quiet = True
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, self.file.fileno())
-        os.close(nothing)
+        write_nowhere(self.file)
 
     def render_str(self, text: str, **settings: Any) -> Text:
         """See Console."""
@@ -42,6 +40,13 @@ class Terminal(Console):
         """See Console. Control segments are rich's own: the live view moves the cursor by them."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(for_terminal(segment.text), segment.style)
+
+
+def write_nowhere(file: IO[str]) -> None:
+    """Have what is written to a file from now on, and what it still holds, go nowhere: nobody reads it any more."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, file.fileno())
+    os.close(nothing)
 
 
 def output() -> Terminal:

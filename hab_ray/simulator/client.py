@@ -154,9 +154,10 @@ _MISSING = TypeAdapter(tuple[MissingEvidence, ...])
 
 @dataclass(frozen=True)
 class SimulatorClient:
-    """The controls of the simulator that listens at `url`."""
+    """The controls of the simulator that listens at `url`, which has `timeout_s` seconds for each answer."""
 
     url: str
+    timeout_s: float = _TIMEOUT_S
 
     def answers(self) -> tuple[TrueAnswer, ...]:
         """What every answer shows that was given so far."""
@@ -193,5 +194,5 @@ class SimulatorClient:
 
     def _exchange(self, path: str, body: Any = None) -> bytes:
         data = None if body is None else json.dumps(body).encode()
-        with urllib.request.urlopen(self.url + path, data, timeout=_TIMEOUT_S) as response:
+        with urllib.request.urlopen(self.url + path, data, timeout=self.timeout_s) as response:
             return bytes(response.read())

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from hab_ray.engine.alike import MIN_ALIKE
 from tests.cli.hostile_vendor import serving
-from tests.conftest import Desk
+from tests.conftest import Desk, Vendor
 
 VERDICT = json.dumps({"assessment": "fine", "issues": []})
 USAGE = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
@@ -117,6 +117,17 @@ def test_a_judge_that_never_says_a_verdict_is_not_complete(desk: Desk) -> None:
         done = desk.hab("run", sweep_file(desk.folder, vendor.url, tests=3), "--yes")
     assert done.returncode == 5, done.stdout
     assert "judge: none of the 6 rows" in done.stdout and "6 unreadable" in done.stdout
+
+
+def test_a_run_answered_by_a_simulator_says_so_and_its_report_still_does(
+    desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
+    sim = vendor()
+    desk.hab("run", desk.sweep("simulated", sim.url), "--yes")
+    for done in (desk.hab("run", "simulated.yaml", "--yes"), desk.hab("report", "runs/simulated")):
+        assert done.returncode == 0, done.stdout
+        page = (desk.folder / "runs/simulated/report/index.html").read_text()
+        assert "answered by a simulator (sim)" in page
 
 
 def test_a_row_that_failed_among_good_ones_is_named_and_the_run_complete(desk: Desk) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
+
+import pyarrow.parquet as pq
 
 from hab_ray.errors import Exit
 from tests.conftest import Desk, Vendor
@@ -34,6 +38,28 @@ def test_every_line_is_json_with_run_shard_and_batch(desk: Desk, vendor: Callabl
     assert {line["rows"] for line in logged if "batch" in line} == {TESTS}
     assert any(line["message"].startswith("report: ") for line in lines)
     assert (logged[-1]["message"], logged[-1]["status"]) == ("ended: complete", 0)
+    (scores,) = [line["scores"] for line in lines if "scores" in line]
+    assert scores == pq.read_table(desk.folder / run / "scores.parquet").to_pylist()
+
+
+def test_a_reader_that_has_seen_enough_ends_no_run_and_sees_no_traceback(
+    desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
+    """`hab run --log-format json | head -2`: also what the log itself writes afterwards goes nowhere."""
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.5}})
+    sweep = sweep_file(desk.folder, "openai", sim.url, "head")
+    command = [sys.executable, "-m", "hab_ray.cli", "run", str(sweep), "--yes", "--log-format", "json"]
+    errors = desk.folder / "errors.txt"
+    with errors.open("w") as said_wrong:
+        process = subprocess.Popen(
+            command, cwd=desk.folder, env=desk.whole_environment, stdout=subprocess.PIPE, stderr=said_wrong
+        )
+        assert process.stdout is not None
+        process.stdout.readline(), process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == Exit.COMPLETE
+    assert errors.read_text() == ""
+    assert sim.meter()["batch"]["lines_billed"] == 2 * TESTS
 
 
 def test_an_error_is_a_line_of_json_too(desk: Desk) -> None:
