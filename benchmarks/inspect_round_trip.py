@@ -51,8 +51,8 @@ def round_trip() -> int:
     sys.path.insert(0, str(ROOT))
     from inspect_ai.log import list_eval_logs, read_eval_log
 
+    from hab_ray.analysis.sources import Source, Texts
     from hab_ray.exchange import Sharing, export, licensed
-    from hab_ray.exchange.sharing import Source, Texts
     from hab_ray.results import open_run
     from hab_ray.rubric import Origin
     from tests.small_runs import HOSTILE, Shape, write_run

@@ -114,14 +114,23 @@ def context_tokens(entry: ModelEntry) -> int | None:
 
 
 def no_price(entry: ModelEntry) -> str:
-    """What to say of a model without a price: the name may be misspelt."""
-    near = load_catalog().near(f"{entry.provider}/{entry.wire}", SURELY_LIKE)
-    meant = f", or did you mean {' or '.join(near)}?" if near else ""
+    """What to say of a model without a price: its name may be misspelt, or the vendor's prices be meant."""
     return (
         f"providers.{entry.provider}.models.{entry.wire}.price: no price is known for {entry.wire}; "
         "give {input: ..., output: ...} in dollars per million tokens, or {input: 0, output: 0} if it costs nothing"
-        f"{meant}"
+        f"{_otherwise(entry)}"
     )
+
+
+def _otherwise(entry: ModelEntry) -> str:
+    catalog = load_catalog()
+    near = catalog.near(f"{entry.provider}/{entry.wire}", SURELY_LIKE)
+    if not any(catalog.find(name).covers(entry.wire) for name in near):
+        return f", or did you mean {' or '.join(near)}?" if near else ""
+    vendor = catalog.providers.get(entry.provider)
+    if vendor is None or vendor.priced_as is None or entry.priced_as is not None:
+        return ""
+    return f", or `providers.{entry.provider}.priced_as: {vendor.priced_as}` for the vendor's own"
 
 
 def _less(price: UsdPrice, discount: float) -> UsdPrice:

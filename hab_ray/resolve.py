@@ -33,15 +33,18 @@ from hab_ray.stages.choose import tests_file
 from hab_ray.stages.reading import READER_VERSION
 from hab_ray.stages.rewording import wordings_of
 from hab_ray.stages.wording import Prompts, load_prompts
+from hab_ray.storage.folder import open_folder
 from hab_ray.storage.given import given_file
 from hab_ray.storage.given_paraphrases import read_paraphrases
 from hab_ray.storage.given_responses import subjects_in
+from hab_ray.storage.modes import refuse_others
 from hab_ray.storage.origins import origins_of
-from hab_ray.storage.registry import RUN_ID, new_run_id
+from hab_ray.storage.registry import RUN_ID, Registry, new_run_id
 from hab_ray.storage.run import RATERS, SWEEP, RunFolder
 from hab_ray.visible import one_line
 from hab_ray.work import Work, given_ratings, given_tests
 
+SETTINGS_VERSION = 2
 _PACKAGES = ("hab-ray", "ray", "openai", "anthropic", "aiohttp", "scikit-learn", "numpy", "pyarrow")
 _MAY_CHANGE = ("catalogue", "prices")
 _RUBRIC = "rubric "
@@ -57,9 +60,11 @@ class Record(Strict):
     `id` is the run's for ever; None in records of format 0. A started run keeps its prompts and fences, so that its
     calls keep their keys; `reader_version` says by which rules its verdicts were read. `started` is the first start,
     `priced_on` the day whose prices the latest one plans, reserves and pays by: a vendor charges what it charges when
-    a call is made, and what was paid before stands in the replies. `sources` are the origins of given data and imported
-    rubrics as of `hab_ray.storage.origins`; None in records from before they were kept.
-    `declarations` are the analyses that were declared, the present one last.
+    a call is made, and what was paid before stands in the replies. In a run of `settings_version` 1 only a model
+    that thinks is sent an effort. `sources` are the origins of given data and imported rubrics as of
+    `hab_ray.storage.origins`; None in records from before they were kept.
+    `declarations` are the analyses that were declared, the present one last. `store` is where the run's store was when
+    it was driven last, as seen from the run's folder; None in records from before it was kept.
     """
 
     id: Annotated[str, Field(pattern=RUN_ID)] | None = None
@@ -72,8 +77,14 @@ class Record(Strict):
     prompts_version: int = 1
     fence_version: int = 1
     reader_version: int = 1
+    settings_version: int = 1
     sources: Mapping[str, Origin] | None = None
     declarations: tuple[Declaration, ...] = ()
+    store: str | None = None
+
+    def entry(self, name: str) -> ModelEntry:
+        """A model as this run asks it."""
+        return _entry(self.sweep, name, self)
 
     @property
     def rubric_hashes(self) -> dict[str, str]:
@@ -94,12 +105,37 @@ def resolve(sweep: Sweep, now: datetime) -> Work:
     work = _pinned(_with_who_answered(sweep), earlier, now)
     origins_of(sweep, work.rubrics, {})  # one that cannot be read is an error before anything is asked or paid
     if earlier:
+        refuse_other_store(work)
         _must_fit(work, earlier)
         _check_judges(work)
     if sweep.raters:
         _check_raters(work, earlier)
     _check_paraphrases(work)
     return work
+
+
+def refuse_other_store(work: Work) -> None:
+    """Check that a run is driven with the store that knows what it has spent, wherever the two were moved.
+
+    Raises:
+        ConfigError: it is another store, or a copy beside the one that is still there.
+    """
+    run, store, record = work.run_path, work.sweep.store, read_record(work.run_path)
+    if record is None:
+        return
+    before = record.sweep.store if record.store is None else run.follow(record.store)
+    if before.absolute() == store.absolute() or before.is_same(store):
+        return
+    knowing = [place for place in (before, store) if Registry(open_folder(place), place).epochs(work.run_id, run)]
+    if knowing != [store]:
+        there, remedy = "knows nothing of them", "or its new place if it was moved"
+        if store in knowing:
+            there, remedy = "is a copy of it", f"or remove it if {store} has taken its place"
+        raise ConfigError(
+            f"{run}: this run's replies and what it has spent of its budget are in the store {before.absolute()}, and "
+            f"{store.absolute()} {there}. Name that store as `store:` or with --store, {remedy}; to spend from "
+            "another, give the sweep another `run:`"
+        )
 
 
 def _with_who_answered(sweep: Sweep) -> Sweep:
@@ -120,7 +156,7 @@ def _pinned(sweep: Sweep, earlier: Record | None, now: datetime) -> Work:
     catalog = sweep.catalog
     models = {}
     for name in sweep.model_names():
-        entry = priced(catalog.find(name), now.date())
+        entry = priced(_entry(sweep, name, earlier), now.date())
         as_of = _as_of(name, entry, catalog.providers[entry.provider].serve, now)
         if earlier and entry.alias == "moving":
             as_of = earlier.as_of.get(name, as_of)
@@ -137,6 +173,11 @@ def _pinned(sweep: Sweep, earlier: Record | None, now: datetime) -> Work:
         wordings={judge.name: wordings_of(judge, rubrics) for judge in sweep.varied_judges},
         paraphrases=_paraphrases(sweep, rubrics),
     )
+
+
+def _entry(sweep: Sweep, name: str, record: Record | None) -> ModelEntry:
+    entry = sweep.catalog.find(name)
+    return entry.without_lone_effort() if record and record.settings_version < SETTINGS_VERSION else entry
 
 
 def _paraphrases(sweep: Sweep, rubrics: Mapping[str, Rubric]) -> dict[str, dict[str, dict[str, Paraphrase]]]:
@@ -228,6 +269,7 @@ def weights_of(name: str, entry: ModelEntry) -> Path:
     Raises:
         ConfigError: it cannot be had.
     """
+    refuse_others(default_cache().parent, "HAB_CACHE")
     try:
         if entry.purpose is Purpose.EMBEDDING:
             return embedding_weights(entry.wire)
@@ -326,6 +368,9 @@ def write_record(work: Work, now: datetime) -> None:
 
     The first start's time stays, and so does what the sweep no longer names: its rows are still in the run, and
     it must be the same when it comes back.
+
+    Raises:
+        ConfigError: another process, which holds another store, has started the run meanwhile.
     """
     earlier = read_record(work.run_path)
     record = Record(
@@ -339,10 +384,18 @@ def write_record(work: Work, now: datetime) -> None:
         prompts_version=work.prompts.version,
         fence_version=work.prompts.fence,
         reader_version=READER_VERSION,
+        settings_version=earlier.settings_version if earlier else SETTINGS_VERSION,
         declarations=earlier.declarations if earlier else (),
         sources=origins_of(work.sweep, work.rubrics, (earlier and earlier.sources) or {}),
+        store=work.sweep.store.seen_from(work.run_path),
     )
-    _put_record(work.run_path, record)
+    if earlier:
+        _put_record(work.run_path, record)
+        return
+    try:
+        RunFolder(work.run_path).folder.put_new(SWEEP, _text_of(record))
+    except FileExistsError:
+        raise ConfigError(f"{work.run_path}: another process has just started this run; wait until it ends") from None
 
 
 def keep_id(work: Work) -> None:
@@ -369,8 +422,13 @@ def _amend_record(run: Location, changes: Mapping[str, object]) -> None:
 
 
 def _put_record(run: Location, record: Record) -> None:
-    text = yaml.safe_dump(record.model_dump(mode="json", by_alias=True), sort_keys=False, allow_unicode=True)
-    RunFolder(run).folder.put(SWEEP, text.encode())
+    RunFolder(run).folder.put(SWEEP, _text_of(record))
+
+
+def _text_of(record: Record) -> bytes:
+    return yaml.safe_dump(
+        record.model_dump(mode="json", by_alias=True), sort_keys=False, allow_unicode=True, encoding="utf-8"
+    )
 
 
 def read_record(run: Location) -> Record | None:

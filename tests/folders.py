@@ -42,9 +42,6 @@ class Through:
     def put_new(self, name: str, data: bytes) -> None:
         self.inner.put_new(name, data)
 
-    def put_new_private(self, name: str, data: bytes) -> None:
-        self.inner.put_new_private(name, data)
-
     def delete(self, name: str) -> None:
         self.inner.delete(name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
+from typing import Any
 
 import pytest
 
@@ -141,6 +142,55 @@ def test_a_sweeps_provider_changes_what_the_catalogue_says_of_a_model() -> None:
     assert price_of(changed, TODAY, Mode.ONLINE) == Price.usd(3, 4)
     assert changed.output_limit_field == "max_completion_tokens"
     assert price_of(other, TODAY, Mode.ONLINE).input == 400_000_000
+
+
+VENDOR = "https://api.openai.com/v1"
+GATEWAY = "https://gateway.example/v1"
+ZERO = UsdPrice(input=0, output=0)
+
+
+def at_openai(**own: Any) -> ModelEntry:
+    """gpt-4.1, of which the catalogue has batch terms, at a provider of the sweep that is called openai."""
+    said = {"kind": "openai", "url": VENDOR, "priced_as": "openai", **own}
+    return load_catalog().extended({"openai": ProviderEntry.model_validate(said)}).find("gpt-4.1")
+
+
+@pytest.mark.parametrize("own", [{"price": ZERO}, {"models": {"gpt-4.1": {"price": ZERO}}}])
+@pytest.mark.parametrize("address", [{}, {"url": GATEWAY, "batch": {"discount": 0.5}}])
+def test_what_a_sweep_calls_free_costs_nothing_by_batch_either(own: dict[str, Any], address: dict[str, Any]) -> None:
+    entry = at_openai(**own, **address)
+    assert entry.batch is not None
+    assert price_of(entry, TODAY, Mode.ONLINE) == price_of(entry, TODAY, Mode.BATCH) == FREE
+
+
+@pytest.mark.parametrize(
+    ("own", "by_batch"),
+    [
+        ({}, (1, 4)),
+        ({"price": {"input": 10, "output": 20}}, (5, 10)),
+        ({"models": {"gpt-4.1": {"price": {"input": 10, "output": 20}}}}, (5, 10)),
+        ({"models": {"gpt-4.1": {"price": {"input": 10, "output": 20}}}, "batch": {"discount": 0.2}}, (8, 16)),
+        ({"batch": {"discount": 0.2, "price": {"input": 3, "output": 4}}}, (3, 4)),
+        ({"models": {"gpt-4.1": {"batch": {"discount": 0.2, "price": {"input": 3, "output": 4}}}}}, (3, 4)),
+    ],
+)
+def test_a_sweeps_word_on_batches_goes_before_the_catalogues(own: dict[str, Any], by_batch: tuple[int, int]) -> None:
+    batch = price_of(at_openai(**own), TODAY, Mode.BATCH)
+    assert (batch.input, batch.output) == tuple(dollars * 10**9 for dollars in by_batch)
+
+
+def test_another_address_has_a_batch_api_only_where_the_sweep_says_so() -> None:
+    assert at_openai(url=VENDOR).batch and at_openai(url=GATEWAY).batch is None
+    assert at_openai(url=GATEWAY, batch={"discount": 0.5}).batch
+    assert at_openai(url=GATEWAY, models={"gpt-4.1": {"batch": {"discount": 0.5}}}).batch
+
+
+def test_a_known_model_without_a_price_is_not_said_to_be_misspelt() -> None:
+    with pytest.raises(ConfigError) as told:
+        rate(priced(at_openai(url=GATEWAY, priced_as=None), TODAY), Mode.ONLINE)
+    assert "did you mean" not in str(told.value)
+    assert "providers.openai.models.gpt-4.1.price: no price is known" in str(told.value)
+    assert "`providers.openai.priced_as: openai`" in str(told.value)
 
 
 def test_a_model_without_a_price_is_named_with_the_remedy() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from hab_ray.errors import ConfigError
-from hab_ray.resolve import run_id_in
+from hab_ray.resolve import refuse_other_store, run_id_in
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.format import adopt
 from hab_ray.storage.registry import Registry, new_run_id
@@ -23,9 +23,10 @@ def identified(work: Work) -> Work:
     """The same work under the id that the folder has now: another process may have started the run meanwhile.
 
     Raises:
-        ConfigError: the folder is a copy of another run's.
+        ConfigError: the folder is a copy of another run's, or the run belongs to another store.
     """
     work = replace(work, run_id=run_id_in(work.run_path) or work.run_id)
+    refuse_other_store(work)
     registry_of(work).refuse_copy(work.run_id, work.run_path, run_id_in)
     return work
 

@@ -20,7 +20,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.prices import NANO
 from hab_ray.progress import BudgetStatus, Progress, StageProgress, read_progress
-from hab_ray.resolve import load_work
+from hab_ray.resolve import load_work, refuse_other_store
 from hab_ray.stages import table
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.format import refuse_newer
@@ -66,7 +66,7 @@ def open_run_with_store(run: Location) -> Work:
     """The work of a run folder, for commands that answer from its store.
 
     Raises:
-        ConfigError: there is no run or no store, or a newer version has written the store.
+        ConfigError: there is no run or no store, another store is at its path, or a newer version has written it.
     """
     work = load_run(run)
     if last_holder(open_folder(work.sweep.store)) is None:
@@ -74,6 +74,7 @@ def open_run_with_store(run: Location) -> Work:
             f"{run}: there is no folder {work.sweep.store}, which holds the run's store. Paths in a sweep are relative "
             "to the folder that `hab run` was given in: give this command there too"
         )
+    refuse_other_store(work)
     return work
 
 

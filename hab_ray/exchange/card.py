@@ -68,8 +68,8 @@ def _origins(sharing: Sharing) -> Iterator[str]:
         yield "\n## What is left out\n"
         yield from (f"- {source}" for source in sharing.left_out)
         yield (
-            "\nIts cells are null, and so are those of judges' prompts and assessments that would quote it. Ids, "
-            f"states, issues and scores are all there. {sharing.remedies}"
+            "\nIts cells are null, and so are those of answers, judges' prompts and assessments that may quote it. "
+            f"Ids, states, issues and scores are all there. {sharing.remedies}"
         )
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hab_ray.analysis.sources import Texts
 from hab_ray.catalog import folder_name
 from hab_ray.errors import ConfigError
-from hab_ray.exchange.sharing import Sharing, Texts
+from hab_ray.exchange.sharing import Sharing
 from hab_ray.results import Answer, Run, Transcript
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.stages.respond import whole_system
@@ -127,7 +128,9 @@ class _Log:
             yield ChatMessageAssistant(content=response.text, model=response.model_reported or None)
 
     def _left_out(self, texts: Texts) -> bool:
-        return self.sharing.without(texts, self.subject if texts is Texts.ANSWERS else self.dimension)
+        if texts is Texts.ANSWERS:
+            return self.sharing.without_answers(self.dimension, self.subject)
+        return self.sharing.without(texts, self.dimension)
 
     def _score(self, verdict: Verdict) -> Score:
         from inspect_ai.scorer import Score
@@ -136,13 +139,12 @@ class _Log:
         return Score(
             value=verdict.score / 10,
             answer=None if verdict.issues is None else " ".join(verdict.issues),
-            explanation=verdict.assessment if self._shows(verdict) else None,
+            explanation=None if self._is_silent(verdict.judge) else verdict.assessment,
             metadata={"score": verdict.score, "rater": str(verdict.kind)},
         )
 
-    def _shows(self, verdict: Verdict) -> bool:
-        is_out = self.sharing.without_question(self.dimension, self.subject)
-        return not (is_out or self.sharing.without(Texts.COMMENTS, verdict.judge))
+    def _is_silent(self, rater: str) -> bool:
+        return self.sharing.without_assessments(rater, self.dimension, self.subject)
 
 
 def _scorer(verdict: Verdict) -> str:

@@ -12,7 +12,8 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from hab_ray.exchange.sharing import Sharing, Texts
+from hab_ray.analysis.sources import Texts
+from hab_ray.exchange.sharing import Sharing
 from hab_ray.results import Run
 from hab_ray.rows import ChosenTest, Response, Verdict, from_table, schema_of
 from hab_ray.rubric import Rubric
@@ -72,22 +73,23 @@ class Evaluations:
     def _row(self, test: ChosenTest, response: Response, verdict: Verdict, score: int) -> Evaluation:
         sharing, dimension, subject = self.sharing, test.dimension, response.subject
         has_queries = not sharing.without(Texts.QUERIES, dimension)
-        has_question = not sharing.without_question(dimension, subject)
+        has_answer = not sharing.without_answers(dimension, subject)
+        has_assessment = not sharing.without_assessments(verdict.judge, dimension, subject)
         has_wording = not sharing.without(Texts.WORDING, dimension) and self._is_as_asked(verdict)
         rubric = self._rubrics[dimension]
         system = whole_system(self._own_systems.get(subject, ""), test)
         values = {"rubric": rubric, "prompt": test.prompt, "context": test.context, "response": response.text}
-        said = {"assessment": verdict.assessment if has_question else None, "issues": verdict.issues}
+        said = {"assessment": verdict.assessment if has_assessment else None, "issues": verdict.issues}
         return Evaluation(
             dimension=dimension,
             prompt=test.prompt if has_queries else None,
             misinformation=test.context or None if has_queries else None,
             subject_model=subject,
             subject_system_prompt=None if sharing.without_system(dimension) else system,
-            subject_response=None if sharing.without(Texts.ANSWERS, subject) else response.text,
+            subject_response=response.text if has_answer else None,
             evaluator_model=verdict.judge,
             evaluator_system_prompt=self._wording.system({"rubric": rubric}) if has_wording else None,
-            evaluator_prompt=self._wording.user(values) if has_wording and has_question else None,
+            evaluator_prompt=self._wording.user(values) if has_wording and has_answer else None,
             evaluator_response=json.dumps(said, ensure_ascii=False),
             score=score,
             test_id=test.id,

@@ -2,17 +2,21 @@
 
 Rate limits that are kept in a process hold for that process alone: two of them would send twice what the account
 allows.
+
+The locks are in a folder for temporary files, where every user may write: one that is not ours alone is refused, and a
+link in it is not followed, so that nobody else can hold a lock or have us overwrite a file.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import tempfile
 from pathlib import Path
 from typing import IO
 
-from hab_ray.errors import AccountBusy
+from hab_ray.errors import AccountBusy, ConfigError
 
 
 class AccountLock:
@@ -20,12 +24,18 @@ class AccountLock:
 
     Raises:
         AccountBusy: another process holds it.
+        ConfigError: the folder of locks is not this user's alone, or a lock in it is no plain file.
     """
 
     def __init__(self, account: str, provider: str, run: str) -> None:
         folder = Path(tempfile.gettempdir()) / f"hab_ray-{os.getuid()}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        self._file = (folder / f"{account}.lock").open("a+", encoding="utf-8")
+        try:
+            self._file = _opened(folder, f"{account}.lock")
+        except OSError as error:
+            raise ConfigError(
+                f"{folder}: {error.strerror}; it holds the locks of provider accounts and must be this user's alone "
+                "(mode 0700): remove it, or name another folder for temporary files with TMPDIR"
+            ) from None
         _lock(self._file, provider)
         self._file.truncate(0)
         self._file.write(f"process {os.getpid()}, run {run}")
@@ -34,6 +44,21 @@ class AccountLock:
     def release(self) -> None:
         """Let others call the account."""
         self._file.close()
+
+
+def _opened(folder: Path, name: str) -> IO[str]:
+    folder.mkdir(mode=0o700, exist_ok=True)
+    inside = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(inside)
+        if found.st_uid != os.getuid() or found.st_mode & 0o077:
+            raise PermissionError(errno.EPERM, "is another user's, or others may use it")
+        handle = os.open(
+            name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600, dir_fd=inside
+        )
+    finally:
+        os.close(inside)
+    return open(handle, "r+", encoding="utf-8")
 
 
 def _lock(file: IO[str], provider: str) -> None:

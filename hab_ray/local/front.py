@@ -50,13 +50,13 @@ class Front:
         self._embedders = embedders
         self._turns = {name: asyncio.Semaphore(2 * slots) for name in chat}
 
-    def application(self) -> web.Application:
-        """The aiohttp application."""
+    def application(self, token: str) -> web.Application:
+        """The aiohttp application, whose paths begin with a token."""
         app = web.Application(client_max_size=_BODY_LIMIT)
         app.cleanup_ctx.append(_upstream)
-        app.router.add_post("/v1/chat/completions", self._complete)
-        app.router.add_post("/v1/embeddings", self._embed)
-        app.router.add_get("/v1/models", self._models)
+        app.router.add_post(f"/{token}/v1/chat/completions", self._complete)
+        app.router.add_post(f"/{token}/v1/embeddings", self._embed)
+        app.router.add_get(f"/{token}/v1/models", self._models)
         return app
 
     async def _complete(self, request: web.Request) -> web.Response:

@@ -10,7 +10,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, RowError, TransientError
+from hab_ray.errors import (
+    CallError,
+    FailureKind,
+    ModelError,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    RowError,
+    TransientError,
+)
 from hab_ray.providers.http import intercepted, is_page
 
 _LONGEST_TEXT = 500
@@ -62,6 +71,15 @@ def closed(report: ErrorReport) -> CallError:
         FailureKind.BAD_KEY,
         f"{report}; the vendor has closed or restricted this account: see its console or ask its support, or use the "
         "key of another account",
+    )
+
+
+def not_served_here(report: ErrorReport) -> CallError:
+    """The vendor does not serve the country or region that the requests come from."""
+    return ProviderError(
+        FailureKind.BAD_KEY,
+        f"{report}; the vendor serves neither key nor model from where this machine is: run from a region that it "
+        "serves, or ask the model through another provider",
     )
 
 
@@ -141,7 +159,7 @@ def too_fast(report: ErrorReport) -> CallError:
 
 def overloaded(report: ErrorReport) -> CallError:
     """The vendor has no capacity at the moment."""
-    return TransientError(FailureKind.OVERLOADED, str(report), report.retry_after_s)
+    return Overloaded(str(report), report.retry_after_s)
 
 
 def timed_out(report: ErrorReport) -> CallError:

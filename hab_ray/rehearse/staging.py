@@ -68,7 +68,7 @@ def account(name: str, protocol: WireProtocol) -> str:
 
 def _staged_sweep(sweep: Sweep, place: Place, today: date, policy: BatchPolicy) -> Sweep:
     known = sweep.catalog.providers
-    unserved = {name: entry.model_copy(update={"serve": False}) for name, entry in known.items()}
+    unserved = {name: entry.model_copy(update={"serve": False}) for name, entry in known.items() if entry.serve}
     entries = {name: priced(sweep.catalog.extended(unserved).find(name), today) for name in sweep.model_names()}
     providers = {
         provider: _staged_provider(

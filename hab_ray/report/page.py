@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hab_ray.analysis import tables
 from hab_ray.analysis.marks import OVERALL, PANEL, ScoreSettings
 from hab_ray.analysis.registry import Analysis, discover
+from hab_ray.analysis.sources import Source, sources_of
 from hab_ray.analysis.standing import Standing, standing_of
 from hab_ray.analysis.summary import Summary
 
@@ -30,12 +31,13 @@ class Page:
     """The report. `titles` are the columns' titles by dimension, the overall one first.
 
     `asked` counts the answers that the sweep asks for, `scored` those in the panel's means. `standing` says whether an
-    analysis was declared beforehand.
+    analysis was declared beforehand. `sources` are where texts of the run come from that are not its own.
     """
 
     name: str
     notice: str | None
     standing: Standing
+    sources: tuple[Source, ...]
     settings: ScoreSettings
     titles: Mapping[str, str]
     scored: int
@@ -62,6 +64,7 @@ def page(summary: Summary, shown: Sequence[Analysis[object]], notice: str | None
         name=summary.run.name,
         notice=notice,
         standing=standing_of(summary.run.record),
+        sources=tuple(sources_of(summary.run)),
         settings=settings,
         titles={OVERALL: "Overall", **{dimension: rubric.title for dimension, rubric in summary.rubrics.items()}},
         scored=sum(score.n for score in overall),

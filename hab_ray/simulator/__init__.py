@@ -36,7 +36,7 @@ from hab_ray.simulator.malformed import Malformed
 from hab_ray.simulator.planted import Planted, PlantedDimension, PlantedSubject
 from hab_ray.simulator.process import SimulatorFailed, SimulatorProcess
 from hab_ray.simulator.profile import Profile, load_profile
-from hab_ray.simulator.replay import Recorded, RecordingUnusable, load_recording, replaying
+from hab_ray.simulator.replay import Recorded, RecordingUnusable, load_recording, parse_recording, replaying
 
 __all__ = [
     "BatchFault",
@@ -76,6 +76,7 @@ __all__ = [
     "fingerprint",
     "load_profile",
     "load_recording",
+    "parse_recording",
     "replaying",
     "simulator",
 ]

@@ -61,6 +61,7 @@ def read_messages(account: SimulatedAccount, headers: Mapping[str, str], body: A
     _check_unplayed(request)
     _check_tools(request, model)
     _check_sampling(request, model, version)
+    _check_effort(request, model)
     _check_thinking(request, model)
     ask = _ask(request, model, body)
     if request.max_tokens > model.output_tokens:
@@ -140,6 +141,13 @@ def _check_sampling(request: Messages, model: SimulatedModel, version: str) -> N
     if model.sampling is SimulatedSampling.TEMPERATURE and {"temperature", "top_p"} <= set(given):
         message = "`temperature` and `top_p` cannot both be specified for this model. Please use only one."
         raise _refuse(message, request.model)
+
+
+def _check_effort(request: Messages, model: SimulatedModel) -> None:
+    effort = request.output_config.effort if request.output_config else None
+    if not model.takes_effort(effort):
+        what = f"effort level '{effort}'" if model.efforts else "the effort parameter"
+        raise _refuse(f"This model does not support {what}.", request.model)
 
 
 def _check_thinking(request: Messages, model: SimulatedModel) -> None:

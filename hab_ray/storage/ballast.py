@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from hab_ray.location import Location
+from hab_ray.storage.modes import make_folder, open_new
 
 BALLAST_BYTES = 8 << 20
 
@@ -20,8 +21,8 @@ class Ballast:
         self._file = store / f"ballast/{name}" if store.is_local else None
         if self._file is None:
             return
-        (store / "ballast").path.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self._file.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        make_folder((store / "ballast").path, store.path)
+        handle = open_new(self._file.path, store.path, os.O_WRONLY | os.O_TRUNC)
         try:
             os.posix_fallocate(handle, 0, BALLAST_BYTES)
         except OSError:

@@ -1,7 +1,8 @@
 """The primitives every stored file goes through: list, exists, size, get, get_range, put, put_new, move, delete, clear.
 
 `put` replaces atomically. `put_new` creates, and fails if the name exists: of two writers exactly one wins,
-which is what the lease and the ledger stand on. Names are relative, with `/` between parts.
+which is what the lease and the ledger stand on. Names are relative, with `/` between parts. On
+disk, files are their user's alone (`storage.modes`).
 """
 
 from __future__ import annotations
@@ -70,9 +71,6 @@ class Folder(Protocol):
         Raises:
             FileExistsError: it does.
         """
-
-    def put_new_private(self, name: str, data: bytes) -> None:
-        """As `put_new`, readable by this user alone (mode 0600 on disk; in a bucket its policy decides)."""
 
     def delete(self, name: str) -> None:
         """Remove; a name that is not there is fine."""

@@ -25,6 +25,7 @@ from hab_ray.bounds import Int64
 from hab_ray.errors import DamagedFile, LeaseLost, StoreHeld
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
+from hab_ray.storage.modes import make_folder, open_new
 from hab_ray.storage.watches import Heard, RemoteWatch, Watch, WatchSetup, awake_clock
 from hab_ray.visible import one_line
 
@@ -240,8 +241,8 @@ class StoreLock:
             OSError: the file system has no locks.
         """
         locks = store.path / "lease"
-        locks.mkdir(parents=True, exist_ok=True)
-        handle = os.open(locks / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        make_folder(locks, store.path)
+        handle = open_new(locks / "lock", store.path, os.O_RDWR)
         try:
             fcntl.flock(handle, kind | fcntl.LOCK_NB)
         except BlockingIOError:

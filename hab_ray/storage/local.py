@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 
+from hab_ray.storage.modes import make_folder, open_new
+
 _ASIDE = ".aside-"
 MOST_BYTES = 1 << 36
 
@@ -65,11 +67,6 @@ class LocalFolder:
         with self._written_aside(name, data) as aside:
             os.link(aside, self.root / name)
 
-    def put_new_private(self, name: str, data: bytes) -> None:
-        """See Folder."""
-        with self._written_aside(name, data, mode=0o600) as aside:
-            os.link(aside, self.root / name)
-
     def delete(self, name: str) -> None:
         """See Folder."""
         (self.root / name).unlink(missing_ok=True)
@@ -77,7 +74,7 @@ class LocalFolder:
     def move(self, name: str, to: str) -> None:
         """See Folder."""
         target = self.root / to
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent, self.root)
         (self.root / name).replace(target)
         _sync_folder(target.parent)
 
@@ -86,12 +83,12 @@ class LocalFolder:
         shutil.rmtree(self.root / prefix, ignore_errors=True)
 
     @contextmanager
-    def _written_aside(self, name: str, data: bytes, mode: int = 0o666) -> Iterator[Path]:
+    def _written_aside(self, name: str, data: bytes) -> Iterator[Path]:
         parent = (self.root / name).parent
-        parent.mkdir(parents=True, exist_ok=True)
+        make_folder(parent, self.root)
         aside = parent / f"{_ASIDE}{secrets.token_hex(8)}"
         try:
-            handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            handle = open_new(aside, self.root, os.O_WRONLY | os.O_EXCL)
             with _named(self.root / name), open(handle, "wb") as file:
                 file.write(data)
                 file.flush()

@@ -10,12 +10,12 @@ from pydantic import AliasChoices, ConfigDict, Field, ValidationError
 from hab_ray.catalog import Strict
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
-from hab_ray.inputs.files import BadInput, decoded
+from hab_ray.inputs.files import MOST_TEXT_BYTES, BadInput, decoded
 from hab_ray.inputs.yaml_text import parse_yaml
 from hab_ray.location import Location
 from hab_ray.rubric import Origin, Rubric
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.given import given_file
+from hab_ray.storage.given import ORIGIN, given_file, given_records
 from hab_ray.visible import one_line
 
 TESTS, RESPONSES, RUBRIC = "tests", "responses", "rubric "
@@ -47,7 +47,7 @@ def stated_origin(file: Location, key: str) -> Origin | None:
     if not open_folder(record.parent).exists(record.name):
         return None
     try:
-        stated = _Stated.model_validate(parse_yaml(decoded(given_file(record, key))))
+        stated = _Stated.model_validate(parse_yaml(decoded(given_file(record, key, MOST_TEXT_BYTES))))
     except BadInput as error:
         cause = str(error)
     except ValidationError as error:
@@ -65,14 +65,32 @@ def stated_origin(file: Location, key: str) -> Origin | None:
 def origins_of(sweep: Sweep, rubrics: Mapping[str, Rubric], earlier: Mapping[str, Origin]) -> dict[str, Origin]:
     """The origins of what a sweep is given, by `TESTS`, `RESPONSES` and `RUBRIC` with the dimension.
 
-    A file of tests has none unless one is stated: it is the user's own. What is stated today goes before `earlier`,
-    the origins that the run's record has: a file that was moved away from its source record keeps its origin.
+    A file of tests has none unless one is stated, beside it or in its rows: it is the user's own. What is stated beside
+    it today goes before `earlier`, the origins that the run's record has: a file that was moved away from its source
+    record keeps its origin.
 
     Raises:
-        ConfigError: a source record cannot be read.
+        ConfigError: a source record or the tests cannot be read.
     """
     unstated = {RESPONSES: Origin(source=sweep.responses.file.name)} if sweep.responses else {}
-    return {**unstated, **earlier, **dict(_stated_today(sweep, rubrics))}
+    inside = {TESTS: origin} if isinstance(sweep.tests, Location) and (origin := _inside(sweep.tests)) else {}
+    return {**unstated, **inside, **earlier, **dict(_stated_today(sweep, rubrics))}
+
+
+def _inside(tests: Location) -> Origin | None:
+    """What the rows of imported tests say of where they come from; the licence is unknown where some have another."""
+    if not open_folder(tests.parent).exists(tests.name):
+        return None
+    rows = (record for record in given_records(tests, TESTS, ORIGIN) if isinstance(record, dict))
+    stated = {tuple(one_line(str(row.get(name) or "")) for name in ORIGIN.texts) for row in rows if row.get("source")}
+    if not stated:
+        return None
+    sources, licences, canaries = (sorted(set(column)) for column in zip(*stated, strict=True))
+    return Origin(
+        source="; ".join(sources),
+        licence=(licences[0] if len(licences) == 1 else "") or "unknown",
+        canaries=tuple(sorted({canary for each in canaries for canary in each.split()})),
+    )
 
 
 def _stated_today(sweep: Sweep, rubrics: Mapping[str, Rubric]) -> Iterator[tuple[str, Origin]]:

@@ -22,7 +22,7 @@ def fence_secret(folder: Folder) -> bytes:
         secret = folder.get(SECRET)
     except FileNotFoundError:
         with suppress(FileExistsError):
-            folder.put_new_private(SECRET, secrets.token_bytes(SECRET_BYTES))
+            folder.put_new(SECRET, secrets.token_bytes(SECRET_BYTES))
         secret = folder.get(SECRET)
     if len(secret) != SECRET_BYTES:
         raise ConfigError(

@@ -44,7 +44,7 @@ class FlushPace:
 
 
 ON_DISK = FlushPace(every_s=1.0, at=64)
-REMOTE = FlushPace(every_s=5.0, at=4096)
+REMOTE = FlushPace(every_s=1.5, at=4096)
 
 
 class StoreWriter:

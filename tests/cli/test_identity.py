@@ -7,15 +7,20 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from hab_ray.cli.identity import identified
+from hab_ray.errors import ConfigError
+from hab_ray.resolve import write_record
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.lease import last_holder
 from tests.conftest import Desk, Vendor
+from tests.instant import work_of
 from tests.sweep.crashing import sweep_file
 
 
@@ -167,6 +172,47 @@ def test_what_needs_the_store_says_where_it_looked(desk: Desk, sim: Vendor) -> N
         refused = other.hab(*command)
         assert refused.returncode == 2 and "no folder store" in refused.stdout
     assert not list(other.folder.iterdir())
+
+
+def test_another_store_is_refused_as_it_knows_nothing_of_what_the_run_has_spent(desk: Desk, sim: Vendor) -> None:
+    """Also the default store of another directory, and a copy beside the store; one that was moved goes on."""
+    sweep = budgeted(desk, sim)
+    assert desk.hab("run", sweep, "--yes").returncode == 0
+    kept, spent = (desk.folder / "run/sweep.yaml").read_bytes(), money(desk.folder / "run")["spent"]
+    other = replace(desk, folder=desk.folder / "other")
+    other.folder.mkdir()
+    shutil.copy(desk.folder / "tests.jsonl", other.folder)
+    shutil.copytree(desk.folder / "store", desk.folder / "copy")
+    for where, command, why in (
+        (desk, ("run", sweep, "--yes", "--store", "s2"), "knows nothing"),
+        (other, ("run", sweep, "--yes", "--run", desk.folder / "run"), "knows nothing"),
+        (desk, ("run", sweep, "--yes", "--store", "copy"), "is a copy"),
+        (desk, ("plan", sweep, "--store", "s2"), "knows nothing"),
+    ):
+        refused = where.hab(*command)
+        assert refused.returncode == 2 and why in refused.stdout, refused.stdout
+        assert f"store {desk.folder / 'store'}" in refused.stdout and "--store" in refused.stdout
+        assert (desk.folder / "run/sweep.yaml").read_bytes() == kept
+    shutil.copytree(desk.folder / "store", other.folder / "store")
+    refused = other.hab("budget", "release", "../run")
+    assert refused.returncode == 2 and "is a copy" in refused.stdout
+    assert not (desk.folder / "s2").exists() and sim.meter()["batch"]["nanousd"] == spent
+    (desk.folder / "store").rename(desk.folder / "moved")
+    shutil.rmtree(desk.folder / "copy")
+    assert desk.hab("run", sweep, "--store", "moved", "--yes").returncode == 0
+    assert money(desk.folder / "run")["spent"] == spent == sim.meter()["batch"]["nanousd"]
+    assert desk.hab("run", sweep, "--store", "moved", "--yes").returncode == 0
+
+
+def test_of_two_stores_that_start_one_run_at_once_the_second_is_refused(tmp_path: Path) -> None:
+    """Each holds the lease of its own store: only the run's own record can tell them apart."""
+    now = datetime.now(UTC)
+    first, second = (work_of(tmp_path, store=str(tmp_path / name)) for name in ("s1", "s2"))
+    write_record(first, now)
+    kept = (tmp_path / "run/sweep.yaml").read_bytes()
+    with pytest.raises(ConfigError, match="knows nothing"):
+        identified(second)
+    assert (tmp_path / "run/sweep.yaml").read_bytes() == kept
 
 
 @pytest.mark.parametrize(("name", "text"), [("budget", ""), ("budget", '{"outlay": "x"}'), ("lost", "[]")])

@@ -13,8 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from hab_ray.analysis.summary import summarise
 from hab_ray.exchange import everything, export, licensed
 from hab_ray.exchange.card import CARD
+from hab_ray.report import write_report
 from hab_ray.results import Run, open_run
 from hab_ray.rows import ChosenTest, Rater, Response, Verdict
 from hab_ray.stages import choose
@@ -84,17 +86,30 @@ ALPHA_IS_ASKED = {"subjects": [{"model": "lab/alpha", "name": "alpha"}]}
     ("sources", "sweep", "left_out"),
     [
         ({}, {"tests": "own.jsonl"}, set()),
-        ({"tests": UNKNOWN}, {"tests": "tests.jsonl"}, QUERIES | SYSTEMS | ABOUT_ALPHA | ABOUT_BETA),
+        (
+            {"tests": UNKNOWN},
+            {"tests": "tests.jsonl"},
+            QUERIES | SYSTEMS | ALPHA | BETA | ABOUT_ALPHA | ABOUT_BETA,
+        ),
         ({"tests": {**UNKNOWN, "licence": "mit"}}, {"tests": "tests.jsonl"}, set()),
         ({"responses": UNKNOWN}, {"tests": "own.jsonl", **GIVEN, **ALPHA_IS_ASKED}, BETA | ABOUT_BETA),
         (
             {"responses": UNKNOWN},
             {"tests": None, **GIVEN, **ALPHA_IS_ASKED},
-            QUERIES | SYSTEMS | BETA | ABOUT_ALPHA | ABOUT_BETA,
+            QUERIES | SYSTEMS | ALPHA | BETA | ABOUT_ALPHA | ABOUT_BETA,
         ),
         ({"responses": {**UNKNOWN, "licence": "mit"}}, {"tests": None, **GIVEN, **ALPHA_IS_ASKED}, set()),
         ({f"rubric {PLAIN}": UNKNOWN}, {"tests": "own.jsonl"}, {"SYSTEM of plain"}),
-        ({f"rubric {PLAIN}": UNKNOWN}, {"tests": "seeds"}, {"SYSTEM of plain", "QUERY of plain"}),
+        (
+            {f"rubric {PLAIN}": UNKNOWN, f"rubric {WITH_CONTEXT}": UNKNOWN},
+            {"tests": "own.jsonl"},
+            SYSTEMS | ABOUT_ALPHA | ABOUT_BETA,
+        ),
+        (
+            {f"rubric {PLAIN}": UNKNOWN, f"rubric {WITH_CONTEXT}": UNKNOWN},
+            {"tests": "seeds"},
+            ALL,
+        ),
     ],
 )
 def test_what_has_no_licence_is_in_no_file(
@@ -112,7 +127,7 @@ def test_what_has_no_licence_is_in_no_file(
 def test_no_row_is_lost_with_its_texts(form: str, make: Make, tmp_path: Path) -> None:
     run = make({"responses": UNKNOWN}, tests=None, **GIVEN | ALPHA_IS_ASKED)
     export(run, form, tmp_path / "out", "mit", licensed(run))
-    assert found(tmp_path / "out") == ALPHA
+    assert found(tmp_path / "out") == set()
     card = (tmp_path / "out" / CARD).read_text()
     for name in ("tests", "responses", "verdicts", "scores"):
         assert f"| {name}." in card
@@ -122,7 +137,7 @@ def test_no_row_is_lost_with_its_texts(form: str, make: Make, tmp_path: Path) ->
         assert len(rows) == 4 and {row["score"] for row in rows} <= set(range(11))
         texts = ("prompt", "misinformation", "subject_system_prompt", "evaluator_prompt")
         assert {row[name] for row in rows for name in texts} == {None}
-        assert {row["subject_response"] for row in rows} == {None, "ANSWER of alpha"}
+        assert {row["subject_response"] for row in rows} == {None}
         assert all(row["evaluator_system_prompt"] for row in rows)
         assert {json.loads(row["evaluator_response"])["assessment"] for row in rows} == {None}
 
@@ -144,6 +159,32 @@ def test_prompts_to_judges_with_imported_wording_are_left_out(make: Make, tmp_pa
     assert shown == {(PLAIN, True, True), (WITH_CONTEXT, False, False)}
 
 
+def test_what_quotes_imported_wording_or_queries_is_left_out_of_their_dimension(make: Make, tmp_path: Path) -> None:
+    """Judges quote the criteria that they are given, subjects the query that they are asked."""
+    wording = make({f"rubric {PLAIN}": UNKNOWN}, tests="own.jsonl")
+    export(wording, "json", tmp_path / "wording", "mit", licensed(wording))
+    queries = make({f"rubric {PLAIN}": UNKNOWN}, tests="seeds")
+    export(queries, "json", tmp_path / "queries", "mit", licensed(queries))
+
+    def cells(out: str, name: str, column: str) -> set[tuple[str, bool]]:
+        rows = map(json.loads, (tmp_path / out / f"{name}.jsonl").read_text().splitlines())
+        return {(row["dimension"], row[column] is None) for row in rows}
+
+    assert cells("wording", "verdicts", "assessment") == {(PLAIN, True), (WITH_CONTEXT, False)}
+    assert cells("wording", "responses", "text") == {(PLAIN, False), (WITH_CONTEXT, False)}
+    assert cells("queries", "responses", "text") == {(PLAIN, True), (WITH_CONTEXT, False)}
+
+
+def test_the_report_says_what_may_not_be_passed_on_with_it(make: Make) -> None:
+    def page(run: Run) -> str:
+        return write_report(summarise(run)).path.read_text("utf-8")
+
+    told = page(make({"tests": UNKNOWN}, tests="tests.jsonl"))
+    assert "licence: unknown" in told and "somebody" in told and CANARY in told and "not be passed on" in told
+    own = page(make({}, tests="own.jsonl"))
+    assert "licence" not in own and "not be passed on" not in own
+
+
 def test_comments_of_people_are_left_out(make: Make, tmp_path: Path) -> None:
     run = make({}, tests="own.jsonl")
     name = verdicts_file("strict", "beta", PLAIN)
@@ -154,6 +195,8 @@ def test_comments_of_people_are_left_out(make: Make, tmp_path: Path) -> None:
     assert "Ada" not in said(tmp_path / "out") and "comments of raters (person-1; 1 rows)" in said(tmp_path / "out")
     assert "if those who wrote them agree" in said(tmp_path / "out")
     assert "state a licence" not in said(tmp_path / "out")
+    export(run, "hf", tmp_path / "set", "mit", licensed(run))
+    assert "Ada" not in said(tmp_path / "set")
     export(run, "json", tmp_path / "all", "mit", everything(run))
     assert "Ada" in said(tmp_path / "all")
 

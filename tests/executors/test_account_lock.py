@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 from secrets import token_hex
 
 import pytest
 
-from hab_ray.errors import AccountBusy, Exit
+from hab_ray.errors import AccountBusy, ConfigError, Exit
 from hab_ray.executors.account_lock import AccountLock
 
 TRY = "from hab_ray.executors.account_lock import AccountLock; AccountLock({account!r}, 'lab', 'other')"
@@ -31,3 +35,44 @@ def test_accounts_are_apart() -> None:
     first, second = (AccountLock(f"test-{token_hex(8)}", "lab", "x") for _ in range(2))
     first.release()
     second.release()
+
+
+@pytest.fixture
+def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the folder of locks will be."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    yield tmp_path / f"hab_ray-{os.getuid()}"
+
+
+def test_a_folder_of_locks_that_others_may_use_is_refused(locks: Path, tmp_path: Path) -> None:
+    """Another user makes it first, or a link in its place."""
+    locks.mkdir()
+    locks.chmod(0o777)
+    with pytest.raises(ConfigError, match=r"hab_ray-\d+: .*0700.*TMPDIR"):
+        AccountLock("a", "lab", "x")
+    locks.rmdir()
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    locks.symlink_to("elsewhere")
+    with pytest.raises(ConfigError, match="TMPDIR"):
+        AccountLock("a", "lab", "x")
+    assert not list((tmp_path / "elsewhere").iterdir())
+    locks.unlink()
+    AccountLock("a", "lab", "x").release()
+    assert locks.stat().st_mode & 0o777 == 0o700 and (locks / "a.lock").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
+def test_a_folder_of_locks_of_another_user_is_refused(locks: Path) -> None:
+    locks.mkdir(mode=0o700)
+    os.chown(locks, 65534, 65534)
+    with pytest.raises(ConfigError, match="another user's"):
+        AccountLock("a", "lab", "x")
+
+
+def test_a_link_in_the_place_of_a_lock_is_not_followed(locks: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis").write_text("all of it")
+    locks.mkdir(mode=0o700)
+    (locks / "a.lock").symlink_to(tmp_path / "thesis")
+    with pytest.raises(ConfigError, match="TMPDIR"):
+        AccountLock("a", "lab", "x")
+    assert (tmp_path / "thesis").read_text() == "all of it"

@@ -6,19 +6,23 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
 
 from hab_ray.local import LocalError, LocalServer
+from hab_ray.local import server as local_server
 from hab_ray.local.chat import import_remedy
 from hab_ray.local.pidfile import PidFile, end_stale
 
 _PARENT = """
 import sys, time
 from pathlib import Path
+from urllib.parse import urlsplit
 from hab_ray.local import LocalServer
 folder = Path(sys.argv[1])
 server = LocalServer.start({}, ["wordllama"], log=folder / "log", pid_file=folder / "pid")
@@ -85,6 +89,38 @@ def test_server_dies_with_a_killed_parent_and_the_next_start_works(tmp_path: Pat
     assert (tmp_path / "pid").exists()
     with _start(tmp_path) as server:
         assert server.pid != child
+
+
+def test_a_killed_server_is_started_again_at_the_same_address_and_requests_wait(tmp_path: Path) -> None:
+    with _start(tmp_path) as server:
+        for _ in range(2):
+            before = server.pid
+            os.kill(before, signal.SIGKILL)
+            assert urllib.request.urlopen(f"{server.url}/models", timeout=120).status == 200
+            assert server.pid != before
+            assert PidFile.model_validate_json((tmp_path / "pid").read_bytes()).pid == server.pid
+    assert f"process {before} ended with status -9" in (tmp_path / "log").read_text()
+    assert not psutil.pid_exists(server.pid) and not (tmp_path / "pid").exists()
+
+
+def test_a_server_that_is_killed_again_and_again_refuses_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_server, "MOST_RESTARTS", 1)
+    with _start(tmp_path) as server:
+        os.kill(server.pid, signal.SIGKILL)
+        assert urllib.request.urlopen(f"{server.url}/models", timeout=120).status == 200
+        os.kill(server.pid, signal.SIGKILL)
+        with pytest.raises(OSError, match=r"refused|reset"):
+            urllib.request.urlopen(f"{server.url}/models", timeout=120)
+
+
+def test_a_server_that_is_stopped_is_not_started_again(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    with _start(tmp_path) as server:
+        (keeper,) = set(threading.enumerate()) - before
+    keeper.join(60)
+    assert not keeper.is_alive() and not psutil.pid_exists(server.pid)
 
 
 def test_without_the_kernels_help_the_watch_ends_it() -> None:
@@ -168,3 +204,16 @@ def test_missing_libraries_name_their_packages() -> None:
     libgomp = ImportError("libgomp.so.1: cannot open shared object file: No such file or directory")
     assert "apt-get install libgomp1" in import_remedy(libgomp)
     assert "pip install 'hab-ray[local]'" in import_remedy(ModuleNotFoundError("No module named 'xllamacpp'"))
+
+
+def test_nobody_is_served_who_does_not_know_the_token(tmp_path: Path) -> None:
+    """Other users of the machine see the port; what is in the URL only its starter knows."""
+    with _start(tmp_path) as server:
+        assert urllib.request.urlopen(f"{server.url}/models").status == 200
+        port = urlsplit(server.url).netloc
+        command = Path(f"/proc/{server.pid}/cmdline")
+        token = urlsplit(server.url).path.split("/")[1]
+        assert len(token) >= 20 and not (command.exists() and token in command.read_text())
+        for path in ("/v1/models", f"/{token[:-1]}/v1/models"):
+            with pytest.raises(urllib.error.HTTPError, match="404"):
+                urllib.request.urlopen(f"http://{port}{path}")

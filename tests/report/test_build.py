@@ -267,6 +267,18 @@ def test_settings_models_and_record_are_shown(make_run: MakeRun) -> None:
     assert "not asked with the same settings" in page
 
 
+def test_what_was_asked_for_in_vain_is_beside_what_was_sent(make_run: MakeRun) -> None:
+    work = make_run(Shape())
+    assert "not sent" not in section(report(work), "settings")
+    record = work.run_path.path / SWEEP
+    kept = yaml.safe_load(record.read_text())
+    kept["sweep"]["providers"]["lab"]["models"] = {"beta": {"sampling": "fixed"}, "strict": {"sampling": "ignored"}}
+    record.write_text(yaml.safe_dump(kept))
+    told = words(section(report(work), "settings"))
+    assert told.count("(not sent: the vendor lets nobody set it)") == 2
+    assert 'temperature 0 <span class="soft">(sent: the vendor ignores it)' in told
+
+
 def test_transcripts_show_some_tests_of_every_dimension_with_every_answer(make_run: MakeRun) -> None:
     work = make_run(Shape(judges=("strict", "mild"), tests=9))
     html = section(report(work), "transcripts")
@@ -301,5 +313,8 @@ def test_a_further_rater_is_shown_in_transcripts_and_in_a_table_of_its_own_alone
     table = section(after, "raters")
     assert "-0.07" in table and "People" in table and "<script>" not in table
     rest = after.replace(table, "").replace('  <a href="#raters">Raters</a>\n', "")
+    whence = rest[rest.index('<div class="notice">') : rest.index("<nav ")]
+    assert "comments of raters" in whence and "<script>" not in whence and 'class="notice"' not in before
+    rest = rest.replace(whence, "")
     start = 'id="transcripts"'
     assert before.split(start)[0].split() == rest.split(start)[0].split()

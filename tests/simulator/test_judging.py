@@ -155,7 +155,7 @@ def test_judges_disagree_as_planted(planted: float) -> None:
 
 
 FORMS: dict[str, Callable[[str], bool]] = {
-    "prose": lambda text: text.startswith("I read") and not text.endswith("}"),
+    "prose": lambda text: text.startswith("I read") and text.endswith("}\n"),
     "fenced": lambda text: text.startswith("```") and text.endswith("```"),
     "thinking": lambda text: text.startswith("<think>"),
     "two_objects": lambda text: text.count('"issues"') == 2,

@@ -19,6 +19,7 @@ from hab_ray.exchange.imports.source import (
     write_table,
 )
 from hab_ray.rubric import load_rubrics
+from hab_ray.storage.given import ORIGIN
 
 _COLUMNS = ("dimension", "prompt", "context")
 
@@ -35,11 +36,14 @@ def import_tests(source: TableSource, out: Path, rubrics: Path | None = None) ->
     columns = table.columns(NAMES_OF_TESTS, source, ("dimension", "prompt"))
     tests: dict[NamedTest, None] = {}
     seen = Seen()
-    for where, row in table.rows(columns, source.values, seen):
+    for where, row in table.rows(columns, source, seen):
         tests[named_test(row, known, where)] = None
     counts = {"tests": by_dimension(test.dimension for test in tests)}
     about = table.about(source, columns, seen, counts)
-    write_table({name: [getattr(test, name) for test in tests] for name in _COLUMNS}, out, about)
+    texts = {name: [getattr(test, name) for test in tests] for name in _COLUMNS}
+    stated = (about["source"], about["licence"], " ".join(about["canaries"]))
+    origin = {name: [value] * len(tests) for name, value in zip(ORIGIN.texts, stated, strict=True)}
+    write_table({**texts, **origin}, out, about)
     said = f"{seen.rows:,} rows, {len(tests):,} distinct tests; licence: {about['licence']}"
     unexpected = table.unexpected({"rows": seen.rows, "tests": len(tests)})
     return Imported(out, (said, *notes_of(about, "tests", known), *unexpected))

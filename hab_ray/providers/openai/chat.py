@@ -18,7 +18,7 @@ from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAioHt
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text, has_visible_text
 from hab_ray.catalog import ModelEntry
 from hab_ray.errors import FailureKind, TransientError
-from hab_ray.providers.base import Endpoint, Exchange, JsonObject, ListLimits, RateLimits, Wire, malformed
+from hab_ray.providers.base import Allowance, Endpoint, Exchange, JsonObject, ListLimits, RateLimits, Wire, malformed
 from hab_ray.providers.http import (
     CONNECTIONS,
     CheckedClient,
@@ -128,7 +128,7 @@ class OpenAIProvider:
             return Answer(Finish.TRUNCATED, used, "", stated_nanousd=stated, bill_known=bool(usage))
         try:
             choice = body["choices"][0]
-            message = choice["message"]
+            message = _message(choice)
             text, refusal = _text(message.get("content")), _text(message.get("refusal"))
             return Answer(
                 finish=_finish(choice.get("finish_reason"), text, refusal),
@@ -185,6 +185,15 @@ def reasoning_on_top(used: Usage) -> Usage:
     return replace(used, output=used.output + used.reasoning)
 
 
+def _message(choice: JsonObject) -> JsonObject:
+    """A choice's message; Azure and its like send none with an answer that they filtered.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return {} if choice.get("finish_reason") == "content_filter" and not choice.get("message") else choice["message"]
+
+
 def _text(content: object) -> str:
     """What a message says: a text, or the text parts of a list (Mistral's reasoning models; thoughts are left out).
 
@@ -213,13 +222,15 @@ def _finish(reason: str | None, text: str, refusal: str) -> Finish:
 
 
 def _rate_limits(headers: Headers) -> RateLimits | None:
-    """The `x-ratelimit-*` headers, whose resets are Go durations."""
-    requests, tokens = (
-        allowance(
-            headers.get(f"x-ratelimit-limit-{unit}"),
-            headers.get(f"x-ratelimit-remaining-{unit}"),
-            duration_s(headers.get(f"x-ratelimit-reset-{unit}")),
-        )
-        for unit in ("requests", "tokens")
-    )
+    """The `x-ratelimit-*` headers, whose resets are Go durations; Mistral's name the minute and send no reset."""
+    requests = _allowance(headers, "requests") or _allowance(headers, "req-minute")
+    tokens = _allowance(headers, "tokens") or _allowance(headers, "tokens-minute")
     return RateLimits(requests, tokens) if requests or tokens else None
+
+
+def _allowance(headers: Headers, unit: str) -> Allowance | None:
+    return allowance(
+        headers.get(f"x-ratelimit-limit-{unit}"),
+        headers.get(f"x-ratelimit-remaining-{unit}"),
+        duration_s(headers.get(f"x-ratelimit-reset-{unit}")),
+    )

@@ -20,6 +20,7 @@ from pathlib import Path
 import platformdirs
 
 from hab_ray.errors import ConfigError
+from hab_ray.storage.modes import refuse_others
 
 FOLDER_VARIABLE, SIZE_VARIABLE = "HAB_CACHE", "HAB_CACHE_GB"
 DEFAULT_GB = 8
@@ -115,7 +116,7 @@ def node_cache(environ: Mapping[str, str]) -> DiskCache:
     """The cache of this node: in HAB_CACHE or the user's cache folder, of HAB_CACHE_GB (10^9 bytes; 0 for none).
 
     Raises:
-        ConfigError: HAB_CACHE_GB is not a size.
+        ConfigError: HAB_CACHE_GB is not a size, or others may write the folder.
     """
     given = environ.get(SIZE_VARIABLE) or str(DEFAULT_GB)
     try:
@@ -125,4 +126,7 @@ def node_cache(environ: Mapping[str, str]) -> DiskCache:
         limit = -1
     if limit < 0:
         raise ConfigError(f"{SIZE_VARIABLE}={given}: not a size; give gigabytes, such as {DEFAULT_GB}, or 0 for none")
-    return DiskCache(Path(environ.get(FOLDER_VARIABLE) or platformdirs.user_cache_dir("hab_ray")) / "s3", limit)
+    folder = Path(environ.get(FOLDER_VARIABLE) or platformdirs.user_cache_dir("hab_ray"))
+    if limit:
+        refuse_others(folder, FOLDER_VARIABLE)
+    return DiskCache(folder / "s3", limit)

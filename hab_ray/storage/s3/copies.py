@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hab_ray.storage.s3.cache import DiskCache
-from hab_ray.storage.s3.names import is_named_by_content, is_view, is_written_once
+from hab_ray.storage.s3.names import is_as_named, is_named_by_content, is_view, is_written_once
 from hab_ray.storage.s3.objects import Entry
 
 
@@ -19,6 +19,7 @@ class Copies:
     def __init__(self, cache: DiskCache, address: str, is_ours: Callable[[str], bool]) -> None:
         self._cache, self._address, self._is_ours = cache, address, is_ours
         self._entries: dict[str, Entry] = {}
+        self._checked: set[str] = set()
 
     def note(self, name: str, entry: Entry | None) -> None:
         """Learn what is under a name by now; None: nothing."""
@@ -39,12 +40,19 @@ class Copies:
     def get(self, name: str) -> bytes | None:
         """What is under a name; None where there is no copy."""
         label = self._label(name)
-        return self._cache.get(label) if label else None
+        data = self._cache.get(label) if label else None
+        return data if data is None or is_as_named(name, data) else None
 
     def get_range(self, name: str, start: int, length: int) -> bytes | None:
         """So many bytes of what is under a name; None where there is no copy."""
         label = self._label(name)
-        return self._cache.get_range(label, start, length) if label else None
+        if label is None:
+            return None
+        if label not in self._checked:
+            if self.get(name) is None:
+                return None
+            self._checked.add(label)
+        return self._cache.get_range(label, start, length)
 
     def keep(self, name: str, data: bytes) -> None:
         """Make a copy of what was found or put under a name; its entry was noted before."""

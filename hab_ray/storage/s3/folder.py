@@ -69,10 +69,6 @@ class S3Folder:
         """See Folder."""
         self._known.wrote(name, self.objects.put_new(name, data), data)
 
-    def put_new_private(self, name: str, data: bytes) -> None:
-        """See Folder."""
-        self.put_new(name, data)
-
     def delete(self, name: str) -> None:
         """See Folder."""
         self.objects.delete([name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from hashlib import sha256
 
 LEASE, LEDGER = "lease", "ledger"
 
@@ -10,6 +11,7 @@ _NAMED_BY_CONTENT = re.compile(
     r"^(?:sidecars/)?(?:replies|embeddings|failures)/.+/part-\d+\.\d+\.[0-9a-f]{16}\.(?:parquet|arrow)$"
     r"|^ledger/.+/(?:rows|requests)-[0-9a-f]{16}$"
 )
+_PART = re.compile(r"^(?!sidecars/).+/part-\d+\.\d+\.([0-9a-f]{16})\.parquet$")
 _WRITTEN_ONCE = re.compile(
     r"^(?:replies|embeddings|failures)/.+/(?:wal|part)-[^/]+$|^ledger/.+/\d+-[a-z]+\.json$|^runs/[^/]+/\d+\.json$"
     r"|^pending/.+\.parquet$"
@@ -20,6 +22,12 @@ _VIEW = re.compile(r"\.parquet$")
 def is_named_by_content(name: str) -> bool:
     """Whether the name holds a digest of what is under it."""
     return bool(_NAMED_BY_CONTENT.match(name))
+
+
+def is_as_named(name: str, data: bytes) -> bool:
+    """Whether this may be what is under a name, as far as the name of a part says it: it ends with its digest."""
+    part = _PART.match(name)
+    return part is None or sha256(data).hexdigest().startswith(part.group(1))
 
 
 def is_written_once(name: str) -> bool:

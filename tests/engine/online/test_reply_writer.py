@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 from hab_ray.calls import Call, Finish, Reply, Usage
 from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.online.reply_writer import JobStream, ReplyWriter
+from hab_ray.location import Location
 from hab_ray.prices import Mode
-from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.folder import Folder, LocalFolder, open_folder
 from hab_ray.storage.known import KnownKeys
 from hab_ray.storage.store import Store, StoreWriter
 from tests.engine.bench import chat
+from tests.folders import Through
 
 
 class SlowFolder(LocalFolder):
@@ -53,3 +56,36 @@ async def test_close_during_write(tmp_path: Path) -> None:
     store.refresh("a")
     assert set(store.read("a", [call.key for call in calls])) == {call.key for call in calls}
     assert stream.outstanding == 0 and counters.finished[0] == 2
+
+
+class Timed(Through):
+    """A bucket that notes when what was put into it is durable."""
+
+    def __init__(self, inner: Folder) -> None:
+        super().__init__(inner)
+        self.durable_at: list[float] = []
+
+    def put_new(self, name: str, data: bytes) -> None:
+        super().put_new(name, data)
+        self.durable_at.append(time.monotonic())
+
+
+async def test_a_reply_waits_two_seconds_for_its_bucket_at_most(bucket: str) -> None:
+    """What a kill repeats is what was answered in that time; each request more is charged for."""
+    folder, stream = Timed(open_folder(Location.of(f"{bucket}/store"))), JobStream()
+    replies = ReplyWriter(StoreWriter(folder, 1, "w", Mode.ONLINE), KnownKeys(), Counters())
+    calls = [chat("a", f"{number}") for number in range(101)]
+    for call in calls:
+        assert await replies.register(Job(0, call.key, call), stream)
+    writing = asyncio.create_task(replies.flush_regularly())
+    began, answered_at = time.monotonic(), list[float]()
+    for call in calls[:-1]:  # the last one keeps the writer waiting for more
+        replies.add(call, reply(call))
+        answered_at.append(time.monotonic())
+        await asyncio.sleep(0.05)
+    written = list(folder.durable_at)
+    replies.close()
+    await asyncio.wait_for(writing, 30)
+    waited = [next(at for at in folder.durable_at if at > answered) - answered for answered in answered_at]
+    assert max(waited) < 3.0, max(waited)
+    assert 2 <= len(written) <= (time.monotonic() - began) / 1.5

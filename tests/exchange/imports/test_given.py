@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,13 +14,15 @@ import pytest
 import yaml
 from huggingface_hub import constants
 
+from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.given import import_tests
 from hab_ray.exchange.imports.hub import EVALUATIONS
 from hab_ray.exchange.imports.source import TableSource
 from hab_ray.location import Location
-from hab_ray.rubric import load_rubrics
+from hab_ray.rubric import Origin, load_rubrics
 from hab_ray.storage.given import read_given_tests
+from hab_ray.storage.origins import origins_of
 
 GUID = "01234567-89ab-cdef-0123-456789abcdef"
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -88,6 +91,9 @@ def test_columns_are_named_licence_is_stated_and_canaries_are_kept(tmp_path: Pat
         "dimension": "encourage_learning",
         "prompt": "Why?",
         "context": "",
+        "source": str(tmp_path / "r.jsonl"),
+        "licence": "cc-by-4.0",
+        "canaries": GUID,
     }
     about = yaml.safe_load((tmp_path / "t.jsonl.source.yaml").read_text())
     assert (about["licence"], about["canaries"]) == ("cc-by-4.0", [GUID])
@@ -159,3 +165,45 @@ def test_published_rows_need_a_commit(tmp_path: Path) -> None:
     for revision in ("", "main", REVISION[:-1]):
         with pytest.raises(ConfigError, match="name the commit to read with --revision"):
             import_tests(TableSource("published", revision=revision), tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
+def test_imported_tests_know_where_they_come_from_without_their_record(suffix: str, tmp_path: Path) -> None:
+    """A copy of the rows alone is not taken for the user's own."""
+    json_lines(tmp_path / "r.jsonl", [{**row, "canary": GUID} for row in ROWS])
+    import_tests(TableSource(str(tmp_path / "r.jsonl")), tmp_path / f"t{suffix}")
+    copy = tmp_path / "elsewhere" / f"my-tests{suffix}"
+    copy.parent.mkdir()
+    copy.write_bytes((tmp_path / f"t{suffix}").read_bytes())
+    sweep = Sweep.model_validate({"name": "x", "subjects": ["lab/a"], "judges": ["lab/j"], "tests": str(copy)})
+    origin = origins_of(sweep, {}, {})["tests"]
+    assert origin == Origin(source=str(tmp_path / "r.jsonl"), licence="unknown", canaries=(GUID,))
+    copy.with_name(f"{copy.name}.source.yaml").write_text("source: theirs\nlicence: mit\n")
+    assert origins_of(sweep, {}, {})["tests"].licence == "mit"
+
+
+@pytest.mark.parametrize("out", ["tests.parquet", "tests.jsonl"])
+def test_an_import_that_is_cut_off_leaves_no_rows_without_their_record(
+    out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full at each write in turn; the same command goes on."""
+    json_lines(tmp_path / "r.jsonl", ROWS)
+    put, left = Path.write_bytes, 0
+
+    def filling(path: Path, data: bytes) -> int:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return put(path, data)
+
+    monkeypatch.setattr(Path, "write_bytes", filling)
+    for writes in range(2):
+        left = writes
+        with pytest.raises(OSError, match="No space"):
+            import_tests(TableSource(str(tmp_path / "r.jsonl")), tmp_path / out)
+        assert not (tmp_path / out).exists()
+        assert {path.name for path in tmp_path.iterdir()} == {"r.jsonl", *[f"{out}.source.yaml"] * writes}
+    left = 2
+    import_tests(TableSource(str(tmp_path / "r.jsonl")), tmp_path / out)
+    assert (tmp_path / out).exists() and (tmp_path / f"{out}.source.yaml").exists()

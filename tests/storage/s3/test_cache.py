@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from hab_ray.errors import ConfigError
 from hab_ray.storage.s3.cache import DiskCache, node_cache
+from hab_ray.storage.s3.copies import Copies
 
 LIMIT = 1_000_000
 
@@ -90,3 +93,41 @@ def test_the_environment_says_where_and_how_much(tmp_path: Path) -> None:
     assert [file.parent.name for file in tmp_path.rglob("*") if file.is_file()] == ["s3"]
     node_cache({"HAB_CACHE": str(tmp_path / "off"), "HAB_CACHE_GB": "0"}).put("a", b"1")
     assert not (tmp_path / "off").exists()
+
+
+@pytest.mark.parametrize(("outer", "inner"), [(0o777, 0o700), (0o700, 0o777), (0o700, 0o770), (0o1777, 0o722)])
+def test_a_cache_that_others_can_write_is_refused(outer: int, inner: int, tmp_path: Path) -> None:
+    """What is read from it is taken for replies that were paid for."""
+    cache = tmp_path / "shared/cache"
+    cache.mkdir(parents=True)
+    cache.chmod(inner)
+    cache.parent.chmod(outer)
+    with pytest.raises(ConfigError, match="HAB_CACHE"):
+        node_cache({"HAB_CACHE": str(cache)})
+    node_cache({"HAB_CACHE": str(cache), "HAB_CACHE_GB": "0"})
+    cache.chmod(0o700)
+    cache.parent.chmod(0o1777)
+    node_cache({"HAB_CACHE": str(cache)}).put("a", b"1")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
+def test_a_cache_of_another_user_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    os.chown(tmp_path / "cache", 65534, 65534)
+    with pytest.raises(ConfigError, match=r"another user .*HAB_CACHE"):
+        node_cache({"HAB_CACHE": str(tmp_path / "cache")})
+
+
+def test_a_copy_of_a_part_is_what_its_name_says(tmp_path: Path) -> None:
+    """Somebody who can write the cache can write its checksums, too."""
+    data = b"rows that were paid for"
+    name = f"replies/m/part-000001.000000.{sha256(data).hexdigest()[:16]}.parquet"
+    cache = DiskCache(tmp_path, LIMIT)
+    copies = Copies(cache, "bucket/", lambda _: False)
+    copies.keep(name, data)
+    assert copies.get(name) == data
+    cache.put(f"bucket/{name}", b"rows that somebody made up")
+    again = Copies(DiskCache(tmp_path, LIMIT), "bucket/", lambda _: False)
+    assert again.get_range(name, 0, 4) is None and again.get(name) is None
+    again.keep(name, data)
+    assert again.get_range(name, 0, 4) == b"rows" and again.get(name) == data

@@ -1,0 +1,103 @@
+"""Which texts of a run come from elsewhere, from where, and under which licence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import sha256
+
+import pyarrow.compute as pc
+
+from hab_ray.errors import ConfigError
+from hab_ray.location import Location
+from hab_ray.results import Run
+from hab_ray.rows import Rater
+from hab_ray.rubric import Origin
+from hab_ray.storage.given import given_file
+from hab_ray.storage.origins import RESPONSES, RUBRIC, TESTS, given_files, origins_of
+from hab_ray.visible import one_line
+
+
+class Texts(StrEnum):
+    """Texts of a run that may come from elsewhere. Queries and wording go by dimension, the others by who wrote."""
+
+    QUERIES = "queries"
+    ANSWERS = "answers"
+    WORDING = "wording of rubrics"
+    SYSTEMS = "system prompts of rubrics"
+    COMMENTS = "comments of raters"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Texts that come from elsewhere: of which dimensions, subjects or raters, and in how many rows."""
+
+    texts: Texts
+    of: tuple[str, ...]
+    rows: int
+    origin: Origin
+
+    def __str__(self) -> str:
+        canaries = f"; canary {', '.join(self.origin.canaries)}" if self.origin.canaries else ""
+        return one_line(
+            f"{self.texts} ({', '.join(self.of)}; {self.rows:,} rows) from {self.origin.source} (licence: "
+            f"{self.origin.licence}{canaries})"
+        )
+
+
+def sources_of(run: Run) -> Iterator[Source]:
+    """What of a run comes from elsewhere, as its record says.
+
+    Raises:
+        ConfigError: rubrics, or what a source record says, cannot be read.
+    """
+    origins = _origins(run)
+    given = run.record.sweep.responses
+    queries = origins.get(TESTS)
+    if run.record.sweep.tests is None and queries is None:
+        queries = origins.get(RESPONSES)
+    if queries is not None:
+        yield Source(Texts.QUERIES, run.dimensions, _tests(run, *run.dimensions), queries)
+    if given is not None:
+        rows = sum(run.responses(subject, columns=["sample"]).num_rows for subject in given.subjects)
+        yield Source(Texts.ANSWERS, given.subjects, rows, origins.get(RESPONSES, Origin(source=given.file.name)))
+    for dimension in run.dimensions:
+        if origin := origins.get(f"{RUBRIC}{dimension}"):
+            rows = run.verdicts(dimension=dimension, columns=["sample"]).num_rows
+            yield Source(Texts.WORDING, (dimension,), rows, origin)
+            if run.rubrics[dimension].system:
+                yield Source(Texts.SYSTEMS, (dimension,), _tests(run, dimension), origin)
+            if run.record.sweep.tests == "seeds":
+                yield Source(Texts.QUERIES, (dimension,), _tests(run, dimension), origin)
+    yield from _comments(run)
+
+
+def _tests(run: Run, *dimensions: str) -> int:
+    return sum(run.tests(dimension, columns=["id"]).num_rows for dimension in dimensions)
+
+
+def _comments(run: Run) -> Iterator[Source]:
+    """What raters wrote who are no models of this run: people, and whoever stands behind published verdicts."""
+    for rater in run.raters:
+        if rater not in run.panel:
+            kinds = run.verdicts(rater, columns=["kind"]).column("kind")
+            if set(pc.unique(kinds).to_pylist()) - {str(Rater.MODEL)}:
+                yield Source(Texts.COMMENTS, (rater,), len(kinds), Origin(source="a rater who is no model of this run"))
+
+
+def _origins(run: Run) -> Mapping[str, Origin]:
+    """The origins in the run's record. Of a run from before they were kept, what can be found out today."""
+    if run.record.sources is not None:
+        return run.record.sources
+    files = given_files(run.record.sweep)
+    lost = {key: Origin(source=file.name) for key, file in files.items() if not _is_there(run, key, file)}
+    return origins_of(run.record.sweep, run.rubrics, {}) | lost
+
+
+def _is_there(run: Run, key: str, file: Location) -> bool:
+    """Whether a file is the one that the run was given: what is stated beside another says nothing of it."""
+    try:
+        return sha256(given_file(file, key)).hexdigest() == run.record.hashes.get(key)
+    except ConfigError:
+        return False
