@@ -30,7 +30,7 @@ from hab_ray.rubric import load_rubrics
 from hab_ray.sections import Validate
 from hab_ray.simulator import Malformed
 from hab_ray.stages import choose, embed, generate, picking, respond, validate
-from hab_ray.stages.base import Rows
+from hab_ray.stages.base import Rows, seeded_order
 from hab_ray.stages.choose import ChooseStage
 from hab_ray.stages.generate import GenerateStage
 from hab_ray.stages.judge import JudgeStage, VerdictTask
@@ -189,7 +189,7 @@ def same_seeds(count: int, *seed: str | int) -> list[int]:
     return same_order(count) if "seeds" in seed else embed_order(count, *seed)
 
 
-embed_order = generate.seeded_order
+embed_order = seeded_order
 
 
 def worst(candidates: Sequence[Candidate], validations: Any, settings: Any, seed: int) -> list[Candidate]:
