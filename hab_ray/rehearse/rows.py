@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -116,8 +116,12 @@ class _Part:
         for row in rows:
             if problem := self._problem_of_answer(row):
                 yield self._row("", row.test_id, problem)
+        stand_for = Counter(true.mark for _, true in self._rows.values())
         for test_id, given in self._given.items():
-            yield from self._shared(test_id, given)
+            for answer in given:
+                if stand_for[answer.mark] > answer.times:
+                    samples = f"one answer stands for {stand_for[answer.mark]} samples"
+                    yield self._row("", test_id, f"{samples}; it was given {answer.times} times")
 
     def _problem_of_answer(self, row: _Answer) -> str:
         if (row.subject, row.dimension) != (self._subject, self._dimension):
@@ -132,15 +136,6 @@ class _Part:
             return "not the answer that the subject gave to this test"
         self._rows[_Row(row.test_id, row.sample)] = row, true
         return ""
-
-    def _shared(self, test_id: str, given: Sequence[TrueAnswer]) -> Iterator[WrongRow]:
-        """Answers that stand for more samples than they were given for."""
-        rows = [true for at, (_, true) in self._rows.items() if at.test_id == test_id]
-        for answer in given:
-            if (samples := rows.count(answer)) > answer.times:
-                yield self._row(
-                    "", test_id, f"one answer stands for {samples} samples; it was given {answer.times} times"
-                )
 
     def _wrong_verdicts(self) -> Iterator[WrongRow]:
         for judge in self._truth.judges_of(self._subject, self._dimension):

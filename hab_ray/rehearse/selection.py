@@ -23,6 +23,7 @@ from hab_ray.work import Work
 
 _TOP = 1000
 _NEAR = 1e-9
+_Parts = frozenset[tuple[str, str]]
 
 
 def wrong_choice(work: Work, client: SimulatorClient) -> list[str]:
@@ -31,7 +32,7 @@ def wrong_choice(work: Work, client: SimulatorClient) -> list[str]:
     if not work.makes_tests or generate is None or select is None:
         return []
     written = client.queries()
-    checked = [(each.parts, each.letters) for each in client.checks()]
+    checked = {frozenset(each.parts.items()): each.letters for each in client.checks()}
     problems = []
     for dimension in work.rubrics:
         choice = _Choice(work, dimension, generate, select, written, checked)
@@ -53,7 +54,7 @@ class _Choice:
     generate: Generate
     select: Select
     written: Sequence[WrittenQueries]
-    checked: Sequence[tuple[Mapping[str, str], str]]
+    checked: Mapping[_Parts, str]
 
     def wrong(self) -> Iterator[str]:
         """Each problem; what follows from an earlier one is looked at all the same."""
@@ -74,7 +75,7 @@ class _Choice:
     def _wrong_queries(self, candidates: Mapping[str, Candidate]) -> Iterator[str]:
         """Whether each slot was asked for with its own theme and seeds, and has the queries that it got."""
         work, per_call, rubric = self.work, self.generate.per_call, self.work.rubrics[self.dimension]
-        template = work.prompts.generate.user
+        template, by_seeds = work.prompts.generate.user, self._by_seeds()
         for slot in range(-(-self.generate.candidates // per_call)):
             theme = work.themes[order(len(work.themes), work.sweep.seed, self.dimension, "theme", slot)[0]]
             drawn = order(len(rubric.seeds), work.sweep.seed, self.dimension, "seeds", slot)[
@@ -84,19 +85,25 @@ class _Choice:
             if any(row.theme != theme for row in own):
                 yield f"the candidates of slot {slot} are filed under another theme than {theme!r}"
             requests = (
-                [each for each in self.written if self._shows(each, set(drawn))] if "seed" in template else self.written
+                by_seeds.get(frozenset(drawn[: self.generate.seeds_shown]), []) if "seed" in template else self.written
             )
             if not requests:
                 yield f"slot {slot} was not asked for with its own seed queries"
+                continue
             requests = [each for each in requests if theme in each.asked] if "theme" in template else requests
             if not requests:
                 yield f"slot {slot} was not asked for with its own theme, {theme!r}"
             elif not any(self._holds(each, own) for each in requests):
                 yield f"the candidates of slot {slot} are not the queries that were written for it"
 
-    def _shows(self, request: WrittenQueries, drawn: set[int]) -> bool:
-        shown = {at for at, seed in enumerate(self.work.rubrics[self.dimension].seeds) if seed.prompt in request.asked}
-        return shown == drawn
+    def _by_seeds(self) -> Mapping[frozenset[int], Sequence[WrittenQueries]]:
+        """The requests by the numbers of the seed queries that they show."""
+        seeds = list(enumerate(self.work.rubrics[self.dimension].seeds))
+        found: dict[frozenset[int], list[WrittenQueries]] = {}
+        for request in self.written:
+            shown = frozenset(at for at, seed in seeds if seed.prompt in request.asked)
+            found.setdefault(shown, []).append(request)
+        return found
 
     def _holds(self, request: WrittenQueries, own: Sequence[Candidate]) -> bool:
         queries = [
@@ -122,10 +129,8 @@ class _Choice:
         """The points that follow from the letters named of these very texts; None where they were not checked."""
         wanted = shown_parts(marks_of(self.work.prompts.validation.user), prompt=row.prompt, context=row.context)
         points = {each.letter: each.deduction for each in self.work.rubrics[self.dimension].criteria}
-        for parts, letters in self.checked:
-            if parts == wanted:
-                return max(0, _TOP - sum(points[letter] for letter in letters))
-        return None
+        letters = self.checked.get(frozenset(wanted.items()))
+        return None if letters is None else max(0, _TOP - sum(points[letter] for letter in letters))
 
     def _wrong_scores(self, scores: Mapping[str, int | None]) -> Iterator[str]:
         rows = self.work.run.read(Validation, f"validations/{self.dimension}.parquet")

@@ -1,0 +1,460 @@
+"""A campaign of mutants: each way to be wrong that a sweep can show fails a rehearsal, for its own reason.
+
+Beside `test_mutants.py`. Mutants of requests and of the choice of tests rehearse a sweep that makes its tests and asks
+everybody twice; those of analyses compare one sound rehearsal again. Two of each kind run always, all of them with
+HAB_MUTANTS=all. What no sweep can show is listed in `CANNOT_SHOW`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hab_ray.analysis import board, marks, scores
+from hab_ray.analysis.marks import Marks
+from hab_ray.analysis.scores import Estimate
+from hab_ray.analysis.tables import bounds, judges, leaderboard, variants
+from hab_ray.calls import ChatCall
+from hab_ray.exchange import published
+from hab_ray.executors.threads import ThreadWorkers
+from hab_ray.rehearse.profile import Play
+from hab_ray.rehearse.trouble import Trouble
+from hab_ray.rows import Candidate, Embedded, State
+from hab_ray.rubric import load_rubrics
+from hab_ray.sections import Validate
+from hab_ray.simulator import Malformed
+from hab_ray.stages import choose, embed, generate, picking, respond, validate
+from hab_ray.stages.base import Rows, seeded_order
+from hab_ray.stages.choose import ChooseStage
+from hab_ray.stages.generate import GenerateStage
+from hab_ray.stages.judge import JudgeStage, VerdictTask
+from hab_ray.stages.respond import RespondStage
+from hab_ray.stages.validate import ValidateStage
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.store import Store
+from tests.rehearse.conftest import DIMENSIONS, JUDGES, Stage, StageOf, problems, staging
+
+Patch = pytest.MonkeyPatch
+Mutant = Callable[[Patch], None]
+ALL = os.environ.get("HAB_MUTANTS") == "all"
+RUBRICS = load_rubrics()
+
+CANNOT_SHOW = {
+    "a fence's code that outsiders can compute": "the request looks alike; tests/test_fences.py tries to forge one",
+    "a seed of k-means other than the sweep's": "where clusters are plain, the same tests are nearest to the centres",
+    "tests chosen in blocks (50,000 candidates of a dimension and more)": "they may be others that are as good",
+    "truncated answers excluded": "simulated answers are whole",
+    "another request wording with the same texts in it": "prompts are the user's to change",
+    "a re-ask in other words": "the simulated judge reads no problem; its reply to the re-ask is compared",
+}
+
+
+def calls_of(stage: Any, change: Callable[[ChatCall], ChatCall]) -> Mutant:
+    """Every call of a stage changed."""
+
+    def plant(patch: Patch) -> None:
+        sound = stage.requests
+
+        def requests(self: Any, tasks: Iterable[Any]) -> Iterator[tuple[str, ChatCall]]:
+            return ((row_id, change(call)) for row_id, call in sound(self, tasks))
+
+        patch.setattr(stage, "requests", requests)
+
+    return plant
+
+
+def tasks_of(stage: Any, change: Callable[[list[Any]], list[Any]]) -> Mutant:
+    """Every task of a stage changed before it is asked."""
+
+    def plant(patch: Patch) -> None:
+        sound = stage.requests
+        patch.setattr(stage, "requests", lambda self, tasks: sound(self, change(list(tasks))))
+
+    return plant
+
+
+def put(place: object, name: str, value: object) -> Mutant:
+    return lambda patch: patch.setattr(place, name, value)
+
+
+def params(**changes: Any) -> Callable[[ChatCall], ChatCall]:
+    return lambda call: replace(call, params=replace(call.params, **changes))
+
+
+def without(*texts: str) -> Callable[[ChatCall], ChatCall]:
+    """A call whose system text lacks these."""
+
+    def change(call: ChatCall) -> ChatCall:
+        system = call.system
+        for text in texts:
+            system = system.replace(text, "")
+        return replace(call, system=system)
+
+    return change
+
+
+def one_letter_less(call: ChatCall) -> ChatCall:
+    return replace(call, schema_json=(call.schema_json or "").replace('"enum":["A",', '"enum":['))
+
+
+def swapped(tasks: list[VerdictTask]) -> list[VerdictTask]:
+    return [
+        replace(t, test=replace(t.test, prompt=t.response.text), response=replace(t.response, text=t.test.prompt))
+        for t in tasks
+    ]
+
+
+def rotated(tasks: list[Candidate]) -> list[Candidate]:
+    """Each candidate asked about in the words of another."""
+    return [replace(t, prompt=tasks[at - 1].prompt, context=tasks[at - 1].context) for at, t in enumerate(tasks)]
+
+
+GUIDANCE = [rubric.judging.guidance for rubric in RUBRICS.values()]
+DEFINITIONS = [rubric.definition for rubric in RUBRICS.values()]
+EXAMPLES = [example.response for rubric in RUBRICS.values() for example in rubric.judging.examples]
+OURS = [note.text for rubric in RUBRICS.values() for note in rubric.judging.notes]
+CRITERIA = [f"{each.letter}. {each.text}" for rubric in RUBRICS.values() for each in rubric.criteria]
+SCORED = [each.prompt for r in RUBRICS.values() if r.validation for each in r.validation.examples]
+BRIEFS = [rubric.generation.brief for rubric in RUBRICS.values() if rubric.generation]
+
+REQUESTS: dict[str, tuple[Mutant, str]] = {
+    "samples share one call": (
+        calls_of(RespondStage, lambda call: replace(call, sample=0)),
+        "one answer stands for 2 samples",
+    ),
+    "replicates share one call": (
+        calls_of(JudgeStage, lambda call: replace(call, sample=0)),
+        "one verdict stands for several replicates",
+    ),
+    "answer and message swapped between their marks": (tasks_of(JudgeStage, swapped), "between the marks ASSISTANT"),
+    "the word limit is not sent": (
+        put(respond, "whole_system", lambda own, test: own),
+        "was asked under a system text",
+    ),
+    "subjects at temperature 1": (
+        calls_of(RespondStage, params(temperature=1.0)),
+        "temperature 1, top-p 0.95; the sweep",
+    ),
+    "subjects with 64 tokens": (calls_of(RespondStage, params(max_tokens=64)), "was asked with 64 tokens"),
+    "subjects without top-p": (calls_of(RespondStage, params(top_p=None)), "top-p unset; the sweep"),
+    "judges at temperature 1": (
+        calls_of(JudgeStage, params(temperature=1.0)),
+        "judge first in correct_misinformation was",
+    ),
+    "judges with 1,000 tokens": (calls_of(JudgeStage, params(max_tokens=1000)), "was asked with 1000 tokens"),
+    "judges without guidance": (calls_of(JudgeStage, without(*GUIDANCE)), "was not shown the guidance"),
+    "judges without definition": (calls_of(JudgeStage, without(*DEFINITIONS)), "was not shown the definition"),
+    "judges without examples": (calls_of(JudgeStage, without(*EXAMPLES)), "was not shown the answer of example 1"),
+    "judges without notes": (calls_of(JudgeStage, without(*OURS)), "was not shown note"),
+    "judges with a letter less in the schema": (
+        calls_of(JudgeStage, one_letter_less),
+        "lacked a schema with the letters",
+    ),
+    "validators without criteria": (calls_of(ValidateStage, without(*CRITERIA)), "was not shown criterion A"),
+    "validators without examples": (calls_of(ValidateStage, without(*SCORED)), "the message of example"),
+    "validators without definition": (
+        calls_of(ValidateStage, without(*DEFINITIONS)),
+        "the definition of any dimension",
+    ),
+    "validators without context": (
+        tasks_of(ValidateStage, lambda tasks: [replace(task, context="") for task in tasks]),
+        "the validator was not shown message and context",
+    ),
+    "validators shown other candidates": (tasks_of(ValidateStage, rotated), " points, planted "),
+    "validators at temperature 1": (calls_of(ValidateStage, params(temperature=1.0)), "validator lab/val"),
+    "authors at temperature 0": (
+        calls_of(GenerateStage, params(temperature=0.0)),
+        "temperature 0, top-p 0.95; the sweep",
+    ),
+    "authors without the brief": (calls_of(GenerateStage, without(*BRIEFS)), "was not shown the brief"),
+}
+
+
+def same_order(count: int, *seed: str | int) -> list[int]:
+    """Mutant of `seeded_order` that draws nothing."""
+    return list(range(count))
+
+
+def same_theme(count: int, *seed: str | int) -> list[int]:
+    return same_order(count) if "theme" in seed else embed_order(count, *seed)
+
+
+def same_seeds(count: int, *seed: str | int) -> list[int]:
+    return same_order(count) if "seeds" in seed else embed_order(count, *seed)
+
+
+embed_order = seeded_order
+
+
+def worst(candidates: Sequence[Candidate], validations: Any, settings: Any, seed: int) -> list[Candidate]:
+    """Mutant of `best`: the worst are kept."""
+    found = {v.candidate_id: v.score for v in validations if v.score is not None}
+    ranked = sorted((c for c in candidates if c.id in found), key=lambda c: (found[c.id], c.id))
+    return sorted(ranked[: settings.keep], key=lambda c: c.id)
+
+
+def farthest(points: Any, centers: Any, labels: Any) -> Any:
+    """Mutant of `_nearest`."""
+    distances = np.linalg.norm(points - centers[labels], axis=1)
+    rows = [np.flatnonzero(labels == n) for n in range(len(centers))]
+    return np.array([own[distances[own].argmax()] if len(own) else -1 for own in rows])
+
+
+def other_vectors(patch: Patch) -> None:
+    sound = ChooseStage.compute
+
+    def compute(self: ChooseStage, rows: Rows, workers: Any) -> Any:
+        own = list(rows[Embedded])
+        moved = [replace(row, vector=own[at - 1].vector) for at, row in enumerate(own)]
+        return sound(self, Rows({**rows.by_type, Embedded: moved}), workers)
+
+    patch.setattr(ChooseStage, "compute", compute)
+
+
+def greedy_repeats(rows: Sequence[Candidate]) -> list[Candidate]:
+    """Mutant of `without_duplicates`: the first two words decide."""
+    seen: set[str] = set()
+    kept = []
+    for row in rows:
+        words = " ".join(row.prompt.split()[:2])
+        kept.append(replace(row, state=State.REJECTED) if words in seen else row)
+        seen.add(words)
+    return kept
+
+
+def other_texts(self: embed.EmbedStage, task: Candidate) -> str:
+    return task.prompt[:20]
+
+
+def first_ones(vectors: Any, settings: Any) -> picking.Picks:
+    return picking.Picks(tuple((row, row) for row in range(min(settings.tests, len(vectors)))), "")
+
+
+REQUESTS |= {
+    "the same theme always": (put(generate, "seeded_order", same_theme), "its own theme"),
+    "the same seeds always": (put(generate, "seeded_order", same_seeds), "its own seed queries"),
+}
+CHOICE: dict[str, tuple[Mutant, str]] = {
+    "the worst are kept": (put(embed, "best", worst), "other tests were chosen"),
+    "vectors of other candidates": (other_vectors, "other tests were chosen"),
+    "the farthest member of a cluster": (put(picking, "_nearest", farthest), "other tests were chosen"),
+    "the first candidates": (put(choose, "pick", first_ones), "other tests were chosen"),
+    "half of a text embedded": (put(embed.EmbedStage, "_text", other_texts), "other tests were chosen"),
+    "false deduplication": (put(generate, "without_duplicates", greedy_repeats), "kept or rejected as repeats"),
+    "missing deduplication": (put(generate, "without_duplicates", list), "kept or rejected as repeats"),
+    "ties by id": (put(validate, "seeded_order", same_order), "other tests were chosen"),
+}
+
+
+def made(stage: StageOf) -> Stage:
+    """A sweep that makes its tests, and asks everybody twice. Its floor, its best and a tie at the cut decide."""
+    return stage(
+        tests=None,
+        providers={"lab": {**LAB, "models": {"emb": {"purpose": "embedding"}, "gen": {"schema_bounds": ["lists"]}}}},
+        dimensions=[DIMENSIONS[0], "encourage_learning"],
+        generate={"model": "lab/gen", "candidates": 24, "seeds_shown": 2},
+        validate={"model": "lab/val", "keep": 8, "floor": FLOOR},
+        select={"embedding": "lab/emb", "tests": 3},
+        samples=2,
+        replicates=2,
+        subjects=[{"model": "lab/a", "name": "plain"}],
+    )
+
+
+FLOOR = 950
+LAB = {
+    "kind": "openai",
+    "url": "http://127.0.0.1:9/v1",
+    "price": {"input": 1, "output": 4},
+    "limits": {"concurrent": 16},
+}
+
+
+def test_a_sound_sweep_that_makes_its_tests_is_recovered(stage: StageOf) -> None:
+    done = made(stage).rehearse()
+    assert problems(done.comparison) == "" and done.passed
+
+
+def some(mutants: dict[str, tuple[Mutant, str]]) -> list[str]:
+    return list(mutants)[: None if ALL else 2]
+
+
+@pytest.mark.parametrize("name", some(REQUESTS))
+def test_a_mutant_of_requests_fails(stage: StageOf, monkeypatch: Patch, name: str) -> None:
+    plant, reason = REQUESTS[name]
+    plant(monkeypatch)
+    done = made(stage).rehearse()
+    assert not done.passed and done.bills_agree
+    assert reason in problems(done.comparison)
+
+
+@pytest.fixture(scope="module")
+def chosen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A sweep that has made its tests and was recovered."""
+    with staging(tmp_path_factory.mktemp("chosen")) as make:
+        stage = made(make)
+        assert stage.rehearse().passed
+        yield stage
+
+
+def choose_anew(stage: Stage) -> None:
+    """Write candidates and tests anew, from the replies that are in the store."""
+    work, replies = stage.work, Store(open_folder(stage.place.store))
+    for shard in work.shards():
+        if shard.stage == "generate":
+            work.write(shard, work.settled(shard, work.tasks(shard), replies).rows)
+        elif shard.stage == "choose":
+            work.write(shard, work.compute(shard, replies, ThreadWorkers()).rows)
+
+
+@pytest.mark.parametrize("name", some(CHOICE))
+def test_a_mutant_of_the_choice_fails(chosen: Stage, monkeypatch: Patch, name: str) -> None:
+    plant, reason = CHOICE[name]
+    choose_anew(chosen)
+    assert chosen.compare().passed
+    plant(monkeypatch)
+    choose_anew(chosen)
+    found = chosen.compare()
+    assert not found.passed and reason in problems(found)
+
+
+def test_a_floor_that_is_ignored_fails(stage: StageOf) -> None:
+    sound = made(stage)
+    validation = sound.work.sweep.validation
+    assert isinstance(validation, Validate)
+    ignored = sound.work.sweep.model_copy(update={"validation": validation.model_copy(update={"floor": 0})})
+    assert replace(sound, work=replace(sound.work, sweep=ignored)).rehearse().passed
+    assert "other tests were chosen" in problems(sound.compare())
+
+
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A sweep with samples, replicates and variants that was rehearsed and recovered."""
+    with staging(tmp_path_factory.mktemp("twice")) as make:
+        stage = make(
+            samples=2,
+            replicates=2,
+            variants={
+                "subjects": [{"name": "terse", "system": "Be brief."}],
+                "judges": [{"name": "reversed", "issues": "reversed"}],
+            },
+        )
+        assert stage.rehearse().passed
+        yield stage
+
+
+@pytest.fixture(scope="module")
+def rough(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A sweep most of whose verdicts cannot be read, so that some dimensions have no score at all."""
+    with staging(tmp_path_factory.mktemp("rough")) as make:
+        stage = make(Play(seed=2, trouble=Trouble(verdicts=Malformed(broken_off=0.8))))
+        done = stage.rehearse()
+        assert done.passed and any(cell.planted and not cell.planted.n for cell in done.comparison.cells)
+        yield stage
+
+
+def doubled_first(given: Any, seats: Sequence[str], row: Any) -> float | None:
+    """Mutant of `_mark`: the first judge's mark counts twice."""
+    found = [given[judge, row] for judge in (seats[0], *seats) if (judge, row) in given]
+    return sum(found) / len(found) if len(found) == len(seats) + 1 else None
+
+
+def any_judge(given: Any, seats: Sequence[str], row: Any) -> float | None:
+    """Mutant of `_mark`: those judges who gave one."""
+    found = [given[judge, row] for judge in seats if (judge, row) in given]
+    return sum(found) / len(found) if found else None
+
+
+def first_samples(self: Marks) -> list[float]:
+    return [test[0] for test in self.by_test if test[0] is not None]
+
+
+def first_replicates(verdicts: Any, replicates: int) -> Any:
+    return sound_means(verdicts, 1)
+
+
+sound_means, sound_combined = marks._means_of_replicates, scores._combined
+sound_change, sound_bounds, sound_row = variants._change, bounds._bounds, published.Evaluations._row
+TERMINAL = sys.modules["hab_ray.report.leaderboard"]
+
+
+def pooled(parts: Sequence[Estimate | None]) -> Estimate | None:
+    """Mutant of `_combined`: every test counts the same."""
+    known = [part for part in parts if part is not None]
+    found = sound_combined(parts)
+    total = sum(part.freedom + 1 for part in known)
+    return found and replace(found, mean=sum(part.mean * (part.freedom + 1) for part in known) / total)
+
+
+def other_judge(found: Any, name: str) -> board.Board:
+    others = dict(zip(JUDGES, reversed(JUDGES), strict=True))
+    return replace(board.board(found, others.get(name, name)), judge=name)
+
+
+def mirrored(found: Any, name: str) -> board.Board:
+    """Mutant of `board`: the columns of dimensions in reverse, below the titles as they were."""
+    shown = board.board(found, name)
+    return replace(shown, lines=tuple(replace(line, by_dimension=line.by_dimension[::-1]) for line in shown.lines))
+
+
+def sides_swapped(*arguments: Any) -> variants.Change:
+    found = sound_change(*arguments)
+    return replace(found, base_mean=found.variant_mean, variant_mean=found.base_mean)
+
+
+def bounds_swapped(*arguments: Any) -> bounds.Bounds:
+    found = sound_bounds(*arguments)
+    return replace(found, worst=found.best, best=found.worst)
+
+
+def mirrored_score(self: published.Evaluations, *arguments: Any) -> published.Evaluation:
+    found = sound_row(self, *arguments)
+    return replace(found, score=10 - found.score)
+
+
+SHOWN: dict[str, tuple[Mutant, str]] = {
+    "only the first sample counts": (put(Marks, "test_means", first_samples), ", planted"),
+    "only the first replicate counts": (put(marks, "_means_of_replicates", first_replicates), ", planted"),
+    "a judge counts twice in the panel": (put(marks, "_mark", doubled_first), "judge panel: "),
+    "every test counts the same overall": (put(scores, "_combined", pooled), "overall, judge first: "),
+    "boards of judges swapped": (put(judges, "board", other_judge), "the board of first shows other means"),
+    "columns of the leaderboard swapped": (put(leaderboard, "board", mirrored), "the board of panel shows other means"),
+    "columns of the terminal swapped": (put(TERMINAL, "board", mirrored), "the terminal shows for"),
+    "sides of variants swapped": (put(variants, "_change", sides_swapped), "beside plain in"),
+    "an exported score of 10 - s": (put(published.Evaluations, "_row", mirrored_score), "the exported evaluations"),
+}
+WITH_FAULTS: dict[str, tuple[Mutant, str]] = {
+    "bounds swapped": (put(bounds, "_bounds", bounds_swapped), "the bounds of"),
+    "an overall mean of known dimensions only": (
+        put(scores, "_combined", lambda parts: sound_combined([part for part in parts if part])),
+        "planted no mean over",
+    ),
+    "a panel of those judges who gave a mark": (put(marks, "_mark", any_judge), "judge panel: "),
+}
+
+
+@pytest.mark.parametrize("name", some(SHOWN))
+def test_a_mutant_of_what_is_shown_fails(twice: Stage, monkeypatch: Patch, name: str) -> None:
+    must_be_found(twice, monkeypatch, *SHOWN[name])
+
+
+@pytest.mark.parametrize("name", some(WITH_FAULTS))
+def test_a_mutant_that_takes_faults_fails_with_them(rough: Stage, monkeypatch: Patch, name: str) -> None:
+    must_be_found(rough, monkeypatch, *WITH_FAULTS[name])
+
+
+def must_be_found(stage: Stage, monkeypatch: Patch, plant: Mutant, reason: str) -> None:
+    plant(monkeypatch)
+    found = stage.compare()
+    assert not found.passed and not found.rows.wrong and reason in problems(found)
+
+
+def test_what_no_sweep_can_show_is_few() -> None:
+    """The mutants of `test_mutants.py` and of this file beside those that are only named."""
+    assert len(CANNOT_SHOW) == 6 and len(REQUESTS | CHOICE | SHOWN | WITH_FAULTS) >= 33
