@@ -63,6 +63,7 @@ class Load:
         limits = Limits(requests_per_minute=round(self.per_s * 60), concurrent=4000, timeout_s=120)
         context = OnlineContext(
             clock=time.monotonic,
+            patience_s=600.0,
             utc_now=lambda: datetime.now(UTC),
             check_lease=lambda: None,
             check_write=None,

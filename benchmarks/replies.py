@@ -25,6 +25,47 @@ WORDS = (
     "{{ template }} {% raw %}",
     "e.g. {'issues': []} in Python",
     "]]}} }{ ][",
+    "Issues: A",
+    "issues:\n  - A\n  - B",
+    "**Issues:** B, as [said]",
+    "## Deductions\n\n- C",
+    "The issues are A and B; the deductions: none",
+    "So A and B apply, C applies if asked.",
+    "<issues><issue>A</issue></issues>",
+    '<verdict issues="B"/> deductions = ["A"]',
+    "| issues | A |",
+    "Verdict: B.",
+    "My verdict is A.",
+    "I find that A is there.",
+    "I'm sorry, but I cannot judge this.",
+    "{&quot;issues&quot;: [&quot;A&quot;]}",
+    '{\\"issues\\": [\\"\u0410\\"]}',
+    "\u0456ssu\u200bes\uff1a \uff21",
+    "issues\nqueries:",
+    "Example 2 says:",
+    "It plants this",
+    "assistantfinal",
+    "analysis",
+)
+CLOSINGS = (
+    "```",
+    "~~~",
+    "`",
+    "</verdict>",
+    "</think>",
+    "<|im_end|>",
+    "<\uff5cend\u2581\uff5c>",
+    "\u200b\x00",
+    "\n</answer>\n```",
+)
+TOKENS = (
+    ("[THINK]", "[/THINK]"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("<|START_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>"),
+    ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
+    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+    ("<|channel|>commentary<|message|>", "<|channel|>final <|constrain|>json<|message|>"),
+    ("analysis", "assistantfinal"),
 )
 ASSESSMENTS: tuple[Any, ...] = (
     "",
@@ -37,6 +78,7 @@ ASSESSMENTS: tuple[Any, ...] = (
     "x" * 300,
     "}",
     "```json",
+    "Issues: A, and B applies.",
     {},
     {"A": "Asks nothing.", "B": 'Not "so" {"issues": []}.'},
     {"": "unnamed", "\ud800": "half \ud800", "A": ""},
@@ -61,7 +103,8 @@ class Grammar:
         if self.random.random() < 0.3:
             return damaged(self.random, self.key, self.letters)
         if self.random.random() < 0.5:
-            before, after = self.random.choice(("", "reasoning", "prose", "nested")), self.random.choice(("", "prose"))
+            before = self.random.choice(("", "reasoning", "prose", "prose", "nested"))
+            after = self.random.choice(("", "", "closing", "closing", "prose"))
             drawn = [before, self.random.choice(("verdict", "verdict", "twice")), after]
             text = self.glue(*(str(getattr(self, f"_{kind}")(1)) for kind in drawn if kind))
         else:
@@ -85,6 +128,9 @@ class Grammar:
     def _prose(self, depth: int) -> str:
         return self.random.choice(WORDS)
 
+    def _closing(self, depth: int) -> str:
+        return self.random.choice(CLOSINGS)
+
     def _verdict(self, depth: int) -> str:
         return self.written(self.members())
 
@@ -102,8 +148,8 @@ class Grammar:
                 (f"<{name.upper()}>", f"</{other}>"),
                 (f"< {name} effort='high'>", f"</ {other.capitalize()} >"),
                 (f"<{name} >", f"</{other}\n>"),
-                ("[THINK]", "[/THINK]"),
-                ("<|begin_of_thought|>", "<|end_of_thought|>"),
+                (f"\n<{name}>", f"\n</{other}>\n"),
+                *TOKENS,
             )
         )
         drawn = self.random.random()

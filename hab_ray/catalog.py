@@ -52,11 +52,12 @@ class Strict(BaseModel):
 
 
 class Sampling(StrEnum):
-    """Which of temperature and top_p a model takes."""
+    """Which of temperature and top_p a model takes; `IGNORED`: both, and neither has any effect."""
 
     BOTH = "both"
     TEMPERATURE = "temperature"
     FIXED = "fixed"
+    IGNORED = "ignored"
 
 
 class Thinking(StrEnum):
@@ -77,16 +78,16 @@ class Purpose(StrEnum):
 class Limits(Strict):
     """What an account may send. None = no limit known; the vendor's headers and 429s teach the rest.
 
-    `concurrent` bounds the calls in flight; `patience_s` is how long an unreachable endpoint is waited for
-    before it is given up for this run. `enqueued_tokens` is what a model's batches may hold together that the
-    vendor has not answered yet.
+    `concurrent` bounds the calls in flight; `patience_s` is how long an unreachable endpoint, or a model
+    that refuses all calls (429, 503, 529), is waited for before it is given up for this run. `enqueued_tokens` is
+    what a model's batches may hold together that the vendor has not answered yet.
     """
 
     requests_per_minute: PerMinute | None = None
     tokens_per_minute: PerMinute | None = None
     enqueued_tokens: PerMinute | None = None
     concurrent: Concurrent = 256
-    patience_s: LongSeconds = 600.0
+    patience_s: LongSeconds = 900.0
     timeout_s: LongSeconds = 600.0
 
 
@@ -150,8 +151,8 @@ class Capabilities(Strict):
     `alias: moving` marks a name whose weights change, so that its replies are kept apart by month. `reports`
     are the names, beside the wire name, that the model may answer under, `*` and `[0-9]` as in file names; left
     out, any name is taken. `schema_bounds`: which bounds in a JSON schema the server takes. `list_size`: texts in
-    one embedding request. `highest_temperature`, `efforts` (patterns as in `reports`; left out, any) and `most_output`
-    (tokens, thinking included; left out, unknown) are what the vendor takes of these settings.
+    one embedding request. `highest_temperature`, `efforts` (patterns as in `reports`; left out, any of a model that
+    thinks, none of another) and `most_output` (tokens, thinking included; left out, unknown) are what the vendor takes.
     """
 
     purpose: Purpose = Purpose.CHAT
@@ -190,6 +191,15 @@ class ModelEntry(Capabilities):
     def output_limit(self, visible: int) -> int:
         """The most tokens an answer of `visible` tokens may be billed for: thinking comes on top."""
         return visible if self.thinking is Thinking.NONE else visible + self.thinking_reserve
+
+    @property
+    def is_sent_efforts(self) -> bool:
+        """Whether an effort that is asked for is sent; some models take one and do not think."""
+        return self.thinking is not Thinking.NONE if self.efforts is None else bool(self.efforts)
+
+    def without_lone_effort(self) -> ModelEntry:
+        """The model as runs of earlier versions use it: an effort is sent only to one that thinks."""
+        return self.model_copy(update={"efforts": ()}) if self.thinking is Thinking.NONE and self.efforts else self
 
     def takes_effort(self, effort: str) -> bool:
         """Whether the vendor knows this level of effort for the model."""
@@ -356,9 +366,48 @@ class Model:
 def accepted(entry: ModelEntry, wanted: Params) -> Params:
     """The settings that this model takes: what its vendor refuses is left out, and so never sent."""
     temperature = wanted.temperature if entry.sampling is not Sampling.FIXED else None
-    top_p = wanted.top_p if entry.sampling is Sampling.BOTH else None
-    effort = wanted.effort if entry.thinking is not Thinking.NONE else None
+    top_p = wanted.top_p if entry.sampling in (Sampling.BOTH, Sampling.IGNORED) else None
+    effort = wanted.effort if entry.is_sent_efforts else None
     return Params(wanted.max_tokens, temperature, top_p, effort)
+
+
+@dataclass(frozen=True)
+class Unheeded:
+    """A setting that is asked for in vain: its name and value, whether it is sent all the same, and why in vain."""
+
+    field: str
+    value: str
+    sent: bool
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.field} {self.value}"
+
+
+def unheeded(entry: ModelEntry, wanted: Params) -> tuple[Unheeded, ...]:
+    """The settings that are not sent to this model, or that it ignores."""
+    why = {field: _SAMPLING_WHY[entry.sampling] for field in ("temperature", "top_p")} | {"effort": _effort_why(entry)}
+    pairs = zip(Params.__dataclass_fields__, wanted.canonical(), accepted(entry, wanted).canonical(), strict=True)
+    ignored = ("temperature", "top_p") if entry.sampling is Sampling.IGNORED else ()
+    return tuple(
+        Unheeded(field, asked, sent is not None, why[field])
+        for field, asked, sent in pairs
+        if asked is not None and (sent is None or field in ignored)
+    )
+
+
+_SAMPLING_WHY = {
+    Sampling.BOTH: "",
+    Sampling.TEMPERATURE: "the vendor takes a temperature or top_p, not both",
+    Sampling.FIXED: "the vendor lets nobody set it",
+    Sampling.IGNORED: "the vendor ignores it",
+}
+
+
+def _effort_why(entry: ModelEntry) -> str:
+    if entry.efforts is None:
+        return "the catalogue says `thinking: none`"
+    return "this run sends the model none" if entry.thinking is Thinking.NONE else "the vendor refuses every level"
 
 
 def folder_name(name: str) -> str:

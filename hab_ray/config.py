@@ -23,6 +23,7 @@ from pydantic_core import ErrorDetails
 
 from hab_ray import vendors
 from hab_ray.bounds import (
+    MOST_LISTED,
     BudgetUsd,
     Replicates,
     Samples,
@@ -96,7 +97,7 @@ class Sweep(Strict):
     shared_filesystem: bool = False
     lease: LeaseTimes = LeaseTimes()
     seed: Seed = 0
-    dimensions: Annotated[tuple[Name, ...], Field(min_length=1)] | Literal["all"] = "all"
+    dimensions: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MOST_LISTED)] | Literal["all"] = "all"
     rubrics: Path | None = None
     budget_usd: BudgetUsd | None = None
     deadline: Annotated[str, Field(pattern=r"^[0-9]{1,6}(\.[0-9]{1,6})?[mhd]$")] | None = None
@@ -108,9 +109,9 @@ class Sweep(Strict):
     tests: Annotated[Literal["seeds"] | Place | None, Field(union_mode="left_to_right")] = None
     providers: Mapping[Name, ProviderEntry] = {}
     responses: GivenAnswers | None = None
-    subjects: Annotated[tuple[Subject, ...], Field(validate_default=True)] = ()
-    judges: tuple[Judge, ...] = Field(min_length=1)
-    raters: tuple[Place, ...] = ()
+    subjects: Annotated[tuple[Subject, ...], Field(validate_default=True, max_length=MOST_LISTED)] = ()
+    judges: tuple[Judge, ...] = Field(min_length=1, max_length=MOST_LISTED)
+    raters: Annotated[tuple[Place, ...], Field(max_length=MOST_LISTED)] = ()
     samples: Samples = 1
     replicates: Replicates = 1
     variants: Variants = Variants()

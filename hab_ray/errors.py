@@ -4,8 +4,10 @@
 |-------------------|-----------------------|-----------------|-----------------|--------------------------------------|
 | RowError          | permanent Failure     | goes on         | goes on         | goes on                              |
 | BadUsage          | permanent, at its most| goes on         | goes on         | goes on                              |
+| ... ten alike     | then open             | stopped         | goes on         | others go on; exit 5                 |
 | TransientError    | tried again, then open| goes on         | goes on         | goes on; exit 5 if rows stay open    |
 | RateLimited       | tried again           | slows down      | goes on         | goes on                              |
+| Overloaded        | tried again, then open| slows down,stops| goes on         | others go on; exit 5                 |
 | Unreachable       | tried again, then open| goes on         | pauses, stops   | others go on; exit 5                 |
 | Intercepted       | tried again, then open| goes on         | pauses, stops   | others go on; exit 5                 |
 | ModelError        | open                  | stopped         | goes on         | others go on; exit 5                 |
@@ -19,6 +21,8 @@
 | Interrupted       | open                  | -               | -               | ends; exit 130                       |
 | LeaseLost         | open                  | -               | -               | stops spending at once; exit 6       |
 | LeaseStale        | waits                 | waits           | waits           | spends nothing until it is renewed   |
+
+"Ten alike" means: in a row, without an answer between them, refused in the same words or answered malformed.
 
 "Open" means: no reply and no permanent failure is stored, so the same command asks again.
 
@@ -65,7 +69,7 @@ _MEANINGS = {
     Exit.CONFIGURATION: "the configuration is wrong, and nothing was sent; the message says what to change",
     Exit.PENDING: "batches are still at the vendors; the same command collects them",
     Exit.BUDGET: "budget reached; raise budget_usd and give the same command again",
-    Exit.UNANSWERED: "rows are unanswered because of failures; the same command asks again",
+    Exit.UNANSWERED: "rows have no usable answer because of failures; the same command asks again",
     Exit.HELD: "another process drives the store or calls the same account; wait for its end",
     Exit.ENGINE: "the run could not go on; what was paid for is kept, and the same command goes on",
     Exit.DIFFERENT: "vendors answer otherwise than the simulator does; the doctor has named what differs",
@@ -90,6 +94,7 @@ class FailureKind(StrEnum):
     BAD_KEY = "bad_key"
     NO_QUOTA = "no_quota"
     STOPPED = "stopped"
+    WITHHELD = "withheld"
 
 
 class HabError(Exception):
@@ -149,6 +154,7 @@ _NOT_WRITABLE = {errno.EROFS, errno.EACCES, errno.EPERM}
 _NOT_A_FOLDER = {errno.ENOTDIR, errno.EEXIST}
 _FOLDER_IN_THE_WAY = {errno.EISDIR}
 _NO_FILE = {errno.ENXIO, errno.EOVERFLOW}
+_KERNEL = ("/proc/", "/sys/")
 _NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}
 
 
@@ -179,6 +185,8 @@ def file_problem(error: OSError) -> HabError | None:
         )
     if error.errno in _NO_PATH:
         return ConfigError(f"{place}: {error.strerror}. Name another path for `run:` or `store:`")
+    if error.errno == errno.ENOENT and str(place).startswith(_KERNEL):
+        return ConfigError(f"{place}: nothing can be written there: it is no disk. Name a path on a disk")
     if error.errno == errno.EIO:
         return EngineBroke(f"{place}: the disk reports: {error.strerror}. Check it, then give the same command again")
     return None
@@ -230,6 +238,13 @@ class RateLimited(TransientError):
 
     def __init__(self, message: str, retry_after_s: float | None) -> None:
         super().__init__(FailureKind.RATE_LIMITED, message, retry_after_s)
+
+
+class Overloaded(TransientError):
+    """The vendor has no capacity for this model at the moment (503, 529)."""
+
+    def __init__(self, message: str, retry_after_s: float | None) -> None:
+        super().__init__(FailureKind.OVERLOADED, message, retry_after_s)
 
 
 class Unreachable(TransientError):

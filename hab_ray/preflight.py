@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import StrEnum
 
 from hab_ray.calls import Params
-from hab_ray.catalog import SURELY_LIKE, Model, ModelEntry, accepted
+from hab_ray.catalog import SURELY_LIKE, Model, ModelEntry, Unheeded, accepted, unheeded
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.prices import no_price
 from hab_ray.providers import load_vendor
 from hab_ray.providers.access import has_secret
-from hab_ray.sections import Validate
+from hab_ray.sections import Judge, Subject, Validate
 from hab_ray.stages.judge import JUDGE_SETTINGS
 from hab_ray.stages.respond import PAPER_SETTINGS
 from hab_ray.work import Work
@@ -42,6 +42,17 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.severity}: {self.cause}; {self.remedy}"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How a model is asked: where the sweep says so, who is asked, the settings, and which of them the file names."""
+
+    key: str
+    asked: str
+    model: str
+    params: Params
+    named: Set[str]
 
 
 def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Problem]:
@@ -177,26 +188,45 @@ def _rerouted(sweep: Sweep, model: Model, other: str, cause: str, today: date) -
     return Problem(severity, (model.name,), lost, f"{before}name {other}, or set `accept_substitutes: true`")
 
 
+def unheeded_settings(work: Work) -> dict[Unheeded, list[str]]:
+    """Settings that models are not sent or ignore, the stages' own too, with those who are asked so."""
+    found: dict[Unheeded, list[str]] = defaultdict(list)
+    for wanted in _wanted(work.sweep):
+        for setting in unheeded(work.models[wanted.model].entry, wanted.params):
+            found[setting].append(wanted.asked)
+    return found
+
+
 def _settings(work: Work) -> Iterator[Problem]:
-    """Settings that a model's vendor refuses: every call with them would fail."""
-    for key, name, wanted in _wanted(work.sweep):
-        entry = work.models[name].entry
-        sent = accepted(entry, wanted)
-        for field, cause, remedy in _refused(name, entry, sent):
-            yield Problem(Severity.ERROR, (name,), f"{key}.{field}: {cause}", remedy)
+    """Settings that a model's vendor refuses, so that every call would fail, and those that the file names in vain."""
+    for wanted in _wanted(work.sweep):
+        entry = work.models[wanted.model].entry
+        for field, cause, remedy in _refused(wanted.model, entry, accepted(entry, wanted.params)):
+            yield Problem(Severity.ERROR, (wanted.model,), f"{wanted.key}.{field}: {cause}", remedy)
+        for setting in unheeded(entry, wanted.params):
+            if setting.field in wanted.named:
+                what = "is sent and has no effect" if setting.sent else "is not sent"
+                cause = f"{wanted.key}.{setting.field}: {setting.value} {what} on {wanted.model} ({setting.why})"
+                remedy = "leave it out, or choose another model"
+                yield Problem(Severity.WARNING, (wanted.model,), cause, remedy)
 
 
-def _wanted(sweep: Sweep) -> Iterator[tuple[str, str, Params]]:
-    """Where the sweep sets how a model is asked, the model, and the settings."""
+def _wanted(sweep: Sweep) -> Iterator[Wanted]:
     if sweep.generate and not sweep.gives_tests:
         made = sweep.generate
-        yield "generate", made.model, Params(made.max_tokens, made.temperature, made.top_p)
+        params = Params(made.max_tokens, made.temperature, made.top_p)
+        yield Wanted("generate", "generate", made.model, params, made.model_fields_set)
         if isinstance(sweep.validation, Validate):
-            yield "validate", sweep.validation.model, Params(sweep.validation.max_tokens, temperature=0.0)
+            params = Params(sweep.validation.max_tokens, temperature=0.0)
+            yield Wanted("validate", "validate", sweep.validation.model, params, frozenset())
     for number, subject in enumerate(sweep.subjects):
-        yield f"subjects.{number}.params", subject.model, subject.params.over(PAPER_SETTINGS)
+        yield _wanted_of(f"subjects.{number}.params", subject.name, subject, PAPER_SETTINGS)
     for number, judge in enumerate(sweep.judges):
-        yield f"judges.{number}.params", judge.model, judge.params.over(JUDGE_SETTINGS)
+        yield _wanted_of(f"judges.{number}.params", f"judge {judge.name}", judge, JUDGE_SETTINGS)
+
+
+def _wanted_of(key: str, asked: str, entry: Subject | Judge, usual: Params) -> Wanted:
+    return Wanted(key, asked, entry.model, entry.params.over(usual), entry.params.model_fields_set)
 
 
 def _refused(name: str, entry: ModelEntry, sent: Params) -> Iterator[tuple[str, str, str]]:

@@ -130,11 +130,22 @@ class Unanswered:
 
 
 @dataclass(frozen=True)
+class FailedRows:
+    """Rows of a stage and a model, subject or judge that failed for good, with their most frequent reasons."""
+
+    stage: str
+    name: str
+    count: int
+    reasons: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
 class RunEnd:
     """How a run ended. `stops` says what was stopped and why, by provider or provider and model.
 
     `batches` are those that are still at the vendors, `cut` the calls by model that were cut off unanswered and count
-    as spent with `cut_nanousd`.
+    as spent with `cut_nanousd`. `failed` rows are sent again with --retry-failed only; `without_ok` says who has
+    rows and not one that can be used: such a run is not complete.
     """
 
     exit: Exit
@@ -147,3 +158,5 @@ class RunEnd:
     batches: tuple[BatchProgress, ...] = ()
     cut: Mapping[str, int] = field(default_factory=dict)
     cut_nanousd: int = 0
+    failed: tuple[FailedRows, ...] = ()
+    without_ok: tuple[str, ...] = ()

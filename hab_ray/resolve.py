@@ -44,6 +44,7 @@ from hab_ray.storage.run import RATERS, SWEEP, RunFolder
 from hab_ray.visible import one_line
 from hab_ray.work import Work, given_ratings, given_tests
 
+SETTINGS_VERSION = 2
 _PACKAGES = ("hab-ray", "ray", "openai", "anthropic", "aiohttp", "scikit-learn", "numpy", "pyarrow")
 _MAY_CHANGE = ("catalogue", "prices")
 _RUBRIC = "rubric "
@@ -59,8 +60,9 @@ class Record(Strict):
     `id` is the run's for ever; None in records of format 0. A started run keeps its prompts and fences, so that its
     calls keep their keys; `reader_version` says by which rules its verdicts were read. `started` is the first start,
     `priced_on` the day whose prices the latest one plans, reserves and pays by: a vendor charges what it charges when
-    a call is made, and what was paid before stands in the replies. `sources` are the origins of given data and imported
-    rubrics as of `hab_ray.storage.origins`; None in records from before they were kept.
+    a call is made, and what was paid before stands in the replies. In a run of `settings_version` 1 only a model
+    that thinks is sent an effort. `sources` are the origins of given data and imported rubrics as of
+    `hab_ray.storage.origins`; None in records from before they were kept.
     `declarations` are the analyses that were declared, the present one last. `store` is where the run's store was when
     it was driven last, as seen from the run's folder; None in records from before it was kept.
     """
@@ -75,9 +77,14 @@ class Record(Strict):
     prompts_version: int = 1
     fence_version: int = 1
     reader_version: int = 1
+    settings_version: int = 1
     sources: Mapping[str, Origin] | None = None
     declarations: tuple[Declaration, ...] = ()
     store: str | None = None
+
+    def entry(self, name: str) -> ModelEntry:
+        """A model as this run asks it."""
+        return _entry(self.sweep, name, self)
 
     @property
     def rubric_hashes(self) -> dict[str, str]:
@@ -149,7 +156,7 @@ def _pinned(sweep: Sweep, earlier: Record | None, now: datetime) -> Work:
     catalog = sweep.catalog
     models = {}
     for name in sweep.model_names():
-        entry = priced(catalog.find(name), now.date())
+        entry = priced(_entry(sweep, name, earlier), now.date())
         as_of = _as_of(name, entry, catalog.providers[entry.provider].serve, now)
         if earlier and entry.alias == "moving":
             as_of = earlier.as_of.get(name, as_of)
@@ -166,6 +173,11 @@ def _pinned(sweep: Sweep, earlier: Record | None, now: datetime) -> Work:
         wordings={judge.name: wordings_of(judge, rubrics) for judge in sweep.varied_judges},
         paraphrases=_paraphrases(sweep, rubrics),
     )
+
+
+def _entry(sweep: Sweep, name: str, record: Record | None) -> ModelEntry:
+    entry = sweep.catalog.find(name)
+    return entry.without_lone_effort() if record and record.settings_version < SETTINGS_VERSION else entry
 
 
 def _paraphrases(sweep: Sweep, rubrics: Mapping[str, Rubric]) -> dict[str, dict[str, dict[str, Paraphrase]]]:
@@ -372,6 +384,7 @@ def write_record(work: Work, now: datetime) -> None:
         prompts_version=work.prompts.version,
         fence_version=work.prompts.fence,
         reader_version=READER_VERSION,
+        settings_version=earlier.settings_version if earlier else SETTINGS_VERSION,
         declarations=earlier.declarations if earlier else (),
         sources=origins_of(work.sweep, work.rubrics, (earlier and earlier.sources) or {}),
         store=work.sweep.store.seen_from(work.run_path),

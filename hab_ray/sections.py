@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, model_validator
 
 from hab_ray.bounds import (
+    MOST_LISTED,
     Candidates,
     Components,
     PerCall,
@@ -20,7 +21,7 @@ from hab_ray.bounds import (
     Tokens,
     TopP,
 )
-from hab_ray.calls import Params
+from hab_ray.calls import Params, has_visible_text
 from hab_ray.catalog import Strict
 from hab_ray.location import Location
 from hab_ray.visible import hides_something, one_line
@@ -29,6 +30,8 @@ from hab_ray.visible import hides_something, one_line
 def _shown_as_it_is(name: str) -> str:
     if hides_something(name):
         raise ValueError(f"{one_line(name)} holds a character that cannot be seen; write the name without it")
+    if name and not has_visible_text(name):
+        raise ValueError(f"{name!a} has nothing that can be seen; give it another name")
     return name
 
 
@@ -213,8 +216,8 @@ class JudgeVariant(Strict):
 class Variants(Strict):
     """What is asked once more in another way: of every subject, of every judge."""
 
-    subjects: tuple[SubjectVariant, ...] = ()
-    judges: tuple[JudgeVariant, ...] = ()
+    subjects: Annotated[tuple[SubjectVariant, ...], Field(max_length=MOST_LISTED)] = ()
+    judges: Annotated[tuple[JudgeVariant, ...], Field(max_length=MOST_LISTED)] = ()
 
 
 def varied_name(base: str, variant: str) -> str:
@@ -245,7 +248,7 @@ class GivenAnswers(Strict):
     """
 
     file: Place
-    subjects: tuple[Name, ...] = ()
+    subjects: Annotated[tuple[Name, ...], Field(max_length=MOST_LISTED)] = ()
 
     @model_validator(mode="before")
     @classmethod

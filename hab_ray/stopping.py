@@ -14,10 +14,12 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from math import inf
 
 from hab_ray.errors import Exit, Interrupted
@@ -28,6 +30,7 @@ LATE_S = 5.0
 LONGEST_S = DRAIN_S + LATE_S
 LAST_WORDS_S = 2.0
 LOOK_S = 0.5
+MOST_WAITING = 64
 
 
 class Stop:
@@ -41,6 +44,7 @@ class Stop:
         self._last_words: list[Callable[[], None]] = []
         self._raised = False
         self._terminals: tuple[int, ...] = ()
+        self._signals: tuple[socket.socket, socket.socket] | None = None
 
     @property
     def requested(self) -> bool:
@@ -53,24 +57,28 @@ class Stop:
         return max(0.0, time.monotonic() - self._at) if self.requested else 0.0
 
     def check(self) -> None:
-        """Return while nobody wants to stop.
+        """Return while nobody wants to stop. It may be asked just before a request is written.
+
+        On a busy machine other threads may run long before the watching one learns of a signal: who asks looks itself.
 
         Raises:
             Interrupted: somebody does.
         """
-        if self.requested:
+        if self.requested or self._is_arriving():
             raise Interrupted("stopped on request")
 
     def listen(self) -> None:
-        """Take over SIGINT, SIGTERM, and SIGHUP unless it is ignored (`nohup`). For the main thread."""
-        reader, writer = os.pipe()
-        os.set_blocking(writer, False)
+        """Take over SIGINT, SIGTERM, and SIGHUP unless it is ignored (`nohup`). For the main thread; once."""
+        if self._signals:
+            return
+        reader, writer = self._signals = socket.socketpair()
+        writer.setblocking(False)
         self._terminals = tuple(output for output in (1, 2) if os.isatty(output))
         for number in SIGNALS:
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._interrupt)
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        threading.Thread(target=self._watch, args=(reader,), name="signals", daemon=True).start()
+        signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        threading.Thread(target=self._watch, args=(reader.fileno(),), name="signals", daemon=True).start()
 
     @contextmanager
     def deferred(self, on_stop: Callable[[], None], longest_s: float) -> Iterator[None]:
@@ -93,6 +101,11 @@ class Stop:
                 self._on_stop = None
                 if not self.requested:
                     self._longest_s = LONGEST_S
+
+    def finish(self, status: int) -> None:
+        """From now on a signal ends the process with this status: only Python's clearing up is left."""
+        with self._lock:
+            self._on_stop = partial(os._exit, status)
 
     @contextmanager
     def immediate(self) -> Iterator[None]:
@@ -139,6 +152,16 @@ class Stop:
         if not self._raised:
             self._raised = True
             raise KeyboardInterrupt
+
+    def _is_arriving(self) -> bool:
+        """Whether one of our signals waits to be read by the watching thread."""
+        if self._signals is None:
+            return False
+        try:
+            waiting = self._signals[0].recv(MOST_WAITING, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        return any(number in SIGNALS for number in waiting)
 
     def _note(self) -> None:
         self._at = min(self._at, time.monotonic())

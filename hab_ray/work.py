@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
-from hab_ray.catalog import Catalog, Model
+from hab_ray.catalog import Catalog, Model, ModelEntry
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, from_table
@@ -135,9 +135,12 @@ def wants_batch(work: Work, shard: Shard, together: int) -> bool:
     `together` counts the calls of the same stage and model that can go at once: `auto` sends few online, where
     they are answered in minutes and the half price saves little.
     """
-    wanted = work.mode(shard)
-    has_batches = work.model(shard).entry.batch is not None
-    return has_batches and (wanted == "batch" or (wanted == "auto" and together >= WORTH_A_BATCH))
+    return goes_by_batch(work.model(shard).entry, work.mode(shard), together)
+
+
+def goes_by_batch(entry: ModelEntry, mode: ModeName, together: int) -> bool:
+    """The same of so many calls to a model."""
+    return entry.batch is not None and (mode == "batch" or (mode == "auto" and together >= WORTH_A_BATCH))
 
 
 def given_tests(work: Work) -> Mapping[str, list[ChosenTest]]:

@@ -27,6 +27,7 @@ from hab_ray.catalog import (
     accepted,
     folder_name,
     load_catalog,
+    unheeded,
 )
 from hab_ray.errors import ConfigError
 
@@ -156,12 +157,36 @@ def test_a_sweeps_provider_replaces_one_of_the_same_name() -> None:
         ({"sampling": Sampling.FIXED}, Params(5)),
         ({"thinking": Thinking.OPTIONAL}, Params(5, 0.5, 0.9, "low")),
         ({"thinking": Thinking.ALWAYS, "sampling": Sampling.FIXED}, Params(5, effort="low")),
+        ({"sampling": Sampling.IGNORED}, Params(5, 0.5, 0.9)),
+        ({"thinking": Thinking.ALWAYS, "efforts": ()}, Params(5, 0.5, 0.9)),
+        ({"efforts": ("high",), "sampling": Sampling.FIXED}, Params(5, effort="low")),
     ],
 )
 def test_a_model_is_sent_only_what_it_takes(capabilities: dict[str, Any], taken: Params) -> None:
     entry = ModelEntry(provider="p", wire="w", **capabilities)
     assert accepted(entry, Params(5, 0.5, 0.9, "low")) == taken
     assert accepted(entry, Params(5)) == Params(5)
+
+
+@pytest.mark.parametrize(
+    ("name", "in_vain"),
+    [
+        ("gpt-4.1", ["effort low not sent"]),
+        ("gpt-6-luna", ["temperature 0.5 not sent", "top_p 0.9 not sent"]),
+        ("claude-sonnet-4-6", ["top_p 0.9 not sent"]),
+        ("claude-haiku-4-5", ["top_p 0.9 not sent", "effort low not sent"]),
+        ("gemini-3.1-pro-preview", []),
+        ("gemini-3.8-flash", ["temperature 0.5 sent", "top_p 0.9 sent"]),
+        ("gemini-3.5-flash-lite", ["temperature 0.5 sent", "top_p 0.9 sent"]),
+        ("grok-4.20-reasoning", ["effort low not sent"]),
+        ("grok-4.3", []),
+        ("mistral-large-4", ["top_p 0.9 not sent", "effort low not sent"]),
+    ],
+)
+def test_what_is_asked_for_in_vain_is_known_with_its_reason(name: str, in_vain: list[str]) -> None:
+    found = unheeded(load_catalog().find(name), Params(5, 0.5, 0.9, "low"))
+    assert [f"{setting} {'sent' if setting.sent else 'not sent'}" for setting in found] == in_vain
+    assert all(setting.why for setting in found) and unheeded(load_catalog().find(name), Params(5)) == ()
 
 
 @pytest.mark.parametrize(
@@ -224,6 +249,8 @@ ENDS = {
     "2026-12-11": ("o3-2025-04-16", "gpt-5", "gpt-5-mini", "gpt-5-nano"),
     "2027-01-14": ("gpt-4.1", "gpt-4.1-mini", "gpt-4o", "gpt-4o-mini"),
     "2027-04-01": ("gpt-5.4-nano",),
+    "2027-05-07": ("gemini-3.1-flash-lite",),
+    "2028-05-14": ("gemini-embedding-001",),
 }
 
 

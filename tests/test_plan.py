@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from hab_ray.catalog import Unheeded
 from hab_ray.cli.plan_view import PlanOptions, print_plan, to_json
 from hab_ray.errors import ConfigError
 from hab_ray.plan import make_plan
@@ -181,7 +182,9 @@ def test_the_plan_is_shown_by_stage_and_model_and_on_request_by_dimension(tmp_pa
         assert "smallest budget at which nothing waits" in text
         assert "house/deep" in text
         assert (DIMENSIONS[0] in text) is options.by_dimension
-    shown = json.loads(json.dumps(to_json(plan, [])))
+    unheeded = {Unheeded("effort", "low", False, "why"): ["subject a"]}
+    shown = json.loads(json.dumps(to_json(plan, [], unheeded)))
+    assert shown["unheeded"] == [{"field": "effort", "value": "low", "sent": False, "why": "why", "of": ["subject a"]}]
     assert shown["total"]["calls"] == plan.total.calls
     assert sum(line["figures"]["online"] for line in shown["lines"]) == plan.total.online
     assert [line["budget"] for line in shown["budgets"]["lines"]] == [line.budget for line in plan.outlook.lines]

@@ -9,7 +9,7 @@ import pytest
 
 from hab_ray.config import Sweep, load_sweep
 from hab_ray.errors import ConfigError
-from hab_ray.preflight import Problem, Severity, available_only, preflight, refuse_errors
+from hab_ray.preflight import Problem, Severity, available_only, preflight, refuse_errors, unheeded_settings
 from hab_ray.prices import Mode, Price, rate
 from hab_ray.resolve import resolve
 from hab_ray.work import Work, given_tests, wants_batch
@@ -170,11 +170,23 @@ def refused(tmp_path: Path, **changes: object) -> list[str]:
         ),
         (
             {"model": "gpt-6-luna", "params": {"effort": "extreme"}},
-            "subjects.0.params.effort: gpt-6-luna does not know the effort 'extreme'; give one of none, minimal, low",
+            "subjects.0.params.effort: gpt-6-luna does not know the effort 'extreme'; give one of none, low",
         ),
         (
             {"model": "gemini-2.5-flash", "params": {"effort": "high"}},
             "subjects.0.params.effort: gemini-2.5-flash does not know the effort 'high'",
+        ),
+        (
+            {"model": "gpt-6.1-sol", "params": {"effort": "none"}},
+            "gpt-6.1-sol does not know the effort 'none'; give one of low, medium, high, xhigh, max, or leave it out",
+        ),
+        (
+            {"model": "gemini-3.8-flash", "params": {"effort": "minimal"}},
+            "subjects.0.params.effort: gemini-3.8-flash does not know the effort 'minimal'; give one of low, medium",
+        ),
+        (
+            {"model": "claude-sonnet-4-6", "params": {"effort": "xhigh"}},
+            "claude-sonnet-4-6 does not know the effort 'xhigh'; give one of low, medium, high, max, or leave it out",
         ),
         (
             {"model": "gpt-4.1", "params": {"max_tokens": 40000}},
@@ -196,11 +208,50 @@ def test_a_setting_that_the_model_refuses_is_an_error_before_anything_is_sent(
 def test_settings_that_are_never_sent_are_no_errors(tmp_path: Path) -> None:
     given = [
         {"model": "claude-haiku-4-5", "params": {"temperature": 1.0}},
-        {"model": "claude-opus-4-8", "params": {"temperature": 2.0, "effort": "any"}},
-        {"model": "gemini-3.8-flash", "params": {"effort": "XHIGH"}},
+        {"model": "claude-opus-4-8", "params": {"temperature": 2.0}},
+        {"model": "claude-haiku-4-5", "name": "no effort", "params": {"effort": "any"}},
+        {"model": "gemini-3.6-flash", "params": {"effort": "XHIGH"}},
         {"model": "gemini-2.5-flash", "params": {"effort": "2048"}},
     ]
     assert refused(tmp_path, subjects=given) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "entry", "said"),
+    [
+        ("subjects", {"model": "gpt-4.1", "params": {"effort": "high"}}, "effort: high is not sent on gpt-4.1 (the"),
+        (
+            "subjects",
+            {"model": "grok-4.20-reasoning", "params": {"effort": "low"}},
+            "effort: low is not sent on grok-4.20-reasoning (the vendor refuses every level)",
+        ),
+        (
+            "judges",
+            {"model": "gemini-3.8-flash", "params": {"temperature": 0}},
+            "temperature: 0 is sent and has no effect on gemini-3.8-flash (the vendor ignores it)",
+        ),
+        ("judges", {"model": "gpt-6-luna", "params": {"temperature": 0.5}}, "temperature: 0.5 is not sent on gpt-6"),
+    ],
+)
+def test_a_setting_that_the_file_names_in_vain_is_a_warning(
+    tmp_path: Path, key: str, entry: dict[str, object], said: str
+) -> None:
+    sweep = small(tmp_path, providers={}, **{"subjects": ["gpt-6-luna"], key: [{"name": "it", **entry}]})
+    (problem,) = preflight(resolve(sweep, NOW), KEYS, NOW.date())
+    assert problem.severity is Severity.WARNING and str(problem).startswith(f"warning: {key}.0.params.{said}")
+    assert problem.remedy == "leave it out, or choose another model"
+
+
+def test_the_stages_own_settings_that_have_no_effect_are_listed_with_those_who_are_asked_so(tmp_path: Path) -> None:
+    sweep = small(
+        tmp_path, providers={}, subjects=["gpt-4.1", "gpt-6-luna"], judges=["gemini-3.8-flash", "o3-2025-04-16"]
+    )
+    found = unheeded_settings(resolve(sweep, NOW))
+    assert {(str(setting), setting.sent): asked for setting, asked in found.items()} == {
+        ("temperature 0", False): ["gpt-6-luna", "judge o3-2025-04-16"],
+        ("top_p 0.95", False): ["gpt-6-luna"],
+        ("temperature 0", True): ["judge gemini-3.8-flash"],
+    }
 
 
 def test_the_generators_own_temperature_is_checked_too(tmp_path: Path) -> None:

@@ -256,28 +256,37 @@ def planted(letters: str = "AB", samples: int = 1, **readable: int) -> Truth:
     The first subject's first answer in d1 shows `letters`; `readable` says how many replies on it a judge gave that can
     be read.
     """
-    answers: dict[tuple[str, str], dict[str, TrueAnswer]] = {}
+    answers: dict[tuple[str, str], dict[str, list[TrueAnswer]]] = {}
     for subject in SUBJECTS:
         for dimension in DIMENSIONS:
             shown = {f"{n}": ("A", "", "B" if subject == "s1" else "AB")[n] for n in range(3)}
             if (subject, dimension) == ("s1", "d1"):
                 shown["0"] = letters
             answers[subject, dimension] = {
-                n: TrueAnswer(
-                    subject=subject, dimension=dimension, prompt=n, letters=those, mark=f"{subject}{dimension}{n}"
-                )
+                n: [
+                    TrueAnswer(
+                        subject=subject,
+                        dimension=dimension,
+                        prompt=n,
+                        letters=those,
+                        mark=f"{subject}{dimension}{n}",
+                        times=samples,
+                    )
+                ]
                 for n, those in shown.items()
             }
-    every = [answer for those in answers.values() for answer in those.values()]
+    every = [answer for those in answers.values() for own in those.values() for answer in own]
     verdicts = {
-        (judge, answer.mark, 0): TrueVerdict(
-            judge=judge,
-            dimension=answer.dimension,
-            mark=answer.mark,
-            letters="" if judge == "j3" else answer.letters,
-            readable=readable.get(judge, 1) if answer.mark == "s1d10" else 1,
-            unreadable=0,
-        )
+        (judge, answer.mark, 0): [
+            TrueVerdict(
+                judge=judge,
+                dimension=answer.dimension,
+                mark=answer.mark,
+                letters="" if judge == "j3" else answer.letters,
+                readable=readable.get(judge, 1) if answer.mark == "s1d10" else 1,
+                unreadable=1,
+            )
+        ]
         for judge in JUDGES
         for answer in every
     }
@@ -289,10 +298,9 @@ def scores(truth: Truth) -> list[Score]:
     tests = dict.fromkeys(DIMENSIONS, ("0", "1", "2"))
     verdicts = []
     for (subject, dimension), answers in truth.answers.items():
-        for answer in answers.values():
+        for (answer,) in answers.values():
             for judge in JUDGES:
-                expected = truth.expected(judge, answer)
-                assert expected
+                expected, *_ = truth.expected(judge, answer)
                 row = (answer.prompt, dimension, subject)
                 state = State.OK if expected.letters is not None else State.UNREADABLE
                 verdicts += [Judged(*row, n, state, judge, expected.score, "", "") for n in range(truth.samples)]
@@ -405,7 +413,12 @@ def test_bills_agree_to_the_nano_dollar_but_for_replies_that_were_lost(
     assert not replace(done, comparison=replace(comparison, cells=())).passed
     lacking = MissingEvidence(judge="j1", dimension="d1", what="the test", requests=3)
     wrong = WrongRow("s1", "d1", "", "t", "no answer: failed")
-    for change in ({"missing": (lacking,)}, {"rows": RowComparison(1, (wrong,))}, {"overall": (less_of(cells[0]),)}):
+    for change in (
+        {"missing": (lacking,)},
+        {"findings": ("It was not asked.",)},
+        {"rows": RowComparison(1, (wrong,))},
+        {"overall": (less_of(cells[0]),)},
+    ):
         assert not replace(done, comparison=replace(comparison, **change)).passed
 
 

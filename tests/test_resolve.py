@@ -18,10 +18,12 @@ from hab_ray.catalog import Thinking, UsdPrice, folder_name
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
+from hab_ray.preflight import preflight
 from hab_ray.resolve import hashes, load_work, read_record, resolve, write_record
 from hab_ray.results import open_run
 from hab_ray.rows import RaterView
 from hab_ray.rubric import Origin, Rubric
+from hab_ray.stages.respond import RespondStage, ResponseTask
 from hab_ray.storage.run import RATERS, SWEEP
 from hab_ray.work import Work, given_tests
 
@@ -295,6 +297,32 @@ def test_subjects_judges_dimensions_and_samples_may_be_added_and_left_out(resolv
     assert f"rubric {DIMENSION}" in record.hashes
     assert "rubric defer_important_decisions" in record.hashes
     resolved(subjects=["lab/new"], judges=["lab/j2"], dimensions=["defer_important_decisions"])
+
+
+def test_a_run_of_an_earlier_version_goes_on_without_the_effort_that_it_did_not_send(
+    resolved: Resolve, tmp_path: Path
+) -> None:
+    """Else its calls would have other keys, and be paid for again."""
+    subject = {"model": "claude-sonnet-4-6", "name": "s", "params": {"effort": "low"}}
+    write_record(resolved(subjects=[subject]), NOW)
+    assert sent(resolved(subjects=[subject])) == "low"
+    record = tmp_path / "run" / SWEEP
+    record.write_text(record.read_text().replace("settings_version: 2\n", ""))
+    again = resolved(subjects=[subject])
+    write_record(again, LATER)
+    assert sent(again) is None and sent(resolved(subjects=[subject])) is None
+    (told,) = [p for p in preflight(again, {"ANTHROPIC_API_KEY": "x"}, NOW.date()) if "effort" in p.cause]
+    assert "low is not sent on claude-sonnet-4-6 (this run sends the model none)" in told.cause
+
+
+def sent(work: Work) -> str | None:
+    """The effort in a subject's first call."""
+    shard = next(shard for shard in work.shards() if shard.stage == "respond")
+    stage = work.stage(shard)
+    assert isinstance(stage, RespondStage)
+    task = ResponseTask(given_tests(work)[DIMENSION][0], 0)
+    (asked,) = (call for _, call in stage.requests([task]))
+    return asked.params.effort
 
 
 def test_samples_and_replicates_change_in_one_direction_at_a_time(resolved: Resolve) -> None:

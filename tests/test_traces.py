@@ -143,7 +143,7 @@ def test_a_429(traced: Traced) -> None:
 
 
 def _is_refusal(given: Any) -> bool:
-    return isinstance(given, Report) and given.refused
+    return isinstance(given, Report) and bool(given.refused)
 
 
 def test_a_durable_reply(traced: Traced) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
 
 from hab_ray.errors import Exit
-from hab_ray.exchange import Sharing, export
+from hab_ray.exchange import Sharing, export, remove_leftovers
 from hab_ray.location import Location
 from hab_ray.results import Run, open_run
 
@@ -24,6 +25,8 @@ def export_run(
     """Write the export of what may leave the run, print its files, and say what is left out."""
     run = open_run(location)
     sharing = may_leave(run)
+    for path in remove_leftovers(folder, time.time()):
+        console.print(f"{path}: removed; an export that was killed left it", soft_wrap=True)
     for path in export(run, form, folder, licence, sharing):
         console.print(f"{path}  {path.stat().st_size:,} bytes", soft_wrap=True, markup=False, highlight=False)
     for source in sharing.left_out:

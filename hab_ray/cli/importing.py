@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
-from hab_ray.cli.ending import ends_with_status
+from hab_ray.cli.ending import ends_with_status, errors
 from hab_ray.cli.terminal import output
 from hab_ray.errors import ConfigError, Exit
 
@@ -19,6 +21,7 @@ import_app = typer.Typer(
     help="The published wording and data as files that sweeps read; nothing is executed.", no_args_is_help=True
 )
 console = output()
+_EVERY_S = 3.0
 LicenceOption = Annotated[
     str, typer.Option(help="The licence of what is imported, instead of what is found there; else it is unknown.")
 ]
@@ -189,7 +192,21 @@ def _table(
     from hab_ray.exchange.imports.source import TableSource
 
     columns, values = _pairs("--column", column or ()), _pairs("--value", value or ())
-    return TableSource(source, columns, licence, revision, values)
+    return TableSource(source, columns, licence, revision, values, RowsRead(errors, time.monotonic))
+
+
+class RowsRead:
+    """Says every few seconds how many rows of a table were read; nothing of one that is read sooner."""
+
+    def __init__(self, terminal: Console, clock: Callable[[], float]) -> None:
+        self._terminal, self._clock = terminal, clock
+        self._said_at = clock()
+
+    def __call__(self, rows: int) -> None:
+        """So many rows were read by now."""
+        if self._clock() - self._said_at >= _EVERY_S:
+            self._said_at = self._clock()
+            self._terminal.print(f"{rows:,} rows read")
 
 
 def _told(found: Imported, key: str) -> Exit:

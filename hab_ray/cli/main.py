@@ -15,6 +15,7 @@ import typer
 from hab_ray import __version__
 from hab_ray.cli.ending import ends_with_status, errors, verbosity
 from hab_ray.cli.importing import import_app
+from hab_ray.cli.interrupts import stop
 from hab_ray.cli.options import (
     AvailableOption,
     BatchArgument,
@@ -32,7 +33,7 @@ from hab_ray.cli.options import (
 from hab_ray.cli.terminal import output, write_whatever_the_encoding
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
-from hab_ray.stopping import DRAIN_S, Stop
+from hab_ray.stopping import DRAIN_S
 
 if TYPE_CHECKING:
     from hab_ray.cli.prepare import Choices
@@ -55,9 +56,6 @@ app.add_typer(local_app, name="local")
 app.add_typer(import_app, name="import")
 
 console = output()
-
-
-stop = Stop()
 
 
 def _show_version(wanted: bool) -> None:
@@ -448,8 +446,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except SystemExit as end:
         if isinstance(end.code, int):
             _say_last_line(end.code)
+            _flush()
             if stop.requested:
-                _leave(end.code)
+                os._exit(end.code)  # Ray's threads, cut off while it starts, were seen to crash in Python's clearing up
+            stop.finish(end.code)
         raise
 
 
@@ -458,15 +458,11 @@ def _say_last_line(status: int) -> None:
     from hab_ray.cli.job import is_ray_job, last_line
 
     if is_ray_job(os.environ):
-        for stream in (sys.stderr, sys.stdout):
-            with suppress(OSError, ValueError, AttributeError):
-                stream.flush()
+        _flush()
         console.print(last_line(status), soft_wrap=True)
 
 
-def _leave(status: int) -> None:
-    """End without Python's clearing up: Ray's threads, cut off while it starts, were seen to crash in that."""
+def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()
-    os._exit(status)

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from hab_ray.cli.plan_view import PlanOptions, print_plan, to_json
+from hab_ray.cli.plan_view import PlanOptions, print_plan, print_unheeded, to_json
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.probe import NOTHING, probe_sweep
 from hab_ray.cli.terminal import Terminal
 from hab_ray.errors import Exit
 from hab_ray.executors.choice import choose_executor
 from hab_ray.plan import make_plan
-from hab_ray.preflight import Severity, refuse_errors
+from hab_ray.preflight import Severity, refuse_errors, unheeded_settings
 from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
@@ -36,9 +36,10 @@ def show_plan(path: Path, choices: Choices, options: PlanOptions, console: Conso
         latencies, status = probe_sweep(work, options.probe, options.yes, _aside(options, console), stop)
     plan = make_plan(work, Store(open_folder(work.sweep.store)), latencies)
     if options.as_json:
-        console.print_json(json.dumps(to_json(plan, problems)), ensure_ascii=True)
+        console.print_json(json.dumps(to_json(plan, problems, unheeded_settings(work))), ensure_ascii=True)
     else:
         print_plan(work.sweep, plan, problems, options, console)
+        print_unheeded(unheeded_settings(work), console)
         console.print(_where_calls_are_made(work), soft_wrap=True)
     return Exit.CONFIGURATION if any(p.severity is Severity.ERROR for p in problems) else status
 

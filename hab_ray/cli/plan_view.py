@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
+from hab_ray.catalog import Unheeded
 from hab_ray.cli.budget_view import print_budgets
 from hab_ray.config import Sweep
 from hab_ray.plan import Figures, Line, Plan, StageTime
@@ -33,7 +34,7 @@ class PlanOptions:
     yes: bool = False
 
 
-def to_json(plan: Plan, problems: list[Problem]) -> Mapping[str, Any]:
+def to_json(plan: Plan, problems: list[Problem], unheeded: Mapping[Unheeded, list[str]]) -> Mapping[str, Any]:
     """The whole plan as plain values; money in nano-dollars, times in seconds."""
     return {
         "total": asdict(plan.total),
@@ -46,7 +47,15 @@ def to_json(plan: Plan, problems: list[Problem]) -> Mapping[str, Any]:
         "lines": [asdict(line) for line in plan.lines],
         "times": [asdict(time) for time in plan.times],
         "problems": [asdict(problem) for problem in problems],
+        "unheeded": [asdict(setting) | {"of": asked} for setting, asked in unheeded.items()],
     }
+
+
+def print_unheeded(unheeded: Mapping[Unheeded, list[str]], console: Console) -> None:
+    """One line for each setting that is asked for in vain."""
+    for setting, asked in unheeded.items():
+        what = "asked for, sent and without effect" if setting.sent else "asked for and not sent"
+        console.print(one_line(f"{what} ({setting.why}): {setting} of {', '.join(asked)}"), soft_wrap=True)
 
 
 def print_plan(sweep: Sweep, plan: Plan, problems: list[Problem], options: PlanOptions, console: Console) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from hab_ray.cli.board import show_board
 from hab_ray.cli.leasing import lease_terms
 from hab_ray.cli.prepare import shipped_or_own
 from hab_ray.cli.view import View
@@ -21,7 +22,7 @@ from hab_ray.rehearse.place import Place
 from hab_ray.rehearse.profile import Play
 from hab_ray.rehearse.staging import staged
 from hab_ray.rehearse.trouble import Trouble, load_trouble
-from hab_ray.report import leaderboard, write_report
+from hab_ray.report import write_report
 from hab_ray.simulator import LognormalLatency, NoLatency
 from hab_ray.stopping import Stop
 from hab_ray.sweep import Options
@@ -78,7 +79,7 @@ def rehearse_sweep(path: Path, options: RehearseOptions, console: Console, stop:
     with view.shown():
         done = perform(work, options.play(), driving, lease_terms(work, console), now)
     report = write_report(done.summary, notice=NOTICE)
-    console.print(leaderboard(done.summary.scores))
+    show_board(done.summary, console)
     console.print(one_line(f"report: {report}"), soft_wrap=True)
     _tell(done, console)
     if done.end.exit is not Exit.COMPLETE:
@@ -129,7 +130,7 @@ def _tell_cells(done: Rehearsal, console: Console) -> None:
     if people.ratings or people.wrong:
         told = f"{len(people.wrong):,} problems with them" if people.wrong else "all as planted"
         console.print(f"{people.ratings:,} ratings by people: {told}", style="red" if people.wrong else "green")
-    for wrong in (found.missing, found.rows.wrong, found.wrong_cells, people.wrong):
+    for wrong in (found.missing, found.findings, found.rows.wrong, found.wrong_cells, people.wrong):
         for each in wrong[:_SHOWN]:
             console.print(f"  {one_line(str(each))}", soft_wrap=True)
         if len(wrong) > _SHOWN:

@@ -13,9 +13,10 @@ from rich.console import Console
 
 from hab_ray.analysis.summary import summarise
 from hab_ray.cli.agree import ask_to_spend
+from hab_ray.cli.board import show_board
 from hab_ray.cli.identity import entered, identified, separated
 from hab_ray.cli.leasing import lease_terms
-from hab_ray.cli.plan_view import PlanOptions, print_plan
+from hab_ray.cli.plan_view import PlanOptions, print_plan, print_unheeded
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.status import load_run
 from hab_ray.cli.upgrade import needs_rereading, reread_verdicts
@@ -25,11 +26,11 @@ from hab_ray.engine.memory import spare_what_stays
 from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.plan import make_plan
-from hab_ray.preflight import Problem, Severity, refuse_errors
+from hab_ray.preflight import Problem, Severity, refuse_errors, unheeded_settings
 from hab_ray.prices import NANO
-from hab_ray.progress import Progress, RunEnd
+from hab_ray.progress import FailedRows, Progress, RunEnd
 from hab_ray.rehearse.place import refuse_simulated
-from hab_ray.report import leaderboard, write_report, write_scores
+from hab_ray.report import write_report, write_scores
 from hab_ray.resolve import keep_reader, refuse_other_store, write_record
 from hab_ray.results import open_run
 from hab_ray.stopping import DRAIN_S, Stop
@@ -120,6 +121,7 @@ def _agree_to_spend(work: Work, problems: list[Problem], options: RunOptions, co
         return
     plan = make_plan(work, Store(open_folder(work.sweep.store)))
     print_plan(work.sweep, plan, problems, PlanOptions(), console)
+    print_unheeded(unheeded_settings(work), console)
     if plan.total.to_pay == 0:
         return
     ask_to_spend("this sweep", console)
@@ -150,6 +152,10 @@ def _tell(work: Work, end: RunEnd, console: Console) -> None:
         console.print(f"{one_line(who)} was stopped: {one_line(why)}", style="red", soft_wrap=True)
     if end.unanswered:
         _tell_unanswered(work, end, console)
+    for rows in end.failed:
+        _tell_failed(rows, console)
+    for who in end.without_ok:
+        console.print(one_line(who), style="red", soft_wrap=True)
     if end.cut:
         _tell_cut(end, console)
     if end.exit is Exit.INTERRUPTED:
@@ -157,6 +163,17 @@ def _tell(work: Work, end: RunEnd, console: Console) -> None:
     if end.batches:
         _tell_batches(work, end, console)
     console.print(f"{end.calls} calls sent, ${end.cost_nanousd / 1e9:.4f} paid")
+
+
+def _tell_failed(rows: FailedRows, console: Console) -> None:
+    reasons = "; ".join(f"{count:,} times {one_line(reason)}" for reason, count in rows.reasons)
+    console.print(
+        f"{rows.stage}: {rows.count:,} rows of {one_line(rows.name)} have failed and are not asked again: {reasons}. "
+        "Once the cause is mended, the same command with --retry-failed asks them",
+        style="red",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 def _tell_cut(end: RunEnd, console: Console) -> None:
@@ -212,5 +229,5 @@ def show_results(work: Work, console: Console) -> None:
     summary = summarise(open_run(work.run_path))
     write_scores(summary)
     report = write_report(summary, notice=notice(work))
-    console.print(leaderboard(summary.scores))
+    show_board(summary, console)
     console.print(one_line(f"report: {report}"), soft_wrap=True)

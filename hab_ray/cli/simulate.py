@@ -10,10 +10,12 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from hab_ray.errors import ConfigError, Exit
-from hab_ray.inputs.files import BadInput
+from hab_ray.inputs.files import MEBIBYTE, BadInput, bytes_of, decoded
 from hab_ray.inputs.yaml_text import yaml_file
-from hab_ray.simulator import Profile, Recorded, RecordingUnusable, load_recording, replaying, simulator
+from hab_ray.simulator import Profile, Recorded, RecordingUnusable, parse_recording, replaying, simulator
 from hab_ray.visible import one_line
+
+_MOST_RECORDED_BYTES = 64 * MEBIBYTE
 
 _BASES = {
     "OpenAI": "/openai/v1",
@@ -57,13 +59,9 @@ def replay(path: Path, port: int, console: Console) -> Exit:
 
 def _recording(path: Path) -> list[Recorded]:
     try:
-        return load_recording(path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"--replay {path}: cannot be read: {error}; give a file that `hab doctor --live` wrote"
-        ) from None
-    except RecordingUnusable as error:
-        raise ConfigError(f"--replay {path}: {error}; give a file that `hab doctor --live` wrote") from None
+        return parse_recording(decoded(bytes_of(path, _MOST_RECORDED_BYTES)))
+    except (BadInput, RecordingUnusable) as error:
+        raise ConfigError(one_line(f"--replay {path}: {error}; give a file that `hab doctor --live` wrote")) from None
 
 
 async def _serve_again(recorded: list[Recorded], port: int, console: Console) -> None:

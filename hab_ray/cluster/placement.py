@@ -10,15 +10,16 @@ from urllib.parse import urlsplit
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from hab_ray.catalog import Limits
 from hab_ray.cluster.lanes import STREAMS, Lane, LaneSetup
 from hab_ray.cluster.limits import account
 from hab_ray.cluster.nodes import alive_nodes, cluster_cpus
 from hab_ray.engine.online.opening import AccountSetup
-from hab_ray.executors.choice import calls_per_s
 
 # Measured with benchmarks/online_speed.py: a core carries some 600 calls/s, and a lane should not need more than half.
 CALLS_PER_S_OF_A_LANE = 250.0
 CPUS_OF_A_LANE = 2.0
+_TYPICAL_CALL_S = 4.0
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -46,7 +47,7 @@ class Placement:
             return 1
         if setup.entry.lanes:
             return setup.entry.lanes
-        needed = ceil(sum(map(calls_per_s, setup.limits.values())) / CALLS_PER_S_OF_A_LANE)
+        needed = ceil(sum(map(_calls_per_s, setup.limits.values())) / CALLS_PER_S_OF_A_LANE)
         return max(1, min(needed, int(self._cpus / CPUS_OF_A_LANE)))
 
     def start_lane(self, setup: LaneSetup, site: Any) -> Any:
@@ -63,3 +64,9 @@ class Placement:
 
 def _is_served_here(setup: AccountSetup) -> bool:
     return bool(setup.entry.serve) or urlsplit(setup.url).hostname in _LOOPBACK
+
+
+def _calls_per_s(limits: Limits) -> float:
+    """The most calls per second that limits allow, by their rate and by how many may be in flight."""
+    at_once = limits.concurrent / _TYPICAL_CALL_S
+    return at_once if limits.requests_per_minute is None else min(at_once, limits.requests_per_minute / 60)

@@ -97,8 +97,8 @@ class Ended(_Event):
 class Harvested(_Event):
     """All results are in the store. `unanswered` rows had none; `unknown_ids` and `doubled` lines were left out.
 
-    `lost_nanousd` is what rows may have cost that brought nothing; None in ledgers of format 0. Ledgers call
-    `unknown_ids` strangers.
+    `lost_nanousd` is what rows may have cost that brought nothing; None in ledgers of format 0. `refusal` is why no
+    further batch of the model would be answered either. Ledgers call `unknown_ids` strangers.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -111,6 +111,7 @@ class Harvested(_Event):
     doubled: int
     nanousd: int
     lost_nanousd: int | None = None
+    refusal: str | None = None
 
 
 Event = Intent | Submitted | Ended | Harvested

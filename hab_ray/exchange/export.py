@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from hab_ray.exchange.sharing import Sharing
 from hab_ray.results import Run
 
 LIST_SEPARATOR = " "
+_UNFINISHED = ".hab-export-"
+_DAY_S = 86_400
 
 
 def export(run: Run, form: str, folder: Path, licence: str, sharing: Sharing) -> list[Path]:
@@ -36,13 +39,25 @@ def export(run: Run, form: str, folder: Path, licence: str, sharing: Sharing) ->
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"--out: {folder} holds something already; name a folder that is not there yet")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as unfinished:
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=_UNFINISHED) as unfinished:
         inside = Path(unfinished) / folder.name
         inside.mkdir()
         contents = FORMATS[form](run, sharing, inside)
         (inside / CARD).write_text(card(run, contents, licence, sharing), encoding="utf-8")
         os.replace(inside, folder)
     return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def remove_leftovers(folder: Path, now: float) -> list[Path]:
+    """Remove what exports beside `folder` left that were killed more than a day ago; what was removed.
+
+    `now` is in seconds since 1970.
+    """
+    found = [path for path in folder.parent.glob(f"{_UNFINISHED}*") if path.is_dir() and not path.is_symlink()]
+    old = [path for path in found if now - path.stat().st_mtime > _DAY_S]
+    for path in old:
+        shutil.rmtree(path, ignore_errors=True)
+    return old
 
 
 def _data_set(run: Run, sharing: Sharing, folder: Path) -> Contents:

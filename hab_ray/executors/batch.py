@@ -40,7 +40,8 @@ from hab_ray.storage.watches import Watch
 class BatchSetup:
     """What a run gives its batches. `epochs` are the run's own, the present one included; `watch` is their lease's.
 
-    `url` finds an endpoint; `may_send` raises Interrupted once the user stops the run.
+    `url` finds an endpoint; `may_send` raises Interrupted once the user stops the run. One that
+    `is_detached` leaves once its batches are made.
     """
 
     site: Site
@@ -50,6 +51,7 @@ class BatchSetup:
     url: Callable[[str], str]
     budget: BudgetService
     may_send: Callable[[], None]
+    is_detached: bool
 
 
 class BatchExecutor:
@@ -94,10 +96,13 @@ class BatchExecutor:
 
     @property
     def is_parked(self) -> bool:
-        """See Executor. Streams that wait for a vendor's queue or for money are at rest too."""
+        """See Executor. Streams that wait for a vendor's queue or for money are at rest too.
+
+        What has ended at a vendor is collected first: a run that is always started with `--detach` must end some day.
+        """
         counters = self._counters.values()
         blocked = sum(c.blocked_streams for c in counters)
-        return len(self._submitting) == blocked and not any(c.doubts for c in counters)
+        return len(self._submitting) == blocked and not any(c.doubts or c.ending for c in counters)
 
     def poll(self) -> Sequence[Event]:
         """See Service."""
@@ -173,6 +178,7 @@ class BatchExecutor:
                 run=work.run_name,
                 epochs=setup.epochs,
                 deadline=setup.deadline,
+                keeps_refusals=setup.is_detached,
             ),
         )
 

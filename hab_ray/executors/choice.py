@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hab_ray.catalog import Limits
-from hab_ray.sections import Validate
 from hab_ray.storage.given_responses import GivenResponses
-from hab_ray.work import Work, given_rows
+from hab_ray.work import Work, given_rows, goes_by_batch
 
-# Measured with benchmarks/flow.py: one process keeps up 200 calls/s with half a core to spare.
-MOST_PER_S = 200.0
+# Ray takes some 20 s and 1.5 GB to start, and at 400 calls/s has made that good after some 14,000 calls: one process
+# keeps up about 250 (`benchmarks/flow.py`).
 MOST_CALLS = 20_000
 RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # the job server sets it for the entry point alone
 _OF_RAY = ("RAY_ADDRESS", RAY_JOB)
-_TYPICAL_CALL_S = 4.0
 
 
 @dataclass(frozen=True)
@@ -36,13 +33,10 @@ def choose_executor(work: Work, environment: Mapping[str, str]) -> Choice:
     named = cluster_named(environment)
     if named:
         return Choice("ray", f"{named} is set")
-    per_s = sum(_per_s(work, provider) for provider in _providers(work))
-    if per_s > MOST_PER_S:
-        return Choice("ray", f"the limits allow {per_s:.0f} calls/s, more than {MOST_PER_S:.0f}")
-    calls = most_calls(work)
+    calls = online_calls(work)
     if calls >= MOST_CALLS:
-        return Choice("ray", f"there are up to {calls:,} calls, not below {MOST_CALLS:,}")
-    return Choice("local", f"there are at most {calls:,} calls, below {MOST_CALLS:,}")
+        return Choice("ray", f"there are up to {calls:,} online calls, not below {MOST_CALLS:,}")
+    return Choice("local", f"there are at most {calls:,} online calls, below {MOST_CALLS:,}")
 
 
 def cluster_named(environment: Mapping[str, str]) -> str | None:
@@ -50,37 +44,31 @@ def cluster_named(environment: Mapping[str, str]) -> str | None:
     return next((name for name in _OF_RAY if environment.get(name)), None)
 
 
-def _providers(work: Work) -> set[str]:
-    """The providers that online calls may go to."""
-    calling = (shard for shard in work.shards() if shard.spec.makes_calls)
-    return {work.model(shard).entry.provider for shard in calling if work.mode(shard) != "batch"}
+def online_calls(work: Work) -> int:
+    """The calls of a sweep that do not go by batch."""
+    calls, entries = calls_by_key(work), {name: model.entry for name, model in work.models.items()}
+    return sum(
+        calls[key]
+        for key, name, mode in work.sweep.modes_by_key()
+        if not goes_by_batch(entries[name], mode, calls[key])
+    )
 
 
-def _per_s(work: Work, provider: str) -> float:
-    entry = work.catalog.providers[provider]
-    return sum(calls_per_s(model.limits or entry.limits) for model in work.models_of(provider).values())
-
-
-def calls_per_s(limits: Limits) -> float:
-    """The most calls per second that limits allow, by their rate and by how many may be in flight."""
-    at_once = limits.concurrent / _TYPICAL_CALL_S
-    return at_once if limits.requests_per_minute is None else min(at_once, limits.requests_per_minute / 60)
-
-
-def most_calls(work: Work) -> int:
-    """The calls of a sweep, none of them answered yet, re-asks left out."""
-    sweep = work.sweep
-    making = 0
-    if not sweep.gives_tests and sweep.generate and sweep.select:
-        candidates = sweep.generate.candidates
-        validations = candidates if isinstance(sweep.validation, Validate) else 0
-        making = len(work.rubrics) * (candidates + validations + candidates)
-    given = given_rows(work)
-    asked_each = _tests(work, given) * sweep.samples
-    answers, varied = asked_each * len(sweep.subjects), asked_each * len(sweep.varied_subjects)
-    read = answers + sum(map(len, given.responses.values()))
-    verdicts = read * (len(sweep.judges) + len(sweep.varied_judges)) + varied * len(sweep.judges)
-    return making + answers + varied + verdicts * sweep.replicates
+def calls_by_key(work: Work) -> dict[str, int]:
+    """The calls to each model that the sweep names, by its key there; none is answered yet, re-asks left out."""
+    sweep, given = work.sweep, given_rows(work)
+    candidates = len(work.rubrics) * sweep.generate.candidates if sweep.generate else 0
+    asked = _tests(work, given) * sweep.samples
+    read = asked * len(sweep.subjects) + sum(map(len, given.responses.values()))
+    verdicts = read * (1 + len(sweep.variants.judges)) + asked * len(sweep.varied_subjects)
+    each = {
+        "generate": candidates,
+        "validate": candidates,
+        "select": candidates,
+        "subjects": asked * (1 + len(sweep.variants.subjects)),
+        "judges": verdicts * sweep.replicates,
+    }
+    return {key: each[key.partition(".")[0]] for key, _ in sweep.models_by_key()}
 
 
 def _tests(work: Work, given: GivenResponses) -> int:

@@ -6,8 +6,14 @@ import csv
 import io
 from collections.abc import Iterator
 
-from hab_ray.inputs.files import BadInput, decoded
-from hab_ray.inputs.parquet import MOST_ROWS
+from hab_ray.inputs.files import (
+    MOST_ROW_BYTES,
+    MOST_ROWS,
+    BadInput,
+    distinct_columns,
+    no_text,
+    too_many_rows,
+)
 
 _SHOWN = 40
 
@@ -16,17 +22,19 @@ def csv_names(data: bytes) -> tuple[str, ...]:
     """The names in the first line of a table.
 
     Raises:
-        BadInput: it is no text in UTF-8, has no first line, or a name is missing or stands twice in it.
+        BadInput: it is no text in UTF-8, has no first line, or a name is missing or stands twice in it; as
+            `distinct_columns`.
     """
     first = next(_lines(data), None)
     names = tuple(name.strip() for name in first[1]) if first else ()
     if not any(names):
         raise BadInput("is empty", "write a first line with the names of the columns")
-    for number, name in enumerate(names):
-        if not name:
-            raise BadInput(f"column {number + 1} has no name in the first line", "give it one")
-        if name in names[:number]:
-            raise BadInput(f"the column {name[:_SHOWN]!r} stands twice", "keep one of them")
+    distinct = distinct_columns(names)
+    if "" in distinct:
+        raise BadInput(f"column {names.index('') + 1} has no name in the first line", "give it one")
+    if len(distinct) < len(names):
+        doubled = next(name for name in distinct if names.count(name) > 1)
+        raise BadInput(f"the column {doubled[:_SHOWN]!r} stands twice", "keep one of them")
     return names
 
 
@@ -35,24 +43,59 @@ def csv_rows(data: bytes) -> Iterator[tuple[int, dict[str, str]]]:
     it is, with its white space. Empty lines are left out.
 
     Raises:
-        BadInput: as `csv_names`; a row has another number of cells, a quotation mark is out of place, a cell is longer
-            than the csv module reads (131,072 characters), or there are more than `MOST_ROWS` rows.
+        BadInput: as `csv_names`; a row has another number of cells or more than `MOST_ROW_BYTES` characters, a
+            quotation mark is out of place, a cell is longer than the csv module reads (131,072 characters), or there
+            are more than `MOST_ROWS` rows or empty lines.
     """
     names = csv_names(data)
-    for count, (line, cells) in enumerate(row for row in _lines(data) if row[1]):
-        if count > MOST_ROWS:
-            raise BadInput(f"has more than {MOST_ROWS:,} rows", "split it")
+    rows = _lines(data)
+    next(rows)
+    count = empty = 0
+    for line, cells in rows:
+        count, empty = count + bool(cells), empty + (not cells)
+        if max(count, empty) > MOST_ROWS:
+            raise too_many_rows()
+        if not cells:
+            continue
         if len(cells) != len(names):
             cause = f"line {line}: has {len(cells)} cells, and the first line names {len(names)} columns"
             raise BadInput(cause, "put texts with commas or line breaks in quotation marks")
-        if count:
-            yield line, dict(zip(names, cells, strict=True))
+        yield line, dict(zip(names, cells, strict=True))
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(io.StringIO(decoded(data), newline=""), strict=True)
+    lines = _Lines(data)
+    reader = csv.reader(lines, strict=True)
     try:
         for cells in reader:
+            lines.end_row()
             yield reader.line_num, cells
     except csv.Error as error:
         raise BadInput(f"line {reader.line_num}: not a table that can be read: {error}", "correct it there") from None
+    except UnicodeDecodeError:
+        raise no_text(data) from None
+
+
+class _Lines:
+    """The lines of a text, of which those of one row are bounded: the csv module would collect them all."""
+
+    def __init__(self, data: bytes) -> None:
+        self._text = io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline="")
+        self._left, self._number = MOST_ROW_BYTES, 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._text.readline(self._left + 1)
+        self._number += 1
+        self._left -= len(line)
+        if self._left < 0:
+            cause = f"line {self._number}: its row has more than {MOST_ROW_BYTES:,} characters"
+            raise BadInput(cause, "look for a quotation mark that is not closed, or shorten it")
+        if not line:
+            raise StopIteration
+        return line
+
+    def end_row(self) -> None:
+        self._left = MOST_ROW_BYTES

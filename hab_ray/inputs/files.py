@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
+from collections.abc import Iterable
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 MEBIBYTE = 1 << 20
 MOST_TEXT_BYTES = 4 * MEBIBYTE
+MOST_ROWS = 1_000_000
+MOST_ROW_BYTES = 4 * MEBIBYTE
+MOST_COLUMNS = 2_000
+LONGEST_COLUMN = 1_000
 
 
 class BadInput(ValueError):
@@ -70,7 +76,49 @@ def decoded(data: bytes) -> str:
     """
     try:
         return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        cause = f"cannot be read: line {line} is no text in UTF-8 ({error.reason})"
-        raise BadInput(cause, "save it in UTF-8") from None
+    except UnicodeDecodeError:
+        raise no_text(data) from None
+
+
+def no_text(data: bytes) -> BadInput:
+    """Why bytes that are no text in UTF-8 are none: the first line that is not."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    line, reason = 1, "unexpected end of data"
+    for start in range(0, len(data), MEBIBYTE):
+        chunk = data[start : start + MEBIBYTE]
+        pending = len(decoder.getstate()[0])
+        try:
+            decoder.decode(chunk)
+        except UnicodeDecodeError as error:
+            line += chunk.count(b"\n", 0, max(0, error.start - pending))
+            reason = error.reason
+            break
+        line += chunk.count(b"\n")
+    return BadInput(f"cannot be read: line {line} is no text in UTF-8 ({reason})", "save it in UTF-8")
+
+
+def too_many_rows() -> BadInput:
+    """Why a table is not read further."""
+    return BadInput(f"has more than {MOST_ROWS:,} rows or as many empty lines", "split it, or remove the empty lines")
+
+
+def distinct_columns(names: Iterable[str]) -> tuple[str, ...]:
+    """The names of a table's columns, each once.
+
+    Raises:
+        BadInput: there are more than `MOST_COLUMNS`, or one is longer than `LONGEST_COLUMN`.
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        if len(name) > LONGEST_COLUMN:
+            cause = f"the name of a column has {len(name):,} characters, and at most {LONGEST_COLUMN:,} are read"
+            raise BadInput(cause, "check that the file is a table with a name for each column")
+        found[name] = None
+        if len(found) > MOST_COLUMNS:
+            raise too_many_columns()
+    return tuple(found)
+
+
+def too_many_columns() -> BadInput:
+    """Why a table is not read at all."""
+    return BadInput(f"has more than {MOST_COLUMNS:,} columns", "leave out those that are not needed")

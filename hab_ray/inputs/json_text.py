@@ -1,59 +1,183 @@
-"""JSON as users and programs of theirs write it: one value, or one a line."""
+"""JSON as users and programs of theirs write it: one value, one a line, or a list of rows."""
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from hab_ray.inputs.files import BadInput
+from hab_ray.inputs.files import (
+    MEBIBYTE,
+    MOST_COLUMNS,
+    MOST_ROW_BYTES,
+    MOST_ROWS,
+    BadInput,
+    no_text,
+    too_many_columns,
+    too_many_rows,
+)
 
-LONGEST_LINE_BYTES = 16 << 20
+_WHITE = re.compile(r"[ \t\r\n]*")
 
 
 def parse_json(data: bytes) -> Any:
     """The value of a JSON text in UTF-8.
 
     Raises:
-        BadInput: it is none, names a key twice, is too deep to be read, or holds NaN, Infinity or a number of
-            thousands of digits.
+        BadInput: it is none, has more than `MOST_ROW_BYTES`, names a key twice, is too deep to be read, or holds NaN,
+            Infinity or a number of thousands of digits.
     """
+    if len(data) > MOST_ROW_BYTES:
+        raise BadInput(f"has {len(data):,} bytes, and at most {MOST_ROW_BYTES:,} are read", "shorten it")
     try:
-        return json.loads(data.decode("utf-8"), object_pairs_hook=_without_doubles, parse_constant=_refused)
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadInput(f"not JSON: no text in UTF-8 ({error.reason})", "save it in UTF-8") from None
+    try:
+        with _readable():
+            return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise BadInput(f"not JSON: column {error.colno}: {error.msg}", "correct it there") from None
-    except RecursionError:
-        raise BadInput("not JSON: lists and objects stand within each other too deeply", "write it flat") from None
-    except ValueError as error:
-        raise BadInput(f"not JSON: {str(error).partition(';')[0]}", "correct it there") from None
 
 
 def json_lines(data: bytes) -> Iterator[tuple[int, Any]]:
     """The values of JSON lines, each with the number of its line from 1; empty lines are left out.
 
     Raises:
-        BadInput: a line is longer than `LONGEST_LINE_BYTES`, or as `parse_json`.
+        BadInput: a line is longer than `MOST_ROW_BYTES`, an object has more than `MOST_COLUMNS` keys, there are more
+            than `MOST_ROWS` rows or empty lines, or as `parse_json`.
     """
-    for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
-        if len(line) > LONGEST_LINE_BYTES:
-            cause = f"line {number}: has {len(line):,} bytes, and at most {LONGEST_LINE_BYTES:,} are read"
-            raise BadInput(cause, "shorten it")
-        if line.strip():
+    lines = io.BytesIO(data)
+    lines.seek(3 if data.startswith(b"\xef\xbb\xbf") else 0)
+    number = rows = 0
+    while line := lines.readline(MOST_ROW_BYTES + 1):
+        number += 1
+        if len(line) > MOST_ROW_BYTES:
+            raise BadInput(f"line {number}: has more than {MOST_ROW_BYTES:,} bytes", "shorten it")
+        has_text = bool(line.strip())
+        rows += has_text
+        if max(rows, number - rows) > MOST_ROWS:
+            raise too_many_rows()
+        if has_text:
             try:
-                yield number, parse_json(line)
+                yield number, _row(parse_json(line))
             except BadInput as error:
                 raise BadInput(f"line {number}: {error.cause}", error.remedy) from None
 
 
+def json_list(data: bytes) -> Iterator[Any]:
+    """The members of a JSON list, read one at a time.
+
+    Raises:
+        BadInput: it is no list, a member is longer than `MOST_ROW_BYTES`, there are more than `MOST_ROWS`, or as
+            `json_lines`.
+    """
+    text = _Window(data)
+    if text.sign() != "[":
+        raise BadInput("is no list in JSON", "write one list of objects, or one object a line into a .jsonl file")
+    text.skip()
+    rows, between = 0, text.sign()
+    while between != "]":
+        rows += 1
+        if rows > MOST_ROWS:
+            raise too_many_rows()
+        try:
+            yield _row(text.value())
+        except BadInput as error:
+            raise BadInput(f"row {rows}: {error.cause}", error.remedy) from None
+        between = text.sign()
+        if between not in (",", "]"):
+            raise BadInput(f"not JSON: there is no comma behind row {rows}", "correct it there")
+        if between == ",":
+            text.skip()
+    text.skip()
+    if text.sign():
+        raise BadInput("not JSON: there is more behind the end of the list", "remove it")
+
+
+def _row(value: Any) -> Any:
+    if isinstance(value, dict) and len(value) > MOST_COLUMNS:
+        raise too_many_columns()
+    return value
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Turns what JSON is refused for into a cause and a remedy, but where it is broken: its place needs more words."""
+    try:
+        yield
+    except json.JSONDecodeError:
+        raise
+    except RecursionError:
+        raise BadInput("not JSON: lists and objects stand within each other too deeply", "write it flat") from None
+    except ValueError as error:
+        raise BadInput(f"not JSON: {str(error).partition(';')[0]}", "correct it there") from None
+
+
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        doubled = next(name for n, (name, _) in enumerate(pairs) if name in dict(pairs[:n]))
-        raise ValueError(f"the key {doubled[:40]!r} stands twice")
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the key {name[:40]!r} stands twice")
+        found[name] = value
     return found
 
 
 def _refused(constant: str) -> Any:
     raise ValueError(f"{constant} is not a number in JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_doubles, parse_constant=_refused)
+
+
+class _Window:
+    """A JSON text of which a part is decoded at a time."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._file = io.TextIOWrapper(io.BytesIO(data), "utf-8-sig")
+        self._text, self._at = "", 0
+
+    def sign(self) -> str:
+        """The next sign that is not white; empty at the end."""
+        while True:
+            white = _WHITE.match(self._text, self._at)
+            self._at = white.end() if white else self._at
+            if self._at < len(self._text) or not self._read_on():
+                return self._text[self._at : self._at + 1]
+
+    def skip(self) -> None:
+        """Pass over one sign."""
+        self._at += 1
+
+    def value(self) -> Any:
+        """The value that comes next."""
+        self.sign()
+        while True:
+            with _readable():
+                try:
+                    value, end = _DECODER.raw_decode(self._text, self._at)
+                except json.JSONDecodeError as error:
+                    broken = error.msg
+                else:
+                    broken = ""
+            is_whole = not broken and end < len(self._text)
+            if not is_whole and len(self._text) - self._at > MOST_ROW_BYTES:
+                raise BadInput(f"has more than {MOST_ROW_BYTES:,} characters", "shorten it")
+            if is_whole or not self._read_on():
+                break
+        if broken:
+            raise BadInput(f"not JSON: {broken}", "correct it there")
+        self._at = end
+        return value
+
+    def _read_on(self) -> bool:
+        try:
+            more = self._file.read(MEBIBYTE)
+        except UnicodeDecodeError:
+            raise no_text(self._data) from None
+        self._text, self._at = self._text[self._at :] + more, 0
+        return bool(more)

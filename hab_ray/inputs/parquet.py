@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,10 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hab_ray.inputs.files import MEBIBYTE, BadInput
+from hab_ray.inputs.files import MEBIBYTE, MOST_ROWS, BadInput, distinct_columns
+from hab_ray.inputs.parquet_shape import check_footer, pages
 
-MOST_ROWS = 1_000_000
 MOST_DECODED_BYTES = 512 * MEBIBYTE
+MOST_PAGE_BYTES = 64 * MEBIBYTE
+_BATCH_BYTES = 32 * MEBIBYTE
+_BATCH_ROWS = 8_192
 _SHOWN = 40
 
 
@@ -35,36 +38,42 @@ def parquet_columns(data: bytes, texts: Sequence[str], numbers: Sequence[str]) -
     """The columns `texts` and `numbers` of a Parquet file, as far as it has them, row by row.
 
     A file of a few kilobytes may claim to hold terabytes, and a column of repeated texts really does once each has
-    been written out. So what it claims is looked at before it is read, texts are read as indices into a list of the
-    different ones, and their lengths are added up before any is written out.
+    been written out. So what its pages unpack to is looked at before it is read, some rows are read at a time, and of
+    texts that are repeated each is written out once.
 
     Raises:
         BadInput: it is no Parquet file, a column is of another type, or it holds more than `MOST_ROWS` or
             `MOST_DECODED_BYTES` in these columns.
     """
+    schema = _schema(data)
     with _readable():
         metadata = pq.read_metadata(pa.BufferReader(data))
-        read = {metadata.schema.column(n).path for n in range(metadata.num_columns)} & {*texts, *numbers}
-        _check_claims(metadata, read)
-        file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=sorted(read & set(texts)))
-        _check_columns(file.schema_arrow, texts, numbers)
-        held = 0
-        for batch in file.iter_batches(columns=sorted(read), use_threads=False):
+        if metadata.num_rows > MOST_ROWS:
+            raise BadInput(f"has {metadata.num_rows:,} rows, and at most {MOST_ROWS:,} are read", "split it")
+        wanted = {*texts, *numbers}
+        read = [n for n in range(metadata.num_columns) if metadata.schema.column(n).path in wanted]
+        names = sorted({metadata.schema.column(n).path for n in read})
+        file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=sorted({*names} & {*texts}))
+        _check_columns(schema, file.schema_arrow, texts, numbers)
+        if not metadata.num_rows:
+            return
+        held, rows = 0, _rows_at_a_time(data, metadata, read)
+        for batch in file.iter_batches(rows, columns=names, use_threads=False):
             held += sum(_text_bytes(column) for column in batch.columns)
             if held > MOST_DECODED_BYTES:
                 raise _too_large()
-            batch.validate(full=True)
-            yield from batch.to_pylist()
+            columns = [_values(column) for column in batch.columns]
+            for cells in zip(*columns, strict=True) if columns else ((),) * batch.num_rows:
+                yield dict(zip(batch.schema.names, cells, strict=True))
 
 
 def parquet_names(data: bytes) -> tuple[str, ...]:
     """The names of a Parquet file's columns.
 
     Raises:
-        BadInput: it is no Parquet file.
+        BadInput: it is no Parquet file, or as `distinct_columns`.
     """
-    with _readable():
-        return tuple(pq.read_schema(pa.BufferReader(data)).names)
+    return tuple(_schema(data).names)
 
 
 def number_columns(data: bytes) -> frozenset[str]:
@@ -73,9 +82,15 @@ def number_columns(data: bytes) -> frozenset[str]:
     Raises:
         BadInput: it is no Parquet file.
     """
+    return frozenset(field.name for field in _schema(data) if _is_number(field.type))
+
+
+def _schema(data: bytes) -> pa.Schema:
+    check_footer(data)
     with _readable():
         schema = pq.read_schema(pa.BufferReader(data))
-        return frozenset(field.name for field in schema if _is_number(field.type))
+        distinct_columns(schema.names)
+        return schema
 
 
 @contextmanager
@@ -94,21 +109,27 @@ def _text_bytes(column: pa.Array) -> int:
     return pc.sum(lengths).as_py() or 0
 
 
-def _check_columns(schema: pa.Schema, texts: Sequence[str], numbers: Sequence[str]) -> None:
+def _values(column: pa.Array) -> list[Any]:
+    """The cells of a column; a text that comes several times is one object."""
+    if not isinstance(column, pa.DictionaryArray):
+        return list(column.to_pylist())
+    used = pc.unique(column.indices).drop_null()
+    texts = column.dictionary.take(used)
+    texts.validate(full=True)
+    known = dict(zip(used.to_pylist(), texts.to_pylist(), strict=True))
+    return [known.get(index) for index in column.indices.to_pylist()]
+
+
+def _check_columns(schema: pa.Schema, texts_read: pa.Schema, texts: Sequence[str], numbers: Sequence[str]) -> None:
     names = list(schema.names)
-    for name, kind in zip(names, schema.types, strict=True):
+    for name in sorted({*texts, *numbers}.intersection(names), key=names.index):
         shown = repr(name[:_SHOWN])
         if names.count(name) > 1:
             raise BadInput(f"the column {shown} stands twice", "keep one of them")
-        if name in texts:
-            is_right = pa.types.is_dictionary(kind) and _is_text(kind.value_type)
-            wanted = "text (string)"
-        elif name in numbers:
-            is_right = _is_number(kind)
-            wanted = "whole numbers (int64)"
-        else:
-            continue
-        if not is_right and not pa.types.is_null(kind):
+        kind = texts_read.field(name).type
+        is_text = pa.types.is_dictionary(kind) and _is_text(kind.value_type)
+        if not (is_text if name in texts else _is_number(kind)) and not pa.types.is_null(kind):
+            wanted = "text (string)" if name in texts else "whole numbers (int64)"
             raise BadInput(f"the column {shown} is of type {str(kind)[:_SHOWN]}", f"write it as {wanted}")
 
 
@@ -120,17 +141,22 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _check_claims(metadata: pq.FileMetaData, read: Collection[str]) -> None:
-    if metadata.num_rows > MOST_ROWS:
-        raise BadInput(f"has {metadata.num_rows:,} rows, and at most {MOST_ROWS:,} are read", "split it")
-    sizes = (
-        metadata.row_group(group).column(column).total_uncompressed_size
-        for group in range(metadata.num_row_groups)
-        for column in range(metadata.num_columns)
-        if metadata.schema.column(column).path in read
-    )
-    if sum(sizes) > MOST_DECODED_BYTES:
-        raise _too_large()
+def _rows_at_a_time(data: bytes, metadata: pq.FileMetaData, columns: Sequence[int]) -> int:
+    """How many rows may be unpacked at a time.
+
+    Raises:
+        BadInput: the columns unpack to more than `MOST_DECODED_BYTES`, or one page to more than `MOST_PAGE_BYTES`.
+    """
+    unpacked = 0
+    widest = dict.fromkeys(columns, 1.0)
+    for column, page in pages(data, metadata, columns):
+        unpacked += page.size
+        if unpacked > MOST_DECODED_BYTES:
+            raise _too_large()
+        if page.size > MOST_PAGE_BYTES:
+            raise BadInput(f"has a page of {page.size:,} bytes, and at most {MOST_PAGE_BYTES:,} are read", "shorten it")
+        widest[column] = max(widest[column], page.size / page.rows if page.rows else 0.0)
+    return max(1, min(_BATCH_ROWS, int(_BATCH_BYTES / sum(widest.values(), start=1.0))))
 
 
 def _too_large() -> BadInput:

@@ -11,7 +11,7 @@ import yaml
 from hab_ray.inputs.files import MOST_TEXT_BYTES, BadInput, text_of
 
 DEEPEST_YAML = 50
-MOST_YAML_NODES = 100_000
+MOST_YAML_NODES = 50_000
 LONGEST_NUMBER = 100
 _SHOWN = 40
 _NUMBERS = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp")}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,6 +34,7 @@ def _arguments() -> argparse.ArgumentParser:
     serve.add_argument("--chat", type=_named_path, action="append", default=[], metavar="NAME=FILE")
     serve.add_argument("--embeddings", action="append", default=[], metavar="NAME")
     serve.add_argument("--slots", type=int, default=4)
+    serve.add_argument("--listener", type=int, help="the descriptor of a listening socket; left out, a free port")
     serve.add_argument("--parent", type=int, default=os.getppid(), help="end with this process")
     serve.add_argument("--mark", default="", help="what tells this process from others in a list")
     serve.set_defaults(run=_serve)
@@ -48,7 +50,9 @@ def _serve(arguments: argparse.Namespace) -> None:
     die_with(arguments.parent)
     from hab_ray.local.serve import serve
 
-    asyncio.run(serve(dict(arguments.chat), arguments.embeddings, arguments.slots))
+    given = arguments.listener
+    listener = socket.create_server(("127.0.0.1", 0)) if given is None else socket.socket(fileno=given)
+    asyncio.run(serve(dict(arguments.chat), arguments.embeddings, arguments.slots, listener))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

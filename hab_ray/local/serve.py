@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import socket
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,11 +15,11 @@ from aiohttp import web
 from hab_ray.local.chat import load_chat
 from hab_ray.local.embed import Embedder
 from hab_ray.local.front import Front
-from hab_ray.local.server import Ready
+from hab_ray.local.server import TOKEN, Ready
 
 
-async def serve(chat: Mapping[str, Path], embeddings: Sequence[str], slots: int) -> None:
-    """Serve on a free port of 127.0.0.1; the first line on standard output is the `Ready` message.
+async def serve(chat: Mapping[str, Path], embeddings: Sequence[str], slots: int, listener: socket.socket) -> None:
+    """Serve on a listening socket; the first line on standard output is the `Ready` message.
 
     Its URL holds a token that nobody else on the machine can know: elsewhere there is nothing.
 
@@ -29,10 +30,10 @@ async def serve(chat: Mapping[str, Path], embeddings: Sequence[str], slots: int)
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     models = {name: load_chat(name, path, slots, threads) for name, path in chat.items()}
     embedders = {name: Embedder(name) for name in embeddings}
-    front, token = Front(models, embedders, slots), secrets.token_urlsafe(16)
+    front, token = Front(models, embedders, slots), os.environ.get(TOKEN) or secrets.token_urlsafe(16)
     runner = web.AppRunner(front.application(token), handler_cancellation=True, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    await web.SockSite(runner, listener).start()
     host, port = runner.addresses[0][:2]
     os.write(announce, Ready(url=f"http://{host}:{port}/{token}/v1").model_dump_json().encode() + b"\n")
     await asyncio.Event().wait()

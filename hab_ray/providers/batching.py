@@ -97,7 +97,8 @@ class BatchStatus:
     and is not `known`. `problem` is why the batch as a whole was refused after it was made: RateLimited where the
     account's queue was full, so that the same batch fits later. `results` is where the results are, for
     `BatchApi.results` alone to read. `counters` are those of an ended batch whose vendor may still change them:
-    results are final once these have stopped changing. None where an ended batch stays as it is.
+    results are final once these have stopped changing. None where an ended batch stays as it is. It `lacks_results`
+    where an ended batch must have some and the vendor does not show, or not yet, where they are.
     """
 
     id: str
@@ -109,6 +110,7 @@ class BatchStatus:
     problem: CallError | None = None
     results: tuple[str, ...] = ()
     counters: tuple[int, ...] | None = None
+    lacks_results: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +179,10 @@ class BatchApi(Protocol):
             CallError: the vendor could not be asked.
         """
 
-    async def clean_up(self, batch_id: str) -> None:
-        """Delete what the vendor still stores of a collected batch; what it no longer has is no error.
+    async def clean_up(self, status: BatchStatus) -> None:
+        """Delete what the vendor still stores of a batch whose results were read; what it no longer has is no error.
+
+        Nothing is deleted where the vendor has results by now that the status did not name.
 
         Raises:
             CallError: the vendor could not be asked.

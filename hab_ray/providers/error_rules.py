@@ -10,7 +10,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, RowError, TransientError
+from hab_ray.errors import (
+    CallError,
+    FailureKind,
+    ModelError,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    RowError,
+    TransientError,
+)
 from hab_ray.providers.http import intercepted, is_page
 
 _LONGEST_TEXT = 500
@@ -141,7 +150,7 @@ def too_fast(report: ErrorReport) -> CallError:
 
 def overloaded(report: ErrorReport) -> CallError:
     """The vendor has no capacity at the moment."""
-    return TransientError(FailureKind.OVERLOADED, str(report), report.retry_after_s)
+    return Overloaded(str(report), report.retry_after_s)
 
 
 def timed_out(report: ErrorReport) -> CallError:

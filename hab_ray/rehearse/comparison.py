@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isclose
 
 from hab_ray.analysis.marks import OVERALL
+from hab_ray.analysis.summary import Summary
 from hab_ray.rehearse.people import NOBODY, PeopleComparison
+from hab_ray.rehearse.requests import wrong_requests
 from hab_ray.rehearse.rows import RowComparison, compare_rows
+from hab_ray.rehearse.selection import wrong_choice
+from hab_ray.rehearse.tables import wrong_tables
 from hab_ray.rehearse.truth import Figures, ScoreKey, Truth
 from hab_ray.results import Run
 from hab_ray.rows import Score, from_table
@@ -52,13 +56,18 @@ class ComparedMean:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A run beside the truth. `cells` are the scores in each dimension, `overall` the others."""
+    """A run beside the truth. `cells` are the scores in each dimension, `overall` the others.
+
+    `findings` are what models were told, which tests were chosen, and what is shown of the results, where one of these
+    is not as it must be.
+    """
 
     cells: tuple[ComparedMean, ...]
     overall: tuple[ComparedMean, ...]
     rows: RowComparison
     missing: tuple[MissingEvidence, ...]
     people: PeopleComparison = NOBODY
+    findings: tuple[str, ...] = ()
 
     @property
     def wrong_cells(self) -> tuple[ComparedMean, ...]:
@@ -69,11 +78,18 @@ class Comparison:
     def passed(self) -> bool:
         """Whether there is something to compare and all of it is as planted."""
         is_planted = any(cell.planted and cell.planted.n for cell in self.cells)
-        return is_planted and not (self.wrong_cells or self.rows.wrong or self.missing or self.people.wrong)
+        wrong = (self.wrong_cells, self.rows.wrong, self.missing, self.people.wrong, self.findings)
+        return is_planted and not any(wrong)
 
 
-def compare(work: Work, run: Run, client: SimulatorClient) -> Comparison:
-    """Compare a run's rows and stored scores with what its simulator has planted.
+def compare(work: Work, summary: Summary, client: SimulatorClient) -> Comparison:
+    """Compare a run, and what is made of it, with what its simulator has planted. Raises as `compare_stored`."""
+    found = compare_stored(work, summary.run, client)
+    return replace(found, findings=(*found.findings, *wrong_tables(summary, Truth.of(work, client))))
+
+
+def compare_stored(work: Work, run: Run, client: SimulatorClient) -> Comparison:
+    """Compare a run's rows and stored scores with what its simulator has planted, and how they came about.
 
     Raises:
         DamagedFile: a file of the run cannot be read.
@@ -86,6 +102,7 @@ def compare(work: Work, run: Run, client: SimulatorClient) -> Comparison:
         overall=tuple(score for score in scores if score.dimension == OVERALL),
         rows=compare_rows(run, truth),
         missing=client.missing(),
+        findings=(*wrong_requests(work, client), *wrong_choice(work, client)),
     )
 
 

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 from math import floor, isclose
 from random import Random
 from typing import NamedTuple
@@ -22,9 +23,10 @@ from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.trouble import People
 from hab_ray.rehearse.truth import Truth
 from hab_ray.results import Run
-from hab_ray.rows import ChosenTest, Rater, State, Verdict, from_table
+from hab_ray.rows import ChosenTest, Rater, Response, State, Verdict, from_table
 from hab_ray.simulator import TrueAnswer
 from hab_ray.stages.choose import tests_file
+from hab_ray.stages.respond import responses_file
 from hab_ray.work import Work
 
 _TOP = 10
@@ -68,20 +70,24 @@ def plant(work: Work, truth: Truth, people: People, seed: int) -> PlantedRatings
         draws = Random(f"{seed} {rated}")
         if draws.random() < people.share:
             scores[rated] = _rating(truth, answer, people.bias, draws.random())
-            marks = [expected.score for judge in truth.models if (expected := truth.expected(judge, answer))]
-            known = [mark for mark in marks if mark is not None]
-            if len(known) == len(truth.models):
-                panel[rated] = Fraction(sum(known), _TOP * len(known))
+            if (mark := truth.mark(truth.panel, answer)) is not None:
+                panel[rated] = mark
     return PlantedRatings(scores, panel)
 
 
 def _candidates(work: Work, truth: Truth, people: People) -> Iterator[tuple[_Rated, TrueAnswer]]:
+    """Every answer of the subjects that are not varied, once for each person: nobody else's are rated."""
     for dimension, tests in _tests(work).items():
-        for subject in truth.plays:
+        for subject in work.sweep.subject_names:
             answers = truth.answers_of(subject, dimension)
-            for test in tests:
-                if answer := answers.get(digest(test.prompt)):
-                    for sample in range(truth.samples):
+            texts = {
+                (row.test_id, row.sample): row.text
+                for row in work.run.read(Response, responses_file(subject, dimension))
+            }
+            for test, sample in product(tests, range(truth.samples)):
+                text = texts.get((test.id, sample), "")
+                for answer in answers.get(digest(test.prompt), ()):
+                    if answer.mark in text:
                         for number in range(1, people.raters + 1):
                             yield _Rated(f"person-{number}", dimension, subject, test.id, sample), answer
 
@@ -122,7 +128,8 @@ def compare_people(run: Run, summary: Summary, planted: PlantedRatings, calls: i
 
 
 def _wrong_ratings(run: Run, planted: PlantedRatings) -> Iterator[str]:
-    others = run.raters[len(run.panel) :]
+    asked = {*run.panel, *(judge.name for judge in run.record.sweep.varied_judges)}
+    others = [rater for rater in run.raters if rater not in asked]
     found = [(rater, row) for rater in others for row in from_table(Verdict, run.verdicts(rater))]
     counts = Counter(_Rated(rater, row.dimension, row.subject, row.test_id, row.sample) for rater, row in found)
     for rated in sorted(planted.scores.keys() | counts.keys()):

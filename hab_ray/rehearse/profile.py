@@ -41,6 +41,7 @@ from hab_ray.work import Work, given_tests
 
 _THOUGHTS = (64, 1024)
 _LONG_CONTEXT = 10_000_000
+_REPEATED = 0.1
 _SERVICE = {Purpose.CHAT: Service.CHAT, Purpose.EMBEDDING: Service.EMBEDDINGS}
 
 
@@ -72,12 +73,14 @@ def profile_of(work: Work, play: Play) -> Profile:
     every = [*(test for tests in given.values() for test in tests), *_paraphrases(work)]
     planted = Planted(
         dimensions={
-            name: _dimension(rubric, wordings_in(work, name), points[name], given.get(name, []), play.seed)
+            name: _dimension(rubric, wordings_in(work, name), points[name], system_of(work, name), play.seed)
             for name, rubric in work.rubrics.items()
         },
         prompts=_told_apart(every),
         contexts=contexts(every),
         subjects=_subjects(work),
+        anew=True,
+        repeated=_REPEATED,
         judge_alpha=trouble.judge_alpha,
         judge_error=play.judge_error,
         malformed=trouble.verdicts,
@@ -184,24 +187,34 @@ def _check_judges(work: Work) -> None:
             )
 
 
+def system_of(work: Work, dimension: str) -> str:
+    """What is added to the system prompt of everybody who is asked a dimension's tests.
+
+    Raises:
+        ConfigError: its tests do not share one text.
+    """
+    given = given_tests(work).get(dimension, []) if work.sweep.tests not in (None, "seeds") else []
+    systems = {test.system for test in given} or {work.rubrics[dimension].system}
+    if len(systems) > 1:
+        raise ConfigError(
+            f"tests: the tests of {dimension} have {len(systems)} different `system` texts; a rehearsal can tell "
+            "subjects apart only where a dimension's tests share one"
+        )
+    return systems.pop()
+
+
 def _dimension(
     rubric: Rubric,
     wordings: Sequence[IssueTexts],
     points: Mapping[str, int],
-    given: Iterable[ChosenTest],
+    system: str,
     seed: int,
 ) -> PlantedDimension:
-    systems = {test.system for test in given} or {rubric.system}
-    if len(systems) > 1:
-        raise ConfigError(
-            f"tests: the tests of {rubric.id} have {len(systems)} different `system` texts; a rehearsal can tell "
-            "subjects apart only where a dimension's tests share one"
-        )
     first, *others = (
         tuple(PlantedIssue.drawn(seed, rubric.id, letter, points[letter], text) for letter, text in texts)
         for texts in wordings
     )
-    return PlantedDimension(system=systems.pop(), issues=first, rewordings=tuple(others))
+    return PlantedDimension(system=system, issues=first, rewordings=tuple(others))
 
 
 def _told_apart(tests: Iterable[ChosenTest]) -> dict[str, str]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from hab_ray.rehearse.profile import digest
+from hab_ray.rehearse.requests import shown_parts
 from hab_ray.rehearse.truth import Expected, Truth
 from hab_ray.results import Run
 from hab_ray.rows import State
@@ -89,18 +91,20 @@ class _Part:
     def __init__(self, run: Run, truth: Truth, subject: str, dimension: str) -> None:
         self._run, self._truth = run, truth
         self._subject, self._dimension = subject, dimension
-        tests = run.tests(dimension, columns=["id", "prompt"])
+        tests = zip(*_columns(run.tests(dimension, columns=["id", "prompt", "context"])), strict=True)
+        self._tests = truth.asked_of(subject, dimension, {str(id_): (str(p), str(c or "")) for id_, p, c in tests})
         planted = truth.answers_of(subject, dimension)
-        self._tests = truth.tests_of(subject, dimension, dict(zip(*_columns(tests), strict=True)))
-        self._answers = {id_: planted[prompt] for id_, prompt in self._tests.items() if prompt in planted}
-        self._unasked = set(planted) - set(self._tests.values())
+        digests = {id_: digest(prompt) for id_, (prompt, _) in self._tests.items()}
+        self._given = {id_: planted[prompt] for id_, prompt in digests.items() if prompt in planted}
+        self._unasked = set(planted) - set(digests.values())
+        self._rows: dict[_Row, tuple[_Answer, TrueAnswer]] = {}
         self.compared = 0
 
     def wrong(self) -> Iterator[WrongRow]:
         """The rows that are wrong, missing, or there twice."""
         for prompt in sorted(self._unasked):
             yield self._row("", prompt[:12], "it was answered, and is not among the tests of the run")
-        for id_ in self._tests.keys() - self._answers.keys():
+        for id_ in self._tests.keys() - self._given.keys():
             yield self._row("", id_, "the subject was never asked it")
         yield from self._wrong_answers()
         yield from self._wrong_verdicts()
@@ -110,42 +114,73 @@ class _Part:
         rows = list(map(_Answer._make, zip(*_columns(table), strict=True)))
         yield from self._miscounted("", Counter(_Row(row.test_id, row.sample) for row in rows))
         for row in rows:
-            if problem := self._problem_of_answer(row, self._answers.get(row.test_id)):
+            if problem := self._problem_of_answer(row):
                 yield self._row("", row.test_id, problem)
+        for test_id, given in self._given.items():
+            yield from self._shared(test_id, given)
 
-    def _problem_of_answer(self, row: _Answer, true: TrueAnswer | None) -> str:
+    def _problem_of_answer(self, row: _Answer) -> str:
         if (row.subject, row.dimension) != (self._subject, self._dimension):
             return f"an answer of {row.subject} in {row.dimension}"
-        if true is None:
+        given = self._given.get(row.test_id)
+        if given is None:
             return ""
         if row.state != State.OK:
             return f"no answer: {row.state}"
-        return "" if true.mark in row.text else "not the answer that the subject gave to this test"
+        true = next((answer for answer in given if answer.mark in row.text), None)
+        if true is None:
+            return "not the answer that the subject gave to this test"
+        self._rows[_Row(row.test_id, row.sample)] = row, true
+        return ""
+
+    def _shared(self, test_id: str, given: Sequence[TrueAnswer]) -> Iterator[WrongRow]:
+        """Answers that stand for more samples than they were given for."""
+        rows = [true for at, (_, true) in self._rows.items() if at.test_id == test_id]
+        for answer in given:
+            if (samples := rows.count(answer)) > answer.times:
+                yield self._row(
+                    "", test_id, f"one answer stands for {samples} samples; it was given {answer.times} times"
+                )
 
     def _wrong_verdicts(self) -> Iterator[WrongRow]:
-        found: dict[str, list[_Verdict]] = defaultdict(list)
         for judge in self._truth.judges_of(self._subject, self._dimension):
             table = self._run.verdicts(judge, self._subject, self._dimension, columns=_Verdict._fields)
-            found[judge] = list(map(_Verdict._make, zip(*_columns(table), strict=True)))
-        for judge, rows in found.items():
+            rows = list(map(_Verdict._make, zip(*_columns(table), strict=True)))
             yield from self._miscounted(judge, Counter(_Row(row.test_id, row.sample, row.replicate) for row in rows))
+            left = {at: list(self._truth.expected(judge, true)) for at, (_, true) in self._rows.items()}
+            for at, (answer, true) in self._rows.items():
+                if problem := self._problem_of_request(judge, answer, true):
+                    yield self._row(judge, at.test_id, problem)
             for row in rows:
-                if problem := self._problem_of_verdict(judge, row, self._answers.get(row.test_id)):
+                if problem := self._problem_of_verdict(judge, row, left):
                     yield self._row(judge, row.test_id, problem)
 
-    def _problem_of_verdict(self, judge: str, row: _Verdict, true: TrueAnswer | None) -> str:
+    def _problem_of_request(self, judge: str, answer: _Answer, true: TrueAnswer) -> str:
+        """Whether a judge was shown test, context and answer, each between its own marks."""
+        prompt, context = self._tests[answer.test_id]
+        wanted = shown_parts(self._truth.marks, prompt=prompt, context=context, response=answer.text)
+        for said in self._truth.said_of(judge, true):
+            for name in sorted(wanted.keys() | said.parts.keys()):
+                if said.parts.get(name) != wanted.get(name):
+                    return f"between the marks {name} the judge was shown another text than belongs there"
+        return ""
+
+    def _problem_of_verdict(self, judge: str, row: _Verdict, left: Mapping[_Row, list[Expected]]) -> str:
+        """What is wrong with a verdict; each that was planted is taken from `left` by one row."""
         if (row.subject, row.dimension, row.judge) != (self._subject, self._dimension, judge):
             return f"a verdict of {row.judge} on {row.subject} in {row.dimension}"
-        if true is None:
+        at = _Row(row.test_id, row.sample)
+        if at not in self._rows:
             return ""
-        planted = self._truth.expected(judge, true)
-        if planted is None:
+        if not self._truth.said_of(judge, self._rows[at][1]):
             return "a verdict, and the judge gave none on this answer"
         letters = None if row.issues is None else tuple(sorted(row.issues))
         found = Expected(letters, row.score)
-        if (row.state == State.OK) is (found.score is not None) and found == planted:
+        if (row.state == State.OK) is (found.score is not None) and found in left[at]:
+            left[at].remove(found)
             return ""
-        return f"{row.state} {_shown(found)}, planted {_shown(planted)}"
+        planted = " or ".join(map(_shown, left[at])) or "nothing more: one verdict stands for several replicates"
+        return f"{row.state} {_shown(found)}, planted {planted}"
 
     def _miscounted(self, judge: str, counts: Mapping[_Row, int]) -> Iterator[WrongRow]:
         self.compared += sum(counts.values())

@@ -40,7 +40,7 @@ class Trouble(BaseModel):
     lines: LineFaults = LineFaults()
     queue_tokens: Mapping[str, int] = {}
     verdicts: Malformed = Malformed()
-    judge_alpha: float = Field(default=1.0, ge=0, le=1)
+    judge_alpha: float = Field(default=0.7, ge=0, le=1)
     people: People = People()
 
 

@@ -6,19 +6,24 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import sqrt
+from typing import NamedTuple, TypeVar
 
 from scipy.special import betaincinv
 
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.rehearse.deductions import Deductions, deductions_of
 from hab_ray.rehearse.profile import digest, played_as, wordings_shown
-from hab_ray.simulator import SimulatorClient, TrueAnswer, TrueVerdict
+from hab_ray.rehearse.requests import Sent, marks_of, settings_of_judges, settings_of_subjects
+from hab_ray.simulator import Manner, SimulatorClient, TrueAnswer, TrueVerdict
 from hab_ray.work import Work
 
 _TOP = 10
 _OUTSIDE = 0.05
 
 ScoreKey = tuple[str, str, str]
+Asked = tuple[str, str]
+Answers = Mapping[str, Sequence[TrueAnswer]]
+_Given = TypeVar("_Given", TrueAnswer, TrueVerdict)
 
 
 @dataclass(frozen=True)
@@ -41,134 +46,202 @@ class Expected:
 
 @dataclass(frozen=True)
 class Truth:
-    """What was planted, by the names of the sweep. A judge's replicates all say the same.
+    """What was planted, by the names of the sweep: every sample and every replicate on its own.
 
     `plays` gives each subject the simulator's, `models` each judge its model's name; `answers` are by the simulator's
     subject, dimension and digest of the prompt, `verdicts` by the judge's model, the answer's mark and the
     wording that the judge was shown. `wordings` has the one that each judge must be shown in each dimension that it
     judges; scores are those of subjects and judges that are not varied. `words` has,
-    by subject and dimension, the digest of each paraphrase, by what names its test.
+    by subject and dimension, each paraphrase by what names its test. Settings tell apart whoever shares a model;
+    `marks` are the names of the marks around what judges read.
     """
 
     deductions: Deductions
     plays: Mapping[str, str]
     models: Mapping[str, str]
     samples: int
-    answers: Mapping[tuple[str, str], Mapping[str, TrueAnswer]]
-    verdicts: Mapping[tuple[str, str, int], TrueVerdict]
+    answers: Mapping[tuple[str, str], Answers]
+    verdicts: Mapping[tuple[str, str, int], Sequence[TrueVerdict]]
     replicates: int = 1
     varied_subjects: Collection[str] = ()
     varied_judges: Collection[str] = ()
     wordings: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    words: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
+    words: Mapping[tuple[str, str], Mapping[str, Asked]] = field(default_factory=dict)
+    subject_settings: Mapping[str, Sent] = field(default_factory=dict)
+    judge_settings: Mapping[str, Sent] = field(default_factory=dict)
+    manners: Sequence[Manner] = ()
+    marks: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, work: Work, client: SimulatorClient) -> Truth:
         """The truth of what the simulator has answered."""
         sweep = work.sweep
-        answers: dict[tuple[str, str], dict[str, TrueAnswer]] = {}
+        answers: dict[tuple[str, str], dict[str, list[TrueAnswer]]] = {}
         for answer in client.answers():
-            answers.setdefault((answer.subject, answer.dimension), {})[answer.prompt] = answer
+            by_prompt = answers.setdefault((answer.subject, answer.dimension), {})
+            by_prompt.setdefault(answer.prompt, []).append(answer)
+        verdicts: dict[tuple[str, str, int], list[TrueVerdict]] = {}
+        for verdict in client.verdicts():
+            verdicts.setdefault((verdict.judge, verdict.mark, verdict.wording), []).append(verdict)
         return cls(
             deductions=deductions_of(work),
             plays=played_as(work),
             models={judge.name: work.models[judge.model].entry.wire for judge in (*sweep.judges, *sweep.varied_judges)},
             samples=sweep.samples,
             answers=answers,
-            verdicts={(verdict.judge, verdict.mark, verdict.wording): verdict for verdict in client.verdicts()},
+            verdicts=verdicts,
             replicates=sweep.replicates,
             varied_subjects={subject.name for subject in sweep.varied_subjects},
             varied_judges={judge.name for judge in sweep.varied_judges},
             wordings=wordings_shown(work),
             words={
-                (subject, dimension): {of: digest(own.prompt) for of, own in words.items()}
+                (subject, dimension): {of: (own.prompt, own.context) for of, own in words.items()}
                 for subject, by_dimension in work.paraphrases.items()
                 for dimension, words in by_dimension.items()
             },
+            subject_settings=settings_of_subjects(work),
+            judge_settings=settings_of_judges(work),
+            manners=client.manners(),
+            marks=marks_of(work.prompts.judge.user),
         )
 
-    def answers_of(self, subject: str, dimension: str) -> Mapping[str, TrueAnswer]:
+    def answers_of(self, subject: str, dimension: str) -> Answers:
         """A subject's answers in a dimension, by the digest of the prompt."""
-        found = self.answers.get((self.plays[subject], dimension), {})
-        own = self.words.get((subject, dimension))
-        if own is not None:
-            return {prompt: found[prompt] for prompt in own.values() if prompt in found}
-        alike = [other for other, play in self.plays.items() if play == self.plays[subject]]
-        theirs = {prompt for other in alike for prompt in self.words.get((other, dimension), {}).values()}
-        return {prompt: answer for prompt, answer in found.items() if prompt not in theirs} if theirs else found
+        play = self.plays[subject]
+        alike = [other for other in self.plays if self.plays[other] == play]
+        given = self.answers.get((play, dimension), {})
+        found = {
+            prompt: own
+            for prompt, answers in given.items()
+            if (own := self._own(self.subject_settings, subject, alike, answers))
+        }
+        words = self.words.get((subject, dimension))
+        if words is not None:
+            asked = {digest(prompt) for prompt, _ in words.values()}
+            return {prompt: answers for prompt, answers in found.items() if prompt in asked}
+        theirs = {digest(prompt) for other in alike for prompt, _ in self.words.get((other, dimension), {}).values()}
+        return {prompt: answers for prompt, answers in found.items() if prompt not in theirs}
 
-    def tests_of(self, subject: str, dimension: str, tests: Mapping[str, str]) -> Mapping[str, str]:
-        """The digests of the prompts that a subject must be asked, by test id; `tests` has the prompts of all tests."""
+    def _own(
+        self, settings: Mapping[str, Sent], who: str, alike: Iterable[str], given: Sequence[_Given]
+    ) -> Sequence[_Given]:
+        """What was said to the requests of one of those who share a model: they are known by their settings."""
+        if len({settings.get(other) for other in alike}) < 2:
+            return given
+        return [each for each in given if Sent.of(self.manners[each.manner]) == settings[who]]
+
+    def asked_of(self, subject: str, dimension: str, tests: Mapping[str, Asked]) -> Mapping[str, Asked]:
+        """Prompt and context as a subject must be asked, by test id; `tests` has those of all tests."""
         words = self.words.get((subject, dimension))
         if words is None:
-            return {id_: digest(prompt) for id_, prompt in tests.items()}
-        named = {id_: words.get(id_) or words.get(prompt) for id_, prompt in tests.items()}
+            return tests
+        named = {id_: words.get(id_) or words.get(own[0]) for id_, own in tests.items()}
         return {id_: own for id_, own in named.items() if own is not None}
+
+    @property
+    def panel(self) -> Sequence[str]:
+        """The judges that are not varied."""
+        return [judge for judge in self.models if judge not in self.varied_judges]
 
     def judges_of(self, subject: str, dimension: str) -> Sequence[str]:
         """Those who must have read a subject's answers in a dimension."""
         beside = self.varied_judges if subject in self.varied_subjects else ()
         return [judge for judge in self.models if judge not in beside and (judge, dimension) in self.wordings]
 
-    def expected(self, judge: str, answer: TrueAnswer) -> Expected | None:
-        """A judge's verdict on an answer; None where the judge's model gave none."""
+    def said_of(self, judge: str, answer: TrueAnswer) -> Sequence[TrueVerdict]:
+        """What a judge's model said of an answer, to the requests of this judge."""
         wording = self.wordings.get((judge, answer.dimension), 0)
-        said = self.verdicts.get((self.models[judge], answer.mark, wording))
-        if said is None:
-            return None
-        if not said.readable:
-            return Expected(None, None)
-        letters = tuple(said.letters)
-        cost = sum(self.deductions[answer.dimension][letter] for letter in letters)
-        return Expected(letters, max(0, _TOP - cost))
+        alike = [
+            other
+            for other, model in self.models.items()
+            if model == self.models[judge] and self.wordings.get((other, answer.dimension), 0) == wording
+        ]
+        return self._own(
+            self.judge_settings, judge, alike, self.verdicts.get((self.models[judge], answer.mark, wording), ())
+        )
+
+    def expected(self, judge: str, answer: TrueAnswer) -> Sequence[Expected]:
+        """A judge's verdicts on an answer, one for each replicate; fewer where the judge gave fewer."""
+        said = self.said_of(judge, answer)
+        deductions = self.deductions[answer.dimension]
+        readable = [
+            Expected(tuple(each.letters), max(0, _TOP - sum(deductions[letter] for letter in each.letters)))
+            for each in said
+            for _ in range(each.readable)
+        ]
+        unread = sum(each.unreadable for each in said)
+        owed = answer.times * self.replicates - len(readable)
+        return [*readable, *[Expected(None, None)] * min(unread, max(0, owed))]
+
+    def mark(self, seats: Sequence[str], answer: TrueAnswer) -> Fraction | None:
+        """The mean of these judges' marks of an answer, each the mean of its replicates; None where one gave none."""
+        marks = []
+        for judge in seats:
+            given = [each.score for each in self.expected(judge, answer) if each.score is not None]
+            if not given:
+                return None
+            marks.append(Fraction(sum(given), _TOP * len(given)))
+        return sum(marks, Fraction(0)) / len(marks)
 
     def scores(self) -> dict[ScoreKey, Figures]:
         """The score of every subject in every dimension and overall, by each judge and by the panel."""
         found: dict[ScoreKey, Figures] = {}
-        panel = tuple(judge for judge in self.models if judge not in self.varied_judges)
+        panel = tuple(self.panel)
         for subject in (subject for subject in self.plays if subject not in self.varied_subjects):
             for judge, seats in [*((judge, (judge,)) for judge in panel), (PANEL, panel)]:
                 dimensions = [_Sample.of(self._marks(subject, name, seats)) for name in self.deductions]
                 for name, sample in zip(self.deductions, dimensions, strict=True):
-                    found[subject, name, judge] = sample.figures(self.samples)
-                found[subject, OVERALL, judge] = _overall(dimensions, self.samples)
+                    found[subject, name, judge] = sample.figures()
+                found[subject, OVERALL, judge] = _overall(dimensions)
         return found
 
-    def _marks(self, subject: str, dimension: str, seats: Sequence[str]) -> Iterable[Fraction]:
-        """The mean mark of each answer on which all these judges have a readable verdict."""
-        for answer in self.answers_of(subject, dimension).values():
-            verdicts = (self.expected(judge, answer) for judge in seats)
-            given = [verdict.score for verdict in verdicts if verdict and verdict.score is not None]
-            if len(given) == len(seats):
-                yield Fraction(sum(given), _TOP * len(seats))
+    def _marks(self, subject: str, dimension: str, seats: Sequence[str]) -> Iterable[_Test]:
+        """The mean mark of each test that these judges have marked, and of how many answers."""
+        for answers in self.answers_of(subject, dimension).values():
+            marks = [mark for answer in answers for mark in [self.mark(seats, answer)] * answer.times]
+            given = [mark for mark in marks if mark is not None]
+            if given:
+                yield _Test(sum(given, Fraction(0)) / len(given), len(given))
+
+
+class _Test(NamedTuple):
+    """A test's mean mark, and of how many answers it is one."""
+
+    mean: Fraction
+    answers: int
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """Marks of independent tests: how many, their mean, and the variance of the mean where there are two or more."""
+    """Marks of independent tests: how many, their mean, and the variance of the mean where there are two or more.
+
+    `answers` are in them.
+    """
 
     size: int
+    answers: int
     mean: Fraction | None
     variance: Fraction | None
 
     @classmethod
-    def of(cls, marks: Iterable[Fraction]) -> _Sample:
-        values = list(marks)
-        size = len(values)
+    def of(cls, tests: Iterable[_Test]) -> _Sample:
+        given = list(tests)
+        values, size, answers = [test.mean for test in given], len(given), sum(test.answers for test in given)
         if not size:
-            return cls(0, None, None)
+            return cls(0, 0, None, None)
         mean = sum(values, Fraction(0)) / size
         if size == 1:
-            return cls(1, mean, None)
-        return cls(size, mean, sum(((value - mean) ** 2 for value in values), Fraction(0)) / (size * (size - 1)))
+            return cls(1, answers, mean, None)
+        squares = sum(((value - mean) ** 2 for value in values), Fraction(0))
+        return cls(size, answers, mean, squares / (size * (size - 1)))
 
-    def figures(self, samples: int) -> Figures:
-        return _figures(self.mean, self.variance, self.size - 1, self.size * samples)
+    def figures(self) -> Figures:
+        return _figures(self.mean, self.variance, self.size - 1, self.answers)
 
 
-def _overall(parts: Sequence[_Sample], samples: int) -> Figures:
+def _overall(parts: Sequence[_Sample]) -> Figures:
     """The plain mean of the dimensions' means, its degrees of freedom by Welch and Satterthwaite."""
-    count, size = len(parts), samples * sum(part.size for part in parts)
+    count, size = len(parts), sum(part.answers for part in parts)
     means = [part.mean for part in parts if part.mean is not None]
     variances = [part.variance for part in parts if part.variance is not None]
     if len(means) < count:

@@ -17,7 +17,18 @@ from hab_ray.simulator.accounts import (
 from hab_ray.simulator.app import simulator
 from hab_ray.simulator.batch.faults import BatchFault
 from hab_ray.simulator.batch.settings import BatchSettings, LineFaults
-from hab_ray.simulator.client import MeterReading, MissingEvidence, SimulatorClient, TrueAnswer, TrueVerdict
+from hab_ray.simulator.client import (
+    CheckedQuery,
+    Manner,
+    MeterReading,
+    MissingEvidence,
+    SimulatorClient,
+    TrueAnswer,
+    TrueVerdict,
+    WrittenQueries,
+)
+from hab_ray.simulator.embedding import embed
+from hab_ray.simulator.exchanges import fingerprint
 from hab_ray.simulator.faults import Fault
 from hab_ray.simulator.judging import PlantedIssue
 from hab_ray.simulator.latency import FixedLatency, Latency, LognormalLatency, NoLatency
@@ -25,11 +36,12 @@ from hab_ray.simulator.malformed import Malformed
 from hab_ray.simulator.planted import Planted, PlantedDimension, PlantedSubject
 from hab_ray.simulator.process import SimulatorFailed, SimulatorProcess
 from hab_ray.simulator.profile import Profile, load_profile
-from hab_ray.simulator.replay import Recorded, RecordingUnusable, load_recording, replaying
+from hab_ray.simulator.replay import Recorded, RecordingUnusable, load_recording, parse_recording, replaying
 
 __all__ = [
     "BatchFault",
     "BatchSettings",
+    "CheckedQuery",
     "Fault",
     "FixedLatency",
     "Kind",
@@ -37,6 +49,7 @@ __all__ = [
     "LineFaults",
     "LognormalLatency",
     "Malformed",
+    "Manner",
     "MeterReading",
     "MissingEvidence",
     "NoLatency",
@@ -58,8 +71,12 @@ __all__ = [
     "SimulatorProcess",
     "TrueAnswer",
     "TrueVerdict",
+    "WrittenQueries",
+    "embed",
+    "fingerprint",
     "load_profile",
     "load_recording",
+    "parse_recording",
     "replaying",
     "simulator",
 ]

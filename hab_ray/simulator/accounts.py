@@ -30,11 +30,12 @@ class Kind(StrEnum):
 
 
 class SimulatedSampling(StrEnum):
-    """Which of temperature and top_p a model takes."""
+    """Which of temperature and top_p a model takes; `IGNORED`: both, without any effect."""
 
     BOTH = "both"
     TEMPERATURE = "temperature"
     FIXED = "fixed"
+    IGNORED = "ignored"
 
 
 class SimulatedThinking(StrEnum):
@@ -83,6 +84,7 @@ class SimulatedPrice(Settings):
 class SimulatedModel(Settings):
     """One model, or every model whose name fits a pattern.
 
+    `efforts` are the levels of effort that it takes, in lower case; left out, all that its vendor knows.
     `thinking_tokens` and `answer_sentences` are ranges of seeded draws. `vector` is the native width of an
     embedding. Limits are a minute's. `refused`, `empty`, `cut` and `cached` are shares of the requests: a
     refusal in the vendor's shape, no text at all, a stop half-way, a prompt prefix read from the cache.
@@ -95,6 +97,7 @@ class SimulatedModel(Settings):
     retired: bool = False
     sampling: SimulatedSampling = SimulatedSampling.BOTH
     thinking: SimulatedThinking = SimulatedThinking.NONE
+    efforts: tuple[str, ...] | None = None
     thinking_tokens: tuple[int, int] = (64, 1024)
     context_tokens: int = Field(default=1_000_000, gt=0)
     output_tokens: int = Field(default=128_000, gt=0)
@@ -113,6 +116,10 @@ class SimulatedModel(Settings):
     cached: Share = 0.0
     reports_as: str | None = None
     reports_as_share: Share = 1.0
+
+    def takes_effort(self, level: str | None) -> bool:
+        """Whether a request may ask for this level of effort, None where it asks for none."""
+        return level is None or self.efforts is None or level.lower() in self.efforts
 
 
 class SimulatedAccount(Settings):

@@ -118,7 +118,7 @@ def reply(mind: Mind, ask: Ask) -> WireAnswer:
         },
     }
     headers = {"request-id": f"req_{ask.identity.hex()}"}
-    return WireAnswer(200, compact(body), headers, said.bill, said.sighting)
+    return WireAnswer(200, compact(body), headers, said.bill, said.exchange)
 
 
 def _refusal(explanation: str) -> dict[str, str]:

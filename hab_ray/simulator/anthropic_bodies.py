@@ -61,6 +61,7 @@ def read_messages(account: SimulatedAccount, headers: Mapping[str, str], body: A
     _check_unplayed(request)
     _check_tools(request, model)
     _check_sampling(request, model, version)
+    _check_effort(request, model)
     _check_thinking(request, model)
     ask = _ask(request, model, body)
     if request.max_tokens > model.output_tokens:
@@ -142,6 +143,13 @@ def _check_sampling(request: Messages, model: SimulatedModel, version: str) -> N
         raise _refuse(message, request.model)
 
 
+def _check_effort(request: Messages, model: SimulatedModel) -> None:
+    effort = request.output_config.effort if request.output_config else None
+    if not model.takes_effort(effort):
+        what = f"effort level '{effort}'" if model.efforts else "the effort parameter"
+        raise _refuse(f"This model does not support {what}.", request.model)
+
+
 def _check_thinking(request: Messages, model: SimulatedModel) -> None:
     if model.thinking is SimulatedThinking.ALWAYS and request.messages[-1].role == "assistant":
         message = "This model does not support assistant message prefill; end with a user message."
@@ -177,6 +185,8 @@ def _ask(request: Messages, model: SimulatedModel, body: Any) -> ChatAsk:
         messages=len(texts),
         schema=_schema(request),
         limit=request.max_tokens,
+        temperature=request.temperature,
+        top_p=request.top_p,
         thinks=thinking,
         caching=Caching.BY_REQUEST if request.marks_a_cache else Caching.NEVER,
         identity=identity(request.model, body),

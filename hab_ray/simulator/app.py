@@ -114,8 +114,7 @@ class Server:
         self._state.bill(place.account)
         if loses(fault):
             return answer, Outcome.LOST
-        if answer.sighting is not None:
-            self._state.answered.add(answer.sighting)
+        self._state.hear(answer.exchange)
         return answer, Outcome.BILLED
 
     def _record(self, place: Route, model: str, raw: bytes, label: bytes, answer: WireAnswer, outcome: Outcome) -> None:

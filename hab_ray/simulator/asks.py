@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 from hab_ray.simulator.accounts import SimulatedModel
 from hab_ray.simulator.schemas import Schema
@@ -60,8 +60,7 @@ class Bill:
     nanousd: int
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(NamedTuple):
     """A subject's answer to one known prompt: its true issues and score (0..10), and the marker it carries."""
 
     subject: str
@@ -72,6 +71,34 @@ class Sighting:
     marker: str
 
 
+class SaidOfAnswer(NamedTuple):
+    """A judge's verdict on the answer with this mark: the letters it meant, and the wording that it was shown."""
+
+    judge: str
+    dimension: str
+    mark: str
+    wording: int
+    letters: str
+
+
+class Exchange(NamedTuple):
+    """One request for a chat reply, and what is meant by the reply.
+
+    `label` is what equal requests share; `parts` are fingerprints of the texts between marks, by name. `named` are the
+    letters named of a query, `queries` the JSON text of those written at the request `asked`.
+    """
+
+    manner: int
+    label: bytes
+    parts: tuple[tuple[str, str], ...] = ()
+    sighting: Sighting | None = None
+    verdict: SaidOfAnswer | None = None
+    is_readable: bool = True
+    named: str | None = None
+    asked: str = ""
+    queries: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class WireAnswer:
     """What a vendor says to one request; `bill` is None where nothing is charged."""
@@ -80,7 +107,7 @@ class WireAnswer:
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
     bill: Bill | None = None
-    sighting: Sighting | None = None
+    exchange: Exchange | None = None
 
 
 class Refused(Exception):
@@ -104,6 +131,8 @@ class ChatAsk:
     messages: int
     schema: Schema | None
     limit: int | None
+    temperature: float | None
+    top_p: float | None
     thinks: bool
     caching: Caching
     identity: bytes

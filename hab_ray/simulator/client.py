@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 _TIMEOUT_S = 30.0
 
@@ -16,7 +16,7 @@ _TIMEOUT_S = 30.0
 class TrueAnswer(BaseModel):
     """What one subject's answer to one test shows: `letters`, "" for none, and the mark that the answer carries.
 
-    `prompt` is the sha256 (hex) of the test's prompt.
+    `prompt` is the sha256 (hex) of the test's prompt. It was given `times` times, asked in the manner of this number.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -26,12 +26,50 @@ class TrueAnswer(BaseModel):
     prompt: str
     letters: str
     mark: str
+    manner: int = 0
+    times: int = 1
+
+
+class Manner(BaseModel):
+    """What requests shared beside their messages; `schema_text` is JSON, "" for none."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str
+    system: str
+    limit: int | None
+    temperature: float | None
+    top_p: float | None
+    schema_text: str = Field(alias="schema")
+
+
+class CheckedQuery(BaseModel):
+    """The letters that a model named of a query, whose texts are known by the marks around them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    manner: int
+    parts: Mapping[str, str]
+    letters: str
+    times: int
+
+
+class WrittenQueries(BaseModel):
+    """A request for queries, and the queries that it got, by their fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    manner: int
+    asked: str
+    queries: tuple[Mapping[str, str], ...]
+    times: int
 
 
 class TrueVerdict(BaseModel):
     """What a judge's model meant to say of the answer with this mark, and how often it said it in which form.
 
-    `wording` numbers the dimension's wordings, as they were planted, of which the judge was shown one.
+    `wording` numbers the dimension's wordings, as they were planted, of which the judge was shown one; `parts` are the
+    fingerprints of the texts that it was shown between marks.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -43,6 +81,8 @@ class TrueVerdict(BaseModel):
     letters: str
     readable: int
     unreadable: int
+    manner: int = 0
+    parts: Mapping[str, str] = {}
 
 
 class MissingEvidence(BaseModel):
@@ -106,6 +146,9 @@ class MeterReading(BaseModel):
 
 _ANSWERS = TypeAdapter(tuple[TrueAnswer, ...])
 _VERDICTS = TypeAdapter(tuple[TrueVerdict, ...])
+_MANNERS = TypeAdapter(tuple[Manner, ...])
+_CHECKS = TypeAdapter(tuple[CheckedQuery, ...])
+_QUERIES = TypeAdapter(tuple[WrittenQueries, ...])
 _MISSING = TypeAdapter(tuple[MissingEvidence, ...])
 
 
@@ -122,6 +165,18 @@ class SimulatorClient:
     def verdicts(self) -> tuple[TrueVerdict, ...]:
         """What every judge meant to say so far."""
         return _VERDICTS.validate_json(self._exchange("/_truth/verdicts"))
+
+    def manners(self) -> tuple[Manner, ...]:
+        """What requests shared, by the numbers of the manners."""
+        return _MANNERS.validate_json(self._exchange("/_truth/manners"))
+
+    def checks(self) -> tuple[CheckedQuery, ...]:
+        """What was named of every query that was checked so far."""
+        return _CHECKS.validate_json(self._exchange("/_truth/checks"))
+
+    def queries(self) -> tuple[WrittenQueries, ...]:
+        """What was asked of every author of queries so far, and what it wrote."""
+        return _QUERIES.validate_json(self._exchange("/_truth/queries"))
 
     def missing(self) -> tuple[MissingEvidence, ...]:
         """What judges were not shown so far."""

@@ -2,8 +2,10 @@
 
 GET /_meter, /_calls?after=N, /_requests?after=N (each HTTP request of whatever kind, polls and uploads too, with the
 wall time at which it began to arrive), /_truth (means), /_truth/answers, /_truth/verdicts, /_truth/missing (what judges
-were not shown), /_batches; POST /_reset, /_faults (a list of faults), /_batch_faults, /_quota ({account: calls or
-null}), /_prompts and /_contexts ({sha256 of a prompt: dimension, or context}, added to what is known).
+were not shown), /_truth/checks and /_truth/queries (of validators and authors of queries), /_truth/manners (what
+requests shared beside their messages), /_batches; POST /_reset, /_faults (a list of faults), /_batch_faults, /_quota
+({account: calls or null}), /_prompts and /_contexts ({sha256 of a prompt: dimension, or context}, added to what is
+known).
 """
 
 from __future__ import annotations
@@ -46,9 +48,15 @@ def _get(state: SimulatorState, request: web.BaseRequest) -> web.Response:
         case "/_truth":
             return json_response(state.answered.reading())
         case "/_truth/answers":
-            return json_response(state.answered.answers())
+            return json_response(state.mind.truth.heard.answers())
         case "/_truth/verdicts":
-            return json_response(state.mind.truth.judging.verdicts())
+            return json_response(state.mind.truth.heard.verdicts())
+        case "/_truth/manners":
+            return json_response(state.mind.truth.heard.manners())
+        case "/_truth/checks":
+            return json_response(state.mind.truth.heard.checks())
+        case "/_truth/queries":
+            return json_response(list(state.mind.truth.heard.written()))
         case "/_truth/missing":
             return json_response(state.mind.truth.judging.missed())
         case "/_batches":

@@ -127,7 +127,7 @@ def _generate(mind: Mind, ask: ChatAsk) -> WireAnswer:
         body["candidates"] = [
             {"content": {**content, "role": "model"}, "finishReason": _FINISH[said.finish], "index": 0}
         ]
-    return WireAnswer(200, compact(body), bill=said.bill, sighting=said.sighting)
+    return WireAnswer(200, compact(body), bill=said.bill, exchange=said.exchange)
 
 
 def _embed(ask: EmbedAsk) -> WireAnswer:

@@ -101,6 +101,8 @@ def read_generate(account: SimulatedAccount, name: str, body: Any) -> ChatAsk:
         messages=len(request.contents),
         schema=_schema(config, name),
         limit=config.max_output_tokens,
+        temperature=config.temperature,
+        top_p=config.top_p,
         thinks=_thinks(config, model),
         caching=Caching.BY_VENDOR,
         identity=identity(name, body),
@@ -233,6 +235,8 @@ def _check(config: Generation, model: SimulatedModel, name: str) -> None:
         raise _refuse("Thinking is not supported for this model.", name)
     if model.thinking is SimulatedThinking.OPTIONAL and level is not None:
         raise _refuse("Thinking level is not supported for this model.", name)
+    if not model.takes_effort(level):
+        raise _refuse(f"Thinking level {level} is not supported for this model.", name)
     if model.thinking is SimulatedThinking.ALWAYS and budget == 0:
         raise _refuse("Budget 0 is invalid. This model only works in thinking mode.", name)
     if budget is not None and budget not in (-1, 0) and not _LEAST_BUDGET <= budget <= _MOST_BUDGET:

@@ -1,4 +1,4 @@
-"""What planted judges look for in their requests, and what each of them said of each answer.
+"""What planted judges look for in their requests.
 
 A judge of a dimension whose issues are worded must be shown all of these, in whatever order and layout: each issue
 under its letter, the test to which an answer was given, the context of that test, and the answer, whole. It gives no
@@ -68,19 +68,9 @@ class Given:
     answers: set[tuple[int, bytes]]
 
 
-@dataclass(slots=True)
-class SaidOfAnswer:
-    """What a judge said of an answer: the letters it meant, and how many of its replies could be read and could not."""
-
-    dimension: str
-    letters: str
-    readable: int = 0
-    unreadable: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """The answers that judges may be shown, by their marks, and what judges made of them.
+    """The answers that judges may be shown, by their marks, and what requests to judge them lacked.
 
     `contexts` are the tests' contexts by the sha256 (hex) of the prompt.
     """
@@ -88,7 +78,6 @@ class Judging:
     contexts: dict[str, str]
     _prompts: dict[str, str] = field(default_factory=dict)
     _given: dict[str, dict[str, Given]] = field(default_factory=dict)
-    _said: dict[tuple[str, str, int], SaidOfAnswer] = field(default_factory=dict)
     _missed: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
     def note_answer(self, mark: str, prompt: str, text: str) -> None:
@@ -106,14 +95,6 @@ class Judging:
     def note_missing(self, judge: str, dimension: str, what: str) -> None:
         """Count a request that lacks something."""
         self._missed[judge, dimension, what] += 1
-
-    def note_verdict(self, judge: str, mark: Marked, wording: int, letters: str, is_readable: bool) -> None:
-        """Count a verdict by a wording of the issues: what was meant by it, and whether it can be read as sent."""
-        said = self._said.setdefault((judge, mark.whole, wording), SaidOfAnswer(mark.dimension, letters))
-        if is_readable:
-            said.readable += 1
-        else:
-            said.unreadable += 1
 
     def lacks(self, issues: Sequence[PlantedIssue], marks: Sequence[Marked], transcript: str) -> str | None:
         """The first thing that a request to judge an answer with these marks lacks."""
@@ -141,21 +122,6 @@ class Judging:
         return [
             {"judge": judge, "dimension": dimension, "what": what, "requests": requests}
             for (judge, dimension, what), requests in sorted(self._missed.items())
-        ]
-
-    def verdicts(self) -> list[Mapping[str, object]]:
-        """Wire JSON of `GET /_truth/verdicts`."""
-        return [
-            {
-                "judge": judge,
-                "mark": mark,
-                "wording": wording,
-                "dimension": said.dimension,
-                "letters": said.letters,
-                "readable": said.readable,
-                "unreadable": said.unreadable,
-            }
-            for (judge, mark, wording), said in sorted(self._said.items())
         ]
 
 

@@ -14,7 +14,7 @@ from hab_ray.simulator.settings import Settings, Share
 
 
 class Malformed(Settings):
-    """Shares of the verdicts: with prose around, in a Markdown fence, and behind thoughts that draft another one; and,
+    """Shares of the verdicts: behind prose, in a Markdown fence, and behind thoughts that draft another one; and,
     beyond reading, two that differ, and one that breaks off.
     """
 
@@ -57,7 +57,7 @@ def _other(issues: Sequence[str], letters: Sequence[str]) -> list[str]:
 
 
 def _prose(text: str, other: str, rng: Random) -> Written:
-    return Written(f"I read the answer {rng.randint(2, 4)} times.\n\n{text}\n\nI hope that this is of use.")
+    return Written(f"I read the answer {rng.randint(2, 4)} times, with its issues in mind.\n\n{text}\n")
 
 
 def _fenced(text: str, other: str, rng: Random) -> Written:

@@ -146,7 +146,7 @@ def chat(mind: Mind, ask: ChatAsk, usage: Callable[[Bill], dict[str, Any]]) -> W
         "system_fingerprint": None,
     }
     headers = {"x-request-id": f"req_{ask.identity.hex()}"}
-    return WireAnswer(200, compact(body), headers, said.bill, said.sighting)
+    return WireAnswer(200, compact(body), headers, said.bill, said.exchange)
 
 
 def _usage(bill: Bill) -> dict[str, Any]:

@@ -33,6 +33,7 @@ _TAKEN = {
     SimulatedSampling.BOTH: ("temperature", "top_p"),
     SimulatedSampling.TEMPERATURE: ("temperature",),
     SimulatedSampling.FIXED: (),
+    SimulatedSampling.IGNORED: ("temperature", "top_p"),
 }
 
 
@@ -108,6 +109,8 @@ def read_chat(account: SimulatedAccount, body: Any) -> ChatAsk:
         messages=len(chat.messages),
         schema=_schema(chat),
         limit=chat.max_completion_tokens or chat.max_tokens,
+        temperature=chat.temperature,
+        top_p=chat.top_p,
         thinks=_thinks(chat, model),
         caching=Caching.BY_VENDOR,
         identity=identity(name, body),
@@ -135,6 +138,8 @@ def _check_reasoning(chat: Chat, model: SimulatedModel) -> None:
     if model.thinking is SimulatedThinking.NONE and chat.reasoning_effort is not None:
         message = "Unrecognized request argument supplied: reasoning_effort"
         raise _unsupported("reasoning_effort", message, None, chat.model)
+    if not model.takes_effort(chat.reasoning_effort):
+        raise _effort_refused(chat, model)
     if model.thinking is not SimulatedThinking.ALWAYS:
         return
     for param in ("max_tokens", "stop", "presence_penalty", "frequency_penalty", "logit_bias", "prediction"):
@@ -142,6 +147,19 @@ def _check_reasoning(chat: Chat, model: SimulatedModel) -> None:
             hint = " Use 'max_completion_tokens' instead." if param == "max_tokens" else ""
             message = f"Unsupported parameter: '{param}' is not supported with this model.{hint}"
             raise _unsupported(param, message, "unsupported_parameter", chat.model)
+
+
+def _effort_refused(chat: Chat, model: SimulatedModel) -> Refused:
+    """A level that the model does not have, in OpenAI's words; any level, in xAI's."""
+    if not model.efforts:
+        message = f"Model {chat.model} does not support parameter reasoningEffort."
+        return _unsupported("reasoning_effort", message, None, chat.model)
+    levels = ", ".join(f"'{level}'" for level in model.efforts)
+    message = (
+        f"Unsupported value: 'reasoning_effort' does not support {_shown(chat.reasoning_effort)} with this model. "
+        f"Supported values are: {levels}."
+    )
+    return _unsupported("reasoning_effort", message, "unsupported_value", chat.model)
 
 
 def _check_tools(chat: Chat) -> None:

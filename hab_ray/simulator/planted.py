@@ -10,14 +10,15 @@ simulator writes is known to it too, even after a restart.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from pydantic import Field, model_validator
 
 from hab_ray.simulator.asks import ChatAsk, Sighting
 from hab_ray.simulator.draws import Family, number, unit
+from hab_ray.simulator.exchanges import Heard
 from hab_ray.simulator.judging import TOP, Judging, Marked, PlantedIssue, wording_shown
 from hab_ray.simulator.malformed import Malformed
 from hab_ray.simulator.schemas import letters_of
@@ -25,6 +26,7 @@ from hab_ray.simulator.settings import Settings, Share
 
 _NAME = r"[a-z][a-z0-9_]*"
 _NONE = "none"
+_FAULT = 0.1
 _MARKER = re.compile(rf"\[\[hab:({_NAME}):([A-Z]+|{_NONE}):([0-9a-f]{{8}})\]\]")
 _QUERY_AT_END = re.compile(rf"\[\[hab-query:({_NAME}):[0-9a-f]{{8}}\]\]\s*$")
 
@@ -65,6 +67,8 @@ class PlantedSubject(Settings):
 class Planted(Settings):
     """The planted truth. By the sha256 (hex) of a test's prompt `prompts` has its dimension, `contexts` its context.
 
+    `anew`: equal requests are answered anew, each by a draw of its own, and faults are planted in queries that are
+    checked; else equal requests have equal replies. In the share `repeated` a query is one of a few that others repeat.
     `judge_alpha` is Krippendorff's alpha among judges, on each letter (nominal): below 1 each reads some letters in its
     own way. `judge_error` is the share of verdicts with one letter other than the judge meant. `malformed` are shares
     of the verdicts, too.
@@ -74,6 +78,8 @@ class Planted(Settings):
     prompts: dict[str, str] = Field(default_factory=dict)
     contexts: dict[str, str] = Field(default_factory=dict)
     subjects: tuple[PlantedSubject, ...] = ()
+    anew: bool = False
+    repeated: Share = 0.0
     judge_alpha: Share = 1.0
     judge_error: Share = 0.0
     malformed: Malformed = Malformed()
@@ -96,7 +102,8 @@ class Planted(Settings):
 class PlannedVerdict:
     """What a judge says: these letters, or, where its request lacks something, that it does.
 
-    `meant` are the letters without an error, "" for none; `wording` numbers the dimension's wording that it was shown.
+    `meant` are the letters without an error, "" for none; `wording` numbers the dimension's wording that it was shown;
+    `label` is what equal requests share.
     """
 
     mark: Marked
@@ -104,6 +111,7 @@ class PlannedVerdict:
     meant: str = ""
     lacks: str | None = None
     wording: int = 0
+    label: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -114,14 +122,15 @@ class Truth:
     planted: Planted
     prompts: dict[str, str]
     judging: Judging
+    heard: Heard = field(default_factory=Heard)
 
     @classmethod
     def of(cls, seed: int, planted: Planted) -> Truth:
         """The truth a profile plants."""
         return cls(seed, planted, dict(planted.prompts), Judging(dict(planted.contexts)))
 
-    def sighting(self, ask: ChatAsk) -> Sighting | None:
-        """What the answer to this request shows, if its prompt is known."""
+    def sighting(self, ask: ChatAsk, draw: int) -> Sighting | None:
+        """What the answer to this request shows, if its prompt is known; `draw` equal ones were answered before."""
         digest = sha256(ask.prompt.encode("utf-8", "replace"))
         name = self.prompts.get(digest.hexdigest()) or _marked_query(ask.prompt)
         dimension = self.planted.dimensions.get(name) if name else None
@@ -130,12 +139,13 @@ class Truth:
         subject = self._subject(ask, dimension)
         own = subject.probabilities.get(name, {})
         label = (subject.model, subject.system, name, digest.digest())
-        draws = Family(self.seed, "issue", *label)
+        draws = Family(self.seed, "issue", *label, *_again(draw))
         shown = [
             issue for issue in dimension.issues if draws.unit(issue.letter) < own.get(issue.letter, issue.probability)
         ]
         letters = "".join(sorted(issue.letter for issue in shown))
-        nonce = f"{number(self.seed, 'nonce', *label):016x}"[:8]
+        request = (ask.identity, draw) if self.planted.anew else ()
+        nonce = f"{number(self.seed, 'nonce', *label, *request):016x}"[:8]
         return Sighting(
             subject=subject.name,
             dimension=name,
@@ -153,8 +163,11 @@ class Truth:
         name = f"{ask.name}#{sha256(system.encode()).hexdigest()[:8]}" if system else ask.name
         return PlantedSubject(name=name, model=ask.name, system=system)
 
-    def verdict(self, ask: ChatAsk) -> PlannedVerdict | None:
-        """What a judge answers with, if this request asks for a verdict on a marked text."""
+    def verdict(self, ask: ChatAsk, draw_of: Callable[[bytes], int] = lambda _: 0) -> PlannedVerdict | None:
+        """What a judge answers with, if this request asks for a verdict on a marked text.
+
+        `draw_of` counts the equal requests that were answered before, by what they share.
+        """
         letters = letters_of(ask.schema, "issues") if ask.schema is not None else ()
         marks = [Marked(*found.group(0, 1, 2)) for found in _MARKER.finditer(ask.transcript)] if letters else []
         if not marks:
@@ -171,23 +184,33 @@ class Truth:
             if lacks is not None:
                 self.judging.note_missing(ask.name, mark.dimension, lacks)
                 return PlannedVerdict(mark, lacks=lacks)
-            return self._planned(ask.name, mark, dimension, letters, shown)
-        return self._planned(ask.name, mark, dimension, letters, 0)
+            return self._planned(ask.name, mark, dimension, letters, shown, draw_of)
+        return self._planned(ask.name, mark, dimension, letters, 0, draw_of)
 
     def _planned(
-        self, judge: str, mark: Marked, dimension: PlantedDimension | None, letters: Sequence[str], wording: int
+        self,
+        judge: str,
+        mark: Marked,
+        dimension: PlantedDimension | None,
+        letters: Sequence[str],
+        wording: int,
+        draw_of: Callable[[bytes], int],
     ) -> PlannedVerdict | None:
         shown = set() if mark.letters == _NONE else set(mark.letters)
         if not shown <= set(letters):
             return None
-        meant = shown if dimension is None else self._own_reading(judge, mark, dimension, shown)
-        said, label = set(meant), ("judge", judge, mark.whole)
+        equal = f"{mark.whole} {wording}".encode()
+        again = _again(draw_of(equal))
+        meant = shown if dimension is None else self._own_reading(judge, mark, dimension, shown, again)
+        said, label = set(meant), ("judge", judge, mark.whole, *map(str, again))
         if unit(self.seed, *label) < self.planted.judge_error:
             said ^= {letters[number(self.seed, *label, "letter") % len(letters)]}
         named = tuple(letter for letter in letters if letter in said)
-        return PlannedVerdict(mark, named, "".join(sorted(meant)), wording=wording)
+        return PlannedVerdict(mark, named, "".join(sorted(meant)), wording=wording, label=equal)
 
-    def _own_reading(self, judge: str, mark: Marked, dimension: PlantedDimension, shown: set[str]) -> set[str]:
+    def _own_reading(
+        self, judge: str, mark: Marked, dimension: PlantedDimension, shown: set[str], again: tuple[int, ...]
+    ) -> set[str]:
         """The letters as one judge sees them.
 
         A judge sees a letter as it is with probability q, else draws it with the letter's own probability. Two judges'
@@ -195,7 +218,7 @@ class Truth:
         """
         if self.planted.judge_alpha == 1:
             return shown
-        label, faithful = ("reading", judge, mark.whole), self.planted.judge_alpha**0.5
+        label, faithful = ("reading", judge, mark.whole, *map(str, again)), self.planted.judge_alpha**0.5
         seen = set()
         for issue in dimension.issues:
             sees_it = unit(self.seed, *label, "sees", issue.letter) < faithful
@@ -203,6 +226,11 @@ class Truth:
             if issue.letter in shown if sees_it else draws_it:
                 seen.add(issue.letter)
         return seen
+
+    def faults(self, ask: ChatAsk, parts: Sequence[tuple[str, str]], letters: Sequence[str]) -> tuple[str, ...]:
+        """The faults that a query has of which these texts are shown between marks."""
+        draws = Family(self.seed, "fault", ask.name, *(digest for _, digest in parts))
+        return tuple(letter for letter in letters if draws.unit(letter) < _FAULT)
 
     def wanted_queries(self, ask: ChatAsk) -> str | None:
         """The dimension whose queries this request asks to write, if any."""
@@ -212,6 +240,11 @@ class Truth:
             if dimension.phrase is not None and dimension.phrase in ask.transcript:
                 return name
         return None
+
+
+def _again(draw: int) -> tuple[int, ...]:
+    """What tells a repeated draw from the first, which needs nothing."""
+    return (draw,) if draw else ()
 
 
 def _lacking_letters(dimension: PlantedDimension, letters: Sequence[str]) -> str | None:
@@ -239,20 +272,6 @@ class AnsweredPrompts:
     def add(self, sighting: Sighting) -> None:
         """Count an answer that was sent."""
         self._seen.setdefault((sighting.subject, sighting.dimension), {})[sighting.prompt] = sighting
-
-    def answers(self) -> list[Mapping[str, object]]:
-        """Wire JSON of `GET /_truth/answers`: what each answer shows, by the sha256 (hex) of its prompt."""
-        return [
-            {
-                "subject": subject,
-                "dimension": dimension,
-                "prompt": prompt.hex(),
-                "letters": one.letters,
-                "mark": one.marker,
-            }
-            for (subject, dimension), seen in sorted(self._seen.items())
-            for prompt, one in seen.items()
-        ]
 
     def reading(self) -> list[Mapping[str, object]]:
         """Wire JSON of `GET /_truth`: the mean score in 0..1 is numerator / denominator, exactly."""

@@ -63,7 +63,16 @@ def load_recording(path: Path) -> list[Recorded]:
         RecordingUnusable: it is none.
         OSError, UnicodeDecodeError: it cannot be read.
     """
-    lines = [line for line in path.read_text("utf-8").split("\n") if line.strip()]
+    return parse_recording(path.read_text("utf-8"))
+
+
+def parse_recording(text: str) -> list[Recorded]:
+    """The exchanges in the text of such a file.
+
+    Raises:
+        RecordingUnusable: it is none.
+    """
+    lines = [line for line in text.split("\n") if line.strip()]
     try:
         head = _Head.model_validate_json(lines[0]) if lines else None
     except ValidationError:

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hab_ray.simulator.answers import Mind
+from hab_ray.simulator.asks import Exchange
 from hab_ray.simulator.batch.clock import VendorClock
 from hab_ray.simulator.batch.jobs import Job
 from hab_ray.simulator.batch.service import BatchService
@@ -49,6 +50,13 @@ class SimulatorState:
         quota = self.quota.get(account)
         return quota is not None and self._billed[account] >= quota
 
+    def hear(self, exchange: Exchange | None) -> None:
+        """Note a reply that was delivered."""
+        if exchange is not None:
+            self.mind.truth.heard.add(exchange)
+            if exchange.sighting is not None:
+                self.answered.add(exchange.sighting)
+
     def _begin(self) -> None:
         seed = self.profile.seed
         self.meter = Meter(self._clock)
@@ -68,5 +76,4 @@ class SimulatorState:
         if entry.bill is not None:
             self.bill(job.account)
             self.meter.record_line(job.account, entry.path, entry.model, entry.label, entry.bill)
-        if entry.sighting is not None:
-            self.answered.add(entry.sighting)
+        self.hear(entry.exchange)

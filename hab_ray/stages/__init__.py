@@ -14,6 +14,7 @@ To add a stage, write its file and add it to the list in `table`. `base` has the
 models and those that compute; `spec` is what a stage declares about its place in a run; `forecast` is what a plan
 assumes before there are rows. `graph` joins the stages of a sweep; `settling` turns stored replies into rows.
 
-Prompts are filled in `wording` (inside `sandbox`, tried out with `samples`); replies are read in `reading`, which takes
-JSON apart with `jsontext`.
+Prompts are filled in `wording` (inside `sandbox`, tried out with `samples`). Replies are read in `reading`: `reasoning`
+takes out what a model thinks aloud, `statements` finds other verdicts before the one that ends a reply, `folding` sees
+through disguised names, and `copying` tells words of its own from those of the request.
 """

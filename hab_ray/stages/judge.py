@@ -18,6 +18,7 @@ from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import SCORE_START, Rubric
 from hab_ray.sections import Judge
 from hab_ray.stages.base import Again, CallStage, Rows, Unusable, usable, with_bill
+from hab_ray.stages.copying import COPIED, Shown
 from hab_ray.stages.reading import Unreadable, named_letters, whole_text
 from hab_ray.stages.respond import as_asked, response_id
 from hab_ray.stages.spec import Asks, Grain, Paraphrases, Part, ResolvedSweep, Source, StageSpec
@@ -83,6 +84,16 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
     @cached_property
     def _system(self) -> str:
         return self._wording.system({"rubric": self.rubric})
+
+    @cached_property
+    def _shown(self) -> Shown:
+        judging = self.rubric.judging
+        return Shown(
+            self._wording,
+            {"rubric": self.rubric, "prompt": "-", "context": "", "response": "-"},
+            (example.assessment for example in judging.examples),
+            (issue.text for issue in judging.issues),
+        )
 
     @cached_property
     def _params(self) -> Params:
@@ -166,6 +177,8 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
             if isinstance(reply, Unusable):
                 raise Unreadable(reply.reason)
             named = named_letters(whole_text(reply), self._key, self._letters)
+            if self._shown.holds(named.assessment):
+                raise Unreadable(COPIED)
         except Unreadable as problem:
             if task.ask + 1 < MOST_ASKS:
                 return Again(replace(task, ask=task.ask + 1, problem=str(problem)))

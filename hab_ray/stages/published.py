@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from hab_ray.rubric import VALIDATION_START
-from hab_ray.stages.reading import Unreadable, one_object, without_reasoning
+from hab_ray.stages.reading import Unreadable, one_object
+from hab_ray.stages.reasoning import without_reasoning
 
 _SCORE = re.compile(r"<score>(.{0,80}?)</score>", re.IGNORECASE | re.DOTALL)
 _OPENING = re.compile(r"<score>", re.IGNORECASE)
@@ -49,7 +50,8 @@ def tagged_score(text: str) -> int:
     Raises:
         Unreadable: there is no tag, there are several that differ, or one holds no whole number up to 1000.
     """
-    said = without_reasoning(text)
+    at = text.lower().rfind("<score>")
+    said = "".join(without_reasoning(text, slice(max(0, at), max(0, at))))
     inside = _SCORE.findall(said)
     if not inside or len(inside) != len(_OPENING.findall(said)):
         raise Unreadable("it holds no total in <score> tags")

@@ -1,57 +1,57 @@
-"""Reads a verdict out of what a model wrote: tolerant about wrapping, strict about there being one verdict.
+"""Reads a verdict out of what a model wrote: tolerant about what leads to it, strict about there being one verdict.
 
 A reply may quote a verdict, draft one, recall an example or correct itself. Which of several is meant cannot be
-known, so only a reply whose one verdict is beyond doubt is read; any other is unreadable, never scored.
-"The key" is the name under which the verdict lists what was asked for: "issues", "deductions" or "queries".
+known, so only a reply that ends with its verdict, and says nothing else before it, is read; any other is unreadable,
+never scored. "The key" is the name under which the verdict lists what was asked for: "issues", "deductions" or
+"queries".
 
 R1. A reply that the vendor cut off is unreadable, whatever it holds.
-R2. The text is scanned from left to right. At top level an opening reasoning tag, `{` and `[` matter; everything
-    else, such as prose, Markdown fences and closing tags, is passed over.
-R3. Reasoning tags are <think>, <thinking>, <thought>, <thoughts>, <reasoning>, <reflection>, <scratchpad> and
-    <analysis>, with attributes or spaces, as well as [THINK] and <|begin_of_thought|>, all in any case. A tag takes
-    away everything up to the next closing tag of its name or, without one, the rest of the text.
-R4. At `{` one JSON object is decoded: no NaN or Infinity, no key twice, at any depth. If it is cut off by the end of
-    the text and holds the key in double quotes, or names it, the reply is unreadable. If it is broken in another way
-    and names the key before its closing brace (before the end of the text where it has none), the reply is unreadable,
-    too: it was meant as a verdict. To name the key is to write it in any case, in quotation marks of any kind or none,
-    with a colon behind it. Otherwise a brace that begins no object is prose, and the scan goes on behind it.
-R5. At `[` one JSON list is decoded. If a member of it is an object with the key, the reply is unreadable; otherwise
-    it is passed over. If it is no JSON but goes on with `{`, and the key in double quotes follows anywhere, the reply
-    is unreadable; otherwise the bracket is prose.
-R6. Objects without the key are prose. Objects inside others never count.
-R7. Every object with the key must be valid: a list of known letters (a letter named twice counts once), the
-    assessment a text or an object whose values are texts, such as a thought on each letter. One that is not makes
-    the reply unreadable.
-R8. One object, or several that name the same letters, is the verdict; the last one's assessment is kept. None, or
-    several that differ, are unreadable. Objects with queries must be equal altogether.
-R9. So that no reply takes long to read: brackets nested deeper than 500 levels count as broken and without an end,
-    and a reply in which more than 20,000 tags, objects, lists and loose brackets stand at top level is unreadable.
+R2. Reasoning is taken out (`reasoning`): tags such as <think> and <seed:think>, [THINK], the tokens of harmony, Cohere
+    and Kimi, and what comes before a closing that nothing opened. What stands where it was is still something.
+R3. The verdict is the JSON object that ends the text. Behind it only invisible characters, closing fences, closing
+    tags and end tokens may stand.
+R4. It is strict JSON: no NaN or Infinity, no name twice at any depth, nested at most 500 levels. Names are compared
+    after NFKC, without invisible characters, in any case; names that only look alike are the same name twice. It has
+    the key, and where objects inside it have the key too, they say the same.
+R5. The key's value is a list of known letters (a letter named twice counts once), the assessment a text or an object
+    whose values are texts, such as a thought on each letter.
+R6. What leads to it on its line, markup aside, is nothing or ends like a sentence or a label. An object within a
+    sentence, a list, an open brace or a Markdown quotation, or announced as an example or a quotation, is one.
+R7. What the text before it says under the key, as a verdict or to apply names the same letters, in whatever form
+    (`statements`); and it refuses nothing. Of reasoning whose opening is missing only JSON counts.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from bisect import bisect
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from hab_ray.calls import Finish, Reply, clean_text
-from hab_ray.stages.jsontext import Broken, JsonText, whole_object
+from hab_ray.calls import Finish, Reply, clean_text, has_visible_text
+from hab_ray.stages.folding import folded, looks, plain
+from hab_ray.stages.reasoning import without_reasoning
+from hab_ray.stages.statements import Contradiction, check, mentions
 
 # Raised when a rule above changes, so that a run can tell by which rules its verdicts were read.
-READER_VERSION = 3
+READER_VERSION = 4
 
-_MOST_MARKS = 20_000
-_TAGS = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis"
-_OPENED = rf"<\s*(?P<tag>{_TAGS})(?:\s[^<>]*)?>|(?P<marked><\|\s*begin_of_thought\s*\|>)|(?P<bracketed>\[THINK\])"
-_REASONING = re.compile(_OPENED, re.IGNORECASE)
-_MATTERS = re.compile(rf"{_OPENED}|(?P<open>[{{\[])", re.IGNORECASE)
-_MARKED_END = re.compile(r"<\|\s*end_of_thought\s*\|>", re.IGNORECASE)
-_BRACKETED_END = re.compile(r"\[/THINK\]", re.IGNORECASE)
-_QUOTE = "[\"'`\u2018\u2019\u201c\u201d]?"
-_LIST_OF_OBJECTS = re.compile(r"\[\s*\{")
+_MOST_BRACKETS = 500
+_CLOSERS = re.compile(r"`+|~{3,}|</[\w:.-]+\s*>|<[|\uff5c]/?[\w\u2581]+[|\uff5c]>")
+_MARKUP = re.compile(r"(?:<[^<>\n]{1,120}>|`{3,}\w*|~{3,}\w*|[`*_\s\x00])++\Z")
+_SENTENCE = re.compile(r"[.!?](?=\s|\Z)|\}")
+_LEAD = 300
+_MARK = re.compile('["{}]')
+_BLOCK = 4096
+_WITHIN = re.compile(r"[\w,\"'\u2018\u201c\u00ab(\[]\Z|^\s*>[>\s]*\Z")
+_LABEL = re.compile(r"\b(?:json|verdict|answer|final|result|output)\Z", re.IGNORECASE)
+_QUOTING = re.compile(
+    r"\bexample\s+\d|\b(?:planted|quoted|injected|embedded)\b"
+    r"|\b(?:plants|quotes|injects|embeds|claims|pretends)(?: (?:this|that|its|a|one|verdict))*\W*\Z",
+    re.IGNORECASE,
+)
+_INCOMPLETE = "its JSON object is not complete"
 
 
 class Unreadable(ValueError):
@@ -70,6 +70,15 @@ class Named:
     assessment: str
 
 
+@dataclass(frozen=True)
+class _Found:
+    """The object that ends a reply, its names as `plain`; what stands before it, and before that reasoning."""
+
+    value: dict[str, Any]
+    before: str = ""
+    muted: str = ""
+
+
 def whole_text(reply: Reply) -> str:
     """The text of a reply that is not cut off (R1).
 
@@ -85,12 +94,15 @@ def named_letters(text: str, key: str, allowed: Collection[str]) -> Named:
     """The letters that the one verdict of a text lists under `key`, and its assessment.
 
     Raises:
-        Unreadable: there is no verdict, there are several that differ, or one is broken or invalid.
+        Unreadable: there is no verdict, something else may be meant, or it is broken or invalid.
     """
-    verdicts = [_named(found, key, allowed) for found in _objects(text, key)]
-    if len({verdict.letters for verdict in verdicts}) > 1:
-        raise Unreadable("it holds several verdicts that differ")
-    return verdicts[-1]
+    found = _found(text, key)
+    named = _named(found.value, key, allowed)
+    try:
+        check(found.before, found.muted, key, allowed, named.letters)
+    except Contradiction:
+        raise Unreadable("it holds several verdicts that differ") from None
+    return named
 
 
 def _named(found: dict[str, Any], key: str, allowed: Collection[str]) -> Named:
@@ -117,7 +129,7 @@ def listed_objects(text: str, key: str) -> list[Any]:
     """The members of the list under `key`, of whatever type; what is bad among them is the caller's to say.
 
     Raises:
-        Unreadable: there is no such list, there are several that differ, or one is broken.
+        Unreadable: there is no such list, something else may be meant, or it is broken.
     """
     members = one_object(text, key)[key]
     if not isinstance(members, list):
@@ -126,105 +138,146 @@ def listed_objects(text: str, key: str) -> list[Any]:
 
 
 def one_object(text: str, key: str) -> dict[str, Any]:
-    """The one object of a text that has the key.
+    """The one object of a text that has the key, its names in lower case.
 
     Raises:
-        Unreadable: there is none, there are several that differ, or one is broken.
+        Unreadable: there is none, something else may be meant, or it is broken.
     """
-    first, *others = _objects(text, key)
-    if any(other != first for other in others):
+    found = _found(text, key)
+    if mentions(found.muted + found.before, key):
         raise Unreadable(f'it holds several objects with "{key}" that differ')
-    return first
+    return found.value
 
 
-def without_reasoning(text: str) -> str:
-    """A text without what its reasoning tags take away (R3)."""
-    kept, at = [], 0
-    while mark := _REASONING.search(text, at):
-        kept.append(text[at : mark.start()])
-        at = _behind_reasoning(text, mark)
-    return "".join([*kept, text[at:]])
-
-
-def _objects(text: str, key: str) -> list[dict[str, Any]]:
-    """The objects at top level that have the key, at least one.
+def _found(text: str, key: str) -> _Found:
+    """The object with the key that ends a text.
 
     Raises:
-        Unreadable: there is none, or it cannot be known what else the reply says under the key.
+        Unreadable: there is none, or it may be a quotation.
     """
-    whole = whole_object(text)
-    if whole is not None and key in whole:
-        return [whole]
-    found = list(_Scan(text, key).objects())
-    if not found:
+    stripped = text.strip()
+    if stripped.startswith("{") and stripped.endswith("}"):
+        whole = _decoded(stripped, key)
+        if whole is not None and key in whole:
+            return _Found(whole)
+    end = text.rfind("}") + 1
+    start = _opening(text, end)
+    muted, said = without_reasoning(text, slice(end if start is None else start, end))
+    if start is not None and said is not text:
+        end = said.rfind("}") + 1
+        start = _opening(said, end)
+    try:
+        value, before = _ending(said, start, end, key)
+    except Unreadable:
+        if _names_key(said, key):
+            raise
+        raise Unreadable(f'it holds no JSON object with "{key}"') from None
+    return _Found(value, _without_lead(before), muted)
+
+
+def _ending(text: str, start: int | None, end: int, key: str) -> tuple[dict[str, Any], str]:
+    """The object with the key between two positions, behind which nothing counts, and what stands before it.
+
+    Raises:
+        Unreadable: something counts, or it is broken.
+    """
+    if has_visible_text(_CLOSERS.sub("", text[end:])):
+        raise Unreadable(_why_not_last(text, end))
+    before = text[:start]
+    if start is not None and _is_open(before):
+        raise Unreadable(_INCOMPLETE)
+    value = None if start is None else _decoded(text[start:end], key)
+    if value is None:
+        raise Unreadable("its JSON object is not valid JSON")
+    if key not in value:
         raise Unreadable(f'it holds no JSON object with "{key}"')
-    return found
+    return value, before
 
 
-class _Scan:
-    """A text, and where the key stands in it."""
-
-    def __init__(self, text: str, key: str) -> None:
-        self._text, self._key, self._json = text, key, JsonText(text)
-        self._named_until = text.rfind(f'"{key}"')
-        naming = re.compile(rf"(?<!\w){_QUOTE}{re.escape(key)}{_QUOTE}\s*:", re.IGNORECASE)
-        self._named = [found.span() for found in naming.finditer(text)]
-
-    def objects(self) -> Iterator[dict[str, Any]]:
-        """The objects with the key, one after another. See the module for the rules."""
-        # Behind the last key, plain or with an escaped letter, nothing can be an object that has it.
-        ends = (self._named_until, self._text.rfind("\\u"), self._named[-1][0] if self._named else -1)
-        at, last, marks = 0, max(ends), 0
-        while (mark := _MATTERS.search(self._text, at)) and mark.start() < last:
-            marks += 1
-            if marks > _MOST_MARKS:
-                raise Unreadable("it holds too many brackets")
-            if mark["open"] is None:
-                at = _behind_reasoning(self._text, mark)
-                continue
-            decoded = self._json.decode(mark.start())
-            if isinstance(decoded, Broken):
-                self._refuse_broken(mark.start(), decoded)
-                at = mark.end()
-                continue
-            if self._has_key(decoded.value):
-                yield decoded.value
-            elif isinstance(decoded.value, list) and any(map(self._has_key, decoded.value)):
-                raise Unreadable("it holds a list of verdicts where one verdict is wanted")
-            at = decoded.end
-
-    def _has_key(self, value: Any) -> bool:
-        return isinstance(value, dict) and self._key in value
-
-    def _refuse_broken(self, start: int, broken: Broken) -> None:
-        """Raise Unreadable where what begins at `start` may have been meant as a verdict."""
-        named = self._named_until > start
-        if self._text[start] == "[":
-            if named and _LIST_OF_OBJECTS.match(self._text, start):
-                raise Unreadable("it holds a list that is not valid JSON")
-        elif broken.cut and (named or self._named[-1:] > [(start, start)]):
-            raise Unreadable("its JSON object is not complete")
-        elif not broken.cut and self._names_key(start):
-            raise Unreadable("its JSON object is not valid JSON")
-
-    def _names_key(self, start: int) -> bool:
-        """Whether a key with its colon stands between a brace and the one that closes it."""
-        number = bisect(self._named, (start, start))
-        if number == len(self._named):
-            return False
-        closing = self._json.closing(start)
-        return closing is None or self._named[number][1] <= closing
+def _why_not_last(text: str, end: int) -> str:
+    if _is_open(text):
+        return _INCOMPLETE
+    if text[end:].lstrip().startswith("]"):
+        return "it holds a list of verdicts where one verdict is wanted"
+    return "something stands behind its JSON object"
 
 
-def _behind_reasoning(text: str, opening: re.Match[str]) -> int:
-    if opening["tag"]:
-        closing = _closing_tag(opening["tag"].lower())
-    else:
-        closing = _MARKED_END if opening["marked"] else _BRACKETED_END
-    found = closing.search(text, opening.end())
-    return found.end() if found else len(text)
+def _names_key(text: str, key: str) -> bool:
+    """Whether the key stands anywhere, in quotation marks or none, with a colon behind it."""
+    naming = re.compile(rf"(?<!\w)[\"']?{re.escape(key)}[\"']?\s*:", re.IGNORECASE)
+    return naming.search(folded(text)) is not None
 
 
-@cache
-def _closing_tag(name: str) -> re.Pattern[str]:
-    return re.compile(rf"<\s*/\s*{name}\s*>", re.IGNORECASE)
+def _is_open(text: str) -> bool:
+    """Whether a brace of a text is not closed."""
+    depth = 0
+    if "{" in text:
+        for brace in re.findall("[{}]", text):
+            depth = max(0, depth + (1 if brace == "{" else -1))
+    return depth > 0
+
+
+def _opening(text: str, end: int) -> int | None:
+    """Where the object begins whose closing brace stands before `end`, if it is JSON: read backwards."""
+    depth, quoted, block = 0, False, end
+    while block > 0:
+        begins = max(0, block - _BLOCK)
+        for at in reversed([mark.start() for mark in _MARK.finditer(text, begins, block)]):
+            char = text[at]
+            if char == '"':
+                quoted ^= not _is_escaped(text, at)
+            elif not quoted:
+                depth += 1 if char == "}" else -1
+                if depth == 0:
+                    return at
+        block = begins
+    return None
+
+
+def _is_escaped(text: str, at: int) -> bool:
+    backslashes = 0
+    while at > backslashes and text[at - backslashes - 1] == "\\":
+        backslashes += 1
+    return backslashes % 2 == 1
+
+
+def _decoded(text: str, key: str) -> dict[str, Any] | None:
+    """An object, its names as `plain`; None where a text is none (R4)."""
+    if text.count("{") + text.count("[") > _MOST_BRACKETS:
+        return None
+    said: list[Any] = []
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        named = {looks(name): value for name, value in pairs}
+        if len(named) < len(pairs):
+            raise ValueError("a name stands twice")
+        if key in named:
+            said.append(named[key])
+        return dict(pairs)
+
+    try:
+        value = json.loads(text, object_pairs_hook=members, parse_constant=_refused)
+    except ValueError:
+        return None
+    if any(other != said[0] for other in said):
+        raise Unreadable("it holds several verdicts that differ")
+    return {plain(name): member for name, member in value.items()}
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _without_lead(before: str) -> str:
+    """What stands before an object, without the markup that leads to it.
+
+    Raises:
+        Unreadable: the object is quoted (R6).
+    """
+    at = max(0, len(before) - _LEAD)
+    line = _MARKUP.sub("", before[max(at, before.rfind("\n") + 1) :])
+    bare = before[:at] + _MARKUP.sub("", before[at:])
+    announcing = _SENTENCE.split(bare[bare.rfind("\n") + 1 :][-_LEAD:])[-1]
+    if (_WITHIN.search(line) and not _LABEL.search(line)) or _QUOTING.search(announcing):
+        raise Unreadable("its JSON object reads as a quotation")
+    return bare

@@ -17,6 +17,7 @@ from hab_ray.rows import Candidate, State, Validation
 from hab_ray.rubric import VALIDATION_START, Rubric
 from hab_ray.sections import Validate
 from hab_ray.stages.base import CallStage, Rows, Unusable, seeded_order, usable
+from hab_ray.stages.copying import COPIED, Shown
 from hab_ray.stages.published import tagged_score
 from hab_ray.stages.reading import Unreadable, named_letters, whole_text
 from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
@@ -71,6 +72,16 @@ class ValidateStage(CallStage[Candidate, Validation]):
     @cached_property
     def _system(self) -> str:
         return self._wording.system({"rubric": self.rubric})
+
+    @cached_property
+    def _shown(self) -> Shown:
+        validation = self.rubric.validation
+        return Shown(
+            self._wording,
+            {"rubric": self.rubric, "prompt": "-", "context": ""},
+            (example.assessment for example in validation.examples) if validation else (),
+            (criterion.text for criterion in self.rubric.criteria),
+        )
 
     @cached_property
     def _params(self) -> Params:
@@ -129,6 +140,8 @@ class ValidateStage(CallStage[Candidate, Validation]):
         if self._is_literal:
             return replace(blank, state=State.OK, score=tagged_score(text))
         named = named_letters(text, "deductions", tuple(self._deductions))
+        if self._shown.holds(named.assessment):
+            raise Unreadable(COPIED)
         lost = sum(self._deductions[letter] for letter in named.letters)
         return replace(
             blank,

@@ -39,6 +39,7 @@ Text = Annotated[str, AfterValidator(clean_text)]
 Cluster = Annotated[int, NUMBER, Field(ge=-1, lt=2**31)]
 Given = TypeVar("Given", bound=Strict)
 MOST_BYTES = 256 * MEBIBYTE
+_SHOWN_PROBLEMS = 5
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -80,24 +81,24 @@ class GivenTest(Strict):
     canaries: Text | None = None
 
 
-def given_file(place: Location, key: str = "tests") -> bytes:
+def given_file(place: Location, key: str = "tests", most: int = MOST_BYTES) -> bytes:
     """The bytes of a file that a sweep names under a key.
 
     Raises:
-        ConfigError: there is none, or it has more than `MOST_BYTES`.
+        ConfigError: there is none, or it has more than `most`.
     """
     try:
-        return bytes_of(place.path, MOST_BYTES) if place.is_local else _in_bucket(place)
+        return bytes_of(place.path, most) if place.is_local else _in_bucket(place, most)
     except FileNotFoundError:
         raise ConfigError(f"{key}: there is no file {place}; name a .parquet, .csv or .jsonl file") from None
     except BadInput as error:
         raise ConfigError(one_line(f"{key}: {place}: {error}")) from None
 
 
-def _in_bucket(place: Location) -> bytes:
+def _in_bucket(place: Location, most: int) -> bytes:
     folder = open_folder(place.parent)
-    if folder.size(place.name) > MOST_BYTES:
-        raise BadInput(f"has more than {MOST_BYTES:,} bytes", "split it")
+    if folder.size(place.name) > most:
+        raise BadInput(f"has more than {most:,} bytes", "split it")
     return folder.get(place.name)
 
 
@@ -110,7 +111,8 @@ def given_row(kind: type[Given], record: object, where: str) -> Given:
     try:
         return kind.model_validate(record)
     except ValidationError as error:
-        what = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
+        found = error.errors(include_url=False)[:_SHOWN_PROBLEMS]
+        what = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in found)
         raise ConfigError(one_line(f"{where}: {what}")) from None
 
 

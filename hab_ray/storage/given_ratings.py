@@ -85,7 +85,7 @@ class GivenRating(Strict):
     model_config = ConfigDict(extra="ignore")
 
     dimension: str
-    subject: Annotated[Text, Field(min_length=1, validation_alias=AliasChoices("subject", "subject_model"))]
+    subject: Annotated[Name, Field(validation_alias=AliasChoices("subject", "subject_model"))]
     rater: Name
     kind: Rater
     score: Annotated[int, BeforeValidator(whole_score)]

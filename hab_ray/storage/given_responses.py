@@ -16,6 +16,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, Response, State, id_of_test
 from hab_ray.rubric import Rubric
+from hab_ray.sections import Name
 from hab_ray.storage.given import Columns, Text, given_records, given_row
 from hab_ray.visible import one_line
 
@@ -58,7 +59,7 @@ class GivenResponse(Strict):
     model_config = ConfigDict(extra="ignore")
 
     dimension: str
-    subject: Annotated[Text, Field(min_length=1, validation_alias=AliasChoices("subject", "subject_model"))]
+    subject: Annotated[Name, Field(validation_alias=AliasChoices("subject", "subject_model"))]
     text: Annotated[Text, Field(validation_alias=AliasChoices("text", "subject_response"))]
     test_id: Text | None = None
     prompt: Text | None = None
@@ -81,6 +82,10 @@ class GivenResponse(Strict):
         if self.state is State.OK and not self.text:
             raise ValueError("its state is ok and it has no text; give its text, or leave the row out")
         return self
+
+
+class _Answered(Strict):
+    subject: Name
 
 
 @dataclass(frozen=True)
@@ -194,11 +199,16 @@ def _state(row: GivenResponse) -> tuple[State, str]:
 
 
 def subjects_in(path: Location, rubrics: Mapping[str, Rubric]) -> Iterator[str]:
-    """The names of those whose answers a file has in these dimensions, each once."""
+    """The names of those whose answers a file has in these dimensions, each once.
+
+    Raises:
+        ConfigError: the file cannot be read, or a name cannot stand in the run's record.
+    """
     seen: set[str] = set()
-    for record in given_records(path, "responses", _COLUMNS):
-        if isinstance(record, dict) and record.get("dimension") in rubrics:
+    for number, record in enumerate(given_records(path, "responses", _COLUMNS), 1):
+        dimension = record.get("dimension") if isinstance(record, dict) else None
+        if isinstance(dimension, str) and dimension in rubrics:
             name = record.get("subject") or record.get("subject_model")
             if isinstance(name, str) and name not in seen:
-                seen.add(name)
+                seen.add(given_row(_Answered, {"subject": name}, f"{path}, row {number}").subject)
                 yield name

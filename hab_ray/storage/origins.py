@@ -10,7 +10,7 @@ from pydantic import AliasChoices, ConfigDict, Field, ValidationError
 from hab_ray.catalog import Strict
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
-from hab_ray.inputs.files import BadInput, decoded
+from hab_ray.inputs.files import MOST_TEXT_BYTES, BadInput, decoded
 from hab_ray.inputs.yaml_text import parse_yaml
 from hab_ray.location import Location
 from hab_ray.rubric import Origin, Rubric
@@ -47,7 +47,7 @@ def stated_origin(file: Location, key: str) -> Origin | None:
     if not open_folder(record.parent).exists(record.name):
         return None
     try:
-        stated = _Stated.model_validate(parse_yaml(decoded(given_file(record, key))))
+        stated = _Stated.model_validate(parse_yaml(decoded(given_file(record, key, MOST_TEXT_BYTES))))
     except BadInput as error:
         cause = str(error)
     except ValidationError as error:

@@ -103,6 +103,7 @@ def assembled(work: Work, lease: Lease, options: Options, stack: ExitStack) -> A
             url=url,
             budget=client,
             may_send=options.stop.check,
+            is_detached=options.detach,
         ),
         wake.call,
     )

@@ -20,6 +20,7 @@ from hab_ray.storage.folder import Folder
 from hab_ray.storage.run import PROGRESS
 from hab_ray.sweep.budget import RunBudget
 from hab_ray.sweep.counters import RunCounters
+from hab_ray.sweep.failed import FailureReport, failure_report
 from hab_ray.sweep.log import RunLog
 from hab_ray.sweep.shards import Shards, ShardState, ShardStatus
 from hab_ray.visible import log_json
@@ -78,7 +79,13 @@ class Reporter:
         self._keep(progress)
 
     def end(self, exit: Exit) -> RunEnd:
-        """Report for the last time, keep which rows have no answer, and sum up."""
+        """Report for the last time, keep which rows have no answer, and sum up.
+
+        A run with a model, subject or judge that has rows, but none that can be used, is not complete.
+        """
+        found = FailureReport() if exit is Exit.INTERRUPTED else failure_report(self._work)
+        if exit is Exit.COMPLETE and found.without_ok:
+            exit = Exit.UNANSWERED
         self.report_last(exit)
         unanswered = self._unanswered()
         lines = "".join(log_json(asdict(row)) + "\n" for row in unanswered)
@@ -102,6 +109,8 @@ class Reporter:
             batches=counters.batches(),
             cut=sum((t.cut for t in newest), Counter()),
             cut_nanousd=sum(t.cut_nanousd for t in newest),
+            failed=found.failed,
+            without_ok=found.without_ok,
         )
 
     def exit(self) -> Exit:

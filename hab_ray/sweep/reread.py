@@ -17,6 +17,7 @@ class Changed:
     file: str
     test_id: str
     sample: int
+    replicate: int
     before: int | None
     after: int | None
 
@@ -41,14 +42,14 @@ def reread(work: Work, store: Store) -> list[Changed]:
 
 
 def _reread(work: Work, shard: Shard, store: Store) -> Iterator[Changed]:
-    before = {(v.test_id, v.sample): v for v in work.run.read(Verdict, shard.file)}
+    before = {(v.test_id, v.sample, v.replicate): v for v in work.run.read(Verdict, shard.file)}
     rows: list[Verdict] = work.settled(shard, work.tasks(shard), store).rows
-    after = {(v.test_id, v.sample): v for v in rows}
+    after = {(v.test_id, v.sample, v.replicate): v for v in rows}
     work.write(shard, rows)
-    for (test_id, sample), verdict in before.items():
-        old, new = _score(verdict), _score(after.get((test_id, sample)))
+    for (test_id, sample, replicate), verdict in before.items():
+        old, new = _score(verdict), _score(after.get((test_id, sample, replicate)))
         if old != new:
-            yield Changed(shard.file, test_id, sample, old, new)
+            yield Changed(shard.file, test_id, sample, replicate, old, new)
 
 
 def _score(verdict: Verdict | None) -> int | None:

@@ -6,12 +6,20 @@ from collections.abc import Sequence
 
 import pytest
 
+from hab_ray.analysis.agreement import Agreement
 from hab_ray.analysis.differences import Difference
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.row_status import MissingReason, StatusCount
 from hab_ray.analysis.tables.bounds import Bounds
-from hab_ray.analysis.tables.findings import Finding, diagnose
-from hab_ray.rows import Score
+from hab_ray.analysis.tables.findings import (
+    Finding,
+    chance,
+    diagnose,
+    judges_without_scores,
+    lost_verdicts,
+    unreadable,
+)
+from hab_ray.rows import Score, State
 from tests.analysis.conftest import settings
 
 MANY = settings(tests={"d_one": 30})
@@ -79,3 +87,29 @@ def test_different_settings_name_parameter_values_and_subjects() -> None:
 
 def test_few_tests_are_named() -> None:
     assert "d1 (29), d2 (3)." in only(diagnose([], [], [], [], settings(tests={"d1": 29, "d2": 3}))).detail
+
+
+def verdicts(judge: str, **counts: int) -> list[StatusCount]:
+    """Counts of a judge's verdicts by state."""
+    states = {state.value: state for state in (*State, *MissingReason)}
+    return [StatusCount(judge, "s", "d_one", states[name], count, ()) for name, count in counts.items()]
+
+
+@pytest.mark.parametrize(("lost", "raised"), [(0, False), (5, False), (6, True)])
+def test_more_than_a_twentieth_of_a_judges_verdicts_lost_is_a_finding(lost: int, raised: bool) -> None:
+    found = list(lost_verdicts([*verdicts("j", ok=100 - lost, unreadable=lost, open=900), *verdicts("other", ok=9)]))
+    assert [finding.title for finding in found] == ["More than 5 % of j's verdicts are unreadable"] * raised
+    assert unreadable(verdicts("j", ok=100 - lost, unreadable=lost)) == [f"j {lost} of 100"] * (lost > 0)
+
+
+def test_a_judge_without_a_score_is_named_once_its_verdicts_have_ended() -> None:
+    none = verdicts("silent", failed=2, unreadable=3)
+    (found,) = judges_without_scores([*none, *verdicts("j", ok=1, failed=9), *verdicts("later", open=5)])
+    assert found.title == "silent has no scored row" and "5 verdicts" in found.detail
+    assert not list(lost_verdicts(none))
+
+
+@pytest.mark.parametrize(("low", "raised"), [(-0.1, True), (0.0, True), (0.01, False)])
+def test_agreement_by_chance_is_said_only_where_it_may_be(low: float, raised: bool) -> None:
+    assert bool(list(chance(Agreement(0.3, low, 0.5)))) == raised
+    assert not list(chance(None))

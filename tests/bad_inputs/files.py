@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -166,3 +167,24 @@ def file_cases() -> Iterator[BadInput]:
 def sweep_of(name: str) -> str:
     """A sweep whose tests are in this file."""
     return yaml.safe_dump({**GOOD_SWEEP, "tests": name})
+
+
+def place_cases() -> Iterator[BadInput]:
+    """Places where nothing can be written, and answers whose dimension is no text."""
+    rows = writing("rows.csv", f"dimension,prompt\n{RUBRIC},Is it prime?\n")
+    for out in ("/proc/x.jsonl", "/proc/1/x.parquet"):
+        yield BadInput(f"import to {out}", rows, ("import", "tests", "rows.csv", "--out", out), ("/proc", "disk"))
+    new = ("rubric", "new", "admit_x", "--folder", "/proc/x")
+    yield BadInput("a new rubric in /proc", lambda _: None, new, ("/proc/x", "disk"))
+    sweep = {**GOOD_SWEEP, "store": "/proc/x", "executor": "local"}
+    store = writing("sweep.yaml", yaml.safe_dump(sweep))
+    yield BadInput("a store in /proc", store, ("run", "sweep.yaml", "--yes"), ("/proc/x", "disk"))
+    for dimension in ([RUBRIC], {RUBRIC: 1}):
+        row = json.dumps({"dimension": dimension, "prompt": "x", "subject": "s", "text": "t"})
+        changed = {**GOOD_SWEEP, "responses": "given.jsonl"}
+        given = _both(writing("given.jsonl", row), writing("sweep.yaml", yaml.safe_dump(changed)))
+        yield BadInput(f"responses: dimension {dimension}", given, PLAN, ("given.jsonl",))
+
+
+def _both(first: Callable[[Path], object], second: Callable[[Path], object]) -> Callable[[Path], object]:
+    return lambda folder: (first(folder), second(folder))

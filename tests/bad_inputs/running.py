@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -21,9 +22,11 @@ from typer.main import get_command
 from hab_ray.cli.main import app
 from tests.bad_inputs.cases import GOOD_SWEEP, BadInput, profile_cases, rubric_cases, sweep_cases
 from tests.bad_inputs.files import file_cases, parquet_cases, sweep_of
+from tests.bad_inputs.large import large_cases
 from tests.bad_inputs.runs import good_run, run_cases
 
 MOST_S = 5
+MOST_KIB = 500_000
 hab = cache(get_command)  # typer takes 30 ms to make it
 
 
@@ -86,6 +89,7 @@ def problem(case: BadInput, folder: Path) -> str | None:
 
 def problems(cases: Iterable[BadInput], folder: Path) -> list[str]:
     """What is wrong with how these are refused, each tried in a folder of its own."""
+    folder.mkdir(exist_ok=True)
     with alarm():
         found = [problem(case, folder / str(number)) for number, case in enumerate(cases)]
     return [told for told in found if told]
@@ -107,11 +111,20 @@ def in_copies(cases: list[BadInput], folder: Path) -> list[str]:
 def main() -> None:
     """Try all that may crash in the folder given; print how many there were, then what is wrong."""
     folder = Path(sys.argv[1])
+    large = list(large_cases())
+    before = _peak_kib()
+    told = problems(large, folder / "large")
+    if (used := _peak_kib() - before) > MOST_KIB:
+        told.append(f"{used:,} KiB were needed for large files")
     cases = [case for some in (sweep_cases, rubric_cases, profile_cases, file_cases, parquet_cases) for case in some()]
     crashing = [case for case in cases if case.may_crash]
     of_runs = [case for case in run_cases() if case.may_crash]
-    told = [*problems(crashing, folder), *in_copies(of_runs, folder / "runs")]
-    print("\n".join([str(len(crashing) + len(of_runs)), *told]))
+    told += [*problems(crashing, folder), *in_copies(of_runs, folder / "runs")]
+    print("\n".join([str(len(large) + len(crashing) + len(of_runs)), *told]))
+
+
+def _peak_kib() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -89,24 +89,31 @@ def _json(body: Record, status: int = 200) -> web.Response:
 
 
 @contextmanager
-def hostile_vendor(texts: Sequence[str], groups: Sequence[str]) -> Iterator[HostileVendor]:
-    """The vendor, in a thread of this process."""
-    vendor, loop = HostileVendor(texts, groups), asyncio.new_event_loop()
+def serving(handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> Iterator[str]:
+    """The URL of a server in a thread of this process."""
+    loop = asyncio.new_event_loop()
 
     async def begin() -> web.ServerRunner:
-        runner = web.ServerRunner(web.Server(vendor.handle, access_log=None), shutdown_timeout=0.1)
+        runner = web.ServerRunner(web.Server(handle, access_log=None), shutdown_timeout=0.1)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         return runner
 
     runner = loop.run_until_complete(begin())
-    vendor.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
     try:
-        yield vendor
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result(10)
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
         loop.close()
+
+
+@contextmanager
+def hostile_vendor(texts: Sequence[str], groups: Sequence[str]) -> Iterator[HostileVendor]:
+    """The vendor, in a thread of this process."""
+    vendor = HostileVendor(texts, groups)
+    with serving(vendor.handle) as vendor.url:
+        yield vendor

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.bad_inputs.cases import BadInput, profile_cases, rubric_cases, sweep_cases
-from tests.bad_inputs.files import file_cases
+from tests.bad_inputs.files import file_cases, place_cases
 from tests.bad_inputs.running import in_copies, problems
 from tests.bad_inputs.runs import run_cases
 
 ROOT = Path(__file__).parents[2]
-FAMILIES = {sweep_cases: 220, rubric_cases: 60, profile_cases: 40, file_cases: 35}
-LEAST_OF_RUNS, LEAST_CRASHING = 60, 50
+FAMILIES = {sweep_cases: 220, rubric_cases: 60, profile_cases: 40, file_cases: 35, place_cases: 6}
+LEAST_OF_RUNS, LEAST_CRASHING = 60, 100
 
 
 @pytest.mark.parametrize(("family", "least"), FAMILIES.items())

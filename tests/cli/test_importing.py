@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
+from rich.console import Console
 from typer.testing import CliRunner
 
-from hab_ray.cli.importing import import_app
+from hab_ray.cli.importing import RowsRead, import_app
+from hab_ray.exchange.imports.given import import_tests
+from hab_ray.exchange.imports.source import TableSource
 
 
 def test_tests_are_imported_and_said(tmp_path: Path) -> None:
@@ -50,3 +54,18 @@ def test_what_is_wrong_ends_with_the_status_of_a_configuration(tmp_path: Path) -
     ):
         assert runner.invoke(import_app, arguments).exit_code == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_long_import_says_every_few_seconds_how_far_it_is(tmp_path: Path) -> None:
+    now = [0.0]
+    written = io.StringIO()
+    rows_read = RowsRead(Console(file=written), lambda: now[0])
+    source = tmp_path / "rows.csv"
+    source.write_text("dimension,prompt\n" + "a,b\n" * 45_000, "utf-8")
+
+    def reported(rows: int) -> None:
+        now[0] += 2.0
+        rows_read(rows)
+
+    import_tests(TableSource(str(source), on_rows=reported), tmp_path / "tests.jsonl")
+    assert written.getvalue().split("\n")[:-1] == ["20,000 rows read", "40,000 rows read"]

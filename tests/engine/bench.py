@@ -117,6 +117,7 @@ async def engine_at(
         OnlineContext(
             clock=time.monotonic,
             utc_now=lambda: datetime.now(UTC),
+            patience_s=limits.patience_s,
             check_lease=guard,
             check_write=guard,
             limiter=LocalLimiterClient(Limiter(dict.fromkeys(models, limits), limits.patience_s), time.monotonic),

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from hab_ray.executors.choice import MOST_CALLS, choose_executor, most_calls
+from hab_ray.executors.choice import MOST_CALLS, choose_executor, online_calls
 from tests.sweep.conftest import work_of
 
 SLOW = {"lab": {"kind": "openai", "url": "http://127.0.0.1:9/v1", "limits": {"requests_per_minute": 60}}}
+BATCHES = {"lab": SLOW["lab"] | {"price": {"input": 0}, "batch": {"discount": 0.5}}}
 FAST = {"lab": {"kind": "openai", "url": "http://127.0.0.1:9/v1", "limits": {"concurrent": 4000}}}
 
 
@@ -18,7 +19,10 @@ FAST = {"lab": {"kind": "openai", "url": "http://127.0.0.1:9/v1", "limits": {"co
     ("settings", "environment", "executor", "reason"),
     [
         ({"providers": SLOW}, {}, "local", "at most"),
-        ({"providers": FAST}, {}, "ray", "the limits allow"),
+        ({"providers": FAST}, {}, "local", "online calls, below 20,000"),
+        ({"providers": FAST, "samples": 1000}, {}, "ray", "not below 20,000"),
+        ({"providers": BATCHES, "samples": 1000}, {}, "local", "at most 0 online calls"),
+        ({"providers": BATCHES, "samples": 1000, "mode": "online"}, {}, "ray", "not below 20,000"),
         ({"providers": FAST, "executor": "local"}, {}, "local", "as the sweep says"),
         ({"providers": FAST, "mode": "batch"}, {}, "local", "at most"),
         ({"providers": SLOW, "samples": 1000}, {}, "ray", "not below 20,000"),
@@ -38,4 +42,4 @@ def test_calls_of_seeds(tmp_path: Path) -> None:
     """Each seed query is asked of each subject, and each answer read by each judge."""
     work = work_of(tmp_path)
     seeds = sum(len(rubric.seeds) for rubric in work.rubrics.values())
-    assert most_calls(work) == seeds * len(work.sweep.subjects) * (1 + len(work.sweep.judges)) < MOST_CALLS
+    assert online_calls(work) == seeds * len(work.sweep.subjects) * (1 + len(work.sweep.judges)) < MOST_CALLS

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from hab_ray.local import LocalError, LocalServer
+from hab_ray.local import server as local_server
 from hab_ray.local.chat import import_remedy
 from hab_ray.local.pidfile import PidFile, end_stale
 
@@ -88,6 +89,38 @@ def test_server_dies_with_a_killed_parent_and_the_next_start_works(tmp_path: Pat
     assert (tmp_path / "pid").exists()
     with _start(tmp_path) as server:
         assert server.pid != child
+
+
+def test_a_killed_server_is_started_again_at_the_same_address_and_requests_wait(tmp_path: Path) -> None:
+    with _start(tmp_path) as server:
+        for _ in range(2):
+            before = server.pid
+            os.kill(before, signal.SIGKILL)
+            assert urllib.request.urlopen(f"{server.url}/models", timeout=120).status == 200
+            assert server.pid != before
+            assert PidFile.model_validate_json((tmp_path / "pid").read_bytes()).pid == server.pid
+    assert f"process {before} ended with status -9" in (tmp_path / "log").read_text()
+    assert not psutil.pid_exists(server.pid) and not (tmp_path / "pid").exists()
+
+
+def test_a_server_that_is_killed_again_and_again_refuses_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_server, "MOST_RESTARTS", 1)
+    with _start(tmp_path) as server:
+        os.kill(server.pid, signal.SIGKILL)
+        assert urllib.request.urlopen(f"{server.url}/models", timeout=120).status == 200
+        os.kill(server.pid, signal.SIGKILL)
+        with pytest.raises(OSError, match=r"refused|reset"):
+            urllib.request.urlopen(f"{server.url}/models", timeout=120)
+
+
+def test_a_server_that_is_stopped_is_not_started_again(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    with _start(tmp_path) as server:
+        (keeper,) = set(threading.enumerate()) - before
+    keeper.join(60)
+    assert not keeper.is_alive() and not psutil.pid_exists(server.pid)
 
 
 def test_without_the_kernels_help_the_watch_ends_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -58,28 +59,21 @@ TABLE: list[tuple[str, dict[str, Any], bool, bool, tuple[str, ...]]] = [
     *((OPENAI, openai(word, **COUNTS), False, True, ()) for word in ("validating", "in_progress", "cancelling")),
     (OPENAI, openai("finalizing", **PARTIAL), False, True, ()),
     (OPENAI, openai("completed", output_file_id="out", error_file_id="", **COUNTS), True, True, ("out",)),
-    (OPENAI, openai("completed", output_file_id=None, error_file_id="err", **COUNTS), True, True, ("err",)),
-    (OPENAI, openai("completed", **COUNTS), True, True, ()),
     *((OPENAI, openai(word, **PARTIAL), True, True, ("out", "err")) for word in ("completed", "expired", "cancelled")),
     (OPENAI, openai("queued", **COUNTS), False, False, ()),
     *((ANTHROPIC, anthropic(word), False, True, ()) for word in ("in_progress", "canceling")),
     (ANTHROPIC, anthropic("ended", **FOUND), True, True, ("msgbatch_1",)),
     (ANTHROPIC, anthropic("ended", archived_at=STAMP, **FOUND), True, True, ()),
-    (ANTHROPIC, anthropic("ended"), True, True, ()),
     (ANTHROPIC, anthropic("paused"), False, False, ()),
     *((GOOGLE, google(f"BATCH_STATE_{word}"), False, True, ()) for word in ("PENDING", "RUNNING")),
     (GOOGLE, google("JOB_STATE_QUEUED"), False, True, ()),
     (GOOGLE, google("BATCH_STATE_RUNNING", error={"code": 8, "message": "later"}), False, True, ()),
-    (GOOGLE, google("BATCH_STATE_CANCELLED", True, {"error": {"code": 1}}), True, True, ()),
     (GOOGLE, google("BATCH_STATE_SUCCEEDED", True, **FILE), True, True, ("files/out",)),
     (GOOGLE, google("BATCH_STATE_SUCCEEDED", True, {"response": FILE["output"]}), True, True, ("files/out",)),
     (GOOGLE, google("JOB_STATE_PARTIALLY_SUCCEEDED", **FILE), True, True, ("files/out",)),
-    (GOOGLE, google("BATCH_STATE_EXPIRED", True), True, True, ()),
     (GOOGLE, google("BATCH_STATE_EXPIRED", True, **FILE), True, True, ("files/out",)),
-    (GOOGLE, google("BATCH_STATE_CANCELLED"), True, True, ()),
     (GOOGLE, google("BATCH_STATE_UNSPECIFIED"), False, False, ()),
     (GOOGLE, google("BATCH_STATE_NEW"), False, False, ()),
-    (GOOGLE, google("BATCH_STATE_NEW", True), True, False, ()),
     (GOOGLE, google("BATCH_STATE_NEW", **FILE), True, False, ("files/out",)),
     (GOOGLE, google("", output={"inlinedResponses": {"inlinedResponses": [{}]}}), True, False, ("batches/1",)),
 ]
@@ -97,6 +91,40 @@ async def test_every_state(
 ) -> None:
     word = batch.get("status") or batch.get("processing_status") or batch.get("metadata", {}).get("state", "")
     assert await polled(kind, batch) == BatchStatus(IDS[kind], word, ended, known, 4, 6, None, results)
+
+
+NONE_DONE = {"batchStats": {"failedRequestCount": "6"}}
+LATE: list[tuple[str, dict[str, Any], tuple[str, ...], bool]] = [
+    (OPENAI, openai("completed", output_file_id=None, error_file_id="err", **COUNTS), ("err",), True),
+    (OPENAI, openai("completed", output_file_id="out", error_file_id=None, **COUNTS), ("out",), False),
+    *((OPENAI, openai(word, **COUNTS), (), True) for word in ("completed", "expired", "cancelled")),
+    (OPENAI, openai("completed"), (), True),
+    (OPENAI, openai("completed", error_file_id="err", request_counts={"completed": 0, "failed": 6}), ("err",), False),
+    *(
+        (OPENAI, openai(word, request_counts={"completed": 0}), (), False)
+        for word in ("expired", "cancelled", "failed")
+    ),
+    (ANTHROPIC, anthropic("ended"), (), True),
+    (ANTHROPIC, anthropic("ended", archived_at=STAMP), (), False),
+    (GOOGLE, google("BATCH_STATE_SUCCEEDED", True), (), True),
+    (GOOGLE, google("BATCH_STATE_SUCCEEDED", True, **NONE_DONE), (), True),
+    *((GOOGLE, google(f"BATCH_STATE_{word}", True), (), True) for word in ("EXPIRED", "CANCELLED", "NEW")),
+    *(
+        (GOOGLE, google(f"BATCH_STATE_{word}", True, **NONE_DONE), (), False)
+        for word in ("EXPIRED", "CANCELLED", "NEW")
+    ),
+    (GOOGLE, google("BATCH_STATE_FAILED", True, {"error": {"code": 13, "message": "broken"}}), (), False),
+]
+
+
+@pytest.mark.parametrize(("kind", "batch", "results", "lacks"), LATE)
+async def test_an_end_that_must_have_results_and_shows_none_is_watched(
+    kind: str, batch: dict[str, Any], results: tuple[str, ...], lacks: bool
+) -> None:
+    status = await polled(kind, batch)
+    assert status.ended and (status.results, status.lacks_results) == (results, lacks)
+    assert status.counters == ((status.done, status.failed) if lacks and kind != ANTHROPIC else status.counters)
+    assert (status.counters is not None) is lacks
 
 
 @pytest.mark.parametrize(
@@ -255,6 +283,20 @@ DELETED = {
     GOOGLE: ["DELETE /v1beta/files/in", "DELETE /v1beta/files/out", "DELETE /v1beta/batches/1"],
     XAI: ["DELETE /files/in"],
 }
+READ = {
+    OPENAI: BatchStatus(IDS[OPENAI], "completed", ended=True, results=("out", "err")),
+    ANTHROPIC: BatchStatus(IDS[ANTHROPIC], "ended", ended=True, results=(IDS[ANTHROPIC],)),
+    GOOGLE: BatchStatus(IDS[GOOGLE], "SUCCEEDED", ended=True, results=("files/out",)),
+    XAI: BatchStatus(IDS[XAI], "completed", ended=True, results=(IDS[XAI],)),
+}
+
+
+@pytest.mark.parametrize("kind", [OPENAI, GOOGLE])
+async def test_what_was_not_read_is_not_deleted(kind: str) -> None:
+    async with vendor(kind) as line:
+        line.says(ONE[kind], ENDED[kind])
+        await line.api.clean_up(replace(READ[kind], results=()))
+        assert not [got for got in line.got if got.route.startswith("DELETE")]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -263,20 +305,20 @@ async def test_what_the_vendor_stores_is_deleted(kind: str) -> None:
         line.says(ONE[kind], ENDED[kind])
         for route in DELETED[kind]:
             line.says(route, {})
-        await line.api.clean_up(IDS[kind])
+        await line.api.clean_up(READ[kind])
         assert [got.route for got in line.got if got.route.startswith("DELETE")] == DELETED[kind]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_what_is_gone_already_is_fine(kind: str) -> None:
     async with vendor(kind) as line:
-        await line.api.clean_up(IDS[kind])
+        await line.api.clean_up(READ[kind])
         line.says(ONE[kind], ENDED[kind])
-        await line.api.clean_up(IDS[kind])
+        await line.api.clean_up(READ[kind])
         for route in DELETED[kind]:
             line.says(route, Scripted({}, 503))
         with pytest.raises(TransientError):
-            await line.api.clean_up(IDS[kind])
+            await line.api.clean_up(READ[kind])
 
 
 async def test_archived_results_are_gone() -> None:

@@ -205,8 +205,8 @@ async def test_a_batch_can_be_ended_and_everything_deleted(
     await api.cancel(batch_id)
     kept = [one async for one in api.results(status)]
     assert len(kept) == (0 if kind == "google" else 6)
-    await api.clean_up(batch_id)
-    await api.clean_up(batch_id)
+    await api.clean_up(status)
+    await api.clean_up(status)
     if kind == "google":
         with pytest.raises(ResultsGone):
             await api.poll(batch_id)

@@ -12,6 +12,7 @@ from hab_ray.errors import (
     FailureKind,
     Intercepted,
     ModelError,
+    Overloaded,
     ProviderError,
     RateLimited,
     RowError,
@@ -173,13 +174,13 @@ PAGES = [
 ]
 PAGES += [(XAI, 403, "error code: 1020"), (OPENAI, 401, "\n\n<HTML><HEAD><TITLE>Log in to the network</TITLE>")]
 FAULTS = [
-    (OPENAI, 503, CHALLENGE, TransientError, Kind.OVERLOADED),
+    (OPENAI, 503, CHALLENGE, Overloaded, Kind.OVERLOADED),
     (ANTHROPIC, 520, CHALLENGE, TransientError, Kind.SERVER),
     (GOOGLE, 502, NGINX, TransientError, Kind.SERVER),
     (ANTHROPIC, 429, CHALLENGE, RateLimited, Kind.RATE_LIMITED),
     (OPENAI, 429, openai("Rate limit reached", "rate_limit_exceeded"), RateLimited, Kind.RATE_LIMITED),
     (GOOGLE, 429, google(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota"), RateLimited, Kind.RATE_LIMITED),
-    (OPENAI, 503, openai("The engine is overloaded", "server_overloaded", None), TransientError, Kind.OVERLOADED),
+    (OPENAI, 503, openai("The engine is overloaded", "server_overloaded", None), Overloaded, Kind.OVERLOADED),
     (GOOGLE, 429, {"error": {"code": 429, "details": "none", "status": "X"}}, RateLimited, Kind.RATE_LIMITED),
 ]
 TABLE = [

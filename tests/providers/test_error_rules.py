@@ -10,6 +10,7 @@ from hab_ray.errors import (
     CallError,
     FailureKind,
     ModelError,
+    Overloaded,
     ProviderError,
     RateLimited,
     RowError,
@@ -76,8 +77,8 @@ OPENAI = [
     (408, openai("Timeout"), TransientError, Kind.TIMEOUT),
     (409, openai("Locked"), TransientError, Kind.SERVER),
     (500, openai("The model `m` does not exist on this replica", None, "server_error"), TransientError, Kind.SERVER),
-    (503, openai("Loading model", None, "unavailable_error"), TransientError, Kind.OVERLOADED),
-    (503, openai("Slow down", "slow_down"), TransientError, Kind.OVERLOADED),
+    (503, openai("Loading model", None, "unavailable_error"), Overloaded, Kind.OVERLOADED),
+    (503, openai("Slow down", "slow_down"), Overloaded, Kind.OVERLOADED),
     (504, "upstream timed out", TransientError, Kind.TIMEOUT),
     (522, "cloud", TransientError, Kind.SERVER),
 ]
@@ -100,8 +101,8 @@ ANTHROPIC = [
     (400, anthropic("invalid_request_error", "messages: at least one"), RowError, Kind.BAD_REQUEST),
     (500, anthropic("api_error"), TransientError, Kind.SERVER),
     (504, anthropic("timeout_error"), TransientError, Kind.TIMEOUT),
-    (529, anthropic("overloaded_error"), TransientError, Kind.OVERLOADED),
-    (529, "overloaded", TransientError, Kind.OVERLOADED),
+    (529, anthropic("overloaded_error"), Overloaded, Kind.OVERLOADED),
+    (529, "overloaded", Overloaded, Kind.OVERLOADED),
 ]
 GOOGLE = [
     (400, google(400, "INVALID_ARGUMENT", "x", reason("API_KEY_INVALID")), ProviderError, Kind.BAD_KEY),
@@ -122,7 +123,7 @@ GOOGLE = [
     (400, google(400, "INVALID_ARGUMENT", "topP is not supported for this model."), ModelError, Kind.BAD_REQUEST),
     (400, google(400, "INVALID_ARGUMENT", "* contents: empty"), RowError, Kind.BAD_REQUEST),
     (500, google(500, "INTERNAL"), TransientError, Kind.SERVER),
-    (503, google(503, "UNAVAILABLE", "The model is overloaded"), TransientError, Kind.OVERLOADED),
+    (503, google(503, "UNAVAILABLE", "The model is overloaded"), Overloaded, Kind.OVERLOADED),
     (504, google(504, "DEADLINE_EXCEEDED"), TransientError, Kind.TIMEOUT),
     (502, "<html>", TransientError, Kind.SERVER),
 ]

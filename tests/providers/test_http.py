@@ -77,6 +77,13 @@ OPENAI = {
     "x_ratelimit_remaining_tokens": "29000",
     "x_ratelimit_reset_tokens": "6m0s",
 }
+MISTRAL = {
+    "x_ratelimit_limit_req_minute": "60",
+    "x_ratelimit_remaining_req_minute": "59",
+    "x_ratelimit_limit_tokens_minute": "100000",
+    "x_ratelimit_remaining_tokens_minute": "99000",
+    "x_ratelimit_tokens_query_cost": "1000",
+}
 ANTHROPIC = {
     "date": DATE,
     "anthropic_ratelimit_requests_limit": "50",
@@ -98,6 +105,7 @@ ALL_TOKENS = {
     [
         ("openai", OPENAI, RateLimits(Allowance(500, 499, 0.12), Allowance(30000, 29000, 360.0))),
         ("openai", {"x_ratelimit_limit_tokens": "-1", "x_ratelimit_remaining_tokens": "-1"}, None),
+        ("openai", MISTRAL, RateLimits(Allowance(60, 59, None), Allowance(100_000, 99_000, None))),
         ("anthropic", ANTHROPIC, RateLimits(Allowance(50, 49, 1.0), Allowance(20000, 19000, 30.0))),
         ("anthropic", ANTHROPIC | ALL_TOKENS, RateLimits(Allowance(50, 49, 1.0), Allowance(24000, 20000, 60.0))),
         ("google", OPENAI, None),

@@ -15,7 +15,7 @@ import yaml
 from hab_ray.analysis.tables.variants import Change, variants
 from hab_ray.calls import ChatCall
 from hab_ray.rehearse.profile import Play
-from hab_ray.rehearse.trouble import Trouble
+from hab_ray.rehearse.trouble import People, Trouble
 from hab_ray.report import write_report
 from hab_ray.resources import bundled
 from hab_ray.results import Run, open_run
@@ -28,7 +28,7 @@ from hab_ray.stages.judge import JudgeStage, VerdictTask
 from hab_ray.stages.respond import RespondStage, ResponseTask
 from hab_ray.stages.spec import ResolvedSweep
 from hab_ray.sweep import Options
-from tests.rehearse.conftest import DIMENSIONS, HOSTILE, JUDGES, SUBJECTS, TESTS, Stage, StageOf, problems
+from tests.rehearse.conftest import ASKED, DIMENSIONS, HOSTILE, JUDGES, SUBJECTS, TESTS, Stage, StageOf, problems
 
 SUBJECT_VARIANTS = [{"name": "terse", "system": "Answer in at most three sentences."}]
 JUDGE_VARIANTS = [{"name": "reversed", "issues": "reversed"}]
@@ -36,7 +36,8 @@ JUDGE_VARIANTS = [{"name": "reversed", "issues": "reversed"}]
 
 def varied(stage: StageOf, *more: dict[str, str], **changes: Any) -> Stage:
     variants = {"subjects": SUBJECT_VARIANTS, "judges": [*JUDGE_VARIANTS, *more]}
-    trouble = Trouble(judge_alpha=0.5, verdicts=Malformed(broken_off=0.4))
+    people = People(raters=2, share=0.5, bias=-1.0)
+    trouble = Trouble(judge_alpha=0.5, verdicts=Malformed(broken_off=0.4), people=people)
     return stage(Play(trouble=trouble), variants=variants, **changes)
 
 
@@ -44,9 +45,13 @@ Marks = dict[tuple[str, str], float]
 
 
 def scored(run: Run, judge: str, subjects: Sequence[str], dimension: str) -> Marks:
-    """What a judge gave, by subject and test."""
-    rows = [row for subject in subjects for row in run.verdicts(judge, subject, dimension).to_pylist()]
-    return {(row["subject"], row["test_id"]): row["score"] / 10 for row in rows if row["score"] is not None}
+    """What a judge gave on average, by subject and test."""
+    given: dict[tuple[str, str], list[float]] = {}
+    for subject in subjects:
+        for row in run.verdicts(judge, subject, dimension).to_pylist():
+            if row["score"] is not None:
+                given.setdefault((row["subject"], row["test_id"]), []).append(row["score"] / 10)
+    return {test: sum(marks) / len(marks) for test, marks in given.items()}
 
 
 def by_panel(run: Run, subject: str, dimension: str) -> Marks:
@@ -78,25 +83,27 @@ def reworded(folder: Path) -> dict[str, str]:
 def test_variants_and_replicates_are_recovered(stage: StageOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     beside = varied(stage, reworded(tmp_path / "reworded"), replicates=2)
     done = beside.rehearse()
-    assert problems(done.comparison) == "" and done.passed
+    assert problems(done.comparison) == "" and done.passed and done.comparison.people.ratings
     run = open_run(beside.work.run_path)
     assert run.subjects == SUBJECTS and run.panel == JUDGES
-    assert run.raters == (*JUDGES, *(f"{judge} ({name})" for judge in JUDGES for name in ("reversed", "reworded")))
+    varied_judges = [f"{judge} ({name})" for judge in JUDGES for name in ("reversed", "reworded")]
+    assert run.raters == (*JUDGES, *varied_judges, "person-1", "person-2")
     assert {score.subject for score in done.summary.scores} == set(SUBJECTS)
     found = variants(done.summary)
     assert found and len(found.subjects) == len(SUBJECTS) * len(DIMENSIONS)
     assert len(found.judges) == len(JUDGES) * (len(DIMENSIONS) + 1)
+    asked = {dimension: run.tests(dimension).num_rows for dimension in DIMENSIONS}
     for change in found.judges:
         one, other = (scored(run, name, SUBJECTS, change.dimension) for name in (change.base, change.variant))
-        assert compared(change) == expected(one, other, len(SUBJECTS) * TESTS)
+        assert compared(change) == expected(one, other, len(SUBJECTS) * asked[change.dimension])
     for change in found.subjects:
         one, other = (by_panel(run, subject, change.dimension) for subject in (change.base, change.variant))
-        assert compared(change) == expected(one, other, TESTS)
+        assert compared(change) == expected(one, other, asked[change.dimension])
     assert any(change.n < change.asked for change in (*found.subjects, *found.judges))
     page = write_report(done.summary).path.read_text()
     assert "What the variants change" in page and "plain (terse)" in page and "How steady the judges are" in page
     rows = run.verdicts().to_pylist()
-    answers = len(SUBJECTS) * len(DIMENSIONS) * TESTS * len(JUDGES)
+    answers = len(SUBJECTS) * ASKED * len(JUDGES)
     assert Counter(row["replicate"] for row in rows) == {0: answers, 1: answers}
     assert len({row["reply_key"] for row in rows}) == len(rows)
     sound = JudgeStage.tasks
@@ -151,7 +158,7 @@ def test_paraphrases_are_recovered_and_a_judge_who_is_shown_the_test_is_noticed(
     done = stage(samples=2, **variants_of).rehearse()
     assert problems(done.comparison) == "" and done.passed
     found = variants(done.summary)
-    assert found and {(change.n, change.asked) for change in found.subjects} == {(2 * 2, 2 * TESTS)}
+    assert found and {(change.n, change.asked) for change in found.subjects} == {(2 * 2, 2 * TESTS), (2 * 2, 2 * 2)}
     monkeypatch.setattr(judge, "as_asked", lambda tests, _: list(tests))
     found_out = stage(**variants_of).rehearse()
     assert "lacked the test to which the answer was given" in problems(found_out.comparison)

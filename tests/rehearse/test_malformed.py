@@ -35,7 +35,7 @@ def first_object(text: str, key: str, allowed: Collection[str]) -> Named:
 def test_what_can_be_read_is_recovered_and_the_rest_is_in_no_mean(
     stage: StageOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rough = stage(Play(seed=3, trouble=Trouble(verdicts=ROUGH)))
+    rough = stage(Play(seed=1, trouble=Trouble(verdicts=ROUGH)))
     done = rough.rehearse()
     assert done.passed, [*done.comparison.rows.wrong, *done.comparison.wrong_cells]
     rows = from_table(Verdict, open_run(rough.work.run_path).verdicts())

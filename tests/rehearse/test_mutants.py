@@ -19,7 +19,7 @@ from hab_ray.analysis.marks import RowId, ScoreSettings
 from hab_ray.analysis.summary import score_settings
 from hab_ray.calls import ChatCall, Outcome
 from hab_ray.errors import DamagedFile
-from hab_ray.rehearse.comparison import compare
+from hab_ray.rehearse.comparison import compare_stored
 from hab_ray.results import Run, open_run
 from hab_ray.rows import ChosenTest, Response, Score, State, Verdict, from_table
 from hab_ray.rubric import Rubric, load_rubrics
@@ -27,7 +27,7 @@ from hab_ray.stages import judge
 from hab_ray.stages.judge import JudgeStage, VerdictTask, verdicts_file
 from hab_ray.stages.respond import RespondStage, ResponseTask, responses_file
 from hab_ray.storage.run import SCORES
-from tests.rehearse.conftest import DIMENSIONS, JUDGES, SUBJECTS, TESTS, Stage, StageOf, problems
+from tests.rehearse.conftest import ASKED, DIMENSIONS, JUDGES, SUBJECTS, Stage, StageOf, problems
 
 MISINFORMATION, DEFER = DIMENSIONS
 FIRST, LAST = (load_rubrics()[MISINFORMATION].judging.issues[at] for at in (0, -1))
@@ -40,7 +40,7 @@ def test_a_sound_pipeline_passes(rehearsed_stage: Stage) -> None:
     assert problems(done) == "" and done.passed
     assert len(done.cells) == len(SUBJECTS) * len(DIMENSIONS) * (len(JUDGES) + 1)
     assert len(done.overall) == len(SUBJECTS) * (len(JUDGES) + 1)
-    assert done.rows.compared == len(SUBJECTS) * len(DIMENSIONS) * TESTS * (1 + len(JUDGES))
+    assert done.rows.compared == len(SUBJECTS) * ASKED * (1 + len(JUDGES))
 
 
 def rotated(tests: Sequence[ChosenTest]) -> dict[str, ChosenTest]:
@@ -266,7 +266,7 @@ def test_doubled_rows(rehearsed_stage: Stage) -> None:
     run.write(Verdict, file, [*rows, rows[0]])
     with pytest.raises(DamagedFile, match="stands twice"):
         rehearsed_stage.compare()
-    wrong = compare(rehearsed_stage.work, open_run(rehearsed_stage.work.run_path), rehearsed_stage.client)
+    wrong = compare_stored(rehearsed_stage.work, open_run(rehearsed_stage.work.run_path), rehearsed_stage.client)
     assert "there 2 times (sample 0), and must be 1 times" in problems(wrong)
 
 
@@ -275,7 +275,7 @@ def test_scores_that_are_stale(rehearsed_stage: Stage, monkeypatch: Patch) -> No
     run = open_run(rehearsed_stage.work.run_path)
     marks_before = run.scores().slice(1)
     rehearsed_stage.work.run.write(Score, SCORES, from_table(Score, marks_before))
-    found = compare(rehearsed_stage.work, run, rehearsed_stage.client)
+    found = compare_stored(rehearsed_stage.work, run, rehearsed_stage.client)
     assert not found.passed and "it is there 0 times" in problems(found)
 
 

@@ -21,9 +21,9 @@ from hab_ray.storage.given_ratings import Rating
 from hab_ray.sweep import raters as joining
 from hab_ray.sweep.raters import Joined, join_ratings, place_raters
 from hab_ray.work import Work
-from tests.rehearse.conftest import DIMENSIONS, PEOPLE, SUBJECTS, TESTS, Stage
+from tests.rehearse.conftest import ASKED, DIMENSIONS, PEOPLE, SUBJECTS, Stage
 
-ANSWERS = len(DIMENSIONS) * len(SUBJECTS) * TESTS
+ANSWERS = len(SUBJECTS) * ASKED
 Patch = pytest.MonkeyPatch
 Rehearsed = Callable[[], PeopleComparison]
 

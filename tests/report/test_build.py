@@ -267,6 +267,18 @@ def test_settings_models_and_record_are_shown(make_run: MakeRun) -> None:
     assert "not asked with the same settings" in page
 
 
+def test_what_was_asked_for_in_vain_is_beside_what_was_sent(make_run: MakeRun) -> None:
+    work = make_run(Shape())
+    assert "not sent" not in section(report(work), "settings")
+    record = work.run_path.path / SWEEP
+    kept = yaml.safe_load(record.read_text())
+    kept["sweep"]["providers"]["lab"]["models"] = {"beta": {"sampling": "fixed"}, "strict": {"sampling": "ignored"}}
+    record.write_text(yaml.safe_dump(kept))
+    told = words(section(report(work), "settings"))
+    assert told.count("(not sent: the vendor lets nobody set it)") == 2
+    assert 'temperature 0 <span class="soft">(sent: the vendor ignores it)' in told
+
+
 def test_transcripts_show_some_tests_of_every_dimension_with_every_answer(make_run: MakeRun) -> None:
     work = make_run(Shape(judges=("strict", "mild"), tests=9))
     html = section(report(work), "transcripts")

@@ -15,7 +15,7 @@ import pytest
 from aiohttp import ClientSession
 
 from hab_ray.simulator import Profile, SimulatorProcess, simulator
-from hab_ray.simulator.asks import Bill, Sighting, Usage
+from hab_ray.simulator.asks import Bill, Exchange, Sighting, Usage
 from hab_ray.simulator.batch import requests_array
 from hab_ray.simulator.batch.clock import VendorClock
 from hab_ray.simulator.batch.requests_array import NotRequests, requests
@@ -135,7 +135,16 @@ def test_a_spool_gives_back_what_was_put_in(tmp_path: Path) -> None:
     entries = [
         Entry(b'"a"', b"line", 1),
         Entry(b'"b"', b"", 0),
-        Entry(b'"c"', b"more", 2, b"label", "p", "m", bill, Sighting("s", "d", b"p", "AB", 4, "[[m]]")),
+        Entry(
+            b'"c"',
+            b"more",
+            2,
+            b"label",
+            "p",
+            "m",
+            bill,
+            Exchange(3, b"l", (), Sighting("s", "d", b"p", "AB", 4, "[[m]]")),
+        ),
     ]
     spool = Spool(tmp_path / "spool")
     for number, entry in enumerate(entries):

@@ -122,7 +122,9 @@ def test_what_a_fence_changes_in_a_text_does_not_matter(text: str) -> None:
 
 def asked(judge: str, mark: str) -> ChatAsk:
     schema = {"type": "object", "properties": {"issues": {"type": "array", "items": {"enum": list(LETTERS)}}}}
-    return ChatAsk(judge, SimulatedModel(), "", mark, mark, 1, schema, None, False, Caching.NEVER, mark.encode())
+    return ChatAsk(
+        judge, SimulatedModel(), "", mark, mark, 1, schema, None, None, None, False, Caching.NEVER, mark.encode()
+    )
 
 
 def alpha(readings: Sequence[Sequence[bool]]) -> float:
@@ -153,7 +155,7 @@ def test_judges_disagree_as_planted(planted: float) -> None:
 
 
 FORMS: dict[str, Callable[[str], bool]] = {
-    "prose": lambda text: text.startswith("I read") and not text.endswith("}"),
+    "prose": lambda text: text.startswith("I read") and text.endswith("}\n"),
     "fenced": lambda text: text.startswith("```") and text.endswith("```"),
     "thinking": lambda text: text.startswith("<think>"),
     "two_objects": lambda text: text.count('"issues"') == 2,

@@ -142,7 +142,7 @@ EMBEDDINGS: Table = {
 ANTHROPIC: Table = {
     "max_tokens": (800, None),
     "messages": ([{"role": "user", "content": "hello"}, {"role": "system", "content": "Be kind."}], None),
-    "model": ("claude-haiku-4-5", None),
+    "model": ("claude-sonnet-4-6", None),
     "cache_control": (CACHED, None),
     "container": ("container_1", "container: skills can only be used when"),
     "diagnostics": ({"previous_message_id": None}, None),
@@ -259,7 +259,7 @@ def openai(**more: Any) -> Ask:
 
 
 def anthropic(**more: Any) -> Ask:
-    body = {"model": "claude-haiku-4-5", "max_tokens": 2000, "messages": [FIRST], **more}
+    body = {"model": "claude-sonnet-4-6", "max_tokens": 2000, "messages": [FIRST], **more}
     return read_messages(account("anthropic"), OLD, body)
 
 

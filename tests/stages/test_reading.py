@@ -24,8 +24,7 @@ def letters(text: str) -> tuple[str, ...]:
         f"```json\n{B}\n```",
         f"```\n{B}\n```",
         f"**Verdict:** {B}",
-        f"| verdict |\n|---|\n| {B} |",
-        f"Here is my verdict.\n{B}\nI hope it helps {{with braces}}.",
+        f"Here is my verdict.\n{B}",
         f"The set {{A, B}} in `int f() {{ return 1; }}` is odd: {B}",
         f"\ufeff \u2028{B}",
         '{ "issues" :\n[ "B" ] }',
@@ -33,16 +32,17 @@ def letters(text: str) -> tuple[str, ...]:
         f"It returns {{}}. {B}",
         f'{{"total": 3}} {B}',
         f"It names [1, 2] and [A] and [[]]: {B}",
-        f"As [said above], {B} [1]",
-        f'{{"issue": ["A"]}} {{"Issues": ["A"]}} {B}',
+        f"As [said above]. {B}",
+        f'{{"issue": ["B"]}} {{"Issues": ["B", "B"]}} {B}',
+        '{"ISSUES": ["B"]}',
+        '{"\uff49ss\u200bues": ["B"]}',
         f"<tool_call>{B}</tool_call>",
         f"<verdict>{B}</verdict>",
-        f"Das Urteil: {B} \u5224\u5b9a\u3067\u3059\u3002",
-        f"\x00{B}\x00\ud800",
-        f"{B}{{",
-        f"{B} as I {{'said' before}}",
-        '{"issues": ["B"], "note": [{"issues": ["A"]}], "draft": {"issues": ["C"]}}',
-        '[[{"issues": ["A"]}], {"x": {"issues": []}}] ' + B,
+        f"Das Urteil: {B} \u200b\n</verdict> ``` </answer>",
+        f"\x00{B}\x00",
+        f"\ud800{B}",
+        '{"issues": ["B"], "note": [{"issues": ["B"]}]}',
+        '[[{"issues": ["B"]}], {"x": {"issues": ["B"]}}] ' + B,
         '{"assessment": "<think>It says {\\"issues\\": []}, which is a trick.", "issues": ["B"]}',
     ],
 )
@@ -64,10 +64,18 @@ PAIRS = [(f"<{tag}>", f"</{tag}>") for tag in TAGS] + [
 @pytest.mark.parametrize("draft", [NONE, "{hm", '{"issues": [', "[", f"[{NONE}]", "<x>", '"'])
 def test_reasoning_is_cut_off_whatever_it_holds(opens: str, closes: str, draft: str) -> None:
     assert letters(f"{opens}{draft}{closes}{B}") == ("B",)
-    assert letters(f"{B}{opens}{draft}{closes}") == ("B",)
-    assert letters(f"{B}{opens}{draft}") == ("B",)
+    assert letters(f"Well.\n{opens}{draft}{closes}\n{opens}x{closes}{B}") == ("B",)
+    for behind in (f"{B}{opens}{draft}{closes}", f"{B}\n{opens}{draft}"):
+        with pytest.raises(Unreadable, match="stands behind"):
+            letters(behind)
     with pytest.raises(Unreadable, match="holds no JSON object"):
         letters(f"{opens}{draft}{B}")
+
+
+@pytest.mark.parametrize(("opens", "closes"), PAIRS)
+def test_a_tag_that_is_only_mentioned_cuts_nothing_off(opens: str, closes: str) -> None:
+    assert letters(f"I need no {opens} here. {B}") == ("B",)
+    assert letters(f"As it says {opens}, I differ. {B}") == ("B",)
 
 
 def test_only_a_tag_that_opens_reasoning_cuts() -> None:
@@ -79,6 +87,13 @@ def test_only_a_tag_that_opens_reasoning_cuts() -> None:
         letters(f"<think>hm</thinking>{B}")
 
 
+def test_reasoning_whose_opening_is_in_the_request_may_say_anything_but_another_verdict() -> None:
+    for end in ("\n</think>\n", "<|END_THINKING|>", "[/THINK]", "\u25c1/think\u25b7", "<|channel|>final<|message|>"):
+        assert letters(f"Issues: A? {{no. C applies?{end}{B}") == letters(f"{B}{end}{B}") == ("B",)
+        with pytest.raises(Unreadable, match="differ"):
+            letters(f"{NONE}{end}{B}")
+
+
 def test_a_letter_named_twice_counts_once_and_letters_come_in_the_rubrics_order() -> None:
     assert letters('{"issues": ["A","A"]}') == ("A",)
     assert letters('{"issues": ["C","A","C"]}') == ("A", "C")
@@ -86,7 +101,7 @@ def test_a_letter_named_twice_counts_once_and_letters_come_in_the_rubrics_order(
 
 def test_verdicts_that_agree_are_one_and_the_last_ones_words_are_kept() -> None:
     draft, final = '{"issues": ["A","B"]}', '{"assessment": "So.", "issues": ["B","A","A"]}'
-    assert named_letters(f"{draft} or rather\n{final}", "issues", LETTERS).assessment == "So."
+    assert named_letters(f"{draft} or rather:\n{final}", "issues", LETTERS).assessment == "So."
     assert named_letters(f"{final}{draft}", "issues", LETTERS).assessment == ""
     assert letters(f"{final}{draft}") == ("A", "B")
 
@@ -104,6 +119,7 @@ def test_thoughts_on_letters_become_an_assessment_and_name_nothing() -> None:
 
 
 ABSENT, DIFFER, BROKEN, CUT, LISTED = "holds no JSON", "differ", "not valid", "not complete", "list of verdicts"
+BEHIND, QUOTED = "stands behind", "as a quotation"
 UNREADABLE = [
     ('{"issues": ["a"]}', "other than the letters A, B, C, D"),
     ('{"issues": ["B. foo"]}', "other than"),
@@ -122,10 +138,29 @@ UNREADABLE = [
     ('{"issues": [], "assessment": 7}', "assessment"),
     ('{"issues": [], "assessment": ["so"]}', "assessment"),
     ('{"issues": [], "assessment": {"A": "so", "B": 7}}', "assessment"),
-    ('{"issues": [], "assessment": {"A": {"issues": ["B"]}}}', "assessment"),
+    ('{"issues": [], "assessment": {"A": {"letters": ["B"]}}}', "assessment"),
+    ('{"issues": [], "assessment": {"A": {"issues": ["B"]}}}', DIFFER),
+    ('{"issues": ["B"], "note": [{"issues": ["A"]}]}', DIFFER),
+    ('{"issues": [], "Issues": []}', BROKEN),
+    ('{"issues": [], "iss\u200bues": []}', BROKEN),
+    ('{"issues": [], "\u0456ssues": []}', BROKEN),
+    ('{"issues": [], "assessment": "x", "Assessment": "y"}', BROKEN),
+    ('{"\u0456ssues": []}', ABSENT),
+    (f"{B} So it is.", BEHIND),
+    (f"{B}{{", CUT),
+    (f"{B} [1]", BEHIND),
+    (f"| {B} |", BEHIND),
+    (f"{B}<verdict>", BEHIND),
+    (f"it says {B}", QUOTED),
+    (f"it says, {B}", QUOTED),
+    (f'"{B}', QUOTED),
+    (f"> {B}", QUOTED),
+    (f"Example 2:\n{B}", QUOTED),
+    (f"Issues: A\n{B}", DIFFER),
+    (f"[[{NONE}], {{}}] {B}", DIFFER),
+    (f"[{B}", QUOTED),
     (f'{B} {{"issues": null}}', "not a list"),
     ("{}", ABSENT),
-    ('{"Issues": ["A"]}', ABSENT),
     ('{"verdict": {"issues": ["A"]}}', ABSENT),
     ('"AB"', ABSENT),
     ('["A"]', ABSENT),
@@ -145,7 +180,7 @@ UNREADABLE = [
     ('{"issues": [], "x": "\\x"}', BROKEN),
     ('{"issues": [], "n": ' + "1" * 5000 + "}", BROKEN),
     (f'{{draft: {NONE}, "final": 1}}', BROKEN),
-    (f"The set {{A, B: {B}", BROKEN),
+    (f"The set {{A, B: {B}", CUT),
     (f"{{{B}}}", BROKEN),
     (f'{{"x": "}}" y {NONE}}}', BROKEN),
     ('{"issues": ["A"', CUT),
@@ -155,8 +190,7 @@ UNREADABLE = [
     (f"[{B}]", LISTED),
     (f"[{B}, {B}]", LISTED),
     (f"Verdicts: [1, {B}]", LISTED),
-    (f"[{B}, {B}", "list that is not valid"),
-    (f"[ {{x}} ] {B}", "list that is not valid"),
+    (f"[{B}, {B}", QUOTED),
     ('{"issues": ' + "[" * 100_000 + "]" * 100_000 + "}", BROKEN),
     ('{"a":' * 100_000 + "1" + "}" * 100_000, ABSENT),
 ]
@@ -175,7 +209,7 @@ def test_a_complete_object_inside_a_cut_or_broken_one_does_not_count(rest: str) 
 
 
 def test_an_object_cut_at_any_place_is_unreadable() -> None:
-    whole = '{"assessment": "It says \\"no\\" {twice}.", "draft": {"issues": ["B"]}, "n": -1.5e3, "issues": ["A"]}'
+    whole = '{"assessment": "It says \\"no\\" {twice}.", "draft": {"letters": ["B"]}, "n": -1.5e3, "issues": ["A"]}'
     assert letters(whole) == ("A",)
     for end in range(len(whole)):
         with pytest.raises(Unreadable):
@@ -216,12 +250,13 @@ def test_the_members_of_a_list_come_as_they_are() -> None:
             listed_objects(text, "queries")
 
 
-def test_queries_written_twice_count_when_they_are_equal() -> None:
+def test_queries_are_written_once() -> None:
     once = '{"queries": [{"prompt": "x", "context": "y"}]}'
-    again = '{ "queries": [{"context": "y", "prompt": "\\u0078"}] }'
-    assert listed_objects(f"<think>{{</think>{once}\n{again}", "queries") == [{"prompt": "x", "context": "y"}]
-    with pytest.raises(Unreadable, match="differ"):
-        listed_objects(f'{once} {{"queries": []}}', "queries")
+    for before in ("<think>{</think>", "Here are the queries:\n", "**Queries:**\n", "These are three "):
+        assert listed_objects(f"{before}\n{once}", "queries") == [{"prompt": "x", "context": "y"}]
+    for before in ('{"queries": []}', "queries: none\n", once):
+        with pytest.raises(Unreadable, match="differ"):
+            listed_objects(f"{before} {once}", "queries")
     with pytest.raises(Unreadable, match="list"):
         listed_objects(f"[{once}]", "queries")
 

@@ -15,7 +15,7 @@ import yaml
 from hab_ray.calls import ChatCall
 from hab_ray.config import load_sweep
 from hab_ray.errors import ConfigError
-from hab_ray.executors.choice import most_calls
+from hab_ray.executors.choice import calls_by_key
 from hab_ray.resolve import load_work, resolve, write_record
 from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.stages import choose
@@ -111,7 +111,7 @@ def test_what_a_sweep_asks_anyway_stays_as_it_is(resolved: Resolve) -> None:
     keys = {call.key for asked in plain.values() for call in asked}
     others = [call for shard, asked in varied.items() if shard not in plain for call in asked]
     assert others and {call.key for call in others} - keys
-    assert most_calls(resolved([TERSE], [REVERSED])) == sum(map(len, varied.values()))
+    assert sum(calls_by_key(resolved([TERSE], [REVERSED])).values()) == sum(map(len, varied.values()))
 
 
 def test_every_subject_and_judge_is_varied_and_variants_do_not_meet(resolved: Resolve) -> None:

@@ -1,5 +1,7 @@
 """A driver without Ray, killed -9 before and after every kind of put and vendor call, and started again.
 
+Every batch ends two polls before its results show.
+
 `make bench` kills it on both sides of each, `make test` on one.
 """
 
@@ -50,7 +52,8 @@ def _crash(
     bucket: str | None,
     chosen: Callable[[Sequence[str], str], list[str]],
 ) -> None:
-    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
+    late = {"kind": "late_results", "polls": 2}
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}}, batch_faults=[late])
     whole = _folder(tmp_path, "whole")
     store = bucket and f"{bucket}/whole"
     assert drive_apart(forks, sweep_file(whole, vendor_name, sim.url, "whole", store)) == 0, _log(whole)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from hab_ray.analysis.agreement import Agreement, agreement
 from hab_ray.analysis.differences import Difference, differences
 from hab_ray.analysis.marks import OVERALL, PANEL, ScoreSettings
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.row_status import MissingReason, StatusCount
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.bounds import TOLERATED_MISSING, Bounds, bounds_of
-from hab_ray.rows import Score
+from hab_ray.rows import Score, State
 
 VERY_HIGH = 0.9
 FEW_TESTS = 30
+TOLERATED_UNREADABLE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,62 @@ def spoken(dimension: str) -> str:
 def findings(summary: Summary) -> Sequence[Finding]:
     """What a reader should know before using the scores."""
     doubtful = bounds_of(summary.marks[summary.settings.truncated])
-    return diagnose(summary.scores, doubtful, summary.statuses, differences(summary.sent), summary.settings)
+    others = diagnose(summary.scores, doubtful, summary.statuses, differences(summary.sent), summary.settings)
+    return [*of_judges(summary), *others]
+
+
+def of_judges(summary: Summary) -> list[Finding]:
+    """What has to be known of the judges before any score is read; said above the leaderboard everywhere."""
+    agreed = agreement(summary.marks[summary.settings.truncated])
+    return [*judges_without_scores(summary.statuses), *lost_verdicts(summary.statuses), *chance(agreed)]
+
+
+def judges_without_scores(statuses: Iterable[StatusCount]) -> Iterator[Finding]:
+    """Judges all of whose verdicts ended without a score."""
+    for judge, counts in _ended_by_judge(statuses).items():
+        if not counts[State.OK]:
+            why = ", ".join(f"{count} {state}" for state, count in counts.items())
+            yield Finding(
+                f"{judge} has no scored row",
+                f"None of its {counts.total()} verdicts has a score ({why}), so the panel has none either: read the "
+                "reasons under excluded rows, and ask another judge or take it out of `judges:`.",
+            )
+
+
+def lost_verdicts(statuses: Iterable[StatusCount]) -> Iterator[Finding]:
+    """Judges of whose verdicts more than 5 % cannot be read."""
+    for judge, counts in _ended_by_judge(statuses).items():
+        lost, ended = counts[State.UNREADABLE], counts.total()
+        if lost > TOLERATED_UNREADABLE * ended and counts[State.OK]:
+            yield Finding(
+                f"More than {100 * TOLERATED_UNREADABLE:.0f} % of {judge}'s verdicts are unreadable",
+                f"{lost} of {ended}. Which are lost is not random: a judge that does not keep to the form is seldom a "
+                "good one. A model with an enforced schema loses none.",
+            )
+
+
+def chance(agreed: Agreement | None) -> Iterator[Finding]:
+    """Judges whose agreement may be chance."""
+    if agreed is not None and agreed.is_chance:
+        yield Finding(
+            "The judges agree no better than chance",
+            f"Krippendorff's alpha is {agreed.alpha:.2f}, its 95 % interval {agreed.low:.2f} to {agreed.high:.2f}: 0 "
+            "is chance, 1 perfect agreement. Scores by such a panel say nothing of the subjects.",
+        )
+
+
+def unreadable(statuses: Iterable[StatusCount]) -> list[str]:
+    """Each judge that lost verdicts, with how many of how many."""
+    ended = _ended_by_judge(statuses)
+    return [f"{judge} {n[State.UNREADABLE]} of {n.total()}" for judge, n in ended.items() if n[State.UNREADABLE]]
+
+
+def _ended_by_judge(statuses: Iterable[StatusCount]) -> dict[str, Counter[State | MissingReason]]:
+    found: dict[str, Counter[State | MissingReason]] = defaultdict(Counter)
+    for status in statuses:
+        if status.judge is not None and status.state is not MissingReason.OPEN:
+            found[status.judge][status.state] += status.count
+    return found
 
 
 def diagnose(

@@ -9,18 +9,20 @@ from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.standing import Standing, standing_of
 from hab_ray.analysis.summary import Summary
 from hab_ray.calls import Params
-from hab_ray.catalog import Catalog, accepted
+from hab_ray.catalog import Unheeded, accepted, unheeded
 from hab_ray.resolve import Record
 from hab_ray.results import Sent
 from hab_ray.rubric import Rubric, imported_note
-from hab_ray.sections import Judge, VariedSubject
+from hab_ray.sections import Judge, Subject, VariedSubject
 from hab_ray.stages.judge import JUDGE_SETTINGS
+from hab_ray.stages.respond import PAPER_SETTINGS
 
 
 @dataclass(frozen=True)
 class ModelLine:
     """One subject or judge. `reported` are the names it answered under, with counts; none for a judge.
 
+    `unheeded` are the settings that it was asked for in vain.
     Model, provider and system are None of a subject whose answers were given.
     """
 
@@ -28,6 +30,7 @@ class ModelLine:
     model: str | None
     provider: str | None
     settings: tuple[str, ...]
+    unheeded: tuple[Unheeded, ...]
     system: str | None
     reported: Mapping[str, int]
 
@@ -46,33 +49,39 @@ class SettingsTable:
 def settings(summary: Summary) -> SettingsTable:
     """The settings as they were sent."""
     record = summary.run.record
-    catalog = record.sweep.catalog
+    asked = {subject.name: subject for subject in record.sweep.subjects}
     return SettingsTable(
         subjects=(
-            *(_subject(sent) for sent in summary.sent),
-            *(_varied(catalog, subject) for subject in record.sweep.varied_subjects),
+            *(_subject(record, sent, asked.get(sent.subject)) for sent in summary.sent),
+            *(_varied(record, subject) for subject in record.sweep.varied_subjects),
         ),
-        judges=tuple(_judge(catalog, judge) for judge in (*record.sweep.judges, *record.sweep.varied_judges)),
+        judges=tuple(_judge(record, judge) for judge in (*record.sweep.judges, *record.sweep.varied_judges)),
         record=_labelled(record) | _imported(summary.rubrics),
         standing=standing_of(record),
     )
 
 
-def _subject(sent: Sent) -> ModelLine:
+def _subject(record: Record, sent: Sent, asked: Subject | None) -> ModelLine:
     shown = tuple(f"{name} {' / '.join(values)}" for name, values in sent.parameters.items())
-    return ModelLine(sent.subject, sent.model, sent.provider, shown, sent.system, sent.reported)
+    return ModelLine(
+        sent.subject, sent.model, sent.provider, shown, _unheeded(record, asked), sent.system, sent.reported
+    )
 
 
-def _varied(catalog: Catalog, subject: VariedSubject) -> ModelLine:
-    return ModelLine(subject.name, subject.model, catalog.find(subject.model).provider, (), subject.system, {})
+def _unheeded(record: Record, asked: Subject | None) -> tuple[Unheeded, ...]:
+    return unheeded(record.entry(asked.model), asked.params.over(PAPER_SETTINGS)) if asked else ()
 
 
-def _judge(catalog: Catalog, judge: Judge) -> ModelLine:
-    entry = catalog.find(judge.model)
-    taken = accepted(entry, judge.params.over(JUDGE_SETTINGS))
-    named = zip(Params.__dataclass_fields__, taken.canonical(), strict=True)
+def _varied(record: Record, subject: VariedSubject) -> ModelLine:
+    provider = record.entry(subject.model).provider
+    return ModelLine(subject.name, subject.model, provider, (), _unheeded(record, subject), subject.system, {})
+
+
+def _judge(record: Record, judge: Judge) -> ModelLine:
+    entry, wanted = record.entry(judge.model), judge.params.over(JUDGE_SETTINGS)
+    named = zip(Params.__dataclass_fields__, accepted(entry, wanted).canonical(), strict=True)
     shown = tuple(f"{name} {value}" for name, value in named if value is not None)
-    return ModelLine(judge.name, judge.model, entry.provider, shown, "", {})
+    return ModelLine(judge.name, judge.model, entry.provider, shown, unheeded(entry, wanted), "", {})
 
 
 def _imported(rubrics: Mapping[str, Rubric]) -> dict[str, str]:

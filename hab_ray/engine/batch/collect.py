@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from hab_ray.calls import Answer, Failure, Outcome, Reply
+from hab_ray.engine.alike import MIN_ALIKE
 from hab_ray.engine.billing import Billing
 from hab_ray.engine.ledger import Harvested, Intent
 from hab_ray.engine.memory import give_back_freed
-from hab_ray.errors import BadUsage, CallError, FailureKind, ModelError, ProviderError, RowError
+from hab_ray.errors import BadUsage, CallError, FailureKind, ModelError, ProviderError, RowError, TransientError
 from hab_ray.prices import Price
 from hab_ray.providers.base import JsonObject, Provider
 from hab_ray.providers.batching import BatchApi, BatchRefused, BatchStatus, Line
@@ -19,7 +21,17 @@ from hab_ray.providers.numbers import MOST_TOKENS
 from hab_ray.storage.store import StoreWriter
 
 FLUSH_AT = 2048
-FEWEST_ALIKE = 10
+_WITHHELD = (
+    "its batch ended and the vendor never showed the results, which it may have billed: booked at the most that the "
+    "call can have cost, and asked and paid for again with --retry-failed"
+)
+
+
+class ResultsLate(TransientError):
+    """The vendor has counted answers and shows none of them."""
+
+    def __init__(self, done: int) -> None:
+        super().__init__(FailureKind.WITHHELD, f"the vendor says that it answered {done} rows and shows no result yet")
 
 
 @dataclass
@@ -31,6 +43,7 @@ class Results:
     nobody can read may have cost. `stop` says of a line's model or account that it cannot be used, `refused` that the
     model cannot be asked by batch. `bad_requests` are the keys of refused requests by the vendor's words, until all
     lines are read: only the whole batch tells whether the requests are at fault or a setting that they share.
+    `withheld` counts failures that stand for results which the vendor never showed.
     """
 
     answered: set[str] = field(default_factory=set)
@@ -38,6 +51,7 @@ class Results:
     failures: int = 0
     unknown_ids: int = 0
     doubled: int = 0
+    withheld: int = 0
     nanousd: int = 0
     earlier_nanousd: int = 0
     lost_nanousd: int = 0
@@ -60,8 +74,8 @@ class Results:
             earlier_nanousd=cost,
         )
 
-    def event(self, rows: int, epoch: int, at: datetime) -> Harvested:
-        """The last event of the batch."""
+    def event(self, rows: int, epoch: int, at: datetime, refusal: CallError | None = None) -> Harvested:
+        """The last event of the batch; `refusal` is why no further one of its model would be answered."""
         return Harvested(
             epoch=epoch,
             at=at,
@@ -72,6 +86,7 @@ class Results:
             doubled=self.doubled,
             nanousd=self.nanousd,
             lost_nanousd=self.lost_nanousd,
+            refusal=None if refusal is None else str(refusal),
         )
 
 
@@ -97,7 +112,11 @@ class Collector:
         Results are filed by key, whatever their order; a line that answers nothing of ours, and a second one that
         answers the same, are counted and left out. What is filed before an error stays filed, and in `results`.
 
+        Rows whose results the vendor does not show may have been billed: they are failures at the most that they can
+        have cost, so that nobody pays for them again without saying so.
+
         Raises:
+            ResultsLate: there are none of those that the vendor has counted.
             CallError: the vendor could not be asked, or the stream broke: collect again.
             ResultsGone: the vendor keeps the results no longer.
             OSError: the store cannot be written.
@@ -116,7 +135,11 @@ class Collector:
                 seen.add(line.custom_id)
                 if self._writer.waiting >= FLUSH_AT:
                     await self._flush(results)
+            if status.done and not seen and not status.lacks_results:
+                raise ResultsLate(status.done)
             self._file_bad_requests(results, intent.model)
+            if status.lacks_results:
+                self._file_withheld(results, intent, hashes.keys() - seen)
         finally:
             await self._flush(results)
             give_back_freed()
@@ -176,7 +199,7 @@ class Collector:
         """File refused requests as permanent failures, unless all were refused alike: then it is the model's end."""
         counts = {words: len(keys) for words, keys in results.bad_requests.items()}
         nothing_else = not results.replies and not results.failures
-        if nothing_else and len(counts) == 1 and min(counts.values()) >= FEWEST_ALIKE:
+        if nothing_else and len(counts) == 1 and min(counts.values()) >= MIN_ALIKE:
             ((words, count),) = counts.items()
             results.stop = results.stop or ModelError(
                 FailureKind.BAD_REQUEST,
@@ -191,6 +214,16 @@ class Collector:
                 )
             results.failures += len(keys)
             results.answered.update(keys)
+
+    def _file_withheld(self, results: Results, intent: Intent, keys: AbstractSet[str]) -> None:
+        share = intent.nanousd // intent.rows
+        for key in keys - results.answered:
+            failure = Failure(key, FailureKind.WITHHELD, permanent=True, attempts=1, message=_WITHHELD)
+            self._writer.add(intent.model, replace(failure, cost_nanousd=share))
+            results.withheld += 1
+            results.failures += 1
+            results.nanousd += share
+            results.answered.add(key)
 
     def _answer(self, body: JsonObject, embeds: bool) -> Answer:
         return self._provider.read_embeddings(body, 1) if embeds else self._provider.read_chat(body)

@@ -27,7 +27,8 @@ class EngineContext:
 
     `clock` is monotonic seconds; `token` returns a word that no other batch has; from `deadline` on, open batches are
     cancelled and nothing more is sent. `epochs` are those of this run, the present one included: batches of others are
-    collected, not paid for.
+    collected, not paid for. `keeps_refusals` holds what earlier processes were refused against their models, so that
+    a run that leaves before a batch ends does not make the same one at every start.
     """
 
     clock: Callable[[], float]
@@ -37,6 +38,7 @@ class EngineContext:
     run: str
     epochs: frozenset[int]
     deadline: datetime | None
+    keeps_refusals: bool = False
 
     @property
     def is_late(self) -> bool:

@@ -16,14 +16,16 @@ class BatchCounters(Counters):
     full queue sent back.
 
     `blocked_streams` counts the streams whose rows wait for room or money and are not with the vendor; `batches` are
-    the open ones, and `creating_nanousd` is set aside for the one whose create request is open. `refused` says by model
-    why its batches are refused, while the model itself goes on; the empty name holds for all models of the provider.
+    the open ones, of which `ending` have ended at the vendor or, left by an earlier process, may have;
+    `creating_nanousd` is set aside for the one whose create request is open. `refused` says by model why its batches
+    are refused, while the model itself goes on; the empty name holds for all models of the provider.
     """
 
     offered: Counter[int] = field(default_factory=Counter)
     deferred: Counter[int] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     batches: tuple[Batch, ...] = ()
+    ending: int = 0
     blocked_streams: int = 0
     refused: dict[str, str] = field(default_factory=dict)
     creating_nanousd: int = 0

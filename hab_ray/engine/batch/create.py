@@ -28,6 +28,7 @@ from hab_ray.engine.batch.actions import (
 from hab_ray.engine.batch.collect import Results
 from hab_ray.engine.batch.components import Components
 from hab_ray.engine.batch.decisions import next_action
+from hab_ray.engine.batch.enqueued import QUEUE_PATIENCE_S
 from hab_ray.engine.batch.in_flight import BatchInFlight
 from hab_ray.engine.batch.patience import patiently
 from hab_ray.engine.batch.search import Search
@@ -48,7 +49,9 @@ from hab_ray.engine.batch.states import (
 )
 from hab_ray.engine.ledger import Batch, Phase
 from hab_ray.errors import CallError, ConfigError, Interrupted, RateLimited
-from hab_ray.providers.batching import BadRows
+from hab_ray.providers.batching import BadRows, BatchRefused
+
+_NO_ROOM = "no batch of it is open, and the vendor makes none (429)"
 
 
 class Creator:
@@ -204,9 +207,21 @@ class Creator:
             record = self._components.closed(record, "refused", str(error), Results())
         self._free(batch, record)
         if isinstance(error, RateLimited):
-            self._components.limits.wait(batch.model, error)
+            self._await_queue(batch.model, error)
         elif not isinstance(error, BadRows):
             self._components.heed(batch.model, error)
+
+    def _await_queue(self, model: str, error: RateLimited) -> None:
+        """Wait for room in the vendor's queue, where no batch of ours fills it for `QUEUE_PATIENCE_S` at most."""
+        components = self._components
+        components.limits.wait(model, error)
+        if components.rows.enqueued(model):
+            return components.limits.made(model)
+        refusals, minutes = components.limits.refused(model), round(QUEUE_PATIENCE_S / 60)
+        if refusals.is_last:
+            components.heed(model, BatchRefused(f"{_NO_ROOM} for {minutes} minutes, or asks to wait longer: {error}"))
+        elif refusals.is_first:
+            components.counters.notes.append(f"{model}: {_NO_ROOM}, and is asked again for {minutes} minutes: {error}")
 
     def _free(self, batch: BatchInFlight, record: Batch) -> None:
         """Return the money of a batch that was not made; while that is in doubt, none."""

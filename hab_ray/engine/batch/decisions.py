@@ -68,6 +68,7 @@ FIRST_BACKOFF_S = 1.0
 LONGEST_BACKOFF_S = 60.0
 EMPTY_LISTINGS = 2
 YOUNG_S = 300.0
+LATE_POLLS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,8 @@ def next_action(state: Packed | Unsettled | Sent, now: Now, policy: BatchPolicy)
         case Ended():
             return _with_ended(state, now, policy)
         case Collected():
-            return CleanUp() if state.is_ours and not now.is_stopping else Close()
+            is_read = state.is_ours and not state.status.lacks_results
+            return CleanUp() if is_read and not now.is_stopping else Close()
 
 
 def backoff_s(error: TransientError, attempt: int) -> float:
@@ -245,10 +247,16 @@ def _is_just_made(state: AtVendor) -> bool:
 
 
 def _final_status(polls: Polls, policy: BatchPolicy) -> BatchStatus | None:
-    """The status of an ended batch whose counters have not changed for long enough, or never change."""
-    if polls.ended is None or polls.ended.counters is None:
-        return polls.ended
-    return polls.ended if polls.at - polls.still_since >= policy.still_s else None
+    """The status of an ended batch whose counters have not changed for long enough, or never change.
+
+    Results that the vendor does not show are waited for much longer: they are paid for, and waiting costs nothing.
+    """
+    ended = polls.ended
+    if ended is None or ended.counters is None:
+        return ended
+    if ended.lacks_results and polls.still_count < LATE_POLLS:
+        return None
+    return ended if polls.at - polls.still_since >= policy.still_s else None
 
 
 def _may_be_cancelled(state: AtVendor, now: Now) -> bool:

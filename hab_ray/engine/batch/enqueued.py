@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from math import inf
 
 from hab_ray.catalog import ModelEntry
@@ -10,6 +11,15 @@ from hab_ray.errors import RateLimited
 
 FEWEST_TOKENS = 500
 GROWTH = 10
+QUEUE_PATIENCE_S = 900.0
+
+
+@dataclass(frozen=True)
+class Refusals:
+    """Whether a refusal for want of room is the first in a row, and the last that is waited for."""
+
+    is_first: bool
+    is_last: bool
 
 
 class EnqueuedTokenLimits:
@@ -23,6 +33,7 @@ class EnqueuedTokenLimits:
         self._models, self._patience_s, self._clock = models, patience_s, clock
         self._learnt: dict[str, int] = {}
         self._full_until: dict[str, float] = {}
+        self._refused_since: dict[str, float] = {}
 
     def limit(self, model: str) -> float:
         """The most estimated tokens that a model's open batches may hold together."""
@@ -39,6 +50,15 @@ class EnqueuedTokenLimits:
         """The vendor made no batch for want of room: try again later, or when one ends."""
         wait_s = self._patience_s if error.retry_after_s is None else error.retry_after_s
         self._full_until[model] = self._clock() + wait_s
+
+    def refused(self, model: str) -> Refusals:
+        """The vendor made no batch for want of room though none of this model is open; it is being waited for."""
+        is_first, since = model not in self._refused_since, self._refused_since.setdefault(model, self._clock())
+        return Refusals(is_first, is_last=self._full_until[model] - since > QUEUE_PATIENCE_S)
+
+    def made(self, model: str) -> None:
+        """The vendor makes batches of this model, or has open ones."""
+        self._refused_since.pop(model, None)
 
     def overflowed(self, model: str, enqueued: int, tokens: int, error: RateLimited) -> None:
         """A batch of so many tokens had no room beside those that are open."""

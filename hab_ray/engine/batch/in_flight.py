@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from hab_ray.engine.batch.collect import Results
 from hab_ray.engine.batch.packing import PackedRow
-from hab_ray.engine.batch.states import BatchState, Closed, Funded, Malformed, Packed, Requeued
+from hab_ray.engine.batch.states import AtVendor, BatchState, Closed, Ended, Funded, Malformed, Packed, Requeued
 from hab_ray.engine.ledger import Batch
 
 
@@ -33,6 +33,11 @@ class BatchInFlight:
         if isinstance(self.state, Packed | Funded | Requeued | Malformed | Closed):
             return None
         return self.state.record
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it has ended at the vendor, or may have: an earlier process left it, and it was not asked for yet."""
+        return isinstance(self.state, AtVendor | Ended) and self.state.polls.are_of_an_end
 
     def part(self, rows: Iterable[PackedRow]) -> BatchInFlight:
         """A new batch for some of its rows, which no longer wait here."""

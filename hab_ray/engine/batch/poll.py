@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import TypeVar
 
 from hab_ray.engine.batch import transitions
@@ -21,9 +22,9 @@ from hab_ray.engine.batch.actions import (
     StopProvider,
     Wait,
 )
-from hab_ray.engine.batch.collect import Collector, Results
+from hab_ray.engine.batch.collect import Collector, Results, ResultsLate
 from hab_ray.engine.batch.components import Components
-from hab_ray.engine.batch.decisions import next_action
+from hab_ray.engine.batch.decisions import LATE_POLLS, next_action
 from hab_ray.engine.batch.in_flight import BatchInFlight
 from hab_ray.engine.batch.states import AtVendor, Closed, Collected, Ended, Sent
 from hab_ray.engine.ledger import Batch, body_hashes
@@ -77,7 +78,7 @@ class Poller:
             case Collected():
                 if isinstance(next_action(state, self._components.now(batch.model), self._policy), CleanUp):
                     with suppress(CallError):
-                        await self._components.api.clean_up(state.batch_id)
+                        await self._components.api.clean_up(state.status)
                 return Closed()
 
     async def _watch(self, batch: BatchInFlight, state: AtVendor) -> Sent | Closed:
@@ -120,6 +121,11 @@ class Poller:
             self._counters.notes.append(
                 f"batch {state.record.name} is in a state that is not known here: {status.word}"
             )
+        if status.lacks_results and not (state.polls.ended and state.polls.ended.lacks_results):
+            self._counters.notes.append(
+                f"batch {state.record.name} has ended ({status.word}), and the vendor does not show its results yet; "
+                "they are waited for"
+            )
         return transitions.polled(state, status, self._context.clock(), self._policy)
 
     async def _cancel(self, state: AtVendor, reason: str) -> AtVendor:
@@ -142,14 +148,29 @@ class Poller:
         hashes = body_hashes(await asyncio.to_thread(ledger.rows, state.record))
         results = batch.results = await self._results(batch, state.record, hashes)
         try:
-            await self._collector.collect(results, intent, self._prices[batch.model], hashes, status)
+            try:
+                await self._collector.collect(results, intent, self._prices[batch.model], hashes, status)
+            except ResultsLate:
+                if state.polls.still_count < LATE_POLLS:
+                    raise
+                status = replace(status, lacks_results=True)
+                await self._collector.collect(results, intent, self._prices[batch.model], hashes, status)
         except CallError as error:
             self._note(state.record, error)
             return transitions.poll_failed(state, error, self._context.clock(), self._policy)
-        record = ledger.add(state.record, results.event(intent.rows, lease.epoch, lease.today()))
+        problems = (status.problem, results.stop, results.refused)
+        refusal = next((problem for problem in problems if isinstance(problem, ModelError | BatchRefused)), None)
+        record = ledger.add(state.record, results.event(intent.rows, lease.epoch, lease.today(), refusal))
         self._close(batch, results)
         self._heed(batch, record, status, results)
-        return Collected(record, state.batch_id, is_ours=record.is_certain or bool(results.answered))
+        if results.withheld:
+            self._counters.notes.append(
+                f"batch {record.name}: {status.id} ended ({status.word}, {status.done} answered by its vendor's count) "
+                f"and its results never showed: {results.withheld} rows are failures, booked at the most that they can "
+                "have cost. Nothing was deleted at the vendor: ask its support for the results. `--retry-failed` asks "
+                "these rows again and pays for them again"
+            )
+        return Collected(record, status, is_ours=record.is_certain or bool(results.answered))
 
     async def _give_up(self, batch: BatchInFlight, state: AtVendor | Ended, error: ResultsGone) -> Closed:
         """Close a batch that is gone with what was filed of it; the rest may have been billed all the same."""

@@ -31,6 +31,18 @@ class Recovery:
             self._creator.know(record)
             if record.phase is not Phase.DONE:
                 await self._take_up(record)
+            elif self._components.context.keeps_refusals and record.intent.model in self._components.models:
+                self._keep_refusal(record)
+
+    def _keep_refusal(self, record: Batch) -> None:
+        """Refuse a model's batches as its last one was; a later one that was answered speaks against that."""
+        counters, model = self._components.counters, record.intent.model
+        counters.refused.pop(model, None)
+        if record.harvested and record.harvested.refusal:
+            counters.refused[model] = (
+                f"{record.harvested.refusal} (so ended batch {record.name}; give the command once without --detach to "
+                "try again)"
+            )
 
     async def _take_up(self, record: Batch) -> None:
         components, intent = self._components, record.intent

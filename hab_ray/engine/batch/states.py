@@ -11,7 +11,7 @@ from datetime import datetime
 from math import inf
 
 from hab_ray.engine.ledger import Batch
-from hab_ray.errors import CallError
+from hab_ray.errors import CallError, FailureKind
 from hab_ray.providers.batching import BadRows, BatchStatus
 
 
@@ -116,7 +116,8 @@ class Polls:
 
     `since` is when this process first knew the batch to be at the vendor, `at` the last answer, `due` the next poll.
     `ended` is the last status if it said that the batch has ended; `counters` are those of the last such status that
-    had any, unchanged since `still_since`. `error` is what the last request for status or results ended with.
+    had any, unchanged since `still_since`; `still_count` polls in a row have shown the end, and these counters. `error`
+    is what the last request for status or results ended with.
     """
 
     since: float
@@ -126,7 +127,15 @@ class Polls:
     ended: BatchStatus | None = None
     counters: tuple[int, ...] | None = None
     still_since: float = 0.0
+    still_count: int = 0
     error: CallError | None = None
+
+    @property
+    def are_of_an_end(self) -> bool:
+        """Whether an end was seen and no trouble since, or nothing was asked yet of one that may have ended."""
+        if self.count == 0:
+            return self.due <= self.since
+        return self.still_count > 0 and (self.error is None or self.error.kind is FailureKind.WITHHELD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +163,7 @@ class Collected:
     """Its results are in the store. What the vendor keeps of it may be deleted where it surely `is_ours`."""
 
     record: Batch
-    batch_id: str
+    status: BatchStatus
     is_ours: bool
 
 

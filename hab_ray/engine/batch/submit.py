@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 
+from hab_ray.engine.alike import MIN_ALIKE
 from hab_ray.engine.batch.actions import AwaitRoom, FitToBudget, GiveBack, Reserve
 from hab_ray.engine.batch.collect import Collector
 from hab_ray.engine.batch.components import Components
@@ -28,6 +29,7 @@ WAIT_S = 0.2
 QUICK_S = 2.0
 FEWEST_TRIES = 8
 TRIES_A_HALVING = 4
+WHOLE_AND_HALF, FEWEST_SINGLES = 2, 3
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,46 @@ class _Filling:
         rows.move(batch, pack, self.batch)
         for row in pack.rows:
             self.pack.add(row)
+
+
+@dataclass
+class _Refusals:
+    """How a batch of so many rows and parts of it were refused; `taken` parts were not.
+
+    Where the batch and a half of it are refused in the same words, single rows are tried next: only if these words are
+    said of a few of them too, and nothing was taken, they are about no row in particular.
+    """
+
+    rows: int
+    taken: int = 0
+    singles: int = 0
+    words: set[str] = field(default_factory=set)
+    count: int = 0
+
+    def note(self, rows: int, error: BadRows) -> None:
+        """Take in the refusal of a part."""
+        self.count += 1
+        self.singles += rows == 1
+        self.words.add(str(error))
+
+    def probe(self, rows: int) -> tuple[int, ...]:
+        """Which of a part's rows is tried alone, none where halving goes on: bad ones may be neighbours."""
+        if not self._are_alike or self.count < WHOLE_AND_HALF:
+            return ()
+        return ((0, rows - 1, rows // 2)[self.singles % FEWEST_SINGLES],)
+
+    @property
+    def are_of_no_row(self) -> bool:
+        """Whether every batch of this model would be refused so."""
+        return self._are_alike and self.singles >= FEWEST_SINGLES
+
+    @property
+    def _are_alike(self) -> bool:
+        return self.rows >= MIN_ALIKE and not self.taken and len(self.words) == 1
+
+
+def _of_no_row(error: BadRows) -> BatchRefused:
+    return BatchRefused(f"a batch, parts of it and single rows are all refused in the same words: {error}")
 
 
 class Submitter:
@@ -99,22 +141,28 @@ class Submitter:
         later = _Filling.of(filling.batch.model)
         tries = FEWEST_TRIES + TRIES_A_HALVING * len(filling.pack.rows).bit_length()
         parts = [(filling.batch, filling.pack)]
+        refusals, is_of_no_row = _Refusals(len(filling.pack.rows)), False
         bad: list[tuple[BatchInFlight, PackedRow, BadRows]] = []
         while parts:
             batch, pack = parts.pop()
             error = await self._submit_part(batch, pack, later)
             if error is None:
+                refusals.taken += 1
                 continue
+            refusals.note(len(pack.rows), error)
             tries -= 1
-            if tries <= 0:
+            is_of_no_row = is_of_no_row or refusals.are_of_no_row
+            if is_of_no_row:
+                self._counters.refuse(batch.model, _of_no_row(error))
+            elif tries <= 0:
                 self._counters.refuse(batch.model, BatchRefused(f"too many of its rows are malformed: {error}"))
             if len(pack.rows) == 1:
                 bad.append((batch, pack.rows[0], error))
                 continue
-            rest, apart = pack.parted(error.rows)
+            rest, apart = pack.parted(error.rows or refusals.probe(len(pack.rows)))
             parts += [(batch, rest), (self._rows.part(batch, apart), apart)]
         for batch, row, refusal in bad:
-            if tries > 0:
+            if tries > 0 and not is_of_no_row:
                 await self._fail(batch, row, refusal)
             self._rows.give_back(batch)
         return later
@@ -144,6 +192,7 @@ class Submitter:
                     return error
                 case AtVendor(record):
                     self._rows.open(batch, record, KeySet(pack.keys()))
+                    self._components.limits.made(batch.model)
                     self._counters.calls += record.intent.rows
                     self._counters.traffic[record.intent.model].sent += record.intent.rows
                     return None

@@ -87,6 +87,7 @@ def polled(state: Polled, status: BatchStatus, clock: float, policy: BatchPolicy
         ended=status if status.ended else None,
         counters=status.counters if is_new else before.counters,
         still_since=clock if is_new else before.still_since,
+        still_count=(0 if is_new else before.still_count) + 1 if status.ended else 0,
         error=None,
     )
     return replace(state, polls=_scheduled(polls, state.record, clock, policy))

@@ -5,7 +5,7 @@ States of an account and of each of its models:
     open ── endpoint unreachable ──> waiting (one probe at a time, at growing intervals)
     waiting ── a probe succeeds ──> open        waiting ── patience runs out ──> stopped
     open ── bad key, no quota ──> stopped       model: open ── retired, unknown ──> stopped
-    model: open ── "too fast" ──> paused ── the vendor's wait is over ──> open, with a smaller window
+    model: open ── "too fast", no capacity ──> paused ── the vendor's wait is over ──> open, with a smaller window
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from hab_ray.providers.base import RateLimits
 
 FIRST_PROBE_S = 0.5
 SLOWEST_PROBE_S = 15.0
+SHOWN_AFTER_S = 10.0
 
 
 @dataclass
@@ -33,6 +34,7 @@ class _Model:
     paused_until: float = -inf
     refusals: int = 0
     refused_since: float = 0.0
+    refused: str = ""
     stopped: str = ""
 
     @classmethod
@@ -109,7 +111,7 @@ class Limiter:
         if report.answered:
             self._answered(report.model)
         if report.refused:
-            self._refused(report.model, report.retry_after_s, now)
+            self._refused(report, now)
         if report.unreachable:
             self._unreachable(report, now)
         if report.limits:
@@ -133,27 +135,44 @@ class Limiter:
         self._outage.tries += report.tries
 
     def outage(self, now: float) -> Outage | None:
-        """What is known of the present outage; None while the endpoint answers, and once it is given up."""
-        outage = self._outage
-        if outage is None or self._stopped:
-            return None
-        return Outage(outage.cause, outage.tries, max(0.0, outage.since + self.patience_s - now))
+        """What is known of the present outage; None while the endpoint answers, and once it is given up.
 
-    def _refused(self, model: str, retry_after_s: float | None, now: float) -> None:
+        A model that has refused every call for `SHOWN_AFTER_S` counts as one.
+        """
+        if self._stopped:
+            return None
+        if self._outage:
+            return Outage(self._outage.cause, self._outage.tries, self._left_s(self._outage.since, now))
+        refusing = {
+            name: state
+            for name, state in self._models.items()
+            if state.refusals and not state.stopped and now - state.refused_since >= SHOWN_AFTER_S
+        }
+        for name, state in sorted(refusing.items(), key=lambda item: item[1].refused_since)[:1]:
+            return Outage(f"{name}: {state.refused}", state.refusals, self._left_s(state.refused_since, now))
+        return None
+
+    def _left_s(self, since: float, now: float) -> float:
+        return max(0.0, since + self.patience_s - now)
+
+    def _refused(self, report: Report, now: float) -> None:
         """Pause a model for as long as the vendor asks, or for a time that doubles with each refusal.
 
         The model is stopped if the vendor asks for more than `patience_s`, or if it refuses calls for that long
         without answering any.
         """
         self._outage = None
-        state = self._model(model)
+        state, retry_after_s = self._model(report.model), report.retry_after_s
+        state.refused = report.refused
         state.window.refused(now)
         if retry_after_s is not None and retry_after_s > self.patience_s:
-            state.stopped = f"rate limited for {retry_after_s:g} s, and patience_s is {self.patience_s:g}"
+            state.stopped = (
+                f"{report.refused} (the vendor asks to wait {retry_after_s:g} s, and patience_s is {self.patience_s:g})"
+            )
         if state.refusals == 0:
             state.refused_since = now
         elif now - state.refused_since > self.patience_s:
-            state.stopped = f"rate limited for {self.patience_s:g} s without an answer"
+            state.stopped = f"refused for {self.patience_s:g} s without an answer: {report.refused}"
         if now >= state.paused_until:
             state.refusals += 1
         pause = min(SLOWEST_PROBE_S, FIRST_PROBE_S * 2.0 ** min(state.refusals, 10))

@@ -39,16 +39,17 @@ class Grant:
 class Report:
     """Outcomes of a model's calls since the last report.
 
-    `finished` calls are no longer in flight; `answered` of them were not refused with "too fast". `refused` says that
-    some were, and `retry_after_s` is the longest wait that the vendor asked for. `unreachable` is the error if the
-    endpoint could not be reached, in `tries` of them. `limits` are the newest limits from response headers.
-    `stop` and `stop_provider` say why nothing more may be sent to the model or to the whole provider.
+    `finished` calls are no longer in flight; `answered` of them were not refused as too fast or for want of capacity.
+    `refused` holds the vendor's words if some were, and `retry_after_s` is the longest wait that it asked for.
+    `unreachable` is the error if the endpoint could not be reached, in `tries` of them. `limits` are the newest limits
+    from response headers. `stop` and `stop_provider` say why nothing more may be sent to the model or to the whole
+    provider.
     """
 
     model: str
     finished: int = 0
     answered: int = 0
-    refused: bool = False
+    refused: str = ""
     retry_after_s: float | None = None
     unreachable: str = ""
     tries: int = 0
@@ -68,7 +69,7 @@ class Report:
             model=self.model,
             finished=self.finished + later.finished,
             answered=self.answered + later.answered,
-            refused=self.refused or later.refused,
+            refused=later.refused or self.refused,
             retry_after_s=max(waits, default=None),
             unreachable=later.unreachable or self.unreachable,
             tries=self.tries + later.tries,
@@ -80,7 +81,10 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """That an endpoint cannot be reached: why, how often it was tried, and in how many seconds it is given up."""
+    """That an endpoint cannot be reached, or that a model refuses all calls for want of capacity.
+
+    Why, how often it was tried, and in how many seconds it is given up.
+    """
 
     cause: str
     tries: int

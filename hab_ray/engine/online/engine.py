@@ -67,7 +67,7 @@ class OnlineEngine:
         codes = FenceCodes(fence_secret(writer.folder))
         self._sender = Sender(provider, models, self._limits, self._budget, context, codes, self.counters)
         self._replies = ReplyWriter(writer, known, self.counters, on_durable)
-        self._retries = RetryLoop(self._sender, self._limits, self._replies, context.utc_now, self.counters)
+        self._retries = RetryLoop(self._sender, self._limits, self._replies, context, self.counters)
         self._queues: dict[str, asyncio.Queue[Call]] = {}
         self._feeders: list[asyncio.Task[None]] = []
         self._requests: set[asyncio.Task[None]] = set()

@@ -80,6 +80,7 @@ async def open_engine(
         context = OnlineContext(
             clock=time.monotonic,
             utc_now=lambda: datetime.now(UTC),
+            patience_s=setup.entry.limits.patience_s,
             check_lease=around.watch.check,
             check_write=None if around.watch.is_locked else around.watch.check,
             limiter=around.limiter,

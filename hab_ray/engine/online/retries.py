@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from hab_ray.calls import Call, Failure, Reply
+from hab_ray.engine.alike import MIN_ALIKE, AlikeRefusals
 from hab_ray.engine.jitter import jitter
 from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.limits.client import RateLimitClient
 from hab_ray.engine.limits.protocol import Report
+from hab_ray.engine.online.context import OnlineContext
 from hab_ray.engine.online.reply_writer import OpenReason, ReplyWriter
 from hab_ray.engine.online.sender import Answered, Request, Sender
 from hab_ray.errors import (
     BadUsage,
     CallError,
+    FailureKind,
     LeaseStale,
     ModelError,
+    Overloaded,
     ProviderError,
     RateLimited,
     RowError,
@@ -46,24 +49,28 @@ class RetryLoop:
         sender: Sender,
         limits: RateLimitClient,
         replies: ReplyWriter,
-        utc_now: Callable[[], datetime],
+        context: OnlineContext,
         counters: Counters,
     ) -> None:
         self._sender, self._limits, self._replies = sender, limits, replies
-        self._utc_now, self._counters = utc_now, counters
+        self._context, self._counters = context, counters
+        self._alike = AlikeRefusals()
         self.in_flight: set[asyncio.Task[Any] | None] = set()
 
     async def complete(self, request: Request) -> None:
         """Send an admitted request, again after transient errors, until it has an outcome or is left open."""
-        attempt = 0
+        attempt, started = 0, self._context.clock()
         while True:
             try:
                 return self._add_replies(request, await self._send(request))
             except BadUsage as error:
+                self._stop_if_alike(request, error)
                 return self._add_failures(request, error, attempt + 1)
             except RowError as error:
                 if len(request.calls) > 1:
                     return await self._one_by_one(request)
+                if stopped := self._stop_if_alike(request, error):
+                    return await self.leave_open(request, stopped)
                 return self._replies.add(request.calls[0], _failure(request.calls[0], error, attempt + 1))
             except ModelError as error:
                 self._limits.report(Report(request.model, stop=str(error)))
@@ -78,14 +85,37 @@ class RetryLoop:
                 if reason:
                     return await self._replies.leave_open(request.calls, reason)
                 continue
-            own_fault = not isinstance(transient, Unreachable | RateLimited)
+            own_fault = not isinstance(transient, Unreachable | RateLimited | Overloaded)
             attempt += own_fault
-            given_up = _given_up(transient, attempt) if own_fault else None
+            given_up = _given_up(transient, attempt) if own_fault else self._out_of_patience(transient, started)
+            if transient.kind is FailureKind.MALFORMED:
+                given_up = self._stop_if_alike(request, transient) or given_up
             if given_up:
                 return await self.leave_open(request, given_up)
             reason = await self._readmitted(request, transient, attempt if own_fault else 0)
             if reason:
                 return await self._replies.leave_open(request.calls, reason)
+
+    def _stop_if_alike(self, request: Request, error: CallError) -> str | None:
+        """Stop a model whose calls are refused in the same words again and again; why, if it is stopped.
+
+        A text that is too long is its row's fault, however many there are.
+        """
+        if error.kind is FailureKind.TOO_LONG or self._alike.add(request.model, str(error)) < MIN_ALIKE:
+            return None
+        stopped = (
+            f"{MIN_ALIKE} calls in a row, without an answer between them, ended alike: {error}; change the setting at "
+            "fault (`params:` in the sweep, the model's or provider's entry) and give the same command again, with "
+            "--retry-failed for the calls that have failed"
+        )
+        self._limits.report(Report(request.model, stop=stopped))
+        return stopped
+
+    def _out_of_patience(self, error: TransientError, started: float) -> str | None:
+        """Why a request that an overloaded model refuses is not sent again, though others are answered."""
+        if isinstance(error, Overloaded) and self._context.clock() - started > self._context.patience_s:
+            return f"{error} (for {self._context.patience_s:g} s)"
+        return None
 
     async def leave_open(self, request: Request, reason: str) -> None:
         """Give a request up: nothing is known about its outcome, and the next run sends it again."""
@@ -129,6 +159,7 @@ class RetryLoop:
 
     def _add_replies(self, request: Request, sent: Answered) -> None:
         answer = sent.answer
+        self._alike.answered(request.model)
         costs, inputs = _shares(sent.cost, len(request.calls)), _shares(answer.usage.input, len(request.calls))
         for position, call in enumerate(request.calls):
             reply = Reply(
@@ -139,7 +170,7 @@ class RetryLoop:
                 model_reported=answer.model_reported,
                 served_by=answer.served_by,
                 body_sha256=request.wire.sha256,
-                at=self._utc_now(),
+                at=self._context.utc_now(),
                 text=answer.text,
                 vector=answer.vectors[position] if answer.vectors else b"",
                 latency_s=sent.latency_s,

@@ -16,7 +16,7 @@ from hab_ray.engine.limits.protocol import Report
 from hab_ray.engine.online.context import OnlineContext
 from hab_ray.engine.online.reply_writer import OpenReason
 from hab_ray.engine.tokens import estimated_input_tokens
-from hab_ray.errors import BadUsage, CallError, FailureKind, Intercepted, RateLimited, Unreachable
+from hab_ray.errors import BadUsage, CallError, FailureKind, Intercepted, Overloaded, RateLimited, Unreachable
 from hab_ray.fences import FenceCodes
 from hab_ray.prices import Mode, Price, input_bytes, rate
 from hab_ray.providers.base import Exchange, Provider, Wire
@@ -219,8 +219,8 @@ def _failure_report(model: str, exchange: Exchange | None, error: BaseException)
     match error:
         case Unreachable() | Intercepted():
             return Report(model, finished=1, unreachable=str(error), tries=1)
-        case RateLimited():
-            return Report(model, finished=1, refused=True, retry_after_s=error.retry_after_s)
+        case RateLimited() | Overloaded():
+            return Report(model, finished=1, refused=str(error), retry_after_s=error.retry_after_s)
         case CallError():
             return Report(model, finished=1, answered=1, limits=exchange.limits if exchange else None)
         case _:

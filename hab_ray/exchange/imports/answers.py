@@ -53,7 +53,7 @@ def import_responses(source: TableSource, out: Path, rubrics: Path | None = None
     columns = table.columns(NAMES_OF_TESTS | NAMES_OF_ANSWERS, source, ("dimension", "prompt", "subject", "text"))
     answers: Answers = {}
     seen = Seen()
-    for where, row in table.rows(columns, source.values, seen):
+    for where, row in table.rows(columns, source, seen):
         _take_in(answers, row, known, where)
     counts = {"responses": by_dimension(test.dimension for test, _, _ in answers)}
     about = table.about(source, columns, seen, counts)

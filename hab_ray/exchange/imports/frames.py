@@ -9,8 +9,8 @@ from typing import Any
 
 from hab_ray.exchange.imports.naming import snake
 from hab_ray.inputs.csv_text import csv_names, csv_rows
-from hab_ray.inputs.files import MEBIBYTE, BadInput, bytes_of
-from hab_ray.inputs.json_text import json_lines, parse_json
+from hab_ray.inputs.files import MEBIBYTE, BadInput, bytes_of, distinct_columns
+from hab_ray.inputs.json_text import json_lines, json_list
 from hab_ray.inputs.parquet import number_columns, parquet_columns, parquet_names
 
 MOST_BYTES = 256 * MEBIBYTE
@@ -46,7 +46,7 @@ class Frame:
             case ".csv":
                 yield from (row for _, row in csv_rows(self.data))
             case ".json":
-                yield from parse_json(self.data)
+                yield from json_list(self.data)
             case _:
                 yield from (row for _, row in json_lines(self.data))
 
@@ -75,13 +75,12 @@ def open_frame(path: Path) -> Frame:
         case ".csv":
             return Frame(data, kind, csv_names(data))
         case ".json":
-            content = parse_json(data)
-            rows: Iterable[Any] = content if isinstance(content, list) else ()
+            rows: Iterable[Any] = json_list(data)
         case ".jsonl":
             rows = (row for _, row in json_lines(data))
         case _:
             raise BadInput(f"has the ending {kind or 'of no format'!r}", "name a .parquet, .csv, .jsonl or .json file")
-    names = tuple(dict.fromkeys(name for row in rows if isinstance(row, dict) for name in row))
+    names = distinct_columns(name for row in rows if isinstance(row, dict) for name in row)
     if not names:
         raise BadInput("holds no rows with named columns", "write one object with keys for each row")
     return Frame(data, kind, names)

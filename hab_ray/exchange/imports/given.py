@@ -36,7 +36,7 @@ def import_tests(source: TableSource, out: Path, rubrics: Path | None = None) ->
     columns = table.columns(NAMES_OF_TESTS, source, ("dimension", "prompt"))
     tests: dict[NamedTest, None] = {}
     seen = Seen()
-    for where, row in table.rows(columns, source.values, seen):
+    for where, row in table.rows(columns, source, seen):
         tests[named_test(row, known, where)] = None
     counts = {"tests": by_dimension(test.dimension for test in tests)}
     about = table.about(source, columns, seen, counts)

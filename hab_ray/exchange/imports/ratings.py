@@ -99,7 +99,7 @@ def _import(source: TableSource, out: Path, study: _Study, reader: _Reader) -> I
     of_tests, of_raters = [] if "test_id" in columns else ["prompt"], ["rater"] if form is Form.ROWS else []
     table.columns(_names(study, source), source, [*of_tests, *of_raters])
     seen = Seen()
-    for where, row in table.rows(columns, source.values, seen):
+    for where, row in table.rows(columns, source, seen):
         reader.take_in(row, form, where)
     if not reader.columns:
         raise ConfigError(one_line(f"{table.got.path}: no row has a score in {_shown(columns, form)}; name the column"))

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -30,6 +30,7 @@ from hab_ray.visible import hides_something, one_line
 
 PUBLISHED = "published"
 _LONGEST_NAME = 180
+_TOLD_ROWS = 10_000
 _TEXTS = frozenset({"dimension", "prompt", "context", "text", "canary"})
 _DATA_SETS = {"published-evaluations": EVALUATIONS, "published-annotations": ANNOTATIONS}
 NAMES_OF_TESTS = {
@@ -50,6 +51,7 @@ class TableSource:
     """Where rows come from: a file, `published`, or one of the two published data sets, at a revision.
 
     `columns` are theirs by ours; `values` are what holds for all rows where no column says it, by our column.
+    `on_rows` is told now and then how many rows were read.
     """
 
     name: str
@@ -57,6 +59,7 @@ class TableSource:
     licence: str = ""
     revision: str = ""
     values: Mapping[str, str] = field(default_factory=dict)
+    on_rows: Callable[[int], None] = lambda rows: None
 
 
 @dataclass(frozen=True)
@@ -116,10 +119,9 @@ class OpenSource:
                     raise BadInput(f"no column is known as {ours}", f"{remedy}; there are {there}")
         return found
 
-    def rows(
-        self, columns: Mapping[str, str], values: Mapping[str, str], seen: Seen
-    ) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The place of each row, for messages, and what it holds under our names; `values` where it holds nothing.
+    def rows(self, columns: Mapping[str, str], source: TableSource, seen: Seen) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The place of each row, for messages, and what it holds under our names; the source's `values` where it holds
+        nothing.
 
         `seen` takes in each.
 
@@ -131,8 +133,10 @@ class OpenSource:
                 for name in _TEXTS & row.keys():
                     text_in(row[name], number, columns[name])
                 seen.take_in(row)
+                if number % _TOLD_ROWS == 0:
+                    source.on_rows(number)
                 found = {name: value for name, value in row.items() if value is not None}
-                yield f"{self.got.path}, row {number}", {**values, **found}
+                yield f"{self.got.path}, row {number}", {**source.values, **found}
 
     def about(
         self, source: TableSource, columns: Mapping[str, str], seen: Seen, counts: Mapping[str, Any]

@@ -104,6 +104,8 @@ class AnthropicBatches:
 
     async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
         """See BatchApi. The path is the documented one, below the endpoint's own URL."""
+        if status.lacks_results:
+            return
         if not status.results:
             raise ResultsGone(f"batch {status.id}: the vendor keeps results for 29 days and has archived these")
         request = self._client.get(
@@ -123,10 +125,10 @@ class AnthropicBatches:
         async with ending(batch_id, self.poll):
             await self._ask(self._client.post(f"{_PATH}/{batch_id}/cancel", cast_to=httpx2.Response))
 
-    async def clean_up(self, batch_id: str) -> None:
+    async def clean_up(self, status: BatchStatus) -> None:
         """See BatchApi."""
-        with suppress(ResultsGone), asking_for(batch_id):
-            await self._ask(self._client.delete(f"{_PATH}/{batch_id}", cast_to=httpx2.Response))
+        with suppress(ResultsGone), asking_for(status.id):
+            await self._ask(self._client.delete(f"{_PATH}/{status.id}", cast_to=httpx2.Response))
 
     async def close(self) -> None:
         """See BatchApi."""
@@ -194,7 +196,8 @@ def _status(batch_id: str, batch: JsonObject) -> BatchStatus:
     word = str(batch["processing_status"])
     counts = _counts(batch)
     ended = word == _ENDED
-    kept = ended and batch.get("results_url") and not batch.get("archived_at")
+    is_archived, is_shown = bool(batch.get("archived_at")), bool(batch.get("results_url"))
+    lacks_results = ended and not is_shown and not is_archived
     return BatchStatus(
         id=batch_id,
         word=word,
@@ -202,5 +205,7 @@ def _status(batch_id: str, batch: JsonObject) -> BatchStatus:
         known=ended or word in _OPEN,
         done=counts.get("succeeded", 0),
         failed=sum(counts.get(name, 0) for name in ("errored", "canceled", "expired")),
-        results=(batch_id,) if kept else (),
+        results=(batch_id,) if ended and is_shown and not is_archived else (),
+        counters=tuple(counts.values()) if lacks_results else None,
+        lacks_results=lacks_results,
     )

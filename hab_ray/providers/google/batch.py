@@ -32,8 +32,9 @@ from hab_ray.providers.http import rfc3339
 _CREATE = {":generateContent": ":batchGenerateContent", ":batchEmbedContents": ":asyncBatchEmbedContent"}
 _EMBEDDING = ":batchEmbedContents"
 _OPEN = {"PENDING", "QUEUED", "RUNNING", "CANCELLING", "PAUSED", "UPDATING"}
-_ENDED = {"SUCCEEDED", "PARTIALLY_SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED"}
+_SUCCEEDED = {"SUCCEEDED", "PARTIALLY_SUCCEEDED"}
 _FAILED = "FAILED"
+_ENDED = {_FAILED, "CANCELLED", "EXPIRED", *_SUCCEEDED}
 _INLINED = ("inlinedResponses", "inlinedEmbedContentResponses")
 
 
@@ -107,16 +108,17 @@ class GoogleBatches:
         async with ending(batch_id, self.poll):
             await self._account.cancel(batch_id)
 
-    async def clean_up(self, batch_id: str) -> None:
+    async def clean_up(self, status: BatchStatus) -> None:
         """See BatchApi."""
         with suppress(ResultsGone):
-            operation = await self._account.batch(batch_id)
+            operation = await self._account.batch(status.id)
             with reading():
                 source = (_metadata(operation).get("inputConfig") or {}).get("fileName")
-                names = (source, _output(operation).get("responsesFile"), batch_id)
-            for name in names:
-                if name:
-                    await self._account.delete(str(name))
+                places = set(_places(status.id, _output(operation)))
+            if places <= set(status.results):
+                for name in (source, *places - {status.id}, status.id):
+                    if name:
+                        await self._account.delete(str(name))
 
     async def close(self) -> None:
         """See BatchApi."""
@@ -153,15 +155,20 @@ def _status(endpoint: Endpoint, batch_id: str, operation: JsonObject) -> BatchSt
     stats = _metadata(operation).get("batchStats") or {}
     done, error = bool(operation.get("done")), operation.get("error") or _metadata(operation).get("error")
     failed = state == _FAILED or (done and bool(error) and state not in _ENDED)
+    ended = state in _ENDED or done or (not known and bool(results))
+    counts = tuple(int(stats.get(name) or 0) for name in ("successfulRequestCount", "failedRequestCount"))
+    lacks_results = ended and not failed and not results and (state in _SUCCEEDED or counts[0] > 0)
     return BatchStatus(
         id=batch_id,
         word=word,
-        ended=state in _ENDED or done or (not known and bool(results)),
+        ended=ended,
         known=known,
-        done=int(stats.get("successfulRequestCount") or 0),
-        failed=int(stats.get("failedRequestCount") or 0),
+        done=counts[0],
+        failed=counts[1],
         problem=_problem(endpoint, error) if failed else None,
         results=results,
+        counters=counts if lacks_results else None,
+        lacks_results=lacks_results,
     )
 
 

@@ -34,7 +34,9 @@ from hab_ray.providers.openai.files import FileAccount, Query, request_line, tar
 
 _TAG = "hab_tag"
 _OPEN = {"validating", "in_progress", "finalizing", "cancelling"}
-_ENDED = {"failed", "completed", "expired", "cancelled"}
+_COMPLETED = "completed"
+_WITH_RESULTS = {_COMPLETED, "expired", "cancelled"}
+_ENDED = {"failed", *_WITH_RESULTS}
 _QUEUE_FULL = "token_limit_exceeded"
 _LEFT_UNDONE = {
     "batch_expired": FailureKind.TIMEOUT,
@@ -112,14 +114,15 @@ class OpenAIBatches:
         async with ending(batch_id, self.poll):
             await self._account.post(f"/batches/{batch_id}/cancel")
 
-    async def clean_up(self, batch_id: str) -> None:
+    async def clean_up(self, status: BatchStatus) -> None:
         """See BatchApi. The vendor keeps the batch itself, without its files."""
         with suppress(ResultsGone):
-            with asking_for(batch_id):
-                batch = await self._account.batch(batch_id)
-            for name in ("input_file_id", "output_file_id", "error_file_id"):
-                if batch.get(name):
-                    await self._account.delete_file(batch[name])
+            with asking_for(status.id):
+                batch = await self._account.batch(status.id)
+            if set(_files(batch)) <= set(status.results):
+                for file_id in (batch.get("input_file_id"), *_files(batch)):
+                    if file_id:
+                        await self._account.delete_file(str(file_id))
 
     async def close(self) -> None:
         """See BatchApi."""
@@ -135,16 +138,22 @@ class OpenAIBatches:
     def _status(self, batch_id: str, batch: JsonObject) -> BatchStatus:
         word = str(batch["status"])
         counts = batch.get("request_counts") or {}
-        files = (batch.get("output_file_id"), batch.get("error_file_id"))
+        done, failed = int(counts.get("completed") or 0), int(counts.get("failed") or 0)
+        results = _files(batch) if word in _ENDED else ()
+        lacks_results = word in _WITH_RESULTS and (
+            (done > 0 and not batch.get("output_file_id")) or (word == _COMPLETED and not results)
+        )
         return BatchStatus(
             id=batch_id,
             word=word,
             ended=word in _ENDED,
             known=word in _OPEN | _ENDED,
-            done=int(counts.get("completed") or 0),
-            failed=int(counts.get("failed") or 0),
+            done=done,
+            failed=failed,
             problem=_problem(batch) if word == "failed" else None,
-            results=tuple(str(file_id) for file_id in files if file_id) if word in _ENDED else (),
+            results=results,
+            counters=(done, failed) if lacks_results else None,
+            lacks_results=lacks_results,
         )
 
     def _body(self, record: JsonObject) -> JsonObject:
@@ -176,6 +185,11 @@ def _object(body: Any) -> JsonObject:
     if not isinstance(body, Mapping):
         raise malformed("the body of a result line is no JSON object")
     return body
+
+
+def _files(batch: JsonObject) -> tuple[str, ...]:
+    """The files of answered and of rejected requests, as far as the vendor shows them."""
+    return tuple(str(batch[name]) for name in ("output_file_id", "error_file_id") if batch.get(name))
 
 
 def _seen(batch: JsonObject) -> SeenBatch:

@@ -18,7 +18,7 @@ from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAioHt
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text, has_visible_text
 from hab_ray.catalog import ModelEntry
 from hab_ray.errors import FailureKind, TransientError
-from hab_ray.providers.base import Endpoint, Exchange, JsonObject, ListLimits, RateLimits, Wire, malformed
+from hab_ray.providers.base import Allowance, Endpoint, Exchange, JsonObject, ListLimits, RateLimits, Wire, malformed
 from hab_ray.providers.http import (
     CONNECTIONS,
     CheckedClient,
@@ -213,13 +213,15 @@ def _finish(reason: str | None, text: str, refusal: str) -> Finish:
 
 
 def _rate_limits(headers: Headers) -> RateLimits | None:
-    """The `x-ratelimit-*` headers, whose resets are Go durations."""
-    requests, tokens = (
-        allowance(
-            headers.get(f"x-ratelimit-limit-{unit}"),
-            headers.get(f"x-ratelimit-remaining-{unit}"),
-            duration_s(headers.get(f"x-ratelimit-reset-{unit}")),
-        )
-        for unit in ("requests", "tokens")
-    )
+    """The `x-ratelimit-*` headers, whose resets are Go durations; Mistral's name the minute and send no reset."""
+    requests = _allowance(headers, "requests") or _allowance(headers, "req-minute")
+    tokens = _allowance(headers, "tokens") or _allowance(headers, "tokens-minute")
     return RateLimits(requests, tokens) if requests or tokens else None
+
+
+def _allowance(headers: Headers, unit: str) -> Allowance | None:
+    return allowance(
+        headers.get(f"x-ratelimit-limit-{unit}"),
+        headers.get(f"x-ratelimit-remaining-{unit}"),
+        duration_s(headers.get(f"x-ratelimit-reset-{unit}")),
+    )

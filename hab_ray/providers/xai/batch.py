@@ -104,11 +104,11 @@ class XaiBatches:
         async with ending(batch_id, self.poll):
             await self._account.post(f"/batches/{batch_id}:cancel")
 
-    async def clean_up(self, batch_id: str) -> None:
+    async def clean_up(self, status: BatchStatus) -> None:
         """See BatchApi. The vendor keeps the batch itself, without the file it was made of."""
         with suppress(ResultsGone):
-            with asking_for(batch_id):
-                batch = await self._account.batch(batch_id)
+            with asking_for(status.id):
+                batch = await self._account.batch(status.id)
             if batch.get("input_file_id"):
                 await self._account.delete_file(str(batch["input_file_id"]))
 

@@ -61,7 +61,7 @@ async def _about(
         case "POST", ["cancel"]:
             job.cancel(service.clock.now())
             return ok(_view(job, request))
-        case "GET", ["results"] if job.output:
+        case "GET", ["results"] if job.output and not job.withholds_results:
             return await download(request, job.output, job, "application/x-jsonl")
         case "GET", ["results"]:
             return response(error(404, "not_found_error", f"{_name(job)} has no results yet."))
@@ -210,5 +210,5 @@ def _view(job: Job, request: web.BaseRequest) -> dict[str, Any]:
         "ended_at": rfc3339(ended) if ended is not None else None,
         "cancel_initiated_at": rfc3339(cancelled) if cancelled is not None else None,
         "archived_at": None,
-        "results_url": results if ended is not None else None,
+        "results_url": results if ended is not None and not job.withholds_results else None,
     }

@@ -96,6 +96,16 @@ class RevertedCancel(BatchRule):
     polls: int = Field(default=1, ge=1)
 
 
+class LateResults(BatchRule):
+    """The first polls after the batch's end, or all of them, show the end and its counts, and no place of its results.
+
+    OpenAI and Gemini were seen to name the file only at a later poll (BerriAI/litellm#37713, tidyverse/ellmer#926).
+    """
+
+    kind: Literal["late_results"] = "late_results"
+    polls: int | None = Field(default=None, ge=1)
+
+
 class PollError(BatchRule):
     """The first polls of the batch are answered with this status; 404 as if it did not exist."""
 
@@ -128,6 +138,7 @@ BatchFault = Annotated[
     | CancelledByVendor
     | Stuck
     | RevertedCancel
+    | LateResults
     | PollError
     | OddState
     | CutResults,

@@ -246,6 +246,8 @@ def _view(job: Job) -> dict[str, Any]:
     view["done"] = True
     if job.problems:
         view["error"] = {"code": _INVALID_ARGUMENT, "message": job.problems[0].message}
+    elif job.state is BatchState.COMPLETED and job.withholds_results:
+        pass
     elif job.state is BatchState.COMPLETED:
         metadata["output"] = _output(job, embeds)
         view["response"] = {"@type": f"{_TYPES}{kind}Output", **metadata["output"]}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hab_ray.simulator.asks import Usage
-from hab_ray.simulator.batch.faults import Expired, OddState, Struck
+from hab_ray.simulator.batch.faults import Expired, LateResults, OddState, Struck
 from hab_ray.simulator.batch.settings import BatchSettings
 
 _WINDOW_S = 86_400.0
@@ -151,6 +151,12 @@ class Job:
         """Whether the client is to see a state that no documentation knows."""
         odd = self.struck.find(OddState)
         return odd is not None and 0 < self.polls <= odd.polls
+
+    @property
+    def withholds_results(self) -> bool:
+        """Whether it has ended and does not show yet where its results are."""
+        late = self.struck.find(LateResults)
+        return late is not None and self.state.ended and (late.polls is None or self.polls_after_end <= late.polls)
 
     def enter(self, state: BatchState, at: float) -> None:
         """Go over to a state."""

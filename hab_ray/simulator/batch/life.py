@@ -76,7 +76,7 @@ class Life:
             job.rows = len(lines)
             if job.state is BatchState.VALIDATING:
                 job.enter(BatchState.RUNNING, self.clock.now())
-            mind = replace(self.mind, service_tier="batch", separators=job.settings.separators)
+            mind = replace(self.mind, service_tier="batch", separators=job.settings.separators, ahead=Counter())
             answerer = Answerer(mind, self.account(job.account), self._attempts)
             async with self._working:
                 spool = await answerer.answer(job, dialect, lines)

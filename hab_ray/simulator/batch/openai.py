@@ -176,9 +176,10 @@ def _counts(service: BatchService, job: Job) -> dict[str, int]:
 def _results(service: BatchService, job: Job) -> dict[str, Any]:
     """The files that hold the results, and the tokens used."""
     tally, clean = job.tally, unit(service.profile.seed, "clean", job.id) < job.settings.clean_error_file
+    output, errors = (None, None) if job.withholds_results else (job.output, job.errors)
     return {
-        "output_file_id": f"{openai_files.PREFIX}{job.output_id}" if job.output else None,
-        "error_file_id": f"{openai_files.PREFIX}{job.errors_id}" if job.errors else "" if clean else None,
+        "output_file_id": f"{openai_files.PREFIX}{job.output_id}" if output else None,
+        "error_file_id": f"{openai_files.PREFIX}{job.errors_id}" if errors else "" if clean else None,
         "usage": {
             "input_tokens": tally.input_tokens,
             "input_tokens_details": {"cached_tokens": tally.cached_tokens},

@@ -47,6 +47,7 @@ async def create(
 def poll_refusal(job: Job, dialect: Dialect, missing: WireAnswer) -> WireAnswer | None:
     """Count a poll; the error it is answered with, if any. `missing` is the vendor's 404."""
     job.polls += 1
+    job.polls_after_end += job.state.ended
     fault = job.struck.find(PollError)
     if fault is None or job.polls > fault.polls:
         return None

@@ -7,9 +7,9 @@ from array import array
 from collections.abc import Iterator, Sequence
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from hab_ray.simulator.asks import Bill, Sighting, Usage
+from hab_ray.simulator.asks import Bill, Exchange, SaidOfAnswer, Sighting, Usage
 
 BUFFER_BYTES = 1 << 18
 _NEWLINE = b"\n"
@@ -25,26 +25,36 @@ class Entry(NamedTuple):
     path: str = ""
     model: str = ""
     bill: Bill | None = None
-    sighting: Sighting | None = None
+    exchange: Exchange | None = None
 
     def packed(self) -> bytes:
         """The entry as bytes; of plain tuples, because those pickle many times faster than dataclasses."""
-        bill, seen = self.bill, self.sighting
+        bill, exchange = self.bill, self.exchange
         charge = None
         if bill is not None:
             used = bill.usage
             charge = (used.input, used.cached, used.written, used.output, used.reasoning), bill.nanousd
-        shown = None
-        if seen is not None:
-            shown = (seen.subject, seen.dimension, seen.prompt, seen.letters, seen.score, seen.marker)
-        return pickle.dumps((*self[:6], charge, shown), pickle.HIGHEST_PROTOCOL)
+        meant = None
+        if exchange is not None:
+            plain = exchange._replace(sighting=None, verdict=None)
+            meant = (
+                tuple(plain),
+                exchange.sighting and tuple(exchange.sighting),
+                exchange.verdict and tuple(exchange.verdict),
+            )
+        return pickle.dumps((*self[:6], charge, meant), pickle.HIGHEST_PROTOCOL)
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Entry:
         """The entry of these bytes."""
-        handle, line, times, label, path, model, charge, shown = pickle.loads(packed)
+        handle, line, times, label, path, model, charge, meant = pickle.loads(packed)
         bill = None if charge is None else Bill(Usage(*charge[0]), charge[1])
-        return cls(handle, line, times, label, path, model, bill, None if shown is None else Sighting(*shown))
+        return cls(handle, line, times, label, path, model, bill, None if meant is None else _exchange(*meant))
+
+
+def _exchange(plain: tuple[Any, ...], sighting: tuple[Any, ...] | None, verdict: tuple[Any, ...] | None) -> Exchange:
+    seen = Sighting(*sighting) if sighting else None
+    return Exchange(*plain)._replace(sighting=seen, verdict=SaidOfAnswer(*verdict) if verdict else None)
 
 
 class Lines:

@@ -119,7 +119,7 @@ class Answerer:
             path=ask.path,
             model=checked.name,
             bill=answer.bill,
-            sighting=answer.sighting,
+            exchange=answer.exchange,
         )
 
 

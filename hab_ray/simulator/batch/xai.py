@@ -63,7 +63,6 @@ async def _about(
     match wanted:
         case "GET", "":
             refusal = poll_refusal(job, _LINES, _missing(job.id))
-            job.polls_after_end += job.state.ended
             return response(refusal) if refusal else ok(_view(service, job))
         case "GET", "", "results":
             return await _results(job, request)
@@ -137,7 +136,7 @@ async def _results(job: Job, request: web.BaseRequest) -> web.StreamResponse:
     if asked is None:
         return response(error(400, "Invalid pagination."))
     start, limit = asked
-    lines = Lines(job.output) if job.output else None
+    lines = Lines(job.output) if job.output and not job.withholds_results else None
     rows = len(lines) if lines else 0
     end = min(start + limit, rows)
     found = [lines[number] for number in range(start, end)] if lines else []

@@ -121,8 +121,8 @@ class Vendor:
     async def cancel(self, batch_id: str) -> None:
         self.asked.append(f"cancel {batch_id}")
 
-    async def clean_up(self, batch_id: str) -> None:
-        self.asked.append(f"clean up {batch_id}")
+    async def clean_up(self, status: BatchStatus) -> None:
+        self.asked.append(f"clean up {status.id}")
 
     async def close(self) -> None: ...
 

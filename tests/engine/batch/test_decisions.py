@@ -42,7 +42,7 @@ from hab_ray.engine.batch.actions import (
     Submit,
     Wait,
 )
-from hab_ray.engine.batch.decisions import ATTEMPTS, YOUNG_S, Now, backoff_s, next_action
+from hab_ray.engine.batch.decisions import ATTEMPTS, LATE_POLLS, YOUNG_S, Now, backoff_s, next_action
 from hab_ray.engine.batch.states import (
     AtVendor,
     Collected,
@@ -87,6 +87,7 @@ GONE = ResultsGone("no such batch")
 RUNNING = BatchStatus("b-1", "in_progress", ended=False)
 FINAL = BatchStatus("b-1", "completed", ended=True)
 COUNTED = BatchStatus("b-1", "completed", ended=True, counters=(2, 0))
+LATE = BatchStatus("b-1", "completed", ended=True, counters=(2, 0), lacks_results=True)
 
 
 def polls(since: float = 0.0, due: float = 0.0, at: float = CLOCK, **facts: Any) -> Polls:
@@ -221,8 +222,24 @@ CASES: dict[str, tuple[Deciding, Now, object]] = {
     "ended and too old": (Ended(DONE, "b-1", polls(due=CLOCK + 1)), OVERDUE, Wait(CLOCK + 1)),
     "results that the vendor deleted": (Ended(DONE, "b-1", polls(since=CLOCK, error=GONE)), NOW, GiveUp(GONE)),
     "a bad key on collecting": (Ended(DONE, "b-1", polls(error=NO_KEY)), NOW, StopProvider(NO_KEY)),
-    "collected": (Collected(DONE, "b-1", is_ours=True), NOW, CleanUp()),
-    "collected, perhaps somebody else's": (Collected(DONE, "b-1", is_ours=False), NOW, Close()),
+    "collected": (Collected(DONE, FINAL, is_ours=True), NOW, CleanUp()),
+    "collected, perhaps somebody else's": (Collected(DONE, FINAL, is_ours=False), NOW, Close()),
+    "collected without its results": (Collected(DONE, LATE, is_ours=True), NOW, Close()),
+    "ended, its results not shown yet": (
+        AtVendor(SURE, "b-1", polls(ended=LATE, still_since=CLOCK - 1000, still_count=LATE_POLLS - 1)),
+        NOW,
+        Poll(),
+    ),
+    "ended, its results not shown for many quick polls": (
+        AtVendor(SURE, "b-1", polls(ended=LATE, still_since=CLOCK - 59, still_count=LATE_POLLS)),
+        NOW,
+        Poll(),
+    ),
+    "ended, its results never shown": (
+        AtVendor(SURE, "b-1", polls(ended=LATE, still_since=CLOCK - 60, still_count=LATE_POLLS)),
+        NOW,
+        RecordEnd(LATE),
+    ),
 }
 
 
@@ -266,7 +283,7 @@ def all_states() -> Iterator[Deciding]:
     ):
         yield unknown(owner=owner, sighting=sighting, empty_listings=empty, attempt=attempt, look_at=at)
     for is_ours in (False, True):
-        yield Collected(DONE, "b-1", is_ours)
+        yield Collected(DONE, FINAL, is_ours)
     yield from states_at_vendor()
 
 

@@ -238,3 +238,89 @@ async def test_what_earlier_processes_left_is_taken_up(tmp_path: Path) -> None:
     assert [batch.number for batch in counters.batches] == [3, 4] and counters.reserved_nanousd == 100
     assert len(counters.notes) == 1 and "model unused, which this sweep does not use" in counters.notes[0]
     assert told(tmp_path)[1] == ["intent", "ended", "harvested"]
+
+
+@dataclass
+class Picky(Vendor):
+    """Takes no batch with one of these rows, and does not say which."""
+
+    poison: tuple[bytes, ...] = ()
+    tries: int = 0
+
+    async def submit(self, job: BatchJob) -> str:
+        self.tries += 1
+        if any(poison in job.lines for poison in self.poison):
+            raise BadRows("Precondition check failed.")
+        return await super().submit(job)
+
+
+def bytes_of(rows: Iterator[Job]) -> tuple[bytes, ...]:
+    return tuple(row.call.key.encode() for row in rows)
+
+
+async def test_a_model_whose_every_batch_is_refused_alike_is_given_no_more_of_them(tmp_path: Path) -> None:
+    vendor = Picky(poison=bytes_of(rows(10)))
+    async with engine_of(tmp_path, vendor) as engine:
+        await engine.complete("m", rows(30))
+        counters = engine.snapshot()
+    assert vendor.tries == 7 and not vendor.submitted
+    assert "Precondition check failed." in counters.refused["m"] and counters.reserved_nanousd == 0
+    assert not any("failed every batch" in note for note in counters.notes), "a row is blamed"
+
+
+@pytest.mark.parametrize("bad", [(0,), (0, 5), (0, 9), (4, 5), (5,), (0, 1, 5, 6)])
+async def test_rows_that_are_refused_in_the_same_words_are_found_among_good_ones(
+    bad: tuple[int, ...], tmp_path: Path
+) -> None:
+    every = bytes_of(rows(10))
+    vendor = Picky(poison=tuple(every[n] for n in bad))
+    async with engine_of(tmp_path, vendor) as engine:
+        await engine.complete("m", rows(10))
+        counters = engine.snapshot()
+    assert sum(job.rows for job in vendor.submitted) == 10 - len(bad) and not counters.refused
+    assert sum("failed every batch" in note for note in counters.notes) == len(bad)
+
+
+@dataclass
+class Hurried:
+    """A clock on which every look takes ten seconds."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        self.now += 10.0
+        return self.now
+
+
+def busy(after_s: float | None = None) -> RateLimited:
+    return RateLimited("Resource has been exhausted (e.g. check quota).", after_s)
+
+
+async def test_a_vendor_that_makes_no_batch_is_asked_for_a_quarter_of_an_hour(tmp_path: Path) -> None:
+    vendor, clock = Vendor(refuses=[busy() for _ in range(99)]), Hurried()
+    async with engine_of(tmp_path, vendor, context_of(clock)) as engine:
+        async with asyncio.timeout(20):
+            await engine.complete("m", rows(2))
+        counters = engine.snapshot()
+    assert 2 < len(vendor.submitted) < 9 and clock.now > 600
+    assert "Resource has been exhausted" in counters.refused["m"] and "15 minutes" in counters.refused["m"]
+    assert sum("Resource has been exhausted" in note for note in counters.notes) == 2
+    assert counters.finished[0] == 2 and counters.reserved_nanousd == 0
+
+
+async def test_a_vendor_that_asks_for_a_longer_wait_is_not_waited_for(tmp_path: Path) -> None:
+    vendor = Vendor(refuses=[busy(86_400.0)])
+    async with engine_of(tmp_path, vendor) as engine:
+        async with asyncio.timeout(20):
+            await engine.complete("m", rows(2))
+        assert "m" in engine.snapshot().refused and len(vendor.submitted) == 1
+
+
+async def test_a_queue_that_our_own_batches_fill_is_waited_for(tmp_path: Path) -> None:
+    policy = QUICK.model_copy(update={"rows": 2, "poll_s": 1e6, "longest_poll_s": 300.0})
+    vendor, clock = Vendor(refuses=[None, *[busy() for _ in range(20)]]), Hurried()
+    async with engine_of(tmp_path, vendor, context_of(clock), policy) as engine:
+        stream = asyncio.create_task(engine.complete("m", rows(4)))
+        await until(lambda: len(vendor.submitted) >= 5)
+        counters = engine.snapshot()
+        assert clock.now > 1200 and not counters.refused and not stream.done()

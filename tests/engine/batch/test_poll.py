@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from hab_ray.calls import Failure
 from hab_ray.catalog import BatchPolicy
 from hab_ray.engine.batch.collect import Collector
 from hab_ray.engine.batch.components import Components
+from hab_ray.engine.batch.decisions import LATE_POLLS
 from hab_ray.engine.batch.in_flight import BatchInFlight
 from hab_ray.engine.batch.poll import Poller
 from hab_ray.engine.batch.states import AtVendor, Closed, Ended
@@ -154,6 +156,60 @@ async def test_counters_must_be_still_before_results_are_read(scene_of: Callable
     assert "results" not in scene.vendor.asked
     await scene.at(150.0)
     assert scene.vendor.asked[-2:] == ["results", "clean up b-1"]
+
+
+LATE = status(counters=(2, 0), done=2, lacks_results=True)
+
+
+async def test_an_end_without_its_results_is_watched_until_they_show(scene_of: Callable[..., Scene]) -> None:
+    lines: list[Line | CallError] = [Line(KEYS[0], error=REFUSED), Line(KEYS[1], error=REFUSED)]
+    scene = scene_of(Scripted(statuses=[*[LATE] * 50, status()], lines=lines))
+    for n in range(50):
+        await scene.at(n * 70.0)
+    assert scene.vendor.asked == ["poll"] * 50 and scene.batch.is_ending
+    assert scene.told() == ["intent", "submitted"]
+    await scene.at(50 * 70.0)
+    assert scene.vendor.asked[50:] == ["poll", "results", "clean up b-1"]
+    assert len(scene.components.counters.notes) == 1 and scene.components.budget.lost == 0
+
+
+async def test_results_that_never_show_are_booked_in_full_and_nothing_is_deleted(
+    scene_of: Callable[..., Scene], tmp_path: Path
+) -> None:
+    scene = scene_of(Scripted(statuses=[LATE], lines=[Line(KEYS[0], error=BUSY)]))
+    for n in range(LATE_POLLS):
+        await scene.at(n * 70.0)
+    assert isinstance(scene.batch.state, Closed)
+    assert scene.vendor.asked == ["poll"] * LATE_POLLS + ["results"]
+    (record,) = scene.components.ledger.read()
+    assert record.harvested and (record.harvested.failures, record.harvested.unanswered) == (1, 1)
+    assert record.harvested.nanousd == 50, "the row that the vendor told of was not billed"
+    store = Store(LocalFolder(tmp_path))
+    store.refresh("m")
+    failure = store.read("m", KEYS)[KEYS[1]]
+    assert isinstance(failure, Failure) and failure.permanent and failure.cost_nanousd == 50
+    assert "--retry-failed" in failure.message and "b-1 ended" in scene.components.counters.notes[-1]
+
+
+async def test_counted_answers_of_which_none_shows_are_waited_for_likewise(scene_of: Callable[..., Scene]) -> None:
+    counted = status(counters=(2, 0), done=2)
+    scene = scene_of(Scripted(statuses=[counted]))
+    for n in range(LATE_POLLS - 1):
+        await scene.at(n * 70.0)
+    assert isinstance(scene.batch.state, Ended) and scene.batch.is_ending and scene.components.budget.lost == 0
+    scene.vendor.lines.append(Line(KEYS[0], error=REFUSED))
+    await scene.at(LATE_POLLS * 70.0)
+    (record,) = scene.components.ledger.read()
+    assert record.harvested and (record.harvested.failures, record.harvested.unanswered) == (1, 1)
+
+
+async def test_counted_answers_that_never_show_are_booked_in_full(scene_of: Callable[..., Scene]) -> None:
+    scene = scene_of(Scripted(statuses=[status(counters=(2, 0), done=2)]))
+    for n in range(LATE_POLLS):
+        await scene.at(n * 70.0)
+    (record,) = scene.components.ledger.read()
+    assert record.harvested and (record.harvested.failures, record.harvested.nanousd) == (2, 100)
+    assert not any(asked.startswith("clean up") for asked in scene.vendor.asked)
 
 
 async def test_an_old_batch_is_cancelled_once_and_a_failed_cancel_repeated(scene_of: Callable[..., Scene]) -> None:

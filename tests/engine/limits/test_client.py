@@ -82,12 +82,12 @@ async def test_merged_reports() -> None:
     """Reports on one model reach the limiter as one, with the longest wait and the newest error."""
     limiter = ScriptedLimiter(free=0)
     async with client_of(limiter) as client:
-        client.report(Report("m", finished=1, refused=True, retry_after_s=2.0))
-        client.report(Report("m", finished=1, refused=True, retry_after_s=1.0))
+        client.report(Report("m", finished=1, refused="full", retry_after_s=2.0))
+        client.report(Report("m", finished=1, refused="full", retry_after_s=1.0))
         client.report(Report("m", finished=1, answered=1))
         client.report(Report("m", finished=1, unreachable="cannot connect"))
         await asyncio.sleep(0.02)
-        merged = Report("m", finished=4, answered=1, refused=True, retry_after_s=2.0, unreachable="cannot connect")
+        merged = Report("m", finished=4, answered=1, refused="full", retry_after_s=2.0, unreachable="cannot connect")
         assert limiter.reports == [merged]
 
 
@@ -98,7 +98,7 @@ async def test_unused_permit() -> None:
         (call,) = await waiting(client, "m", 1)
         call.cancel()
         limiter.free = 1
-        client.report(Report("m", refused=True, finished=1))
+        client.report(Report("m", refused="full", finished=1))
         await asyncio.sleep(0.02)
         assert limiter.free == 0  # granted to nobody
     assert sum(report.finished for report in limiter.reports) == 2

@@ -27,7 +27,7 @@ def end(tested: Limiter, model: str, now: float, **what: object) -> None:
 
 
 def refuse(tested: Limiter, model: str, retry_after_s: float | None, now: float) -> None:
-    end(tested, model, now, refused=True, retry_after_s=retry_after_s)
+    end(tested, model, now, refused="too fast", retry_after_s=retry_after_s)
 
 
 def test_concurrency() -> None:
@@ -79,7 +79,7 @@ def test_wait_beyond_patience() -> None:
     tested = limiter(patience_s=600)
     ask(tested, "a", 0.0)
     refuse(tested, "a", 3600.0, 0.0)
-    assert "rate limited for 3600 s" in ask(tested, "a", 0.1).reason
+    assert "too fast (the vendor asks to wait 3600 s" in ask(tested, "a", 0.1).reason
     assert ask(tested, "b", 0.1).count == 1
 
 
@@ -201,7 +201,7 @@ def test_independent_models() -> None:
         passed[model] += lease.count if now >= 60 else 0
         tested.report(Report(model, finished=lease.count, answered=lease.count), now)
         if model == "slow" and lease.count:
-            tested.report(Report("slow", refused=True, retry_after_s=2.0), now)
+            tested.report(Report("slow", refused="too fast", retry_after_s=2.0), now)
         assert lease.wait_s is not None
         due[model] = now + (0.0 if lease.wait_s == inf else lease.wait_s)
     assert passed["middle"] / 1200 >= 0.97 and passed["fast"] / 15_000 >= 0.97

@@ -1,0 +1,195 @@
+"""What a Parquet file will unpack to, read off its own bytes before any of it is unpacked.
+
+A footer may claim anything, and Arrow builds its schema by recursion and makes room for whatever a page's header says.
+So the schema's size and depth and the headers of all pages are read here, in Thrift's compact protocol: they are what
+the decompression goes by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow.parquet as pq
+
+from hab_ray.inputs.files import LONGEST_COLUMN, MEBIBYTE, MOST_COLUMNS, BadInput, too_many_columns
+
+MOST_FOOTER_BYTES = 16 * MEBIBYTE
+MOST_PAGES = 100_000
+DEEPEST = 50
+_TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
+_FIXED = {_TRUE: 0, _FALSE: 0, _BYTE: 1, _DOUBLE: 8}
+_NUMBERS = (4, 5, 6)
+_SCHEMA, _NAME, _CHILDREN = 2, 4, 5
+_UNCOMPRESSED, _COMPRESSED, _DATA_PAGE, _DATA_PAGE_V2, _VALUES = 2, 3, 5, 8, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of a column: bytes once it is unpacked, and the rows it holds; 0 for a list of a column's values."""
+
+    size: int
+    rows: int
+
+
+def check_footer(data: bytes) -> None:
+    """See that a file's footer may be handed to Arrow.
+
+    Raises:
+        BadInput: it is no Parquet file; the footer is too large, or its schema has too many columns or is too deep.
+    """
+    size = int.from_bytes(data[-8:-4], "little")
+    if len(data) < 12 or data[-4:] != b"PAR1" or size > len(data) - 8:
+        raise _unreadable("it has no footer")
+    if size > MOST_FOOTER_BYTES:
+        raise BadInput(f"has a footer of {size:,} bytes, and at most {MOST_FOOTER_BYTES:,} are read", "split it")
+    footer = _Thrift(data, len(data) - 8 - size)
+    for field, kind in footer.fields():
+        if field == _SCHEMA and kind == _LIST:
+            return _check_schema(footer)
+        footer.skip(kind)
+    raise _unreadable("its footer has no schema")
+
+
+def _check_schema(footer: _Thrift) -> None:
+    count, kind = footer.list_head()
+    if count > 4 * MOST_COLUMNS:
+        raise too_many_columns()
+    open_groups: list[int] = []
+    for _ in range(count if kind == _STRUCT else 0):
+        children = 0
+        for field, inner in footer.fields():
+            if field == _CHILDREN:
+                children = footer.integer()
+            elif field == _NAME and inner == _BINARY:
+                footer.skip_name()
+            else:
+                footer.skip(inner)
+        while open_groups and open_groups[-1] == 0:
+            open_groups.pop()
+        if open_groups:
+            open_groups[-1] -= 1
+        if children > 0:
+            open_groups.append(children)
+        if len(open_groups) > DEEPEST:
+            raise BadInput(f"its columns are nested more than {DEEPEST} deep", "write texts and numbers")
+
+
+def pages(data: bytes, metadata: pq.FileMetaData, columns: Sequence[int]) -> Iterator[tuple[int, Page]]:
+    """The pages of some columns, each with its column's number.
+
+    Raises:
+        BadInput: there are more than `MOST_PAGES`, or one is not where the footer says.
+    """
+    count = 0
+    for group in range(metadata.num_row_groups):
+        for column in columns:
+            chunk = metadata.row_group(group).column(column)
+            start = chunk.data_page_offset
+            if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < start:
+                start = chunk.dictionary_page_offset
+            end = start + chunk.total_compressed_size
+            if not 0 <= start <= end <= len(data):
+                raise _unreadable("a column is not where the footer says")
+            while start < end:
+                count += 1
+                if count > MOST_PAGES:
+                    raise BadInput(f"has more than {MOST_PAGES:,} pages in its columns", "write it in larger pages")
+                page, start = _page(data, start)
+                yield column, page
+
+
+def _page(data: bytes, start: int) -> tuple[Page, int]:
+    header = _Thrift(data, start)
+    size = packed = rows = 0
+    for field, kind in header.fields():
+        if field == _UNCOMPRESSED:
+            size = header.integer()
+        elif field == _COMPRESSED:
+            packed = header.integer()
+        elif field in (_DATA_PAGE, _DATA_PAGE_V2) and kind == _STRUCT:
+            for inner, inner_kind in header.fields():
+                if inner == _VALUES:
+                    rows = header.integer()
+                else:
+                    header.skip(inner_kind)
+        else:
+            header.skip(kind)
+    if min(size, packed, rows) < 0:
+        raise _unreadable("a page has a size below zero")
+    return Page(size, rows), header.at + packed
+
+
+class _Thrift:
+    """Reads Thrift's compact protocol from a place on."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self._data, self.at = data, at
+
+    def fields(self) -> Iterator[tuple[int, int]]:
+        """The number and kind of each field of a structure, whose value the caller reads or skips."""
+        number = 0
+        while head := self._byte():
+            number = number + (head >> 4) if head >> 4 else self.integer()
+            yield number, head & 15
+
+    def integer(self) -> int:
+        """A number with a sign."""
+        found = self._unsigned()
+        return (found >> 1) ^ -(found & 1)
+
+    def list_head(self) -> tuple[int, int]:
+        """How many members a list has, and their kind."""
+        head = self._byte()
+        count = head >> 4 if head >> 4 < 15 else self._unsigned()
+        if count > len(self._data) - self.at:
+            raise _unreadable("a list in it is longer than the file")
+        return count, head & 15
+
+    def skip_name(self) -> None:
+        """Pass over the name of a column."""
+        if (length := self._unsigned()) > LONGEST_COLUMN:
+            raise BadInput(f"the name of a column has {length:,} bytes", "give it a short name")
+        self.at += length
+
+    def skip(self, kind: int, depth: int = 0) -> None:
+        """Pass over a value."""
+        if depth > DEEPEST:
+            raise _unreadable("its footer or a page's header is nested too deeply")
+        if kind in _FIXED:
+            self.at += _FIXED[kind]
+        elif kind == _BINARY:
+            length = self._unsigned()
+            self.at += length
+        elif kind in (_LIST, _SET):
+            count, inner = self.list_head()
+            for _ in range(count):
+                self.skip(_BYTE if inner in (_TRUE, _FALSE) else inner, depth + 1)
+        elif kind == _STRUCT:
+            for _, inner in self.fields():
+                self.skip(inner, depth + 1)
+        elif kind in _NUMBERS:
+            self._unsigned()
+        else:
+            raise _unreadable("its footer or a page's header holds what none does")
+
+    def _byte(self) -> int:
+        if self.at >= len(self._data):
+            raise _unreadable("it ends in the middle of a header")
+        self.at += 1
+        return self._data[self.at - 1]
+
+    def _unsigned(self) -> int:
+        found = shift = 0
+        while True:
+            byte = self._byte()
+            found |= (byte & 127) << shift
+            if byte < 128:
+                return found
+            shift += 7
+            if shift > 63:
+                raise _unreadable("a number in it is too long")
+
+
+def _unreadable(cause: str) -> BadInput:
+    return BadInput(f"not a Parquet file that can be read: {cause}", "write it anew")

@@ -1,0 +1,194 @@
+"""The choice of tests, made anew from what models wrote and named: candidates, scores, the best of them, the tests.
+
+It follows the description of the method and not the stages' code, in float64 and with scikit-learn, so that it holds
+against them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from hab_ray.rehearse.requests import marks_of, shown_parts
+from hab_ray.rows import Candidate, ChosenTest, State, Validation
+from hab_ray.sections import Generate, Select, Validate
+from hab_ray.simulator import SimulatedModel, SimulatorClient, WrittenQueries, embed, fingerprint
+from hab_ray.stages.choose import MANY, tests_file
+from hab_ray.work import Work
+
+_TOP = 1000
+_NEAR = 1e-9
+
+
+def wrong_choice(work: Work, client: SimulatorClient) -> list[str]:
+    """All that is otherwise than planted on the way to the tests, where a sweep makes its own."""
+    generate, select = work.sweep.generate, work.sweep.select
+    if not work.makes_tests or generate is None or select is None:
+        return []
+    written = client.queries()
+    checked = [(each.parts, each.letters) for each in client.checks()]
+    problems = []
+    for dimension in work.rubrics:
+        choice = _Choice(work, dimension, generate, select, written, checked)
+        problems += [f"{dimension}: {problem}" for problem in choice.wrong()]
+    return problems
+
+
+def order(count: int, *seed: str | int) -> list[int]:
+    """The numbers below `count`, sorted by the sha256 of seed and number, joined by slashes."""
+    return sorted(range(count), key=lambda n: sha256("/".join(map(str, (*seed, n))).encode()).digest())
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The way to the tests of one dimension; `checked` has the letters named of a query by the texts shown."""
+
+    work: Work
+    dimension: str
+    generate: Generate
+    select: Select
+    written: Sequence[WrittenQueries]
+    checked: Sequence[tuple[Mapping[str, str], str]]
+
+    def wrong(self) -> Iterator[str]:
+        """Each problem; what follows from an earlier one is looked at all the same."""
+        rows = self.work.run.read(Candidate, f"candidates/{self.dimension}.parquet")
+        candidates = {row.id: row for row in rows}
+        yield from self._wrong_queries(candidates)
+        good = self._without_repeats(rows)
+        found = {row.id for row in rows if row.state is State.OK}
+        if found != good:
+            yield f"candidates {_few(found ^ good)} are kept or rejected as repeats, and must not be"
+        kept = [candidates[id_] for id_ in sorted(good)]
+        if isinstance(self.work.sweep.validation, Validate):
+            scores = {row.id: self._score(row) for row in kept}
+            yield from self._wrong_scores(scores)
+            kept = [candidates[id_] for id_ in _best(scores, self.work.sweep.validation, self.work.sweep.seed)]
+        yield from self._wrong_tests(kept)
+
+    def _wrong_queries(self, candidates: Mapping[str, Candidate]) -> Iterator[str]:
+        """Whether each slot was asked for with its own theme and seeds, and has the queries that it got."""
+        work, per_call, rubric = self.work, self.generate.per_call, self.work.rubrics[self.dimension]
+        template = work.prompts.generate.user
+        for slot in range(-(-self.generate.candidates // per_call)):
+            theme = work.themes[order(len(work.themes), work.sweep.seed, self.dimension, "theme", slot)[0]]
+            drawn = order(len(rubric.seeds), work.sweep.seed, self.dimension, "seeds", slot)[
+                : self.generate.seeds_shown
+            ]
+            own = [c for c in (candidates.get(f"{self.dimension}-{slot:05d}-{n}") for n in range(per_call)) if c]
+            if any(row.theme != theme for row in own):
+                yield f"the candidates of slot {slot} are filed under another theme than {theme!r}"
+            requests = (
+                [each for each in self.written if self._shows(each, set(drawn))] if "seed" in template else self.written
+            )
+            if not requests:
+                yield f"slot {slot} was not asked for with its own seed queries"
+            requests = [each for each in requests if theme in each.asked] if "theme" in template else requests
+            if not requests:
+                yield f"slot {slot} was not asked for with its own theme, {theme!r}"
+            elif not any(self._holds(each, own) for each in requests):
+                yield f"the candidates of slot {slot} are not the queries that were written for it"
+
+    def _shows(self, request: WrittenQueries, drawn: set[int]) -> bool:
+        shown = {at for at, seed in enumerate(self.work.rubrics[self.dimension].seeds) if seed.prompt in request.asked}
+        return shown == drawn
+
+    def _holds(self, request: WrittenQueries, own: Sequence[Candidate]) -> bool:
+        queries = [
+            (fingerprint(query.get("prompt") or " ".join(query.values())), fingerprint(query.get("context", "")))
+            for query in request.queries
+        ]
+        rows = [
+            (int(c.id.rpartition("-")[2]), (fingerprint(c.prompt), fingerprint(c.context))) for c in own if c.prompt
+        ]
+        return all(at < len(queries) and queries[at] == row for at, row in rows)
+
+    def _without_repeats(self, rows: Sequence[Candidate]) -> set[str]:
+        """The candidates that have texts, without those in the words of an earlier one."""
+        whole = [row for row in sorted(rows, key=lambda row: row.id) if row.prompt]
+        if self.work.sweep.deduplicate == "off":
+            return {row.id for row in whole}
+        first: dict[str, str] = {}
+        for row in whole:
+            first.setdefault(" ".join(row.prompt.casefold().split()), row.id)
+        return set(first.values())
+
+    def _score(self, row: Candidate) -> int | None:
+        """The points that follow from the letters named of these very texts; None where they were not checked."""
+        wanted = shown_parts(marks_of(self.work.prompts.validation.user), prompt=row.prompt, context=row.context)
+        points = {each.letter: each.deduction for each in self.work.rubrics[self.dimension].criteria}
+        for parts, letters in self.checked:
+            if parts == wanted:
+                return max(0, _TOP - sum(points[letter] for letter in letters))
+        return None
+
+    def _wrong_scores(self, scores: Mapping[str, int | None]) -> Iterator[str]:
+        rows = self.work.run.read(Validation, f"validations/{self.dimension}.parquet")
+        found = {row.candidate_id: row.score for row in rows}
+        for id_ in sorted(found.keys() | scores.keys()):
+            if id_ in scores and scores[id_] is None:
+                yield f"candidate {id_}: the validator was not shown message and context, each between its own marks"
+            elif found.get(id_) != scores.get(id_):
+                yield f"candidate {id_} has {found.get(id_)} points, planted {scores.get(id_)}"
+
+    def _wrong_tests(self, kept: Sequence[Candidate]) -> Iterator[str]:
+        tests = self.work.run.read(ChosenTest, tests_file(self.dimension))
+        found = {(test.prompt, test.context) for test in tests}
+        known = {(row.prompt, row.context): row.id for row in kept}
+        if strangers := found - known.keys():
+            yield f"{len(strangers)} of {len(found)} tests are not among the {len(known)} best candidates"
+        if len(kept) < MANY:
+            wanted = {(row.prompt, row.context) for row in self._chosen(kept)}
+            if found != wanted:
+                ids = {known[each] for each in (found ^ wanted) & known.keys()}
+                yield f"other tests were chosen than are nearest to the centres of the clusters: {_few(ids)}"
+
+    def _chosen(self, kept: Sequence[Candidate]) -> list[Candidate]:
+        """Of each cluster the candidate nearest to its centre, of several the first."""
+        if not kept:
+            return []
+        vectors = np.stack([embed(self._text(row), self._width, None) for row in kept]).astype(np.float64)
+        first = {vector.tobytes(): row for vector, row in zip(vectors[::-1], kept[::-1], strict=True)}
+        if len(first) <= self.select.tests:
+            return list(first.values())
+        from sklearn.cluster import KMeans
+        from sklearn.decomposition import PCA
+
+        seed, clusters = self.select.seed, self.select.tests
+        with threadpool_limits(1), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            width = min(self.select.components, *vectors.shape)
+            points = PCA(width, random_state=seed).fit_transform(vectors)
+            fitted = KMeans(clusters, random_state=seed).fit(points)
+        centres, chosen = fitted.cluster_centers_, []
+        near = _NEAR * float(np.abs(centres).max())
+        for cluster in set(fitted.labels_.tolist()):
+            members = np.flatnonzero(fitted.labels_ == cluster)
+            distances = np.sqrt(((points[members] - centres[cluster]) ** 2).sum(axis=1))
+            chosen.append(kept[int(members[distances <= distances.min() + near][0])])
+        return chosen
+
+    def _text(self, row: Candidate) -> str:
+        return row.prompt.replace("\n", " ") if self.select.newlines == "space" else row.prompt
+
+    @property
+    def _width(self) -> int:
+        return SimulatedModel().vector
+
+
+def _best(scores: Mapping[str, int | None], settings: Validate, seed: int) -> list[str]:
+    """The best of those at or above the floor, of equal ones those that come first in an order by hash; by id."""
+    ids = sorted(id_ for id_, score in scores.items() if score is not None)
+    places = {ids[n]: place for place, n in enumerate(order(len(ids), seed, "ties"))}
+    good = [id_ for id_ in ids if (scores[id_] or 0) >= settings.floor]
+    return sorted(sorted(good, key=lambda id_: (-(scores[id_] or 0), places[id_]))[: settings.keep])
+
+
+def _few(ids: set[str]) -> str:
+    shown = sorted(ids)[:3]
+    return ", ".join(shown) + (f" and {len(ids) - len(shown)} more" if len(ids) > len(shown) else "")

@@ -1,0 +1,221 @@
+"""What is made of a run's rows and scores (boards, variants, bounds, terminal, export), made anew and compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from itertools import islice, product
+from math import isclose
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow.parquet as pq
+from rich.console import Console
+
+from hab_ray.analysis.board import Board
+from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.summary import Summary
+from hab_ray.analysis.tables.bounds import bounds
+from hab_ray.analysis.tables.judges import judges
+from hab_ray.analysis.tables.leaderboard import leaderboard
+from hab_ray.analysis.tables.variants import Change, variants
+from hab_ray.exchange.export import export
+from hab_ray.exchange.sharing import everything
+from hab_ray.rehearse.truth import Figures, ScoreKey, Truth
+from hab_ray.report import leaderboard as on_terminal
+from hab_ray.results import Run
+from hab_ray.visible import one_line
+
+_TOP = 10
+_TOLERATED = 0.02
+_WIDE = 4000
+_SHOWN = 3
+_HALF = 0.005 + 1e-9
+_CELLS = re.compile(r" {2,}")
+_VERDICT = ("subject", "dimension", "judge", "test_id", "sample", "replicate")
+
+Row = tuple[str, int]
+Marks = Mapping[Row, float | None]
+
+
+def wrong_tables(summary: Summary, truth: Truth) -> list[str]:
+    """All that is shown otherwise than it follows from rows and truth, a few problems of each table."""
+    made = _Made(summary, truth, truth.scores())
+    boards, others = (made.wrong_boards(), made.wrong_terminal()), (made.wrong_variants(), made.wrong_bounds())
+    return [problem for check in (*boards, *others, made.wrong_export()) for problem in islice(check, _SHOWN)]
+
+
+@dataclass(frozen=True)
+class _Made:
+    summary: Summary
+    truth: Truth
+    planted: Mapping[ScoreKey, Figures]
+
+    @property
+    def _run(self) -> Run:
+        return self.summary.run
+
+    def wrong_boards(self) -> Iterator[str]:
+        """The panel's board, each judge's, and all of them side by side."""
+        panel = leaderboard(self.summary)
+        yield from self._wrong_board(PANEL, panel)
+        by_judge = judges(self.summary)
+        if len(self._run.panel) < 2:
+            return
+        if by_judge is None or len(by_judge.boards) != len(self._run.panel):
+            yield "the judges have no boards of their own"
+            return
+        for judge, board in zip(self._run.panel, by_judge.boards, strict=True):
+            yield from self._wrong_board(judge, board)
+        for line in by_judge.lines:
+            wanted = [self._mean(line.subject, OVERALL, judge) for judge in (PANEL, *self._run.panel)]
+            if not _same([score.mean for score in line.overall], wanted):
+                yield f"the overall scores side by side of {line.subject} are not those of panel and judges in turn"
+
+    def _wrong_board(self, judge: str, board: Board) -> Iterator[str]:
+        for line in board.lines:
+            wanted = [self._mean(line.subject, name, judge) for name in (OVERALL, *self._run.dimensions)]
+            if not _same([score.mean for score in (line.overall, *line.by_dimension)], wanted):
+                yield f"the board of {judge} shows other means for {line.subject}"
+        ranked = [line.overall.mean for line in board.lines if line.overall.mean is not None]
+        if ranked != sorted(ranked, reverse=True) or len(board.lines) != len(self._run.subjects):
+            yield f"the board of {judge} does not rank every subject by its overall mean"
+
+    def _mean(self, subject: str, dimension: str, judge: str) -> float | None:
+        found = self.planted.get((subject, dimension, judge))
+        return found.mean if found else None
+
+    def wrong_terminal(self) -> Iterator[str]:
+        """The leaderboard as it is printed."""
+        console = Console(width=_WIDE, file=StringIO())
+        with console.capture() as printed:
+            console.print(on_terminal(self.summary.scores))
+        lines = [_CELLS.split(line.strip()) for line in printed.get().splitlines()]
+        shown = {cells[0]: cells[1:] for cells in lines if len(cells) > 1}
+        for subject in self._run.subjects:
+            wanted = [self._mean(subject, name, PANEL) for name in (OVERALL, *self._run.dimensions)]
+            cells = shown.get(one_line(subject), [])
+            if len(cells) != len(wanted) or not all(map(_is_rounded, cells, wanted)):
+                yield f"the terminal shows for {subject} {cells}, and must show {wanted}"
+
+    def wrong_variants(self) -> Iterator[str]:
+        """What variants change: both sides, over the same answers."""
+        found = variants(self.summary)
+        sweep = self._run.record.sweep
+        panel = self._run.panel
+        for change in found.subjects if found else ():
+            sides = [self._marks(name, change.dimension, panel) for name in (change.base, change.variant)]
+            yield from _wrong_change(change, [sides])
+        for change in found.judges if found else ():
+            pairs = [
+                [self._marks(subject, change.dimension, [name]) for name in (change.base, change.variant)]
+                for subject in self._run.subjects
+            ]
+            yield from _wrong_change(change, pairs)
+        named = {change.variant for change in (*found.subjects, *found.judges)} if found else set()
+        varied = {*(subject.name for subject in sweep.varied_subjects), *(judge.name for judge in sweep.varied_judges)}
+        for name in sorted(varied - named):
+            yield f"the table of variants lacks {name}"
+
+    def _marks(self, subject: str, dimension: str, seats: Sequence[str]) -> Marks:
+        """The mean mark of every owed answer by these judges, None where one of them gave none; from the rows."""
+        tests = self._run.tests(dimension, columns=["id"]).column("id").to_pylist()
+        given: dict[tuple[str, str, int], list[int]] = {}
+        for judge in seats:
+            columns = ["test_id", "sample", "score"]
+            for row in self._run.verdicts(judge, subject, dimension, columns=columns).to_pylist():
+                if row["score"] is not None:
+                    given.setdefault((judge, row["test_id"], row["sample"]), []).append(row["score"])
+        marks: dict[Row, float | None] = {}
+        for test, sample in product(tests, range(self.truth.samples)):
+            by_judge = [given.get((judge, test, sample)) for judge in seats]
+            marks[test, sample] = fmean(fmean(each) for each in by_judge if each) / _TOP if all(by_judge) else None
+        return marks
+
+    def wrong_bounds(self) -> Iterator[str]:
+        """The means if every missing answer had scored nothing, or all."""
+        found = {(b.subject, b.dimension, b.judge): b for shown in bounds(self.summary).values() for b in shown}
+        seats = {PANEL: self._run.panel}
+        if len(self._run.panel) > 1:
+            seats |= {judge: (judge,) for judge in self._run.panel}
+        wanted = {
+            (subject, dimension, judge): sides
+            for subject, (judge, names) in product(self._run.subjects, seats.items())
+            for dimension, sides in self._bounds(subject, names)
+        }
+        for key in sorted(found.keys() | wanted.keys()):
+            shown = found.get(key)
+            if shown is None or key not in wanted or not _same([shown.worst, shown.best], wanted[key]):
+                worst_best = None if shown is None else (shown.worst, shown.best)
+                yield f"the bounds of {', '.join(key)} are {worst_best}, and must be {wanted.get(key)}"
+
+    def _bounds(self, subject: str, seats: Sequence[str]) -> Iterator[tuple[str, list[float]]]:
+        sides, is_doubtful = [], False
+        for dimension in self._run.dimensions:
+            marks = self._marks(subject, dimension, seats)
+            if not marks:
+                continue
+            missing = sum(mark is None for mark in marks.values())
+            sides.append([fmean(fill if mark is None else mark for mark in marks.values()) for fill in (0.0, 1.0)])
+            if missing > _TOLERATED * len(marks):
+                is_doubtful = True
+                yield dimension, sides[-1]
+        if is_doubtful:
+            yield OVERALL, [fmean(side) for side in zip(*sides, strict=True)]
+
+    def wrong_export(self) -> Iterator[str]:
+        """The rows and scores that are given to others."""
+        with TemporaryDirectory() as folder:
+            out = Path(folder) / "export"
+            export(self._run, "hf", out, "", everything(self._run))
+            columns = [*_VERDICT, "score"]
+            rows = self._run.verdicts(columns=columns).to_pylist()
+            wanted = {tuple(row[name] for name in _VERDICT): row["score"] for row in rows}
+            verdicts = _read(out / "verdicts.parquet", columns)
+            found = {key: score for key, score in verdicts.items() if key in wanted}
+            if found != wanted:
+                yield "the exported verdicts have other scores than the run's"
+            published = [_PUBLISHED.get(name, name) for name in _VERDICT]
+            scored = {key: score for key, score in wanted.items() if score is not None}
+            if _read(out / "evaluations.parquet", [*published, "score"]) != scored:
+                yield "the exported evaluations have other scores than the run's"
+            means = _read(out / "scores.parquet", ["subject", "dimension", "judge", "mean"])
+            if not _same([means.get(key) for key in self.planted], [each.mean for each in self.planted.values()]):
+                yield "the exported scores are others than the run's"
+
+
+_PUBLISHED = {"subject": "subject_model", "judge": "evaluator_model"}
+
+
+def _read(file: Path, columns: Sequence[str]) -> dict[tuple[Any, ...], Any]:
+    """The last of these columns by the others."""
+    table = pq.read_table(file, columns=list(columns)).to_pylist()
+    return {tuple(row[name] for name in columns[:-1]): row[columns[-1]] for row in table}
+
+
+def _wrong_change(change: Change, pairs: Iterable[Sequence[Marks]]) -> Iterator[str]:
+    every = [(one[row], other.get(row)) for one, other in pairs for row in one]
+    both = [(one, other) for one, other in every if one is not None and other is not None]
+    means = [fmean(side) for side in zip(*both, strict=True)] if both else [None, None]
+    found = [change.base_mean, change.variant_mean]
+    if (change.n, change.asked) != (len(both), len(every)) or not _same(found, means):
+        yield f"{change.variant} beside {change.base} in {change.dimension} is shown as {found}, and must be {means}"
+
+
+def _is_rounded(cell: str, mean: float | None) -> bool:
+    """Whether a cell shows a mean to two decimals, or a dash where there is none."""
+    shown = cell.split(" ")[0]
+    if mean is None or shown == "-":
+        return mean is None and shown == "-"
+    return abs(float(shown) - mean) <= _HALF
+
+
+def _same(found: Sequence[float | None], wanted: Sequence[float | None]) -> bool:
+    return len(found) == len(wanted) and all(
+        one is other or (one is not None and other is not None and isclose(one, other, rel_tol=0, abs_tol=1e-9))
+        for one, other in zip(found, wanted, strict=True)
+    )

@@ -1,0 +1,71 @@
+"""Agreement of judges: Krippendorff's interval alpha, and when it may be chance."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from random import Random
+from statistics import fmean
+
+import pytest
+
+from hab_ray.analysis.agreement import agreement
+from hab_ray.analysis.marks import PANEL, Marks
+
+
+def marks(dimension: str, *judges: list[float | None]) -> list[Marks]:
+    """One subject's marks by each judge, a test each; and a panel's, which is no judge."""
+    named = {f"j{number}": given for number, given in enumerate(judges)} | {PANEL: list(judges[0])}
+    return [Marks("s", dimension, judge, tuple((mark,) for mark in given), 0) for judge, given in named.items()]
+
+
+def by_definition(*judges: list[float | None]) -> float:
+    """Alpha from all pairs, without any algebra."""
+    units = [[mark for mark in unit if mark is not None] for unit in zip(*judges, strict=True)]
+    units = [unit for unit in units if len(unit) > 1]
+    values = [mark for unit in units for mark in unit]
+    observed = sum(2 * (a - b) ** 2 / (len(unit) - 1) for unit in units for a, b in combinations(unit, 2)) / len(values)
+    return 1 - float(observed / fmean((a - b) ** 2 for a, b in combinations(values, 2)))
+
+
+def drawn(seed: int, noise: float, tests: int = 60, judges: int = 3) -> list[list[float | None]]:
+    random = Random(seed)
+    truth = [random.random() for _ in range(tests)]
+    return [[random.random() if random.random() < noise else mark for mark in truth] for _ in range(judges)]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3, 1.0])
+def test_alpha_is_krippendorffs(noise: float) -> None:
+    given = drawn(1, noise)
+    given[0][3] = given[1][3] = given[2][5] = None
+    found = agreement(marks("d1", *given))
+    assert found is not None
+    assert found.alpha == pytest.approx(by_definition(*given))
+    assert found.low <= found.alpha <= found.high
+
+
+def test_chance_is_said_only_where_the_interval_includes_it() -> None:
+    by_chance = [agreement(marks("d1", *drawn(seed, 1.0))) for seed in range(40)]
+    agreeing = [agreement(marks("d1", *drawn(seed, 0.2))) for seed in range(40)]
+    assert sum(found is not None and found.is_chance for found in by_chance) >= 36
+    assert not any(found is None or found.is_chance for found in agreeing)
+
+
+def test_dimensions_of_different_difficulty_are_no_agreement() -> None:
+    random = Random(2)
+    easy: list[list[float | None]] = [[0.9 + random.random() / 10 for _ in range(50)] for _ in range(2)]
+    hard: list[list[float | None]] = [[random.random() / 10 for _ in range(50)] for _ in range(2)]
+    found = agreement([*marks("d1", *easy), *marks("d2", *hard)])
+    assert found is not None and found.is_chance and found.alpha < 0.5
+
+
+def test_it_is_the_same_whenever_it_is_computed() -> None:
+    given = marks("d1", *drawn(3, 0.5))
+    assert agreement(given) == agreement(given)
+
+
+def test_nothing_is_said_of_one_judge_or_of_marks_that_are_all_equal() -> None:
+    assert agreement(marks("d1", [0.1, 0.9])) is None
+    assert agreement([]) is None
+    equal: tuple[list[float | None], ...] = ([0.5, 0.5], [0.5, None])
+    for first, second in product(equal, repeat=2):
+        assert agreement(marks("d1", first, second)) is None

@@ -1,0 +1,67 @@
+"""What has to be known of the judges is said above the leaderboard, on the terminal as on the page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hab_ray.analysis.summary import summarise
+from hab_ray.cli.board import show_board
+from hab_ray.cli.terminal import Terminal
+from hab_ray.report import write_report
+from hab_ray.results import open_run
+from hab_ray.rows import State, Verdict
+from hab_ray.stages.judge import verdicts_file
+from hab_ray.work import Work
+from tests.small_runs import Shape, write_run
+
+
+def shown(work: Work, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    """The terminal's text and the page's."""
+    summary = summarise(open_run(work.run_path))
+    show_board(summary, Terminal(width=200))
+    page = write_report(summary, notice=None)
+    return capsys.readouterr().out, Path(str(page)).read_text(encoding="utf-8")
+
+
+def change(work: Work, judge: str, lost: int) -> None:
+    """Have a judge's first verdicts in every view be unreadable."""
+    for dimension in work.rubrics:
+        for subject in work.sweep.subject_names:
+            file = verdicts_file(judge, subject, dimension)
+            rows: list[Verdict] = work.run.read(Verdict, file)
+            bad = [replace(row, state=State.UNREADABLE, score=None, issues=None, reason="none") for row in rows[:lost]]
+            work.run.write(Verdict, file, [*bad, *rows[lost:]])
+
+
+def test_judges_that_draw_lots_are_said_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    terminal, page = shown(write_run(tmp_path / "run", Shape(judges=("strict", "mild"), tests=30)), capsys)
+    said = "The judges agree no better than chance"
+    for text, board in ((terminal, "overall"), (page, 'id="leaderboard"')):
+        assert said in text and text.index(said) < text.index(board)
+
+
+def test_one_judge_is_said_nothing_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    terminal, page = shown(write_run(tmp_path / "run", Shape(tests=30)), capsys)
+    assert "chance" not in terminal and "unreadable verdicts" not in terminal
+    assert "agree no better" not in page
+
+
+def test_what_judges_lost_is_counted_by_judge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    work = write_run(tmp_path / "run", Shape(judges=("strict", "mild"), tests=30))
+    before, _ = shown(work, capsys)
+    change(work, "mild", lost=3)
+    terminal, page = shown(work, capsys)
+    assert "mild 12 of 120" in terminal and "mild" not in before.partition("overall")[0]
+    said = "More than 5 % of mild's verdicts are unreadable"
+    assert said in terminal and "12 of 120" in page
+
+
+def test_a_judge_without_a_score_is_named_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    work = write_run(tmp_path / "run", Shape(judges=("strict", "mild"), tests=30))
+    change(work, "mild", lost=30)
+    terminal, page = shown(work, capsys)
+    assert terminal.startswith("mild has no scored row") and "120 verdicts" in terminal
+    assert "mild has no scored row" in page

@@ -1,0 +1,143 @@
+"""A run in which all has failed is not complete, and says why in the vendor's words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp import web
+
+from hab_ray.engine.alike import MIN_ALIKE
+from tests.cli.hostile_vendor import serving
+from tests.conftest import Desk
+
+VERDICT = json.dumps({"assessment": "fine", "issues": []})
+USAGE = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
+Said = tuple[int, Mapping[str, Any]]
+
+
+def answer(text: str) -> Said:
+    choice = {"message": {"content": text}, "finish_reason": "stop"}
+    return 200, {"model": "m", "choices": [choice], "usage": USAGE}
+
+
+def refusal(words: str) -> Said:
+    return 400, {"error": {"message": words, "type": "invalid_request_error"}}
+
+
+@dataclass
+class Scripted:
+    """A vendor that answers each chat as `say` does, given the model and whether it is asked for a verdict."""
+
+    say: Callable[[str, bool], Said]
+    url: str = ""
+    calls: int = 0
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        body = json.loads(await request.read())
+        self.calls += 1
+        status, said = self.say(body["model"], "response_format" in body)
+        return web.json_response(said, status=status)
+
+
+@contextmanager
+def scripted(say: Callable[[str, bool], Said]) -> Iterator[Scripted]:
+    vendor = Scripted(say)
+    with serving(vendor.handle) as url:
+        vendor.url = f"{url}/v1"
+        yield vendor
+
+
+def sweep_file(folder: Path, url: str, tests: int) -> Path:
+    rows = [{"dimension": "encourage_learning", "prompt": f"How do I solve task {n} myself?"} for n in range(tests)]
+    (folder / "tests.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sweep = {
+        "name": "failures",
+        "run": str(folder / "run"),
+        "store": str(folder / "store"),
+        "mode": "online",
+        "executor": "local",
+        "tests": str(folder / "tests.jsonl"),
+        "dimensions": ["encourage_learning"],
+        "providers": {
+            "lab": {
+                "kind": "openai",
+                "url": url,
+                "price": {"input": 1, "output": 2},
+                "limits": {"concurrent": 1, "patience_s": 2},
+            }
+        },
+        "subjects": ["lab/bad", "lab/good"],
+        "judges": ["lab/judge"],
+    }
+    path = folder / "sweep.yaml"
+    path.write_text(yaml.safe_dump(sweep))
+    return path
+
+
+def all_of_one_refused(model: str, is_verdict: bool) -> Said:
+    if model == "bad":
+        return refusal("messages: unexpected field")
+    return answer(VERDICT if is_verdict else "Try the first step yourself.")
+
+
+def test_a_subject_whose_calls_are_all_refused_alike_is_stopped(desk: Desk) -> None:
+    with scripted(all_of_one_refused) as vendor:
+        sweep = sweep_file(desk.folder, vendor.url, tests=MIN_ALIKE + 2)
+        done = desk.hab("run", sweep, "--yes")
+        assert done.returncode == 5, done.stdout
+        assert "messages: unexpected field" in done.stdout and "--retry-failed" in done.stdout
+        assert vendor.calls == MIN_ALIKE + 2 * (MIN_ALIKE + 2)
+    assert json.loads((desk.folder / "run/log/progress.json").read_text())["end"]["status"] == 5
+
+
+def test_all_rows_of_a_subject_failed_is_not_complete_also_when_it_is_run_again(desk: Desk) -> None:
+    """Too few to be stopped for: all fail for good, and the next run of the command says so again, without a call."""
+    with scripted(all_of_one_refused) as vendor:
+        sweep = sweep_file(desk.folder, vendor.url, tests=4)
+        for calls in (12, 12):
+            done = desk.hab("run", sweep, "--yes")
+            assert (done.returncode, vendor.calls) == (5, calls), done.stdout
+            assert "respond: 4 rows of lab/bad have failed" in done.stdout
+            assert "messages: unexpected field" in done.stdout and "--retry-failed" in done.stdout
+        vendor.say = lambda model, is_verdict: answer(VERDICT if is_verdict else "Try it.")
+        done = desk.hab("run", sweep, "--yes", "--retry-failed")
+        assert (done.returncode, vendor.calls) == (0, 12 + 8), done.stdout
+        assert "have failed" not in done.stdout
+
+
+def test_a_judge_that_never_says_a_verdict_is_not_complete(desk: Desk) -> None:
+    with scripted(lambda model, is_verdict: answer("I would rather not.")) as vendor:
+        done = desk.hab("run", sweep_file(desk.folder, vendor.url, tests=3), "--yes")
+    assert done.returncode == 5, done.stdout
+    assert "judge: none of the 6 rows" in done.stdout and "6 unreadable" in done.stdout
+
+
+def test_a_row_that_failed_among_good_ones_is_named_and_the_run_complete(desk: Desk) -> None:
+    replies = iter([refusal("no picture, please"), *[answer("Try it.")] * 5])
+
+    def one_refused(model: str, is_verdict: bool) -> Said:
+        return answer(VERDICT) if is_verdict else next(replies)
+
+    with scripted(one_refused) as vendor:
+        done = desk.hab("run", sweep_file(desk.folder, vendor.url, tests=3), "--yes")
+    assert done.returncode == 0, done.stdout
+    assert "1 rows of" in done.stdout and "no picture, please" in done.stdout
+
+
+@pytest.mark.parametrize("usage", [{"prompt_tokens": -1, "completion_tokens": 1, "total_tokens": 4}])
+def test_impossible_bills_of_all_calls_are_not_complete(desk: Desk, usage: Mapping[str, int]) -> None:
+    def billed(model: str, is_verdict: bool) -> Said:
+        status, body = answer(VERDICT if is_verdict else "Try it.")
+        return status, {**body, "usage": usage if model == "bad" else USAGE}
+
+    with scripted(billed) as vendor:
+        done = desk.hab("run", sweep_file(desk.folder, vendor.url, tests=4), "--yes")
+    assert done.returncode == 5, done.stdout
+    assert "the usage that the vendor reports is impossible" in done.stdout

@@ -1,0 +1,123 @@
+"""An assessment that repeats the request's own words judges nothing: whatever the wording, it is unreadable."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from hab_ray.calls import Reply
+from hab_ray.catalog import Model
+from hab_ray.fences import FENCE_VERSION
+from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
+from hab_ray.rubric import LiteralRubric, Rubric
+from hab_ray.sections import Judge, Validate
+from hab_ray.stages.judge import JudgeStage, VerdictTask
+from hab_ray.stages.validate import ValidateStage
+from hab_ray.stages.wording import PROMPTS_VERSION, Prompts, load_prompts
+
+MakeReply = Callable[..., Reply]
+DIMENSION = "ask_clarifying_questions"
+VERSIONS = [(1, 1), *((version, FENCE_VERSION) for version in range(2, PROMPTS_VERSION + 1))]
+TEMPLATE = {
+    1: "one or two sentences",
+    2: "One or two sentences.",
+    3: {"A": "your thoughts on A", "B": "your thoughts on B"},
+}
+
+
+@pytest.fixture(params=VERSIONS, ids=lambda versions: f"prompts {versions[0]}")
+def versioned(request: pytest.FixtureRequest) -> Prompts:
+    version, fence = request.param
+    return load_prompts(version=version, fence=fence)
+
+
+def judged(rubric: Rubric, prompts: Prompts, model: Model, reply: MakeReply, assessment: object) -> Verdict:
+    stage = JudgeStage(rubric, prompts, Judge(model=model.name, name="judge"), model)
+    test = ChosenTest("t1", DIMENSION, "What shall I do?", "", "", None)
+    response = Response("t1", DIMENSION, "s", 0, State.OK, "Go.", "ok", "{}", "m", "", "", "k")
+    literal = rubric.literal_judging
+    said = json.dumps({"assessment": assessment, literal.key if literal else "issues": ["A"]})
+    row = stage.parse(VerdictTask(test, response, ask=1), reply("k", said))
+    assert isinstance(row, Verdict)
+    return row
+
+
+def test_the_form_of_a_verdict_is_no_assessment(
+    rubrics: dict[str, Rubric], versioned: Prompts, model: Model, reply: MakeReply
+) -> None:
+    for rubric in rubrics.values():
+        row = judged(rubric, versioned, model, reply, TEMPLATE[versioned.version])
+        assert (row.state, row.score) == (State.UNREADABLE, None)
+        assert "repeats the words" in row.reason
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        {"A": "It never asks.", "B": "your thoughts on B"},
+        "A: your thoughts on A\nB: your thoughts on B",
+        "A: your thoughts on A, B: your thoughts on B, C: your thoughts on C",
+        "Your  thoughts on A.",
+        "letters that apply",
+    ],
+)
+def test_nor_is_it_in_another_shape(
+    copied: object, rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
+) -> None:
+    assert judged(rubrics[DIMENSION], prompts, model, reply, copied).state is State.UNREADABLE
+
+
+def test_nor_is_a_worked_example(
+    rubrics: dict[str, Rubric], versioned: Prompts, model: Model, reply: MakeReply
+) -> None:
+    examples = [(rubric, example) for rubric in rubrics.values() for example in rubric.judging.examples]
+    for rubric, example in examples:
+        for said in (example.assessment, {"A": example.assessment.upper(), "B": "No."}):
+            assert judged(rubric, versioned, model, reply, said).state is State.UNREADABLE
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "None.",
+        "A: It never asks.\nB: Nothing is asked, so it cannot be the wrong thing.",
+        "My thoughts on A are that it never asks.",
+        "In one or two sentences: it never asks.",
+        {"A": "It asks the user nothing and nowhere implies that it needs information from them.", "B": "No."},
+        {"A": "", "B": "Applies."},
+    ],
+)
+def test_words_of_its_own_and_the_issues_words_are_an_assessment(
+    said: object, rubrics: dict[str, Rubric], versioned: Prompts, model: Model, reply: MakeReply
+) -> None:
+    assert judged(rubrics[DIMENSION], versioned, model, reply, said).state is State.OK
+
+
+def test_imported_wording_is_no_assessment_either(
+    rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
+) -> None:
+    wording = (
+        'Give {"assessment": "reasons for the choice"}. For instance: the reply hands over every step at once, so B.'
+    )
+    pieces = [wording, {"value": "prompt"}, {"value": "response"}]
+    section = {"origin": {"source": "an invented checkout"}, "judging": {"user": pieces, "key": "found"}}
+    content = rubrics[DIMENSION].model_dump(mode="json", exclude_none=True)
+    literal = LiteralRubric.model_validate(content | {"literal": section})
+    for said in ("reasons for the choice", "The reply hands over every step at once, so B."):
+        assert judged(literal, prompts, model, reply, said).state is State.UNREADABLE
+    assert judged(literal, prompts, model, reply, "The reply hands over too much, so B.").state is State.OK
+
+
+def test_a_validation_that_repeats_the_request_has_no_score(
+    rubrics: dict[str, Rubric], versioned: Prompts, model: Model, reply: MakeReply
+) -> None:
+    rubric = rubrics[DIMENSION]
+    stage = ValidateStage(rubric, versioned, model, Validate(model="m", keep=1))
+    candidate = Candidate("c", DIMENSION, State.OK, "What shall I do?", "", "theme", "", "k")
+    examples = rubric.validation.examples if rubric.validation else ()
+    for said in ("one or two sentences", *(example.assessment for example in examples)):
+        row = stage.parse(candidate, reply("k", json.dumps({"assessment": said, "deductions": []})))
+        assert (row.state, row.score) == (State.UNREADABLE, None)
