@@ -12,14 +12,14 @@ class AlikeRefusals:
     """The refusals of each model since it last answered. Words are alike if they differ in numbers and ids alone."""
 
     def __init__(self) -> None:
-        self._newest: dict[str, tuple[str, int]] = {}
+        self._newest: dict[str, tuple[str, set[str]]] = {}
 
-    def add(self, model: str, words: str) -> int:
-        """Count a refusal; returns how many in a row were alike."""
+    def add(self, model: str, row: str, words: str) -> int:
+        """Count a refusal; returns how many rows in a row were refused alike. One that is tried again counts once."""
         pattern = _VARIABLE.sub("#", words)
-        before, count = self._newest.get(model, ("", 0))
-        self._newest[model] = pattern, count + 1 if pattern == before else 1
-        return self._newest[model][1]
+        before, rows = self._newest.get(model, ("", set()))
+        self._newest[model] = pattern, rows | {row} if pattern == before else {row}
+        return len(self._newest[model][1])
 
     def answered(self, model: str) -> None:
         """The model has answered: what was refused before was refused for the rows' sake."""

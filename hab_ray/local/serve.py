@@ -30,7 +30,8 @@ async def serve(chat: Mapping[str, Path], embeddings: Sequence[str], slots: int,
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     models = {name: load_chat(name, path, slots, threads) for name, path in chat.items()}
     embedders = {name: Embedder(name) for name in embeddings}
-    front, token = Front(models, embedders, slots), os.environ.get(TOKEN) or secrets.token_urlsafe(16)
+    front = Front(models, embedders, slots)
+    token = os.environ.pop(TOKEN, None) or secrets.token_urlsafe(16)
     runner = web.AppRunner(front.application(token), handler_cancellation=True, access_log=None)
     await runner.setup()
     await web.SockSite(runner, listener).start()

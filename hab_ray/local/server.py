@@ -44,8 +44,8 @@ class Ready(BaseModel):
 class LocalServer:
     """A running model server. `url` is the base URL of its OpenAI protocol, e.g. `http://127.0.0.1:40213/TOKEN/v1`.
 
-    The token keeps other users of the machine off the port. It reaches the process through its environment: command
-    lines are for all to see.
+    The token is a secret: it keeps other users of the machine off the port. The child learns it from its environment,
+    which nobody else can read.
 
     The socket it listens on belongs to this process: a server that dies is started again behind it, and requests wait
     there meanwhile. After `MOST_RESTARTS` of them, or one that fails, they are refused.

@@ -74,6 +74,15 @@ def closed(report: ErrorReport) -> CallError:
     )
 
 
+def not_served_here(report: ErrorReport) -> CallError:
+    """The vendor does not serve the country or region that the requests come from."""
+    return ProviderError(
+        FailureKind.BAD_KEY,
+        f"{report}; the vendor serves neither key nor model from where this machine is: run from a region that it "
+        "serves, or ask the model through another provider",
+    )
+
+
 def bad_url(report: ErrorReport) -> CallError:
     """There is a web site where the API should be."""
     return ProviderError(

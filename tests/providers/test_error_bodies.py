@@ -87,6 +87,15 @@ ACCOUNTS = [
     (OPENAI, 403, openai("The project has reached its enforced spend limit", "project_spend_limit_exceeded", None)),
     (ANTHROPIC, 400, anthropic("Your credit balance is too low to access the Anthropic API.")),
     (ANTHROPIC, 400, anthropic("You have reached your specified API usage limits.")),
+    *((XAI, status, xai("personal-team-blocked:spending-limit", "Add credits")) for status in (402, 403, 429)),
+    *((OPENAI, status, openai("Blocked", "personal-team-blocked:spending-limit", None)) for status in (402, 403, 429)),
+    (XAI, 429, xai("Some resource has been exhausted", "Free usage quota exceeded")),
+    (OPENAI, 429, openai("The usage limit has been reached", None, "usage_limit_reached")),
+    (OPENAI, 429, openai("You ran out of credits. Add more to continue.", None, None)),
+    (OPENAI, 429, openai("Your account is suspended, please check your plan", None, "exceeded_current_quota_error")),
+    (OPENAI, 403, openai("You've reached your monthly usage limit", None, "access_terminated_error")),
+    (OPENAI, 400, openai("Budget has been exceeded! Current cost: 1.2, Max budget: 1.0", "400", "budget_exceeded")),
+    (OPENAI, 429, openai("All keys are used up", "terminal_quota_exhausted", None)),
 ]
 CLOSED = [
     (ANTHROPIC, 400, anthropic("This organization has been disabled.")),
@@ -95,7 +104,13 @@ CLOSED = [
     (OPENAI, 401, openai("Your access was terminated due to violation of our policies", "access_terminated")),
     (GOOGLE, 403, google(403, "PERMISSION_DENIED", "Consumer suspended", {"reason": "CONSUMER_SUSPENDED"})),
     (XAI, 400, xai("Client specified an invalid argument", "Incorrect API key provided. You can obtain an API key")),
+    (ANTHROPIC, 403, anthropic("Request not allowed", "forbidden")),
+    (ANTHROPIC, 403, anthropic("Access from unsupported countries or regions is not allowed.", "permission_error")),
     (OPENAI, 404, NGINX),
+]
+ADDRESSES = [
+    (OPENAI, 404, openai("Invalid URL (POST /v1/v1/chat/completions)")),
+    (OPENAI, 404, openai("Invalid URL (POST /v1/v1/chat/completions)", "invalid_url")),
 ]
 UNKNOWN_MODELS = [
     (OPENAI, 400, mistral("Invalid model: mistral-huge", "invalid_model", "1500")),
@@ -109,6 +124,8 @@ UNKNOWN_MODELS = [
     (OPENAI, 400, openai("acme/x is not a valid model ID", 400, None)),
     (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "* GenerateContentRequest.model: unexpected model name format")),
     (ANTHROPIC, 404, anthropic("model: claude-9", "not_found_error")),
+    (ANTHROPIC, 403, anthropic("The model claude-9 is not available in your region.", "permission_error")),
+    (OPENAI, 400, {"detail": "Model voyage-9 is not supported. Supported models are ['voyage-3.5', 'voyage-4']."}),
 ]
 SETTINGS = [
     (ANTHROPIC, 400, anthropic("temperature: range: 0..1")),
@@ -144,6 +161,10 @@ SETTINGS = [
     (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "Thinking level is not supported for this model.")),
     (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "Budget 0 is invalid. This model only works in thinking mode.")),
     (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "Invalid value at 'generation_config.top_p' (TYPE_FLOAT)")),
+    (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "The schema exceeds the maximum allowed nesting depth.")),
+    (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "The specified schema produces too many states for serving.")),
+    (XAI, 400, xai("Client specified an invalid argument", "Model x does not support parameter reasoningEffort.")),
+    (XAI, 400, xai("Client specified an invalid argument", "Argument not supported: presencePenalty")),
 ]
 TOO_LONG = [
     (OPENAI, 400, vllm_full(500, 8192, 8000)),
@@ -179,6 +200,8 @@ FAULTS = [
     (GOOGLE, 502, NGINX, TransientError, Kind.SERVER),
     (ANTHROPIC, 429, CHALLENGE, RateLimited, Kind.RATE_LIMITED),
     (OPENAI, 429, openai("Rate limit reached", "rate_limit_exceeded"), RateLimited, Kind.RATE_LIMITED),
+    (OPENAI, 429, openai("Too many requests", None, "rate_limit_reached_error"), RateLimited, Kind.RATE_LIMITED),
+    (OPENAI, 429, openai("Usage quota for tokens per minute exceeded"), RateLimited, Kind.RATE_LIMITED),
     (GOOGLE, 429, google(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota"), RateLimited, Kind.RATE_LIMITED),
     (OPENAI, 503, openai("The engine is overloaded", "server_overloaded", None), Overloaded, Kind.OVERLOADED),
     (GOOGLE, 429, {"error": {"code": 429, "details": "none", "status": "X"}}, RateLimited, Kind.RATE_LIMITED),
@@ -187,6 +210,7 @@ TABLE = [
     *((*row, ProviderError, Kind.NO_QUOTA) for row in ACCOUNTS),
     *((*row, ProviderError, Kind.BAD_KEY) for row in CLOSED[:-1]),
     (*CLOSED[-1], ProviderError, Kind.BAD_REQUEST),
+    *((*row, ProviderError, Kind.BAD_REQUEST) for row in ADDRESSES),
     *((*row, ModelError, None) for row in UNKNOWN_MODELS),
     *((*row, ModelError, Kind.BAD_REQUEST) for row in SETTINGS),
     *((*row, RowError, Kind.TOO_LONG) for row in TOO_LONG),
@@ -275,3 +299,17 @@ async def test_the_wait_is_kept_beside_other_refusals_than_429(
     with pytest.raises(TransientError) as caught:
         await provider.send(provider.chat(chat_call(), entry()))
     assert caught.value.retry_after_s == seconds
+
+
+@pytest.mark.parametrize("choice", [{}, {"message": None}, {"message": {"content": None}}])
+@pytest.mark.parametrize("kind", [OPENAI, XAI])
+async def test_a_filtered_answer_needs_no_message(
+    choice: dict[str, Any], kind: str, script: Script, provider_of: Connect
+) -> None:
+    """Azure and its like send none; without a filter a missing message is a malformed reply."""
+    provider = provider_of(kind, script.url)
+    usage = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
+    answer = provider.read_chat({"choices": [{"finish_reason": "content_filter", **choice}], "usage": usage})
+    assert (answer.finish, answer.usage.input, answer.usage.output) == (Finish.REFUSED, 7, 2)
+    with pytest.raises(TransientError, match="not as documented"):
+        provider.read_chat({"choices": [{"finish_reason": "stop"}], "usage": usage})

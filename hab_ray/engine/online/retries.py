@@ -101,7 +101,10 @@ class RetryLoop:
 
         A text that is too long is its row's fault, however many there are.
         """
-        if error.kind is FailureKind.TOO_LONG or self._alike.add(request.model, str(error)) < MIN_ALIKE:
+        if (
+            error.kind is FailureKind.TOO_LONG
+            or self._alike.add(request.model, request.calls[0].key, str(error)) < MIN_ALIKE
+        ):
             return None
         stopped = (
             f"{MIN_ALIKE} calls in a row, without an answer between them, ended alike: {error}; change the setting at "

@@ -15,10 +15,14 @@ from hab_ray.providers.error_rules import ErrorReport, Rules
 
 _BLOCKED = re.compile(r"blocked by (our )?content filter", re.I)
 _CLOSED = re.compile(r"\b(organization|account|workspace) (has been|is) (disabled|suspended|closed)", re.I)
+_REGION = re.compile(r"\b(countr(y|ies)|regions?|territor(y|ies))\b|^request not allowed", re.I)
+_MODEL = re.compile(r"\bmodel\b", re.I)
 
 
 def _denied(report: ErrorReport) -> CallError:
-    """A model that this key may not use, or an account that is closed: the vendor has one type for both."""
+    """A model that this key may not use, a closed account or a region not served: the vendor has one type for all."""
+    if _REGION.search(report.message) and not _MODEL.search(report.message):
+        return means.not_served_here(report)
     return means.closed(report) if _CLOSED.search(report.message) else means.no_model(report)
 
 
@@ -33,6 +37,7 @@ _RULES = Rules(
         "organization_type_not_supported": means.bad_key,
         "authentication_error": means.bad_key,
         "permission_error": _denied,
+        "forbidden": _denied,
         "not_found_error": means.no_model,
         "request_too_large": means.too_long,
         "rate_limit_error": means.too_fast,

@@ -49,6 +49,7 @@ _RULES = Rules(
             re.compile(
                 r"not supported for this model|^Unsupported value|only works in thinking mode"
                 r"|thinking[ _]?(budget|level|config)|Unknown name|maxOutputTokens must be"
+                r"|\bschema\b.{0,80}\b(depth|nest(ed|ing)|too (many|deep|complex))"
                 r"|max_output_tokens|generation_?config|\b(temperature|top_?p) .{0,40}\brange\b",
                 re.I,
             ),

@@ -128,7 +128,7 @@ class OpenAIProvider:
             return Answer(Finish.TRUNCATED, used, "", stated_nanousd=stated, bill_known=bool(usage))
         try:
             choice = body["choices"][0]
-            message = choice["message"]
+            message = _message(choice)
             text, refusal = _text(message.get("content")), _text(message.get("refusal"))
             return Answer(
                 finish=_finish(choice.get("finish_reason"), text, refusal),
@@ -183,6 +183,15 @@ def tokens_counted(fields: JsonObject) -> Usage:
 def reasoning_on_top(used: Usage) -> Usage:
     """The same where reasoning is billed beside the completion tokens and not among them."""
     return replace(used, output=used.output + used.reasoning)
+
+
+def _message(choice: JsonObject) -> JsonObject:
+    """A choice's message; Azure and its like send none with an answer that they filtered.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return {} if choice.get("finish_reason") == "content_filter" and not choice.get("message") else choice["message"]
 
 
 def _text(content: object) -> str:

@@ -46,6 +46,12 @@ _RULES = Rules(
         "project_spend_limit_exceeded": means.no_quota,
         "organization_spend_limit_exceeded": means.no_quota,
         "organization_usage_limit_exceeded": means.no_quota,
+        "personal-team-blocked:spending-limit": means.no_quota,
+        "usage_limit_reached": means.no_quota,
+        "exceeded_current_quota_error": means.no_quota,
+        "budget_exceeded": means.no_quota,
+        "terminal_quota_exhausted": means.no_quota,
+        "invalid_url": means.bad_url,
         "invalid_api_key": means.bad_key,
         "account_deactivated": means.closed,
         "access_terminated": means.closed,
@@ -75,7 +81,8 @@ _RULES = Rules(
     words=(
         (
             re.compile(
-                r"used all available credits|monthly spending limit|\bkey limit exceeded|have any credits"
+                r"used all available credits|monthly (spending|usage) limit|\bkey limit exceeded|have any credits"
+                r"|ran out of credits|free usage quota exceeded|\bbudget has been exceeded"
                 r"|insufficient (credits|balance|funds)|(credit|spend(ing)?) (limit|cap) (exceeded|reached)",
                 re.I,
             ),
@@ -86,8 +93,13 @@ _RULES = Rules(
             means.closed,
         ),
         (re.compile(r"(incorrect|invalid) api[ _]key", re.I), means.bad_key),
+        (re.compile(r"^invalid url \([A-Z]+ ", re.I), means.bad_url),
         (
-            re.compile(r"\bnot a valid model|\binvalid model\b|\bmodel\b.{0,80}\b(does not exist|not found)", re.I),
+            re.compile(
+                r"\bnot a valid model|\binvalid model\b|\bmodel\b.{0,80}\b(does not exist|not found)"
+                r"|\bmodel\b.{0,80}\bis not supported\. supported models",
+                re.I,
+            ),
             means.no_model,
         ),
         (re.compile(r"^request too large", re.I), means.too_long),
@@ -95,7 +107,8 @@ _RULES = Rules(
         (
             re.compile(
                 r"^unrecognized request argument|tokens'? is too large: |max_(completion_)?tokens`? must be less"
-                r"|range of max_tokens|reasoning_effort|\bresponse_format\b",
+                r"|range of max_tokens|reasoning_effort|\bresponse_format\b"
+                r"|does not support parameter|^argument not supported",
                 re.I,
             ),
             means.not_taken,
