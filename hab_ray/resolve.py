@@ -121,9 +121,7 @@ def refuse_other_store(work: Work) -> None:
         ConfigError: it is another store, or a copy beside the one that is still there.
     """
     run, store, record = work.run_path, work.sweep.store, read_record(work.run_path)
-    if record is None:
-        return
-    before = record.sweep.store if record.store is None else run.follow(record.store)
+    before = run.follow(record.store) if record and record.store else (record.sweep.store if record else store)
     if before.absolute() == store.absolute() or before.is_same(store):
         return
     knowing = [place for place in (before, store) if Registry(open_folder(place), place).epochs(work.run_id, run)]
