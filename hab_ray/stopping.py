@@ -17,7 +17,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from math import inf
@@ -64,7 +64,7 @@ class Stop:
         Raises:
             Interrupted: somebody does.
         """
-        if self.requested or self._is_arriving():
+        if self.requested or (self._signals and _is_arriving(self._signals[0])):
             raise Interrupted("stopped on request")
 
     def listen(self) -> None:
@@ -135,17 +135,10 @@ class Stop:
     def _interrupt(self, number: int, _: object) -> None:
         """The main thread's handler. The watching thread may not have read the signal yet."""
         if number == signal.SIGHUP:
-            self._leave_terminal()
-        self._note()
+            _leave(self._terminals)
+        self._at = min(self._at, time.monotonic())
         if self._on_stop is None:
             self._raise_once()
-
-    def _leave_terminal(self) -> None:
-        """A terminal that was closed takes no output: writing to it would fail and cut off the clearing up."""
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        for output in self._terminals:
-            os.dup2(nothing, output)
-        os.close(nothing)
 
     def _raise_once(self) -> None:
         """A second KeyboardInterrupt would cut off the clearing up that the first one has begun."""
@@ -153,23 +146,10 @@ class Stop:
             self._raised = True
             raise KeyboardInterrupt
 
-    def _is_arriving(self) -> bool:
-        """Whether one of our signals waits to be read by the watching thread."""
-        if self._signals is None:
-            return False
-        try:
-            waiting = self._signals[0].recv(MOST_WAITING, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return False
-        return any(number in SIGNALS for number in waiting)
-
-    def _note(self) -> None:
-        self._at = min(self._at, time.monotonic())
-
     def _watch(self, reader: int) -> None:
         if not _signal_came(reader, None):
             return
-        self._note()
+        self._at = min(self._at, time.monotonic())
         with self._lock:
             if self._on_stop:
                 self._on_stop()
@@ -186,6 +166,23 @@ class Stop:
         for say in list(self._last_words):
             with suppress(Exception):
                 say()
+
+
+def _leave(terminals: Iterable[int]) -> None:
+    """A terminal that was closed takes no output: writing to it would fail and cut off the clearing up."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for output in terminals:
+        os.dup2(nothing, output)
+    os.close(nothing)
+
+
+def _is_arriving(reader: socket.socket) -> bool:
+    """Whether one of our signals waits to be read by the watching thread."""
+    try:
+        waiting = reader.recv(MOST_WAITING, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    return any(number in SIGNALS for number in waiting)
 
 
 def _signal_came(reader: int, left_s: Callable[[], float] | None) -> bool:

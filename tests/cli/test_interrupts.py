@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from hab_ray.errors import Exit
 from tests.bad_inputs.runs import good_run
+from tests.conftest import Desk
 
 # Sends itself SIGINT as a module is imported for the first time, or as Python clears up.
 PROGRAM = """
@@ -51,12 +51,12 @@ EXPORT = ("export", "run", "--format", "csv", "--out", "out")
     ],
 )
 def test_a_signal_ends_a_command_without_a_traceback(
-    module: str, times: int, arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    module: str, times: int, arguments: tuple[str, ...], desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    good_run(tmp_path)
+    monkeypatch.chdir(desk.folder)
+    good_run(desk.folder)
     command = [sys.executable, "-c", PROGRAM, module, str(times), *arguments]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    ended = subprocess.run(command, cwd=desk.folder, capture_output=True, text=True, timeout=60)
     assert ended.stderr == ""
     assert ended.returncode == (Exit.COMPLETE if module == "atexit" else Exit.INTERRUPTED)
-    assert list(tmp_path.glob(".*")) == [] or times > 1
+    assert list(desk.folder.glob(".*")) == [] or times > 1

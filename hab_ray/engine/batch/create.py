@@ -207,21 +207,9 @@ class Creator:
             record = self._components.closed(record, "refused", str(error), Results())
         self._free(batch, record)
         if isinstance(error, RateLimited):
-            self._await_queue(batch.model, error)
+            _await_queue(self._components, batch.model, error)
         elif not isinstance(error, BadRows):
             self._components.heed(batch.model, error)
-
-    def _await_queue(self, model: str, error: RateLimited) -> None:
-        """Wait for room in the vendor's queue, where no batch of ours fills it for `QUEUE_PATIENCE_S` at most."""
-        components = self._components
-        components.limits.wait(model, error)
-        if components.rows.enqueued(model):
-            return components.limits.made(model)
-        refusals, minutes = components.limits.refused(model), round(QUEUE_PATIENCE_S / 60)
-        if refusals.is_last:
-            components.heed(model, BatchRefused(f"{_NO_ROOM} for {minutes} minutes, or asks to wait longer: {error}"))
-        elif refusals.is_first:
-            components.counters.notes.append(f"{model}: {_NO_ROOM}, and is asked again for {minutes} minutes: {error}")
 
     def _free(self, batch: BatchInFlight, record: Batch) -> None:
         """Return the money of a batch that was not made; while that is in doubt, none."""
@@ -229,3 +217,15 @@ class Creator:
             self._components.budget.release(batch.nanousd)
         elif record.phase is Phase.DONE:
             self._components.budget.collect(batch.nanousd, cost=0, lost=0)
+
+
+def _await_queue(components: Components, model: str, error: RateLimited) -> None:
+    """Wait for room in the vendor's queue, where no batch of ours fills it for `QUEUE_PATIENCE_S` at most."""
+    components.limits.wait(model, error)
+    if components.rows.enqueued(model):
+        return components.limits.made(model)
+    refusals, minutes = components.limits.refused(model), round(QUEUE_PATIENCE_S / 60)
+    if refusals.is_last:
+        components.heed(model, BatchRefused(f"{_NO_ROOM} for {minutes} minutes, or asks to wait longer: {error}"))
+    elif refusals.is_first:
+        components.counters.notes.append(f"{model}: {_NO_ROOM}, and is asked again for {minutes} minutes: {error}")
