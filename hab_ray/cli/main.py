@@ -337,7 +337,11 @@ def export_command(
     run: RunFolderArgument,
     form: Annotated[
         str,
-        typer.Option("--format", help="hf (a data set as published), csv, json, or inspect (logs for `inspect view`)."),
+        typer.Option(
+            "--format",
+            help="hf (a data set as published), csv (a ' stands before what a spreadsheet would take for a formula; "
+            "csv-raw: none does), json, or inspect (logs for `inspect view`).",
+        ),
     ],
     out: Annotated[Path, typer.Option(help="The new folder to write to.")],
     licence: Annotated[str, typer.Option(help="What the card states, such as mit or cc-by-4.0.")] = "unknown",

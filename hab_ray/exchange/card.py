@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from hab_ray.visible import one_line
 CARD = "README.md"
 CANARY = "fa68c880-2a5d-43fd-a695-4c6a163758d9"
 SOURCE = "arXiv 2509.08494"
+_MARKUP = re.compile(r"[\\`*\[\]<>|~&$#]|(?<!\w)_|_(?!\w)")
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,9 @@ def card(run: Run, contents: Contents, licence: str, sharing: Sharing) -> str:
         head["configs"] = [{"config_name": name.removesuffix(".parquet"), "data_files": name} for name in contents.rows]
     lines = [
         f"---\n{yaml.safe_dump(head, sort_keys=False, allow_unicode=True)}---\n",
-        f"# {title}\n",
+        f"# {_text(title)}\n",
         f"Made by hab_ray {__version__} after {SOURCE}. Do not train on it: canary GUID {CANARY}.\n",
-        f"Licence: {stated}. Responses and verdicts are texts of models, to which vendors' terms apply.\n",
+        f"Licence: {_text(stated)}. Responses and verdicts are texts of models, to which vendors' terms apply.\n",
         "| file | rows |\n|---|---:|",
         *(f"| {name} | {rows:,} |" for name, rows in contents.rows.items()),
         "\n## Who was asked\n",
@@ -52,7 +54,7 @@ def card(run: Run, contents: Contents, licence: str, sharing: Sharing) -> str:
         f"- {standing_of(run.record).summary}",
         *_origins(sharing),
         "\n## What its results depend on\n",
-        *(f"- {one_line(name)}: sha256 {digest}" for name, digest in sorted(run.record.hashes.items())),
+        *(f"- {_text(name)}: sha256 {digest}" for name, digest in sorted(run.record.hashes.items())),
         "\n## What to know\n",
         *(f"- {warning}" for warning in warnings(run)),
     ]
@@ -63,10 +65,10 @@ def _origins(sharing: Sharing) -> Iterator[str]:
     """What comes from elsewhere: with this export, and left out of it."""
     if sharing.included:
         yield "\n## What comes from elsewhere\n"
-        yield from (f"- {source}" for source in sharing.included)
+        yield from (f"- {_text(str(source))}" for source in sharing.included)
     if sharing.left_out:
         yield "\n## What is left out\n"
-        yield from (f"- {source}" for source in sharing.left_out)
+        yield from (f"- {_text(str(source))}" for source in sharing.left_out)
         yield (
             "\nIts cells are null, and so are those of answers, judges' prompts and assessments that may quote it. "
             f"Ids, states, issues and scores are all there. {sharing.remedies}"
@@ -74,7 +76,12 @@ def _origins(sharing: Sharing) -> Iterator[str]:
 
 
 def _names(names: Sequence[str]) -> str:
-    return ", ".join(map(one_line, names))
+    return ", ".join(map(_text, names))
+
+
+def _text(words: str) -> str:
+    """Words of others, in Markdown that shows them as they are."""
+    return _MARKUP.sub(r"\\\g<0>", one_line(words))
 
 
 def _further_raters(run: Run) -> Iterator[str]:
@@ -86,10 +93,10 @@ def _further_raters(run: Run) -> Iterator[str]:
 def warnings(run: Run) -> Iterator[str]:
     """What a reader of these rows has to know."""
     yield "A score is 10 minus the deductions of the distinct issues, never below 0; means are shares of 10."
-    yield "A cell of a CSV file may begin with =, + or @: a spreadsheet should import the columns as text."
+    yield "A ' stands before a cell of a CSV file that a spreadsheet would take for a formula (not with csv-raw)."
     for dimension, rubric in run.rubrics.items():
         if rubric.literal is not None:
-            yield one_line(f"{dimension}: {imported_note(rubric.literal)}")
+            yield _text(f"{dimension}: {imported_note(rubric.literal)}")
     if not run.scores().num_rows:
         yield "There are no scores: the run has not ended, or `hab report` was not given."
     for what, table in (("responses", run.responses(columns=["state"])), ("verdicts", run.verdicts(columns=["state"]))):

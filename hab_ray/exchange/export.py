@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
@@ -18,11 +19,13 @@ from hab_ray.errors import ConfigError
 from hab_ray.exchange.card import CARD, Contents, card
 from hab_ray.exchange.published import Evaluations
 from hab_ray.exchange.sharing import Sharing
+from hab_ray.inputs.csv_text import FORMULA
 from hab_ray.results import Run
 
 LIST_SEPARATOR = " "
 _UNFINISHED = ".hab-export-"
 _DAY_S = 86_400
+_FORMULA = rf"\A({FORMULA})"
 
 
 def export(run: Run, form: str, folder: Path, licence: str, sharing: Sharing) -> list[Path]:
@@ -69,7 +72,15 @@ def _data_set(run: Run, sharing: Sharing, folder: Path) -> Contents:
 
 
 def _csv(run: Run, sharing: Sharing, folder: Path) -> Contents:
-    counts = {f"{name}.csv": _write(folder / f"{name}.csv", tables, _Csv) for name, tables in _tidy(run, sharing)}
+    return _csv_files(run, sharing, folder, _Csv)
+
+
+def _raw_csv(run: Run, sharing: Sharing, folder: Path) -> Contents:
+    return _csv_files(run, sharing, folder, _RawCsv)
+
+
+def _csv_files(run: Run, sharing: Sharing, folder: Path, kind: type[_RawCsv]) -> Contents:
+    counts = {f"{name}.csv": _write(folder / f"{name}.csv", tables, kind) for name, tables in _tidy(run, sharing)}
     return Contents("verdicts.csv", counts)
 
 
@@ -89,6 +100,7 @@ def _inspect(run: Run, sharing: Sharing, folder: Path) -> Contents:
 FORMATS: Mapping[str, Callable[[Run, Sharing, Path], Contents]] = {
     "hf": _data_set,
     "csv": _csv,
+    "csv-raw": _raw_csv,
     "json": _json,
     "inspect": _inspect,
 }
@@ -122,7 +134,7 @@ class _Parquet:
 
 
 @dataclass
-class _Csv:
+class _RawCsv:
     """Writes tables of one schema into a CSV file; of a list its members, with a space between them."""
 
     path: Path
@@ -132,10 +144,24 @@ class _Csv:
         flat = pa.schema([pa.field(f.name, pa.string() if pa.types.is_list(f.type) else f.type) for f in self.schema])
         options = pa_csv.WriteOptions(quoting_style="all_valid")
         self._writer = pa_csv.CSVWriter(self.path, flat, write_options=options)
-        return lambda table: self._writer.write(_without_lists(table, flat))
+        return lambda table: self._writer.write(self._cells(_without_lists(table, flat)))
 
     def __exit__(self, *raised: object) -> None:
         self._writer.close()
+
+    def _cells(self, table: pa.Table) -> pa.Table:
+        return table
+
+
+class _Csv(_RawCsv):
+    """The same, with a ' before what a spreadsheet would take for a formula."""
+
+    def _cells(self, table: pa.Table) -> pa.Table:
+        for number, field in enumerate(table.schema):
+            if pa.types.is_string(field.type):
+                safe = pc.replace_substring_regex(table.column(number), _FORMULA, r"'\1")
+                table = table.set_column(number, field, safe)
+        return table
 
 
 def _without_lists(table: pa.Table, flat: pa.Schema) -> pa.Table:

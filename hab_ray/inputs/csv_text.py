@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator
 
 from hab_ray.inputs.files import (
@@ -16,6 +17,11 @@ from hab_ray.inputs.files import (
 )
 
 _SHOWN = 40
+
+
+# What a spreadsheet takes for a formula, also behind the ' that is put before one.
+FORMULA = "'*[=+\\-@\uff1d\uff0b\uff0d\uff20\t\r\n]"
+_FORMULA = re.compile(FORMULA)
 
 
 def csv_names(data: bytes) -> tuple[str, ...]:
@@ -40,7 +46,8 @@ def csv_names(data: bytes) -> tuple[str, ...]:
 
 def csv_rows(data: bytes) -> Iterator[tuple[int, dict[str, str]]]:
     """The rows of a table by the names in its first line, each with the number of the line it ends on; a cell stays as
-    it is, with its white space. Empty lines are left out.
+    it is, with its white space, but for the ' that keeps a spreadsheet from taking it for a formula. Empty lines are
+    left out.
 
     Raises:
         BadInput: as `csv_names`; a row has another number of cells or more than `MOST_ROW_BYTES` characters, a
@@ -60,7 +67,11 @@ def csv_rows(data: bytes) -> Iterator[tuple[int, dict[str, str]]]:
         if len(cells) != len(names):
             cause = f"line {line}: has {len(cells)} cells, and the first line names {len(names)} columns"
             raise BadInput(cause, "put texts with commas or line breaks in quotation marks")
-        yield line, dict(zip(names, cells, strict=True))
+        yield line, dict(zip(names, map(_unguarded, cells), strict=True))
+
+
+def _unguarded(cell: str) -> str:
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
 def _lines(data: bytes) -> Iterator[tuple[int, list[str]]]:

@@ -22,6 +22,7 @@ from hab_ray.location import Location
 from hab_ray.results import Run, open_run
 from hab_ray.rows import ChosenTest, Response, State, Verdict, from_table
 from hab_ray.stages.judge import verdicts_file
+from hab_ray.stages.respond import responses_file
 from hab_ray.storage.given import read_given_tests
 from hab_ray.storage.given_responses import read_given_responses
 from hab_ray.work import Work
@@ -83,6 +84,29 @@ def test_what_a_judge_was_asked_is_told_only_where_it_is_known(make_run: MakeRun
     assert all(issue.text in first["evaluator_system_prompt"] for issue in rubric.judging.issues)
     assert first["prompt"] in first["evaluator_prompt"] and first["subject_response"] in first["evaluator_prompt"]
     assert {(row["evaluator_prompt"], row["evaluator_system_prompt"]) for row in others} == {(None, None)}
+
+
+def test_no_cell_of_a_table_of_commas_is_a_formula_and_none_is_changed_by_reading_it_back(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
+    work = make_run(Shape())
+    dimension, *_ = work.rubrics
+    name = responses_file("alpha", dimension)
+    hostile = ["=1+1", "+1", "-1", "@a", "\t=1", "'=1", "''-a", "\uff1d1", "'plain'", "a=1"]
+    rows = work.run.read(Response, name)
+    texts = dict(zip([row.test_id for row in rows], hostile * len(rows), strict=False))
+    work.run.write(Response, name, [replace(row, text=texts[row.test_id]) for row in rows])
+    exported(opened(work), "csv", tmp_path / "out")
+    with (tmp_path / "out/responses.csv").open(newline="", encoding="utf-8") as file:
+        cells = [cell for row in csv.DictReader(file) for cell in row.values()]
+    assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\uff1d"))]
+    tests = read_given_tests(Location.of(tmp_path / "out/tests.csv"), work.rubrics)
+    found = read_given_responses(Location.of(tmp_path / "out/responses.csv"), work.rubrics, tests)
+    back = {row.test_id: row.text for rows in found.responses.values() for row in rows if row.subject == "alpha"}
+    assert {test_id: text for test_id, text in back.items() if test_id in texts} == texts
+    exported(opened(work), "csv-raw", tmp_path / "raw")
+    with (tmp_path / "raw/responses.csv").open(newline="", encoding="utf-8") as file:
+        assert set(texts.values()) <= {row["text"] for row in csv.DictReader(file)}
 
 
 def test_a_table_of_commas_holds_every_cell(make_run: MakeRun, tmp_path: Path) -> None:
@@ -163,6 +187,14 @@ def test_a_run_that_has_only_begun_exports_no_rows_and_says_so(form: str, make_r
     assert "There are no scores" in (tmp_path / "out" / CARD).read_text()
 
 
+def test_the_card_shows_licence_and_names_as_text(make_run: MakeRun, tmp_path: Path) -> None:
+    run = opened(make_run(Shape(subjects=("[a](http://x)", "<b>_c_"))))
+    exported(run, "json", tmp_path / "out", "![i](http://y) <img src=x>")
+    body = (tmp_path / "out" / CARD).read_text().split("---\n")[2]
+    assert "[a](" not in body.replace("\\[", "") and "<b>" not in body.replace("\\<", "")
+    assert "\\[a\\](http://x)" in body and "\\<b\\>\\_c\\_" in body and "!\\[i\\](http://y) \\<img src=x\\>" in body
+
+
 def test_nothing_is_written_over_and_nothing_is_left_half_written(
     make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,7 +203,7 @@ def test_nothing_is_written_over_and_nothing_is_left_half_written(
     (tmp_path / "taken/notes.txt").write_text("mine")
     with pytest.raises(ConfigError, match="holds something already"):
         exported(run, "csv", tmp_path / "taken", "mit")
-    with pytest.raises(ConfigError, match="there are hf, csv, json, inspect"):
+    with pytest.raises(ConfigError, match="there are hf, csv, csv-raw, json, inspect"):
         exported(run, "xml", tmp_path / "out", "mit")
     damaged = run.location.path / verdicts_file("strict", "beta", "correct_misinformation")
     damaged.write_bytes(b"PAR1")
