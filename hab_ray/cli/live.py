@@ -21,6 +21,7 @@ from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.doctor.bounds import bound
 from hab_ray.doctor.comparison import Compared, Difference, Recording, compare
 from hab_ray.doctor.questions import questions
+from hab_ray.doctor.ranks import Rank
 from hab_ray.doctor.recording import write_exchanges
 from hab_ray.doctor.reference import at_simulator
 from hab_ray.doctor.versions import under
@@ -90,14 +91,15 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions, console:
     protocols = {name: load_vendor(entry.kind).protocol for name, entry in work.catalog.providers.items()}
     compared = compare(found, reference, protocols, work.models)
     for name, version in versions.items():
-        compared.differ(name, "", [f"takes requests under API version {version}, and not under {DEFAULT_VERSION}"])
+        what = f"takes requests under API version {version}, and not under {DEFAULT_VERSION}; the run asks under it"
+        compared.differ(name, "", [(Rank.COSMETIC, what)])
     _tell(compared, found, console)
     console.print(
         f"the exchanges are in {file}, without keys and tokens but with the sweep's prompts: attach it to a report of "
         f"a bug, or have it answered again by `hab simulate --replay {file}`",
         soft_wrap=True,
     )
-    return Exit.DIFFERENT if compared.differences else Exit.COMPLETE
+    return Exit.DIFFERENT if compared.serious else Exit.COMPLETE
 
 
 def _prepared(path: Path, choices: Choices, options: LiveOptions, now: datetime) -> Work:
@@ -164,10 +166,12 @@ def _tell(compared: Compared, found: Recording, console: Console) -> None:
     for left in examined.left_open:
         console.print(f"note: {left}", style="yellow", soft_wrap=True)
     _list("note: ", compared.notes, "yellow", console)
-    for difference in compared.differences:
-        console.print(f"difference: {difference}", style="red", soft_wrap=True)
-    count = len(compared.differences)
+    _list("cosmetic: ", [one for one in compared.differences if one not in compared.serious], "yellow", console)
+    for difference in sorted(compared.serious, key=lambda one: one.rank):
+        console.print(f"{difference.rank.meaning}: {difference}", style="red", soft_wrap=True)
+    count, minor = len(compared.serious), len(compared.differences) - len(compared.serious)
     told = f"{count} {'difference' if count == 1 else 'differences'} from the simulator" if count else "no difference"
+    told += f", and {minor} cosmetic" if minor else ""
     lost = examined.lost_nanousd
     more = f", at most ${lost / NANO:.6f} more for answers that cannot be read" if lost else ""
     paid = f"{examined.calls} calls and ${examined.cost_nanousd / NANO:.6f} paid{more}"
