@@ -22,7 +22,7 @@ from hab_ray.doctor.bounds import bound
 from hab_ray.doctor.comparison import Compared, Difference, Recording, compare
 from hab_ray.doctor.questions import questions
 from hab_ray.doctor.ranks import Rank
-from hab_ray.doctor.recording import write_exchanges
+from hab_ray.doctor.recording import refuse_unwritable, write_exchanges
 from hab_ray.doctor.reference import at_simulator
 from hab_ray.doctor.versions import under
 from hab_ray.doctor.visit import Visit, asked_on_record, pay
@@ -76,6 +76,8 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions, console:
         if options.at is None and show(of_sweep(work.sweep), console) is not Exit.COMPLETE:
             console.print("nothing was sent: what is wrong above comes first", style="red")
             return Exit.CONFIGURATION
+        file = options.out or Path(f"doctor-{folder_name(work.sweep.name)}-{now:%Y%m%dT%H%M%S}.jsonl")
+        refuse_unwritable(file)
         versions, asked_before = asyncio.run(asked_on_record(work))
         work = under(work, versions)
         asked = questions(work)
@@ -86,7 +88,9 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions, console:
         stop.check()
         found = pay(visit, lease_terms(work, console), stop)
         found = replace(found, exchanges=[*asked_before, *found.exchanges])
-    file = _keep(work, found, options.out, now)
+    write_exchanges(file, {"sweep": work.sweep.name, "at": now.isoformat(timespec="seconds")}, found.exchanges)
+    for left in found.examined.left_open:
+        console.print(f"note: {left}", style="yellow", soft_wrap=True)
     stop.check()
     protocols = {name: load_vendor(entry.kind).protocol for name, entry in work.catalog.providers.items()}
     compared = compare(found, reference, protocols, work.models)
@@ -163,8 +167,6 @@ def _agree(most: int, visit: Visit, options: LiveOptions, console: Console) -> N
 
 def _tell(compared: Compared, found: Recording, console: Console) -> None:
     examined = found.examined
-    for left in examined.left_open:
-        console.print(f"note: {left}", style="yellow", soft_wrap=True)
     _list("note: ", compared.notes, "yellow", console)
     _list("cosmetic: ", [one for one in compared.differences if one not in compared.serious], "yellow", console)
     for difference in sorted(compared.serious, key=lambda one: one.rank):
@@ -183,11 +185,3 @@ def _list(prefix: str, found: Sequence[Difference], style: str, console: Console
         console.print(f"{prefix}{one}", style=style, soft_wrap=True)
     if len(found) > _NOTES_SHOWN:
         console.print(f"{prefix}and {len(found) - _NOTES_SHOWN} more in the file", style=style, soft_wrap=True)
-
-
-def _keep(work: Work, found: Recording, out: Path | None, now: datetime) -> Path:
-    """Write the exchanges, before anything is made of them; the file."""
-    file = out or Path(f"doctor-{folder_name(work.sweep.name)}-{now:%Y%m%dT%H%M%S}.jsonl")
-    about = {"sweep": work.sweep.name, "at": now.isoformat(timespec="seconds")}
-    write_exchanges(file, about, found.exchanges)
-    return file
