@@ -388,11 +388,12 @@ def write_record(work: Work, now: datetime) -> None:
         store=work.sweep.store.seen_from(work.run_path),
     )
     if earlier:
-        _put_record(work.run_path, record)
-        return
+        return _put_record(work.run_path, record)
     try:
         RunFolder(work.run_path).folder.put_new(SWEEP, _text_of(record))
     except FileExistsError:
+        if not RunFolder(work.run_path).exists():
+            raise
         raise ConfigError(f"{work.run_path}: another process has just started this run; wait until it ends") from None
 
 

@@ -79,7 +79,7 @@ def refuse_simulated(sweep: Sweep) -> None:
 
 def note_simulators(work: Work) -> None:
     """Keep in a real run's folder which of the sweep's own providers on this machine are simulators."""
-    found = sorted(name for name, entry in work.sweep.providers.items() if _is_simulator(entry.url))
+    found = sorted(name for name, entry in work.sweep.providers.items() if entry.url and _is_simulator(entry.url))
     if found:
         work.run.folder.put(BY_SIMULATOR, f"{', '.join(found)}\n".encode())
 

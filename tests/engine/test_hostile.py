@@ -49,7 +49,9 @@ def asked(body: dict[str, Any]) -> str:
 
 
 @asynccontextmanager
-async def engine_before(answering: Answering, folder: Path, **more: Any) -> AsyncIterator[Bench]:
+async def engine_before(
+    answering: Answering, folder: Path, patience_s: float = 1.5, **more: Any
+) -> AsyncIterator[Bench]:
     """An engine before a vendor that answers as a function says: status, body and headers for each request."""
 
     async def handle(request: web.BaseRequest) -> web.Response:
@@ -61,7 +63,7 @@ async def engine_before(answering: Answering, folder: Path, **more: Any) -> Asyn
     runner = web.ServerRunner(web.Server(handle, access_log=None), shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    limits = Limits(concurrent=30, patience_s=1.5, timeout_s=10)
+    limits = Limits(concurrent=30, patience_s=patience_s, timeout_s=10)
     try:
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
         async with engine_at(url, folder, "a", "emb", limits=limits, **more) as bench:
@@ -187,7 +189,7 @@ async def test_a_stop_does_not_wait_for_a_vendors_patience(tmp_path: Path) -> No
         seen.set()
         return 503, {"error": {"message": "Overloaded"}}, {"retry-after": "300"}
 
-    async with engine_before(answering, tmp_path) as b:
+    async with engine_before(answering, tmp_path, patience_s=600) as b:
         with pytest.raises(Interrupted):
             async with asyncio.timeout(5), b.engine:
                 work = asyncio.create_task(b.engine.complete(stream(jobs([chat("a", "now")]))))

@@ -12,7 +12,16 @@ import pytest
 from aiohttp import web
 
 from hab_ray.calls import Finish
-from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, RowError, TransientError
+from hab_ray.errors import (
+    CallError,
+    FailureKind,
+    ModelError,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    RowError,
+    TransientError,
+)
 from hab_ray.providers.batching import BatchRefused, BatchStatus, Line, ResultsGone
 from tests.providers.batch_vendor import (
     ENDED,
@@ -118,13 +127,13 @@ ERRORS: list[tuple[str, dict[str, Any], type[CallError], FailureKind]] = [
     (
         OPENAI,
         {"custom_id": "x", "response": {"status_code": 503, "body": None}},
-        TransientError,
+        Overloaded,
         FailureKind.OVERLOADED,
     ),
     (OPENAI, answered_with(502, "<p>"), TransientError, FailureKind.SERVER),
     (OPENAI, answered_with(200, None), TransientError, FailureKind.MALFORMED),
     (OPENAI, {"custom_id": "x", "response": {"status_code": 200}}, TransientError, FailureKind.MALFORMED),
-    (OPENAI, refused(200, 503), TransientError, FailureKind.OVERLOADED),
+    (OPENAI, refused(200, 503), Overloaded, FailureKind.OVERLOADED),
     (OPENAI, left("batch_expired"), TransientError, FailureKind.TIMEOUT),
     (OPENAI, left("batch_cancelled"), TransientError, FailureKind.STOPPED),
     (OPENAI, left("request_timeout"), TransientError, FailureKind.TIMEOUT),
@@ -136,7 +145,7 @@ ERRORS: list[tuple[str, dict[str, Any], type[CallError], FailureKind]] = [
     (ANTHROPIC, errored("authentication_error"), ProviderError, FailureKind.BAD_KEY),
     (ANTHROPIC, errored("billing_error"), ProviderError, FailureKind.NO_QUOTA),
     (ANTHROPIC, errored("rate_limit_error"), RateLimited, FailureKind.RATE_LIMITED),
-    (ANTHROPIC, errored("overloaded_error"), TransientError, FailureKind.OVERLOADED),
+    (ANTHROPIC, errored("overloaded_error"), Overloaded, FailureKind.OVERLOADED),
     (ANTHROPIC, errored("api_error"), TransientError, FailureKind.SERVER),
     (ANTHROPIC, {"custom_id": "x", "result": {"type": "expired"}}, TransientError, FailureKind.TIMEOUT),
     (ANTHROPIC, {"custom_id": "x", "result": {"type": "canceled"}}, TransientError, FailureKind.STOPPED),
@@ -149,7 +158,7 @@ ERRORS: list[tuple[str, dict[str, Any], type[CallError], FailureKind]] = [
     (GOOGLE, status(8), RateLimited, FailureKind.RATE_LIMITED),
     (GOOGLE, status(429, status="RESOURCE_EXHAUSTED"), RateLimited, FailureKind.RATE_LIMITED),
     (GOOGLE, status(13), TransientError, FailureKind.SERVER),
-    (GOOGLE, status(14), TransientError, FailureKind.OVERLOADED),
+    (GOOGLE, status(14), Overloaded, FailureKind.OVERLOADED),
     (GOOGLE, status(4), TransientError, FailureKind.TIMEOUT),
     (GOOGLE, status(1), TransientError, FailureKind.SERVER),
     (GOOGLE, status(None), TransientError, FailureKind.SERVER),

@@ -147,7 +147,7 @@ def test_only_the_keys_asked_for_come_and_unknown_ones_do_not(folder: Folder, re
 
 def test_where_requests_are_charged_for_more_outcomes_go_into_one_file(folder: Folder) -> None:
     pace = StoreWriter(folder, 1, "w", Mode.ONLINE).pace
-    assert (pace.every_s, pace.at) == ((5.0, 4096) if folder.is_remote else (1.0, 64))
+    assert (pace.every_s, pace.at) == ((1.5, 4096) if folder.is_remote else (1.0, 64))
 
 
 def test_a_refresh_takes_in_what_came_since(folder: Folder, reply: MakeReply) -> None:

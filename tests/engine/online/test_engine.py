@@ -347,10 +347,12 @@ async def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 class FullFolder(LocalFolder):
-    """A disk without space."""
+    """A disk without space for replies."""
 
     def put_new(self, name: str, data: bytes) -> None:
-        raise OSError(28, "No space left on device")
+        if name.startswith("replies/"):
+            raise OSError(28, "No space left on device")
+        super().put_new(name, data)
 
 
 async def test_unwritable_store(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from hashlib import sha256
 
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder
@@ -15,7 +16,8 @@ from hab_ray.storage.s3.objects import Objects
 from hab_ray.storage.s3.requests import Requests
 from tests.s3_proxy import S3Proxy
 
-PART = "replies/m/part-000001.000000.0123456789abcdef.parquet"
+DATA = b"0123456789"
+PART = f"replies/m/part-000001.000000.{sha256(DATA).hexdigest()[:16]}.parquet"
 WAL = "replies/m/wal-000001-w.000001.arrow"
 
 
@@ -27,10 +29,10 @@ def anew(bucket: str) -> Folder:
 
 
 def test_what_is_named_by_its_content_is_fetched_once_by_all_processes(bucket: str, proxy: S3Proxy) -> None:
-    anew(bucket).put_new(PART, b"0123456789")
+    anew(bucket).put_new(PART, DATA)
     proxy.seen.clear()
     folder = anew(bucket)
-    assert folder.get(PART) == b"0123456789" and folder.get_range(PART, 3, 4) == b"3456"
+    assert folder.get(PART) == DATA and folder.get_range(PART, 3, 4) == b"3456"
     assert proxy.counts() == {}
 
 
