@@ -43,7 +43,7 @@ class Exit(IntEnum):
     """Exit statuses of the command `hab`.
 
     1: a rehearsal ended, and its scores or bills are not what they must be. 8: the doctor found that vendors answer
-    otherwise than the simulator does.
+    so that a sweep will not work, costs more or may lose rows.
     """
 
     COMPLETE = 0
@@ -72,7 +72,7 @@ _MEANINGS = {
     Exit.UNANSWERED: "rows have no usable answer because of failures; the same command asks again",
     Exit.HELD: "another process drives the store or calls the same account; wait for its end",
     Exit.ENGINE: "the run could not go on; what was paid for is kept, and the same command goes on",
-    Exit.DIFFERENT: "vendors answer otherwise than the simulator does; the doctor has named what differs",
+    Exit.DIFFERENT: "vendors answer so that the sweep will not work, costs more or may lose rows, as named above",
     Exit.INTERRUPTED: "interrupted; the same command goes on where this ended",
 }
 

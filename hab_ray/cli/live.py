@@ -21,7 +21,8 @@ from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.doctor.bounds import bound
 from hab_ray.doctor.comparison import Compared, Difference, Recording, compare
 from hab_ray.doctor.questions import questions
-from hab_ray.doctor.recording import write_exchanges
+from hab_ray.doctor.ranks import Rank
+from hab_ray.doctor.recording import refuse_unwritable, write_exchanges
 from hab_ray.doctor.reference import at_simulator
 from hab_ray.doctor.versions import under
 from hab_ray.doctor.visit import Visit, asked_on_record, pay
@@ -75,6 +76,8 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions, console:
         if options.at is None and show(of_sweep(work.sweep), console) is not Exit.COMPLETE:
             console.print("nothing was sent: what is wrong above comes first", style="red")
             return Exit.CONFIGURATION
+        file = options.out or Path(f"doctor-{folder_name(work.sweep.name)}-{now:%Y%m%dT%H%M%S}.jsonl")
+        refuse_unwritable(file)
         versions, asked_before = asyncio.run(asked_on_record(work))
         work = under(work, versions)
         asked = questions(work)
@@ -85,19 +88,22 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions, console:
         stop.check()
         found = pay(visit, lease_terms(work, console), stop)
         found = replace(found, exchanges=[*asked_before, *found.exchanges])
-    file = _keep(work, found, options.out, now)
+    write_exchanges(file, {"sweep": work.sweep.name, "at": now.isoformat(timespec="seconds")}, found.exchanges)
+    for left in found.examined.left_open:
+        console.print(f"note: {left}", style="yellow", soft_wrap=True)
     stop.check()
     protocols = {name: load_vendor(entry.kind).protocol for name, entry in work.catalog.providers.items()}
     compared = compare(found, reference, protocols, work.models)
     for name, version in versions.items():
-        compared.differ(name, "", [f"takes requests under API version {version}, and not under {DEFAULT_VERSION}"])
+        what = f"takes requests under API version {version}, and not under {DEFAULT_VERSION}; the run asks under it"
+        compared.differ(name, "", [(Rank.COSMETIC, what)])
     _tell(compared, found, console)
     console.print(
         f"the exchanges are in {file}, without keys and tokens but with the sweep's prompts: attach it to a report of "
         f"a bug, or have it answered again by `hab simulate --replay {file}`",
         soft_wrap=True,
     )
-    return Exit.DIFFERENT if compared.differences else Exit.COMPLETE
+    return Exit.DIFFERENT if compared.serious else Exit.COMPLETE
 
 
 def _prepared(path: Path, choices: Choices, options: LiveOptions, now: datetime) -> Work:
@@ -161,13 +167,13 @@ def _agree(most: int, visit: Visit, options: LiveOptions, console: Console) -> N
 
 def _tell(compared: Compared, found: Recording, console: Console) -> None:
     examined = found.examined
-    for left in examined.left_open:
-        console.print(f"note: {left}", style="yellow", soft_wrap=True)
     _list("note: ", compared.notes, "yellow", console)
-    for difference in compared.differences:
-        console.print(f"difference: {difference}", style="red", soft_wrap=True)
-    count = len(compared.differences)
+    _list("cosmetic: ", [one for one in compared.differences if one not in compared.serious], "yellow", console)
+    for difference in sorted(compared.serious, key=lambda one: one.rank):
+        console.print(f"{difference.rank.meaning}: {difference}", style="red", soft_wrap=True)
+    count, minor = len(compared.serious), len(compared.differences) - len(compared.serious)
     told = f"{count} {'difference' if count == 1 else 'differences'} from the simulator" if count else "no difference"
+    told += f", and {minor} cosmetic" if minor else ""
     lost = examined.lost_nanousd
     more = f", at most ${lost / NANO:.6f} more for answers that cannot be read" if lost else ""
     paid = f"{examined.calls} calls and ${examined.cost_nanousd / NANO:.6f} paid{more}"
@@ -179,11 +185,3 @@ def _list(prefix: str, found: Sequence[Difference], style: str, console: Console
         console.print(f"{prefix}{one}", style=style, soft_wrap=True)
     if len(found) > _NOTES_SHOWN:
         console.print(f"{prefix}and {len(found) - _NOTES_SHOWN} more in the file", style=style, soft_wrap=True)
-
-
-def _keep(work: Work, found: Recording, out: Path | None, now: datetime) -> Path:
-    """Write the exchanges, before anything is made of them; the file."""
-    file = out or Path(f"doctor-{folder_name(work.sweep.name)}-{now:%Y%m%dT%H%M%S}.jsonl")
-    about = {"sweep": work.sweep.name, "at": now.isoformat(timespec="seconds")}
-    write_exchanges(file, about, found.exchanges)
-    return file

@@ -246,7 +246,8 @@ def doctor_command(
     --live books its calls in the sweep's store as a run of their own. Its file can be attached to a report of a bug: it
     holds what was said, without keys and tokens, and `hab simulate --replay` serves it.
 
-    Exit status: 0 if nothing is wrong, 2 if something is, 8 if vendors answer otherwise than the simulator does.
+    Exit status: 0 if nothing is wrong, 2 if something is, 8 if vendors answer so that the sweep
+    will not work, costs more or may lose rows.
     """
     choices = _choices(None, run, store, subject, judge, available_only, None)
     if not live and (batch or at or out):

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hab_ray.calls import ChatCall, EmbedCall, Failure, Reply
+from hab_ray.calls import ChatCall, EmbedCall, Failure, Finish, Reply
 from hab_ray.catalog import Model
-from hab_ray.doctor.examination import Asked, Examined
-from hab_ray.doctor.protocols import OPEN_STATES, STATES, WORDS, is_open, wrong_sums
+from hab_ray.doctor.examination import MALFORMED, Asked, Examined
+from hab_ray.doctor.protocols import OPEN_STATES, SAME_ENDS, STATES, WORDS, is_open, wrong_sums
+from hab_ray.doctor.ranks import Rank, of_field, of_header, of_status
 from hab_ray.doctor.recording import Exchange
 from hab_ray.doctor.shapes import Shape, changes, leaf, shape, shown
 from hab_ray.providers.http import is_page
@@ -34,6 +35,9 @@ _UNRECORDED = "x-hab-unrecorded"
 _LOOK = re.compile(r"^GET .*batches/\{id\}$")
 
 
+Ranked = tuple[Rank, str]
+
+
 @dataclass(frozen=True)
 class Recording:
     """What was asked of a vendor or of the simulator: every exchange, and what came of each question."""
@@ -49,6 +53,7 @@ class Difference:
     label: str
     verb: str
     what: str
+    rank: Rank = Rank.COSMETIC
 
     def __str__(self) -> str:
         return one_line(f"{self.label}: {self.verb}: {self.what}" if self.verb else f"{self.label}: {self.what}")
@@ -61,10 +66,15 @@ class Compared:
     differences: list[Difference] = field(default_factory=list)
     notes: list[Difference] = field(default_factory=list)
 
-    def differ(self, label: str, verb: str, words: Iterable[str]) -> None:
+    def differ(self, label: str, verb: str, words: Iterable[Ranked]) -> None:
         """Add differences, each once."""
-        fresh = (Difference(label, verb, what) for what in words)
+        fresh = (Difference(label, verb, what, rank) for rank, what in words)
         self.differences += [one for one in dict.fromkeys(fresh) if one not in self.differences]
+
+    @property
+    def serious(self) -> Sequence[Difference]:
+        """The differences that stop a sweep, make it dearer or may lose rows."""
+        return [one for one in self.differences if one.rank is not Rank.COSMETIC]
 
     def note(self, label: str, verb: str, words: Iterable[str]) -> None:
         """Add notes."""
@@ -91,7 +101,7 @@ def compare(
         compared.differ(label, verb, _of_single(some, protocol))
         if _LOOK.search(verb):
             ended = at_simulator.get((label, f"{verb} {_ENDED}"), ())
-            compared.differ(label, verb, _other_statuses(some, ended))
+            compared.differ(label, verb, _other_statuses(verb, some, ended))
         else:
             compared.note(label, verb, ["is asked of the vendor and not of the simulator"])
     for label, verb in sorted(at_simulator.keys() - at_vendors.keys()):
@@ -101,7 +111,7 @@ def compare(
     for asked in theirs.examined.asked:
         compared.differ(asked.label, "", _of_outcomes(asked, answers.get(asked.label), models[asked.question.model]))
     for bill in theirs.examined.bills:
-        compared.differ("price", "", [bill])
+        compared.differ("price", "", [(Rank.COSTS, bill)])
     return compared
 
 
@@ -134,25 +144,37 @@ def _compare_verb(
     compared: Compared,
 ) -> None:
     statuses = {exchange.status for exchange in reference}
+    if not label.startswith(MALFORMED) and not any(map(_is_taken, statuses)) and all(_is_taken(e.status) for e in some):
+        compared.note(label, verb, ["is taken by the vendor and refused by the simulator, so nothing was compared"])
+        return
     like = [exchange for exchange in some if exchange.status in statuses]
-    compared.differ(label, verb, _other_statuses(some, reference))
-    compared.differ(label, verb, _of_single(some, protocol))
+    own = set(_of_single(reference, protocol))
+    compared.differ(label, verb, _other_statuses(verb, some, reference))
+    compared.differ(label, verb, (one for one in _of_single(some, protocol) if one not in own))
     compared.differ(label, verb, _missing_headers(like, reference))
     if not like:
         return
     compared.differ(label, verb, _other_documents(like, reference))
     theirs, ours = shape(_documents(like)), shape(_documents(reference))
     changed = changes(theirs, ours)
-    compared.differ(label, verb, changed.differences)
+    ranked = ((of_field(verb, one.path, one.is_in_some), one.words) for one in changed.differences)
+    compared.differ(label, verb, ranked)
     compared.note(label, verb, (f"new field `{path}`" for path in changed.unexpected))
     compared.differ(label, verb, _other_words(verb, theirs, ours, protocol))
     if verb.endswith(_ENDED):
         compared.differ(label, verb, _other_counts(theirs, ours))
 
 
-def _other_statuses(some: Sequence[Exchange], reference: Sequence[Exchange]) -> Iterator[str]:
+def _is_taken(status: int | None) -> bool:
+    return status is not None and 200 <= status < 300
+
+
+def _other_statuses(verb: str, some: Sequence[Exchange], reference: Sequence[Exchange]) -> Iterator[Ranked]:
     statuses = {exchange.status for exchange in reference}
-    return (_other_status(exchange, statuses) for exchange in some if exchange.status not in statuses)
+    for exchange in some:
+        if exchange.status not in statuses:
+            is_refused_by_all = exchange.label.startswith(MALFORMED)
+            yield of_status(verb, exchange.status, is_refused_by_all), _other_status(exchange, statuses)
 
 
 def _other_status(exchange: Exchange, statuses: Iterable[int | None]) -> str:
@@ -162,25 +184,26 @@ def _other_status(exchange: Exchange, statuses: Iterable[int | None]) -> str:
     return f"HTTP {exchange.status}, where the simulator answers {expected}: {_quoted(exchange.body)}"
 
 
-def _other_documents(some: Sequence[Exchange], reference: Sequence[Exchange]) -> Iterator[str]:
+def _other_documents(some: Sequence[Exchange], reference: Sequence[Exchange]) -> Iterator[Ranked]:
     """What is wrong with answers that are no JSON objects, where the simulator's are."""
     if all(isinstance(document, dict) for exchange in reference for document in _documents([exchange]) or [None]):
         for exchange in some:
+            rank = Rank.COSMETIC if exchange.method == "DELETE" else Rank.STOPS
             if not exchange.body.strip():
-                yield "an empty body"
+                yield rank, "an empty body"
             elif any(not isinstance(document, dict) for document in _documents([exchange])):
-                yield f"no JSON object: {_quoted(exchange.body)}"
+                yield rank, f"no JSON object: {_quoted(exchange.body)}"
 
 
-def _of_single(some: Sequence[Exchange], protocol: WireProtocol) -> Iterator[str]:
+def _of_single(some: Sequence[Exchange], protocol: WireProtocol) -> Iterator[Ranked]:
     """What is wrong with an answer by itself."""
     for exchange in some:
         if exchange.body and is_page(exchange.body):
-            yield f"a web page instead of an answer: {_quoted(exchange.body)}"
+            yield Rank.STOPS, f"a web page instead of an answer: {_quoted(exchange.body)}"
         elif exchange.body and not _documents([exchange]):
-            yield f"no JSON: {_quoted(exchange.body)}"
+            yield Rank.STOPS, f"no JSON: {_quoted(exchange.body)}"
         for document in _documents([exchange]):
-            yield from wrong_sums(protocol, document)
+            yield from ((Rank.COSTS, what) for what in wrong_sums(protocol, document))
 
 
 def _documents(some: Iterable[Exchange]) -> list[Any]:
@@ -220,11 +243,11 @@ def _quoted(body: str) -> str:
     return one_line(body, _LONGEST_QUOTE) or "an empty body"
 
 
-def _missing_headers(some: Sequence[Exchange], reference: Sequence[Exchange]) -> Iterator[str]:
+def _missing_headers(some: Sequence[Exchange], reference: Sequence[Exchange]) -> Iterator[Ranked]:
     if not some:
         return
     for name in sorted(_in_all(reference) - _OF_ANY_SERVER - _in_all(some)):
-        yield f"no header `{name}`"
+        yield of_header(name), f"no header `{name}`"
 
 
 def _in_all(some: Sequence[Exchange]) -> frozenset[str]:
@@ -233,28 +256,29 @@ def _in_all(some: Sequence[Exchange]) -> frozenset[str]:
     return names[0].intersection(*names[1:])
 
 
-def _other_words(verb: str, theirs: Shape, ours: Shape, protocol: WireProtocol) -> Iterator[str]:
+def _other_words(verb: str, theirs: Shape, ours: Shape, protocol: WireProtocol) -> Iterator[Ranked]:
     """Words that the simulator does not use in a field whose texts code decides by."""
     for path in sorted(theirs.fields.keys() & ours.fields.keys()):
         name = leaf(path).removesuffix("[]")
         if name not in WORDS or not ours.fields[path].texts:
             continue
-        known = set(ours.fields[path].texts)
+        known = set(ours.fields[path].texts) | SAME_ENDS[protocol]
         if name in STATES and not verb.endswith(_ENDED):
             known |= OPEN_STATES[protocol]
         strange = theirs.fields[path].texts - known
         if strange:
-            yield f"`{path}` is {shown(strange)}, where the simulator says {shown(known)}"
+            rank = of_field(verb, path, is_in_some=False)
+            yield rank, f"`{path}` is {shown(strange)}, where the simulator says {shown(ours.fields[path].texts)}"
 
 
-def _other_counts(theirs: Shape, ours: Shape) -> Iterator[str]:
+def _other_counts(theirs: Shape, ours: Shape) -> Iterator[Ranked]:
     """Counts of an ended batch that are not those of its two rows."""
     for path in sorted(theirs.fields.keys() & ours.fields.keys()):
         if not _OF_COUNTS.search(path):
             continue
         seen, expected = _numbers(theirs, path), _numbers(ours, path)
         if seen != expected:
-            yield f"`{path}` is {shown(seen)}, where the simulator counts {shown(expected)}"
+            yield Rank.LOSES, f"`{path}` is {shown(seen)}, where the simulator counts {shown(expected)}"
 
 
 def _numbers(shape: Shape, path: str) -> set[str]:
@@ -262,34 +286,39 @@ def _numbers(shape: Shape, path: str) -> set[str]:
     return {str(number) for number in shape.fields[path].numbers} | shape.fields[path].texts
 
 
-def _of_outcomes(asked: Asked, reference: Asked | None, model: Model) -> Iterator[str]:
+def _of_outcomes(asked: Asked, reference: Asked | None, model: Model) -> Iterator[Ranked]:
     """What came of a question's calls, read as the engine reads them."""
-    ends = {each.finish for each in (reference.outcomes.values() if reference else ()) if isinstance(each, Reply)}
+    replies = [each for each in (reference.outcomes.values() if reference else ()) if isinstance(each, Reply)]
+    ends = {reply.finish for reply in replies} | {Finish.OK}
     for call in asked.calls:
         outcome = asked.outcomes.get(call.key)
         match outcome:
             case None:
                 reasons = "; ".join(asked.problems) or "the answer cannot be read, or came under another id"
-                yield f"unanswered: {reasons}"
+                yield Rank.STOPS, f"unanswered: {reasons}"
             case Failure():
-                yield f"failed for good: {outcome.kind}: {outcome.message}"
+                yield Rank.STOPS, f"failed for good: {outcome.kind}: {outcome.message}"
             case Reply():
-                if ends and outcome.finish not in ends:
-                    yield f"ended as {outcome.finish}, where the simulator's ends as {' or '.join(sorted(ends))}"
+                if replies and outcome.finish not in ends:
+                    said = " or ".join(sorted({reply.finish for reply in replies}))
+                    yield Rank.LOSES, f"ended as {outcome.finish}, where the simulator's ends as {said}"
                 if outcome.model_reported and not model.is_itself(outcome.model_reported):
-                    yield f"answered by {outcome.model_reported}: the run would exclude it as substituted"
-                yield from _of_text(call, outcome)
+                    what = f"answered by {outcome.model_reported}: the run would exclude it as substituted"
+                    yield Rank.STOPS, what
+                if not any(_problem_of_text(call, reply) for reply in replies):
+                    yield from ((Rank.LOSES, what) for what in [_problem_of_text(call, outcome)] if what)
 
 
-def _of_text(call: ChatCall | EmbedCall, reply: Reply) -> Iterator[str]:
+def _problem_of_text(call: ChatCall | EmbedCall, reply: Reply) -> str | None:
+    """How an answer breaks the schema that it was asked to keep to; None where it does not."""
     if not isinstance(call, ChatCall) or call.schema_json is None:
-        return
+        return None
     wanted = json.loads(call.schema_json).get("required") or []
     try:
         said = json.loads(reply.text)
     except (ValueError, RecursionError):
-        yield f"the answer does not keep to the schema: {_quoted(reply.text)}"
-        return
+        return f"the answer does not keep to the schema: {_quoted(reply.text)}"
     gone = [name for name in wanted if not isinstance(said, dict) or name not in said]
-    if gone:
-        yield f"the answer does not keep to the schema: no {', '.join(gone)} in {_quoted(reply.text)}"
+    if not gone:
+        return None
+    return f"the answer does not keep to the schema: no {', '.join(gone)} in {_quoted(reply.text)}"

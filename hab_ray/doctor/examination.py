@@ -25,7 +25,7 @@ from hab_ray.engine.batch.engine import BatchEngine
 from hab_ray.engine.billing import HasBilling, billing_notes
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.jobs import Counters, Job
-from hab_ray.engine.ledger import Ledger, Phase
+from hab_ray.engine.ledger import Batch, Ledger, Phase
 from hab_ray.engine.limits.limiter import Limiter
 from hab_ray.engine.limits.shared import LocalLimiterClient
 from hab_ray.engine.online.engine import OnlineEngine
@@ -192,6 +192,8 @@ class Examination:
         first: int,
     ) -> None:
         for number, question in enumerate(some):
+            if self._is_stopped:
+                return
             ledger = Ledger(open_folder(self.holding.store), question.provider)
             if any(batch.phase is not Phase.DONE for batch in ledger.read()):
                 self._examined.left_open.append(
@@ -199,10 +201,9 @@ class Examination:
                     "`hab run` collects them"
                 )
                 return
-            if not self._is_stopped:
-                start = first + number * ROWS_OF_A_BATCH
-                label = f"batch of {question.label}"
-                await self._ask_one_batch(label, question, tapped(label), entry.batches, ledger, start)
+            start = first + number * ROWS_OF_A_BATCH
+            label = f"batch of {question.label}"
+            await self._ask_one_batch(label, question, tapped(label), entry.batches, ledger, start)
 
     async def _ask_one_batch(
         self, label: str, question: Question, endpoint: Endpoint, policy: BatchPolicy, ledger: Ledger, first: int
@@ -231,14 +232,22 @@ class Examination:
         self._examined.count(last, last)
         if not is_over and not self._is_stopped:
             problems.append(f"the batch has not ended after {self.wait_s:g} s")
-            self._examined.left_open.append(
-                f"{label}: its batch is still at the vendor; the next `hab run` collects it"
-            )
+        if not is_over:
+            left = (batch for batch in ledger.read() if batch.phase is not Phase.DONE)
+            self._examined.left_open += [self._of_left(label, batch) for batch in left]
         if not asking.done():
             asking.cancel()
         if engine.broken is not None:
             raise engine.broken
         self._note(label, question, calls, problems)
+
+    def _of_left(self, label: str, batch: Batch) -> str:
+        """What is said of a batch that stays at its vendor, and how it is ended."""
+        name = f"batch {batch.name} ({batch.batch_id or 'its id is not known yet'})"
+        return (
+            f"{label}: {name} is left at the vendor; the next `hab run` collects it, and `hab batches cancel "
+            f"{self.work.run_path} {batch.name}` ends it (where the sweep has no run yet: at the vendor, by its id)"
+        )
 
     def _batch_engine(self, question: Question, endpoint: Endpoint, policy: BatchPolicy, ledger: Ledger) -> BatchEngine:
         holding, folder = self.holding, open_folder(self.holding.store)

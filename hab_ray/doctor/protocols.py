@@ -24,6 +24,13 @@ OPEN_STATES: Mapping[WireProtocol, frozenset[str]] = {
     WireProtocol.GOOGLE: frozenset({"BATCH_STATE_PENDING", "BATCH_STATE_RUNNING"}),
     WireProtocol.XAI: frozenset(),
 }
+# Words for an end that means the same to a sweep as the ordinary one.
+SAME_ENDS: Mapping[WireProtocol, frozenset[str]] = {
+    WireProtocol.OPENAI: frozenset({"stop"}),
+    WireProtocol.ANTHROPIC: frozenset({"end_turn", "stop_sequence"}),
+    WireProtocol.GOOGLE: frozenset({"STOP"}),
+    WireProtocol.XAI: frozenset({"stop"}),
+}
 
 
 def is_open(protocol: WireProtocol, batch: Any) -> bool:

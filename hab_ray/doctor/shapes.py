@@ -94,11 +94,23 @@ def leaf(path: str) -> str:
     return path.rpartition(".")[2]
 
 
+@dataclass(frozen=True, order=True)
+class FieldChange:
+    """What is otherwise in a field, in words; `is_in_some` where only some of the objects that may hold it do not."""
+
+    words: str
+    path: str
+    is_in_some: bool = False
+
+    def __str__(self) -> str:
+        return self.words
+
+
 @dataclass(frozen=True)
 class FieldChanges:
-    """How a vendor's fields differ from the simulator's, in words; `unexpected` fields are news, and no trouble yet."""
+    """How a vendor's fields differ from the simulator's; `unexpected` fields are news, and no trouble yet."""
 
-    differences: tuple[str, ...]
+    differences: tuple[FieldChange, ...]
     unexpected: tuple[str, ...]
 
 
@@ -106,19 +118,20 @@ def changes(theirs: Shape, ours: Shape) -> FieldChanges:
     """What differs between a vendor's documents and the simulator's."""
     new = [path for path in theirs.fields if path not in ours.fields and not path.endswith(_MEMBER)]
     top_new = [path for path in new if ours.under(path) == path]
-    found: list[str] = []
+    found: list[FieldChange] = []
     explained: set[str] = set()
     for path in _missing(theirs, ours):
         elsewhere = _moved(path, new, theirs, ours) or _renamed(path, top_new, explained, theirs, ours)
         if elsewhere:
             explained.add(elsewhere)
-            found.append(f"`{path}` is `{elsewhere}` instead")
-        elif path not in theirs.fields:
-            found.append(f"no `{path}`")
-        else:
-            found.append(f"`{path}` is missing in some")
+            found.append(FieldChange(f"`{path}` is `{elsewhere}` instead", path))
+        elif path in theirs.fields:
+            found.append(FieldChange(f"`{path}` is missing in some", path, is_in_some=True))
+        elif ours.fields[path].kinds != {_NULL}:
+            found.append(FieldChange(f"no `{path}`", path))
     for path in theirs.fields.keys() & ours.fields.keys():
-        found += _other_values(path, theirs.fields[path], ours.fields[path])
+        words = _other_values(path, theirs.fields[path], ours.fields[path])
+        found += [FieldChange(word, path) for word in words]
     unexpected = tuple(path for path in top_new if not any(_is_within(known, path) for known in explained))
     return FieldChanges(tuple(sorted(found)), unexpected)
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from hab_ray.engine.ledger import Ledger
 from hab_ray.location import Location
 from hab_ray.simulator import SimulatorClient, load_recording
 from hab_ray.storage.folder import open_folder
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendor, ended
 
 PRICE = {"input": 2.0, "output": 8.0}
 KEY = "sk-never-shown-anywhere-81"
@@ -47,3 +52,33 @@ def test_a_sweep_is_looked_at_asked_once_and_booked(desk: Desk, vendor: Callable
     store = open_folder(Location.of(desk.folder / "store"))
     assert len(store.list("runs")) == 1 and store.list("ledger/sim")
     assert "doctor-visited" in store.get(store.list("runs")[0]).decode()
+
+
+@pytest.mark.parametrize("out", ["/nonexistent/x.jsonl", "/proc/x.jsonl", "place.yaml/x.jsonl", "/dev/null", "."])
+def test_nothing_is_asked_where_the_exchanges_cannot_be_written(
+    desk: Desk, vendor: Callable[..., Vendor], out: str
+) -> None:
+    sim = vendor(accounts={"x/sim": {"models": {"*": {"price": PRICE}}}})
+    desk.environment["LAB_KEY"] = KEY
+    (desk.folder / "place.yaml").write_text("a file\n")
+    refused = desk.hab("doctor", priced(desk, sim), "--live", "--yes", "--out", out)
+    assert refused.returncode == 2 and "cannot be written there" in refused.stdout, refused.stdout
+    assert [each["method"] for each in sim.requests()] == ["GET"]  # whether the vendor can be reached
+
+
+def test_ctrl_c_names_the_batches_that_it_leaves(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    batch = {"turnaround": {"kind": "fixed", "value_s": 600}}
+    sim = vendor(accounts={"x/sim": {"models": {"*": {"price": PRICE}}}}, batch=batch)
+    desk.environment["LAB_KEY"] = KEY
+    process = desk.start("doctor", priced(desk, sim), "--live", "--batch", "--yes", "--out", "seen.jsonl")
+    store = open_folder(Location.of(desk.folder / "store"))
+    end = time.monotonic() + 120
+    while not any(one.batch_id for one in Ledger(store, "sim").read()) and time.monotonic() < end:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    told = ended(process)
+    (left,) = Ledger(store, "sim").read()
+    assert told.returncode == 130, told.stdout
+    assert left.batch_id and left.batch_id in told.stdout, told.stdout
+    assert f"hab batches cancel {desk.folder}/runs/visited {left.name}" in told.stdout
+    assert (desk.folder / "seen.jsonl").exists()

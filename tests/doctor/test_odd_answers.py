@@ -38,6 +38,15 @@ def test_an_odd_body_is_named(body: str, named: str) -> None:
     assert any(one.startswith(named) for one in differences(replace(SAID, body=body)))
 
 
+def test_what_the_simulator_alone_does_wrong_is_not_the_vendors() -> None:
+    refused = replace(SAID, status=400, body='{"error": {}}')
+    found = compare(Recording([SAID], Examined()), Recording([refused], Examined()), {"lab": WireProtocol.OPENAI}, {})
+    assert found.differences == [] and "refused by the simulator" in found.notes[0].what
+    wrong = replace(SAID, body='{"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 9}')
+    found = compare(Recording([wrong], Examined()), Recording([wrong], Examined()), {"lab": WireProtocol.OPENAI}, {})
+    assert found.differences == []
+
+
 def test_no_answer_another_status_and_a_missing_header_are_named() -> None:
     assert differences(SAID) == []
     gone = differences(replace(SAID, status=None, body="", headers={}, problem="connection refused"))
