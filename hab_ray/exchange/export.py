@@ -194,7 +194,7 @@ class _JsonLines:
         self._file.close()
 
 
-def _write(path: Path, tables: Iterable[pa.Table], kind: type[_Parquet] | type[_Csv] | type[_JsonLines]) -> int:
+def _write(path: Path, tables: Iterable[pa.Table], kind: type[_Parquet] | type[_RawCsv] | type[_JsonLines]) -> int:
     """Write tables of one schema into a file; how many rows they have."""
     rest = iter(tables)
     first = next(rest)
