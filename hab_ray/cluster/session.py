@@ -54,7 +54,8 @@ def ray_session(verbose: bool = False) -> Iterator[None]:
     try:
         with warnings.catch_warnings(), _signals_are_ours(), _must_be_joined(address):
             warnings.simplefilter("default" if verbose else "ignore")
-            ray.init(
+            start = partial(
+                ray.init,
                 address=address or "local",
                 namespace="hab_ray",
                 include_dashboard=None if address else False,
@@ -62,6 +63,13 @@ def ray_session(verbose: bool = False) -> Iterator[None]:
                 logging_level=level,
                 configure_logging=verbose,
             )
+            try:
+                start()
+            except RuntimeError:
+                if address:
+                    raise
+                ray.shutdown()  # another Ray that started at the same moment took the port that was found free
+                start()
         context = DataContext.get_current()
         context.enable_progress_bars = verbose
         context.print_on_execution_start = verbose
