@@ -23,8 +23,6 @@ QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
 }
-# By Ray's rule for systems where it makes no clusters, every server of it, that of the metrics too, is on 127.0.0.1.
-ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 ANSWER_S = 20.0
 SERVERS = {"gcs_server": "Ray's control server (GCS)", "raylet": "Ray's node server (raylet)"}
 
@@ -43,7 +41,7 @@ def ray_session(verbose: bool = False) -> Iterator[None]:
         ConfigError: RAY_ADDRESS names no cluster that can be joined.
     """
     address = cluster_address(os.environ)
-    for name, value in {**QUIET, **({} if address else ON_LOOPBACK), **authentication(address, os.environ)}.items():
+    for name, value in {**QUIET, **authentication(address, os.environ)}.items():
         os.environ.setdefault(name, value)
     import ray
     from ray.data import DataContext

@@ -53,12 +53,3 @@ def test_a_cluster_is_joined_with_a_token_if_one_was_given(tmp_path: Path, monke
 
 
 @pytest.mark.cluster
-@pytest.mark.xdist_group("own ray")
-def test_a_ray_of_our_own_listens_on_this_machine_alone() -> None:
-    """Its metrics, too, which Ray otherwise serves to the network."""
-    environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
-    command = [sys.executable, "-m", "tests.cluster.own_ray"]
-    told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert told.returncode == 0, told.stderr
-    addresses = {each.removeprefix("::ffff:") for each in json.loads(told.stdout.splitlines()[-1])}
-    assert addresses and all(ip_address(each).is_loopback for each in addresses), addresses
