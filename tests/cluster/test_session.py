@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -50,6 +45,3 @@ def test_a_cluster_is_joined_with_a_token_if_one_was_given(tmp_path: Path, monke
     (tmp_path / ".ray/auth_token").write_text("t")
     assert authentication("auto", {}) == {"RAY_AUTH_MODE": "token"}
     assert authentication("h:6379", {}) == {"RAY_AUTH_MODE": "disabled"}
-
-
-@pytest.mark.cluster
