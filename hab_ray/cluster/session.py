@@ -6,6 +6,7 @@ import logging
 import os
 import secrets
 import signal
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
 }
+# By Ray's rule for systems where it makes no clusters, every server of it, that of the metrics too, is on 127.0.0.1.
+ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 ANSWER_S = 20.0
 SERVERS = {"gcs_server": "Ray's control server (GCS)", "raylet": "Ray's node server (raylet)"}
 
@@ -39,10 +42,13 @@ def ray_session(verbose: bool = False) -> Iterator[None]:
 
     Raises:
         ConfigError: RAY_ADDRESS names no cluster that can be joined.
+        EngineBroke: a Ray of this process's own did not start.
     """
     address = cluster_address(os.environ)
-    for name, value in {**QUIET, **authentication(address, os.environ)}.items():
+    for name, value in {**QUIET, **({} if address else ON_LOOPBACK), **authentication(address, os.environ)}.items():
         os.environ.setdefault(name, value)
+    if "ray" in sys.modules:
+        _read_environment_again()
     import ray
     from ray.data import DataContext
 
@@ -50,10 +56,9 @@ def ray_session(verbose: bool = False) -> Iterator[None]:
     if not verbose:
         _leave_out_errors_of_ray()
     try:
-        with warnings.catch_warnings(), _signals_are_ours(), _must_be_joined(address):
+        with warnings.catch_warnings(), _signals_are_ours(), _must_be_started(address):
             warnings.simplefilter("default" if verbose else "ignore")
-            start = partial(
-                ray.init,
+            ray.init(
                 address=address or "local",
                 namespace="hab_ray",
                 include_dashboard=None if address else False,
@@ -61,13 +66,6 @@ def ray_session(verbose: bool = False) -> Iterator[None]:
                 logging_level=level,
                 configure_logging=verbose,
             )
-            try:
-                start()
-            except RuntimeError:
-                if address:
-                    raise
-                ray.shutdown()  # another Ray that started at the same moment took the port that was found free
-                start()
         context = DataContext.get_current()
         context.enable_progress_bars = verbose
         context.print_on_execution_start = verbose
@@ -117,14 +115,26 @@ def authentication(address: str | None, environment: Mapping[str, str]) -> Mappi
     return {"RAY_AUTH_MODE": "token" if is_given or is_kept else "disabled"}
 
 
+def _read_environment_again() -> None:
+    """Have a Ray that was imported before, as in a notebook, heed the environment: it reads it while it is imported."""
+    import ray._raylet
+
+    compiled: Any = ray._raylet
+    compiled.Config.initialize("")
+    compiled.AuthenticationTokenLoader.instance().reset_cache()
+
+
 @contextmanager
-def _must_be_joined(address: str | None) -> Iterator[None]:
+def _must_be_started(address: str | None) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # Ray raises a dozen kinds, RuntimeError and ConnectionError among them
-        if address is None:
-            raise
         cause = one_line((str(error).strip().splitlines() or [type(error).__name__])[0], 300).rstrip(".")
+        if address is None:
+            raise EngineBroke(
+                f"Ray did not start on this machine ({cause}). What was paid for is kept, and the same command tries "
+                "again; `executor: local` in the sweep does without Ray, and `hab -v` shows Ray's own messages"
+            ) from error
         raise ConfigError(
             f"RAY_ADDRESS={one_line(address)}: there is no Ray cluster that can be joined ({cause}). Give the address "
             "of its head as HOST:6379, on one of its nodes; with token authentication also RAY_AUTH_MODE=token and "

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -45,3 +50,27 @@ def test_a_cluster_is_joined_with_a_token_if_one_was_given(tmp_path: Path, monke
     (tmp_path / ".ray/auth_token").write_text("t")
     assert authentication("auto", {}) == {"RAY_AUTH_MODE": "token"}
     assert authentication("h:6379", {}) == {"RAY_AUTH_MODE": "disabled"}
+
+
+def listening(before: str) -> set[str]:
+    """The addresses on which a Ray of our own listens, started by a program that begins with these lines."""
+    environment = {n: v for n, v in os.environ.items() if n != "RAY_ADDRESS" and not n.startswith("RAY_AUTH")}
+    command = [sys.executable, "-c", f"{before}\nfrom tests.cluster.own_ray import main; main()"]
+    told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert told.returncode == 0, told.stderr
+    return {each.removeprefix("::ffff:") for each in json.loads(told.stdout.splitlines()[-1])}
+
+
+@pytest.mark.cluster
+@pytest.mark.xdist_group("own ray")
+def test_a_ray_of_our_own_listens_on_this_machine_alone() -> None:
+    """Its metrics, too, which Ray otherwise serves to the network."""
+    addresses = listening("")
+    assert addresses and all(ip_address(each).is_loopback for each in addresses), addresses
+
+
+@pytest.mark.cluster
+@pytest.mark.xdist_group("own ray")
+def test_a_ray_that_was_imported_before_takes_the_token_too() -> None:
+    """A program that imported Ray, such as a notebook, has read the environment without the token."""
+    assert listening("import ray.data")
