@@ -200,8 +200,8 @@ def kills(server: SeaweedFS, proxy: S3Proxy, folder: Path, tests: int) -> None:
         calls = answered(vendor.url)
         print(f"{requests} requests for {calls} calls: {1000 * requests / calls:.1f} for 1,000")
         last = watched(arguments, environment)
-        repeated = get(vendor.url, "/_meter")["billed_more_than_once"]
-        print(f"status {last.status}; {KILLS} kills repeated {repeated}; at most {allowed:.0f} bodies may be")
+        repeated = get(vendor.url, "/_meter")["billed_more_than_once"]["bodies"]
+        print(f"status {last.status}; {KILLS} kills repeated {repeated} calls; {allowed:.0f} may be")
 
 
 def killed(arguments: list[str], environment: Mapping[str, str], url: str, after_s: float) -> float:
