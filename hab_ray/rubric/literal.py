@@ -118,10 +118,22 @@ _JUDGED = frozenset({Value.PROMPT, Value.CONTEXT, Value.RESPONSE})
 _GENERATED = frozenset({Value.THEME, Value.COUNT, Value.SEED, Value.NUMBER})
 
 
+class Reading(StrEnum):
+    """By which rules replies to imported wording are read: ours, or those of the benchmark's published code."""
+
+    STRICT = "strict"
+    PUBLISHED = "published"
+
+
+def _is_strict(reading: object) -> bool:
+    return reading is Reading.STRICT
+
+
 class LiteralPrompts(Part):
     """The `literal` section of a rubric. A request that it does not have is made from the other sections."""
 
     origin: Origin = Field(exclude=True)
+    reading: Reading = Field(default=Reading.STRICT, exclude_if=_is_strict)
     generation: LiteralGeneration | None = None
     validation: LiteralRequest | None = None
     judging: LiteralJudging | None = None
