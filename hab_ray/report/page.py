@@ -12,7 +12,7 @@ from hab_ray.analysis.sources import Source, sources_of
 from hab_ray.analysis.standing import Standing, standing_of
 from hab_ray.analysis.summary import Summary
 
-_DESCRIBE = frozenset({"settings", "fidelity"})
+_DESCRIBE = frozenset({"settings", "fidelity", "readings"})
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 Score = 10 minus the deductions of the distinct issues, never below 0. A verdict that cannot be read is asked
 for once more, with what was wrong where the prompts have words for it. If it still cannot be read it stays
-`unreadable`: it is never scored.
+`unreadable`: it is never scored. Verdicts of an imported rubric under `reading: published` are read and scored as the
+published code does (`hab_ray.stages.published`): each time a letter is named costs, and nothing is asked again.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from hab_ray.calls import ChatCall, Message, Outcome, Params, Role
+from hab_ray.calls import ChatCall, Message, Outcome, Params, Reply, Role
 from hab_ray.catalog import Model, accepted, folder_name
 from hab_ray.rows import ChosenTest, Response, State, Verdict
-from hab_ray.rubric import SCORE_START, Rubric
+from hab_ray.rubric import SCORE_START, Reading, Rubric
 from hab_ray.sections import Judge
 from hab_ray.stages.base import Again, CallStage, Rows, Unusable, usable, with_bill
 from hab_ray.stages.copying import COPIED, Shown
+from hab_ray.stages.published import loose_verdict
 from hab_ray.stages.reading import Unreadable, named_letters, whole_text
 from hab_ray.stages.respond import as_asked, response_id
 from hab_ray.stages.spec import Asks, Grain, Paraphrases, Part, ResolvedSweep, Source, StageSpec
@@ -45,6 +47,15 @@ class VerdictTask:
     replicate: int = 0
     ask: int = 0
     problem: str | None = None
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What is read of a reply: letters (None: it lists none at all), words and score."""
+
+    letters: tuple[str, ...] | None
+    assessment: str
+    score: int
 
 
 @dataclass(frozen=True)
@@ -103,6 +114,10 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
     def _is_literal(self) -> bool:
         """Whether imported wording asks: it says what form a verdict has, and asks again in the same words."""
         return self.rubric.literal_judging is not None
+
+    @property
+    def _reading(self) -> Reading:
+        return self.rubric.literal.reading if self._is_literal and self.rubric.literal else Reading.STRICT
 
     @property
     def _key(self) -> str:
@@ -168,28 +183,40 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
             prompts_sha256=self.prompts.sha256,
             settings_sha256=self._settings_sha256,
             replicate=task.replicate,
+            reading=self._reading.value if self._is_literal else "",
         )
         blank = with_bill(blank, outcome)
         reply = usable(self.model, outcome, self.accept_substitutes)
         if isinstance(reply, Unusable) and reply.state is not State.EMPTY:
             return replace(blank, state=reply.state, reason=reply.reason)
+        if self._is_literal and isinstance(reply, Reply):
+            blank = replace(blank, other_score=self._other_score(reply))
         try:
             if isinstance(reply, Unusable):
                 raise Unreadable(reply.reason)
-            named = named_letters(whole_text(reply), self._key, self._letters)
-            if self._shown.holds(named.assessment):
-                raise Unreadable(COPIED)
+            found = self._read(reply, self._reading)
         except Unreadable as problem:
-            if task.ask + 1 < MOST_ASKS:
+            if task.ask + 1 < MOST_ASKS and self._reading is Reading.STRICT:
                 return Again(replace(task, ask=task.ask + 1, problem=str(problem)))
             return replace(blank, reason=str(problem))
-        return replace(
-            blank,
-            state=State.OK,
-            issues=named.letters,
-            assessment=named.assessment,
-            score=score(self.rubric, named.letters),
-        )
+        return replace(blank, state=State.OK, issues=found.letters, assessment=found.assessment, score=found.score)
+
+    def _read(self, reply: Reply, reading: Reading) -> _Found:
+        if reading is Reading.PUBLISHED:
+            listed = loose_verdict(reply.text, self._key, self._letters)
+            return _Found(listed.letters, listed.assessment, _less(self.rubric, listed.letters or ()))
+        named = named_letters(whole_text(reply), self._key, self._letters)
+        if self._shown.holds(named.assessment):
+            raise Unreadable(COPIED)
+        return _Found(named.letters, named.assessment, score(self.rubric, named.letters))
+
+    def _other_score(self, reply: Reply) -> int | None:
+        """The score by the rules that are not in force; None where they find none."""
+        other = Reading.STRICT if self._reading is Reading.PUBLISHED else Reading.PUBLISHED
+        try:
+            return self._read(reply, other).score
+        except Unreadable:
+            return None
 
     def answer_tokens(self) -> int:
         """See CallStage."""
@@ -205,7 +232,11 @@ def verdict_id(task: VerdictTask) -> str:
 
 def score(rubric: Rubric, issues: Iterable[str]) -> int:
     """10 minus the deductions of the distinct issues, never below 0."""
-    return max(0, SCORE_START - sum(rubric.deduction(letter) for letter in set(issues)))
+    return _less(rubric, set(issues))
+
+
+def _less(rubric: Rubric, letters: Iterable[str]) -> int:
+    return max(0, SCORE_START - sum(map(rubric.deduction, letters)))
 
 
 def verdicts_file(judge: str, subject: str, dimension: str) -> str:

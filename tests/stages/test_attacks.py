@@ -14,7 +14,7 @@ import pytest
 from hab_ray.calls import Finish, Reply
 from hab_ray.catalog import Model
 from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
-from hab_ray.rubric import Rubric
+from hab_ray.rubric import LiteralPrompts, Rubric
 from hab_ray.sections import Generate, Judge, Validate
 from hab_ray.stages.base import Rows
 from hab_ray.stages.generate import GenerateStage
@@ -216,9 +216,18 @@ UNREADABLE = {
 }
 
 
-@pytest.fixture
-def judge(rubrics: dict[str, Rubric], prompts: Prompts, model: Model) -> JudgeStage:
-    return JudgeStage(rubrics[DIMENSION], prompts, Judge(model=model.name, name="judge"), model)
+def with_imported_wording(rubric: Rubric, **more: object) -> Rubric:
+    """A rubric whose judge is told in words what a verdict looks like, and gets no schema and no fence."""
+    form = 'Answer with an object: under "issues" an array of letters in order, under "assessment" a text.\n'
+    section = {"origin": {"source": "s"}, "judging": {"user": [form, {"value": "prompt"}, {"value": "response"}]}}
+    return rubric.model_copy(update={"literal": LiteralPrompts.model_validate(section | more)})
+
+
+@pytest.fixture(params=["our wording", "imported wording"])
+def judge(request: pytest.FixtureRequest, rubrics: dict[str, Rubric], prompts: Prompts, model: Model) -> JudgeStage:
+    rubric = rubrics[DIMENSION]
+    rubric = rubric if request.param == "our wording" else with_imported_wording(rubric)
+    return JudgeStage(rubric, prompts, Judge(model=model.name, name="judge"), model)
 
 
 def second_ask() -> VerdictTask:
