@@ -147,7 +147,7 @@ class Verdict:
     be read; it is empty where there are none. Digests, tokens, cost and seconds are as in a response.
 
     `reading` is how a reply to imported wording was read (`hab_ray.rubric.Reading`), "" for any other, and
-    `other_score` what the other reading finds in the same reply, null where nothing. Under `published` a letter that
+    `other_score` what the other reading finds in the first reply, null where nothing. Under `published` a letter that
     was named twice stands twice in `issues` and costs twice, and a reply without a list scores 10, `issues` null.
     """
 

@@ -39,7 +39,8 @@ class VerdictTask:
 
     `replicate` counts from 0 how often the judge was given it before.
     `ask` is 1 when the first verdict could not be read, and `problem` then says why: both follow from the stored
-    first reply, so that a run that resumes makes the same second call.
+    first reply, so that a run that resumes makes the same second call. So does `other_score`, which that reply has by
+    the reading that is not in force.
     """
 
     test: ChosenTest
@@ -47,6 +48,7 @@ class VerdictTask:
     replicate: int = 0
     ask: int = 0
     problem: str | None = None
+    other_score: int | None = None
 
 
 @dataclass(frozen=True)
@@ -184,12 +186,13 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
             settings_sha256=self._settings_sha256,
             replicate=task.replicate,
             reading=self._reading.value if self._is_literal else "",
+            other_score=task.other_score,
         )
         blank = with_bill(blank, outcome)
         reply = usable(self.model, outcome, self.accept_substitutes)
         if isinstance(reply, Unusable) and reply.state is not State.EMPTY:
             return replace(blank, state=reply.state, reason=reply.reason)
-        if self._is_literal and isinstance(reply, Reply):
+        if self._is_literal and isinstance(reply, Reply) and task.ask == 0:
             blank = replace(blank, other_score=self._other_score(reply))
         try:
             if isinstance(reply, Unusable):
@@ -197,7 +200,8 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
             found = self._read(reply, self._reading)
         except Unreadable as problem:
             if task.ask + 1 < MOST_ASKS and self._reading is Reading.STRICT:
-                return Again(replace(task, ask=task.ask + 1, problem=str(problem)))
+                again = replace(task, ask=task.ask + 1, problem=str(problem), other_score=blank.other_score)
+                return Again(again)
             return replace(blank, reason=str(problem))
         return replace(blank, state=State.OK, issues=found.letters, assessment=found.assessment, score=found.score)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,8 @@ from hab_ray.catalog import Model
 from hab_ray.rows import Candidate, State, Verdict
 from hab_ray.rubric import Rubric
 from hab_ray.sections import Judge, Validate
-from hab_ray.stages.judge import JudgeStage
+from hab_ray.stages.base import Again
+from hab_ray.stages.judge import JudgeStage, VerdictTask
 from hab_ray.stages.published import loose_total, loose_verdict
 from hab_ray.stages.reading import Unreadable
 from hab_ray.stages.validate import ValidateStage
@@ -32,6 +34,18 @@ def points(rubrics: dict[str, Rubric]) -> dict[str, int]:
 def judge(reading: str, rubrics: dict[str, Rubric], prompts: Prompts, model: Model) -> JudgeStage:
     rubric = with_imported_wording(rubrics[DIMENSION], reading=reading)
     return JudgeStage(rubric, prompts, Judge(model=model.name, name="judge"), model)
+
+
+def first_ask() -> VerdictTask:
+    return replace(second_ask(), ask=0)
+
+
+def settled(stage: JudgeStage, reply: Reply) -> Verdict:
+    """The verdict where every ask gets the same reply."""
+    row = stage.parse(first_ask(), reply)
+    row = stage.parse(row.task, reply) if isinstance(row, Again) else row
+    assert isinstance(row, Verdict)
+    return row
 
 
 SCORED: dict[str, tuple[str, tuple[str, ...] | None]] = {
@@ -88,9 +102,9 @@ def test_a_verdict_is_scored_by_every_letter_it_lists(
 def test_what_that_code_cannot_read_has_no_score_and_is_not_asked_for_again(
     name: str, rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
 ) -> None:
-    stage, task = judge("published", rubrics, prompts, model), second_ask()
+    stage = judge("published", rubrics, prompts, model)
     began = time.perf_counter()
-    first = stage.parse(type(task)(task.test, task.response), reply("k", FAILED[name]))
+    first = stage.parse(first_ask(), reply("k", FAILED[name]))
     assert time.perf_counter() - began < 30
     assert isinstance(first, Verdict)
     assert (first.state, first.score, first.issues, first.asks) == (State.UNREADABLE, None, None, 1)
@@ -110,18 +124,27 @@ def test_a_verdict_of_either_reading_has_the_score_of_the_other_beside_it(
     cases['It returns {}. {"issues": ["B"]}'] = (10 - points["B"], None)
     for text, (strict, published) in cases.items():
         rows = [
-            judge(reading, rubrics, prompts, model).parse(second_ask(), reply("k", text))
-            for reading in ("strict", "published")
+            settled(judge(reading, rubrics, prompts, model), reply("k", text)) for reading in ("strict", "published")
         ]
-        found = [(row.reading, row.score, row.other_score) for row in rows if isinstance(row, Verdict)]
+        found = [(row.reading, row.score, row.other_score) for row in rows]
         assert found == [("strict", strict, published), ("published", published, strict)], text
+
+
+def test_the_other_score_is_that_of_the_first_reply(
+    rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
+) -> None:
+    stage = judge("strict", rubrics, prompts, model)
+    again = stage.parse(first_ask(), reply("k", "{}"))
+    assert isinstance(again, Again)
+    row = stage.parse(again.task, reply("k2", '{"issues": ["A"]}'))
+    assert isinstance(row, Verdict) and (row.score, row.other_score, row.asks) == (0, 10, 2)
 
 
 def test_a_reply_that_was_cut_off_is_read_as_that_code_reads_it(
     rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
 ) -> None:
     cut = reply("k", '{"issues": []} and', finish=Finish.TRUNCATED)
-    row = judge("published", rubrics, prompts, model).parse(second_ask(), cut)
+    row = judge("published", rubrics, prompts, model).parse(first_ask(), cut)
     assert isinstance(row, Verdict) and (row.score, row.other_score) == (10, None)
 
 
