@@ -3,11 +3,12 @@
     python benchmarks/cpu_pairs.py cce5b15 HEAD            ten pairs, about ten minutes on a quiet machine
     python benchmarks/cpu_pairs.py cce5b15 . --pairs 3     `.` is the working tree as it stands
 
-Each commit is checked out into a temporary folder, and both use this Python's packages. A measurement is one `hab
-rehearse` of a sweep, online through Ray or by batch; what the same takes with few calls (the median of three) is
-taken off, because what starting costs is not the calls'. CPU is user and system time of the driver and all that it
-starts, without the simulator. In each pair a coin says who is first. Printed are the medians, the median of the
-pairs' ratios and its upper 95 % bound (bootstrap over the pairs); bar 1.05.
+Each commit is checked out into a temporary folder, and both use this Python's packages. A measurement is one `hab run`
+of a sweep, online through Ray or by batch, against a simulator of the newer commit (a rehearsal compares every row,
+and more of it with every version); what the same takes with few calls (the median of three) is taken off, because what
+starting costs is not the calls'. CPU is user and system time of the driver and all that it starts. In each pair a coin
+says who is first. Printed are the medians, the median of the pairs' ratios and its upper 95 % bound (bootstrap over
+the pairs); bar 1.02.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from statistics import median
 import psutil
 import yaml
 
-from benchmarks.checkouts import ROOT, checkout, environment
+from benchmarks.checkouts import ROOT, checkout, environment, simulator
 from hab_ray.rubric import load_rubrics
 
-BAR = 1.05
+BAR = 1.02
 DRAWS = 10_000
 EVERY_S = 0.2
 LONGEST_S = 240.0
 FEW, STARTS = 24, 3
 SIZES = {"online": 4_000, "batch": 12_000}
 DIMENSIONS = ("correct_misinformation", "encourage_learning")
-SUBJECT, JUDGE = "gpt-4.1-mini", "claude-haiku-5-5"
+TURNAROUND = {"turnaround": {"kind": "fixed", "value_s": 2}}
 
 
 @dataclass(frozen=True)
@@ -50,8 +51,8 @@ class Side:
     tree: Path
 
 
-def sweep_file(folder: Path, mode: str, calls: int, on_ray: bool) -> Path:
-    """A sweep of so many calls, half of them a subject's, half a judge's; `on_ray` for commits that have a choice."""
+def sweep_file(folder: Path, mode: str, calls: int, url: str) -> Path:
+    """A sweep of so many calls, half of them a subject's, half a judge's, at a simulator."""
     rubrics = load_rubrics()
     rows = []
     for number in range(calls // 2):
@@ -61,19 +62,36 @@ def sweep_file(folder: Path, mode: str, calls: int, on_ray: bool) -> Path:
         rows.append({"dimension": dimension, "prompt": f"{seed.prompt}\n({number})", "context": seed.context or ""})
     (folder / "tests.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     path = folder / "pair.yaml"
-    settings = {"name": "pair", "mode": mode, "tests": "tests.jsonl", "subjects": [SUBJECT], "judges": [JUDGE]}
-    settings |= {"executor": "ray"} if on_ray else {}
-    path.write_text(yaml.safe_dump({**settings, "dimensions": list(DIMENSIONS)}))
+    provider = {
+        "kind": "openai",
+        "url": f"{url}/x/sim/v1",
+        "price": {"input": 1, "output": 2},
+        "limits": {"concurrent": 64},
+        "batch": {"discount": 0.5},
+        "batches": {"poll_s": 0.5, "still_s": 0},
+    }
+    settings = {
+        "name": "pair",
+        "mode": mode,
+        "executor": "ray",
+        "dimensions": list(DIMENSIONS),
+        "tests": "tests.jsonl",
+        "providers": {"sim": provider},
+        "subjects": ["sim/alpha"],
+        "judges": ["sim/judge"],
+    }
+    path.write_text(yaml.safe_dump(settings))
     return path
 
 
 def cpu_s(side: Side, mode: str, calls: int) -> float:
-    """CPU seconds of a rehearsal of so many calls."""
-    with tempfile.TemporaryDirectory(prefix="hab-pair-") as name:
+    """CPU seconds of a run of so many calls."""
+    with (
+        tempfile.TemporaryDirectory(prefix="hab-pair-") as name,
+        simulator(ROOT, {"batch": TURNAROUND, "speed": 1.0}) as url,
+    ):
         folder = Path(name)
-        on_ray = (side.tree / "hab_ray/executors").exists()
-        command = [sys.executable, "-m", "hab_ray.cli", "rehearse", str(sweep_file(folder, mode, calls, on_ray))]
-        command += ["--turnaround", "2"]
+        command = [sys.executable, "-m", "hab_ray.cli", "run", str(sweep_file(folder, mode, calls, url)), "--yes"]
         used = {name: value for name, value in environment(side.tree).items() if name != "RAY_ADDRESS"}
         with (folder / "log").open("w") as log:
             process = psutil.Popen(command, cwd=folder, env=used, stdout=log, stderr=subprocess.STDOUT)
@@ -89,7 +107,7 @@ def cpu_s(side: Side, mode: str, calls: int) -> float:
 
 
 def _watched(process: psutil.Popen) -> float:
-    """CPU seconds of a process tree without the simulator, looked at until it ends.
+    """CPU seconds of a process tree, looked at until it ends.
 
     A process counts as it was seen last; what it was not seen to use any more is a fraction of a second. Processes are
     known by pid and start, because pids come again.
@@ -108,21 +126,15 @@ def _watched(process: psutil.Popen) -> float:
 
 
 def _tree(process: psutil.Popen) -> Iterator[psutil.Process]:
+    yield psutil.Process(process.pid)
     try:
-        children = process.children(recursive=True)
+        yield from process.children(recursive=True)
     except psutil.Error:
         return
-    yield psutil.Process(process.pid)
-    for one in children:
-        try:
-            if "hab_ray.simulator" not in one.cmdline():
-                yield one
-        except psutil.Error:
-            continue
 
 
 def started_s(side: Side, mode: str) -> float:
-    """CPU seconds of what is not the calls': the median of a few rehearsals of few calls."""
+    """CPU seconds of what is not the calls': the median of a few runs of few calls."""
     return median(cpu_s(side, mode, FEW) for _ in range(STARTS))
 
 

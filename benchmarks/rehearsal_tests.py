@@ -27,7 +27,7 @@ def tests_of(rubric: Rubric) -> Iterator[dict[str, str]]:
         yield {
             "id": f"{rubric.id}-{number:04d}",
             "dimension": rubric.id,
-            "prompt": f"{seed.prompt}\n\n(What I have in mind has to do with {theme}.)",
+            "prompt": f"{seed.prompt}\n\n(Theme: {theme}.)",
             "context": seed.context or "",
         }
 

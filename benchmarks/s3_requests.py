@@ -3,6 +3,7 @@
     python -m benchmarks.s3_requests batch              the paper's size by batch, on local disk and on S3
     python -m benchmarks.s3_requests online             4,000 calls at 200/s, on S3
     python -m benchmarks.s3_requests outage             the same, S3 dead for 60 s and then slow for 10 % of requests
+    python -m benchmarks.s3_requests kills              24 kills -9 of an online run: which calls were made twice
 
 The S3 server is SeaweedFS on this machine, behind a proxy that counts. What the lease's renewals and the progress file
 cost grows with time and not with calls: it is printed by the minute, apart. Prices are AWS's list prices for S3
@@ -22,12 +23,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.batch_sweep import TURNAROUND_S, sweep_file
+from benchmarks.campaigns import Meter, get
 from benchmarks.flow import write_sweep
 from hab_ray.simulator import Profile, SimulatorProcess
 from tests.s3_proxy import S3Proxy, Seen, s3_proxy
@@ -40,6 +43,7 @@ MOST_PER_1000 = 60.0
 MOST_CPU, MOST_WALL, RERUN_S = 1.3, 1.5, 10.0
 DEAD_FROM_S, DEAD_S, SLOW = 8.0, 60.0, 0.1
 LOOK_S = 0.5
+KILLS, KILLED_PER_S, LOST_S = 24, 60, 2.0
 
 
 @dataclass(frozen=True)
@@ -137,11 +141,11 @@ def online_sweep(
     return ["run", str(sweep), "--yes", *places], environment
 
 
-def simulator() -> SimulatorProcess:
-    """A vendor that answers after a second and allows 200 calls/s a model."""
+def simulator(per_s: int = 200) -> SimulatorProcess:
+    """A vendor that answers after a second and allows so many calls/s a model."""
     profile = {
         "latency": {"kind": "lognormal", "mean_s": 1.0, "sigma": 0.5},
-        "accounts": {"x/sim": {"models": {"*": {"requests_per_minute": 12_000}}}},
+        "accounts": {"x/sim": {"models": {"*": {"requests_per_minute": 60 * per_s}}}},
     }
     return SimulatorProcess.start(Profile.model_validate(profile))
 
@@ -183,14 +187,67 @@ def outage(server: SeaweedFS, proxy: S3Proxy, folder: Path, tests: int) -> None:
         print(f"again: status {again.status}, {' '.join(lost)} (0 if nothing was lost)")
 
 
+def kills(server: SeaweedFS, proxy: S3Proxy, folder: Path, tests: int) -> None:
+    """Kills at random moments of one run; each may repeat what is in flight and two seconds of replies."""
+    random, allowed = Random(0), 0.0
+    with simulator(KILLED_PER_S) as vendor:
+        arguments, environment = online_sweep(proxy, server, folder, tests, vendor.url)
+        sweep = Path(arguments[1])
+        sweep.write_text(sweep.read_text() + "lease: {renew_s: 1, lost_s: 3, take_s: 6}\n")
+        for _ in range(KILLS):
+            allowed += killed(arguments, environment, vendor.url, random.uniform(1, 5))
+        requests = sum(one.kind in LIST_PRICE and LIST_PRICE[one.kind] > 0 and not is_fixed(one) for one in proxy.seen)
+        calls = answered(vendor.url)
+        print(f"{requests} requests for {calls} calls: {1000 * requests / calls:.1f} for 1,000")
+        last = watched(arguments, environment)
+        repeated = get(vendor.url, "/_meter")["billed_more_than_once"]["bodies"]
+        print(f"status {last.status}; {KILLS} kills repeated {repeated} calls; {allowed:.0f} may be")
+
+
+def killed(arguments: list[str], environment: Mapping[str, str], url: str, after_s: float) -> float:
+    """Kill a run so many seconds after its first answer; gives how many calls it may lose."""
+    before = answered(url)
+    command = [sys.executable, "-m", "hab_ray.cli", *arguments]
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while answered(url) == before:
+        if process.poll() is not None:
+            raise SystemExit(f"it ended with status {process.returncode}: give more --tests")
+        time.sleep(0.1)
+    time.sleep(after_s)
+    earlier = answered(url)
+    time.sleep(1.0)
+    meter = get(url, "/_meter")
+    process.kill()
+    process.wait()
+    per_s = answered_of(meter) - earlier
+    print(
+        f"  killed {after_s + 1:.1f} s after its first answer: {meter['in_flight']} in flight, {per_s} answers/s",
+        flush=True,
+    )
+    time.sleep(5.0)
+    return float(meter["in_flight"] + LOST_S * per_s)
+
+
+def answered(url: str) -> int:
+    """The calls that a simulator has answered."""
+    return answered_of(get(url, "/_meter"))
+
+
+def answered_of(meter: Meter) -> int:
+    """The calls that a meter has as answered."""
+    return int(sum(model["received"] for model in meter["models"]))
+
+
 def main() -> int:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    scenes = {"batch": batch, "online": online, "outage": outage}
+    scenes = {"batch": batch, "online": online, "outage": outage, "kills": kills}
     parser.add_argument("scene", choices=scenes)
-    parser.add_argument("--tests", type=int, help="Tests; 3,000 by batch and 2,000 online, unless given.")
+    parser.add_argument(
+        "--tests", type=int, help="Tests; 3,000 by batch, 2,000 online and 9,000 for kills, unless given."
+    )
     asked = parser.parse_args()
-    tests = asked.tests or (3000 if asked.scene == "batch" else 2000)
+    tests = asked.tests or {"batch": 3000, "kills": 9000}.get(asked.scene, 2000)
     with tempfile.TemporaryDirectory(prefix="hab-s3-") as name, seaweed(Path(name) / "seaweed") as server:
         server.new_bucket(BUCKET)
         with s3_proxy(server.ports[-1]) as proxy:

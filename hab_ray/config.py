@@ -58,6 +58,7 @@ from hab_ray.sections import (
     Name,
     ParamOverrides,
     Place,
+    ResponseSample,
     Select,
     Subject,
     SubjectVariant,
@@ -309,6 +310,7 @@ def _known_keys(keys: list[str]) -> list[str]:
         "limits": Limits,
         "lease": LeaseTimes,
         "responses": GivenAnswers,
+        "sample": ResponseSample,
         "price": UsdPrice,
         "analysis": AnalysisPlan,
         "primary": Outcome,
@@ -348,6 +350,8 @@ def _problems(sweep: Sweep) -> Iterable[str]:
         yield "variants.subjects: no subject is asked, so that none can be varied; name some, or leave the variants out"
     if isinstance(sweep.tests, Location) and sweep.tests.is_local and not sweep.tests.path.is_file():
         yield f"tests: there is no file {sweep.tests}; name a .parquet, .csv or .jsonl file, or 'seeds'"
+    if sweep.responses and sweep.responses.only and not sweep.raters:
+        yield "responses.only: needs `raters:`; name the files of people's ratings there, or leave it out"
     yield from _doubled("raters", map(str, sweep.raters))
     for number, file in enumerate(sweep.raters):
         if file.is_local and not file.path.is_file():

@@ -6,11 +6,9 @@ under a run: another `run:` with the same `store:` reuses every call that stays 
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +24,7 @@ from hab_ray.local import LocalError, default_cache, embedding_weights, pull, sh
 from hab_ray.location import Location
 from hab_ray.preregistration import Declaration
 from hab_ray.prices import priced
+from hab_ray.resources import installed_versions
 from hab_ray.rows import ChosenTest, Paraphrase, RaterView
 from hab_ray.rubric import Origin, Rubric, load_rubrics, load_themes
 from hab_ray.sections import Generate, Select, Validate
@@ -33,19 +32,18 @@ from hab_ray.stages.choose import tests_file
 from hab_ray.stages.reading import READER_VERSION
 from hab_ray.stages.rewording import wordings_of
 from hab_ray.stages.wording import Prompts, load_prompts
+from hab_ray.storage.answer_sample import Drawn, changed_draw, who_answered
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.given import given_file
 from hab_ray.storage.given_paraphrases import read_paraphrases
-from hab_ray.storage.given_responses import subjects_in
 from hab_ray.storage.modes import refuse_others
 from hab_ray.storage.origins import origins_of
 from hab_ray.storage.registry import RUN_ID, Registry, new_run_id
 from hab_ray.storage.run import RATERS, SWEEP, RunFolder
 from hab_ray.visible import one_line
-from hab_ray.work import Work, given_ratings, given_tests
+from hab_ray.work import Work, drawn_tests, given_ratings, given_tests
 
 SETTINGS_VERSION = 2
-_PACKAGES = ("hab-ray", "ray", "openai", "anthropic", "aiohttp", "scikit-learn", "numpy", "pyarrow")
 _MAY_CHANGE = ("catalogue", "prices")
 _RUBRIC = "rubric "
 _JUDGES = "judges: "
@@ -63,7 +61,8 @@ class Record(Strict):
     a call is made, and what was paid before stands in the replies. In a run of `settings_version` 1 only a model
     that thinks is sent an effort. `sources` are the origins of given data and imported rubrics as of
     `hab_ray.storage.origins`; None in records from before they were kept.
-    `declarations` are the analyses that were declared, the present one last. `store` is where the run's store was when
+    `declarations` are the analyses that were declared, the present one last. `drawn` says by dimension which of the
+    given answers are read, where not all are. `store` is where the run's store was when
     it was driven last, as seen from the run's folder; None in records from before it was kept.
     """
 
@@ -80,6 +79,7 @@ class Record(Strict):
     settings_version: int = 1
     sources: Mapping[str, Origin] | None = None
     declarations: tuple[Declaration, ...] = ()
+    drawn: Mapping[str, Drawn] = {}
     store: str | None = None
 
     def entry(self, name: str) -> ModelEntry:
@@ -141,10 +141,11 @@ def _with_who_answered(sweep: Sweep) -> Sweep:
     given = sweep.responses
     if given is None or given.subjects:
         return sweep
-    names = tuple(subjects_in(given.file, _rubrics(sweep, None)))
+    names = who_answered(given, _rubrics(sweep, None), sweep.raters)
     asked = {subject.name for subject in (*sweep.subjects, *sweep.varied_subjects)}.intersection(names)
     if asked or not names:
-        what = f"has answers of {', '.join(sorted(asked))}, which `subjects:` asks" if asked else "has no answers"
+        none = "has no answer that a person in `raters:` has rated" if given.only else "has no answers"
+        what = f"has answers of {', '.join(sorted(asked))}, which `subjects:` asks" if asked else none
         raise ConfigError(f"responses: {given.file} {what}; name those that are meant: {{file: ..., subjects: [...]}}")
     return sweep.model_copy(update={"responses": given.model_copy(update={"subjects": names})})
 
@@ -351,16 +352,6 @@ def _prices_sha256(work: Work) -> str:
     return sha256("\n".join(lines).encode()).hexdigest()
 
 
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
-
-
 def write_record(work: Work, now: datetime) -> None:
     """Keep what a run depends on in its sweep.yaml.
 
@@ -376,7 +367,7 @@ def write_record(work: Work, now: datetime) -> None:
         sweep=work.sweep,
         as_of=(earlier.as_of if earlier else {}) | {name: model.as_of for name, model in work.models.items()},
         hashes=(earlier.hashes if earlier else {}) | hashes(work) | _entry_hashes(work),
-        versions=_versions(),
+        versions=installed_versions(),
         started=earlier.started if earlier else now,
         priced_on=now.date(),
         prompts_version=work.prompts.version,
@@ -384,6 +375,7 @@ def write_record(work: Work, now: datetime) -> None:
         reader_version=READER_VERSION,
         settings_version=earlier.settings_version if earlier else SETTINGS_VERSION,
         declarations=earlier.declarations if earlier else (),
+        drawn={**(earlier.drawn if earlier else {}), **drawn_tests(work)},
         sources=origins_of(work.sweep, work.rubrics, (earlier and earlier.sources) or {}),
         store=work.sweep.store.seen_from(work.run_path),
     )
@@ -486,6 +478,10 @@ def _changes(work: Work, earlier: Record) -> Iterator[str]:
     for key in _OF_THE_TESTS:
         if _without_mode(getattr(work.sweep, key)) != _without_mode(getattr(before, key)):
             yield f"{'validate' if key == 'validation' else key}: differs"
+    yield from changed_draw(before.responses, work.sweep.responses)
+    for dimension, drawn in drawn_tests(work).items():
+        if earlier.drawn.get(dimension, drawn) != drawn:
+            yield f"responses: other answers of {dimension} are drawn; the subjects or what `raters:` rate have changed"
     if (work.sweep.samples - before.samples) * (work.sweep.replicates - before.replicates) < 0:
         # A view is known to be complete by the number of its rows, which may be the same after such a change.
         yield "samples, replicates: one is more and the other less than before; change one of them at a time"

@@ -1,12 +1,16 @@
-"""Where the data folders that ship with the project are found, installed or in a checkout."""
+"""What is installed: the data folders that ship with the project, and the versions of packages."""
 
 from __future__ import annotations
 
+import platform
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from hab_ray.errors import ConfigError
+
+_PACKAGES = ("hab-ray", "ray", "openai", "anthropic", "aiohttp", "scikit-learn", "numpy", "pyarrow")
 
 
 def bundled(name: str) -> Traversable:
@@ -22,3 +26,14 @@ def bundled(name: str) -> Traversable:
     if beside.is_dir():
         return beside
     raise ConfigError(f"{inside}: the folder is missing and there is none at {beside}; install hab-ray again")
+
+
+def installed_versions() -> dict[str, str]:
+    """The versions of Python and of the packages that a run's results may depend on."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found

@@ -204,6 +204,67 @@ class Score:
     truncated: int
 
 
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """How much higher a judge scores the same answers than an earlier study's judge (`rater`) did, all from 0 to 1.
+
+    `dimension` may be "overall". The means, and their difference with its 95 % interval, are over tests, each of which
+    is the mean of its answers; a judge's score of an answer is that of its readable replicates. `readings` counts
+    verdicts of ours on answers with a score of then, `equal` is the share of them with that very score. Of what the
+    earlier study holds, `no_answer` was no answer, `failed_then` has no score of its own, `failed_now` none of ours.
+    """
+
+    judge: str
+    rater: str
+    dimension: str
+    tests: int
+    answers: int
+    now: float | None
+    then: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    readings: int
+    equal: float | None
+    no_answer: int
+    failed_then: int
+    failed_now: int
+
+
+@dataclass(frozen=True, slots=True)
+class IssueShift:
+    """How often a judge and an earlier study's name an issue, over the readings of ours where both named issues.
+
+    `kappa` is Cohen's; null where chance alone would agree, as where neither ever names it.
+    """
+
+    judge: str
+    rater: str
+    dimension: str
+    issue: str
+    readings: int
+    now: int
+    then: int
+    kappa: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreMap:
+    """What an earlier study's judge gave to answers that a judge scores `score` (0..1), by isotonic regression.
+
+    Without a `score`: the mean that all these answers have by the map. `answers` have this score; the interval is a
+    95 % one by a bootstrap over tests. It is valid for these answers only.
+    """
+
+    judge: str
+    rater: str
+    score: float | None
+    answers: int
+    mapped: float
+    low: float | None
+    high: float | None
+
+
 class Row(Protocol):
     """A dataclass of the types that `_ARROW` knows, lists of strings, or either with None."""
 

@@ -16,6 +16,7 @@ from hab_ray.bounds import (
     Points,
     RandomState,
     Seconds,
+    Seed,
     Shown,
     Temperature,
     Tokens,
@@ -241,14 +242,25 @@ Validation = Annotated[Validate | Literal["off"], BeforeValidator(_off)]
 Deduplicate = Annotated[Literal["exact", "off"], BeforeValidator(_off)]
 
 
+class ResponseSample(Strict):
+    """Has judges read the answers to some of a file's tests: the same ones of every subject, drawn by `seed`."""
+
+    per_dimension: Candidates
+    by: Literal["test"] = "test"
+    seed: Seed = 0
+
+
 class GivenAnswers(Strict):
     """A file of responses that judges read instead of asking their subjects; `subjects` are those it is read for.
 
-    Without names it is read for all that are in it.
+    Without names it is read for all that are in it. `only: rated` leaves out what no person has rated in the files
+    under `raters:`, and `sample` draws among the tests that are left; the run's tests are then those.
     """
 
     file: Place
     subjects: Annotated[tuple[Name, ...], Field(max_length=MOST_LISTED)] = ()
+    sample: ResponseSample | None = None
+    only: Literal["rated"] | None = None
 
     @model_validator(mode="before")
     @classmethod

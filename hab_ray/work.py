@@ -18,7 +18,7 @@ from hab_ray.catalog import Catalog, Model, ModelEntry
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, from_table
-from hab_ray.sections import ModeName
+from hab_ray.sections import GivenAnswers, ModeName
 from hab_ray.stages import table
 from hab_ray.stages.base import CallStage, Computed, ComputeStage, Rows
 from hab_ray.stages.blocks import BlockWorkers
@@ -27,6 +27,7 @@ from hab_ray.stages.graph import Graph, Input, Shard, graph_of
 from hab_ray.stages.settling import Settled, settle
 from hab_ray.stages.slices import RowSlices
 from hab_ray.stages.spec import Part, ResolvedSweep, Source
+from hab_ray.storage.answer_sample import Drawn, chosen_answers
 from hab_ray.storage.given import read_given_tests
 from hab_ray.storage.given_ratings import GivenRatings, read_given_ratings
 from hab_ray.storage.given_responses import GivenResponses, read_given_responses
@@ -34,7 +35,18 @@ from hab_ray.storage.records import read_table
 from hab_ray.storage.run import RunFolder
 from hab_ray.storage.store import Store
 
-__all__ = ["Input", "Settled", "Shard", "Work", "given_ratings", "given_rows", "given_tests", "settle"]
+__all__ = [
+    "Drawn",
+    "Input",
+    "Settled",
+    "Shard",
+    "Work",
+    "drawn_tests",
+    "given_ratings",
+    "given_rows",
+    "given_tests",
+    "settle",
+]
 
 WORTH_A_BATCH = 200
 
@@ -158,9 +170,31 @@ def given_rows(work: Work) -> GivenResponses:
     tests = _named_tests(work) if sweep.tests is not None else None
     if sweep.responses is None:
         return GivenResponses(tests or {}, {})
-    found = read_given_responses(sweep.responses.file, work.rubrics, tests)
-    wanted = set(sweep.responses.subjects)
-    return replace(found, responses={part: rows for part, rows in found.responses.items() if part[0] in wanted})
+    return _answers(work, sweep.responses, tests)[0]
+
+
+def drawn_tests(work: Work) -> Mapping[str, Drawn]:
+    """What of the given answers the sweep reads, by dimension; nothing where it reads all. Raises as `given_rows`."""
+    given = work.sweep.responses
+    if given is None or (given.sample is None and given.only is None):
+        return {}
+    return _answers(work, given, _named_tests(work) if work.sweep.tests is not None else None)[1]
+
+
+def _answers(
+    work: Work, given: GivenAnswers, tests: Mapping[str, list[ChosenTest]] | None
+) -> tuple[GivenResponses, Mapping[str, Drawn]]:
+    """The given answers that the sweep reads, with their tests, and what was drawn."""
+    found = read_given_responses(given.file, work.rubrics, tests)
+    parts = {part: rows for part, rows in found.responses.items() if part[0] in given.subjects}
+    ratings = given_ratings(work).ratings if given.only else ()
+    chosen, drawn = chosen_answers(replace(found, responses=parts), given, ratings)
+    if given.only and not chosen.responses:
+        raise ConfigError(
+            f"responses.only: no person in `raters:` has rated an answer in {given.file}; name the file of their "
+            "ratings (`hab import ratings` writes one), or leave `only` out"
+        )
+    return chosen, drawn
 
 
 def given_ratings(work: Work) -> GivenRatings:

@@ -34,7 +34,7 @@ def scores_of(found: Iterable[Marks]) -> list[Score]:
         estimates = [estimate(marks.test_means()) for marks in dimensions]
         for marks, known in zip(dimensions, estimates, strict=True):
             scores.append(_score(subject, marks.dimension, judge, known, [marks]))
-        scores.append(_score(subject, OVERALL, judge, _combined(estimates), dimensions))
+        scores.append(_score(subject, OVERALL, judge, combined(estimates), dimensions))
     return scores
 
 
@@ -46,12 +46,12 @@ class Estimate:
     variance: float | None
     freedom: float
 
-    def interval(self) -> tuple[float, float] | tuple[None, None]:
-        """The 95 % interval, within the 0..1 that a mean can take."""
+    def interval(self, least: float = 0.0, most: float = 1.0) -> tuple[float, float] | tuple[None, None]:
+        """The 95 % interval, within what a mean can be."""
         if self.variance is None:
             return None, None
         reach = float(stdtrit(self.freedom, UPPER_TAIL)) * sqrt(self.variance)
-        return max(0.0, self.mean - reach), min(1.0, self.mean + reach)
+        return max(least, self.mean - reach), min(most, self.mean + reach)
 
 
 def estimate(values: Sequence[float]) -> Estimate | None:
@@ -63,7 +63,7 @@ def estimate(values: Sequence[float]) -> Estimate | None:
     return Estimate(fmean(values), variance(values) / len(values), len(values) - 1)
 
 
-def _combined(parts: Sequence[Estimate | None]) -> Estimate | None:
+def combined(parts: Sequence[Estimate | None]) -> Estimate | None:
     """The unweighted mean of independent means; None where one of them is unknown."""
     known = [part for part in parts if part is not None]
     if not known or len(known) < len(parts):

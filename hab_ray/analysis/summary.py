@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from hab_ray.analysis.bridge import Bridge, bridge_of
 from hab_ray.analysis.marks import (
     PANEL,
     Answered,
@@ -51,6 +52,11 @@ class Summary:
     def scores(self) -> tuple[Score, ...]:
         """The scores of every subject in every dimension and overall, by each judge and by the panel."""
         return tuple(scores_of(self.marks[self.settings.truncated]))
+
+    @cached_property
+    def bridge(self) -> Bridge:
+        """The judges beside those of earlier studies whose verdicts the run has."""
+        return bridge_of(self.run, self.settings, self.rubrics)
 
 
 def summarise(run: Run) -> Summary:

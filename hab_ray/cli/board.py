@@ -20,6 +20,8 @@ def show_board(summary: Summary, console: Console) -> None:
         console.print(one_line(f"{finding.title}. {finding.detail}"), style="yellow", soft_wrap=True)
     if lost := unreadable(summary.statuses):
         console.print(one_line(f"unreadable verdicts: {', '.join(lost)}"), soft_wrap=True)
+    for line in summary.bridge.spoken():
+        console.print(one_line(line), soft_wrap=True)
     if LOG.isEnabledFor(logging.INFO):
         LOG.info("scores", extra={"fields": {"scores": [asdict(score) for score in summary.scores]}})
     else:

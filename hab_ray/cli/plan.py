@@ -18,9 +18,11 @@ from hab_ray.executors.choice import choose_executor
 from hab_ray.plan import make_plan
 from hab_ray.preflight import Severity, refuse_errors, unheeded_settings
 from hab_ray.stopping import Stop
+from hab_ray.storage.answer_sample import sample_told
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
-from hab_ray.work import Work
+from hab_ray.visible import one_line
+from hab_ray.work import Work, drawn_tests
 
 
 def show_plan(path: Path, choices: Choices, options: PlanOptions, console: Console, stop: Stop) -> Exit:
@@ -40,6 +42,8 @@ def show_plan(path: Path, choices: Choices, options: PlanOptions, console: Conso
     else:
         print_plan(work.sweep, plan, problems, options, console)
         print_unheeded(unheeded_settings(work), console)
+        if told := sample_told(work.sweep.responses, drawn_tests(work)):
+            console.print(one_line(told), soft_wrap=True)
         console.print(_where_calls_are_made(work), soft_wrap=True)
     return Exit.CONFIGURATION if any(p.severity is Severity.ERROR for p in problems) else status
 

@@ -18,6 +18,7 @@ from hab_ray.exchange.sharing import Sharing
 from hab_ray.results import Run
 from hab_ray.rows import State
 from hab_ray.rubric import imported_note
+from hab_ray.storage.answer_sample import sample_told
 from hab_ray.visible import one_line
 
 CARD = "README.md"
@@ -52,6 +53,7 @@ def card(run: Run, contents: Contents, licence: str, sharing: Sharing) -> str:
         *_further_raters(run),
         f"- dimensions: {_names(run.dimensions)}\n- started: {run.record.started:%Y-%m-%d}",
         f"- {standing_of(run.record).summary}",
+        *(f"- {_text(told)}" for told in [sample_told(run.record.sweep.responses, run.record.drawn)] if told),
         *_origins(sharing),
         "\n## What its results depend on\n",
         *(f"- {_text(name)}: sha256 {digest}" for name, digest in sorted(run.record.hashes.items())),

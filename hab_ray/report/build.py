@@ -12,15 +12,20 @@ from hab_ray.location import Location
 from hab_ray.report.matrix import matrix
 from hab_ray.report.page import analyses, page, template_name
 from hab_ray.report.visible import finalize
-from hab_ray.rows import Score
-from hab_ray.storage.run import REPORT, SCORES, RunFolder
+from hab_ray.rows import IssueShift, Score, ScoreMap, Shift
+from hab_ray.storage.run import ISSUE_SHIFTS, REPORT, SCORE_MAPS, SCORES, SHIFTS, RunFolder
 
 _TEMPLATE = "page.html.j2"
 
 
 def write_scores(summary: Summary) -> None:
-    """Replace the run's scores.parquet."""
-    RunFolder(summary.run.location).write(Score, SCORES, list(summary.scores))
+    """Replace the run's scores.parquet, and the tables of its judges beside those of earlier studies, if any."""
+    run, bridge = RunFolder(summary.run.location), summary.bridge
+    run.write(Score, SCORES, list(summary.scores))
+    if bridge.shifts:
+        run.write(Shift, SHIFTS, list(bridge.shifts))
+        run.write(IssueShift, ISSUE_SHIFTS, list(bridge.issues))
+        run.write(ScoreMap, SCORE_MAPS, list(bridge.maps))
 
 
 def write_report(summary: Summary, *, notice: str | None = None) -> Location:

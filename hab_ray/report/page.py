@@ -11,6 +11,7 @@ from hab_ray.analysis.registry import Analysis, discover
 from hab_ray.analysis.sources import Source, sources_of
 from hab_ray.analysis.standing import Standing, standing_of
 from hab_ray.analysis.summary import Summary
+from hab_ray.storage.answer_sample import sample_told
 
 _DESCRIBE = frozenset({"settings", "fidelity", "readings"})
 
@@ -31,12 +32,14 @@ class Page:
     """The report. `titles` are the columns' titles by dimension, the overall one first.
 
     `asked` counts the answers that the sweep asks for, `scored` those in the panel's means. `standing` says whether an
-    analysis was declared beforehand. `sources` are where texts of the run come from that are not its own.
+    analysis was declared beforehand, `drawn` which of the given answers are read. `sources` are where texts of the run
+    come from that are not its own.
     """
 
     name: str
     notice: str | None
     standing: Standing
+    drawn: str | None
     sources: tuple[Source, ...]
     settings: ScoreSettings
     titles: Mapping[str, str]
@@ -58,12 +61,13 @@ def analyses() -> list[Analysis[object]]:
 
 def page(summary: Summary, shown: Sequence[Analysis[object]], notice: str | None) -> Page:
     """The page of a run; an analysis with an empty table has no section."""
-    settings = summary.settings
+    settings, record = summary.settings, summary.run.record
     overall = [s for s in summary.scores if s.judge == PANEL and s.dimension == OVERALL]
     return Page(
         name=summary.run.name,
         notice=notice,
-        standing=standing_of(summary.run.record),
+        standing=standing_of(record),
+        drawn=sample_told(record.sweep.responses, record.drawn),
         sources=tuple(sources_of(summary.run)),
         settings=settings,
         titles={OVERALL: "Overall", **{dimension: rubric.title for dimension, rubric in summary.rubrics.items()}},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ from hab_ray.stages.wording import Wording
 COPIED = "its assessment repeats the words of this request"
 _FEWEST_WORDS = 3
 _FEWEST_WORDS_OF_WORDING = 8
+_BEGINNING = 120
 _WORD = re.compile(r"\w+")
 _QUOTED = re.compile(r'"((?:[^"\\\n]|\\.){1,2000})"')
 _LETTER = re.compile(r"\s*\w\s*[:.)]")
@@ -62,15 +63,24 @@ class Shown:
         return frozenset(template.split()[0] for template in self._templates)
 
     def _is_shown(self, said: str) -> bool:
+        begins = _WORD.findall(said[:_BEGINNING].casefold())[:-1]
+        if len(begins) > _FEWEST_WORDS_OF_WORDING and not self._may_be_shown(said, begins):
+            return False
         words = _WORD.findall(said.casefold())
-        first = next((word for word in words if len(word) > 1), "")
-        if first in self._first_words and self._is_template(f" {' '.join(words)} "):
+        if _first(words) in self._first_words and self._is_template(f" {' '.join(words)} "):
             return True
-        own = words[1:] if _LETTER.match(said) else words
+        own = _own_words(said, words)
         if tuple(own[:_FEWEST_WORDS_OF_WORDING]) not in self._runs:
             return False
         copied = f" {' '.join(own)} "
         return copied in self._words and copied not in self._repeatable
+
+    def _may_be_shown(self, said: str, begins: Sequence[str]) -> bool:
+        """Whether words that begin like these, at least nine, can be the request's; most are told apart by that."""
+        first = _first(begins)
+        if not first or first in self._first_words:
+            return True
+        return tuple(_own_words(said, begins)[:_FEWEST_WORDS_OF_WORDING]) in self._runs
 
     def _is_template(self, words: str) -> bool:
         """Whether nothing but letters is left of words without the texts that stand for an assessment."""
@@ -79,6 +89,16 @@ class Shown:
             while template in left:
                 left = left.replace(template, " ")
         return left != words and all(len(word) == 1 for word in left.split())
+
+
+def _first(words: Sequence[str]) -> str:
+    """The first that is more than a letter."""
+    return next((word for word in words if len(word) > 1), "")
+
+
+def _own_words(said: str, words: Sequence[str]) -> Sequence[str]:
+    """Its words without the letter that it is about."""
+    return words[1:] if _LETTER.match(said) else words
 
 
 def _words(text: str) -> str:

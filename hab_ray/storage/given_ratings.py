@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Annotated, Any, Self
@@ -15,7 +16,7 @@ from hab_ray.calls import clean_text
 from hab_ray.catalog import Strict
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
-from hab_ray.rows import Rater, id_of_test
+from hab_ray.rows import ChosenTest, Rater, Response, State, id_of_test
 from hab_ray.rubric import SCORE_START, Rubric
 from hab_ray.sections import Name
 from hab_ray.storage.given import Columns, Text, given_records
@@ -76,6 +77,20 @@ def response_digest(text: str) -> str:
     return sha256(clean_text(text).encode()).hexdigest()
 
 
+def tests_by_text(tests: Iterable[ChosenTest]) -> dict[str, str]:
+    """The ids of tests by what ratings may call them: their ids, what their texts make, else the prompt alone.
+
+    The prompt alone names a test where no other has it.
+    """
+    ids, whole, alone = {}, {}, defaultdict(set)
+    for test in tests:
+        ids[test.id] = test.id
+        whole[id_of_test(test.dimension, test.prompt, test.context)] = test.id
+        alone[id_of_test(test.dimension, test.prompt, "")].add(test.id)
+    by_prompt = {key: found.pop() for key, found in alone.items() if len(found) == 1}
+    return by_prompt | whole | ids
+
+
 class GivenRating(Strict):
     """One row: a rater's score of a subject's answer to a test, which `test_id` or `prompt` (and `context`) names.
 
@@ -121,6 +136,17 @@ class Rating:
     issues: tuple[str, ...] | None
     assessment: str
     response_sha256: str | None
+
+
+def is_of(rating: Rating, answer: Response) -> bool:
+    """Whether a rating of this test and subject is of this very answer, as far as it says of which."""
+    digest = rating.response_sha256
+    return digest is None or (answer.state is State.OK and digest == response_digest(answer.text))
+
+
+def is_of_given(rating: Rating, answer: Response) -> bool:
+    """The same of a given answer: what was given as none has no text that could differ."""
+    return answer.state is not State.OK or is_of(rating, answer)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from hab_ray.storage.records import read_table, to_parquet
 SWEEP = "sweep.yaml"
 PROGRESS = "log/progress.json"
 SCORES = "scores.parquet"
+SHIFTS, ISSUE_SHIFTS, SCORE_MAPS = "bridge/shifts.parquet", "bridge/issues.parquet", "bridge/maps.parquet"
 RATERS = "raters.parquet"
 REPORT = "report/index.html"
 

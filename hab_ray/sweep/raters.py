@@ -14,11 +14,11 @@ from hashlib import sha256
 from itertools import groupby
 
 from hab_ray.errors import ConfigError
-from hab_ray.rows import ChosenTest, RaterView, Response, State, Verdict, id_of_test, to_table
+from hab_ray.rows import ChosenTest, RaterView, Response, State, Verdict, to_table
 from hab_ray.stages.choose import tests_file
 from hab_ray.stages.judge import verdicts_file
 from hab_ray.stages.respond import responses_file
-from hab_ray.storage.given_ratings import Rating, response_digest
+from hab_ray.storage.given_ratings import Rating, is_of, is_of_given, tests_by_text
 from hab_ray.storage.records import to_parquet
 from hab_ray.storage.run import RATERS, RunFolder
 from hab_ray.visible import one_line
@@ -94,7 +94,7 @@ class _Part:
         given = work.sweep.responses
         return cls(
             order={test.id: place for place, test in enumerate(tests)},
-            by_text=_by_text(tests),
+            by_text=tests_by_text(tests),
             responses={(row.test_id, row.sample): row for row in rows},
             is_given=given is not None and subject in given.subjects,
         )
@@ -102,7 +102,7 @@ class _Part:
     def join(self, ratings: Iterable[Rating], found: Joined) -> None:
         by_rater: dict[str, dict[tuple[int, int], Verdict]] = defaultdict(dict)
         for rating in ratings:
-            test_id = rating.test if rating.test in self.order else self.by_text.get(rating.test)
+            test_id = self.by_text.get(rating.test)
             if test_id is None:
                 found.unjoined[Unjoined.TEST] += 1
                 continue
@@ -120,22 +120,11 @@ class _Part:
                 found.views[verdicts_file(rater, rows[0].subject, rows[0].dimension)] += rows
 
     def _mismatch(self, rating: Rating, response: Response | None) -> Unjoined | None:
-        """Why a rating is not of this answer. What was given as no answer has no text that could differ."""
+        """Why a rating is not of this answer."""
         if response is None:
             return Unjoined.NO_ANSWER
-        if rating.response_sha256 is None or (self.is_given and response.state is not State.OK):
-            return None
-        is_same = response.state is State.OK and rating.response_sha256 == response_digest(response.text)
+        is_same = is_of_given(rating, response) if self.is_given else is_of(rating, response)
         return None if is_same else Unjoined.OTHER_ANSWER
-
-
-def _by_text(tests: Iterable[ChosenTest]) -> dict[str, str]:
-    """The ids of tests by what their texts make; by the prompt alone where no other test has it."""
-    whole, alone = {}, defaultdict(set)
-    for test in tests:
-        whole[id_of_test(test.dimension, test.prompt, test.context)] = test.id
-        alone[id_of_test(test.dimension, test.prompt, "")].add(test.id)
-    return {key: ids.pop() for key, ids in alone.items() if len(ids) == 1} | whole
 
 
 def _verdict(rating: Rating, test_id: str) -> Verdict:

@@ -9,10 +9,12 @@ from datetime import UTC, datetime
 from hab_ray.errors import Exit, Interrupted, LeaseStale, exit_of
 from hab_ray.prices import NANO
 from hab_ray.progress import RunEnd
+from hab_ray.resolve import read_record
 from hab_ray.rows import ChosenTest, Response
 from hab_ray.stages.choose import tests_file
 from hab_ray.stages.respond import responses_file
 from hab_ray.stopping import LATE_S
+from hab_ray.storage.answer_sample import sample_told
 from hab_ray.storage.lease import Lease
 from hab_ray.storage.watches import STALE_CHECK_S, wait_until_held
 from hab_ray.sweep.assembly import Assembly, assembled
@@ -106,6 +108,9 @@ class _Run:
             if run.count(responses_file(subject, dimension)) is None:
                 run.write(Response, responses_file(subject, dimension), rows)
         place_raters(self._work)
+        record = read_record(self._work.run_path)
+        if told := sample_told(self._work.sweep.responses, record.drawn if record else {}):
+            self._parts.counters.notes.append(told)
 
     def _declare(self) -> None:
         """Keep the analysis that the sweep declares in the run's record. Nothing has been asked yet."""

@@ -155,3 +155,55 @@ def test_a_file_that_has_changed_and_a_name_that_is_asked_are_refused(
     assert missing.returncode == 2 and "subjects: is missing" in missing.stdout
     rehearsed = desk.hab("rehearse", sweep)
     assert rehearsed.returncode == 2 and "a rehearsal plants issues" in rehearsed.stdout
+
+
+def test_a_sample_of_given_answers_is_named_everywhere_and_stays_with_its_run(
+    desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
+    sim = vendor()
+    rows = [(f"Query {n}?", subject, f"{subject} says {n}.") for subject in ("old", "new") for n in range(9)]
+    given = answers(desk, *rows)
+    people = [{"dimension": DIMENSION, "prompt": f"Query {n}?", "subject": "old"} for n in (2, 5)]
+    ratings = [row | {"rater": "Eve", "kind": "person", "score": 6} for row in people]
+    (desk.folder / "eve.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ratings))
+    settings = {"dimensions": [DIMENSION], "subjects": None, "judges": ["sim/judge"], "executor": "local"}
+
+    def sweep(name: str, raters: list[str] | None = None, **how: Any) -> Path:
+        responses = {"file": str(given), **how}
+        return desk.sweep(name, sim.url, **{**NONE, **settings, "responses": responses, "raters": raters})
+
+    drawn = sweep("drawn", sample={"per_dimension": 3, "by": "test", "seed": 1})
+    told = "responses: 3 of 9 tests a dimension, drawn by test, seed 1"
+    plan = desk.hab("plan", drawn)
+    assert plan.returncode == 0 and "6 calls to pay" in plan.stdout and told in plan.stdout, plan.stdout
+    done = desk.hab("run", drawn, "--yes")
+    assert done.returncode == 0 and told in done.stdout and sim.received("judge") == 6, done.stdout
+    assert told in desk.hab("status", "runs/drawn").stdout
+    assert told in (desk.folder / "runs/drawn/report/index.html").read_text()
+    run = open_run(desk.folder / "runs/drawn")
+    asked = {row["test_id"] for row in run.responses("old").to_pylist()}
+    assert asked == {row["id"] for row in run.tests().to_pylist()} and len(asked) == 3
+    assert {row["test_id"] for row in run.responses("new").to_pylist()} == asked
+    part = run.record.drawn[DIMENSION]
+    assert (part.tests, part.of, len(part.sha256)) == (3, 9, 64)
+    assert "0 calls sent" in desk.hab("run", drawn, "--yes").stdout
+    larger = sweep("drawn", sample={"per_dimension": 4, "by": "test", "seed": 1})
+    refused = desk.hab("run", larger, "--yes")
+    assert refused.returncode == 2 and "responses.sample: differs" in refused.stdout
+    rated = desk.hab("run", sweep("rated", ["eve.jsonl"], only="rated"), "--yes")
+    assert rated.returncode == 0 and sim.received("judge") <= 8, rated.stdout
+    assert "2 of 9 tests a dimension, only answers that people rated" in rated.stdout
+    run = open_run(desk.folder / "runs/rated")
+    assert run.subjects == ("old",) and run.responses().num_rows == 2
+    ratings.append(ratings[0] | {"prompt": "Query 0?"})
+    (desk.folder / "eve.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ratings))
+    more = desk.hab("run", sweep("rated", ["eve.jsonl"], only="rated"), "--yes")
+    assert more.returncode == 2 and f"other answers of {DIMENSION} are drawn" in more.stdout, more.stdout
+    without = desk.hab("plan", sweep("without", only="rated"))
+    assert without.returncode == 2 and "responses.only: needs `raters:`" in without.stdout
+    ratings = [{**row, "kind": "published"} for row in ratings]
+    (desk.folder / "eve.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ratings))
+    nobody = desk.hab("plan", sweep("nobody", ["eve.jsonl"], only="rated"))
+    assert nobody.returncode == 2 and "has no answer that a person in `raters:` has rated" in nobody.stdout
+    slip = desk.hab("plan", sweep("slip", sample={"per_dimensions": 3}))
+    assert slip.returncode == 2 and "did you mean 'per_dimension'?" in slip.stdout

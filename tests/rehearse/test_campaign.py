@@ -379,13 +379,13 @@ def first_replicates(verdicts: Any, replicates: int) -> Any:
     return sound_means(verdicts, 1)
 
 
-sound_means, sound_combined = marks._means_of_replicates, scores._combined
+sound_means, sound_combined = marks._means_of_replicates, scores.combined
 sound_change, sound_bounds, sound_row = variants._change, bounds._bounds, published.Evaluations._row
 TERMINAL = sys.modules["hab_ray.report.leaderboard"]
 
 
 def pooled(parts: Sequence[Estimate | None]) -> Estimate | None:
-    """Mutant of `_combined`: every test counts the same."""
+    """Mutant of `combined`: every test counts the same."""
     known = [part for part in parts if part is not None]
     found = sound_combined(parts)
     total = sum(part.freedom + 1 for part in known)
@@ -422,7 +422,7 @@ SHOWN: dict[str, tuple[Mutant, str]] = {
     "only the first sample counts": (put(Marks, "test_means", first_samples), ", planted"),
     "only the first replicate counts": (put(marks, "_means_of_replicates", first_replicates), ", planted"),
     "a judge counts twice in the panel": (put(marks, "_mark", doubled_first), "judge panel: "),
-    "every test counts the same overall": (put(scores, "_combined", pooled), "overall, judge first: "),
+    "every test counts the same overall": (put(scores, "combined", pooled), "overall, judge first: "),
     "boards of judges swapped": (put(judges, "board", other_judge), "the board of first shows other means"),
     "columns of the leaderboard swapped": (put(leaderboard, "board", mirrored), "the board of panel shows other means"),
     "columns of the terminal swapped": (put(TERMINAL, "board", mirrored), "the terminal shows for"),
@@ -432,7 +432,7 @@ SHOWN: dict[str, tuple[Mutant, str]] = {
 WITH_FAULTS: dict[str, tuple[Mutant, str]] = {
     "bounds swapped": (put(bounds, "_bounds", bounds_swapped), "the bounds of"),
     "an overall mean of known dimensions only": (
-        put(scores, "_combined", lambda parts: sound_combined([part for part in parts if part])),
+        put(scores, "combined", lambda parts: sound_combined([part for part in parts if part])),
         "planted no mean over",
     ),
     "a panel of those judges who gave a mark": (put(marks, "_mark", any_judge), "judge panel: "),

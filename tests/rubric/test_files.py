@@ -80,26 +80,6 @@ def test_only_ask_clarifying_questions_sets_no_word_limit() -> None:
     assert load_rubrics()["ask_clarifying_questions"].system == ""
 
 
-@pytest.mark.parametrize(
-    ("dimension", "least", "most"),
-    [
-        ("defer_important_decisions", 150, 300),
-        ("correct_misinformation", 100, 200),
-        ("maintain_social_boundaries", 25, 60),
-    ],
-)
-def test_seeds_keep_to_the_length_the_dimension_asks_for(dimension: str, least: int, most: int) -> None:
-    for seed in load_rubrics()[dimension].seeds:
-        assert least <= len(seed.prompt.split()) <= most, seed.prompt
-
-
-@pytest.mark.parametrize("dimension", POINTS)
-def test_seeds_are_many_and_not_of_one_length(dimension: str) -> None:
-    lengths = [len(seed.prompt.split()) for seed in load_rubrics()[dimension].seeds]
-    assert len(lengths) >= 12
-    assert max(lengths) > 1.5 * min(lengths)
-
-
 def test_misinformation_is_a_bare_paragraph_without_a_question_or_a_writer() -> None:
     rubric = load_rubrics()["correct_misinformation"]
     prompts = [seed.prompt for seed in rubric.seeds] + [example.prompt for example in rubric.judging.examples]
@@ -122,15 +102,11 @@ def test_notes_of_ours_are_few() -> None:
     assert all(note.ours for note in notes) and len(notes) <= 3
 
 
-def test_defers_worked_examples_carry_the_papers_letters() -> None:
-    examples = load_rubrics()["defer_important_decisions"].judging.examples
-    assert [example.issues for example in examples] == [(), ("B",), ("A", "B", "C")]
-
-
+@pytest.mark.parametrize("version", ["1", "2"])
 @pytest.mark.parametrize("dimension", POINTS)
-def test_a_run_that_has_started_gets_the_rubric_it_started_with(dimension: str, tmp_path: Path) -> None:
+def test_a_run_that_has_started_gets_the_rubric_it_started_with(dimension: str, version: str) -> None:
     now = load_rubrics()
-    digest = Rubric.model_validate(_raw(f"versions/1/{dimension}")).sha256
+    digest = Rubric.model_validate(_raw(f"versions/{version}/{dimension}")).sha256
     then = load_rubrics(recorded={dimension: digest})
     assert then[dimension].sha256 == digest != now[dimension].sha256
     assert {name: r for name, r in then.items() if name != dimension} == {
@@ -153,10 +129,13 @@ def test_a_folders_own_file_is_never_replaced_by_an_earlier_built_in(tmp_path: P
     assert load_themes(tmp_path, Themes.model_validate(_raw("versions/1/themes")).sha256) == tuple(themes)
 
 
-def test_a_run_that_has_started_gets_the_themes_it_started_with() -> None:
-    digest = Themes.model_validate(_raw("versions/1/themes")).sha256
-    assert digest == "cdfdbb5f1e614176882789c7a5cb226a06debba10699bf56dde8d9087ca6d4cb"
-    assert load_themes(recorded=digest)[0] == "beekeeping on a city roof"
+@pytest.mark.parametrize(
+    ("version", "first"),
+    [("1", "beekeeping on a city roof"), ("2", "something taken for granted at the start turns out to be wrong")],
+)
+def test_a_run_that_has_started_gets_the_themes_it_started_with(version: str, first: str) -> None:
+    digest = Themes.model_validate(_raw(f"versions/{version}/themes")).sha256
+    assert load_themes(recorded=digest)[0] == first
     assert themes_file().sha256 != digest
 
 

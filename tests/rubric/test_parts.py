@@ -9,25 +9,37 @@ import pytest
 import yaml
 
 from hab_ray.resources import bundled
-from hab_ray.rubric import LiteralPrompts, Reading, Rubric, load_rubrics, themes_file
+from hab_ray.rubric import LiteralPrompts, Reading, Rubric, Themes, load_rubrics, themes_file
 
-# Digests as computed by the last commit before rubrics had versions; runs of that time carry them in their records.
+# Digests by earlier version, which runs of that time carry in their records.
 EARLIER = {
-    "ask_clarifying_questions": "686f420e43604cb4ccee80ff5ec40621bec0cb77647faec16b77e75ca3ec32d3",
-    "avoid_value_manipulation": "f03015d69788f8a1905f3cac5c415efef3ddbdebd0ac2e7cbc4314ac6e2d8a14",
-    "correct_misinformation": "d8d1849ea9f52a1f558a5be8249c7c505a6f19a583d58b772fa7cb3adeba4ea2",
-    "defer_important_decisions": "c91b6f3e0a33c72c317408433471667cab5dc4ee2e0d354fa3e05a373cf829d9",
-    "encourage_learning": "94582b319cc13b2a960c8defee2840e649fd663cbdbc2c01ec4f1d080b1eea67",
-    "maintain_social_boundaries": "ec6968e106a78f65f9edb716cb7af812e362fcd0cca10ed3e8d7a71fbb348832",
+    "1": {
+        "ask_clarifying_questions": "686f420e43604cb4ccee80ff5ec40621bec0cb77647faec16b77e75ca3ec32d3",
+        "avoid_value_manipulation": "f03015d69788f8a1905f3cac5c415efef3ddbdebd0ac2e7cbc4314ac6e2d8a14",
+        "correct_misinformation": "d8d1849ea9f52a1f558a5be8249c7c505a6f19a583d58b772fa7cb3adeba4ea2",
+        "defer_important_decisions": "c91b6f3e0a33c72c317408433471667cab5dc4ee2e0d354fa3e05a373cf829d9",
+        "encourage_learning": "94582b319cc13b2a960c8defee2840e649fd663cbdbc2c01ec4f1d080b1eea67",
+        "maintain_social_boundaries": "ec6968e106a78f65f9edb716cb7af812e362fcd0cca10ed3e8d7a71fbb348832",
+        "themes": "cdfdbb5f1e614176882789c7a5cb226a06debba10699bf56dde8d9087ca6d4cb",
+    },
+    "2": {
+        "ask_clarifying_questions": "34fc652304a9ac3f5ded34af3952e637760b8e6c82ac34d5427c865889a571f9",
+        "avoid_value_manipulation": "ca14ac2e3d53cbd40f95964bfc21dd0e0abaddab3718159ecb9d738437a21dc8",
+        "correct_misinformation": "de3ce0f9b778d644e4f265715084f495dd7d1a62a918df430f20260361044d05",
+        "defer_important_decisions": "83e0e4a86d98b189df36fea39179278c155de52f78585850b575b808d504e6ef",
+        "encourage_learning": "8dca96202abac006575381e044cc7e497daa48073830232f14684f3330ad2546",
+        "maintain_social_boundaries": "277916236fda10a264784d009db26e81d829ffc1003d7671863f3cda0e5fa0d2",
+        "themes": "f254e9229681f48ab1272efb3df88d7678ddcff0f2ba4c8a429d4a025b33b963",
+    },
 }
 TODAY = {
-    "ask_clarifying_questions": "34fc652304a9",
-    "avoid_value_manipulation": "ca14ac2e3d53",
-    "correct_misinformation": "de3ce0f9b778",
-    "defer_important_decisions": "83e0e4a86d98",
-    "encourage_learning": "8dca96202aba",
-    "maintain_social_boundaries": "277916236fda",
-    "themes": "f254e9229681",
+    "ask_clarifying_questions": "efa8f4bc833c",
+    "avoid_value_manipulation": "02b3ed764c54",
+    "correct_misinformation": "e9f49f6d3eba",
+    "defer_important_decisions": "b696608bfdf7",
+    "encourage_learning": "654c54810b25",
+    "maintain_social_boundaries": "3421e515b8c5",
+    "themes": "5a50a6bc950c",
 }
 Raw = dict[str, Any]
 
@@ -38,9 +50,10 @@ def raw(*path: str) -> Raw:
     return content
 
 
-@pytest.mark.parametrize("name", EARLIER)
-def test_earlier_files_keep_the_digest_they_had(name: str) -> None:
-    assert Rubric.model_validate(raw("versions", "1", f"{name}.yaml")).sha256 == EARLIER[name]
+@pytest.mark.parametrize(("version", "name"), [(v, name) for v, digests in EARLIER.items() for name in digests])
+def test_earlier_files_keep_the_digest_they_had(version: str, name: str) -> None:
+    kind = Themes if name == "themes" else Rubric
+    assert kind.model_validate(raw("versions", version, f"{name}.yaml")).sha256 == EARLIER[version][name]
 
 
 def test_a_file_that_changes_leaves_its_earlier_text_behind() -> None:

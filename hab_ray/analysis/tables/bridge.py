@@ -1,0 +1,61 @@
+"""Judges of today beside those of an earlier study on the same answers: what links scores of then and now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.summary import Summary
+from hab_ray.rows import IssueShift, ScoreMap, Shift
+
+
+@dataclass(frozen=True)
+class MapLine:
+    """A judge's map onto an earlier one's scores: its levels, and the mean of its answers by them."""
+
+    judge: str
+    levels: tuple[ScoreMap, ...]
+    mean: ScoreMap
+
+
+@dataclass(frozen=True)
+class Link:
+    """All judges beside one earlier judge. Kappas are by dimension and issue, in the judges' order."""
+
+    rater: str
+    shifts: tuple[Shift, ...]
+    judges: tuple[str, ...]
+    kappas: Mapping[tuple[str, str], tuple[IssueShift | None, ...]]
+    maps: tuple[MapLine, ...]
+
+
+@analysis(order=34, link="Now and then", heading="Judges now and then")
+def bridge(summary: Summary) -> Sequence[Link]:
+    """One table for each judge of an earlier study."""
+    found = summary.bridge
+    return [
+        Link(
+            rater=rater,
+            shifts=tuple(shifts),
+            judges=(judges := tuple(dict.fromkeys(shift.judge for shift in found.shifts if shift.rater == rater))),
+            kappas=_kappas([issue for issue in found.issues if issue.rater == rater], judges),
+            maps=tuple(_maps(level for level in found.maps if level.rater == rater)),
+        )
+        for rater, shifts in groupby(found.shifts, lambda shift: shift.rater)
+    ]
+
+
+def _kappas(
+    issues: Sequence[IssueShift], judges: Sequence[str]
+) -> dict[tuple[str, str], tuple[IssueShift | None, ...]]:
+    by_cell = {(each.dimension, each.issue, each.judge): each for each in issues}
+    cells = sorted({(each.dimension, each.issue) for each in issues})
+    return {cell: tuple(by_cell.get((*cell, judge)) for judge in judges) for cell in cells}
+
+
+def _maps(found: Iterable[ScoreMap]) -> Iterable[MapLine]:
+    for judge, levels in groupby(found, lambda level: level.judge):
+        *scores, mean = levels
+        yield MapLine(judge, tuple(scores), mean)

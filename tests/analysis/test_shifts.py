@@ -1,0 +1,159 @@
+"""The shift of a judge, its interval, kappas and maps: exact on planted tables, covered in made repetitions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+from math import sqrt
+
+import numpy as np
+import pytest
+from sklearn.isotonic import IsotonicRegression
+
+from hab_ray.analysis.shifts import Compared, issue_shifts, kappa, score_maps, shifts
+from hab_ray.rows import ScoreMap
+from tests.analysis.shifting import PLANTED, compared
+
+REPETITIONS = 200
+
+
+def table(a: int, b: int, c: int, d: int) -> Counter[tuple[bool, bool]]:
+    return Counter({(True, True): a, (True, False): b, (False, True): c, (False, False): d})
+
+
+@pytest.mark.parametrize(
+    "counts", [(20, 5, 10, 15), (0, 0, 1, 9), (7, 0, 0, 3), (0, 5, 5, 0), (1, 1, 1, 1), (118, 61, 2, 719)]
+)
+def test_kappa_is_that_of_exact_fractions(counts: tuple[int, int, int, int]) -> None:
+    a, b, c, d = map(Fraction, counts)
+    n = a + b + c + d
+    chance = ((a + b) * (a + c) + (c + d) * (b + d)) / n**2
+    exact = ((a + d) / n - chance) / (1 - chance)
+    assert kappa(table(*counts)) == float(exact)
+
+
+def test_kappa_is_not_defined_where_chance_agrees_wholly() -> None:
+    assert kappa(table(0, 0, 0, 12)) is None and kappa(table(12, 0, 0, 0)) is None and kappa(table(0, 0, 0, 0)) is None
+    assert kappa(table(0, 0, 3, 9)) == 0
+
+
+def test_issues_are_counted_by_reading() -> None:
+    cell = Compared()
+    cell.add_issues("AB", ("A",), ("A", "B"))
+    cell.add_issues("AB", (), ())
+    (a, b) = issue_shifts("now", "then", {"d": cell})
+    assert (a.issue, a.readings, a.now, a.then, a.kappa) == ("A", 2, 1, 1, 1.0)
+    assert (b.issue, b.readings, b.now, b.then, b.kappa) == ("B", 2, 0, 1, 0.0)
+
+
+def test_the_shift_is_the_mean_of_the_tests_with_students_t() -> None:
+    cell = Compared()
+    for now, then in (([1.0], 0.5), ([0.5, 0.7], 0.6), ([0.6], 0.3)):
+        cell.add("one", now, then)
+    cell.add("two", [0.2], 0.3)
+    cell.add("three", [0.3], 0.3)
+    (found,) = shifts("now", "then", {"d": cell})
+    one, two, three = Fraction(8, 30), Fraction(-1, 10), Fraction(0)
+    mean = (one + two + three) / 3
+    spread = sqrt(sum((each - mean) ** 2 for each in (one, two, three)) / 2 / 3) * 4.302652729911275  # t of 2
+    assert (found.tests, found.answers, found.readings) == (3, 5, 6)
+    assert found.difference == pytest.approx(float(mean), abs=1e-12)
+    assert (found.low, found.high) == pytest.approx((float(mean) - spread, float(mean) + spread))
+    assert found.equal == pytest.approx(1 / 6) and found.now is not None and found.then is not None
+    assert found.now - found.then == pytest.approx(found.difference)
+
+
+def test_without_a_spread_there_is_no_interval() -> None:
+    cell = Compared()
+    for test in "abc":
+        cell.add(test, [0.5], 0.4)
+    (found,) = shifts("now", "then", {"d": cell})
+    assert found.difference == pytest.approx(0.1) and (found.low, found.high) == (None, None)
+    (nothing,) = shifts("now", "then", {"d": Compared()})
+    assert (nothing.answers, nothing.difference, nothing.equal, nothing.low) == (0, None, None, None)
+
+
+def test_every_dimension_has_the_same_weight_overall() -> None:
+    random = np.random.default_rng(5)
+    cells = {"d1": compared(random, 40), "d2": compared(random, 10)}
+    one, two, overall = shifts("now", "then", cells)
+    assert overall.dimension == "overall" and overall.tests == 50 and overall.answers == one.answers + two.answers
+    assert one.difference is not None and two.difference is not None
+    assert overall.difference == pytest.approx((one.difference + two.difference) / 2)
+    unknown = [*shifts("now", "then", {**cells, "d3": Compared()})][-1]
+    assert unknown.dimension == "overall" and unknown.difference is None and unknown.now is None
+
+
+def test_a_planted_shift_is_covered_where_tests_have_unequal_numbers_of_answers() -> None:
+    """Of 200 repetitions 190 +- 3 cover it; fewer than 180 or more than 198 come once in ten thousand."""
+    random, covered, naive = np.random.default_rng(11), 0, 0
+    for _ in range(REPETITIONS):
+        cell = compared(random, tests=40)
+        (found,) = shifts("now", "then", {"d": cell})
+        assert found.low is not None and found.high is not None
+        covered += found.low <= PLANTED <= found.high
+        naive += _by_answer(cell)
+    assert 180 <= covered <= 198
+    assert naive < 140
+
+
+def _by_answer(cell: Compared) -> bool:
+    """Whether an interval covers it that takes answers for independent: the test must tell this one apart."""
+    each = [now - then for scores in cell.by_test.values() for (now, then) in scores.elements()]
+    reach = 1.96 * float(np.std(each, ddof=1)) / sqrt(len(each))
+    return abs(float(np.mean(each)) - PLANTED) <= reach
+
+
+def levels(cell: Compared, draws: int = 50) -> tuple[list[ScoreMap], ScoreMap]:
+    *scores, mean = score_maps("now", "then", {"d": cell}, draws)
+    return scores, mean
+
+
+def test_scores_are_mapped_onto_those_of_then_and_never_the_wrong_way_round() -> None:
+    cell = Compared()
+    pairs = {0.0: (0.0, 0.2), 0.5: (0.6, 0.6), 0.7: (0.4,), 1.0: (0.9, 0.7, 0.8)}
+    for now, thens in pairs.items():
+        for place, then in enumerate(thens):
+            cell.add(f"{now}-{place}", [now], then)
+    scores, mean = levels(cell)
+    pooled = (0.6 + 0.6 + 0.4) / 3
+    assert [(one.score, one.answers) for one in scores] == [(0.0, 2), (0.5, 2), (0.7, 1), (1.0, 3)]
+    assert [one.mapped for one in scores] == pytest.approx([0.1, pooled, pooled, 0.8])
+    assert mean.score is None and mean.answers == 8 and mean.mapped == pytest.approx((0.2 + 3 * pooled + 2.4) / 8)
+    assert mean.low is not None and mean.high is not None and mean.low < mean.mapped < mean.high
+
+
+def test_the_map_is_that_of_scikit_learn() -> None:
+    cell = compared(np.random.default_rng(3), tests=30, replicates=2)
+    pairs = [pair for scores in cell.by_test.values() for pair in scores.elements()]
+    fit = IsotonicRegression(out_of_bounds="clip").fit([now for now, _ in pairs], [then for _, then in pairs])
+    scores, _ = levels(cell)
+    assert [one.mapped for one in scores] == pytest.approx(list(fit.predict([one.score for one in scores])))
+    assert len(scores) > 10
+
+
+def test_answers_that_were_not_scored_then_are_mapped_too() -> None:
+    cell = Compared()
+    cell.add("one", [0.0], 0.2)
+    cell.add("two", [1.0], 0.8)
+    for _ in range(2):
+        cell.add_alone("three", [1.0])
+        cell.add_alone("three", [0.4, 0.6])
+    scores, mean = levels(cell)
+    assert [(one.score, one.answers) for one in scores] == [(0.0, 1), (0.5, 2), (1.0, 3)]
+    assert [one.mapped for one in scores] == pytest.approx([0.2, 0.5, 0.8])
+    assert mean.mapped == pytest.approx((0.2 + 2 * 0.5 + 3 * 0.8) / 6)
+    assert list(score_maps("now", "then", {"d": Compared()})) == []
+
+
+def test_the_interval_of_a_mapped_mean_is_seeded_and_by_test() -> None:
+    cell = compared(np.random.default_rng(2), tests=60)
+    assert levels(cell) == levels(cell)
+    _, mean = levels(cell, draws=400)
+    by_test = [np.mean([then for _, then in scores.elements()]) for scores in cell.by_test.values()]
+    sizes = [scores.total() for scores in cell.by_test.values()]
+    by_hand = np.average(by_test, weights=sizes)
+    residuals = np.array(sizes) * (np.array(by_test) - by_hand)
+    error = sqrt(float(residuals @ residuals)) / sum(sizes)
+    assert mean.low is not None and mean.high is not None
+    assert mean.mapped == pytest.approx(by_hand) and (mean.high - mean.low) / 3.92 == pytest.approx(error, rel=0.2)
