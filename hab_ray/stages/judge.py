@@ -8,7 +8,7 @@ published code does (`hab_ray.stages.published`): each time a letter is named co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -117,27 +117,12 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
         """Whether imported wording asks: it says what form a verdict has, and asks again in the same words."""
         return self.rubric.literal_judging is not None
 
-    @property
-    def _reading(self) -> Reading:
-        return self.rubric.literal.reading if self._is_literal and self.rubric.literal else Reading.STRICT
-
-    @property
-    def _key(self) -> str:
-        literal = self.rubric.literal_judging
-        return literal.key if literal else "issues"
-
     @cached_property
     def _schema(self) -> str | None:
         if self._is_literal:
             return None
-        return letters_schema(self.model, "issues", self._letters, self._assessment_schema())
-
-    def _assessment_schema(self) -> Mapping[str, Any]:
-        most = self._params.max_tokens
-        if self.prompts.reasoning is Reasoning.BRIEF:
-            return text_schema(self.model, most)
-        thought = text_schema(self.model, max(1, most // len(self._letters)))
-        return object_schema(dict.fromkeys(self._letters, thought))
+        assessment = _assessment_schema(self.model, self.prompts, self._letters, self._params.max_tokens)
+        return letters_schema(self.model, "issues", self._letters, assessment)
 
     def requests(self, tasks: Iterable[VerdictTask]) -> Iterator[tuple[str, ChatCall]]:
         """See CallStage. The rubric stands first, so that a provider's prefix cache can serve it."""
@@ -185,7 +170,7 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
             prompts_sha256=self.prompts.sha256,
             settings_sha256=self._settings_sha256,
             replicate=task.replicate,
-            reading=self._reading.value if self._is_literal else "",
+            reading=_reading_of(self.rubric).value if self._is_literal else "",
             other_score=task.other_score,
         )
         blank = with_bill(blank, outcome)
@@ -197,9 +182,9 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
         try:
             if isinstance(reply, Unusable):
                 raise Unreadable(reply.reason)
-            found = self._read(reply, self._reading)
+            found = self._read(reply, _reading_of(self.rubric))
         except Unreadable as problem:
-            if task.ask + 1 < MOST_ASKS and self._reading is Reading.STRICT:
+            if task.ask + 1 < MOST_ASKS and _reading_of(self.rubric) is Reading.STRICT:
                 again = replace(task, ask=task.ask + 1, problem=str(problem), other_score=blank.other_score)
                 return Again(again)
             return replace(blank, reason=str(problem))
@@ -207,16 +192,16 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
 
     def _read(self, reply: Reply, reading: Reading) -> _Found:
         if reading is Reading.PUBLISHED:
-            listed = loose_verdict(reply.text, self._key, self._letters)
+            listed = loose_verdict(reply.text, _key_of(self.rubric), self._letters)
             return _Found(listed.letters, listed.assessment, _less(self.rubric, listed.letters or ()))
-        named = named_letters(whole_text(reply), self._key, self._letters)
+        named = named_letters(whole_text(reply), _key_of(self.rubric), self._letters)
         if self._shown.holds(named.assessment):
             raise Unreadable(COPIED)
         return _Found(named.letters, named.assessment, score(self.rubric, named.letters))
 
     def _other_score(self, reply: Reply) -> int | None:
         """The score by the rules that are not in force; None where they find none."""
-        other = Reading.STRICT if self._reading is Reading.PUBLISHED else Reading.PUBLISHED
+        other = Reading.STRICT if _reading_of(self.rubric) is Reading.PUBLISHED else Reading.PUBLISHED
         try:
             return self._read(reply, other).score
         except Unreadable:
@@ -226,6 +211,20 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
         """See CallStage."""
         brief = self.prompts.reasoning is Reasoning.BRIEF
         return TYPICAL_TOKENS if brief else TYPICAL_TOKENS_AN_ISSUE * len(self._letters)
+
+
+def _reading_of(rubric: Rubric) -> Reading:
+    return rubric.literal.reading if rubric.literal and rubric.literal_judging else Reading.STRICT
+
+
+def _key_of(rubric: Rubric) -> str:
+    return rubric.literal_judging.key if rubric.literal_judging else "issues"
+
+
+def _assessment_schema(model: Model, prompts: Prompts, letters: Sequence[str], most: int) -> Mapping[str, Any]:
+    if prompts.reasoning is Reasoning.BRIEF:
+        return text_schema(model, most)
+    return object_schema(dict.fromkeys(letters, text_schema(model, max(1, most // len(letters)))))
 
 
 def verdict_id(task: VerdictTask) -> str:

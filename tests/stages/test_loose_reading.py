@@ -19,10 +19,9 @@ from hab_ray.stages.published import loose_total, loose_verdict
 from hab_ray.stages.reading import Unreadable
 from hab_ray.stages.validate import ValidateStage
 from hab_ray.stages.wording import Prompts
-from tests.stages.test_attacks import second_ask, with_imported_wording
+from tests.stages.judging import DIMENSION, second_ask, with_imported_wording
 
 MakeReply = Callable[..., Reply]
-DIMENSION = "ask_clarifying_questions"
 MILLION = 10**6
 
 
