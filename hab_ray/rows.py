@@ -143,6 +143,8 @@ class Response:
 class Verdict:
     """One rater's issues and score (0..10, null unless `ok`) on one response, when asked for the `replicate`-th time.
 
+    Scores of judges are whole; those of people and earlier studies need not be, where they come from another scale.
+
     `issues` is null where the issues are not known, as where a rater was asked for a score alone or a reply could not
     be read; it is empty where there are none. Digests, tokens, cost and seconds are as in a response.
     """
@@ -155,7 +157,7 @@ class Verdict:
     state: State
     issues: tuple[str, ...] | None
     assessment: str
-    score: int | None
+    score: float | None
     asks: int
     reason: str
     reply_key: str

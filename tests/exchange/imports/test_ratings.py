@@ -42,7 +42,7 @@ def given(folder: Path, name: str = "v.jsonl") -> tuple[Rating, ...]:
     return read_given_ratings([Location.of(folder / name)], load_rubrics()).ratings
 
 
-def by_rater(ratings: Sequence[Rating]) -> dict[str, int]:
+def by_rater(ratings: Sequence[Rating]) -> dict[str, float | None]:
     return {rating.rater: rating.score for rating in ratings}
 
 
