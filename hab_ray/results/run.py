@@ -134,7 +134,7 @@ class Run:
         imported wording `reading` says how replies were read, and `other_score` what the other reading finds in the
         first reply.
         """
-        judges = self.panel if judge is None else _chosen(self, "judge", judge, self.raters)
+        judges = self.panel if judge is None else _rater(self, judge)
         names = [verdicts_file(each, *part) for part in _parts(self, subject, dimension) for each in judges]
         return _views(self).read(Verdict, names, columns)
 
@@ -205,6 +205,11 @@ def _views(run: Run) -> Views:
 def _asked_judges(run: Run) -> tuple[str, ...]:
     """The panel and its variants."""
     return (*run.panel, *(judge.name for judge in run.record.sweep.varied_judges))
+
+
+def _rater(run: Run, name: str) -> tuple[str, ...]:
+    """Somebody who reads answers; the folder is listed only for those whom the sweep does not name."""
+    return (name,) if name in _asked_judges(run) else _chosen(run, "judge", name, run.raters)
 
 
 def _chosen(run: Run, what: str, name: str | None, names: tuple[str, ...]) -> tuple[str, ...]:
