@@ -13,6 +13,7 @@ from rich.console import Console
 from hab_ray.cli.ending import ends_with_status, errors
 from hab_ray.cli.terminal import output
 from hab_ray.errors import ConfigError, Exit
+from hab_ray.rubric import Reading
 
 if TYPE_CHECKING:
     from hab_ray.exchange.imports.source import Imported, TableSource
@@ -41,6 +42,9 @@ def import_rubrics_command(
         str | None,
         typer.Option(help="The JSON key under which a verdict lists letters, where the wording does not say."),
     ] = None,
+    reading: Annotated[
+        Reading, typer.Option(help="How replies are read: as ours, or as the published code reads them.")
+    ] = Reading.STRICT,
 ) -> Exit:
     """Read the wording of a checkout into a folder of rubrics, whose prompts are sent byte for byte as that code would.
 
@@ -49,7 +53,7 @@ def import_rubrics_command(
     """
     from hab_ray.exchange.imports.rubrics import Wanted, import_rubrics
 
-    found = import_rubrics(checkout, out, Wanted(licence, _pairs("--means", means or ()), verdict_key))
+    found = import_rubrics(checkout, out, Wanted(licence, _pairs("--means", means or ()), verdict_key, reading))
     for note in found.notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     console.print(
