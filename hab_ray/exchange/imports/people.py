@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from hab_ray.calls import clean_text
 from hab_ray.exchange.imports.scored import Scored, is_empty
@@ -21,21 +21,6 @@ from hab_ray.storage.given_responses import ERROR_MARKS
 Cells = Mapping[str, str | int | float | None]
 _KEYS = ("issues", "deductions")
 _REPAIRED = re.compile(r"'(issues|assessment)'")
-
-
-class Raters(Protocol):
-    """Who scored, and what is kept of that beside the score."""
-
-    kind: Rater
-
-    def failure(self, scored: Scored, dimension: str) -> str:
-        """Why there is no verdict although there is a score; "" where there is one."""
-
-    def cells(self, scored: Scored, score: float | None, dimension: str, place: int, where: str) -> Cells:
-        """`rater`, and further columns. `place` counts the scores of a row from 1; a failed one has no score."""
-
-    def notes(self) -> Iterator[str]:
-        """What has to be said."""
 
 
 @dataclass
@@ -89,7 +74,7 @@ class Judges:
         return None if letters is None else ", ".join(letters) or NO_ISSUES
 
     def notes(self) -> Iterator[str]:
-        """See `Raters`."""
+        """What has to be said."""
         if self.unread:
             yield f"the issues of {self.unread:,} verdicts cannot be read for certain and are left unknown"
 
@@ -120,10 +105,14 @@ class People:
         return self.pseudonyms.setdefault(name, f"person-{len(self.pseudonyms) + 1}")
 
     def notes(self) -> Iterator[str]:
-        """See `Raters`."""
+        """What has to be said."""
         if self.unnamed:
             yield "NOTE: ratings have no names: person-1 is the first rating of each row, and not one person"
         yield f"comments are {'kept, and may name people' if self.with_comments else 'left out; --comments keeps them'}"
+
+
+Raters = Judges | People
+"""Who scored, and what is kept of that beside the score. `place` counts the scores of a row from 1."""
 
 
 def _keys(rubric: Rubric | None) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hab_ray.errors import ConfigError
-from hab_ray.exchange.imports.frames import NAMES
+from hab_ray.exchange.imports.columns import NAMES
 from hab_ray.exchange.imports.hub import ANNOTATIONS, EVALUATIONS, DataSet
 from hab_ray.exchange.imports.naming import snake
 from hab_ray.exchange.imports.people import Cells, Judges, People, Raters

@@ -21,10 +21,11 @@ import yaml
 from hab_ray.calls import clean_text
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.checkout import canaries_in
-from hab_ray.exchange.imports.frames import NAMES, Frame, mapping, open_frame, text_in
+from hab_ray.exchange.imports.columns import NAMES, mapping
 from hab_ray.exchange.imports.hub import ANNOTATIONS, EVALUATIONS, DataSet, Downloaded, download
 from hab_ray.exchange.imports.naming import snake
 from hab_ray.inputs.files import BadInput
+from hab_ray.inputs.tables import Frame, open_frame, text_in
 from hab_ray.rubric import Rubric
 from hab_ray.storage.given_ratings import Scale
 from hab_ray.storage.origins import source_record

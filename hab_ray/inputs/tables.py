@@ -1,4 +1,4 @@
-"""Tables from elsewhere, in whatever format, read a row at a time; and which of their columns hold what we need."""
+"""Tables from elsewhere, in whatever format, read a row at a time."""
 
 from __future__ import annotations
 
@@ -7,39 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hab_ray.exchange.imports.naming import snake
 from hab_ray.inputs.csv_text import csv_names, csv_numbers, csv_rows
 from hab_ray.inputs.files import BadInput, distinct_columns
 from hab_ray.inputs.json_text import json_lines, json_list
 from hab_ray.inputs.parquet import number_columns, parquet_columns, parquet_names
-
-NAMES: Mapping[str, Sequence[str]] = {
-    "dimension": ("dimension", "subdim", "category", "agency_dimension"),
-    "prompt": ("prompt", "question", "query", "user_prompt", "paragraph"),
-    "context": ("context", "misinformation", "false_sentence"),
-    "canary": ("canary", "canary_guid", "canary_string"),
-    "subject": ("subject", "subject_model", "subject_name"),
-    "text": ("text", "subject_response", "response", "answer"),
-    "sample": ("sample",),
-    "test_id": ("test_id",),
-    "rater": (
-        "rater",
-        "annotator",
-        "annotator_id",
-        "rater_id",
-        "worker_id",
-        "participant_id",
-        "judge",
-        "evaluator_model",
-    ),
-    "score": ("score", "rating", "human_score", "evaluator_score"),
-    "scores": ("scores",),
-    "issues": ("issues",),
-    "reply": ("reply", "evaluator_response"),
-    "comment": ("comment", "comments", "explanation", "assessment"),
-    "annotations": ("annotations", "human_annotations", "ratings", "human_ratings"),
-}
-"""The words by which columns of published and of other tables are known, by our names."""
 
 
 @dataclass(frozen=True)
@@ -109,29 +80,3 @@ def open_frame(path: Path, given: Mapping[str, str]) -> Frame:
     if not names:
         raise BadInput("holds no rows with named columns", "write one object with keys for each row")
     return Frame(path, names)
-
-
-def mapping(names: Sequence[str], known: Mapping[str, Sequence[str]], given: Mapping[str, str]) -> dict[str, str]:
-    """For each of our columns theirs: the one that is given, else the one whose name is known; left out if none is.
-
-    Raises:
-        BadInput: one that is given is not ours or is not there, or several could be meant.
-    """
-    found: dict[str, str] = {}
-    for ours, theirs in given.items():
-        if ours not in known or theirs not in names:
-            there = ", ".join(name[:40] for name in names)
-            raise BadInput(
-                f"--column {ours}={theirs}: there is no such column",
-                f"ours are {', '.join(known)}; the file has {there}",
-            )
-        found[ours] = theirs
-    for ours, words in known.items():
-        fits = [name for word in words for name in names if snake(name) == word]
-        if ours not in found and fits:
-            if len(fits) > 1 and snake(fits[0]) != ours:
-                raise BadInput(
-                    f"the columns {', '.join(fits)} may each be {ours}", f"say which with --column {ours}=NAME"
-                )
-            found[ours] = fits[0]
-    return found
