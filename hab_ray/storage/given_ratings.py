@@ -67,6 +67,9 @@ class Scale:
             raise ValueError(f"{one_line(text, 40)!r} is no scale; write LOW:HIGH, such as 1:7 or 0:100")
         return cls(low, high)
 
+    def __str__(self) -> str:
+        return f"{self.low:g}:{self.high:g}"
+
     def score(self, given: object) -> float:
         """A score of this scale on that of judges.
 

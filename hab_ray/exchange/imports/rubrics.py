@@ -30,6 +30,7 @@ from hab_ray.rubric import (
     LiteralRequest,
     LiteralRubric,
     Origin,
+    Reading,
     load_rubrics,
     load_themes,
 )
@@ -57,6 +58,7 @@ class Wanted:
     licence: str = ""
     means: Mapping[str, str] | None = None
     verdict_key: str | None = None
+    reading: Reading = Reading.STRICT
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,7 @@ class _Rubric:
                 ),
                 literal=LiteralPrompts(
                     origin=self._origin(),
+                    reading=self.wanted.reading,
                     generation=self._generation(),
                     validation=self._validation(),
                     judging=self._judging(),

@@ -20,7 +20,7 @@ from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.rubrics import Wanted, import_rubrics
 from hab_ray.resolve import resolve
-from hab_ray.rubric import LiteralValues, check, load_rubrics, load_themes, rendered
+from hab_ray.rubric import LiteralValues, Reading, check, load_rubrics, load_themes, rendered
 
 BASE = '''
 """The invented lab's base class."""
@@ -237,6 +237,12 @@ def test_deductions_keys_canaries_and_origin_are_kept(checkout: Path, tmp_path: 
     assert "get_evaluator_prompt (lab/plants.py, line 26)" in notes and "refused by `tests: seeds`" in notes
     page = (tmp_path / "out/README.md").read_text("utf-8")
     assert "01234567-89ab-cdef-0123-456789abcdef" in page and "carry no fence" in page
+
+
+def test_how_replies_are_read_is_written_into_every_rubric(checkout: Path, tmp_path: Path) -> None:
+    import_rubrics(checkout, tmp_path / "out", Wanted(reading=Reading.PUBLISHED))
+    found = [rubric.literal for rubric in load_rubrics(tmp_path / "out").values() if rubric.literal]
+    assert found and {literal.reading for literal in found} == {Reading.PUBLISHED}
 
 
 def test_seeds_without_their_false_sentence_are_refused_as_tests(checkout: Path, tmp_path: Path) -> None:
