@@ -5,7 +5,7 @@
     python -m benchmarks.bridge --whole --tests 50
 
 Of each command: seconds, and the largest memory of one process. Ends with status 1 where a command fails, or the
-interval covers the shift in less than 93 or more than 97 of a hundred repetitions.
+interval covers the shift in less than 93 or more than 97 % of 2,000 repetitions; a figure of 400 has an error of 1.1 %.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def print_coverage() -> bool:
         for repetitions in REPETITIONS:
             found[tests, repetitions] = coverage(tests, repetitions, seed=tests)
             print(f"{tests} tests of 1 to 20 answers, {repetitions:,} repetitions: {found[tests, repetitions]:.4f}")
-    return all(PROPER[0] <= share <= PROPER[1] for share in found.values())
+    return all(PROPER[0] <= share <= PROPER[1] for (_, repetitions), share in found.items() if repetitions > 400)
 
 
 def sweep_file(folder: Path, url: str) -> Path:

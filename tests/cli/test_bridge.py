@@ -89,6 +89,8 @@ def test_the_bridge_is_crossed_on_rows_in_the_published_shape(bridge_desk: Desk,
         row["rubric_sha256"] for row in run.verdicts("other (published wording)", dimension=PLAIN).to_pylist()
     }
     assert literal not in run.record.rubric_hashes.values()
+    sources = run.record.sources
+    assert sources is not None and sources["wording of other (published wording)"].source == "made"
     shifts = pq.read_table(bridge_desk.folder / "runs/judge-bridge/bridge/shifts.parquet").to_pylist()
     assert {(line["judge"], line["dimension"]) for line in shifts} == {
         (f"{judge}{variant}", dimension)
