@@ -13,7 +13,7 @@ from hab_ray.analysis.standing import Standing, standing_of
 from hab_ray.analysis.summary import Summary
 from hab_ray.storage.answer_sample import sample_told
 
-_DESCRIBE = frozenset({"settings", "fidelity"})
+_DESCRIBE = frozenset({"settings", "fidelity", "readings"})
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,54 @@
-"""Tables from elsewhere, in whatever format, and which of their columns hold what we need."""
+"""Tables from elsewhere, in whatever format, read a row at a time; and which of their columns hold what we need."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hab_ray.exchange.imports.naming import snake
-from hab_ray.inputs.csv_text import csv_names, csv_rows
-from hab_ray.inputs.files import MEBIBYTE, BadInput, bytes_of, distinct_columns
+from hab_ray.inputs.csv_text import csv_names, csv_numbers, csv_rows
+from hab_ray.inputs.files import BadInput, distinct_columns
 from hab_ray.inputs.json_text import json_lines, json_list
 from hab_ray.inputs.parquet import number_columns, parquet_columns, parquet_names
 
-MOST_BYTES = 256 * MEBIBYTE
+NAMES: Mapping[str, Sequence[str]] = {
+    "dimension": ("dimension", "subdim", "category", "agency_dimension"),
+    "prompt": ("prompt", "question", "query", "user_prompt", "paragraph"),
+    "context": ("context", "misinformation", "false_sentence"),
+    "canary": ("canary", "canary_guid", "canary_string"),
+    "subject": ("subject", "subject_model", "subject_name"),
+    "text": ("text", "subject_response", "response", "answer"),
+    "sample": ("sample",),
+    "test_id": ("test_id",),
+    "rater": (
+        "rater",
+        "annotator",
+        "annotator_id",
+        "rater_id",
+        "worker_id",
+        "participant_id",
+        "judge",
+        "evaluator_model",
+    ),
+    "score": ("score", "rating", "human_score", "evaluator_score"),
+    "scores": ("scores",),
+    "issues": ("issues",),
+    "reply": ("reply", "evaluator_response"),
+    "comment": ("comment", "comments", "explanation", "assessment"),
+    "annotations": ("annotations", "human_annotations", "ratings", "human_ratings"),
+}
+"""The words by which columns of published and of other tables are known, by our names."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A table that is held as bytes; `kind` is the ending of its file."""
+    """A table in a file. `numbered` are the names of a CSV file's columns where its first line has none."""
 
-    data: bytes
-    kind: str
+    path: Path
     names: tuple[str, ...]
+    numbered: tuple[str, ...] = ()
 
     def cells(self, columns: Mapping[str, str]) -> Iterator[tuple[int, dict[str, Any]]]:
         """The number of each row from 1, and its values under our names: texts, numbers, and JSON's lists and objects.
@@ -32,23 +58,22 @@ class Frame:
         Raises:
             BadInput: the table cannot be read.
         """
-        wanted = list(columns.values())
-        for number, row in enumerate(self._raw(wanted), 1):
+        for number, row in enumerate(_rows(self.path, [*columns.values()], self.numbered), 1):
             known = row if isinstance(row, dict) else {}
             yield number, {ours: known.get(theirs) for ours, theirs in columns.items()}
 
-    def _raw(self, wanted: Sequence[str]) -> Iterator[Any]:
-        match self.kind:
-            case ".parquet":
-                numbers = number_columns(self.data).intersection(wanted)
-                texts = [name for name in wanted if name not in numbers]
-                yield from parquet_columns(self.data, texts, sorted(numbers))
-            case ".csv":
-                yield from (row for _, row in csv_rows(self.data))
-            case ".json":
-                yield from json_list(self.data)
-            case _:
-                yield from (row for _, row in json_lines(self.data))
+
+def _rows(path: Path, wanted: Sequence[str], numbered: Sequence[str] = ()) -> Iterator[Any]:
+    match path.suffix.lower():
+        case ".parquet":
+            numbers = number_columns(path).intersection(wanted)
+            yield from parquet_columns(path, [name for name in wanted if name not in numbers], sorted(numbers))
+        case ".csv":
+            yield from (row for _, row in csv_rows(path, numbered))
+        case ".json":
+            yield from json_list(path)
+        case _:
+            yield from (row for _, row in json_lines(path))
 
 
 def text_in(value: object, number: int, theirs: str) -> str | None:
@@ -62,28 +87,28 @@ def text_in(value: object, number: int, theirs: str) -> str | None:
     return value
 
 
-def open_frame(path: Path) -> Frame:
+def open_frame(path: Path, given: Mapping[str, str]) -> Frame:
     """The table in a .parquet, .csv, .jsonl or .json file (a list of objects).
+
+    Where `given` names the columns of a CSV file by numbers alone, its first line is a row like the others.
 
     Raises:
         BadInput: it cannot be read, or has no columns.
     """
-    kind, data = path.suffix.lower(), bytes_of(path, MOST_BYTES)
-    match kind:
+    match path.suffix.lower():
         case ".parquet":
-            return Frame(data, kind, parquet_names(data))
+            return Frame(path, parquet_names(path))
         case ".csv":
-            return Frame(data, kind, csv_names(data))
-        case ".json":
-            rows: Iterable[Any] = json_list(data)
-        case ".jsonl":
-            rows = (row for _, row in json_lines(data))
-        case _:
+            if given and all(theirs.isdecimal() for theirs in given.values()):
+                return Frame(path, numbers := csv_numbers(path), numbers)
+            return Frame(path, csv_names(path))
+        case ".json" | ".jsonl":
+            names = distinct_columns(name for row in _rows(path, ()) if isinstance(row, dict) for name in row)
+        case kind:
             raise BadInput(f"has the ending {kind or 'of no format'!r}", "name a .parquet, .csv, .jsonl or .json file")
-    names = distinct_columns(name for row in rows if isinstance(row, dict) for name in row)
     if not names:
         raise BadInput("holds no rows with named columns", "write one object with keys for each row")
-    return Frame(data, kind, names)
+    return Frame(path, names)
 
 
 def mapping(names: Sequence[str], known: Mapping[str, Sequence[str]], given: Mapping[str, str]) -> dict[str, str]:

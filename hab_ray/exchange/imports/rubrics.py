@@ -27,6 +27,7 @@ from hab_ray.rubric import (
     LiteralRubric,
     LiteralValues,
     Origin,
+    Reading,
     load_rubrics,
     load_themes,
     rendered,
@@ -38,10 +39,11 @@ PAGE = "README.md"
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a user says of a checkout: `licence` "" = what is found there; whether unknown code is executed."""
+    """What a user says: `licence` "" = what is found; whether unknown code is executed; how replies are read."""
 
     licence: str = ""
     execute_unknown: bool = False
+    reading: Reading = Reading.STRICT
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,7 @@ def _rubric(name: str, found: Executed, checkout: Checkout, wanted: Wanted) -> L
                     licence=one_line(stated),
                     canaries=checkout.canaries,
                 ),
+                reading=wanted.reading,
                 generation=LiteralGeneration(
                     system=system["generative"], user=found.pieces[GENERATION], seeds=found.seeds
                 ),

@@ -11,7 +11,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.checkout import known_digests
 from hab_ray.exchange.imports.executing import hostile_values
 from hab_ray.exchange.imports.rubrics import Wanted, import_rubrics
-from hab_ray.rubric import LiteralValues, check, load_rubrics, load_themes, rendered
+from hab_ray.rubric import LiteralValues, Reading, check, load_rubrics, load_themes, rendered
 from tests.exchange.imports.checkouts import DIMENSIONS, build_checkout
 
 ANY = Wanted(execute_unknown=True)
@@ -48,6 +48,12 @@ def test_wording_seeds_themes_and_points_come_along(checkout: Path, tmp_path: Pa
     assert text.startswith("\n            A riddle: x\ny\n              What was said: z\n")
     text = rendered(ask.literal.generation.user, LiteralValues(theme="t\n", count=4, seeds=("one", "two")))
     assert "Invent 4 riddles" in text and '"one"\n"two"\n' in text
+
+
+def test_how_replies_are_read_is_written_into_every_rubric(checkout: Path, tmp_path: Path) -> None:
+    import_rubrics(checkout, tmp_path / "out", Wanted(execute_unknown=True, reading=Reading.PUBLISHED))
+    found = [rubric.literal for rubric in load_rubrics(tmp_path / "out").values() if rubric.literal]
+    assert found and {literal.reading for literal in found} == {Reading.PUBLISHED}
 
 
 def test_enough_hostile_values_are_compared() -> None:
