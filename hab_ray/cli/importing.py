@@ -18,9 +18,7 @@ from hab_ray.rubric import Reading
 if TYPE_CHECKING:
     from hab_ray.exchange.imports.source import Imported, TableSource
 
-import_app = typer.Typer(
-    help="The published wording and data as files that sweeps read; nothing is executed.", no_args_is_help=True
-)
+import_app = typer.Typer(help="The published wording and data as files that sweeps read.", no_args_is_help=True)
 console = output()
 _EVERY_S = 3.0
 LicenceOption = Annotated[
@@ -34,26 +32,24 @@ def import_rubrics_command(
     checkout: Annotated[Path, typer.Argument(help="The folder of a checkout of the published code.")],
     out: Annotated[Path, typer.Option(help="The new folder of rubrics.")] = Path("imported_rubrics"),
     licence: LicenceOption = "",
-    means: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=MEANING", help="What a method or parameter is, e.g. rate=judging.user, q=prompt."),
-    ] = None,
-    verdict_key: Annotated[
-        str | None,
-        typer.Option(help="The JSON key under which a verdict lists letters, where the wording does not say."),
-    ] = None,
+    execute_unknown: Annotated[
+        bool, typer.Option("--execute-unknown", help="Execute code that is not the published one; read it first.")
+    ] = False,
     reading: Annotated[
         Reading, typer.Option(help="How replies are read: as ours, or as the published code reads them.")
     ] = Reading.STRICT,
 ) -> Exit:
     """Read the wording of a checkout into a folder of rubrics, whose prompts are sent byte for byte as that code would.
 
-    The checkout is parsed and never executed. Its prompts carry no fence around foreign text; `hab rubric check`,
-    reports and exports say so. Name the folder as `rubrics:` in a sweep file.
+    Files with the published digests are executed, in a process of their own; others are refused. Its prompts carry no
+    fence around foreign text; `hab rubric check`, reports and exports say so.
+    Name the folder as `rubrics:` in a sweep file.
     """
     from hab_ray.exchange.imports.rubrics import Wanted, import_rubrics
 
-    found = import_rubrics(checkout, out, Wanted(licence, _pairs("--means", means or ()), verdict_key, reading))
+    if execute_unknown:
+        errors.print("Code that is not the published one is executed: the bounds around it stop accidents, not intent")
+    found = import_rubrics(checkout, out, Wanted(licence, execute_unknown, reading))
     for note in found.notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     console.print(
