@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import csv
+import hashlib
 import inspect
 import io
 import json
@@ -22,8 +23,10 @@ from contextlib import suppress
 from importlib import import_module
 
 ALLOWED = frozenset({"csv", "json", "random", "textwrap", "typing", "__future__", "prompts", "src"})
+LOADABLE = ALLOWED | {"encodings"}
 OPEN, CLOSE = "\ue0f0hab<", ">hab\ue0f1"
 CPU_S, MEMORY_BYTES, OUTPUT_BYTES, PRINTED = 60, 1 << 30, 64 << 20, 1 << 16
+PROBLEM = b"problem: "
 LOADED = (csv, typing)
 SYSTEM = ("generative", "relevance_check", "subject_evaluation", "subject_model")
 
@@ -85,18 +88,24 @@ def refusing(what: str) -> Callable[..., typing.Any]:
 
 def fenced(root: str, cpu_s: int) -> None:
     """From here on: bounds, files of this folder for reading alone, no network, no process, no other module."""
-    for what, most in ((resource.RLIMIT_CPU, cpu_s), (resource.RLIMIT_AS, MEMORY_BYTES)):
+    for what, most in (
+        (resource.RLIMIT_CPU, cpu_s),
+        (resource.RLIMIT_AS, MEMORY_BYTES),
+        (resource.RLIMIT_FSIZE, OUTPUT_BYTES),
+        (resource.RLIMIT_NPROC, 0),
+    ):
         resource.setrlimit(what, (most, most))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (OUTPUT_BYTES, OUTPUT_BYTES))
     with suppress(KeyError, OSError):  # Python 3.12 on Linux has it, and not every machine allows it
         vars(os)["unshare"](vars(os)["CLONE_NEWUSER"] | vars(os)["CLONE_NEWNET"])
     readable = tuple(os.path.join(os.path.realpath(each), "") for each in (root, os.path.dirname(os.__file__)))
 
     def hook(event: str, given: tuple[typing.Any, ...]) -> None:
         if event == "open" and isinstance(given[0], str | bytes):
-            path, mode = os.path.realpath(os.fsdecode(given[0])), given[1] or "r"
-            if set(mode) & set("wax+") or not path.startswith(readable):
-                raise Refused(f"opens {os.fsdecode(given[0])!r} ({mode}), and may only read the checkout's files")
+            path, writes = os.path.realpath(os.fsdecode(given[0])), given[2] & (os.O_ACCMODE | os.O_CREAT | os.O_TRUNC)
+            if writes or not path.startswith(readable):
+                raise Refused(f"opens {os.fsdecode(given[0])!r}, and may only read the checkout's files")
+        elif event == "import" and given[0].split(".")[0] not in LOADABLE:
+            raise Refused(f"imports {given[0]!r}, which the published prompts do not")
         elif event.split(".")[0] in ("socket", "subprocess", "ctypes", "shutil", "signal", "mmap") or event in (
             *(
                 "os." + name
@@ -153,11 +162,12 @@ def answered(request: dict[str, typing.Any], drawn: Drawn) -> dict[str, typing.A
         drawn.marks_dedent = False
         answer[name] = {
             "parameters": parameters,
-            "texts": texts,
+            "marked": texts[: len(methods)],
+            "digests": [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in texts],
             "system": {kind: getattr(prompts, f"{kind}_system_prompt")() for kind in SYSTEM},
             "deductions": prompts.deductions,
             "top": prompts.get_top_eval_score(),
-            "class": type(prompts).__name__,
+            "owner": type(prompts).__name__,
             **{kind: list(each) for kind, each in drawn.populations.items()},
         }
     return answer
@@ -171,10 +181,10 @@ def main() -> None:
     with_chance_from(drawn)
     try:
         fenced(root, request["cpu_s"])
-        answer = json.dumps({"found": answered(request, drawn)})
+        answer = json.dumps(answered(request, drawn))
     except BaseException as error:  # whatever the code raises is told
         kind = "" if isinstance(error, Refused) else f"{type(error).__name__}: "
-        answer = json.dumps({"problem": f"{kind}{error}"[:500]})
+        answer = (PROBLEM + f"{kind}{error}"[:500].encode("ascii", "backslashreplace")).decode()
     out.write(answer)
     out.flush()
 

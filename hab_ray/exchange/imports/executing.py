@@ -12,8 +12,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports import child
@@ -43,10 +47,32 @@ class Executed:
     pieces: Mapping[str, tuple[Piece, ...]]
     uses_context: bool
     system: Mapping[str, str]
-    deductions: Mapping[str, Any]
+    deductions: Mapping[str, int]
     seeds: tuple[str, ...]
     themes: tuple[str, ...]
     owner: str
+
+
+_Drawn = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class _Answer(BaseModel):
+    """What the child says of one dimension: texts with marks, and the digests of all texts, in the order of calls."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    parameters: dict[str, list[str]]
+    marked: Annotated[list[str], Field(min_length=len(METHODS), max_length=len(METHODS))]
+    digests: list[str]
+    system: dict[str, str]
+    deductions: dict[str, int]
+    top: float
+    owner: str
+    seeds: _Drawn
+    themes: _Drawn
+
+
+_ANSWER = TypeAdapter[dict[str, _Answer]](dict[str, _Answer])
 
 
 def mark(name: str) -> str:
@@ -94,25 +120,29 @@ def executed(checkout: Checkout) -> dict[str, Executed]:
     """
     sets = [_MARKED, *hostile_values()]
     calls = [_call(method, values, marks=values is _MARKED) for values in sets for method in METHODS]
-    found = _ran(checkout, calls)
     made = {}
-    for name, each in found.items():
+    for name, each in _ran(checkout, calls).items():
         where = f"{checkout.root}: {one_line(name)}"
         _check(where, each)
-        pieces = {method: _pieces(text, where) for method, text in zip(METHODS, each["texts"], strict=False)}
-        for number, text in enumerate(each["texts"][len(METHODS) :]):
-            values, method = sets[1 + number // len(METHODS)], METHODS[number % len(METHODS)]
-            if rendered(pieces[method], values) != text:
-                raise ConfigError(
-                    f"{where}: {method} depends on its values by more than their places (hostile set "
-                    f"{number // len(METHODS) + 1} of {len(sets) - 1}); nothing was written"
-                )
-        context = "misinformation" in each["parameters"][JUDGING]
-        made[name] = Executed(
-            pieces, context, each["system"], each["deductions"], tuple(each["seeds"]), tuple(each["themes"]),
-            each["class"],
-        )  # fmt: skip
+        try:
+            pieces = {method: _pieces(text, where) for method, text in zip(METHODS, each.marked, strict=True)}
+            ours = [_digest(rendered(pieces[method], values)) for values in sets[1:] for method in METHODS]
+        except ValueError as error:
+            raise ConfigError(f"{where}: its texts hold marks of values that no argument has: {error}") from None
+        pairs = zip_longest(ours, each.digests[len(METHODS) :])
+        differs = next((number for number, (one, other) in enumerate(pairs) if one != other), None)
+        if differs is not None:
+            raise ConfigError(
+                f"{where}: {METHODS[differs % len(METHODS)]} depends on its values by more than their places "
+                f"(hostile set {differs // len(METHODS) + 1} of {len(sets) - 1}); nothing was written"
+            )
+        context = "misinformation" in each.parameters[JUDGING]
+        made[name] = Executed(pieces, context, each.system, each.deductions, each.seeds, each.themes, each.owner)
     return made
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _call(method: str, values: LiteralValues, *, marks: bool) -> dict[str, Any]:
@@ -123,17 +153,12 @@ def _call(method: str, values: LiteralValues, *, marks: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _check(where: str, each: Mapping[str, Any]) -> None:
-    unknown = sorted({name for names in each["parameters"].values() for name in names} - {*_NAMES, _TOLD})
+def _check(where: str, each: _Answer) -> None:
+    unknown = sorted({name for names in each.parameters.values() for name in names} - {*_NAMES, _TOLD})
     if unknown:
         raise ConfigError(f"{where}: it is not known what the argument {one_line(unknown[0])!r} stands for")
-    if each["top"] != 10:
-        raise ConfigError(f"{where}: its top score is {one_line(str(each['top']))}, and hab scores from 10 down")
-    for kind in ("seeds", "themes"):
-        if not each[kind] or not all(isinstance(text, str) for text in each[kind]):
-            raise ConfigError(f"{where}: {GENERATION} draws no {kind}, or not texts")
-    if not all(isinstance(text, str) for text in each["system"].values()):
-        raise ConfigError(f"{where}: a system prompt is no text")
+    if each.top != 10:
+        raise ConfigError(f"{where}: its top score is {each.top:g}, and hab scores from 10 down")
 
 
 def _pieces(text: str, where: str) -> tuple[Piece, ...]:
@@ -186,7 +211,7 @@ def _with_seeds(parts: Sequence[Piece]) -> list[Piece]:
     return [part for part in (*head, Each(each=seed, between=between), *tail) if part != ""]
 
 
-def _ran(checkout: Checkout, calls: list[dict[str, Any]]) -> dict[str, Any]:
+def _ran(checkout: Checkout, calls: list[dict[str, Any]]) -> dict[str, _Answer]:
     """What the child answers; it works on a copy of the bytes that were checked, and of nothing else."""
     with tempfile.TemporaryDirectory(prefix="hab-import-") as folder, tempfile.TemporaryFile() as out:
         for file in checkout.files.values():
@@ -207,14 +232,16 @@ def _ran(checkout: Checkout, calls: list[dict[str, Any]]) -> dict[str, Any]:
             process.wait()
         out.seek(0)
         data = out.read(child.OUTPUT_BYTES)
-    try:
-        answer = json.loads(data)
-    except ValueError:
+    if data.startswith(child.PROBLEM):
+        told = data.removeprefix(child.PROBLEM).decode("utf-8", "replace")
+        raise ConfigError(f"{checkout.root}: its code was stopped: {one_line(told)}")
+    if not data.endswith(b"}"):
         raise ConfigError(
             f"{checkout.root}: its code ended without an answer (status {process.returncode}): it takes at most "
             f"{child.CPU_S} s of computing, 1 GB of memory and 64 MB of texts"
-        ) from None
-    if "problem" in answer:
-        raise ConfigError(f"{checkout.root}: its code was stopped: {one_line(str(answer['problem']))}")
-    found: dict[str, Any] = answer["found"]
-    return found
+        )
+    try:
+        return _ANSWER.validate_json(data)
+    except ValidationError as error:
+        causes = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False)[:3])
+        raise ConfigError(f"{checkout.root}: its code gives something else than expected: {one_line(causes)}") from None

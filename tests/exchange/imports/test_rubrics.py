@@ -90,6 +90,12 @@ def test_only_files_with_known_digests_are_executed(checkout: Path, tmp_path: Pa
         ("random._os.fork()", "os.fork"),
         ("open('/etc/passwd').read()", "opens '/etc/passwd'"),
         ("open('made.txt', 'w')", "opens 'made.txt'"),
+        ("random._os.open(random._os.__file__, 1)", "may only read the checkout's files"),
+        ("random._os.open('made.txt', 65)", "opens 'made.txt'"),
+        ("__builtins__['__import__']('_posixsubprocess')", "imports '_posixsubprocess'"),
+        ("self.deductions = {'A': 2.5}", "deductions.A: Input should be a valid integer"),
+        ("return '\\ue0f0hab<none>hab\\ue0f1'", "marks of values that no argument has"),
+        ("random._os.write(1, b'{\"ask\": 5}'); random._os._exit(0)", "something else than expected"),
         ("raise ValueError('no')", "ValueError: no"),
         ("return 5", "gives int, and a text is expected"),
         ("x = 'x' * (1 << 34)", "MemoryError"),
@@ -109,6 +115,18 @@ def test_code_that_does_more_than_prompts_is_refused(
     with pytest.raises(ConfigError, match=says):
         import_rubrics(checkout, tmp_path / "out", ANY)
     assert not (tmp_path / "out").exists()
+
+
+def test_prompts_of_any_usual_length_are_compared(checkout: Path, tmp_path: Path) -> None:
+    for name in DIMENSIONS:
+        edited(
+            checkout,
+            f"src/prompts/{name}.py",
+            "Is this a riddle",
+            "Words, \u2019again\u2019. " * 2_000 + "Is this a riddle",
+        )
+    import_rubrics(checkout, tmp_path / "out", ANY)
+    assert set(load_rubrics(tmp_path / "out")) == set(DIMENSIONS)
 
 
 def test_another_top_score_is_refused(checkout: Path, tmp_path: Path) -> None:
