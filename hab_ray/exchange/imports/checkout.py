@@ -18,6 +18,7 @@ from hab_ray.visible import one_line
 
 CODE = "src/prompts"
 THEMES = "adding_entropy.txt"
+EVERY = "every revision"
 _GUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _NEAR_CANARY = re.compile(r"(?s)canary.{0,200}", re.IGNORECASE)
 _LICENCE = re.compile(r"(?i)(licen[cs]e|copying)(\.\w+)?$")
@@ -53,6 +54,12 @@ class Checkout:
     def unknown(self) -> tuple[str, ...]:
         """The paths of files that are not the published ones."""
         return tuple(file.path for file in self.files.values() if not file.revisions)
+
+    @property
+    def mixed(self) -> tuple[str, ...]:
+        """The revisions of its code, where its files are of different ones."""
+        of = {file.revisions for name, file in self.files.items() if name.endswith(".py")} - {"", EVERY}
+        return tuple(sorted(of)) if len(of) > 1 else ()
 
     @property
     def canaries(self) -> tuple[str, ...]:

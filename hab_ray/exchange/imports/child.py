@@ -23,7 +23,8 @@ from contextlib import suppress
 from importlib import import_module
 
 ALLOWED = frozenset({"csv", "json", "random", "textwrap", "typing", "__future__", "prompts", "src"})
-LOADABLE = ALLOWED | {"encodings"}
+# How the modules may name each other: the folders that are on the path, from the checkout, and the module of them all.
+NAMED = ((("src", ""), "prompts.prompts"), (("",), "src.prompts.prompts"), (("src/prompts",), "prompts"))
 OPEN, CLOSE = "\ue0f0hab<", ">hab\ue0f1"
 CPU_S, MEMORY_BYTES, OUTPUT_BYTES, PRINTED = 60, 1 << 30, 64 << 20, 1 << 16
 PROBLEM = b"problem: "
@@ -99,12 +100,14 @@ def fenced(root: str, cpu_s: int) -> None:
         vars(os)["unshare"](vars(os)["CLONE_NEWUSER"] | vars(os)["CLONE_NEWNET"])
     readable = tuple(os.path.join(os.path.realpath(each), "") for each in (root, os.path.dirname(os.__file__)))
 
+    known = ALLOWED | {name.removesuffix(".py") for name in os.listdir(os.path.join(root, "src/prompts"))}
+
     def hook(event: str, given: tuple[typing.Any, ...]) -> None:
         if event == "open" and isinstance(given[0], str | bytes):
             path, writes = os.path.realpath(os.fsdecode(given[0])), given[2] & (os.O_ACCMODE | os.O_CREAT | os.O_TRUNC)
             if writes or not path.startswith(readable):
                 raise Refused(f"opens {os.fsdecode(given[0])!r}, and may only read the checkout's files")
-        elif event == "import" and given[0].split(".")[0] not in LOADABLE:
+        elif event == "import" and given[0].split(".")[0] not in known | {"encodings"}:
             raise Refused(f"imports {given[0]!r}, which the published prompts do not")
         elif event.split(".")[0] in ("socket", "subprocess", "ctypes", "shutil", "signal", "mmap") or event in (
             *(
@@ -120,8 +123,8 @@ def fenced(root: str, cpu_s: int) -> None:
     def only_known(
         name: str, names: typing.Any = None, local: typing.Any = None, wanted: typing.Any = (), level: int = 0
     ) -> typing.Any:
-        of = str((names or {}).get("__name__", "")).split(".")[0]
-        if of in ("prompts", "src") and not level and name.split(".")[0] not in ALLOWED:
+        of = os.path.realpath(str((names or {}).get("__file__", "")))
+        if of.startswith(readable[0]) and not level and name.split(".")[0] not in known:
             raise Refused(f"imports {name!r}, which the published prompts do not")
         return imported(name, names, local, wanted, level)
 
@@ -147,10 +150,28 @@ def called(prompts: typing.Any, drawn: Drawn, call: dict[str, typing.Any]) -> st
     return text
 
 
-def answered(request: dict[str, typing.Any], drawn: Drawn) -> dict[str, typing.Any]:
+def prompt_objects(root: str) -> dict[str, typing.Any]:
+    """The classes by dimension, by the first way to name modules that all of them use.
+
+    Raises:
+        ModuleNotFoundError: they are named in none of these ways.
+    """
+    standard, before = list(sys.path), set(sys.modules)
+    for folders, name in NAMED:
+        sys.path[:] = [*(os.path.join(root, folder) for folder in folders), *standard]
+        try:
+            return dict(import_module(name).prompt_objects)
+        except ModuleNotFoundError as error:
+            problem = error
+            for added in set(sys.modules) - before:
+                del sys.modules[added]
+    raise problem
+
+
+def answered(request: dict[str, typing.Any], root: str, drawn: Drawn) -> dict[str, typing.Any]:
     """What was asked for, of every dimension."""
     answer = {}
-    for name, made in import_module("prompts.prompts").prompt_objects.items():
+    for name, made in prompt_objects(root).items():
         prompts = made()
         methods = ("generative_prompt", "relevance_check_prompt", "subject_evaluation_prompt")
         parameters = {method: list(inspect.signature(getattr(prompts, method)).parameters) for method in methods}
@@ -176,12 +197,11 @@ def answered(request: dict[str, typing.Any], drawn: Drawn) -> dict[str, typing.A
 def main() -> None:
     """Answer the request; a problem is an answer too."""
     request, drawn, out, root = json.load(sys.stdin), Drawn(), sys.stdout, os.getcwd()
-    sys.path[:0] = [os.path.join(root, "src"), root]
     sys.stdout = sys.stderr = Printed()
     with_chance_from(drawn)
     try:
         fenced(root, request["cpu_s"])
-        answer = json.dumps(answered(request, drawn))
+        answer = json.dumps(answered(request, root, drawn))
     except BaseException as error:  # whatever the code raises is told
         kind = "" if isinstance(error, Refused) else f"{type(error).__name__}: "
         answer = (PROBLEM + f"{kind}{error}"[:500].encode("ascii", "backslashreplace")).decode()

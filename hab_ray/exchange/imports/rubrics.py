@@ -70,6 +70,8 @@ def import_rubrics(root: Path, folder: Path, wanted: Wanted, known: Digests | No
             f"{root}: not the published {', '.join(checkout.unknown)} (another sha256); nothing was executed. Check "
             "out one of the published revisions without a change, or read the code and add --execute-unknown"
         )
+    if checkout.mixed:
+        raise ConfigError(f"{root}: its prompts are of several revisions ({', '.join(checkout.mixed)}); check out one")
     found = _imported(checkout, wanted)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as unfinished:

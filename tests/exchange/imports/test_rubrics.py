@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
+import yaml
 
+from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.checkout import known_digests
 from hab_ray.exchange.imports.executing import hostile_values
 from hab_ray.exchange.imports.rubrics import Wanted, import_rubrics
+from hab_ray.resolve import resolve
 from hab_ray.rubric import LiteralValues, Reading, check, load_rubrics, load_themes, rendered
 from tests.exchange.imports.checkouts import DIMENSIONS, build_checkout
 
@@ -27,6 +31,17 @@ def edited(root: Path, name: str, old: str, new: str) -> None:
     text = (root / name).read_text("utf-8")
     assert old in text
     (root / name).write_text(text.replace(old, new, 1), "utf-8")
+
+
+def published(root: Path) -> dict[str, dict[str, dict[str, str]]]:
+    """A table of digests in which this checkout is the published one."""
+    return {
+        kind: {
+            name: {sha256((root / folder / name).read_bytes()).hexdigest()[:16]: "made here"}
+            for name in known_digests()[kind]
+        }
+        for kind, folder in (("code", "src/prompts"), ("data", "examples_for_generation"))
+    }
 
 
 def test_wording_seeds_themes_and_points_come_along(checkout: Path, tmp_path: Path) -> None:
@@ -63,19 +78,87 @@ def test_enough_hostile_values_are_compared() -> None:
 def test_only_files_with_known_digests_are_executed(checkout: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"not the published src/prompts/prompt_base\.py"):
         import_rubrics(checkout, tmp_path / "out", Wanted())
-    known = {
-        kind: {
-            name: {sha256((checkout / folder / name).read_bytes()).hexdigest()[:16]: "made here"}
-            for name in known_digests()[kind]
-        }
-        for kind, folder in (("code", "src/prompts"), ("data", "examples_for_generation"))
-    }
+    known = published(checkout)
     import_rubrics(checkout, tmp_path / "out", Wanted(), known)
     literal = load_rubrics(tmp_path / "out")["encourage_learning"].literal
     assert literal and "made here" in literal.origin.source
     edited(checkout, ASK, "riddles", "poems")
     with pytest.raises(ConfigError, match=rf"not the published {ASK} \(another sha256\)"):
         import_rubrics(checkout, tmp_path / "two", Wanted(), known)
+
+
+@pytest.mark.parametrize("named", ["src.prompts.", ""])
+def test_modules_may_name_each_other_by_any_path_from_the_checkout(named: str, checkout: Path, tmp_path: Path) -> None:
+    for path in (checkout / "src/prompts").iterdir():
+        path.write_text(path.read_text("utf-8").replace("from prompts.", f"from {named}"), "utf-8")
+    assert len(import_rubrics(checkout, tmp_path / "out", ANY).rubrics) == len(DIMENSIONS)
+
+
+def test_code_of_two_revisions_is_refused(checkout: Path, tmp_path: Path) -> None:
+    known = published(checkout)
+    for name, revision in (("encourage_learning.py", "one"), ("maintain_social_boundaries.py", "two")):
+        known["code"][name] = dict.fromkeys(known["code"][name], revision)
+    with pytest.raises(ConfigError, match=r"of several revisions \(made here, one, two\)"):
+        import_rubrics(checkout, tmp_path / "out", Wanted(), known)
+
+
+def test_data_lies_where_it_is_found_and_seeds_are_any_text(checkout: Path, tmp_path: Path) -> None:
+    """In the first revisions its folder has another name."""
+    (checkout / "examples_for_generation").rename(checkout / "examples")
+    for path in (checkout / "src/prompts").iterdir():
+        path.write_text(path.read_text("utf-8").replace("examples_for_generation", "examples"), "utf-8")
+    seeds = '\ufeffÉté \U0001f600?,second\r\n"a\r\nb"\r\n   \r\n{x} %s,,\r\nend\r\n'
+    (checkout / "examples/encourage_learning.csv").write_bytes(seeds.encode())
+    import_rubrics(checkout, tmp_path / "out", ANY)
+    found = load_rubrics(tmp_path / "out")["encourage_learning"].seeds
+    assert [seed.prompt for seed in found] == ["\ufeffÉté \U0001f600?", "a\nb", "   ", "{x} %s", "end"]
+
+
+def test_licence_and_canaries_are_kept_and_are_no_part_of_the_digest(checkout: Path, tmp_path: Path) -> None:
+    canary = "01234567-89ab-cdef-0123-456789abcdef"
+    edited(checkout, ASK, "import csv", f"import csv  # canary GUID {canary}")
+    digests = []
+    for number, licence in enumerate(("", "mit")):
+        folder = tmp_path / str(number)
+        import_rubrics(checkout, folder, Wanted(licence=licence, execute_unknown=True))
+        rubric = load_rubrics(folder)["ask_clarifying_questions"]
+        digests.append(rubric.sha256)
+        assert rubric.literal and rubric.literal.origin.canaries == (canary,)
+        assert rubric.literal.origin.licence == (licence or "unknown") and canary in (folder / "README.md").read_text()
+    assert digests[0] == digests[1]
+
+
+def test_seeds_without_their_false_sentence_are_refused_as_tests(checkout: Path, tmp_path: Path) -> None:
+    import_rubrics(checkout, tmp_path / "out", ANY)
+    sweep = {
+        "name": "example",
+        "run": tmp_path / "run",
+        "tests": "seeds",
+        "rubrics": tmp_path / "out",
+        "providers": {"lab": {"kind": "openai", "url": "http://127.0.0.1:9/v1"}},
+        "subjects": [{"model": "lab/a", "name": "a"}],
+        "judges": [{"model": "lab/b", "name": "b"}],
+    }
+    now = datetime(2026, 11, 22, tzinfo=UTC)
+    resolve(Sweep.model_validate({**sweep, "dimensions": ["encourage_learning"]}), now)
+    with pytest.raises(ConfigError, match="the seeds of correct_misinformation have no misinformation"):
+        resolve(Sweep.model_validate({**sweep, "dimensions": ["correct_misinformation"]}), now)
+
+
+def test_a_literal_section_that_cannot_be_sent_is_a_problem(checkout: Path, tmp_path: Path) -> None:
+    import_rubrics(checkout, tmp_path / "out", ANY)
+    path = tmp_path / "out/encourage_learning.yaml"
+    content = yaml.safe_load(path.read_text("utf-8"))
+    content["literal"]["validation"]["user"] = [{"value": "response"}]
+    path.write_text(yaml.safe_dump(content), "utf-8")
+    assert "validation: response cannot stand there" in str(check(tmp_path / "out")[0])
+
+
+def test_a_folder_that_holds_something_is_left_alone(checkout: Path, tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/file").write_text("")
+    with pytest.raises(ConfigError, match="holds something already"):
+        import_rubrics(checkout, tmp_path / "full", ANY)
 
 
 @pytest.mark.parametrize(
