@@ -162,7 +162,9 @@ def test_a_score(traced: Traced) -> None:
     """Who makes the verdict, who reads its letters out of the judge's words, and who counts."""
     verdict = traced.verdict
     made = traced.first(lambda step: isinstance(step.result, Verdict) and step.result.state is State.OK)
-    called = [step for step in traced.trace.steps if step.caller is made and step.function.is_public]
+    steps = traced.trace.steps
+    own = [made, *(step for step in steps if step.caller is made and not step.function.is_public)]
+    called = [s for s in steps if s.function.is_public and any(s.caller is each for each in own)]
     (read,) = (step for step in called if getattr(step.result, "letters", None) == verdict.issues)
     (counted,) = (step for step in called if step.result == verdict.score and isinstance(step.result, int))
     assert verdict.score is not None

@@ -158,7 +158,9 @@ def _rows_at_a_time(data: Data, metadata: pq.FileMetaData, columns: Sequence[int
         if unpacked > _most_decoded(data):
             raise _too_large(data)
         if page.size > MOST_PAGE_BYTES:
-            raise BadInput(f"has a page of {page.size:,} bytes, and at most {MOST_PAGE_BYTES:,} are read", "shorten it")
+            raise BadInput(
+                f"has a page of {page.size >> 20:,} MiB, and at most {MOST_PAGE_BYTES >> 20:,} are read", "shorten it"
+            )
         widest[column] = max(widest[column], page.size / page.rows if page.rows else 0.0)
     return max(1, min(_BATCH_ROWS, int(_BATCH_BYTES / sum(widest.values(), start=1.0))))
 

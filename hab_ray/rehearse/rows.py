@@ -194,7 +194,8 @@ class _Part:
 def _shown(verdict: Expected) -> str:
     if verdict.score is None and verdict.letters is None:
         return "without a score"
-    return f"{'-' if verdict.letters is None else ''.join(verdict.letters) or 'none'}, score {verdict.score}"
+    score = "none" if verdict.score is None else f"{verdict.score:g}"
+    return f"{'-' if verdict.letters is None else ''.join(verdict.letters) or 'none'}, score {score}"
 
 
 def _columns(table: pa.Table) -> list[list[object]]:
