@@ -42,8 +42,10 @@ SHARED_SERVER = pytest.StashKey[ForkServer]()
 
 
 def pytest_sessionstart() -> None:
-    """Heed hang-ups, so that what is started here does too: under `nohup` all would inherit that they are ignored."""
+    """Heed hang-ups and Ctrl-C, so that what is started here does too: all inherit what `nohup` and `&` ignore."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
