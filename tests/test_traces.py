@@ -166,7 +166,7 @@ def test_a_score(traced: Traced) -> None:
     own = [made, *(step for step in steps if step.caller is made and not step.function.is_public)]
     called = [s for s in steps if s.function.is_public and any(s.caller is each for each in own)]
     (read,) = (step for step in called if getattr(step.result, "letters", None) == verdict.issues)
-    (counted,) = (step for step in called if step.result == verdict.score and isinstance(step.result, int))
+    (counted,) = (step for step in called if step.result == verdict.score and type(step.result) is int)
     assert verdict.score is not None
     assert documented("a score") == names([made, read, counted])
 

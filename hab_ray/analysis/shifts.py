@@ -16,7 +16,6 @@ from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.scores import Estimate, combined, estimate
@@ -182,6 +181,8 @@ def _mapped(levels: _Array, tally: _Array) -> tuple[_Array, float]:
 
     Between levels that have an earlier score the map is linear, outside of them as at the nearest.
     """
+    from scipy.optimize import isotonic_regression
+
     weights, sums, scored = tally
     known = weights > 0
     fit = isotonic_regression(sums[known] / weights[known], weights=weights[known]).x
