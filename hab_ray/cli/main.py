@@ -125,6 +125,10 @@ def run_command(
             show_default=False,
         ),
     ] = None,
+    names: Annotated[
+        bool,
+        typer.Option("--names", help="Keep the names of people in `raters:`, who are rater-1, rater-2 otherwise."),
+    ] = False,
     log_format: Annotated[
         LogFormat, typer.Option(help="What is printed: text for people, or one JSON object per line.")
     ] = LogFormat.TEXT,
@@ -142,6 +146,7 @@ def run_command(
     """
     from hab_ray.cli.job import drain_s, stop_notice
     from hab_ray.cli.run import RunOptions, run_sweep
+    from hab_ray.sweep.raters import PeopleAs
 
     if log_format is LogFormat.JSON:
         from hab_ray.cli.json_log import log_as_json
@@ -153,7 +158,8 @@ def run_command(
             console.print(notice, style="yellow", soft_wrap=True)
     choices = _choices(model, run, store, subject, judge, available_only, executor)
     is_quiet = log_format is LogFormat.JSON
-    options = RunOptions(yes, retry_failed, detach, verbose, new_id, drain, is_quiet)
+    people = PeopleAs.NAMES if names else PeopleAs.PSEUDONYMS
+    options = RunOptions(yes, retry_failed, detach, verbose, new_id, drain, is_quiet, people)
     return run_sweep(sweep, choices, options, console, stop)
 
 

@@ -38,6 +38,7 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
 from hab_ray.storage.takeover import acquire_lease
 from hab_ray.sweep import UNANSWERED, Options, drive
+from hab_ray.sweep.raters import PeopleAs
 from hab_ray.visible import one_line
 from hab_ray.work import Work
 
@@ -51,7 +52,8 @@ DEMO_NOTICE = (
 class RunOptions:
     """How `hab run` goes about it: `yes` spends without asking, `new_id` makes a copied folder a run of its own.
 
-    `drain_s` is what open calls get after a signal; where progress `is_logged`, it is not shown.
+    `drain_s` is what open calls get after a signal; where progress `is_logged`, it is not shown. `people` is
+    what the run calls those who rated.
     """
 
     yes: bool = False
@@ -61,6 +63,7 @@ class RunOptions:
     new_id: bool = False
     drain_s: float = DRAIN_S
     is_logged: bool = False
+    people: PeopleAs = PeopleAs.PSEUDONYMS
 
 
 def run_sweep(path: Path, choices: Choices, options: RunOptions, console: Console, stop: Stop) -> Exit:
@@ -100,6 +103,7 @@ def _driving(options: RunOptions, view: View, stop: Stop) -> Options:
     return Options(
         retry_failed=options.retry_failed,
         detach=options.detach,
+        people=options.people,
         verbose=options.verbose,
         watch=_unwatched if options.is_logged else view.update,
         stop=stop,

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from hab_ray.progress import Progress
 from hab_ray.stages.graph import Shard
 from hab_ray.stopping import DRAIN_S, Stop
+from hab_ray.sweep.raters import PeopleAs
 
 SHOW_EVERY_S = 0.1
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a run is driven. `retry_failed` sends stored permanent failures again.
+    """How a run is driven. `retry_failed` sends stored permanent failures again. `people` is what the run calls
+    those who rated.
 
     `chosen` is called for each shard whose rows were computed and are frozen from now on (chosen tests), once they are
     in the run folder and before anything that reads them is sent. `watch` only shows progress: it sees one every
@@ -24,6 +26,7 @@ class Options:
 
     retry_failed: bool = False
     detach: bool = False
+    people: PeopleAs = PeopleAs.PSEUDONYMS
     verbose: bool = False
     chosen: Callable[[Shard], None] = lambda _: None
     watch: Callable[[Progress], None] = lambda _: None

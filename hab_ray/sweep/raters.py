@@ -2,27 +2,35 @@
 
 A rater's views lie beside those of the judges and are in no shard: they cost no call and enter no score.
 `raters.parquet` lists them, so that they are replaced or removed when the files change, and no other view ever is.
+People enter the run folder under pseudonyms, so that none of its readers can give their names away.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
-from itertools import groupby
+from itertools import count, groupby
 
 from hab_ray.errors import ConfigError
-from hab_ray.rows import ChosenTest, RaterView, Response, State, Verdict, to_table
+from hab_ray.rows import ChosenTest, Rater, RaterView, Response, State, Verdict, to_table
 from hab_ray.stages.choose import tests_file
 from hab_ray.stages.judge import verdicts_file
 from hab_ray.stages.respond import responses_file
-from hab_ray.storage.given_ratings import Rating, is_of, is_of_given, tests_by_text
+from hab_ray.storage.given_ratings import PSEUDONYM, GivenRatings, Rating, is_of, is_of_given, tests_by_text
 from hab_ray.storage.records import to_parquet
 from hab_ray.storage.run import RATERS, RunFolder
 from hab_ray.visible import one_line
 from hab_ray.work import Work, given_ratings
+
+
+class PeopleAs(StrEnum):
+    """What people who rated are called in a run. Judges and programs keep their names."""
+
+    PSEUDONYMS = "pseudonyms"
+    NAMES = "names"
 
 
 class Unjoined(StrEnum):
@@ -43,7 +51,7 @@ class Joined:
     unjoined: Counter[Unjoined] = field(default_factory=Counter)
 
 
-def place_raters(work: Work) -> list[str]:
+def place_raters(work: Work, people: PeopleAs = PeopleAs.PSEUDONYMS) -> list[str]:
     """Bring the views of raters up to date with the files and the answers that there are; what to say of it.
 
     Raises:
@@ -54,9 +62,30 @@ def place_raters(work: Work) -> list[str]:
         return []
     given = given_ratings(work)
     joined = join_ratings(work, given.ratings)
+    if people is PeopleAs.PSEUDONYMS:
+        joined.views = _renamed(joined.views, _pseudonyms(work, given))
     joined.unjoined[Unjoined.DIMENSION] += given.elsewhere
     _publish(work.run, joined.views, listed)
     return [_told(joined)] if work.sweep.raters else []
+
+
+def _pseudonyms(work: Work, given: GivenRatings) -> dict[str, str]:
+    """`rater-1` and so on for people, as they first come in the files; pseudonyms of an import stay as they are."""
+    named = dict.fromkeys(
+        rating.rater
+        for rating in given.ratings
+        if rating.kind is Rater.PERSON and not PSEUDONYM.fullmatch(rating.rater)
+    )
+    judges = {judge.name for judge in (*work.sweep.judges, *work.sweep.varied_judges)}
+    taken = judges | (set(given.raters) - named.keys())
+    free = (name for number in count(1) if (name := f"rater-{number}") not in taken)
+    return dict(zip(named, free, strict=False))
+
+
+def _renamed(views: Mapping[str, list[Verdict]], names: Mapping[str, str]) -> dict[str, list[Verdict]]:
+    """The views of raters under other names."""
+    renamed = [[replace(row, judge=names.get(row.judge, row.judge)) for row in rows] for rows in views.values()]
+    return {verdicts_file(rows[0].judge, rows[0].subject, rows[0].dimension): rows for rows in renamed}
 
 
 def join_ratings(work: Work, ratings: Iterable[Rating]) -> Joined:
@@ -177,10 +206,10 @@ def _list(run: RunFolder, views: Mapping[str, RaterView]) -> None:
 
 
 def _told(joined: Joined) -> str:
-    count = sum(map(len, joined.views.values()))
+    total = sum(map(len, joined.views.values()))
     raters = len({rows[0].judge for rows in joined.views.values()})
-    told = f"raters: {count:,} ratings by {raters:,} raters stand beside the judges' verdicts"
+    told = f"raters: {total:,} ratings by {raters:,} raters stand beside the judges' verdicts"
     failed = sum(verdict.state is State.FAILED for rows in joined.views.values() for verdict in rows)
     told += f", {failed:,} of which failed" * bool(failed)
-    missing = [f"{count:,} {reason}" for reason in Unjoined if (count := joined.unjoined[reason])]
+    missing = [f"{left:,} {reason}" for reason in Unjoined if (left := joined.unjoined[reason])]
     return f"{told}; left out: {', '.join(missing)}" if missing else told

@@ -70,7 +70,7 @@ class _Run:
             parts.driver.settle_rest(parts.local)
             parts.pending.discard_all()
             self._must_hold()
-            parts.counters.notes += place_raters(self._work)
+            parts.counters.notes += place_raters(self._work, self._options.people)
             self._compact()
             return parts.reporter.end(parts.reporter.exit())
         except KeyboardInterrupt:
@@ -107,7 +107,7 @@ class _Run:
         for (subject, dimension), rows in given.responses.items():
             if run.count(responses_file(subject, dimension)) is None:
                 run.write(Response, responses_file(subject, dimension), rows)
-        place_raters(self._work)
+        place_raters(self._work, self._options.people)
         record = read_record(self._work.run_path)
         if told := sample_told(self._work.sweep.responses, record.drawn if record else {}):
             self._parts.counters.notes.append(told)

@@ -46,7 +46,7 @@ def test_raters_are_joined_as_answers_come_or_added_later_for_nothing(
     (desk.folder / "eve.jsonl").write_text(json.dumps(sheet | {"score": 6}))
     first = desk.hab("run", desk.sweep("bridge", sim.url, **settings, raters=["eve.jsonl"]), "--yes")
     assert first.returncode == 0 and "raters: 1 ratings by 1 raters" in first.stdout, first.stdout
-    assert open_run(desk.folder / "runs/bridge").raters == ("sim/judge", "Eve")
+    assert open_run(desk.folder / "runs/bridge").raters == ("sim/judge", "rater-1")
     scores = pq.read_table(desk.folder / "runs/bridge/scores.parquet")
     files = [str(desk.folder / f"{kind}.parquet") for kind in ("verdicts", "ratings")]
     second = desk.hab("run", desk.sweep("bridge", sim.url, **settings, raters=files), "--yes")

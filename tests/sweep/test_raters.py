@@ -21,7 +21,7 @@ from hab_ray.stages.respond import responses_file
 from hab_ray.storage.given_ratings import response_digest
 from hab_ray.storage.local import LocalFolder
 from hab_ray.storage.run import RATERS
-from hab_ray.sweep.raters import place_raters
+from hab_ray.sweep.raters import PeopleAs, place_raters
 from hab_ray.work import Work
 from tests.small_runs import Shape, write_run
 
@@ -45,7 +45,7 @@ def rate(tmp_path: Path) -> Rate:
 
 
 def row(test: str = f"{PLAIN}-001", **changes: Any) -> dict[str, Any]:
-    rating = {"test_id": test, "subject": "alpha", "rater": "Ada", "kind": "person", "score": 4}
+    rating = {"test_id": test, "subject": "alpha", "rater": "Ada", "kind": "published", "score": 4}
     return {"dimension": test.rpartition("-")[0], **rating, **changes}
 
 
@@ -76,7 +76,7 @@ def test_ratings_are_joined_by_id_or_text_subject_and_sample(rate: Rate) -> None
         (first.id, "alpha", 1, 3),
         (second.id, "alpha", 1, 2),
     ]
-    assert {(v.kind, v.state, v.reply_key, v.cost_nanousd) for v in by_ada} == {(Rater.PERSON, State.OK, "", None)}
+    assert {(v.kind, v.state, v.reply_key, v.cost_nanousd) for v in by_ada} == {(Rater.PUBLISHED, State.OK, "", None)}
     assert by_ada[0].issues == ("A", "B") and by_ada[0].assessment == "Curt." and by_ada[1].issues is None
     (by_grace,) = verdicts(work, "Dr. Grace <b>")
     assert (by_grace.subject, by_grace.score, by_grace.kind) == ("beta", 0, Rater.PUBLISHED)
@@ -224,3 +224,21 @@ def test_two_ratings_that_turn_out_to_be_of_one_answer(rate: Rate) -> None:
     assert len(verdicts(rate(), "Ada")) == 1
     with pytest.raises(ConfigError, match=r"raters: Ada has rated alpha on .*-001 twice"):
         place_raters(rate([row(), {**by_text, "score": 5}]))
+
+
+def test_people_are_pseudonyms_in_the_whole_run_folder_unless_their_names_are_wanted(rate: Rate) -> None:
+    rows = [
+        row(rater=name, kind="person", subject=of) for of in ("alpha", "beta") for name in ("Zoe", "person-7", "Al")
+    ]
+    work = rate([*rows, row(rater="rater-2", kind="model"), row()])
+    place_raters(work)
+    assert set(open_run(work.run_path).raters) == {"strict", "rater-1", "person-7", "rater-3", "rater-2", "Ada"}
+    assert {(v.judge, v.subject) for v in verdicts(work, "rater-3")} == {("rater-3", "alpha"), ("rater-3", "beta")}
+    written = files(work)
+    assert not any(b"Zoe" in data or "zoe" in name for name, data in written.items())
+    place_raters(work)
+    assert files(work) == written
+    place_raters(work, PeopleAs.NAMES)
+    assert {"Zoe", "Al", "person-7"} < set(open_run(work.run_path).raters)
+    place_raters(work)
+    assert files(work) == written
