@@ -16,7 +16,7 @@ to a row before says where it stands.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from heapq import merge
@@ -34,7 +34,7 @@ from hab_ray.prices import Mode, rate
 from hab_ray.storage.folder import Folder, open_folder
 
 PENDING = "pending"
-SHARD, ROW_ID, TASK, KEY, CALL, MOST = "shard", "row_id", "task", "key", "call", "most"
+SHARD, ROW_ID, TASK, KEY, CALL, LINE, MOST = "shard", "row_id", "task", "key", "call", "line", "most"
 SCHEMA = pa.schema(
     [
         (SHARD, pa.int64()),
@@ -42,6 +42,7 @@ SCHEMA = pa.schema(
         (TASK, pa.int64()),
         (KEY, pa.string()),
         (CALL, pa.string()),
+        (LINE, pa.int64()),
         (MOST, pa.int64()),
     ]
 )
@@ -71,9 +72,12 @@ ALL = Share()
 
 @dataclass(frozen=True)
 class Population:
-    """The rows of some spools: the key of each call, and the most that one is expected to be able to cost by batch."""
+    """The rows of some spools: the key of each call, the most bytes that one is expected to take as a line of a batch,
+    and the most that it can cost so, in nano-dollars.
+    """
 
     keys: Sequence[str]
+    line_bytes: int
     cap: int
 
 
@@ -121,16 +125,18 @@ class Pending:
         return self._write(f"{PENDING}/{self.epoch:06d}/flow-{writer}-{n:06d}.parquet", stage, model, jobs)
 
     def _write(self, file: str, stage: str, model: Model, jobs: Sequence[Job]) -> Spool:
-        most = [0] * len(jobs)
-        if self.sample_seed is not None:
-            jobs = sorted(jobs, key=self._rank)
-            most = [_most(model, job.call) if model.entry.batch else 0 for job in jobs]
+        lines, most = [0] * len(jobs), [0] * len(jobs)
+        if self.sample_seed is not None and model.entry.batch:
+            jobs = sorted(jobs, key=_rank_of(self))
+            lines = [_line_bytes(job.call) for job in jobs]
+            most = [_most(model, job.call, length) for job, length in zip(jobs, lines, strict=True)]
         columns = [
             [job.shard for job in jobs],
             [job.row_id for job in jobs],
             [job.task for job in jobs],
             [job.call.key for job in jobs],
             [to_json(job.call) for job in jobs],
+            lines,
             most,
         ]
         sink = pa.BufferOutputStream()
@@ -144,27 +150,6 @@ class Pending:
         for spool in spools:
             for block in self.blocks(spool, JOB_COLUMNS):
                 yield from jobs_of(share.of(block))
-
-    def _rank(self, job: Job) -> bytes:
-        return sha256(f"{self.sample_seed} {self.epoch} {job.call.key}".encode()).digest()
-
-    def sampled(self, spools: Sequence[Spool]) -> Iterator[Job]:
-        """The calls of some spools in one random order; equal calls follow each other."""
-        return merge(*(self._small_blocks(spool) for spool in spools), key=self._rank)
-
-    def _small_blocks(self, spool: Spool) -> Iterator[Job]:
-        for block in self.blocks(spool, JOB_COLUMNS, ROWS_A_MERGED_BLOCK):
-            yield from jobs_of(block)
-
-    def population(self, spools: Sequence[Spool]) -> Population:
-        """The rows that `sampled` brings, without their calls."""
-        keys: list[str] = []
-        cap = 0
-        for spool in spools:
-            for block in self.blocks(spool, (KEY, MOST)):
-                keys += block.column(KEY).to_pylist()
-                cap = max(cap, *block.column(MOST).to_pylist(), 0)
-        return Population(keys, cap)
 
     def keys(self, spool: Spool) -> list[str]:
         """The keys of a spool's calls."""
@@ -190,12 +175,40 @@ def jobs_of(block: pa.Table) -> Iterator[Job]:
         yield Job(shard, row_id, from_json(call, key), task)
 
 
-def _most(model: Model, call: Call) -> int:
-    """The most that a call is expected to be able to cost by batch: a token has at least one byte of the line.
+def sampled(pending: Pending, spools: Sequence[Spool]) -> Iterator[Job]:
+    """The calls of some spools in one random order; equal calls follow each other."""
 
-    What JSON escapes takes up to six bytes a character.
-    """
+    def small_blocks(spool: Spool) -> Iterator[Job]:
+        for block in pending.blocks(spool, JOB_COLUMNS, ROWS_A_MERGED_BLOCK):
+            yield from jobs_of(block)
+
+    return merge(*map(small_blocks, spools), key=_rank_of(pending))
+
+
+def population(pending: Pending, spools: Sequence[Spool]) -> Population:
+    """The rows that `sampled` brings, without their calls."""
+    keys: list[str] = []
+    longest = cap = 0
+    for spool in spools:
+        for block in pending.blocks(spool, (KEY, LINE, MOST)):
+            keys += block.column(KEY).to_pylist()
+            longest = max(longest, pc.max(block.column(LINE)).as_py() or 0)
+            cap = max(cap, pc.max(block.column(MOST)).as_py() or 0)
+    return Population(keys, longest, cap)
+
+
+def _rank_of(pending: Pending) -> Callable[[Job], bytes]:
+    prefix = f"{pending.sample_seed} {pending.epoch} "
+    return lambda job: sha256(f"{prefix}{job.call.key}".encode()).digest()
+
+
+def _line_bytes(call: Call) -> int:
+    """How long a call's line is expected to be at most: what JSON escapes takes up to six bytes a character."""
     text = to_json(call)
-    length = LINE_BYTES + (len(text) if text.isascii() else 6 * len(text))
+    return LINE_BYTES + (len(text) if text.isascii() else 6 * len(text))
+
+
+def _most(model: Model, call: Call, length: int) -> int:
+    """The most that a call can cost by batch with a line of this length: a token has at least one byte."""
     output = model.entry.output_limit(call.params.max_tokens) if isinstance(call, ChatCall) else 0
     return rate(model.entry, Mode.BATCH).bound(length, output)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hab_ray.engine.budget.bound import FIRST_WAVE, LEAST_WAVE, CostSample, waves
+from hab_ray.engine.budget.bound import FIRST_WAVE, LEAST_WAVE, CostSample
 
 CAP = 16_000_000
 MEAN = CAP // 16
@@ -46,12 +46,16 @@ POPULATIONS: Mapping[str, Population] = {
 
 
 def is_exceeded(costs: Costs, risk: float) -> bool:
-    """Whether any bound of any end is below what the rows up to it cost, at any of several looks."""
-    sample = CostSample(len(costs), CAP, risk)
+    """Whether any batch of any wave costs more than its bound, at any look."""
+    sample = CostSample(len(costs), CAP, risk, largest=400)
     for seen, end in pairwise((0, *sample.ends)):
         sample.add(costs[seen:end].tolist())
-        if any(bound < costs[end : end + rows].sum() for rows, bound in waves(sample)):
-            return True
+        for wave in sample.waves():
+            start = end
+            for part in wave.parts:
+                if part.nanousd < costs[start : start + part.rows].sum():
+                    return True
+                start += part.rows
     return False
 
 
@@ -71,37 +75,40 @@ def test_an_order_that_is_not_shuffled_exceeds_it() -> None:
 
 @pytest.mark.parametrize(("seen", "narrow", "wide"), [(200, 1.85, 1.87), (400, 1.43, 1.49), (1000, 1.18, 1.25)])
 def test_it_is_near_what_the_rows_cost(seen: int, narrow: float, wide: float) -> None:
-    """An error of 1e-4, as half of the risk is for the last end; medians, for the mean of a sample varies too."""
+    """An error of 1e-4 for each batch; medians, for the mean of a sample varies too."""
     rng, rows = np.random.default_rng(5), 100_000
+    risk = 1e-4 * CostSample(rows, CAP, 0.5, rows).batches
     for sd, most in ((0.7, narrow), (1.2, wide)):
         ratios = []
         for _ in range(60):
-            sample = CostSample(rows, CAP, 2e-4)
+            sample = CostSample(rows, CAP, risk, rows)
+            sample.ends = (seen, rows)
             sample.add(lognormal(sd, rng, seen).tolist())
-            ratios.append(sample.bound(rows) / (rows - seen) / MEAN)
+            ratios.append(sample.bound(rows - seen) / (rows - seen) / MEAN)
         assert 1 < median(ratios) <= most
 
 
 def test_without_a_sample_and_without_luck_it_is_the_cap() -> None:
-    sample = CostSample(500, CAP, 1e-6)
+    sample = CostSample(500, CAP, 1e-6, 500)
     assert sample.bound(500) == 500 * CAP
     sample.add([CAP] * 200)
-    assert sample.bound(500) == 300 * CAP
-    sample.add([0] * 300)
-    assert sample.bound(500) == 0
+    assert sample.bound(300) == 300 * CAP
+    with pytest.raises(ValueError, match="no wave ends there"):
+        sample.add([0])
+        sample.bound(299)
 
 
 def test_waves_end_at_few_places_none_of_them_near_another() -> None:
     for rows in (1, 99, 200, 299, 300, 5000, 60_000):
-        ends = CostSample(rows, CAP, 1e-6).ends
-        assert ends[0] == min(rows, FIRST_WAVE if rows >= FIRST_WAVE + LEAST_WAVE else rows) and ends[-1] == rows
+        ends = CostSample(rows, CAP, 1e-6, rows).ends
+        assert ends[-1] == rows and (rows < FIRST_WAVE + LEAST_WAVE or {LEAST_WAVE, FIRST_WAVE} <= {*ends})
         assert all(after - before >= LEAST_WAVE for before, after in pairwise(ends)) and len(ends) < 30
 
 
 def test_costs_that_cannot_be_are_refused() -> None:
-    sample = CostSample(3, CAP, 1e-6)
+    sample = CostSample(3, CAP, 1e-6, 3)
     for costs in ([CAP + 1], [-1], [0, 0, 0, 0]):
         with pytest.raises(ValueError, match="not those of rows of the population"):
             sample.add(costs)
     with pytest.raises(ValueError, match="at a risk of"):
-        CostSample(3, CAP, 0.0)
+        CostSample(3, CAP, 0.0, 3)
