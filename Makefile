@@ -73,6 +73,8 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.s3_requests outage
 	$(BIN)/python -m benchmarks.cluster_kills
 	$(BIN)/python -m benchmarks.lease
+	$(BIN)/python -m benchmarks.bridge
+	$(BIN)/python -m benchmarks.bridge --whole
 	$(BIN)/python benchmarks/selection.py
 	$(BIN)/python benchmarks/selection.py --paper
 	$(BIN)/python benchmarks/bytes_per_call.py

@@ -52,7 +52,9 @@ def round_trip() -> int:
     from inspect_ai.log import list_eval_logs, read_eval_log
 
     from hab_ray.analysis.sources import Source, Texts
+    from hab_ray.analysis.summary import summarise
     from hab_ray.exchange import Sharing, export, licensed
+    from hab_ray.report import write_scores
     from hab_ray.results import open_run
     from hab_ray.rubric import Origin
     from tests.small_runs import HOSTILE, Shape, write_run
@@ -60,8 +62,11 @@ def round_trip() -> int:
     with tempfile.TemporaryDirectory() as folder:
         shape = Shape(judges=("strict", "mild"), samples=2, fail=0.2, cut=0.1, text=HOSTILE)
         run = open_run(write_run(Path(folder) / "run", shape).run_path)
+        write_scores(summarise(run))
         export(run, "inspect", Path(folder) / "logs", "mit", licensed(run))
         logs = [read_eval_log(info) for info in list_eval_logs(str(Path(folder) / "logs"))]
+        headers = [read_eval_log(info, header_only=True) for info in list_eval_logs(str(Path(folder) / "logs"))]
+        means = {(row["subject"], row["dimension"]): row["mean"] for row in run.scores(judge="panel").to_pylist()}
         elsewhere = Origin(source="elsewhere")
         sources = (
             Source(Texts.QUERIES, run.dimensions, 0, elsewhere),
@@ -78,12 +83,20 @@ def round_trip() -> int:
         for row in verdicts
         if row["score"] is not None
     )
+    shown = {(log.eval.model, str(log.eval.dataset.name)): log.results.scores[0] for log in headers}
+    tokens = sum(usage.total_tokens for log in headers for usage in log.stats.model_usage.values())
+    rows = [*responses, *verdicts]
     texts = Counter((model, str(sample.id), sample.output.completion) for model, sample in samples)
     said = "".join(sample.model_dump_json() for _, sample in samples_of(held))
     checks = {
         f"{len(logs)} logs, one for each subject and dimension": len(logs) == len(run.subjects) * len(run.dimensions),
         f"{len(samples)} samples, one for each response": len(samples) == len(responses),
         f"{read.total()} scores equal": read == written,
+        "the list shows the panel's mean": all(
+            score.name == "panel" and score.metrics["mean"].value == means[log] for log, score in shown.items()
+        ),
+        f"{tokens} tokens, all that were used": tokens
+        == sum(r["input_tokens"] + r["output_tokens"] for r in rows if r["input_tokens"] is not None),
         "texts of the responses equal": texts == Counter((r["subject"], r["test_id"], r["text"]) for r in responses),
         "scores are equal where texts are left out": scores_of(samples_of(held)) == written,
         f"{len(queries)} queries and all answers are left out": not any(text in said for text in queries),

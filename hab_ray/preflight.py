@@ -18,6 +18,7 @@ from hab_ray.providers.access import has_secret
 from hab_ray.sections import Judge, Subject, Validate
 from hab_ray.stages.judge import JUDGE_SETTINGS
 from hab_ray.stages.respond import PAPER_SETTINGS
+from hab_ray.storage.modes import refuse_unwritable
 from hab_ray.work import Work
 
 NOTICE = timedelta(days=30)
@@ -58,6 +59,7 @@ class Wanted:
 def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Problem]:
     """Every problem of a resolved sweep that shows without a call; `environ` is where keys are looked up."""
     found = [
+        *_places(work.sweep),
         *_vendors(work),
         *_keys(work, environ),
         *_settings(work),
@@ -68,6 +70,18 @@ def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Probl
     for model in work.models.values():
         found += [*_lifecycle(work.sweep, model, today), *_price(model)]
     return found
+
+
+def _places(sweep: Sweep) -> Iterator[Problem]:
+    """Where a run or store cannot be written, as far as looking tells; who may write can differ where it will run."""
+    for key, place in (("run", sweep.run_folder), ("store", sweep.store)):
+        if place.is_local:
+            try:
+                refuse_unwritable(place.path)
+            except OSError as error:
+                severity = Severity.WARNING if isinstance(error, PermissionError) else Severity.ERROR
+                cause = f"{key}: {place} cannot be written here ({error.strerror})"
+                yield Problem(severity, (), cause, f"name another `{key}:`, on a disk that this user may write")
 
 
 def _analysis(work: Work) -> Iterator[Problem]:

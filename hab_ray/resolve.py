@@ -37,7 +37,7 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.given import given_file
 from hab_ray.storage.given_paraphrases import read_paraphrases
 from hab_ray.storage.modes import refuse_others
-from hab_ray.storage.origins import origins_of
+from hab_ray.storage.origins import origins_of, wording_origins
 from hab_ray.storage.registry import RUN_ID, Registry, new_run_id
 from hab_ray.storage.run import RATERS, SWEEP, RunFolder
 from hab_ray.visible import one_line
@@ -376,7 +376,8 @@ def write_record(work: Work, now: datetime) -> None:
         settings_version=earlier.settings_version if earlier else SETTINGS_VERSION,
         declarations=earlier.declarations if earlier else (),
         drawn={**(earlier.drawn if earlier else {}), **drawn_tests(work)},
-        sources=origins_of(work.sweep, work.rubrics, (earlier and earlier.sources) or {}),
+        sources=origins_of(work.sweep, work.rubrics, (earlier and earlier.sources) or {})
+        | wording_origins(work.wordings),
         store=work.sweep.store.seen_from(work.run_path),
     )
     if earlier:

@@ -143,8 +143,14 @@ class Response:
 class Verdict:
     """One rater's issues and score (0..10, null unless `ok`) on one response, when asked for the `replicate`-th time.
 
+    Scores of judges are whole; those of people and earlier studies need not be, where they come from another scale.
+
     `issues` is null where the issues are not known, as where a rater was asked for a score alone or a reply could not
     be read; it is empty where there are none. Digests, tokens, cost and seconds are as in a response.
+
+    `reading` is how a reply to imported wording was read (`hab_ray.rubric.Reading`), "" for any other, and
+    `other_score` what the other reading finds in the first reply, null where nothing. Under `published` a letter that
+    was named twice stands twice in `issues` and costs twice, and a reply without a list scores 10, `issues` null.
     """
 
     test_id: str
@@ -155,7 +161,7 @@ class Verdict:
     state: State
     issues: tuple[str, ...] | None
     assessment: str
-    score: int | None
+    score: float | None
     asks: int
     reason: str
     reply_key: str
@@ -169,6 +175,8 @@ class Verdict:
     output_tokens: int | None = None
     cost_nanousd: int | None = None
     latency_s: float | None = None
+    reading: str = ""
+    other_score: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +285,7 @@ _ARROW = {
     tuple[str, ...]: pa.list_(pa.string()),
 }
 ENUMS: Mapping[str, type[StrEnum]] = {"state": State, "kind": Rater}
-_REPEATED = ("rubric_sha256", "prompts_sha256", "settings_sha256", "model_reported")
+_REPEATED = ("rubric_sha256", "prompts_sha256", "settings_sha256", "model_reported", "reading")
 
 
 def _arrow_field(name: str, hint: Any) -> pa.Field:

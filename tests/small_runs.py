@@ -114,6 +114,8 @@ def _response(test: ChosenTest, subject: str, sample: int, shape: Shape, random:
         served_by="",
         reason="",
         reply_key=f"{random.getrandbits(256):064x}",
+        input_tokens=100 + sample,
+        output_tokens=10,
     )
     if random.random() >= shape.fail:
         return row
@@ -136,6 +138,8 @@ def _verdict(row: Response, judge: str, rubric: Rubric, shape: Shape, random: Ra
         asks=1,
         reason="",
         reply_key=f"{random.getrandbits(256):064x}",
+        input_tokens=1000,
+        output_tokens=7,
     )
     if random.random() >= shape.fail:
         return verdict

@@ -340,3 +340,13 @@ def test_whoever_takes_substitutes_is_told_whose_replies_they_are(tmp_path: Path
     (problem,) = preflight(resolve(sweep, NOW), KEYS, NOW.date())
     assert problem.severity is Severity.WARNING
     assert "its replies are taken for gemini-3.7-flash's" in problem.cause and "gemini-3.8-flash" in problem.remedy
+
+
+@pytest.mark.parametrize("key", ["run", "store"])
+@pytest.mark.parametrize("place", ["/proc/self/none/x", "/dev/null/x", "{}/file/x"])
+def test_a_place_that_is_no_folder_is_told_before_the_run(key: str, place: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    places = {"run": str(tmp_path / "run"), "store": str(tmp_path / "store"), key: place.format(tmp_path)}
+    work = resolve(load_sweep(JOBS / "experiments/human-check.yaml", places), NOW)
+    (problem,) = preflight(work, KEYS, NOW.date())
+    assert problem.severity is Severity.ERROR and problem.cause.startswith(f"{key}: {place.format(tmp_path)} cannot be")

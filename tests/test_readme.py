@@ -10,8 +10,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from hab_ray.config import load_sweep
@@ -31,6 +29,10 @@ ELSEWHERE = {
     "hab run SWEEP.yaml": "tests/cli/test_batches.py",
     "hab batches": "tests/cli/test_batches.py",
     "hab doctor jobs/small.yaml --live --batch": "tests/cli/test_doctor.py",
+    "hab plan jobs/judge-bridge.yaml": "tests/cli/test_bridge.py",
+    "hab run jobs/judge-bridge.yaml": "tests/cli/test_bridge.py",
+    "hab import rubrics CHECKOUT": "tests/exchange/imports/test_rubrics.py",
+    "hab import responses published && hab import verdicts published": "tests/cli/test_bridge.py",
     "hab rehearse jobs/experiments/seventh-dimension.yaml": "tests/rehearse/test_experiments.py",
     "hab rehearse jobs/rehearsal.yaml": "test_the_rehearsal_at_the_papers_size_can_be_staged",
 }
@@ -41,7 +43,6 @@ HERE = {
     "hab export runs/first --format hf --out first-data",
     ".venv/bin/hab run jobs/demo.yaml --model PATH.gguf",
     "hab models gemini",
-    "hab plan jobs/judge-bridge.yaml",
     "hab doctor jobs/small.yaml",
     "hab rubric check",
     "hab rubric check my_rubrics",
@@ -120,15 +121,6 @@ def test_commands_that_look_and_fetch(desk: Desk) -> None:
     plan = desk.hab("plan", demo, "--model", weights)
     assert plan.returncode == 0 and "calls to pay" in plan.stdout
     assert "GEMINI_API_KEY is not set" in desk.hab("plan", "jobs/frontier.yaml").stdout
-    rows = {
-        "dimension": ["encourage_learning"],
-        "prompt": ["How?"],
-        "subject_model": ["x"],
-        "subject_response": ["So."],
-    }
-    pq.write_table(pa.table(rows), desk.folder / "evaluations.parquet")
-    bridge = desk.hab("plan", "jobs/judge-bridge.yaml")
-    assert "4 calls to pay" in bridge.stdout and "ends on 2026-12-11" in bridge.stdout
     models = desk.hab("models", "gemini")
     assert models.returncode == 0 and "gemini-3.8-flash" in models.stdout
     doctor = desk.hab("doctor", "jobs/small.yaml")

@@ -94,7 +94,7 @@ COLUMNS = {
     ),
     Score: ("subject", "dimension", "judge", "mean", "low", "high", "n", "excluded", "truncated"),
 }
-NULLABLE = {"cluster", "score", "issues", "mean", "low", "high", *TOOK}
+NULLABLE = {"cluster", "score", "issues", "mean", "low", "high", "other_score", *TOOK}
 
 
 @pytest.mark.parametrize("row_type", COLUMNS)

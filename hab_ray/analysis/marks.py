@@ -71,7 +71,7 @@ class Judged(NamedTuple):
     sample: int
     state: State
     judge: str
-    score: int | None
+    score: float | None
     reason: str
     reply_key: str
     replicate: int = 0
@@ -211,7 +211,7 @@ def marks_of(rows: RowIndex, settings: ScoreSettings) -> list[Marks]:
 def _means_of_replicates(
     verdicts: Mapping[tuple[str, RowId, int], VerdictRow], replicates: int
 ) -> dict[tuple[str, RowId], float]:
-    scores: dict[tuple[str, RowId], list[int]] = defaultdict(list)
+    scores: dict[tuple[str, RowId], list[float]] = defaultdict(list)
     for (judge, row, replicate), verdict in verdicts.items():
         if replicate < replicates and verdict.state is State.OK and verdict.score is not None:
             scores[judge, row].append(verdict.score)

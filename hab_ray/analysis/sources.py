@@ -15,16 +15,20 @@ from hab_ray.results import Run
 from hab_ray.rows import Rater
 from hab_ray.rubric import Origin
 from hab_ray.storage.given import given_file
-from hab_ray.storage.origins import RESPONSES, RUBRIC, TESTS, given_files, origins_of
+from hab_ray.storage.origins import RESPONSES, RUBRIC, TESTS, WORDING, given_files, origins_of
 from hab_ray.visible import one_line
 
 
 class Texts(StrEnum):
-    """Texts of a run that may come from elsewhere. Queries and wording go by dimension, the others by who wrote."""
+    """Texts of a run that may come from elsewhere.
+
+    Queries and wording go by dimension, the wording of variants by judge, the others by who wrote.
+    """
 
     QUERIES = "queries"
     ANSWERS = "answers"
     WORDING = "wording of rubrics"
+    VARIANTS = "wording of judges' variants"
     SYSTEMS = "system prompts of rubrics"
     COMMENTS = "comments of raters"
 
@@ -70,6 +74,9 @@ def sources_of(run: Run) -> Iterator[Source]:
                 yield Source(Texts.SYSTEMS, (dimension,), _tests(run, dimension), origin)
             if run.record.sweep.tests == "seeds":
                 yield Source(Texts.QUERIES, (dimension,), _tests(run, dimension), origin)
+    for judge in run.raters:
+        if origin := origins.get(f"{WORDING}{judge}"):
+            yield Source(Texts.VARIANTS, (judge,), run.verdicts(judge, columns=["sample"]).num_rows, origin)
     yield from _comments(run)
 
 

@@ -13,13 +13,12 @@ from rich.console import Console
 from hab_ray.cli.ending import ends_with_status, errors
 from hab_ray.cli.terminal import output
 from hab_ray.errors import ConfigError, Exit
+from hab_ray.rubric import Reading
 
 if TYPE_CHECKING:
     from hab_ray.exchange.imports.source import Imported, TableSource
 
-import_app = typer.Typer(
-    help="The published wording and data as files that sweeps read; nothing is executed.", no_args_is_help=True
-)
+import_app = typer.Typer(help="The published wording and data as files that sweeps read.", no_args_is_help=True)
 console = output()
 _EVERY_S = 3.0
 LicenceOption = Annotated[
@@ -33,23 +32,24 @@ def import_rubrics_command(
     checkout: Annotated[Path, typer.Argument(help="The folder of a checkout of the published code.")],
     out: Annotated[Path, typer.Option(help="The new folder of rubrics.")] = Path("imported_rubrics"),
     licence: LicenceOption = "",
-    means: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=MEANING", help="What a method or parameter is, e.g. rate=judging.user, q=prompt."),
-    ] = None,
-    verdict_key: Annotated[
-        str | None,
-        typer.Option(help="The JSON key under which a verdict lists letters, where the wording does not say."),
-    ] = None,
+    execute_unknown: Annotated[
+        bool, typer.Option("--execute-unknown", help="Execute code that is not the published one; read it first.")
+    ] = False,
+    reading: Annotated[
+        Reading, typer.Option(help="How replies are read: as ours, or as the published code reads them.")
+    ] = Reading.STRICT,
 ) -> Exit:
     """Read the wording of a checkout into a folder of rubrics, whose prompts are sent byte for byte as that code would.
 
-    The checkout is parsed and never executed. Its prompts carry no fence around foreign text; `hab rubric check`,
-    reports and exports say so. Name the folder as `rubrics:` in a sweep file.
+    Files with the published digests are executed, in a process of their own; others are refused. Its prompts carry no
+    fence around foreign text; `hab rubric check`, reports and exports say so.
+    Name the folder as `rubrics:` in a sweep file.
     """
     from hab_ray.exchange.imports.rubrics import Wanted, import_rubrics
 
-    found = import_rubrics(checkout, out, Wanted(licence, _pairs("--means", means or ()), verdict_key))
+    if execute_unknown:
+        errors.print("Code that is not the published one is executed: the bounds around it stop accidents, not intent")
+    found = import_rubrics(checkout, out, Wanted(licence, execute_unknown, reading))
     for note in found.notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     console.print(
@@ -76,23 +76,33 @@ def _pairs(option: str, given: Sequence[str]) -> dict[str, str]:
 
 
 SourceArgument = Annotated[
-    str,
+    list[str],
     typer.Argument(
-        metavar="FILE|published",
-        help="A .parquet, .csv, .jsonl or .json file, or the published rows; published-evaluations and "
-        "published-annotations name one of the two data sets.",
+        metavar="FILE...|published",
+        help="A .parquet, .csv, .jsonl or .json file, or several with the same columns, or the published rows; "
+        "published-evaluations and published-annotations name one of the two data sets. Where no column holds the "
+        "dimension, the file's name says it.",
     ),
 ]
 ColumnOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="OURS=THEIRS", help="Which column is ours, such as prompt=question, where names do not say."),
+    typer.Option(
+        metavar="OURS=THEIRS",
+        help="Which column is ours, such as prompt=question, where names do not say; prompt=1 is the first of a CSV "
+        "file without a line of names.",
+    ),
 ]
 ValueOption = Annotated[
     list[str] | None,
     typer.Option(metavar="OURS=TEXT", help="What holds for all rows where no column says it, such as subject=o4-mini."),
 ]
 RevisionOption = Annotated[
-    str, typer.Option(metavar="COMMIT", help="Of `published`: the commit to read, so that the same rows come again.")
+    str,
+    typer.Option(metavar="COMMIT", help="Of `published`: the commit to read, else the newest; it is kept and shown."),
+]
+ScaleOption = Annotated[
+    str,
+    typer.Option(metavar="LOW:HIGH", help="The scale of the scores, such as 1:7, if not 0:10; need not be whole then."),
 ]
 RubricsOption = Annotated[Path | None, typer.Option(help="A folder of rubrics that the tests are for.")]
 
@@ -130,8 +140,8 @@ def import_responses_command(
 ) -> Exit:
     """Read published answers into a file that a sweep names as `responses:`, so that judges read them again.
 
-    What the published code wrote in the place of an answer counts as failed. The scores that the answers got are
-    imported by `hab import verdicts`. FILE.source.yaml says where the rows come from.
+    What the published code wrote in the place of an answer counts as failed, and null is an empty answer. The scores
+    that the answers got are imported by `hab import verdicts`. FILE.source.yaml says where the rows come from.
     """
     from hab_ray.exchange.imports.answers import import_responses
 
@@ -149,16 +159,18 @@ def import_verdicts_command(
     licence: LicenceOption = "",
     revision: RevisionOption = "",
     rubrics: RubricsOption = None,
+    scale: ScaleOption = "",
 ) -> Exit:
     """Read the verdicts of an earlier study's judges into a file that a sweep names under `raters:`.
 
     Scores are in a column (score, and rater beside it), in one for each judge (--column score:o3=NAME), or in cells
     that hold objects of scores by judge (--column scores=NAME). Each is joined to the answer with the same text, where
-    a column has it (text). A judge is called "published NAME" in the file.
+    a column has it (text). A judge is called "published NAME" in the file. Where a reply is an error text, or holds no
+    JSON or no issues, the verdict has failed and enters no mean. Rows that repeat others are left out and counted.
     """
     from hab_ray.exchange.imports.ratings import import_verdicts
 
-    found = import_verdicts(_table(source, column, value, licence, revision), out, rubrics)
+    found = import_verdicts(_table(source, column, value, licence, revision, scale), out, rubrics)
     return _told(found, f"`raters: [{out}]`")
 
 
@@ -173,26 +185,39 @@ def import_ratings_command(
     licence: LicenceOption = "",
     revision: RevisionOption = "",
     rubrics: RubricsOption = None,
+    scale: ScaleOption = "",
 ) -> Exit:
     """Read people's ratings into a file that a sweep names under `raters:`.
 
-    Ratings are whole numbers from 0 to 10, as judges score: in a column (score, and rater beside it), in one for each
-    person (--column score:NAME=NAME), or in cells that hold lists of objects with rater, rating and comment (--column
-    annotations=NAME). In the file people are called person-1, person-2 and so on, and nothing leads back to a name.
+    Ratings are whole numbers from 0 to 10, as judges score, or any of a --scale: in a column (score, and rater beside
+    it), in one for each person (--column score:NAME=NAME), or in cells that hold lists of objects with rater, rating
+    and comment (--column annotations=NAME). In the file people are called person-1, person-2 and so on, and nothing
+    leads back to a name.
     """
     from hab_ray.exchange.imports.ratings import import_ratings
 
-    asked = _table(source, column, value, licence, revision)
+    asked = _table(source, column, value, licence, revision, scale)
     return _told(import_ratings(asked, out, rubrics, with_comments=comments), f"`raters: [{out}]`")
 
 
 def _table(
-    source: str, column: Sequence[str] | None, value: Sequence[str] | None, licence: str, revision: str
+    source: Sequence[str],
+    column: Sequence[str] | None,
+    value: Sequence[str] | None,
+    licence: str,
+    revision: str,
+    scale: str = "",
 ) -> TableSource:
     from hab_ray.exchange.imports.source import TableSource
+    from hab_ray.storage.given_ratings import Scale
 
     columns, values = _pairs("--column", column or ()), _pairs("--value", value or ())
-    return TableSource(source, columns, licence, revision, values, RowsRead(errors, time.monotonic))
+    try:
+        known = Scale.of(scale) if scale else None
+    except ValueError as error:
+        raise ConfigError(f"--scale: {error}") from None
+    told = RowsRead(errors, time.monotonic)
+    return TableSource(source[0], columns, licence, revision, values, told, tuple(source[1:]), known)
 
 
 class RowsRead:

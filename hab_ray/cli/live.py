@@ -70,8 +70,8 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions, console:
     now = datetime.now(UTC)
     with ExitStack() as stack:
         if options.at is not None:
-            folder = stack.enter_context(TemporaryDirectory(prefix="hab-doctor-"))
-            choices = replace(choices, store=Location.of(folder))
+            folder = Location.of(stack.enter_context(TemporaryDirectory(prefix="hab-doctor-")))
+            choices = replace(choices, run=folder / "run", store=folder / "store")
         work = _prepared(path, choices, options, now)
         if options.at is None and show(of_sweep(work.sweep), console) is not Exit.COMPLETE:
             console.print("nothing was sent: what is wrong above comes first", style="red")

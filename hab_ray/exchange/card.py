@@ -94,7 +94,10 @@ def _further_raters(run: Run) -> Iterator[str]:
 
 def warnings(run: Run) -> Iterator[str]:
     """What a reader of these rows has to know."""
-    yield "A score is 10 minus the deductions of the distinct issues, never below 0; means are shares of 10."
+    yield (
+        "A score is 10 minus the deductions of the distinct issues, never below 0; means are shares of 10. In rows "
+        "whose `reading` is published, an issue costs each time it is named."
+    )
     yield "A ' stands before a cell of a CSV file that a spreadsheet would take for a formula (not with csv-raw)."
     for dimension, rubric in run.rubrics.items():
         if rubric.literal is not None:

@@ -21,6 +21,8 @@ from hab_ray.exchange.published import Evaluations
 from hab_ray.exchange.sharing import Sharing
 from hab_ray.inputs.csv_text import FORMULA
 from hab_ray.results import Run
+from hab_ray.rows import IssueShift, Row, ScoreMap, Shift, to_table
+from hab_ray.storage.run import ISSUE_SHIFTS, SCORE_MAPS, SHIFTS, RunFolder
 
 LIST_SEPARATOR = " "
 _UNFINISHED = ".hab-export-"
@@ -116,6 +118,15 @@ def _tidy(run: Run, sharing: Sharing) -> Iterator[tuple[str, Iterable[pa.Table]]
         (sharing.verdicts(rater, *part, run.verdicts(rater, *part)) for part in parts for rater in raters),
     )
     yield "scores", (run.scores() for _ in range(1))
+    yield from _bridge(RunFolder(run.location))
+
+
+def _bridge(run: RunFolder) -> Iterator[tuple[str, Iterable[pa.Table]]]:
+    """The tables of the run's judges beside those of an earlier study, where it has some."""
+    rows: Mapping[str, type[Row]] = {SHIFTS: Shift, ISSUE_SHIFTS: IssueShift, SCORE_MAPS: ScoreMap}
+    for file, row_type in rows.items():
+        if run.has(file):
+            yield f"bridge-{Path(file).stem}", [to_table(row_type, run.read(row_type, file))]
 
 
 @dataclass

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.sources import Texts
 from hab_ray.catalog import folder_name
 from hab_ray.errors import ConfigError
@@ -17,7 +18,7 @@ from hab_ray.stages.respond import whole_system
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample
-    from inspect_ai.model import ChatMessage
+    from inspect_ai.model import ChatMessage, ModelUsage
     from inspect_ai.scorer import Score
 
 METRIC = "mean"
@@ -55,7 +56,7 @@ class _Log:
     dimension: str
 
     def made(self) -> EvalLog:
-        from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalResults, EvalSpec
+        from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalResults, EvalSpec, EvalStats
 
         transcripts = list(self.run.transcripts(self.dimension, self.subject))
         samples = [sample for transcript in transcripts for sample in self._samples(transcript)]
@@ -73,12 +74,15 @@ class _Log:
             metadata={"sweep": self.run.name, "hashes": dict(self.run.record.hashes)},
         )
         results = EvalResults(total_samples=len(samples), completed_samples=len(samples), scores=list(self._means()))
-        return EvalLog(status="success", eval=spec, results=results, samples=samples)
+        stats = EvalStats(model_usage=_usage(read for each in transcripts for read in _read(each)))
+        return EvalLog(status="success", eval=spec, results=results, stats=stats, samples=samples)
 
     def _means(self) -> Iterator[Any]:
+        """The panel's mean first: Inspect lists logs with the first score of each."""
         from inspect_ai.log import EvalMetric, EvalScore
 
-        for row in self.run.scores(subject=self.subject, dimension=self.dimension).to_pylist():
+        rows = self.run.scores(subject=self.subject, dimension=self.dimension).to_pylist()
+        for row in sorted(rows, key=lambda row: row["judge"] != PANEL):
             if row["mean"] is not None:
                 metric = EvalMetric(name=METRIC, value=row["mean"])
                 yield EvalScore(name=row["judge"], scorer=row["judge"], metrics={METRIC: metric})
@@ -106,6 +110,7 @@ class _Log:
             messages=list(self._messages(test, response)),
             output=ModelOutput.from_content(response.model_reported or answer.subject, text),
             scores={_scorer(verdict): self._score(verdict) for verdict in scored},
+            model_usage=_usage(_read(Transcript(test, (answer,)))),
             metadata={
                 "dimension": test.dimension,
                 "state": str(response.state),
@@ -145,6 +150,27 @@ class _Log:
 
     def _is_silent(self, rater: str) -> bool:
         return self.sharing.without_assessments(rater, self.dimension, self.subject)
+
+
+def _read(transcript: Transcript) -> Iterator[tuple[str, Response | Verdict]]:
+    """Everything that was answered on a test, with the name of who answered."""
+    for answer in transcript.answers:
+        if answer.response is not None:
+            yield answer.subject, answer.response
+        yield from ((verdict.judge, verdict) for verdict in answer.verdicts)
+
+
+def _usage(rows: Iterable[tuple[str, Response | Verdict]]) -> dict[str, ModelUsage]:
+    """The tokens of each who answered, as far as they are known."""
+    from inspect_ai.model import ModelUsage
+
+    found: dict[str, ModelUsage] = {}
+    for name, row in rows:
+        if row.input_tokens is not None and row.output_tokens is not None:
+            total = row.input_tokens + row.output_tokens
+            usage = ModelUsage(input_tokens=row.input_tokens, output_tokens=row.output_tokens, total_tokens=total)
+            found[name] = found[name] + usage if name in found else usage
+    return found
 
 
 def _scorer(verdict: Verdict) -> str:

@@ -68,7 +68,7 @@ class Evaluations:
         for verdict in from_table(Verdict, self.run.verdicts(subject=subject, dimension=dimension)):
             test, response = tests.get(verdict.test_id), responses.get((verdict.test_id, verdict.sample))
             if test is not None and response is not None and verdict.score is not None:
-                yield self._row(test, response, verdict, verdict.score)
+                yield self._row(test, response, verdict, int(verdict.score))
 
     def _row(self, test: ChosenTest, response: Response, verdict: Verdict, score: int) -> Evaluation:
         sharing, dimension, subject = self.sharing, test.dimension, response.subject

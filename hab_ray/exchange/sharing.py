@@ -47,7 +47,7 @@ class Sharing:
     def without_assessments(self, rater: str, dimension: str, subject: str) -> bool:
         """Whether what a rater says of answers is left out, also as it may quote them or the rater's instructions."""
         is_quoting = self.without(Texts.WORDING, dimension) or self.without_answers(dimension, subject)
-        return is_quoting or self.without(Texts.COMMENTS, rater)
+        return is_quoting or self.without(Texts.VARIANTS, rater) or self.without(Texts.COMMENTS, rater)
 
     def without_system(self, dimension: str) -> bool:
         """Whether the system prompt that a dimension adds is left out."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hab_ray.inputs.files import (
     MOST_ROW_BYTES,
     MOST_ROWS,
     BadInput,
+    Data,
     distinct_columns,
     no_text,
+    opened,
     too_many_rows,
 )
 
@@ -24,7 +26,7 @@ FORMULA = "'*[=+\\-@\uff1d\uff0b\uff0d\uff20\t\r\n]"
 _FORMULA = re.compile(FORMULA)
 
 
-def csv_names(data: bytes) -> tuple[str, ...]:
+def csv_names(data: Data) -> tuple[str, ...]:
     """The names in the first line of a table.
 
     Raises:
@@ -44,19 +46,30 @@ def csv_names(data: bytes) -> tuple[str, ...]:
     return names
 
 
-def csv_rows(data: bytes) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows of a table by the names in its first line, each with the number of the line it ends on; a cell stays as
-    it is, with its white space, but for the ' that keeps a spreadsheet from taking it for a formula. Empty lines are
-    left out.
+def csv_numbers(data: Data) -> tuple[str, ...]:
+    """Names for the columns of a table whose first line is a row like the others: `1`, `2` and so on.
+
+    Raises:
+        BadInput: as `csv_rows`.
+    """
+    return tuple(str(place) for place, _ in enumerate(next(_lines(data), (0, []))[1], 1))
+
+
+def csv_rows(data: Data, names: Sequence[str] = ()) -> Iterator[tuple[int, dict[str, str]]]:
+    """The rows of a table by `names`, else by those in its first line, each with the number of the line it ends on.
+
+    A cell stays as it is, with its white space, but for the ' that keeps a spreadsheet from taking it for a formula.
+    Empty lines are left out.
 
     Raises:
         BadInput: as `csv_names`; a row has another number of cells or more than `MOST_ROW_BYTES` characters, a
             quotation mark is out of place, a cell is longer than the csv module reads (131,072 characters), or there
             are more than `MOST_ROWS` rows or empty lines.
     """
-    names = csv_names(data)
     rows = _lines(data)
-    next(rows)
+    if not names:
+        names = csv_names(data)
+        next(rows)
     count = empty = 0
     for line, cells in rows:
         count, empty = count + bool(cells), empty + (not cells)
@@ -74,7 +87,7 @@ def _unguarded(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
-def _lines(data: bytes) -> Iterator[tuple[int, list[str]]]:
+def _lines(data: Data) -> Iterator[tuple[int, list[str]]]:
     lines = _Lines(data)
     reader = csv.reader(lines, strict=True)
     try:
@@ -90,8 +103,8 @@ def _lines(data: bytes) -> Iterator[tuple[int, list[str]]]:
 class _Lines:
     """The lines of a text, of which those of one row are bounded: the csv module would collect them all."""
 
-    def __init__(self, data: bytes) -> None:
-        self._text = io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline="")
+    def __init__(self, data: Data) -> None:
+        self._text = io.TextIOWrapper(opened(data), "utf-8-sig", newline="")
         self._left, self._number = MOST_ROW_BYTES, 0
 
     def __iter__(self) -> Iterator[str]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import codecs
+import io
+import mmap
 import os
 import stat
 from collections.abc import Iterable
+from functools import partial
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import BinaryIO
 
 MEBIBYTE = 1 << 20
 MOST_TEXT_BYTES = 4 * MEBIBYTE
+MOST_STREAMED_BYTES = 16_384 * MEBIBYTE
 MOST_ROWS = 1_000_000
 MOST_ROW_BYTES = 4 * MEBIBYTE
 MOST_COLUMNS = 2_000
@@ -25,8 +30,44 @@ class BadInput(ValueError):
         self.cause, self.remedy = cause, remedy
 
 
+Data = bytes | Path
+"""What a table is read from: its bytes, or its file, of which only a part is in memory at a time."""
+
+
+def opened(data: Data) -> BinaryIO:
+    """A table from its beginning.
+
+    Raises:
+        BadInput: as `regular_file`.
+    """
+    return io.BytesIO(data) if isinstance(data, bytes) else regular_file(data, MOST_STREAMED_BYTES)
+
+
+def mapped(data: Data) -> bytes | mmap.mmap:
+    """A table as a sequence of bytes; those of a file are read where they are looked at.
+
+    Raises:
+        BadInput: as `regular_file`.
+    """
+    if isinstance(data, bytes):
+        return data
+    with opened(data) as file:
+        is_empty = os.fstat(file.fileno()).st_size == 0
+        return b"" if is_empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
 def bytes_of(path: Path, most: int) -> bytes:
     """The bytes of a regular file.
+
+    Raises:
+        BadInput: as `regular_file`.
+    """
+    with regular_file(path, most) as file:
+        return file.read(most)
+
+
+def regular_file(path: Path, most: int) -> BinaryIO:
+    """A regular file, open for reading.
 
     A pipe, socket or device is refused before it is read: it may never end, and opening it may wait for ever.
 
@@ -45,12 +86,12 @@ def bytes_of(path: Path, most: int) -> bytes:
     if not stat.S_ISREG(found.st_mode):
         os.close(handle)
         raise BadInput(f"is {_kind(found.st_mode)}, where a file is needed", "name a file on disk")
-    with open(handle, "rb") as file:
-        if found.st_size > most:
-            raise BadInput(
-                f"has {found.st_size:,} bytes, and at most {most:,} are read", "name the right file, or split it"
-            )
-        return file.read(most)
+    if found.st_size > most:
+        os.close(handle)
+        raise BadInput(
+            f"has {found.st_size:,} bytes, and at most {most:,} are read", "name the right file, or split it"
+        )
+    return open(handle, "rb")
 
 
 def _kind(mode: int) -> str:
@@ -80,12 +121,11 @@ def decoded(data: bytes) -> str:
         raise no_text(data) from None
 
 
-def no_text(data: bytes) -> BadInput:
+def no_text(data: Data) -> BadInput:
     """Why bytes that are no text in UTF-8 are none: the first line that is not."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     line, reason = 1, "unexpected end of data"
-    for start in range(0, len(data), MEBIBYTE):
-        chunk = data[start : start + MEBIBYTE]
+    for chunk in iter(partial(opened(data).read, MEBIBYTE), b""):
         pending = len(decoder.getstate()[0])
         try:
             decoder.decode(chunk)

@@ -15,7 +15,9 @@ from hab_ray.inputs.files import (
     MOST_ROW_BYTES,
     MOST_ROWS,
     BadInput,
+    Data,
     no_text,
+    opened,
     too_many_columns,
     too_many_rows,
 )
@@ -43,15 +45,15 @@ def parse_json(data: bytes) -> Any:
         raise BadInput(f"not JSON: column {error.colno}: {error.msg}", "correct it there") from None
 
 
-def json_lines(data: bytes) -> Iterator[tuple[int, Any]]:
+def json_lines(data: Data) -> Iterator[tuple[int, Any]]:
     """The values of JSON lines, each with the number of its line from 1; empty lines are left out.
 
     Raises:
         BadInput: a line is longer than `MOST_ROW_BYTES`, an object has more than `MOST_COLUMNS` keys, there are more
             than `MOST_ROWS` rows or empty lines, or as `parse_json`.
     """
-    lines = io.BytesIO(data)
-    lines.seek(3 if data.startswith(b"\xef\xbb\xbf") else 0)
+    lines = opened(data)
+    lines.seek(3 if lines.read(3) == b"\xef\xbb\xbf" else 0)
     number = rows = 0
     while line := lines.readline(MOST_ROW_BYTES + 1):
         number += 1
@@ -68,7 +70,7 @@ def json_lines(data: bytes) -> Iterator[tuple[int, Any]]:
                 raise BadInput(f"line {number}: {error.cause}", error.remedy) from None
 
 
-def json_list(data: bytes) -> Iterator[Any]:
+def json_list(data: Data) -> Iterator[Any]:
     """The members of a JSON list, read one at a time.
 
     Raises:
@@ -136,9 +138,9 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_without_doubles, parse_constant=_
 class _Window:
     """A JSON text of which a part is decoded at a time."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: Data) -> None:
         self._data = data
-        self._file = io.TextIOWrapper(io.BytesIO(data), "utf-8-sig")
+        self._file = io.TextIOWrapper(opened(data), "utf-8-sig")
         self._text, self._at = "", 0
 
     def sign(self) -> str:

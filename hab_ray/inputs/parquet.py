@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hab_ray.inputs.files import MEBIBYTE, MOST_ROWS, BadInput, distinct_columns
+from hab_ray.inputs.files import MEBIBYTE, MOST_ROWS, MOST_STREAMED_BYTES, BadInput, Data, distinct_columns, mapped
 from hab_ray.inputs.parquet_shape import check_footer, pages
 
 MOST_DECODED_BYTES = 512 * MEBIBYTE
@@ -20,7 +20,7 @@ _BATCH_ROWS = 8_192
 _SHOWN = 40
 
 
-def parquet_rows(data: bytes, texts: Sequence[str], numbers: Sequence[str]) -> Iterator[dict[str, Any]]:
+def parquet_rows(data: Data, texts: Sequence[str], numbers: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The rows of a Parquet file whose columns are some of `texts` and `numbers`.
 
     Raises:
@@ -34,7 +34,7 @@ def parquet_rows(data: bytes, texts: Sequence[str], numbers: Sequence[str]) -> I
     yield from parquet_columns(data, texts, numbers)
 
 
-def parquet_columns(data: bytes, texts: Sequence[str], numbers: Sequence[str]) -> Iterator[dict[str, Any]]:
+def parquet_columns(data: Data, texts: Sequence[str], numbers: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The columns `texts` and `numbers` of a Parquet file, as far as it has them, row by row.
 
     A file of a few kilobytes may claim to hold terabytes, and a column of repeated texts really does once each has
@@ -47,27 +47,27 @@ def parquet_columns(data: bytes, texts: Sequence[str], numbers: Sequence[str]) -
     """
     schema = _schema(data)
     with _readable():
-        metadata = pq.read_metadata(pa.BufferReader(data))
+        metadata = pq.read_metadata(_file(data))
         if metadata.num_rows > MOST_ROWS:
             raise BadInput(f"has {metadata.num_rows:,} rows, and at most {MOST_ROWS:,} are read", "split it")
         wanted = {*texts, *numbers}
         read = [n for n in range(metadata.num_columns) if metadata.schema.column(n).path in wanted]
         names = sorted({metadata.schema.column(n).path for n in read})
-        file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=sorted({*names} & {*texts}))
+        file = pq.ParquetFile(_file(data), read_dictionary=sorted({*names} & {*texts}))
         _check_columns(schema, file.schema_arrow, texts, numbers)
         if not metadata.num_rows:
             return
         held, rows = 0, _rows_at_a_time(data, metadata, read)
         for batch in file.iter_batches(rows, columns=names, use_threads=False):
             held += sum(_text_bytes(column) for column in batch.columns)
-            if held > MOST_DECODED_BYTES:
-                raise _too_large()
+            if held > _most_decoded(data):
+                raise _too_large(data)
             columns = [_values(column) for column in batch.columns]
             for cells in zip(*columns, strict=True) if columns else ((),) * batch.num_rows:
                 yield dict(zip(batch.schema.names, cells, strict=True))
 
 
-def parquet_names(data: bytes) -> tuple[str, ...]:
+def parquet_names(data: Data) -> tuple[str, ...]:
     """The names of a Parquet file's columns.
 
     Raises:
@@ -76,7 +76,7 @@ def parquet_names(data: bytes) -> tuple[str, ...]:
     return tuple(_schema(data).names)
 
 
-def number_columns(data: bytes) -> frozenset[str]:
+def number_columns(data: Data) -> frozenset[str]:
     """The names of a Parquet file's columns of numbers.
 
     Raises:
@@ -85,12 +85,16 @@ def number_columns(data: bytes) -> frozenset[str]:
     return frozenset(field.name for field in _schema(data) if _is_number(field.type))
 
 
-def _schema(data: bytes) -> pa.Schema:
-    check_footer(data)
+def _schema(data: Data) -> pa.Schema:
+    check_footer(mapped(data))
     with _readable():
-        schema = pq.read_schema(pa.BufferReader(data))
+        schema = pq.read_schema(_file(data))
         distinct_columns(schema.names)
         return schema
+
+
+def _file(data: Data) -> pa.NativeFile:
+    return pa.BufferReader(data) if isinstance(data, bytes) else pa.OSFile(str(data))
 
 
 @contextmanager
@@ -141,7 +145,7 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _rows_at_a_time(data: bytes, metadata: pq.FileMetaData, columns: Sequence[int]) -> int:
+def _rows_at_a_time(data: Data, metadata: pq.FileMetaData, columns: Sequence[int]) -> int:
     """How many rows may be unpacked at a time.
 
     Raises:
@@ -149,15 +153,20 @@ def _rows_at_a_time(data: bytes, metadata: pq.FileMetaData, columns: Sequence[in
     """
     unpacked = 0
     widest = dict.fromkeys(columns, 1.0)
-    for column, page in pages(data, metadata, columns):
+    for column, page in pages(mapped(data), metadata, columns):
         unpacked += page.size
-        if unpacked > MOST_DECODED_BYTES:
-            raise _too_large()
+        if unpacked > _most_decoded(data):
+            raise _too_large(data)
         if page.size > MOST_PAGE_BYTES:
             raise BadInput(f"has a page of {page.size:,} bytes, and at most {MOST_PAGE_BYTES:,} are read", "shorten it")
         widest[column] = max(widest[column], page.size / page.rows if page.rows else 0.0)
     return max(1, min(_BATCH_ROWS, int(_BATCH_BYTES / sum(widest.values(), start=1.0))))
 
 
-def _too_large() -> BadInput:
-    return BadInput(f"holds more than {MOST_DECODED_BYTES // MEBIBYTE} MiB once it is decompressed", "split it")
+def _most_decoded(data: Data) -> int:
+    """How many bytes may be unpacked: more of a file whose rows are read and let go."""
+    return MOST_DECODED_BYTES if isinstance(data, bytes) else MOST_STREAMED_BYTES
+
+
+def _too_large(data: Data) -> BadInput:
+    return BadInput(f"holds more than {_most_decoded(data) // MEBIBYTE} MiB once it is decompressed", "split it")

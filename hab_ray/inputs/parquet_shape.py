@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from mmap import mmap
 
 import pyarrow.parquet as pq
 
@@ -32,7 +33,7 @@ class Page:
     rows: int
 
 
-def check_footer(data: bytes) -> None:
+def check_footer(data: bytes | mmap) -> None:
     """See that a file's footer may be handed to Arrow.
 
     Raises:
@@ -75,7 +76,7 @@ def _check_schema(footer: _Thrift) -> None:
             raise BadInput(f"its columns are nested more than {DEEPEST} deep", "write texts and numbers")
 
 
-def pages(data: bytes, metadata: pq.FileMetaData, columns: Sequence[int]) -> Iterator[tuple[int, Page]]:
+def pages(data: bytes | mmap, metadata: pq.FileMetaData, columns: Sequence[int]) -> Iterator[tuple[int, Page]]:
     """The pages of some columns, each with its column's number.
 
     Raises:
@@ -99,7 +100,7 @@ def pages(data: bytes, metadata: pq.FileMetaData, columns: Sequence[int]) -> Ite
                 yield column, page
 
 
-def _page(data: bytes, start: int) -> tuple[Page, int]:
+def _page(data: bytes | mmap, start: int) -> tuple[Page, int]:
     header = _Thrift(data, start)
     size = packed = rows = 0
     for field, kind in header.fields():
@@ -123,7 +124,7 @@ def _page(data: bytes, start: int) -> tuple[Page, int]:
 class _Thrift:
     """Reads Thrift's compact protocol from a place on."""
 
-    def __init__(self, data: bytes, at: int) -> None:
+    def __init__(self, data: bytes | mmap, at: int) -> None:
         self._data, self.at = data, at
 
     def fields(self) -> Iterator[tuple[int, int]]:

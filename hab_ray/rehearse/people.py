@@ -177,6 +177,7 @@ def _shown(line: RaterLine) -> Figures:
         line.own,
         line.panel,
         line.difference,
+        line.unscored,
     )
 
 
@@ -188,7 +189,7 @@ def _figures(planted: PlantedRatings, rated: Sequence[_Rated]) -> Figures:
     mean = _mean(own.values())
     of_both, of_panel = _mean(own[each] for each in both), _mean(planted.panel[each] for each in both)
     difference = None if of_both is None or of_panel is None else of_both - of_panel
-    return (len(rated), 0, len(both), equal, len(both) - equal, mean, mean, of_both, of_panel, difference)
+    return (len(rated), 0, len(both), equal, len(both) - equal, mean, mean, of_both, of_panel, difference, 0)
 
 
 def _mean(values: Iterable[Fraction]) -> float | None:

@@ -14,7 +14,7 @@ from hab_ray.analysis.summary import Summary
 from hab_ray.config import spending_limit
 from hab_ray.storage.answer_sample import sample_told
 
-_DESCRIBE = frozenset({"settings", "fidelity"})
+_DESCRIBE = frozenset({"settings", "fidelity", "readings"})
 
 
 @dataclass(frozen=True)

@@ -130,9 +130,11 @@ class Run:
         `test_id, dimension, subject, sample, judge`, its `kind` (model, person or published), `replicate` (from 0),
         `state, issues` (list of letters, null where they are not known), `assessment, score` (0..10, null unless ok),
         `asks` (2 if the first reply could not be read), `reason, reply_key`; and as for responses `model_reported,
-        rubric_sha256, prompts_sha256, settings_sha256, input_tokens, output_tokens, cost_nanousd, latency_s`.
+        rubric_sha256, prompts_sha256, settings_sha256, input_tokens, output_tokens, cost_nanousd, latency_s`. For
+        imported wording `reading` says how replies were read, and `other_score` what the other reading finds in the
+        first reply.
         """
-        judges = self.panel if judge is None else _chosen(self, "judge", judge, self.raters)
+        judges = self.panel if judge is None else _rater(self, judge)
         names = [verdicts_file(each, *part) for part in _parts(self, subject, dimension) for each in judges]
         return _views(self).read(Verdict, names, columns)
 
@@ -203,6 +205,11 @@ def _views(run: Run) -> Views:
 def _asked_judges(run: Run) -> tuple[str, ...]:
     """The panel and its variants."""
     return (*run.panel, *(judge.name for judge in run.record.sweep.varied_judges))
+
+
+def _rater(run: Run, name: str) -> tuple[str, ...]:
+    """Somebody who reads answers; the folder is listed only for those whom the sweep does not name."""
+    return (name,) if name in _asked_judges(run) else _chosen(run, "judge", name, run.raters)
 
 
 def _chosen(run: Run, what: str, name: str | None, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -118,10 +118,32 @@ _JUDGED = frozenset({Value.PROMPT, Value.CONTEXT, Value.RESPONSE})
 _GENERATED = frozenset({Value.THEME, Value.COUNT, Value.SEED, Value.NUMBER})
 
 
+class Reading(StrEnum):
+    """By which rules replies to imported wording are read: ours, or those of the benchmark's published code."""
+
+    STRICT = "strict"
+    PUBLISHED = "published"
+
+
+_READ = {
+    Reading.STRICT: "as replies to this project's own prompts are",
+    Reading.PUBLISHED: (
+        "as the benchmark's published code reads them: what stands from the first brace to the last counts, an issue "
+        "named twice costs twice, an unknown one nothing, and a reply without a list scores 10; one that cannot be "
+        "read has no score, and not 0"
+    ),
+}
+
+
+def _is_strict(reading: object) -> bool:
+    return reading is Reading.STRICT
+
+
 class LiteralPrompts(Part):
     """The `literal` section of a rubric. A request that it does not have is made from the other sections."""
 
     origin: Origin = Field(exclude=True)
+    reading: Reading = Field(default=Reading.STRICT, exclude_if=_is_strict)
     generation: LiteralGeneration | None = None
     validation: LiteralRequest | None = None
     judging: LiteralJudging | None = None
@@ -228,5 +250,6 @@ def imported_note(literal: LiteralPrompts) -> str:
     canaries = f"; canary {', '.join(origin.canaries)}" if origin.canaries else ""
     return (
         f"The wording is imported from {origin.source} (licence: {origin.licence}{canaries}). Its prompts carry no "
-        "fence: an answer that poses as an instruction to the judge is not marked as foreign text."
+        "fence: an answer that poses as an instruction to the judge is not marked as foreign text. "
+        f"Replies to it are read {_READ[literal.reading]} (reading: {literal.reading})."
     )

@@ -2,23 +2,25 @@
 
 Score = 10 minus the deductions of the distinct issues, never below 0. A verdict that cannot be read is asked
 for once more, with what was wrong where the prompts have words for it. If it still cannot be read it stays
-`unreadable`: it is never scored.
+`unreadable`: it is never scored. Verdicts of an imported rubric under `reading: published` are read and scored as the
+published code does (`hab_ray.stages.published`): each time a letter is named costs, and nothing is asked again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from hab_ray.calls import ChatCall, Message, Outcome, Params, Role
+from hab_ray.calls import ChatCall, Message, Outcome, Params, Reply, Role
 from hab_ray.catalog import Model, accepted, folder_name
 from hab_ray.rows import ChosenTest, Response, State, Verdict
-from hab_ray.rubric import SCORE_START, Rubric
+from hab_ray.rubric import SCORE_START, Reading, Rubric
 from hab_ray.sections import Judge
 from hab_ray.stages.base import Again, CallStage, Rows, Unusable, usable, with_bill
 from hab_ray.stages.copying import COPIED, Shown
+from hab_ray.stages.published import loose_verdict
 from hab_ray.stages.reading import Unreadable, named_letters, whole_text
 from hab_ray.stages.respond import as_asked, response_id
 from hab_ray.stages.spec import Asks, Grain, Paraphrases, Part, ResolvedSweep, Source, StageSpec
@@ -37,7 +39,8 @@ class VerdictTask:
 
     `replicate` counts from 0 how often the judge was given it before.
     `ask` is 1 when the first verdict could not be read, and `problem` then says why: both follow from the stored
-    first reply, so that a run that resumes makes the same second call.
+    first reply, so that a run that resumes makes the same second call. So does `other_score`, which that reply has by
+    the reading that is not in force.
     """
 
     test: ChosenTest
@@ -45,6 +48,16 @@ class VerdictTask:
     replicate: int = 0
     ask: int = 0
     problem: str | None = None
+    other_score: int | None = None
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What is read of a reply: letters (None: it lists none at all), words and score."""
+
+    letters: tuple[str, ...] | None
+    assessment: str
+    score: int
 
 
 @dataclass(frozen=True)
@@ -104,23 +117,12 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
         """Whether imported wording asks: it says what form a verdict has, and asks again in the same words."""
         return self.rubric.literal_judging is not None
 
-    @property
-    def _key(self) -> str:
-        literal = self.rubric.literal_judging
-        return literal.key if literal else "issues"
-
     @cached_property
     def _schema(self) -> str | None:
         if self._is_literal:
             return None
-        return letters_schema(self.model, "issues", self._letters, self._assessment_schema())
-
-    def _assessment_schema(self) -> Mapping[str, Any]:
-        most = self._params.max_tokens
-        if self.prompts.reasoning is Reasoning.BRIEF:
-            return text_schema(self.model, most)
-        thought = text_schema(self.model, max(1, most // len(self._letters)))
-        return object_schema(dict.fromkeys(self._letters, thought))
+        assessment = _assessment_schema(self.model, self.prompts, self._letters, self._params.max_tokens)
+        return letters_schema(self.model, "issues", self._letters, assessment)
 
     def requests(self, tasks: Iterable[VerdictTask]) -> Iterator[tuple[str, ChatCall]]:
         """See CallStage. The rubric stands first, so that a provider's prefix cache can serve it."""
@@ -168,33 +170,61 @@ class JudgeStage(CallStage[VerdictTask, Verdict]):
             prompts_sha256=self.prompts.sha256,
             settings_sha256=self._settings_sha256,
             replicate=task.replicate,
+            reading=_reading_of(self.rubric).value if self._is_literal else "",
+            other_score=task.other_score,
         )
         blank = with_bill(blank, outcome)
         reply = usable(self.model, outcome, self.accept_substitutes)
         if isinstance(reply, Unusable) and reply.state is not State.EMPTY:
             return replace(blank, state=reply.state, reason=reply.reason)
+        if self._is_literal and isinstance(reply, Reply) and task.ask == 0:
+            blank = replace(blank, other_score=self._other_score(reply))
         try:
             if isinstance(reply, Unusable):
                 raise Unreadable(reply.reason)
-            named = named_letters(whole_text(reply), self._key, self._letters)
-            if self._shown.holds(named.assessment):
-                raise Unreadable(COPIED)
+            found = self._read(reply, _reading_of(self.rubric))
         except Unreadable as problem:
-            if task.ask + 1 < MOST_ASKS:
-                return Again(replace(task, ask=task.ask + 1, problem=str(problem)))
+            if task.ask + 1 < MOST_ASKS and _reading_of(self.rubric) is Reading.STRICT:
+                again = replace(task, ask=task.ask + 1, problem=str(problem), other_score=blank.other_score)
+                return Again(again)
             return replace(blank, reason=str(problem))
-        return replace(
-            blank,
-            state=State.OK,
-            issues=named.letters,
-            assessment=named.assessment,
-            score=score(self.rubric, named.letters),
-        )
+        return replace(blank, state=State.OK, issues=found.letters, assessment=found.assessment, score=found.score)
+
+    def _read(self, reply: Reply, reading: Reading) -> _Found:
+        if reading is Reading.PUBLISHED:
+            listed = loose_verdict(reply.text, _key_of(self.rubric), self._letters)
+            return _Found(listed.letters, listed.assessment, _less(self.rubric, listed.letters or ()))
+        named = named_letters(whole_text(reply), _key_of(self.rubric), self._letters)
+        if self._shown.holds(named.assessment):
+            raise Unreadable(COPIED)
+        return _Found(named.letters, named.assessment, score(self.rubric, named.letters))
+
+    def _other_score(self, reply: Reply) -> int | None:
+        """The score by the rules that are not in force; None where they find none."""
+        other = Reading.STRICT if _reading_of(self.rubric) is Reading.PUBLISHED else Reading.PUBLISHED
+        try:
+            return self._read(reply, other).score
+        except Unreadable:
+            return None
 
     def answer_tokens(self) -> int:
         """See CallStage."""
         brief = self.prompts.reasoning is Reasoning.BRIEF
         return TYPICAL_TOKENS if brief else TYPICAL_TOKENS_AN_ISSUE * len(self._letters)
+
+
+def _reading_of(rubric: Rubric) -> Reading:
+    return rubric.literal.reading if rubric.literal and rubric.literal_judging else Reading.STRICT
+
+
+def _key_of(rubric: Rubric) -> str:
+    return rubric.literal_judging.key if rubric.literal_judging else "issues"
+
+
+def _assessment_schema(model: Model, prompts: Prompts, letters: Sequence[str], most: int) -> Mapping[str, Any]:
+    if prompts.reasoning is Reasoning.BRIEF:
+        return text_schema(model, most)
+    return object_schema(dict.fromkeys(letters, text_schema(model, max(1, most // len(letters)))))
 
 
 def verdict_id(task: VerdictTask) -> str:
@@ -205,7 +235,11 @@ def verdict_id(task: VerdictTask) -> str:
 
 def score(rubric: Rubric, issues: Iterable[str]) -> int:
     """10 minus the deductions of the distinct issues, never below 0."""
-    return max(0, SCORE_START - sum(rubric.deduction(letter) for letter in set(issues)))
+    return _less(rubric, set(issues))
+
+
+def _less(rubric: Rubric, letters: Iterable[str]) -> int:
+    return max(0, SCORE_START - sum(map(rubric.deduction, letters)))
 
 
 def verdicts_file(judge: str, subject: str, dimension: str) -> str:

@@ -3,14 +3,23 @@
 Queries come as one object with numbers for keys, `{"1": ..., "2": ...}`: a member is the text of a query, or an object
 with a paragraph and its misinformation where a dimension has a second field. A validation is a total in `<score>` tags,
 and nothing else in the reply counts. Verdicts are read as ours are.
+
+Under `reading: published` verdicts and totals are read as the benchmark's published code reads them (`loose_verdict`,
+`loose_total`): it looks neither at what a reply says beside its braces or its tag, nor whether it was cut off. A
+quoted verdict, a draft or a worked example that stands alone in braces is then taken for the judge's own; a judge that
+writes letters in lower case, or its list under another name, finds no fault. What that code cannot read it scores 0;
+here it has no score.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from hab_ray.calls import clean_text
 from hab_ray.rubric import VALIDATION_START
 from hab_ray.stages.reading import Unreadable, one_object
 from hab_ray.stages.reasoning import without_reasoning
@@ -18,6 +27,8 @@ from hab_ray.stages.reasoning import without_reasoning
 _SCORE = re.compile(r"<score>(.{0,80}?)</score>", re.IGNORECASE | re.DOTALL)
 _OPENING = re.compile(r"<score>", re.IGNORECASE)
 _WHOLE = re.compile(r"\s*([+-]?[0-9]{1,9})(?:\.0+)?\s*")
+_LOOSE_SCORE = re.compile(r"<score>\s{0,80}([0-9]{1,9})\s{0,80}</score>", re.IGNORECASE)
+_FENCE = re.compile(r"```[A-Za-z]{0,20}")
 _NAMES = {"prompt": ("paragraph", "prompt", "query", "question"), "context": ("misinformation", "context")}
 
 
@@ -62,3 +73,45 @@ def tagged_score(text: str) -> int:
     if total is None or total > VALIDATION_START:
         raise Unreadable(f"its <score> tag holds no whole number up to {VALIDATION_START}")
     return max(0, total)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The letters that a verdict lists, each as often as it does, and its words; None where it has no list."""
+
+    letters: tuple[str, ...] | None
+    assessment: str
+
+
+def loose_verdict(text: str, key: str, allowed: Collection[str]) -> Listed:
+    """What stands from the first brace to the last, its names `assessment` and `key` also in single quotes.
+
+    What is listed beside the known letters counts nothing. As Python reads JSON, the last of equal names counts.
+
+    Raises:
+        Unreadable: that is no JSON object, or what it has under `key` is no list.
+    """
+    between = text[max(0, text.find("{")) : text.rfind("}") + 1]
+    try:
+        found = json.loads(re.sub(rf"'(assessment|{re.escape(key)})'(?=\s{{0,80}}:)", r'"\1"', between))
+    except (ValueError, RecursionError):
+        raise Unreadable("what stands from its first brace to its last is not a JSON object") from None
+    said = found.get("assessment", "")
+    assessment = clean_text(said if isinstance(said, str) else json.dumps(said, ensure_ascii=False))
+    if key not in found:
+        return Listed(None, assessment)
+    if not isinstance(found[key], list):
+        raise Unreadable(f'"{key}" is not a list')
+    return Listed(tuple(letter for letter in found[key] if letter in allowed), assessment)
+
+
+def loose_total(text: str) -> int:
+    """The first whole number in `<score>` tags, code fences removed.
+
+    Raises:
+        Unreadable: there is none, or it is above 1000.
+    """
+    found = _LOOSE_SCORE.search(_FENCE.sub("", text))
+    if found is None or int(found[1]) > VALIDATION_START:
+        raise Unreadable(f"it holds no whole number up to {VALIDATION_START} in <score> tags")
+    return int(found[1])

@@ -34,8 +34,8 @@ from hab_ray.stages.folding import folded, looks, plain
 from hab_ray.stages.reasoning import without_reasoning
 from hab_ray.stages.statements import Contradiction, check, mentions
 
-# Raised when a rule above changes, so that a run can tell by which rules its verdicts were read.
-READER_VERSION = 4
+# Raised when a rule above or in `published` changes, so that a run can tell by which rules its verdicts were read.
+READER_VERSION = 5
 
 _MOST_BRACKETS = 500
 _CLOSERS = re.compile(r"`+|~{3,}|</[\w:.-]+\s*>|<[|\uff5c]/?[\w\u2581]+[|\uff5c]>")

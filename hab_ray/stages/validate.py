@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from hab_ray.calls import ChatCall, Message, Outcome, Params, Role
+from hab_ray.calls import ChatCall, Message, Outcome, Params, Reply, Role
 from hab_ray.catalog import Model, accepted
 from hab_ray.rows import Candidate, State, Validation
-from hab_ray.rubric import VALIDATION_START, Rubric
+from hab_ray.rubric import VALIDATION_START, Reading, Rubric
 from hab_ray.sections import Validate
 from hab_ray.stages.base import CallStage, Rows, Unusable, seeded_order, usable
 from hab_ray.stages.copying import COPIED, Shown
-from hab_ray.stages.published import tagged_score
+from hab_ray.stages.published import loose_total, tagged_score
 from hab_ray.stages.reading import Unreadable, named_letters, whole_text
 from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
 from hab_ray.stages.wording import Prompts, Wording, compact_schema
@@ -132,11 +132,15 @@ class ValidateStage(CallStage[Candidate, Validation]):
         if isinstance(reply, Unusable):
             return replace(blank, state=reply.state, reason=reply.reason)
         try:
-            return self._read(blank, whole_text(reply))
+            return self._read(blank, reply)
         except Unreadable as problem:
             return replace(blank, reason=str(problem))
 
-    def _read(self, blank: Validation, text: str) -> Validation:
+    def _read(self, blank: Validation, reply: Reply) -> Validation:
+        literal = self.rubric.literal
+        if literal and literal.validation and literal.reading is Reading.PUBLISHED:
+            return replace(blank, state=State.OK, score=loose_total(reply.text))
+        text = whole_text(reply)
         if self._is_literal:
             return replace(blank, state=State.OK, score=tagged_score(text))
         named = named_letters(text, "deductions", tuple(self._deductions))

@@ -72,7 +72,7 @@ def who_answered(given: GivenAnswers, rubrics: Mapping[str, Rubric], raters: Seq
     if given.only is None:
         return names
     ratings = read_given_ratings(raters, rubrics).ratings
-    rated = {rating.subject for rating in ratings if rating.kind is Rater.PERSON}
+    rated = {rating.subject for rating in ratings if _is_by_person(rating)}
     return tuple(name for name in names if name in rated)
 
 
@@ -107,7 +107,7 @@ def _rated(found: GivenResponses, ratings: Iterable[Rating]) -> dict[tuple[str, 
     rated: set[tuple[str, str, str, int]] = set()
     for rating in ratings:
         part = rating.subject, rating.dimension
-        if rating.kind is Rater.PERSON and part in answers:
+        if _is_by_person(rating) and part in answers:
             test_id = by_text[rating.dimension].get(rating.test, rating.test)
             answer = answers[part].get((test_id, rating.sample))
             if answer is not None and is_of_given(rating, answer):
@@ -117,6 +117,11 @@ def _rated(found: GivenResponses, ratings: Iterable[Rating]) -> dict[tuple[str, 
         for part, rows in found.responses.items()
         if (kept := [row for row in rows if (*part, row.test_id, row.sample) in rated])
     }
+
+
+def _is_by_person(rating: Rating) -> bool:
+    """Whether a person has given a score."""
+    return rating.kind is Rater.PERSON and rating.score is not None
 
 
 def _by_dimension(parts: _Parts) -> dict[str, list[Response]]:

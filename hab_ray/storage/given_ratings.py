@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from math import isfinite, nan
 from typing import Annotated, Any, Self
 
 from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -23,6 +24,7 @@ from hab_ray.storage.given import Columns, Text, given_records
 from hab_ray.visible import one_line
 
 NO_ISSUES = "none"
+_LONGEST_REASON = 300
 PSEUDONYM = re.compile(r"person-[0-9]+")
 _COLUMNS = Columns(
     texts=(
@@ -39,9 +41,56 @@ _COLUMNS = Columns(
         "assessment",
         "comment",
         "response_sha256",
+        "failed",
+        "scale",
     ),
     numbers=("sample", "score"),
 )
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The lowest and the highest score of an earlier study, which stand for 0 and 10; as text `LOW:HIGH`."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """The scale that a text names.
+
+        Raises:
+            ValueError: it names none.
+        """
+        low, high = (number_in(end) for end in text.split(":")) if text.count(":") == 1 else (nan, nan)
+        if not (low < high and isfinite(high - low)):
+            raise ValueError(f"{one_line(text, 40)!r} is no scale; write LOW:HIGH, such as 1:7 or 0:100")
+        return cls(low, high)
+
+    def __str__(self) -> str:
+        return f"{self.low:g}:{self.high:g}"
+
+    def score(self, given: object) -> float:
+        """A score of this scale on that of judges.
+
+        Raises:
+            ValueError: it is no number of this scale.
+        """
+        number = number_in(given)
+        if not self.low <= number <= self.high:
+            raise ValueError(f"{one_line(str(given), 40)!r} is no number from {self.low:g} to {self.high:g}")
+        return (number - self.low) / (self.high - self.low) * SCORE_START
+
+
+_ANY_SCORE = Scale(0, SCORE_START)
+
+
+def number_in(given: object) -> float:
+    """A number, or that in a text; NaN where there is none."""
+    try:
+        return float(given) if isinstance(given, int | float | str) and not isinstance(given, bool) else nan
+    except (ValueError, OverflowError):
+        return nan
 
 
 def whole_score(given: object) -> int:
@@ -50,14 +99,11 @@ def whole_score(given: object) -> int:
     Raises:
         ValueError: it is no whole number from 0 to 10.
     """
-    try:
-        number = float(given) if isinstance(given, int | float | str) and not isinstance(given, bool) else float("nan")
-    except (ValueError, OverflowError):
-        number = float("nan")
+    number = number_in(given)
     if not (number.is_integer() and 0 <= number <= SCORE_START):
         raise ValueError(
             f"{one_line(str(given), 40)!r} is no whole number from 0 to {SCORE_START}, as judges score; convert "
-            "ratings on another scale, and give each rater's own rating rather than a mean"
+            "ratings on another scale by --scale of `hab import`, and give each rater's own rating rather than a mean"
         )
     return int(number)
 
@@ -94,7 +140,8 @@ def tests_by_text(tests: Iterable[ChosenTest]) -> dict[str, str]:
 class GivenRating(Strict):
     """One row: a rater's score of a subject's answer to a test, which `test_id` or `prompt` (and `context`) names.
 
-    Further columns are passed over. With `response_sha256` the rating is of the answer with this text alone.
+    Further columns are passed over. With `response_sha256` the rating is of the answer with this text alone. `failed`
+    says why a rater has no score. `scale` is what an import has mapped a score from, which need not be whole then.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -103,7 +150,9 @@ class GivenRating(Strict):
     subject: Annotated[Name, Field(validation_alias=AliasChoices("subject", "subject_model"))]
     rater: Name
     kind: Rater
-    score: Annotated[int, BeforeValidator(whole_score)]
+    score: Any = None
+    failed: Annotated[Text, BeforeValidator(lambda given: given or "")] = ""
+    scale: Text | None = None
     test_id: Text | None = None
     prompt: Text | None = None
     context: Annotated[Text | None, Field(validation_alias=AliasChoices("context", "misinformation"))] = None
@@ -118,10 +167,30 @@ class GivenRating(Strict):
             raise ValueError("names no test; give `prompt` (and `context` where the rubric has one), or `test_id`")
         return self
 
+    @model_validator(mode="after")
+    def _is_scored_or_failed(self) -> Self:
+        self.mark()
+        return self
+
+    def mark(self) -> float | None:
+        """The score from 0 to 10; None where the rater failed.
+
+        Raises:
+            ValueError: it is none, or there is one although the rater failed.
+        """
+        try:
+            if not self.failed.strip():
+                return whole_score(self.score) if self.scale is None else _ANY_SCORE.score(self.score)
+        except ValueError as error:
+            raise ValueError(f"score: {error}") from None
+        if self.score not in (None, ""):
+            raise ValueError("score: is given, and `failed` says why there is none; keep one of them")
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """A rater's score (0..10) of one answer.
+    """A rater's score (0..10) of one answer; None exactly where `failed` says why there is none.
 
     `test` is the test's id, or what `id_of_test` makes of its texts. `issues` is None where they are not known.
     """
@@ -132,10 +201,11 @@ class Rating:
     sample: int
     rater: str
     kind: Rater
-    score: int
+    score: float | None
     issues: tuple[str, ...] | None
     assessment: str
     response_sha256: str | None
+    failed: str = ""
 
 
 def is_of(rating: Rating, answer: Response) -> bool:
@@ -205,9 +275,7 @@ def _rows_of(path: Location) -> Iterator[tuple[str, GivenRating]]:
             yield f"{path}, row {number}", GivenRating.model_validate(record)
         except ValidationError as error:
             problems = error.errors(include_url=False)
-            what = "; ".join(
-                f"{'.'.join(map(str, e['loc']))}: {e['msg'].removeprefix('Value error, ')}" for e in problems
-            )
+            what = "; ".join(": ".join([*map(str, e["loc"]), e["msg"].removeprefix("Value error, ")]) for e in problems)
             raise ConfigError(one_line(f"{path}, row {number}: {what}")) from None
 
 
@@ -231,8 +299,9 @@ def _rating(row: GivenRating, rubric: Rubric, where: str) -> Rating:
         sample=row.sample,
         rater=row.rater,
         kind=row.kind,
-        score=row.score,
+        score=row.mark(),
         issues=issues,
         assessment=row.assessment or "",
         response_sha256=row.response_sha256,
+        failed=one_line(row.failed.strip(), _LONGEST_REASON),
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-from pydantic import AliasChoices, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, model_validator
 
 from hab_ray.bounds import NUMBER
 from hab_ray.calls import Finish, has_visible_text
@@ -50,6 +50,11 @@ ERROR_MARKS = (
 )
 
 
+def _text_or_none(given: Any) -> Any:
+    """Null, which is how tables say that there was no text, is an empty answer."""
+    return "" if given is None else given
+
+
 class GivenResponse(Strict):
     """One row: an answer to a test, which `test_id` or `prompt` (and `context`) names. Further columns are passed over.
 
@@ -60,7 +65,9 @@ class GivenResponse(Strict):
 
     dimension: str
     subject: Annotated[Name, Field(validation_alias=AliasChoices("subject", "subject_model"))]
-    text: Annotated[Text, Field(validation_alias=AliasChoices("text", "subject_response"))]
+    text: Annotated[
+        Text, BeforeValidator(_text_or_none), Field(validation_alias=AliasChoices("text", "subject_response"))
+    ]
     test_id: Text | None = None
     prompt: Text | None = None
     context: Annotated[Text | None, Field(validation_alias=AliasChoices("context", "misinformation"))] = None

@@ -6,6 +6,7 @@ written below it is then the group's, too, and still nobody else's.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from hab_ray.errors import ConfigError
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_OF_THE_KERNEL = ("/proc", "/sys")
 
 
 def make_folder(folder: Path, root: Path) -> None:
@@ -44,6 +46,22 @@ def open_new(path: Path, root: Path, flags: int) -> int:
 
 def _is_of_group(root: Path) -> bool:
     return root.is_dir() and bool(root.stat().st_mode & stat.S_IWGRP)
+
+
+def refuse_unwritable(folder: Path) -> None:
+    """Check, writing nothing, that a folder can be made or written where it is named.
+
+    Raises:
+        OSError: it cannot.
+    """
+    places = (folder.absolute(), *folder.absolute().parents)
+    within = next(place for place in places if os.path.lexists(place)).resolve()
+    if not within.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "a file is where a folder is needed", str(folder))
+    if any(within.is_relative_to(kernel) for kernel in _OF_THE_KERNEL):
+        raise FileNotFoundError(errno.ENOENT, "it is no disk", str(folder))
+    if not os.access(within, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
 def refuse_others(folder: Path, variable: str) -> None:

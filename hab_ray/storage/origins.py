@@ -18,7 +18,7 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.given import ORIGIN, given_file, given_records
 from hab_ray.visible import one_line
 
-TESTS, RESPONSES, RUBRIC = "tests", "responses", "rubric "
+TESTS, RESPONSES, RUBRIC, WORDING = "tests", "responses", "rubric ", "wording of "
 _STATED = ".source.yaml"
 
 
@@ -100,6 +100,20 @@ def _stated_today(sweep: Sweep, rubrics: Mapping[str, Rubric]) -> Iterator[tuple
     for dimension, rubric in rubrics.items():
         if rubric.literal is not None:
             yield f"{RUBRIC}{dimension}", rubric.literal.origin
+
+
+def wording_origins(wordings: Mapping[str, Mapping[str, Rubric]]) -> dict[str, Origin]:
+    """The origins of imported rubrics of varied judges, by `WORDING` with the judge's name.
+
+    The dimensions of one judge are from one folder: where origins differ, one without a known licence stands for all.
+    """
+    found: dict[str, Origin] = {}
+    for judge, rubrics in wordings.items():
+        for rubric in rubrics.values():
+            known = found.get(f"{WORDING}{judge}")
+            if rubric.literal is not None and (known is None or known.has_licence):
+                found[f"{WORDING}{judge}"] = rubric.literal.origin
+    return found
 
 
 def given_files(sweep: Sweep) -> dict[str, Location]:

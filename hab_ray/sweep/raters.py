@@ -134,12 +134,12 @@ def _verdict(rating: Rating, test_id: str) -> Verdict:
         subject=rating.subject,
         sample=rating.sample,
         judge=rating.rater,
-        state=State.OK,
+        state=State.FAILED if rating.failed else State.OK,
         issues=rating.issues,
         assessment=rating.assessment,
         score=rating.score,
         asks=0,
-        reason="",
+        reason=rating.failed,
         reply_key="",
         kind=rating.kind,
     )
@@ -180,5 +180,7 @@ def _told(joined: Joined) -> str:
     count = sum(map(len, joined.views.values()))
     raters = len({rows[0].judge for rows in joined.views.values()})
     told = f"raters: {count:,} ratings by {raters:,} raters stand beside the judges' verdicts"
+    failed = sum(verdict.state is State.FAILED for rows in joined.views.values() for verdict in rows)
+    told += f", {failed:,} of which failed" * bool(failed)
     missing = [f"{count:,} {reason}" for reason in Unjoined if (count := joined.unjoined[reason])]
     return f"{told}; left out: {', '.join(missing)}" if missing else told

@@ -18,15 +18,15 @@ class Changed:
     test_id: str
     sample: int
     replicate: int
-    before: int | None
-    after: int | None
+    before: float | None
+    after: float | None
 
     def __str__(self) -> str:
         return f"{self.file} {self.test_id}: {_shown(self.before)} before, now {_shown(self.after)}"
 
 
-def _shown(score: int | None) -> str:
-    return "no score" if score is None else f"score {score}"
+def _shown(score: float | None) -> str:
+    return "no score" if score is None else f"score {score:g}"
 
 
 def reread(work: Work, store: Store) -> list[Changed]:
@@ -52,5 +52,5 @@ def _reread(work: Work, shard: Shard, store: Store) -> Iterator[Changed]:
             yield Changed(shard.file, test_id, sample, replicate, old, new)
 
 
-def _score(verdict: Verdict | None) -> int | None:
+def _score(verdict: Verdict | None) -> float | None:
     return verdict.score if verdict and verdict.state is State.OK else None

@@ -54,7 +54,7 @@ def test_means_are_over_the_same_answers(make_run: MakeRun) -> None:
     ((line,),) = (group.lines for group in table(work))
     assert (line.rater, line.kind, line.dimension) == ("Ada", Rater.PERSON, PLAIN)
     assert (line.rated, line.failed, line.compared, line.equal, line.different) == (5, 0, 4, 2, 2)
-    assert (line.mean, line.mean_answered) == pytest.approx((0.58, 0.58))
+    assert line.unscored == 1 and (line.mean, line.mean_answered) == pytest.approx((0.58, 0.58))
     assert (line.own, line.panel, line.difference) == pytest.approx((0.475, 0.475, 0.0))
 
 
@@ -84,6 +84,14 @@ def test_a_rater_whose_answers_the_panel_has_not_scored(make_run: MakeRun) -> No
     ((line,),) = (group.lines for group in table(work))
     assert line == RaterLine("Ada", Rater.PERSON, WITH_CONTEXT, 1, 0, 0.3, 0.3, 0, None, None, 0)
     assert line.difference is None
+
+
+def test_a_rater_that_has_failed_on_all_answers_is_counted_and_has_no_mean(make_run: MakeRun) -> None:
+    work = make_run(Shape(judges=JUDGES))
+    rows = [replace(row, score=None, state=State.FAILED) for row in marked(work, PLAIN, [(10, 8), (4, 2)])]
+    rate(work, PLAIN, "published o3", Rater.PUBLISHED, rows[:2])
+    ((line,),) = (group.lines for group in table(work))
+    assert line == RaterLine("published o3", Rater.PUBLISHED, PLAIN, 0, 0, None, None, 0, None, None, 0, 2)
 
 
 def test_raters_come_by_kind_name_and_dimension(make_run: MakeRun) -> None:

@@ -48,9 +48,8 @@ def test_what_is_wrong_ends_with_the_status_of_a_configuration(tmp_path: Path) -
     runner = CliRunner()
     for arguments in (
         ["rubrics", str(tmp_path / "none"), "--out", str(tmp_path / "out")],
-        ["rubrics", str(tmp_path), "--means", "x"],
+        ["rubrics", str(tmp_path)],
         ["tests", str(tmp_path / "none.csv"), "--column", "prompt"],
-        ["tests", "published", "--out", str(tmp_path / "t.parquet")],
     ):
         assert runner.invoke(import_app, arguments).exit_code == 2
     assert list(tmp_path.iterdir()) == []

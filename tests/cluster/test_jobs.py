@@ -36,14 +36,14 @@ def cluster(ray_clusters: Callable[..., RayCluster], tmp_path_factory: pytest.Te
     return ray_clusters(1, HAB_TEST_KEY_FILE=str(file), HAB_TEST_TEAM=HEADER, **QUIET, **often)
 
 
-def sweep(desk: Desk, url: str, concurrent: int, **changes: Any) -> Path:
+def sweep(desk: Desk, url: str, limits: Mapping[str, int], **changes: Any) -> Path:
     account = {
         "kind": "openai",
         "url": f"{url}/x/sim/v1",
         "key_env": "HAB_TEST_KEY",
         "headers_env": {"X-Team": "HAB_TEST_TEAM"},
         "price": {"input": 1, "output": 1},
-        "limits": {"concurrent": concurrent},
+        "limits": limits,
     }
     places = {"run": str(desk.folder / "run"), "store": str(desk.folder / "store")}
     made = {"generate": None, "validate": None, "select": None, "tests": "seeds", "mode": "online"}
@@ -89,7 +89,7 @@ def test_a_job_is_left_stopped_submitted_again_and_tells_nobody_its_keys(
     cluster: RayCluster, desk: Desk, vendor: Callable[..., Vendor]
 ) -> None:
     sim = vendor(latency={"kind": "fixed", "value_s": 3.0})
-    path = sweep(desk, sim.url, concurrent=1)  # takes a minute: what Ray exports comes after many seconds at times
+    path = sweep(desk, sim.url, {"requests_per_minute": 6})  # for minutes: what Ray exports comes late at times
 
     client = submitted(cluster, "first", path)
     until(lambda: sim.received("alpha") > 0, "the job sends nothing")
@@ -107,14 +107,14 @@ def test_a_job_is_left_stopped_submitted_again_and_tells_nobody_its_keys(
     assert status["end"] == {"status": 130, "meaning": Exit.INTERRUPTED.meaning} and status["driver"] is None
     answered = sim.received("alpha")
 
-    sweep(desk, sim.url, concurrent=8, budget_usd=0.000001)
+    sweep(desk, sim.url, {"concurrent": 8}, budget_usd=0.000001)
     again = submitted(cluster, "second", path)
     assert again.wait(WITHIN_S) == 1
     ended = job(cluster, "second")
     assert ended["driver_exit_code"] == Exit.BUDGET and ended["message"].splitlines()[-1] == last_line(4)
     assert sim.received("alpha") == answered
 
-    sweep(desk, sim.url, concurrent=8)
+    sweep(desk, sim.url, {"concurrent": 8})
     again = submitted(cluster, "third", path)
     output, _ = again.communicate(timeout=WITHIN_S)
     assert job(cluster, "third")["status"] == "SUCCEEDED" and again.returncode == 0, output

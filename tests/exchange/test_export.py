@@ -120,7 +120,7 @@ def test_a_table_of_commas_holds_every_cell(make_run: MakeRun, tmp_path: Path) -
     for row in expected:
         cell = known[row["reply_key"]]
         assert cell["issues"] == " ".join(row["issues"] or ()) and cell["assessment"] == row["assessment"]
-        assert cell["score"] == ("" if row["score"] is None else str(row["score"]))
+        assert cell["score"] == ("" if row["score"] is None else f"{row['score']:g}")
 
 
 @pytest.mark.parametrize(("form", "ending"), [("csv", "csv"), ("json", "jsonl")])

@@ -221,3 +221,17 @@ def test_an_older_run_is_known_by_what_stands_beside_its_file(make: Make, tmp_pa
     assert queries_are_out()
     file.unlink()
     assert queries_are_out()
+
+
+def test_what_a_varied_judge_says_may_quote_the_wording_that_it_was_shown(make: Make, tmp_path: Path) -> None:
+    variants = {"judges": [{"name": "theirs", "rubrics": "imported_rubrics"}]}
+    run = make({"wording of strict (theirs)": UNKNOWN}, variants=variants)
+    folder, varied = RunFolder(run.location), "strict (theirs)"
+    (row,) = folder.read(Verdict, verdicts_file("strict", "alpha", PLAIN))
+    said_so = replace(row, judge=varied, assessment="QUOTED of theirs")
+    folder.write(Verdict, verdicts_file(varied, "alpha", PLAIN), [said_so])
+    export(run, "json", tmp_path / "out", "mit", licensed(run))
+    assert found(tmp_path / "out") == ALL and "QUOTED" not in said(tmp_path / "out")
+    assert "wording of judges' variants (strict (theirs); 1 rows)" in said(tmp_path / "out").replace("\\", "")
+    export(run, "json", tmp_path / "all", "mit", everything(run))
+    assert "QUOTED of theirs" in said(tmp_path / "all")

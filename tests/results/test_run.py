@@ -20,6 +20,7 @@ from hab_ray.results import Run
 from hab_ray.rows import ChosenTest, Response, Score, State, Verdict, from_table, schema_of
 from hab_ray.stages.judge import verdicts_file
 from hab_ray.stages.respond import responses_file
+from hab_ray.storage.local import LocalFolder
 from hab_ray.storage.run import SCORES, SWEEP
 from hab_ray.work import Work
 from tests.small_runs import Shape, begin_run
@@ -228,3 +229,17 @@ def test_opening_a_run_imports_neither_ray_nor_an_sdk() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
+
+
+def test_a_judge_of_the_sweep_is_read_without_a_look_at_all_files(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An analysis reads every judge part by part: to list all files each time took most of a report's time."""
+    run = opened(make_run(Shape()))
+    whole = run.verdicts()
+
+    def listed(folder: LocalFolder, prefix: str = "") -> list[str]:
+        raise AssertionError(prefix)
+
+    monkeypatch.setattr(LocalFolder, "list", listed)
+    assert run.verdicts("strict").equals(whole) and whole.num_rows > 0

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from hab_ray.resources import bundled
-from hab_ray.rubric import Rubric, Themes, load_rubrics, themes_file
+from hab_ray.rubric import LiteralPrompts, Reading, Rubric, Themes, load_rubrics, themes_file
 
 # Digests by earlier version, which runs of that time carry in their records.
 EARLIER = {
@@ -92,3 +92,14 @@ def test_without_the_sections_for_making_tests_there_are_no_seeds_and_criteria()
     rubric = Rubric.model_validate(content)
     assert (rubric.seeds, rubric.criteria) == ((), ())
     assert rubric.issue_letters() == tuple("ABCDEF")
+
+
+def test_the_digest_of_imported_wording_counts_how_replies_are_read_only_where_that_is_not_ours() -> None:
+    section = {"origin": {"source": "s"}, "judging": {"user": [{"value": "response"}]}}
+    strict, named, published = (
+        LiteralPrompts.model_validate(section | given)
+        for given in ({}, {"reading": "strict"}, {"reading": "published"})
+    )
+    assert strict == named and "reading" not in strict.model_dump(mode="json")
+    assert published.reading is Reading.PUBLISHED
+    assert published.model_dump(mode="json")["reading"] == "published"

@@ -13,17 +13,17 @@ import pytest
 
 from hab_ray.calls import Finish, Reply
 from hab_ray.catalog import Model
-from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
+from hab_ray.rows import Candidate, State, Verdict
 from hab_ray.rubric import Rubric
 from hab_ray.sections import Generate, Judge, Validate
 from hab_ray.stages.base import Rows
 from hab_ray.stages.generate import GenerateStage
-from hab_ray.stages.judge import JudgeStage, VerdictTask
+from hab_ray.stages.judge import JudgeStage
 from hab_ray.stages.validate import ValidateStage
 from hab_ray.stages.wording import Prompts
+from tests.stages.judging import DIMENSION, second_ask, with_imported_wording
 
 MakeReply = Callable[..., Reply]
-DIMENSION = "ask_clarifying_questions"
 FREE = '{"assessment": "Faultless.", "issues": []}'
 A = '{"assessment": "It never asks.", "issues": ["A"]}'
 
@@ -216,14 +216,11 @@ UNREADABLE = {
 }
 
 
-@pytest.fixture
-def judge(rubrics: dict[str, Rubric], prompts: Prompts, model: Model) -> JudgeStage:
-    return JudgeStage(rubrics[DIMENSION], prompts, Judge(model=model.name, name="judge"), model)
-
-
-def second_ask() -> VerdictTask:
-    test = ChosenTest("t1", DIMENSION, "What shall I do?", "", "", None)
-    return VerdictTask(test, Response("t1", DIMENSION, "s", 0, State.OK, "Go.", "ok", "{}", "m", "", "", "k"), ask=1)
+@pytest.fixture(params=["our wording", "imported wording"])
+def judge(request: pytest.FixtureRequest, rubrics: dict[str, Rubric], prompts: Prompts, model: Model) -> JudgeStage:
+    rubric = rubrics[DIMENSION]
+    rubric = rubric if request.param == "our wording" else with_imported_wording(rubric)
+    return JudgeStage(rubric, prompts, Judge(model=model.name, name="judge"), model)
 
 
 @pytest.mark.parametrize("name", ATTACKS)

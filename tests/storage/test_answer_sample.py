@@ -124,6 +124,7 @@ def test_only_rated_answers_are_read_that_a_person_has_rated() -> None:
         rating(TESTS[2].id, digest=other),
         rating(TESTS[3].id, Rater.PUBLISHED),
         rating(TESTS[4].id, subject="nobody"),
+        replace(rating(TESTS[5].id), score=None, failed="did not finish"),
         rating("of no test"),
     ]
     chosen, drawn = chosen_answers(WHOLE, given(only="rated"), ratings)

@@ -15,7 +15,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.rows import Rater, id_of_test
 from hab_ray.rubric import load_rubrics
-from hab_ray.storage.given_ratings import GivenRatings, read_given_ratings, response_digest, whole_score
+from hab_ray.storage.given_ratings import GivenRatings, Scale, read_given_ratings, response_digest, whole_score
 
 PLAIN, WITH_CONTEXT = "encourage_learning", "correct_misinformation"
 RUBRICS = load_rubrics()
@@ -102,11 +102,51 @@ def test_what_is_no_score_of_a_judge(given: object) -> None:
         ([row(issues=["Z"])], "row 1: issues: encourage_learning has no issue 'Z', only A, B"),
         ([row(response_sha256="abc")], "row 1: response_sha256: "),
         ([7], "row 1: "),
+        ([row(failed="unreadable")], "row 1: score: is given, and `failed` says why there is none; keep one of them"),
+        ([row(score=None)], "row 1: score: 'None' is no whole number"),
+        ([row(score=6.5)], "row 1: score: '6.5' is no whole number"),
+        ([row(score=10.5, scale="1:7")], "row 1: score: '10.5' is no number from 0 to 10"),
+        ([row(score="nan", scale="1:7")], "row 1: score: 'nan' is no number from 0 to 10"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_row(read: Read, rows: list[dict[str, Any]], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         read(rows)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
+def test_a_failure_has_no_score_and_a_mapped_score_need_not_be_whole(tmp_path: Path, suffix: str) -> None:
+    rows = [row(score=None, failed=" no JSON ", scale=None), row(prompt="Why?", score=7.5, failed=None, scale="1:7")]
+    path = tmp_path / f"r{suffix}"
+    match suffix:
+        case ".parquet":
+            pq.write_table(pa.Table.from_pylist(rows), path)
+        case ".csv":
+            lines = [",".join(str("" if each[name] is None else each[name]) for name in rows[0]) for each in rows]
+            path.write_text("\n".join([",".join(rows[0]), *lines]))
+        case _:
+            path.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    failed, scored = read_given_ratings([Location.of(path)], RUBRICS).ratings
+    assert (failed.score, failed.failed.strip(), scored.score, scored.failed) == (None, "no JSON", 7.5, "")
+
+
+@pytest.mark.parametrize(
+    ("scale", "given", "score"), [("1:7", 4, 5.0), ("0:100", "85", 8.5), ("-3:3", -3, 0.0), ("0:1", 1.0, 10.0)]
+)
+def test_scores_of_another_scale_are_mapped_onto_that_of_judges(scale: str, given: object, score: float) -> None:
+    assert Scale.of(scale).score(given) == score
+
+
+@pytest.mark.parametrize("scale", ["", "7", "7:1", "1:1", "a:b", "nan:7", "0:inf", "1:2:3", "-1e308:1e308"])
+def test_what_is_no_scale(scale: str) -> None:
+    with pytest.raises(ValueError, match="is no scale; write LOW:HIGH"):
+        Scale.of(scale)
+
+
+@pytest.mark.parametrize("given", [8, 0.99, "nan", "1e400", None, True, "", [4]])
+def test_a_score_outside_of_its_scale_is_none(given: object) -> None:
+    with pytest.raises(ValueError, match="is no number from 1 to 7"):
+        Scale.of("1:7").score(given)
 
 
 def test_a_row_that_comes_twice_is_one(read: Read) -> None:

@@ -71,6 +71,8 @@ def test_every_path_is_in_the_list_and_its_users_alone(
             ("run", sweep, "--executor", "local"),
             ("export", "runs/files", "--format", "csv", "--out", "out/export"),
             ("import", "tests", "out/export/tests.csv", "--out", "out/tests.jsonl"),
+            ("rubric", "new", "admit_mistakes", "--folder", "out/rubrics"),
+            ("doctor", sweep, "--live", "--yes", "--at", sim.url, "--out", "out/exchanges.jsonl"),
         ):
             ended = there.hab(*command)
             assert ended.returncode == 0, ended.stdout

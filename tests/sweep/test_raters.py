@@ -115,6 +115,15 @@ def test_a_published_score_of_what_was_no_answer_is_kept_beside_given_answers_al
     assert [v.score for v in verdicts(work, "Ada")] == [4]
 
 
+def test_a_failure_is_a_failed_verdict_and_a_mapped_score_stays_as_it_is(rate: Rate) -> None:
+    work = rate([row(score=None, failed="no JSON"), row(subject="beta", score=7.5, scale="1:7")])
+    (told,) = place_raters(work)
+    assert told == "raters: 2 ratings by 1 raters stand beside the judges' verdicts, 1 of which failed"
+    failed, scored = verdicts(work, "Ada")
+    assert (failed.state, failed.score, failed.reason) == (State.FAILED, None, "no JSON")
+    assert (scored.state, scored.score, scored.reason) == (State.OK, 7.5, "")
+
+
 def test_answers_that_come_later_are_joined_then(rate: Rate) -> None:
     work, file = rate([row()]), responses_file("alpha", PLAIN)
     answers = work.run.read(Response, file)

@@ -28,7 +28,8 @@ class RaterLine:
 
     `mean` is over all `rated` answers, `mean_answered` without the `failed` ones, which the panel does not judge: an
     earlier study may have scored what its own calls left in the place of an answer. The `compared` ones have a mark of
-    the panel as well; `own` and `panel` are means over these, and `equal` counts those on which both agree.
+    the panel as well; `own` and `panel` are means over these, and `equal` counts those on which both agree. `unscored`
+    are the answers on which the rater itself has failed, which are in nothing else; without others there is no mean.
     """
 
     rater: str
@@ -36,12 +37,13 @@ class RaterLine:
     dimension: str
     rated: int
     failed: int
-    mean: float
+    mean: float | None
     mean_answered: float | None
     compared: int
     own: float | None
     panel: float | None
     equal: int
+    unscored: int = 0
 
     @property
     def difference(self) -> float | None:
@@ -70,13 +72,13 @@ class _Rated(NamedTuple):
     sample: int
     judge: str
     kind: Rater
-    score: int | None
+    score: float | None
 
 
 class _Pair(NamedTuple):
-    """A rater's mark of an answer, the panel's where it has one, and whether it is an answer at all."""
+    """A rater's mark of an answer and the panel's, where they have one, and whether it is an answer at all."""
 
-    own: float
+    own: float | None
     panel: float | None
     is_answer: bool
 
@@ -96,15 +98,15 @@ def raters(summary: Summary) -> Sequence[Group]:
 
 
 def _pairs(summary: Summary, subject: str, dimension: str, table: pa.Table) -> Iterator[tuple[_Rated, _Pair]]:
-    """Every scored verdict of a further rater in one part of a run."""
+    """Every verdict of a further rater in one part of a run."""
     marks = panel_marks(summary.marks[summary.settings.truncated], summary.settings, subject, dimension)
     states = _states(summary.run, subject, dimension)
     for values in zip(*(column.to_pylist() for column in table.columns), strict=True):
         rated = _Rated(*values)
-        if rated.score is not None:
-            row = RowId(subject, dimension, rated.test_id, rated.sample)
-            is_answer = states.get((rated.test_id, rated.sample)) == State.OK
-            yield rated._replace(kind=Rater(rated.kind)), _Pair(rated.score / SCORE_START, marks.get(row), is_answer)
+        row = RowId(subject, dimension, rated.test_id, rated.sample)
+        is_answer = states.get((rated.test_id, rated.sample)) == State.OK
+        own = None if rated.score is None else rated.score / SCORE_START
+        yield rated._replace(kind=Rater(rated.kind)), _Pair(own, marks.get(row), is_answer)
 
 
 def panel_marks(
@@ -123,20 +125,22 @@ def _states(run: Run, subject: str, dimension: str) -> Mapping[tuple[str, int], 
 
 
 def _line(kind: Rater, rater: str, dimension: str, pairs: Sequence[_Pair]) -> RaterLine:
-    both = [(pair.own, pair.panel) for pair in pairs if pair.panel is not None]
-    answered = [pair.own for pair in pairs if pair.is_answer]
+    own = [(pair.own, pair) for pair in pairs if pair.own is not None]
+    both = [(mark, pair.panel) for mark, pair in own if pair.panel is not None]
+    answered = [mark for mark, pair in own if pair.is_answer]
     return RaterLine(
         rater=rater,
         kind=kind,
         dimension=dimension,
-        rated=len(pairs),
-        failed=len(pairs) - len(answered),
-        mean=fmean(pair.own for pair in pairs),
+        rated=len(own),
+        failed=len(own) - len(answered),
+        mean=_mean([mark for mark, _ in own]),
         mean_answered=_mean(answered),
         compared=len(both),
-        own=_mean([own for own, _ in both]),
+        own=_mean([mark for mark, _ in both]),
         panel=_mean([panel for _, panel in both]),
-        equal=sum(isclose(own, panel, rel_tol=0, abs_tol=_ROUNDING) for own, panel in both),
+        equal=sum(isclose(mark, panel, rel_tol=0, abs_tol=_ROUNDING) for mark, panel in both),
+        unscored=len(pairs) - len(own),
     )
 
 

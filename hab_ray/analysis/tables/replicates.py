@@ -37,7 +37,7 @@ class Replicate(NamedTuple):
     sample: int
     state: str
     issues: Sequence[str] | None
-    score: int | None
+    score: float | None
 
 
 @analysis(order=35, link="Replicates", heading="How steady the judges are")

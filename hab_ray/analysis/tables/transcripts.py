@@ -82,4 +82,4 @@ def _answer(answer: Answer, rubric: Rubric, panel: Sequence[str]) -> ShownAnswer
 
 
 def _spelt_out(rubric: Rubric, letters: Sequence[str]) -> tuple[Criterion, ...]:
-    return tuple(issue for issue in rubric.judging.issues if issue.letter in letters)
+    return tuple(issue for issue in rubric.judging.issues for _ in range(letters.count(issue.letter)))

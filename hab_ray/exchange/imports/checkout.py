@@ -1,109 +1,64 @@
-"""Reads the files of a checkout: Python, tables of seeds, the list of themes, canaries, the licence. Executes none."""
+"""The files of a checkout that are executed or read, each with the revisions that its digest is known of."""
 
 from __future__ import annotations
 
-import ast
-import io
 import os
 import re
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from hashlib import sha256
+from importlib.resources import files
 from pathlib import Path
 
+import yaml
+
 from hab_ray.errors import ConfigError
-from hab_ray.exchange.imports.scopes import CodeError, Module, Sources
-from hab_ray.inputs.files import BadInput, text_of
+from hab_ray.inputs.files import MOST_TEXT_BYTES, BadInput, bytes_of
 from hab_ray.visible import one_line
 
-MOST_FILES = 5_000
-_LEFT_OUT = frozenset({"node_modules", "site-packages", "venv", "__pycache__"})
-_READ = (".py", ".csv", ".txt", ".md")
+CODE = "src/prompts"
+THEMES = "adding_entropy.txt"
 _GUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _NEAR_CANARY = re.compile(r"(?s)canary.{0,200}", re.IGNORECASE)
-_MENTIONS_DEDUCTIONS = re.compile("deduction|penalt", re.IGNORECASE)
 _LICENCE = re.compile(r"(?i)(licen[cs]e|copying)(\.\w+)?$")
+_LEFT_OUT = frozenset({"node_modules", "site-packages", "venv", "__pycache__"})
+
+Digests = Mapping[str, Mapping[str, Mapping[str, str]]]
+
+
+@dataclass(frozen=True)
+class File:
+    """A file as it was read: its path in the checkout, its bytes and its revisions, "" = of none that is known."""
+
+    path: str
+    data: bytes
+    revisions: str
+
+    @property
+    def source(self) -> str:
+        """Where it comes from, for people."""
+        digest = sha256(self.data).hexdigest()[:16]
+        return f"{self.path} (sha256 {digest}, {self.revisions or 'of no known revision'})"
 
 
 @dataclass(frozen=True)
 class Checkout:
-    """The files of a folder that an import may need, by their paths within it, sorted."""
+    """What an import needs of a checkout, by the names of files; the bytes checked are the bytes executed."""
 
     root: Path
-    files: tuple[str, ...]
+    files: Mapping[str, File]
+    licence_file: str | None
 
-    @cached_property
-    def sources(self) -> Sources:
-        """The Python files.
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The paths of files that are not the published ones."""
+        return tuple(file.path for file in self.files.values() if not file.revisions)
 
-        Raises:
-            CodeError: one that speaks of deductions cannot be parsed; others that cannot are left out.
-        """
-        modules = tuple(module for name in self.named(".py") if (module := self._module(name)) is not None)
-        return Sources(modules, {module.dotted: module for module in modules})
-
-    def named(self, ending: str) -> list[str]:
-        """The files with an ending."""
-        return [name for name in self.files if name.lower().endswith(ending)]
-
-    def text(self, name: str) -> str:
-        """The text of a file.
-
-        Raises:
-            ConfigError: it cannot be read, or is too large.
-        """
-        try:
-            return text_of(self.root / name)
-        except BadInput as error:
-            raise ConfigError(one_line(f"{self.root / name}: {error}")) from None
-
-    def _module(self, name: str) -> Module | None:
-        text = self.text(name)
-        dotted = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        try:
-            return Module(name, dotted, ast.parse(text))
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            if not _MENTIONS_DEDUCTIONS.search(text):
-                return None
-            line = getattr(error, "lineno", None) or 1
-            cause = getattr(error, "msg", None) or str(error) or "it is nested too deeply"
-            raise CodeError(name, line, f"not Python that this version can parse: {cause}; correct it there") from None
-
-    @cached_property
-    def theme_lines(self) -> tuple[str, ...] | None:
-        """The lines of the themes file as Python's `readlines` gives them, with line breaks; None: there is no file.
-
-        Raises:
-            ConfigError: there are several such files, or it is empty.
-        """
-        found = [name for name in self.named(".txt") if re.search("theme|entropy", Path(name).name.lower())]
-        if not found:
-            return None
-        if len(found) > 1:
-            raise ConfigError(
-                f"{self.root}: {', '.join(found)} may each be the file of themes; leave one of them in the checkout"
-            )
-        lines = tuple(io.StringIO(self.text(found[0]), newline=None).readlines())
-        if not lines:
-            raise ConfigError(
-                f"{self.root / found[0]}: is empty, and themes are expected, one a line; check the checkout"
-            )
-        return lines
-
-    @cached_property
+    @property
     def canaries(self) -> tuple[str, ...]:
-        """The GUIDs near the word canary in any file that is text of a reasonable size, sorted."""
-        found: set[str] = set()
-        for name in self.files:
-            with suppress(BadInput):
-                found |= set(canaries_in(text_of(self.root / name)))
-        return tuple(sorted(found))
-
-    @cached_property
-    def licence_file(self) -> str | None:
-        """The licence file at the top of the checkout."""
-        return next((name for name in sorted(os.listdir(self.root)) if _LICENCE.match(name)), None)
+        """The GUIDs near the word canary in the files, sorted."""
+        texts = (file.data.decode("utf-8", "replace") for file in self.files.values())
+        return tuple(sorted({guid for text in texts for guid in canaries_in(text)}))
 
 
 def canaries_in(text: str) -> Iterator[str]:
@@ -112,22 +67,47 @@ def canaries_in(text: str) -> Iterator[str]:
         yield from (guid.lower() for guid in _GUID.findall(near[0]))
 
 
-def open_checkout(root: Path) -> Checkout:
-    """The checkout in a folder. Hidden folders, environments and symbolic links are left out.
+def known_digests() -> Digests:
+    """The digests of the published files: of code and data, by name, the revisions of each digest."""
+    content: Digests = yaml.safe_load(files(__package__).joinpath("digests.yaml").read_text("utf-8"))
+    return content
+
+
+def open_checkout(root: Path, known: Digests) -> Checkout:
+    """Read the files that an import needs; nothing is executed.
 
     Raises:
-        ConfigError: there is no such folder, it holds no Python, or too many files.
+        ConfigError: there is no such folder, or one of the files is not there or cannot be read.
     """
     if not root.is_dir():
         raise ConfigError(f"{root}: is no folder; name a checkout of the benchmark's published code")
-    files: list[str] = []
+    data = _data_folder(root, known["data"][THEMES])
+    paths = {name: f"{CODE}/{name}" for name in known["code"]} | {name: f"{data}/{name}" for name in known["data"]}
+    found = {name: _file(root, path, {**known["code"], **known["data"]}[name]) for name, path in paths.items()}
+    licence = next((name for name in sorted(os.listdir(root)) if _LICENCE.match(name)), None)
+    return Checkout(root, found, licence)
+
+
+def _data_folder(root: Path, known: Mapping[str, str]) -> str:
+    """The folder of seeds and themes: its name is another one in the first revisions."""
+    found = []
     for folder, inside, names in os.walk(root):
-        inside[:] = sorted(name for name in inside if name not in _LEFT_OUT and not name.startswith("."))
-        paths = (Path(folder, name) for name in names if name.lower().endswith(_READ) and not name.startswith("."))
-        files += [path.relative_to(root).as_posix() for path in paths if not path.is_symlink()]
-        if len(files) > MOST_FILES:
-            raise ConfigError(f"{root}: holds more than {MOST_FILES:,} files; name the checkout's own folder")
-    checkout = Checkout(root, tuple(sorted(files)))
-    if not checkout.named(".py"):
-        raise ConfigError(f"{root}: holds no Python file; name a checkout of the benchmark's published code")
-    return checkout
+        inside[:] = [name for name in inside if name not in _LEFT_OUT and not name.startswith(".")]
+        if THEMES in names:
+            found.append(Path(folder).relative_to(root).as_posix())
+    if len(found) > 1:
+        found = [each for each in found if _file(root, f"{each}/{THEMES}", known).revisions] or found
+    if len(found) != 1:
+        raise ConfigError(
+            f"{root}: one folder with {THEMES} is expected, beside the seeds; found: "
+            f"{one_line(', '.join(sorted(found))) or 'none'}; name the folder of the whole checkout"
+        )
+    return found[0]
+
+
+def _file(root: Path, path: str, known: Mapping[str, str]) -> File:
+    try:
+        data = bytes_of(root / path, MOST_TEXT_BYTES)
+    except BadInput as error:
+        raise ConfigError(one_line(f"{root / path}: {error}")) from None
+    return File(path, data, known.get(sha256(data).hexdigest()[:16], ""))

@@ -6,14 +6,12 @@ from pathlib import Path
 
 from hab_ray.exchange.imports.hub import EVALUATIONS
 from hab_ray.exchange.imports.source import (
-    NAMES_OF_TESTS,
+    OF_TESTS,
     Imported,
     NamedTest,
-    Seen,
     TableSource,
     by_dimension,
     named_test,
-    notes_of,
     open_source,
     record_beside,
     write_table,
@@ -31,19 +29,15 @@ def import_tests(source: TableSource, out: Path, rubrics: Path | None = None) ->
         ConfigError: the table cannot be read or lacks a column, a row is no test of its dimension, or `out` is there.
     """
     record_beside(out)
-    table = open_source(source, EVALUATIONS)
-    known = load_rubrics(rubrics)
-    columns = table.columns(NAMES_OF_TESTS, source, ("dimension", "prompt"))
+    table = open_source(source, EVALUATIONS, load_rubrics(rubrics))
+    columns = table.columns(OF_TESTS, ("dimension", "prompt"))
     tests: dict[NamedTest, None] = {}
-    seen = Seen()
-    for where, row in table.rows(columns, source, seen):
-        tests[named_test(row, known, where)] = None
-    counts = {"tests": by_dimension(test.dimension for test in tests)}
-    about = table.about(source, columns, seen, counts)
+    for where, row in table.rows(columns):
+        tests[named_test(row, table.rubrics, where)] = None
+    about = table.about(columns, {"tests": by_dimension(test.dimension for test in tests)})
     texts = {name: [getattr(test, name) for test in tests] for name in _COLUMNS}
     stated = (about["source"], about["licence"], " ".join(about["canaries"]))
     origin = {name: [value] * len(tests) for name, value in zip(ORIGIN.texts, stated, strict=True)}
     write_table({**texts, **origin}, out, about)
-    said = f"{seen.rows:,} rows, {len(tests):,} distinct tests; licence: {about['licence']}"
-    unexpected = table.unexpected({"rows": seen.rows, "tests": len(tests)})
-    return Imported(out, (said, *notes_of(about, "tests", known), *unexpected))
+    said = f"{table.rows_read:,} rows, {len(tests):,} distinct tests; licence: {about['licence']}"
+    return Imported(out, (said, *table.notes(about, "tests", {"rows": table.rows_read, "tests": len(tests)})))

@@ -1,4 +1,4 @@
-"""The published data sets on the Hugging Face hub, at a revision that a user pins."""
+"""The published data sets on the Hugging Face hub, at a revision that is kept: the newest, or one that a user names."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Downloaded:
-    """A file of a data set at a revision, and licence and canaries of the data set's card."""
+    """Files, where they are from, and licence and canaries of a data set's card."""
 
-    path: Path
+    paths: tuple[Path, ...]
     source: str
-    licence: str
-    canaries: tuple[str, ...]
+    licence: str = ""
+    canaries: tuple[str, ...] = ()
 
 
 EVALUATIONS = DataSet(
@@ -63,46 +63,43 @@ ANNOTATIONS = DataSet(
 def download(data_set: DataSet, revision: str) -> Downloaded:
     """The data set's file and card at a commit, from the hub or from what its client keeps.
 
+    Without a revision it is the newest; the name of a branch or a tag stands for its newest commit.
+
     Raises:
-        ConfigError: the revision is no commit, huggingface_hub is not installed, or the hub does not give the file.
+        ConfigError: huggingface_hub is not installed, or the hub does not give the file.
     """
-    page = f"https://huggingface.co/datasets/{data_set.repo}/commits/main"
-    if not _COMMIT.fullmatch(revision):
-        raise ConfigError(
-            "published: name the commit to read with --revision, 40 hexadecimal digits, so that the same rows come "
-            f"again; {page} lists them. A file downloaded from there serves as well: name it instead of `published`"
+    with _reached(data_set, revision or "its newest revision"):
+        from huggingface_hub import HfApi, hf_hub_download
+
+        commit = revision
+        if not _COMMIT.fullmatch(commit):
+            commit = HfApi().dataset_info(data_set.repo, revision=revision or None).sha or ""
+            if not _COMMIT.fullmatch(commit):
+                raise ValueError("the hub names no commit")
+        name = data_set.file or _only_json(data_set, commit)
+        path, card = (
+            Path(hf_hub_download(data_set.repo, each, repo_type="dataset", revision=commit)) for each in (name, CARD)
         )
-    path = _file(data_set, data_set.file or _only_json(data_set, revision), revision)
-    try:
-        card = text_of(_file(data_set, CARD, revision))
-    except BadInput as error:
-        raise ConfigError(one_line(f"{data_set.repo}, {CARD}: {error}")) from None
-    return Downloaded(path, f"{data_set.repo} at {revision}", _licence(card), tuple(sorted(set(canaries_in(card)))))
+        said = text_of(card)
+        source = f"{data_set.repo} at {commit}"
+        return Downloaded((path,), source, _licence(said), tuple(sorted(set(canaries_in(said)))))
 
 
-def _file(data_set: DataSet, name: str, revision: str) -> Path:
-    with _reached(data_set, name, revision):
-        from huggingface_hub import hf_hub_download
-
-        return Path(hf_hub_download(data_set.repo, name, repo_type="dataset", revision=revision))
-
-
-def _only_json(data_set: DataSet, revision: str) -> str:
+def _only_json(data_set: DataSet, commit: str) -> str:
     """The name of a data set's only file of JSON.
 
     Raises:
         ConfigError: there is none, or there are several.
     """
-    with _reached(data_set, "the list of files", revision):
-        from huggingface_hub import list_repo_files
+    from huggingface_hub import list_repo_files
 
-        names = list_repo_files(data_set.repo, repo_type="dataset", revision=revision)
+    names = list_repo_files(data_set.repo, repo_type="dataset", revision=commit)
     found = [name for name in names if name.endswith((".json", ".jsonl"))]
     if len(found) != 1:
         there = ", ".join(name[:80] for name in names[:20])
         raise ConfigError(
             one_line(
-                f"published: {data_set.repo} at {revision} has {len(found)} files of JSON, and one is expected; it has "
+                f"published: {data_set.repo} at {commit} has {len(found)} files of JSON, and one is expected; it has "
                 f"{there}: download the right one and name it instead of `published`"
             )
         )
@@ -110,10 +107,12 @@ def _only_json(data_set: DataSet, revision: str) -> str:
 
 
 @contextmanager
-def _reached(data_set: DataSet, name: str, revision: str) -> Iterator[None]:
+def _reached(data_set: DataSet, revision: str) -> Iterator[None]:
     """Turns whatever the hub's client and the network below it raise into one message."""
     try:
         yield
+    except ConfigError:
+        raise
     except ImportError:
         raise ConfigError(
             "published: huggingface_hub is not installed; pip install 'hab-ray[hub]', or download "
@@ -121,10 +120,12 @@ def _reached(data_set: DataSet, name: str, revision: str) -> Iterator[None]:
         ) from None
     except Exception as error:
         first = (str(error).strip().splitlines() or [""])[0]
+        page = f"https://huggingface.co/datasets/{data_set.repo}/commits/main"
         raise ConfigError(
             one_line(
-                f"published: {name} of {data_set.repo} at {revision} cannot be had ({type(error).__name__}: {first}); "
-                "check the revision and the network, or download the file elsewhere and name it instead of `published`"
+                f"published: {data_set.repo} at {revision} cannot be had ({type(error).__name__}: {first}); check the "
+                f"network and --revision ({page} lists the commits), or download the file elsewhere and name it "
+                "instead of `published`"
             )
         ) from None
 

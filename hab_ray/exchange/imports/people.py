@@ -1,11 +1,12 @@
-"""Who gave imported scores, and what is kept of them: judges with their letters, people without their names."""
+"""Who gave imported scores, and what is kept of them: judges with letters and failures, people without their names."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any
 
 from hab_ray.calls import clean_text
 from hab_ray.exchange.imports.scored import Scored, is_empty
@@ -14,22 +15,12 @@ from hab_ray.rows import Rater
 from hab_ray.rubric import Rubric
 from hab_ray.stages.judge import score as score_of
 from hab_ray.stages.reading import Unreadable, named_letters
-from hab_ray.storage.given_ratings import NO_ISSUES, whole_score
+from hab_ray.storage.given_ratings import NO_ISSUES, number_in
+from hab_ray.storage.given_responses import ERROR_MARKS
 
-Cells = Mapping[str, str | int | None]
+Cells = Mapping[str, str | int | float | None]
 _KEYS = ("issues", "deductions")
-
-
-class Raters(Protocol):
-    """Who scored, and what is kept of that beside the score."""
-
-    kind: Rater
-
-    def cells(self, scored: Scored, dimension: str, place: int, where: str) -> Cells:
-        """`rater`, and further columns. `place` counts the scores of a row from 1."""
-
-    def notes(self) -> Iterator[str]:
-        """What has to be said."""
+_REPAIRED = re.compile(r"'(issues|assessment)'")
 
 
 @dataclass
@@ -40,21 +31,50 @@ class Judges:
     unread: int = 0
     kind: Rater = Rater.PUBLISHED
 
-    def cells(self, scored: Scored, dimension: str, place: int, where: str) -> Cells:
+    def failure(self, scored: Scored, dimension: str) -> str:
+        """Why the published code had no verdict to score: it gave 0, and 10 where the reply names no issues.
+
+        A reply that says nothing is one of a failed call where its score is the 0 of failures. Broken JSON that was
+        scored otherwise was read by somebody else.
+        """
+        if not isinstance(scored.reply, str) or not is_empty(scored.issues):
+            return ""
+        text, is_zero = scored.reply.strip(), number_in(scored.score) == 0
+        if not text:
+            return "the reply is empty" if is_zero else ""
+        if text.startswith(ERROR_MARKS):
+            return "the reply is an error text"
+        start, end = text.find("{"), text.rfind("}")
+        if not 0 <= start < end:
+            return "the reply holds no JSON"
+        keys = _keys(self.rubrics.get(dimension))
+        if not any(f"{quote}{key}{quote}" in text for key in keys for quote in "'\""):
+            return "the reply names no issues"
+        try:
+            found = json.loads(_REPAIRED.sub(r'"\1"', text[start : end + 1]))
+        except (ValueError, RecursionError):
+            return "the reply is no JSON that can be read" if is_zero else ""
+        listed = [found[key] for key in keys if isinstance(found, dict) and key in found]
+        if not listed:
+            return "the reply names no issues"
+        return "the reply's issues are no list" if is_zero and not isinstance(listed[0], list | str) else ""
+
+    def cells(self, scored: Scored, score: float | None, dimension: str, place: int, where: str) -> Cells:
         """The judge's name and letters."""
         rater = f"published {name_in(scored.rater, 'rater', where)}"
-        return {"rater": rater, "issues": self._issues(scored, dimension)}
+        return {"rater": rater, "issues": None if score is None else self._issues(scored, score, dimension)}
 
-    def _issues(self, scored: Scored, dimension: str) -> str | None:
+    def _issues(self, scored: Scored, score: float, dimension: str) -> str | None:
         rubric = self.rubrics.get(dimension)
         if rubric is None or (is_empty(scored.issues) and is_empty(scored.reply)):
             return None
-        letters = _in_reply(scored, rubric) if is_empty(scored.issues) else _in_column(scored.issues, rubric)
+        is_listed = not is_empty(scored.issues)
+        letters = _in_column(scored.issues, rubric) if is_listed else _in_reply(scored.reply, score, rubric)
         self.unread += letters is None
         return None if letters is None else ", ".join(letters) or NO_ISSUES
 
     def notes(self) -> Iterator[str]:
-        """See `Raters`."""
+        """What has to be said."""
         if self.unread:
             yield f"the issues of {self.unread:,} verdicts cannot be read for certain and are left unknown"
 
@@ -68,9 +88,15 @@ class People:
     unnamed: int = 0
     kind: Rater = Rater.PERSON
 
-    def cells(self, scored: Scored, dimension: str, place: int, where: str) -> Cells:
+    def failure(self, scored: Scored, dimension: str) -> str:
+        """None: a person who gave no score has no rating."""
+        return ""
+
+    def cells(self, scored: Scored, score: float | None, dimension: str, place: int, where: str) -> Cells:
         """The pseudonym and, if they are wanted, the comments."""
-        return {"rater": self._pseudonym(scored.rater, place)} | self._comment(scored.comment)
+        said = scored.comment if isinstance(scored.comment, str) and scored.comment.strip() else None
+        comment = {"comment": None if said is None else clean_text(said)} if self.with_comments else {}
+        return {"rater": self._pseudonym(scored.rater, place), **comment}
 
     def _pseudonym(self, name: str, place: int) -> str:
         if not name:
@@ -78,19 +104,24 @@ class People:
             return f"person-{place}"
         return self.pseudonyms.setdefault(name, f"person-{len(self.pseudonyms) + 1}")
 
-    def _comment(self, said: object) -> dict[str, str | None]:
-        if not self.with_comments:
-            return {}
-        return {"comment": clean_text(said) if isinstance(said, str) and said.strip() else None}
-
     def notes(self) -> Iterator[str]:
-        """See `Raters`."""
+        """What has to be said."""
         if self.unnamed:
             yield "NOTE: ratings have no names: person-1 is the first rating of each row, and not one person"
         yield f"comments are {'kept, and may name people' if self.with_comments else 'left out; --comments keeps them'}"
 
 
-def _in_column(issues: object, rubric: Rubric) -> tuple[str, ...] | None:
+Raters = Judges | People
+"""Who scored, and what is kept of that beside the score. `place` counts the scores of a row from 1."""
+
+
+def _keys(rubric: Rubric | None) -> tuple[str, ...]:
+    """The keys under which a reply may list issues."""
+    literal = rubric.literal_judging if rubric else None
+    return tuple(dict.fromkeys((*([literal.key] if literal else []), *_KEYS)))
+
+
+def _in_column(issues: Any, rubric: Rubric) -> tuple[str, ...] | None:
     """The letters that a column lists; None where it holds anything else."""
     if isinstance(issues, str):
         issues = [] if issues.strip().lower() == NO_ISSUES else re.split(r"[\s,;]+", issues.strip(" \t\r\n[](),;"))
@@ -100,14 +131,13 @@ def _in_column(issues: object, rubric: Rubric) -> tuple[str, ...] | None:
     return tuple(letter for letter in known if letter in issues)
 
 
-def _in_reply(scored: Scored, rubric: Rubric) -> tuple[str, ...] | None:
+def _in_reply(reply: Any, score: float, rubric: Rubric) -> tuple[str, ...] | None:
     """The letters of a judge's reply, if it is read without doubt and they make the score."""
-    literal = rubric.literal_judging
-    for key in dict.fromkeys((*([literal.key] if literal else []), *_KEYS)):
+    for key in _keys(rubric):
         try:
-            letters = named_letters(str(scored.reply), key, rubric.issue_letters()).letters
+            letters = named_letters(str(reply), key, rubric.issue_letters()).letters
         except Unreadable:
             continue
-        if score_of(rubric, letters) == whole_score(scored.score):
+        if score_of(rubric, letters) == score:
             return letters
     return None

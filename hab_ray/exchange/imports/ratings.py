@@ -14,21 +14,20 @@ from pathlib import Path
 from typing import Any
 
 from hab_ray.errors import ConfigError
+from hab_ray.exchange.imports.columns import NAMES
 from hab_ray.exchange.imports.hub import ANNOTATIONS, EVALUATIONS, DataSet
 from hab_ray.exchange.imports.naming import snake
-from hab_ray.exchange.imports.people import Judges, People, Raters
-from hab_ray.exchange.imports.scored import COMMENT, RATER, SCORE, Form, form_of, is_empty, is_wide, scores_in
+from hab_ray.exchange.imports.people import Cells, Judges, People, Raters
+from hab_ray.exchange.imports.scored import Form, form_of, is_empty, is_wide, scores_in
 from hab_ray.exchange.imports.source import (
-    NAMES_OF_ANSWERS,
-    NAMES_OF_TESTS,
+    OF_ANSWERS,
     Imported,
+    NamedTest,
     OpenSource,
-    Seen,
     TableSource,
     by_dimension,
     name_in,
     named_test,
-    notes_of,
     open_source,
     record_beside,
     sample_in,
@@ -36,45 +35,43 @@ from hab_ray.exchange.imports.source import (
 )
 from hab_ray.rows import Rater
 from hab_ray.rubric import Rubric, load_rubrics
-from hab_ray.storage.given_ratings import response_digest, whole_score
+from hab_ray.storage.given_ratings import Scale, response_digest, whole_score
 from hab_ray.visible import one_line
 
 _SHOWN = 30
 _ANSWER = ("dimension", "test_id", "prompt", "context", "subject", "sample")
-Cells = Mapping[str, str | int | None]
 
 
 @dataclass(frozen=True)
 class _Study:
-    """From which data set scores come unless a file is named, in which forms, and what their columns are called."""
+    """From which data set scores come unless a file is named, in which forms, and in which columns of ours."""
 
     data_set: DataSet
     forms: tuple[Form, ...]
-    names: Mapping[str, Sequence[str]]
+    columns: tuple[str, ...]
+
+    def names(self, source: TableSource) -> Mapping[str, Sequence[str]]:
+        """The words by which columns are found; lists, and columns of one rater each, may be as they are given."""
+        known = {name: NAMES[name] for name in ("test_id", "rater", "score", "scores", *self.columns)}
+        wide: dict[str, Sequence[str]] = {name: () for name in source.columns if is_wide(name)}
+        return {**OF_ANSWERS, Form.LIST.value: (), **known, **wide}
 
 
-_JUDGES = _Study(
-    data_set=EVALUATIONS,
-    forms=(Form.ROWS, Form.OBJECT),
-    names={"issues": ("issues",), "reply": ("reply", "evaluator_response"), Form.LIST.value: ()},
-)
-_PEOPLE = _Study(
-    data_set=ANNOTATIONS,
-    forms=(Form.LIST, Form.ROWS, Form.OBJECT),
-    names={"comment": COMMENT, Form.LIST.value: ("annotations", "human_annotations", "ratings", "human_ratings")},
-)
+_JUDGES = _Study(EVALUATIONS, (Form.ROWS, Form.OBJECT), ("issues", "reply"))
+_PEOPLE = _Study(ANNOTATIONS, (Form.LIST, Form.ROWS, Form.OBJECT), ("comment", "annotations"))
 
 
 def import_verdicts(source: TableSource, out: Path, rubrics: Path | None = None) -> Imported:
     """Write the verdicts of a table's judges, and beside them where they are from.
 
-    Letters are kept where a column has them, or where a reply can be read and its letters make the score.
+    Letters are kept where a column has them, or where a reply can be read and its letters make the score. Where the
+    reply is none, the verdict has failed, whatever its score.
 
     Raises:
         ConfigError: as for `import_ratings`.
     """
     known = load_rubrics(rubrics)
-    return _import(source, out, _JUDGES, _Reader(known, Judges(known)))
+    return _import(source, out, _JUDGES, _Reader(known, Judges(known), source.scale))
 
 
 def import_ratings(
@@ -83,78 +80,99 @@ def import_ratings(
     """Write people's ratings of a table under pseudonyms, and beside them where they are from.
 
     Raises:
-        ConfigError: the table cannot be read or lacks a column, a score is none from 0 to 10, a row names no answer,
-            or `out` is there.
+        ConfigError: the table cannot be read or lacks a column, a score is none of its scale, a row names no answer,
+            somebody has scored an answer twice, otherwise, or `out` is there.
     """
-    return _import(source, out, _PEOPLE, _Reader(load_rubrics(rubrics), People(with_comments)))
+    return _import(source, out, _PEOPLE, _Reader(load_rubrics(rubrics), People(with_comments), source.scale))
 
 
 def _import(source: TableSource, out: Path, study: _Study, reader: _Reader) -> Imported:
     record_beside(out)
-    table = open_source(source, study.data_set)
+    table = open_source(source, study.data_set, reader.rubrics)
     if table.expected is not None and table.expected.judge is not None:
-        source = replace(source, values={"rater": table.expected.judge, **source.values})
-    columns = table.columns(_names(study, source), source, ("dimension", "subject"))
+        source = table.source = replace(source, values={"rater": table.expected.judge, **source.values})
+    known = study.names(source)
+    columns = table.columns(known, ("dimension", "subject"))
     form = form_of([*columns, *source.values], list(source.columns), study.forms)
     of_tests, of_raters = [] if "test_id" in columns else ["prompt"], ["rater"] if form is Form.ROWS else []
-    table.columns(_names(study, source), source, [*of_tests, *of_raters])
-    seen = Seen()
-    for where, row in table.rows(columns, source, seen):
+    table.columns(known, [*of_tests, *of_raters])
+    for where, row in table.rows(columns):
         reader.take_in(row, form, where)
     if not reader.columns:
-        raise ConfigError(one_line(f"{table.got.path}: no row has a score in {_shown(columns, form)}; name the column"))
-    counts = {
-        "scores": by_dimension(map(str, reader.columns["dimension"])),
-        "raters": dict(Counter(map(str, reader.columns["rater"]))),
+        shown = columns.get(form, f"the columns {form}")
+        raise ConfigError(one_line(f"{table.got.paths[0]}: no row has a score in {shown}; name the column"))
+    scored = [score is not None for score in reader.columns["score"]]
+    dimensions, raters = ([str(cell) for cell in reader.columns[name]] for name in ("dimension", "rater"))
+    counts: dict[str, Any] = {
+        "scores": by_dimension(dimension for dimension, known in zip(dimensions, scored, strict=True) if known),
+        "raters": dict(Counter(raters)),
+        "failed": dict(Counter(rater for rater, known in zip(raters, scored, strict=True) if not known)),
+        **({"scale": str(source.scale)} if source.scale else {}),
     }
-    about = table.about(source, _impersonal(columns, reader.raters.kind), seen, counts)
+    about = table.about(_impersonal(columns, reader.raters.kind), counts)
     write_table(reader.columns, out, about)
     return Imported(out, tuple(_notes(table, about, reader)))
 
 
-def _names(study: _Study, source: TableSource) -> Mapping[str, Sequence[str]]:
-    """The words by which columns are found; columns of one rater each are as they are given."""
-    wide: dict[str, Sequence[str]] = {name: () for name in source.columns if is_wide(name)}
-    known = {"test_id": ("test_id",), "rater": RATER, "score": SCORE, Form.OBJECT.value: ("scores",)}
-    return {**NAMES_OF_TESTS, **NAMES_OF_ANSWERS, **known, **study.names, **wide}
-
-
 @dataclass
 class _Reader:
-    """Turns the scores of rows into the columns of the new file, and counts the empty ones."""
+    """Turns the scores of rows into the columns of the new file, and counts what it leaves out."""
 
     rubrics: Mapping[str, Rubric]
     raters: Raters
-    columns: dict[str, list[str | int | None]] = field(default_factory=dict)
+    scale: Scale | None
+    columns: dict[str, list[str | int | float | None]] = field(default_factory=dict)
     without_score: int = 0
-    _scores: dict[tuple[str | int | None, ...], int] = field(default_factory=dict)
+    repeated: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    _tests: dict[NamedTest, NamedTest] = field(default_factory=dict)
+    _known: dict[tuple[str | int | float | None, ...], int] = field(default_factory=dict)
 
     def take_in(self, row: Mapping[str, Any], form: Form, where: str) -> None:
         """Add the scores of one row.
 
         Raises:
-            ConfigError: it names no answer, or a score is none from 0 to 10.
+            ConfigError: it names no answer, or a score is none of the scale.
         """
         answer = self._answer(row, where)
         for place, scored in enumerate(scores_in(row, form, where), 1):
             if is_empty(scored.score):
                 self.without_score += 1
                 continue
-            try:
-                score = whole_score(scored.score)
-            except ValueError as error:
-                raise ConfigError(one_line(f"{where}: score: {error}")) from None
-            cells = self.raters.cells(scored, str(answer["dimension"]), place, where)
-            who = (*(answer[name] for name in _ANSWER), cells["rater"])
-            if self._scores.setdefault(who, score) != score:
+            failed = self.raters.failure(scored, str(answer["dimension"]))
+            score = None if failed else self._score(scored.score, where)
+            cells = {
+                **answer,
+                "kind": str(self.raters.kind),
+                "score": score,
+                "failed": failed or None,
+                **({"scale": str(self.scale)} if self.scale else {}),
+                **self.raters.cells(scored, score, str(answer["dimension"]), place, where),
+            }
+            self._keep(cells, scored.rater, where)
+
+    def _keep(self, cells: Cells, name: str, where: str) -> None:
+        """Add a score, unless the same is there already."""
+        who = (*(cells[each] for each in _ANSWER), cells["rater"])
+        if (at := self._known.setdefault(who, len(self._known))) < len(self.columns.get("score", ())):
+            if any(self.columns[each][at] != cells[each] for each in ("score", "failed", "response_sha256")):
                 raise ConfigError(
                     one_line(
-                        f"{where}: {scored.rater or 'somebody'} has scored this answer before, otherwise; name a "
-                        "column that numbers a subject's answers with --column sample=NAME, or leave the row out"
+                        f"{where}: {name or 'somebody'} has scored this answer before, otherwise; name a column that "
+                        "numbers a subject's answers with --column sample=NAME, or leave the row out"
                     )
                 )
-            for name, value in {**answer, "kind": str(self.raters.kind), "score": score, **cells}.items():
-                self.columns.setdefault(name, []).append(value)
+            self.repeated += 1
+            return
+        self.failures[str(cells["failed"])] += cells["failed"] is not None
+        for each, value in cells.items():
+            self.columns.setdefault(each, []).append(value)
+
+    def _score(self, given: object, where: str) -> float:
+        try:
+            return whole_score(given) if self.scale is None else self.scale.score(given)
+        except ValueError as error:
+            raise ConfigError(one_line(f"{where}: score: {error}")) from None
 
     def _answer(self, row: Mapping[str, Any], where: str) -> Cells:
         text = row.get("text")
@@ -169,13 +187,10 @@ class _Reader:
         """The test by its texts, or else by its id."""
         if row.get("test_id") and not row.get("prompt"):
             dimension = name_in(snake(row.get("dimension") or ""), "dimension", where)
-            return {
-                "dimension": dimension,
-                "test_id": name_in(row["test_id"], "test_id", where),
-                "prompt": None,
-                "context": None,
-            }
-        test = named_test(row, self.rubrics, where)
+            test_id = name_in(row["test_id"], "test_id", where)
+            return {"dimension": dimension, "test_id": test_id, "prompt": None, "context": None}
+        found = named_test(row, self.rubrics, where)
+        test = self._tests.setdefault(found, found)
         return {"dimension": test.dimension, "test_id": None, "prompt": test.prompt, "context": test.context}
 
 
@@ -186,30 +201,30 @@ def _impersonal(columns: Mapping[str, str], kind: Rater) -> dict[str, str]:
     return rest | ({"of single people": f"{len(wide)} columns"} if wide else {})
 
 
-def _shown(columns: Mapping[str, str], form: Form) -> str:
-    return columns.get(form, f"the columns {form}")
-
-
 def _notes(table: OpenSource, about: Mapping[str, Any], reader: _Reader) -> Iterator[str]:
     columns = reader.columns
     answers = set(zip(*(columns[name] for name in _ANSWER), strict=True))
-    tests = {answer[:4] for answer in answers}
-    yield (
-        f"{about['rows']:,} rows, {len(columns['score']):,} scores of {len(answers):,} answers by "
-        f"{len(about['raters']):,} raters; licence: {about['licence']}"
-    )
-    yield from notes_of(about, "scores", reader.rubrics)
     raters: Mapping[str, int] = about["raters"]
+    yield (
+        f"{about['rows']:,} rows, {sum(about['scores'].values()):,} scores of {len(answers):,} answers by "
+        f"{len(raters):,} raters; licence: {about['licence']}"
+    )
     for rater in list(raters)[:_SHOWN]:
-        yield one_line(f"  {rater}: {raters[rater]:,} scores")
+        failed = about["failed"].get(rater, 0)
+        yield one_line(f"  {rater}: {raters[rater] - failed:,} scores" + f", {failed:,} failed verdicts" * bool(failed))
     if len(raters) > _SHOWN:
         yield f"  and {len(raters) - _SHOWN:,} more raters"
     for subject, count in Counter(map(str, columns["subject"])).items():
         yield one_line(f"  of answers by {subject}: {count:,}")
+    for reason, count in (+reader.failures).items():
+        yield f"failed, and in no mean whatever their score: {count:,}, as {reason}"
     if reader.without_score:
         yield f"{reader.without_score:,} places for a score are empty and left out"
+    if reader.repeated:
+        yield f"{reader.repeated:,} scores repeat an earlier one and are left out"
     yield from reader.raters.notes()
     if "response_sha256" in columns and not any(columns["response_sha256"]):
         yield "NOTE: no column holds the answers that were scored (--column text=NAME), so that names alone join them"
-    people = {"rated": len(answers)} if reader.raters.kind is Rater.PERSON else {"tests": len(tests)}
-    yield from table.unexpected({"rows": about["rows"], **people})
+    is_people = reader.raters.kind is Rater.PERSON
+    known = {"rated": len(answers)} if is_people else {"tests": len({answer[:4] for answer in answers})}
+    yield from table.notes(about, "scores", {"rows": about["rows"], **known})

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,69 +14,63 @@ from pydantic import ValidationError
 
 from hab_ray import __version__
 from hab_ray.errors import ConfigError
-from hab_ray.exchange.imports.checkout import Checkout, open_checkout
-from hab_ray.exchange.imports.dimensions import CodeErrors, Dimension, Names, dimensions_of, verdict_key
-from hab_ray.exchange.imports.naming import Role, snake, value_named
-from hab_ray.exchange.imports.scopes import CodeError
-from hab_ray.inputs.csv_text import csv_names, csv_rows
-from hab_ray.inputs.files import MOST_TEXT_BYTES, BadInput, bytes_of
+from hab_ray.exchange.imports.checkout import THEMES, Checkout, Digests, known_digests, open_checkout
+from hab_ray.exchange.imports.executing import GENERATION, JUDGING, VALIDATION, Executed, executed
 from hab_ray.rubric import (
     ContextField,
+    Criterion,
     Judging,
     LiteralGeneration,
     LiteralJudging,
     LiteralPrompts,
     LiteralRequest,
     LiteralRubric,
+    LiteralValues,
     Origin,
+    Reading,
     load_rubrics,
     load_themes,
+    rendered,
 )
 from hab_ray.visible import one_line
 
 PAGE = "README.md"
-_COLUMNS = (
-    "prompt",
-    "question",
-    "query",
-    "seed",
-    "seed_query",
-    "seed_prompt",
-    "text",
-    "paragraph",
-    "example",
-    "content",
-)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a user says of a checkout: `licence` "" = what is found there; `means` gives names of the code a meaning."""
+    """What a user says: `licence` "" = what is found; whether unknown code is executed; how replies are read."""
 
     licence: str = ""
-    means: Mapping[str, str] | None = None
-    verdict_key: str | None = None
+    execute_unknown: bool = False
+    reading: Reading = Reading.STRICT
 
 
 @dataclass(frozen=True)
 class ImportedRubrics:
-    """What was read: the rubrics, the themes where requests show one, and for each dimension what came from where."""
+    """What was read: the rubrics, the themes, and for each dimension what came from where."""
 
     rubrics: tuple[LiteralRubric, ...]
     themes: tuple[str, ...]
     notes: tuple[str, ...]
 
 
-def import_rubrics(root: Path, folder: Path, wanted: Wanted) -> ImportedRubrics:
-    """Read a checkout without executing it, and write its wording into a new folder of rubrics.
+def import_rubrics(root: Path, folder: Path, wanted: Wanted, known: Digests | None = None) -> ImportedRubrics:
+    """Execute a checkout's prompts in a process of their own, and write their wording into a new folder of rubrics.
 
     Raises:
-        ConfigError: the checkout cannot be read; one problem a line, with file, line and what is expected. Or the
-            folder holds something already.
+        ConfigError: the checkout cannot be read, is not the published one, or gives other texts than its wording
+            here does. Or the folder holds something already.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"--out: {folder} holds something already; name a folder that is not there yet")
-    found = read_checkout(root, wanted)
+    checkout = open_checkout(root, known or known_digests())
+    if checkout.unknown and not wanted.execute_unknown:
+        raise ConfigError(
+            f"{root}: not the published {', '.join(checkout.unknown)} (another sha256); nothing was executed. Check "
+            "out one of the published revisions without a change, or read the code and add --execute-unknown"
+        )
+    found = _imported(checkout, wanted)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as unfinished:
         inside = Path(unfinished) / folder.name
@@ -87,153 +80,81 @@ def import_rubrics(root: Path, folder: Path, wanted: Wanted) -> ImportedRubrics:
     return found
 
 
-def read_checkout(root: Path, wanted: Wanted) -> ImportedRubrics:
-    """The rubrics of a checkout. Raises as `import_rubrics`."""
-    names = Names(_checked(wanted.means or {}))
-    checkout = open_checkout(root)
+def _imported(checkout: Checkout, wanted: Wanted) -> ImportedRubrics:
+    every = executed(checkout)
+    lacking = {name.removesuffix(".csv") for name in checkout.files if name.endswith(".csv")} ^ set(every)
+    if lacking:
+        raise ConfigError(f"{checkout.root}: prompt_objects has other dimensions: {one_line(', '.join(lacking))}")
+    themes = {each.themes for each in every.values()}
+    if len(themes) != 1:
+        raise ConfigError(f"{checkout.root}: its dimensions draw from different themes; one list is expected")
+    made = tuple(_rubric(name, each, checkout, wanted) for name, each in sorted(every.items()))
+    only = themes.pop()
+    notes = [note for rubric in made for note in _notes(rubric, checkout)]
+    notes.append(f"themes: {len(only)}, with their line breaks, from {checkout.files[THEMES].source}")
+    if checkout.unknown:
+        notes.append(f"Not the published code, executed all the same: {', '.join(checkout.unknown)}")
+    return ImportedRubrics(made, only, tuple(one_line(note) for note in notes))
+
+
+def _rubric(name: str, found: Executed, checkout: Checkout, wanted: Wanted) -> LiteralRubric:
+    code = checkout.files[f"{name}.py"]
+    stated = wanted.licence or (f"see {checkout.licence_file}" if checkout.licence_file else "unknown")
+    context = ContextField(
+        label="Misinformation",
+        description="The false sentence of a query, as the imported wording shows it to validator and judge.",
+        within_prompt=False,
+    )
+    system = found.system
     try:
-        dimensions = dimensions_of(checkout, names, tuple(load_rubrics()))
-    except (CodeError, CodeErrors) as problem:
-        raise ConfigError("\n".join(f"{root}: {one_line(line)}" for line in str(problem).splitlines())) from None
-    if not dimensions:
-        raise ConfigError(
-            f"{root}: no class has a dict of deductions; one class a dimension is expected, with `deductions = "
-            '{"A": 10, ...}` and methods that build prompts'
-        )
-    made = [_Rubric(checkout, each, wanted).made() for each in dimensions]
-    themes = checkout.theme_lines or ()
-    if not themes and any("theme" in each.uses for each in dimensions):
-        raise ConfigError(f"{root}: there is no themes file (a .txt file with theme or entropy in its name)")
-    notes = [note for rubric, each in zip(made, dimensions, strict=True) for note in _notes(rubric, each)]
-    if themes:
-        notes.append(f"themes: {len(themes)}, each with the line break that ends its line")
-    return ImportedRubrics(tuple(made), themes, tuple(notes))
-
-
-def _checked(means: Mapping[str, str]) -> Mapping[str, str]:
-    for name, word in means.items():
-        try:
-            if word not in list(Role):
-                value_named(word)
-        except ValueError:
-            raise ConfigError(
-                f"--means {name}={word}: {word!r} is nothing that a name can mean; a method is one of "
-                f"{', '.join(Role)}, a parameter one of prompt, context, response, theme, count, seeds"
-            ) from None
-    return means
-
-
-@dataclass(frozen=True)
-class _Rubric:
-    """One rubric in the making."""
-
-    checkout: Checkout
-    dimension: Dimension
-    wanted: Wanted
-
-    def made(self) -> LiteralRubric:
-        """The rubric.
-
-        Raises:
-            ConfigError: its parts do not fit together, or its seeds cannot be read.
-        """
-        each = self.dimension
-        try:
-            return LiteralRubric(
-                id=each.id,
-                title=each.id.replace("_", " ").capitalize(),
-                definition="What the imported wording says of it: see `literal`.",
-                system=each.system(Role.SUBJECT),
-                context=self._context(),
-                judging=Judging(
-                    guidance="That of the imported wording: see `literal`.", issues=each.issues, examples=()
+        return LiteralRubric(
+            id=name,
+            title=name.replace("_", " ").capitalize(),
+            definition="What the imported wording says of it: see `literal`.",
+            system=system["subject_model"],
+            context=context if found.uses_context else None,
+            judging=Judging(
+                guidance="That of the imported wording: see `literal`.", issues=_issues(found), examples=()
+            ),
+            literal=LiteralPrompts(
+                origin=Origin(
+                    source=one_line(f"{found.owner} in {code.source}"),
+                    licence=one_line(stated),
+                    canaries=checkout.canaries,
                 ),
-                literal=LiteralPrompts(
-                    origin=self._origin(),
-                    generation=self._generation(),
-                    validation=self._validation(),
-                    judging=self._judging(),
+                reading=wanted.reading,
+                generation=LiteralGeneration(
+                    system=system["generative"], user=found.pieces[GENERATION], seeds=found.seeds
                 ),
-            )
-        except ValidationError as error:
-            causes = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
-            raise ConfigError(one_line(f"{self.checkout.root / each.owner.module.file}: {each.id}: {causes}")) from None
-
-    def _context(self) -> ContextField | None:
-        if "context" not in self.dimension.uses:
-            return None
-        text = "The false sentence of a query, as the imported wording shows it to validator and judge."
-        return ContextField(label="Misinformation", description=text, within_prompt=False)
-
-    def _origin(self) -> Origin:
-        file = self.dimension.owner.module.file
-        digest = sha256(self.checkout.text(file).encode("utf-8", "surrogatepass")).hexdigest()[:12]
-        source = f"{self.dimension.owner.node.name} in {file} (sha256 {digest}) of {self.checkout.root.resolve().name}"
-        stated = self.wanted.licence or (
-            f"see {self.checkout.licence_file}" if self.checkout.licence_file else "unknown"
+                validation=LiteralRequest(system=system["relevance_check"], user=found.pieces[VALIDATION]),
+                judging=LiteralJudging(system=system["subject_evaluation"], user=found.pieces[JUDGING]),
+            ),
         )
-        return Origin(source=one_line(source), licence=one_line(stated), canaries=self.checkout.canaries)
-
-    def _generation(self) -> LiteralGeneration | None:
-        user = self.dimension.pieces(Role.GENERATION)
-        if not user:
-            return None
-        return LiteralGeneration(system=self.dimension.system(Role.GENERATION_SYSTEM), user=user, seeds=self._seeds())
-
-    def _validation(self) -> LiteralRequest | None:
-        user = self.dimension.pieces(Role.VALIDATION)
-        return LiteralRequest(system=self.dimension.system(Role.VALIDATION_SYSTEM), user=user) if user else None
-
-    def _judging(self) -> LiteralJudging:
-        system, user = self.dimension.system(Role.JUDGING_SYSTEM), self.dimension.pieces(Role.JUDGING)
-        key = self.wanted.verdict_key or verdict_key(system + str(user))
-        if key is None:
-            raise ConfigError(
-                f"{self.checkout.root / self.dimension.owner.module.file}: the judge's request of {self.dimension.id} "
-                "shows no JSON key with a list, or several: name the key under which a verdict lists letters with "
-                "--verdict-key"
-            )
-        return LiteralJudging(system=system, user=user, key=key)
-
-    def _seeds(self) -> tuple[str, ...]:
-        words = {self.dimension.id, snake(self.dimension.owner.node.name)}
-        every = self.checkout.named(".csv")
-        files = [name for name in every if any(word in snake(name.removesuffix(".csv")) for word in words)]
-        if len(files) != 1:
-            found = ", ".join(files or every) or "none"
-            raise ConfigError(
-                f"{self.checkout.root}: one CSV file of seeds is expected for {self.dimension.id}, with its name in "
-                f"the file's; found: {found}"
-            )
-        try:
-            return _seed_texts(bytes_of(self.checkout.root / files[0], MOST_TEXT_BYTES))
-        except BadInput as error:
-            raise ConfigError(one_line(f"{self.checkout.root / files[0]}: {error}")) from None
+    except ValidationError as error:
+        causes = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
+        raise ConfigError(one_line(f"{checkout.root / code.path}: {causes}")) from None
 
 
-def _seed_texts(data: bytes) -> tuple[str, ...]:
-    names = csv_names(data)
-    columns = [name for name in names if snake(name) in _COLUMNS]
-    if len(columns) != 1:
-        shown = ", ".join(repr(name[:40]) for name in names)
-        raise BadInput(
-            f"line 1: one column named {', '.join(_COLUMNS[:5])} or the like is expected, and there are {shown}",
-            "name the column of the seeds `prompt`, and the others otherwise",
-        )
-    texts = tuple(row[columns[0]] for _, row in csv_rows(data) if row[columns[0]].strip())
-    if not texts:
-        raise BadInput("holds no seed", "check the checkout")
-    return texts
+def _issues(found: Executed) -> tuple[Criterion, ...]:
+    """Letters and points; the text is the one line of the judge's request that begins with the letter, if one does."""
+    judged = rendered(found.pieces[JUDGING], LiteralValues())
+    issues = []
+    for letter, points in sorted(found.deductions.items()):
+        lines = re.findall(rf"(?m)^[ \t]*(?:[-*][ \t]*)?\(?\**{re.escape(letter)}\**[).:][ \t]*(\S.*)$", judged)
+        text = lines[0].strip() if len(lines) == 1 else f"Deduction {letter} of the imported wording."
+        issues.append(Criterion(letter=letter, deduction=points, text=text))
+    return tuple(issues)
 
 
-def _notes(rubric: LiteralRubric, dimension: Dimension) -> list[str]:
-    """What was read of a dimension, and what was not found."""
-    lines = [f"{rubric.id}: {len(rubric.judging.issues)} deductions, {len(rubric.seeds)} seeds"]
-    lines += [f"  {role}: {dimension.origins.get(role, 'not found, so none')}" for role in Role]
-    assert rubric.literal.judging is not None
-    lines.append(f"  a verdict lists letters under {rubric.literal.judging.key!r}")
+def _notes(rubric: LiteralRubric, checkout: Checkout) -> list[str]:
+    """What was read of a dimension, and where."""
+    seeds = checkout.files[f"{rubric.id}.csv"].source
+    lines = [
+        f"{rubric.id}: {len(rubric.judging.issues)} deductions, from {rubric.literal.origin.source}; "
+        f"{len(rubric.seeds)} seeds, from {seeds}"
+    ]
     if rubric.context is not None:
-        lines.append("  its seeds have no false sentence: good for generation, refused by `tests: seeds`")
+        lines.append(f"{rubric.id}: its seeds have no false sentence: good for generation, refused by `tests: seeds`")
     return lines
 
 
@@ -264,15 +185,12 @@ def _page(found: ImportedRubrics) -> str:
     canaries = [f"Do not train on it: canary GUID {', '.join(origin.canaries)}.\n"] if origin.canaries else []
     lines = [
         "# Imported wording\n",
-        f"Read by hab_ray {__version__} from a checkout of published code, which was not executed.\n",
+        f"Read by hab_ray {__version__} by executing a checkout's prompts, and equal to them over hostile values.\n",
         f"Licence: {origin.licence}.\n",
         *canaries,
         "The prompts are sent as that code would send them. They carry no fence: an answer that poses as an "
         "instruction to the judge is not marked as foreign text.\n",
         "## What was read where\n",
-        *(
-            f"    {one_line(note) if not note.startswith('  ') else '  ' + one_line(note.strip())}"
-            for note in found.notes
-        ),
+        *(f"    {note}" for note in found.notes),
     ]
     return "\n".join(lines) + "\n"

@@ -9,15 +9,14 @@ from enum import StrEnum
 from typing import Any
 
 from hab_ray.errors import ConfigError
+from hab_ray.exchange.imports.columns import NAMES
 from hab_ray.exchange.imports.naming import snake
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.json_text import parse_json
 from hab_ray.visible import one_line
 
-RATER = ("rater", "annotator", "annotator_id", "rater_id", "worker_id", "participant_id", "judge", "evaluator_model")
-SCORE = ("score", "rating", "human_score", "evaluator_score")
-COMMENT = ("comment", "comments", "explanation", "assessment")
-_WIDE = re.compile(r"(score|issues|reply|comment):(.+)", re.DOTALL)
+_SAID = ("score", "issues", "reply", "comment")
+_WIDE = re.compile(rf"({'|'.join(_SAID)}):(.+)", re.DOTALL)
 
 
 class Form(StrEnum):
@@ -35,13 +34,23 @@ class Form(StrEnum):
 
 @dataclass(frozen=True)
 class Scored:
-    """A rater's score of the answer in one row, as the table has it. `rater` is "" where nothing says who it is."""
+    """A rater's score of the answer in one row, as the table has it. `rater` is "" where nothing says who it is.
+
+    `reply` is None where the table has no replies, and "" where it has them and this one is null.
+    """
 
     rater: str
     score: Any
     issues: Any = None
     reply: Any = None
     comment: Any = None
+
+    @classmethod
+    def of(cls, rater: Any, said: Mapping[str, Any]) -> Scored:
+        """What columns say of a rater."""
+        name = str(rater).strip() if isinstance(rater, str | int) and not isinstance(rater, bool) else ""
+        reply = "" if "reply" in said and said["reply"] is None else said.get("reply")
+        return cls(name, said.get("score"), said.get("issues"), reply, said.get("comment"))
 
 
 def is_wide(ours: str) -> bool:
@@ -83,24 +92,24 @@ def scores_in(row: Mapping[str, Any], form: Form, where: str) -> Iterator[Scored
     """
     match form:
         case Form.ROWS:
-            yield Scored(_name(row.get("rater")), *(row.get(name) for name in ("score", "issues", "reply", "comment")))
+            yield Scored.of(row.get("rater"), row)
         case Form.COLUMNS:
-            yield from _of_columns(row)
+            by_rater: dict[str, dict[str, Any]] = {}
+            for name, value in row.items():
+                if found := _WIDE.fullmatch(name):
+                    by_rater.setdefault(found[2], {})[found[1]] = value
+            yield from (Scored.of(rater, said) for rater, said in by_rater.items())
         case Form.OBJECT:
             for rater, score in _members(row.get("scores"), dict, where, "an object of scores by rater").items():
                 yield Scored(rater, score)
         case Form.LIST:
             for each in _members(row.get("annotations"), list, where, "a list of objects"):
-                yield _annotation(each, where)
-
-
-def _of_columns(row: Mapping[str, Any]) -> Iterator[Scored]:
-    by_rater: dict[str, dict[str, Any]] = {}
-    for name, value in row.items():
-        if found := _WIDE.fullmatch(name):
-            by_rater.setdefault(found[2], {})[found[1]] = value
-    for rater, values in by_rater.items():
-        yield Scored(rater, *(values.get(name) for name in ("score", "issues", "reply", "comment")))
+                if not isinstance(each, dict):
+                    what = "and not an object with a rating; name another"
+                    raise ConfigError(one_line(f"{where}: holds {str(each)[:40]!r} {what}"))
+                known = {snake(str(name)): value for name, value in each.items()}
+                rater, score, comment = (_first(known, NAMES[name]) for name in ("rater", "score", "comment"))
+                yield Scored.of(rater, {"score": score, "comment": comment})
 
 
 def _members(cell: Any, kind: type[Any], where: str, what: str) -> Any:
@@ -116,20 +125,8 @@ def _members(cell: Any, kind: type[Any], where: str, what: str) -> Any:
     return found
 
 
-def _annotation(given: Any, where: str) -> Scored:
-    if not isinstance(given, dict):
-        raise ConfigError(one_line(f"{where}: holds {str(given)[:40]!r} and not an object with a rating; name another"))
-    known = {snake(str(name)): value for name, value in given.items()}
-    rater, score, comment = (_first(known, names) for names in (RATER, SCORE, COMMENT))
-    return Scored(_name(rater), score, comment=comment)
-
-
 def _first(known: Mapping[str, Any], names: Sequence[str]) -> Any:
     return next((known[name] for name in names if name in known), None)
-
-
-def _name(value: Any) -> str:
-    return str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
 def is_empty(value: object) -> bool:

@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from hashlib import sha256
+from hashlib import file_digest
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,38 +21,33 @@ import yaml
 from hab_ray.calls import clean_text
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.checkout import canaries_in
-from hab_ray.exchange.imports.frames import Frame, mapping, open_frame, text_in
+from hab_ray.exchange.imports.columns import NAMES, mapping
 from hab_ray.exchange.imports.hub import ANNOTATIONS, EVALUATIONS, DataSet, Downloaded, download
 from hab_ray.exchange.imports.naming import snake
 from hab_ray.inputs.files import BadInput
+from hab_ray.inputs.tables import Frame, open_frame, text_in
 from hab_ray.rubric import Rubric
+from hab_ray.storage.given_ratings import Scale
 from hab_ray.storage.origins import source_record
 from hab_ray.visible import hides_something, one_line
 
 PUBLISHED = "published"
 _LONGEST_NAME = 180
 _TOLD_ROWS = 10_000
+_WRITTEN_ROWS = 10_000
 _TEXTS = frozenset({"dimension", "prompt", "context", "text", "canary"})
 _DATA_SETS = {"published-evaluations": EVALUATIONS, "published-annotations": ANNOTATIONS}
-NAMES_OF_TESTS = {
-    "dimension": ("dimension", "category", "agency_dimension"),
-    "prompt": ("prompt", "question", "query", "user_prompt", "paragraph"),
-    "context": ("context", "misinformation", "false_sentence"),
-    "canary": ("canary", "canary_guid", "canary_string"),
-}
-NAMES_OF_ANSWERS = {
-    "subject": ("subject", "subject_model", "subject_name"),
-    "text": ("text", "subject_response", "response", "answer"),
-    "sample": ("sample",),
-}
+OF_TESTS = {name: NAMES[name] for name in ("dimension", "prompt", "context", "canary")}
+OF_ANSWERS = OF_TESTS | {name: NAMES[name] for name in ("subject", "text", "sample")}
+Columns = Mapping[str, Sequence[str | int | float | None]]
 
 
 @dataclass(frozen=True)
 class TableSource:
-    """Where rows come from: a file, `published`, or one of the two published data sets, at a revision.
+    """Where rows come from: a file and `more` like it, `published`, or one of the published data sets at a revision.
 
-    `columns` are theirs by ours; `values` are what holds for all rows where no column says it, by our column.
-    `on_rows` is told now and then how many rows were read.
+    `columns` are theirs by ours; `values` are what holds for all rows where no column says it, by our column. Scores
+    are of `scale`. `on_rows` is told now and then how many rows were read.
     """
 
     name: str
@@ -60,6 +56,8 @@ class TableSource:
     revision: str = ""
     values: Mapping[str, str] = field(default_factory=dict)
     on_rows: Callable[[int], None] = lambda rows: None
+    more: tuple[str, ...] = ()
+    scale: Scale | None = None
 
 
 @dataclass(frozen=True)
@@ -80,102 +78,132 @@ class NamedTest:
 
 
 @dataclass
-class Seen:
-    """What was read of a table so far: how many rows, and the GUIDs in their own column of canaries."""
-
-    rows: int = 0
-    canaries: set[str] = field(default_factory=set)
-
-    def take_in(self, row: Mapping[str, Any]) -> None:
-        """Count a row."""
-        self.rows += 1
-        if row.get("canary"):
-            self.canaries.update(canaries_in(f"canary {row['canary']}"))
-
-
-@dataclass(frozen=True)
 class OpenSource:
-    """A table that was read, where it is from, and what is expected of it where that is known."""
+    """Tables with the same columns, where they are from, and what is expected of them where that is known.
 
-    frame: Frame
+    `rows_read` and `canaries`, the GUIDs in their own column, are what was read so far.
+    """
+
+    source: TableSource
+    frames: tuple[Frame, ...]
     got: Downloaded
     expected: DataSet | None
+    rubrics: Mapping[str, Rubric]
+    rows_read: int = 0
+    canaries: set[str] = field(default_factory=set)
 
-    def columns(self, known: Mapping[str, Sequence[str]], source: TableSource, needed: Sequence[str]) -> dict[str, str]:
+    def columns(self, known: Mapping[str, Sequence[str]], needed: Sequence[str]) -> dict[str, str]:
         """Theirs for each of our columns, as far as there are some; `known` are the words by which they are found.
 
         Raises:
-            ConfigError: one that is given is none of ours or is not there, several could be meant, or a needed one is
-                not known and has no value for all rows; the remedy lists those that are there.
+            ConfigError: one that is given is none of ours or is not there, several could be meant, a needed one is not
+                known and has no value for all rows, or two files differ; the remedy lists those that are there.
         """
-        if unknown := [name for name in source.values if name not in known]:
+        if unknown := [name for name in self.source.values if name not in known]:
             raise ConfigError(f"--value {unknown[0]}: there is no such column of ours; they are {', '.join(known)}")
-        with bad_input(self.got.path):
-            found = mapping(self.frame.names, known, source.columns)
+        found = [self._columns(frame, known, needed) for frame in self.frames]
+        for frame, columns in zip(self.frames, found, strict=True):
+            if columns != found[0]:
+                raise ConfigError(
+                    f"{frame.path}: its columns are not those of {self.frames[0].path}; import it on its own"
+                )
+        return found[0]
+
+    def _columns(self, frame: Frame, known: Mapping[str, Sequence[str]], needed: Sequence[str]) -> dict[str, str]:
+        with bad_input(frame.path):
+            found = mapping(frame.names, known, self.source.columns)
             for ours in needed:
-                if ours not in found and ours not in source.values:
-                    there = ", ".join(name[:40] for name in self.frame.names)
+                if ours not in found and ours not in self._values(frame):
+                    there = ", ".join(name[:40] for name in frame.names)
                     remedy = f"say which one is with --column {ours}=NAME, or --value {ours}=TEXT for all rows"
                     raise BadInput(f"no column is known as {ours}", f"{remedy}; there are {there}")
         return found
 
-    def rows(self, columns: Mapping[str, str], source: TableSource, seen: Seen) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The place of each row, for messages, and what it holds under our names; the source's `values` where it holds
-        nothing.
+    def _values(self, frame: Frame) -> Mapping[str, str]:
+        """What holds for all rows of a file: what is given, and the dimension that its name says."""
+        stem = f"_{snake(frame.path.stem)}_"
+        named = [dimension for dimension in self.rubrics if f"_{dimension}_" in stem]
+        return {**({"dimension": named[0]} if len(named) == 1 else {}), **self.source.values}
 
-        `seen` takes in each.
+    def rows(self, columns: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The place of each row, for messages, and what it holds under our names; what holds for all rows where it
+        holds nothing.
 
         Raises:
-            ConfigError: the table cannot be read, or a test or an answer is no text.
+            ConfigError: a table cannot be read, or a test or an answer is no text.
         """
-        with bad_input(self.got.path):
-            for number, row in self.frame.cells(columns):
-                for name in _TEXTS & row.keys():
-                    text_in(row[name], number, columns[name])
-                seen.take_in(row)
-                if number % _TOLD_ROWS == 0:
-                    source.on_rows(number)
-                found = {name: value for name, value in row.items() if value is not None}
-                yield f"{self.got.path}, row {number}", {**source.values, **found}
+        for frame in self.frames:
+            values = self._values(frame)
+            with bad_input(frame.path):
+                for number, row in frame.cells(columns):
+                    for name in _TEXTS & row.keys():
+                        text_in(row[name], number, columns[name])
+                    self.rows_read += 1
+                    if row.get("canary"):
+                        self.canaries.update(canaries_in(f"canary {row['canary']}"))
+                    if self.rows_read % _TOLD_ROWS == 0:
+                        self.source.on_rows(self.rows_read)
+                    lacking = {name: value for name, value in values.items() if row.get(name) is None}
+                    yield f"{frame.path}, row {number}", {**row, **lacking}
 
-    def about(
-        self, source: TableSource, columns: Mapping[str, str], seen: Seen, counts: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def about(self, columns: Mapping[str, str], counts: Mapping[str, Any]) -> dict[str, Any]:
         """What is kept beside the file."""
+        digests = {str(frame.path): _digest(frame.path) for frame in self.frames}
         return {
             "source": one_line(self.got.source),
-            "sha256": sha256(self.frame.data).hexdigest(),
-            "licence": one_line(source.licence or self.got.licence or "unknown"),
-            "canaries": sorted({*self.got.canaries, *seen.canaries}),
-            "rows": seen.rows,
-            "columns": dict(columns),
-            "values": {name: one_line(value) for name, value in source.values.items() if name != "rater"},
+            "sha256": digests if len(digests) > 1 else digests.popitem()[1],
+            "licence": one_line(self.source.licence or self.got.licence or "unknown"),
+            "canaries": sorted({*self.got.canaries, *self.canaries}),
+            "rows": self.rows_read,
+            "columns": {name: one_line(theirs) for name, theirs in columns.items()},
+            "values": {name: one_line(value) for name, value in self.source.values.items() if name != "rater"},
             **counts,
         }
 
-    def unexpected(self, found: Mapping[str, int]) -> Iterator[str]:
-        """What is otherwise than the data set's card says: counts by name (`rows`, `tests`, `rated`), and columns."""
+    def notes(self, about: Mapping[str, Any], noun: str, found: Mapping[str, int]) -> Iterator[str]:
+        """The columns that were read, how many rows each dimension has, canaries. `noun` names rows and their counts.
+
+        Then what is otherwise than the data set's card says: counts by name (`rows`, `tests`, `rated`), and columns.
+        """
+        yield f"source: {about['source']}"
+        yield "columns: " + ", ".join(f"{ours} from {theirs}" for ours, theirs in about["columns"].items())
+        for dimension, count in about[noun].items():
+            unknown = "" if dimension in self.rubrics else "; no rubric has this id: a sweep needs one under `rubrics:`"
+            yield one_line(f"  {dimension}: {count:,} {noun}{unknown}")
+        if about["canaries"]:
+            yield f"canary GUID {', '.join(about['canaries'])}: do not train on these {noun}"
         if self.expected is None:
             return
         for what, count in found.items():
             wanted = getattr(self.expected, what)
             if count != wanted:
-                noun = "answers that people rated" if what == "rated" else what
-                yield f"NOTE: the card speaks of {wanted:,} {noun}, and there are {count:,}"
-        if missing := [name for name in self.expected.columns if name not in self.frame.names]:
+                name = "answers that people rated" if what == "rated" else what
+                yield f"NOTE: the card speaks of {wanted:,} {name}, and there are {count:,}"
+        if missing := [name for name in self.expected.columns if name not in self.frames[0].names]:
             yield f"NOTE: the columns {', '.join(missing)} are not there"
 
 
-def open_source(source: TableSource, published: DataSet) -> OpenSource:
-    """The table of a source, where `published` stands for the given data set.
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def open_source(source: TableSource, published: DataSet, rubrics: Mapping[str, Rubric]) -> OpenSource:
+    """The tables of a source, where `published` stands for the given data set.
 
     Raises:
-        ConfigError: it cannot be had or read.
+        ConfigError: one cannot be had or read.
     """
     known = {PUBLISHED: published, **_DATA_SETS}.get(source.name)
-    got = download(known, source.revision) if known else Downloaded(Path(source.name), source.name, "", ())
-    with bad_input(got.path):
-        return OpenSource(open_frame(got.path), got, known)
+    if known and source.more:
+        raise ConfigError(f"{source.more[0]}: is named beside {source.name}; import it by a command of its own")
+    names = (source.name, *source.more)
+    got = download(known, source.revision) if known else Downloaded(tuple(map(Path, names)), ", ".join(names))
+    frames = []
+    for path in got.paths:
+        with bad_input(path):
+            frames.append(open_frame(path, source.columns))
+    return OpenSource(source, tuple(frames), got, known, rubrics)
 
 
 @contextmanager
@@ -252,29 +280,39 @@ def record_beside(out: Path) -> Path:
     return record
 
 
-def write_table(columns: Mapping[str, Sequence[str | int | None]], out: Path, about: Mapping[str, Any]) -> None:
+def write_table(columns: Columns, out: Path, about: Mapping[str, Any]) -> None:
     """A file of rows as a sweep reads it, and before it its record: rows are never there without it."""
     record = record_beside(out)
     told = yaml.safe_dump(dict(about), sort_keys=False, allow_unicode=True).encode()
-    if out.suffix == ".parquet":
-        kinds = {name: pa.int64() if name in ("score", "sample") else pa.string() for name in columns}
-        sink = pa.BufferOutputStream()
-        pq.write_table(pa.table({name: pa.array(cells, kinds[name]) for name, cells in columns.items()}), sink)
-        data = sink.getvalue().to_pybytes()
-    else:
-        rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-        data = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows).encode()
-    _put(record, told)
-    _put(out, data)
+    with new_file(record) as file:
+        file.write(told)
+    rows = zip(*columns.values(), strict=True)
+    with new_file(out) as file:
+        if out.suffix == ".parquet":
+            _write_parquet(columns, rows, file)
+        else:
+            for row in rows:
+                file.write(f"{json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False)}\n".encode())
 
 
-def _put(path: Path, data: bytes) -> None:
+def _write_parquet(columns: Columns, rows: Iterator[tuple[Any, ...]], file: BinaryIO) -> None:
+    kinds = {"sample": pa.int64(), "score": pa.float64() if "scale" in columns else pa.int64()}
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in columns])
+    with pq.ParquetWriter(file, schema) as writer:
+        for some in iter(lambda: list(islice(rows, _WRITTEN_ROWS)), []):
+            writer.write_table(pa.table(list(map(list, zip(*some, strict=True))), schema=schema))
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """A file that is there whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
-        unfinished.write_bytes(data)
+        with unfinished.open("wb") as file:
+            yield file
         os.replace(unfinished, path)
-    except OSError:
+    except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
 
@@ -282,13 +320,3 @@ def _put(path: Path, data: bytes) -> None:
 def by_dimension(dimensions: Iterable[str]) -> dict[str, int]:
     """How often each dimension comes, by name."""
     return dict(sorted(Counter(dimensions).items()))
-
-
-def notes_of(about: Mapping[str, Any], noun: str, rubrics: Mapping[str, Rubric]) -> Iterator[str]:
-    """The columns that were read, how many rows each dimension has, canaries. `noun` names rows and their counts."""
-    yield "columns: " + ", ".join(f"{ours} from {one_line(theirs)}" for ours, theirs in about["columns"].items())
-    for dimension, count in about[noun].items():
-        unknown = "" if dimension in rubrics else "; no rubric has this id: a sweep needs one under `rubrics:`"
-        yield one_line(f"  {dimension}: {count:,} {noun}{unknown}")
-    if about["canaries"]:
-        yield f"canary GUID {', '.join(about['canaries'])}: do not train on these {noun}"

@@ -38,7 +38,7 @@ def test_published_rows_become_responses_with_their_tests(tmp_path: Path, out: s
         row(),
         row(),
         row(subject_model="gpt-y", subject_response=" [RATE LIMIT ERROR] 429"),
-        row(dimension="Correct Misinformation", prompt="Milk is blue.", misinformation="It is.", subject_response=""),
+        row(dimension="Correct Misinformation", prompt="Milk is blue.", misinformation="It is.", subject_response=None),
     ]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "r.parquet")
     found = import_responses(TableSource(str(tmp_path / "r.parquet"), licence="mit"), tmp_path / out)
@@ -50,6 +50,9 @@ def test_published_rows_become_responses_with_their_tests(tmp_path: Path, out: s
     assert given.responses["gpt-x", WITH_CONTEXT][0].state is State.EMPTY
     assert found.notes[0] == "4 rows, 3 answers of 2 subjects to 2 tests; licence: mit"
     assert "1 begin with an error mark of the published code, and count as failed" in found.notes
+    assert {"1 are null or empty, and count as empty answers", "1 rows repeat an earlier one and are left out"} <= {
+        *found.notes
+    }
     about = yaml.safe_load((tmp_path / f"{out}.source.yaml").read_text())
     assert about["responses"] == {PLAIN: 2, WITH_CONTEXT: 1} and about["columns"]["text"] == "subject_response"
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-import errno
 import json
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.given import import_tests
 from hab_ray.exchange.imports.hub import EVALUATIONS
-from hab_ray.exchange.imports.source import TableSource
+from hab_ray.exchange.imports.source import TableSource, new_file
 from hab_ray.location import Location
 from hab_ray.rubric import Origin, load_rubrics
 from hab_ray.storage.given import read_given_tests
@@ -161,12 +161,6 @@ def test_the_published_rows_are_read_at_a_commit_with_what_their_card_says(
     assert "NOTE: the columns subject_response are not there" in notes
 
 
-def test_published_rows_need_a_commit(tmp_path: Path) -> None:
-    for revision in ("", "main", REVISION[:-1]):
-        with pytest.raises(ConfigError, match="name the commit to read with --revision"):
-            import_tests(TableSource("published", revision=revision), tmp_path / "t.parquet")
-
-
 @pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
 def test_imported_tests_know_where_they_come_from_without_their_record(suffix: str, tmp_path: Path) -> None:
     """A copy of the rows alone is not taken for the user's own."""
@@ -183,27 +177,44 @@ def test_imported_tests_know_where_they_come_from_without_their_record(suffix: s
 
 
 @pytest.mark.parametrize("out", ["tests.parquet", "tests.jsonl"])
-def test_an_import_that_is_cut_off_leaves_no_rows_without_their_record(
-    out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The disk is full at each write in turn; the same command goes on."""
+def test_an_import_that_is_cut_off_leaves_no_rows_without_their_record(out: str, tmp_path: Path) -> None:
+    """No file may grow further than some bytes: too few for the record, then too few for the rows."""
     json_lines(tmp_path / "r.jsonl", ROWS)
-    put, left = Path.write_bytes, 0
-
-    def filling(path: Path, data: bytes) -> int:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return put(path, data)
-
-    monkeypatch.setattr(Path, "write_bytes", filling)
-    for writes in range(2):
-        left = writes
-        with pytest.raises(OSError, match="No space"):
-            import_tests(TableSource(str(tmp_path / "r.jsonl")), tmp_path / out)
-        assert not (tmp_path / out).exists()
-        assert {path.name for path in tmp_path.iterdir()} == {"r.jsonl", *[f"{out}.source.yaml"] * writes}
-    left = 2
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for most, record in ((100, []), (900, [f"{out}.source.yaml"])):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
+        try:
+            with pytest.raises(OSError, match="File too large"):
+                import_tests(TableSource(str(tmp_path / "r.jsonl")), tmp_path / out)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert {path.name for path in tmp_path.iterdir()} == {"r.jsonl", *record}
     import_tests(TableSource(str(tmp_path / "r.jsonl")), tmp_path / out)
     assert (tmp_path / out).exists() and (tmp_path / f"{out}.source.yaml").exists()
+
+
+def test_an_import_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
+    """Ctrl-C comes while rows are read, and while they are written."""
+    json_lines(tmp_path / "r.jsonl", ROWS * 1_000)
+
+    def stopped(rows: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        import_tests(TableSource(str(tmp_path / "r.jsonl"), on_rows=stopped), tmp_path / "t.parquet")
+    with pytest.raises(KeyboardInterrupt), new_file(tmp_path / "t.parquet") as file:
+        file.write(b"half")
+        raise KeyboardInterrupt
+    assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
+
+
+def test_seeds_without_a_line_of_names_are_tests_of_the_dimension_that_their_files_name(tmp_path: Path) -> None:
+    """As the published code keeps them: no header, quoted cells, the first column."""
+    paths = [tmp_path / "encourage_learning.csv", tmp_path / "defer_important_decisions.csv"]
+    for path in paths:
+        path.write_bytes(b'\xef\xbb\xbf"Why, ""so""?\r\nSay."\r\n"Why?"\r\n')
+    import_tests(TableSource(str(paths[0]), {"prompt": "1"}, more=(str(paths[1]),)), tmp_path / "t.jsonl")
+    found = read_given_tests(Location.of(tmp_path / "t.jsonl"), load_rubrics())
+    assert {dimension: [test.prompt for test in tests] for dimension, tests in found.items()} == {
+        path.stem: ['Why, "so"?\r\nSay.', "Why?"] for path in paths
+    }

@@ -1,0 +1,119 @@
+"""Published answers judged again beside the published verdicts: import, plan, run and table, as the README says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from hab_ray.results import Run, open_run
+from tests.conftest import Desk, Vendor
+from tests.published_rows import write_published, write_wording
+
+TESTS, SUBJECTS, RATED = 4, 3, 5
+OLD, PLAIN = "published o3", "encourage_learning"
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def bridge_desk(desk: Desk) -> Desk:
+    """A desk with made rows in the published shape, imported."""
+    write_published(desk.folder, TESTS, SUBJECTS, RATED, words=8)
+    write_wording(desk.folder / "imported_rubrics")
+    for command in (
+        ("responses", "evaluations.parquet"),
+        ("verdicts", "evaluations.parquet", "--value", "rater=o3"),
+        ("ratings", "annotations.jsonl"),
+    ):
+        done = desk.hab("import", *command)
+        assert done.returncode == 0, done.stdout
+    return desk
+
+
+def sim_job(desk: Desk, url: str, job: str, **changes: Any) -> Path:
+    """A job of the bridge as it ships, but for its judges, which a simulator plays."""
+    shipped = yaml.safe_load((ROOT / job).read_text())
+    judges = ["sim/judge", {"model": "sim/other", "name": "other"}]
+    without = {"subjects": None, "generate": None, "validate": None, "select": None}
+    return desk.sweep(**{**shipped, **without, "judges": judges, "url": url, "executor": "local", **changes})
+
+
+def by_hand(run: Run, judge: str, dimension: str) -> tuple[float, int, float]:
+    """The shift of a judge in a dimension from the rows of a run: difference, answers, share of equal scores."""
+    answers = {
+        (r["subject"], r["test_id"]) for r in run.responses(dimension=dimension).to_pylist() if r["state"] == "ok"
+    }
+    now, then = rows(run, judge, dimension), rows(run, OLD, dimension)
+    shared = sorted(answers & now.keys() & then.keys())
+    tests: dict[str, list[float]] = {}
+    for subject, test in shared:
+        tests.setdefault(test, []).append(fmean(now[subject, test]) / 10 - then[subject, test][0] / 10)
+    equal = [score == then[answer][0] for answer in shared for score in now[answer]]
+    return fmean(map(fmean, tests.values())), len(shared), fmean(equal)
+
+
+def rows(run: Run, judge: str, dimension: str) -> dict[tuple[str, str], list[int]]:
+    found: dict[tuple[str, str], list[int]] = {}
+    for row in run.verdicts(judge, dimension=dimension).to_pylist():
+        if row["score"] is not None:
+            found.setdefault((row["subject"], row["test_id"]), []).append(row["score"])
+    return found
+
+
+@pytest.mark.parametrize("job", ["jobs/judge-bridge.yaml", "jobs/judge-bridge-full.yaml"])
+def test_the_bridges_are_planned_as_they_ship(bridge_desk: Desk, job: str) -> None:
+    plan = bridge_desk.hab("plan", job)
+    assert "o3-2025-04-16 (published wording)" in plan.stdout and "ends on 2026-12-11" in plan.stdout, plan.stdout
+    assert ("drawn by test, seed 0, only answers that people rated" in plan.stdout) == ("full" not in job)
+
+
+def test_the_bridge_is_crossed_on_rows_in_the_published_shape(bridge_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """The simulator finds no form of a verdict in imported wording: those are all unreadable, and counted."""
+    sim = vendor()
+    shipped = {"name": "published wording", "rubrics": "imported_rubrics"}
+    how = {
+        "responses": {"file": "responses.parquet", "sample": {"per_dimension": 3}, "only": "rated"},
+        "variants": {"judges": [shipped, {"name": "reversed", "issues": "reversed"}]},
+    }
+    sweep = sim_job(bridge_desk, sim.url, "jobs/judge-bridge.yaml", **how)
+    done = bridge_desk.hab("run", sweep, "--yes")
+    assert done.returncode == 5 and "(published wording) can be used" in done.stdout, done.stdout
+    assert "other minus published o3: " in done.stdout
+    run = open_run(bridge_desk.folder / "runs/judge-bridge")
+    (literal,) = {
+        row["rubric_sha256"] for row in run.verdicts("other (published wording)", dimension=PLAIN).to_pylist()
+    }
+    assert literal not in run.record.rubric_hashes.values()
+    sources = run.record.sources
+    assert sources is not None and sources["wording of other (published wording)"].source == "made"
+    shifts = pq.read_table(bridge_desk.folder / "runs/judge-bridge/bridge/shifts.parquet").to_pylist()
+    assert {(line["judge"], line["dimension"]) for line in shifts} == {
+        (f"{judge}{variant}", dimension)
+        for judge in ("sim/judge", "other")
+        for variant in ("", " (published wording)", " (reversed)")
+        for dimension in (*run.dimensions, "overall")
+    }
+    for line in shifts:
+        if "published" in line["judge"]:
+            assert line["answers"] == 0 and line["failed_now"] > 0 and line["difference"] is None
+        elif line["dimension"] != "overall":
+            difference, answers, equal = by_hand(run, line["judge"], line["dimension"])
+            assert (line["answers"], line["equal"]) == (answers, pytest.approx(equal))
+            assert line["difference"] == pytest.approx(difference)
+    assert bridge_desk.hab("export", "runs/judge-bridge", "--format", "csv", "--out", "out").returncode == 0
+    assert (bridge_desk.folder / "out/bridge-shifts.csv").read_text().count("\n") == 1 + len(shifts)
+    page = (bridge_desk.folder / "runs/judge-bridge/report/index.html").read_text()
+    assert "Now minus published o3" in page and "Valid for these answers only" in page
+    again = bridge_desk.hab("run", sweep, "--yes")
+    assert "0 calls sent" in again.stdout
+    wider = sim_job(bridge_desk, sim.url, "jobs/judge-bridge-full.yaml", variants=None)
+    sent = sim.received("judge")
+    done = bridge_desk.hab("run", wider, "--yes")
+    answers = open_run(bridge_desk.folder / "runs/judge-bridge-full").responses(columns=["state"])["state"].to_pylist()
+    earlier = run.responses(columns=["state"])["state"].to_pylist()
+    assert done.returncode == 0 and sim.received("judge") - sent == answers.count("ok") - earlier.count("ok")
