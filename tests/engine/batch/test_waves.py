@@ -25,7 +25,7 @@ from hab_ray.providers.base import Endpoint
 from hab_ray.simulator import Profile, simulator
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.store import Store, StoreWriter
-from tests.engine.batch.fakes import context_of
+from tests.engine.batch.fakes import ENDED, HARVESTED, Vendor, context_of, engine_of, intent, submitted, write_events
 from tests.engine.bench import budget_of, chat
 
 ENTRY = ModelEntry(provider="sim", wire="m", price=UsdPrice(input=1.0, output=20.0))
@@ -143,3 +143,15 @@ async def test_equal_calls_are_sent_once(tmp_path: Path, repeated: int) -> None:
     sent = await send(tmp_path, budget_of(10**10), 1e-6, jobs)
     assert sent.counters.finished[0] == len(jobs)
     assert sum(batch.intent.rows for batch in sent.batches) == 400
+
+
+@pytest.mark.parametrize(("set_aside", "is_surprise"), [(6, True), (7, False)])
+async def test_a_batch_dearer_than_its_bound_ends_waves_in_later_processes_too(
+    tmp_path: Path, set_aside: int, is_surprise: bool
+) -> None:
+    of_a_wave = intent().model_copy(update={"nanousd": set_aside, "most_nanousd": 100})
+    write_events(tmp_path, 1, of_a_wave, submitted(), ENDED, HARVESTED)
+    async with engine_of(tmp_path, Vendor()) as engine:
+        notes = engine.snapshot().notes
+    assert [note for note in notes if "as with `reserve: hard`" in note] == (notes if is_surprise else [])
+    assert bool(notes) == is_surprise
