@@ -83,6 +83,9 @@ BudgetUsd = Annotated[
     Field(ge=0, allow_inf_nan=False),
     _at_most(1_000_000_000, "leave `budget_usd` out where nothing is to be kept from being spent"),
 ]
+Risk = Annotated[
+    float, NUMBER, Field(gt=0), _at_most(0.05, "a budget that is exceeded more often than once in twenty runs is none")
+]
 UsdPerMillion = Annotated[
     float,
     NUMBER,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     Field,
     ValidationError,
     ValidationInfo,
@@ -60,6 +61,7 @@ from hab_ray.sections import (
     Place,
     ResponseSample,
     Select,
+    SpendingLimit,
     Subject,
     SubjectVariant,
     Validate,
@@ -72,6 +74,14 @@ from hab_ray.visible import one_line
 
 MOST_PROBLEMS, MOST_ERRORS = 50, 500
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+def _only_budget(budget: SpendingLimit | None, info: ValidationInfo) -> SpendingLimit | None:
+    if budget and info.data.get("budget_usd") is not None:
+        raise ValueError(
+            "budget_usd and budget name two limits; write one of them: `budget_usd: 25` is `budget: {usd: 25}`"
+        )
+    return budget
 
 
 class Sweep(Strict):
@@ -101,6 +111,9 @@ class Sweep(Strict):
     dimensions: Annotated[tuple[Name, ...], Field(min_length=1, max_length=MOST_LISTED)] | Literal["all"] = "all"
     rubrics: Path | None = None
     budget_usd: BudgetUsd | None = None
+    budget: Annotated[
+        SpendingLimit | None, AfterValidator(_only_budget), Field(exclude_if=lambda budget: budget is None)
+    ] = None
     deadline: Annotated[str, Field(pattern=r"^[0-9]{1,6}(\.[0-9]{1,6})?[mhd]$")] | None = None
     mode: ModeName = "auto"
     executor: ExecutorName = "auto"
@@ -385,3 +398,8 @@ def _doubled(key: str, names: Iterable[str]) -> Iterable[str]:
     for name, count in Counter(names).items():
         if count > 1:
             yield f"{key}: {name!r} appears {count} times; give each entry a `name:` of its own"
+
+
+def spending_limit(sweep: Sweep) -> SpendingLimit | None:
+    """The most that a run may spend, and how surely; None without a budget."""
+    return sweep.budget or (None if sweep.budget_usd is None else SpendingLimit(usd=sweep.budget_usd))

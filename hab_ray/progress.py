@@ -42,7 +42,7 @@ class BudgetStatus:
     """A run's money in nano-dollars. `spent` by all its processes so far, calls whose bill is not known at the most
     that they can have cost; of that, `stranded` was granted before an unclean end and is not accounted for. `reserved`
     is for calls and batches under way. `waits_for` is the smallest reservation of calls that are not sent until some of
-    that is released; 0 if none waits.
+    that is released; 0 if none waits. `assumption` is that under which the budget holds; "" where it is hard.
     """
 
     spent: Int64
@@ -50,6 +50,7 @@ class BudgetStatus:
     budget: Int64
     stranded: Int64 = 0
     waits_for: Int64 = 0
+    assumption: str = ""
 
 
 @dataclass(frozen=True)

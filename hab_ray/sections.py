@@ -10,11 +10,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Pl
 
 from hab_ray.bounds import (
     MOST_LISTED,
+    BudgetUsd,
     Candidates,
     Components,
     PerCall,
     Points,
     RandomState,
+    Risk,
     Seconds,
     Seed,
     Shown,
@@ -42,6 +44,28 @@ IssueOrder = Literal["as_written", "reversed"]
 Place = Annotated[Location, PlainValidator(Location.of), PlainSerializer(str, return_type=str)]
 ExecutorName = Literal["auto", "local", "ray"]
 ModeName = Literal["auto", "online", "batch"]
+
+
+class SpendingLimit(Strict):
+    """The most that a run may spend. `likely`: with a probability of `risk` at most it may cost more.
+
+    That holds if the rows of a stage and model, sent by batch in a random order, are alike in what they may cost.
+    """
+
+    usd: BudgetUsd
+    reserve: Literal["hard", "likely"] = "hard"
+    risk: Risk = 1e-6
+
+    @property
+    def assumption(self) -> str | None:
+        """Under what assumption, and how surely, the budget holds; None where it is hard."""
+        if self.reserve == "hard":
+            return None
+        return (
+            f"the run costs more than its budget with a probability of at most {self.risk:g}, if the rows of a stage "
+            "and model, which go out by batch in a random order, are exchangeable: what the ones paid for have cost is "
+            "a sample of what the others will"
+        )
 
 
 class ParamOverrides(Strict):

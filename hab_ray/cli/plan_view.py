@@ -12,7 +12,7 @@ from rich.table import Table
 
 from hab_ray.catalog import Unheeded
 from hab_ray.cli.budget_view import print_budgets
-from hab_ray.config import Sweep
+from hab_ray.config import Sweep, spending_limit
 from hab_ray.plan import Figures, Line, Plan, StageTime
 from hab_ray.preflight import Problem, Severity
 from hab_ray.prices import NANO
@@ -83,6 +83,9 @@ def print_plan(sweep: Sweep, plan: Plan, problems: list[Problem], options: PlanO
     budgets = f"{_usd(plan.online_budget)} online, {_usd(plan.batch_budget)} by batch"
     console.print(f"smallest budget at which nothing waits: {budgets}", soft_wrap=True)
     print_budgets(plan.outlook, console)
+    limit = spending_limit(sweep)
+    if limit and limit.assumption:
+        console.print(f"likely budget: {limit.assumption}", soft_wrap=True)
     measured = sum(line.measured for line in plan.lines)
     if measured:
         guesses = [f"{stage} {name}" for stage, name in plan.assumed]

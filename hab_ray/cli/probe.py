@@ -11,6 +11,7 @@ from rich.console import Console
 from hab_ray.cli.agree import ask_to_spend
 from hab_ray.cli.identity import entered, identified, registry_of
 from hab_ray.cli.leasing import lease_terms
+from hab_ray.config import spending_limit
 from hab_ray.doctor.versions import learnt
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.errors import Exit
@@ -90,7 +91,7 @@ def _known_run(work: Work) -> Work:
 def _money(work: Work, lease: Lease) -> BudgetService:
     """The run's budget; a probe collects no batches, so what is set aside for them is out of its reach."""
     store, registry = work.sweep.store.absolute(), registry_of(work)
-    budget = RunBudget(work.sweep.budget_usd, open_folder(store), store, lease)
+    budget = RunBudget(spending_limit(work.sweep), open_folder(store), store, lease)
     earlier = registry.epochs(work.run_id, work.run_path) - {lease.epoch}
     budget.open_books(earlier, registry.released_up_to(work.run_id), models=())
     return budget.client()

@@ -195,6 +195,8 @@ def _tell_money(money: BudgetStatus, console: Console) -> None:
         f"${money.reserved / NANO:.4f} set aside for what is under way",
         soft_wrap=True,
     )
+    if money.assumption:
+        console.print(one_line(f"likely budget: {money.assumption}"), soft_wrap=True)
 
 
 def _tell_last(last: Progress, console: Console) -> None:

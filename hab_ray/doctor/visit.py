@@ -17,6 +17,7 @@ from hab_ray.doctor.versions import asked_at, endpoint, unsure
 from hab_ray.providers.google.version import DEFAULT_VERSION
 from hab_ray.providers.vendor import WireProtocol
 from hab_ray.rehearse.staging import account
+from hab_ray.sections import SpendingLimit
 from hab_ray.stopping import DRAIN_S, LATE_S, Stop
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.format import adopt
@@ -73,7 +74,7 @@ def pay(visit: Visit, terms: LeaseTerms, stop: Stop) -> Recording:
         folder = open_folder(store)
         adopt(folder, f"store {store}")
         Registry(folder, store).enter(new_run_id(), run, datetime.now(UTC))
-        budget = RunBudget(visit.max_usd, folder, store.absolute(), lease)
+        budget = RunBudget(SpendingLimit(usd=visit.max_usd), folder, store.absolute(), lease)
         budget.open_books((), 0, ())
         holding = Holding(store, lease.epoch, lease.watch(), budget.client(), run.seen_from(store))
         with stop.last_words(lease.release):

@@ -52,7 +52,8 @@ class Intent(_Event):
     """That a batch is about to be made. `newest` is the id of the newest batch at the vendor at that moment.
 
     `model` is the catalogue's name, `wire` the vendor's; `tokens` an estimate of the input, `nanousd` what is set
-    aside. `owner` is the organisation or workspace of the key, as far as the vendor tells.
+    aside. `owner` is the organisation or workspace of the key, as far as the vendor tells. Where the batch is part of a
+    sample of its stage's rows, `most_nanousd` is what it can cost at most; None where `nanousd` is that.
     """
 
     kind: Literal["intent"] = "intent"
@@ -71,6 +72,12 @@ class Intent(_Event):
     requests_file: str
     owner: str
     newest: str | None
+    most_nanousd: int | None = Field(default=None, exclude_if=lambda most: most is None)
+
+    @property
+    def most(self) -> int:
+        """The most that the batch can cost, in nano-dollars."""
+        return self.nanousd if self.most_nanousd is None else self.most_nanousd
 
 
 class Submitted(_Event):

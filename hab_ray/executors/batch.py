@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -13,9 +14,11 @@ from hab_ray.catalog import BatchPolicy
 from hab_ray.engine.batch.context import EngineContext, LeaseContext
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.engine import BatchEngine
+from hab_ray.engine.batch.waves import Cell
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.ledger import Ledger, Phase
 from hab_ray.executors.batch_engines import BatchEngines
+from hab_ray.executors.pending import population, sampled
 from hab_ray.executors.protocol import (
     Channel,
     ChannelEnded,
@@ -41,7 +44,8 @@ class BatchSetup:
     """What a run gives its batches. `epochs` are the run's own, the present one included; `watch` is their lease's.
 
     `url` finds an endpoint; `may_send` raises Interrupted once the user stops the run. One that
-    `is_detached` leaves once its batches are made.
+    `is_detached` leaves once its batches are made. With a `risk` calls lie in a random order, and what the first ones
+    cost bounds what is set aside for others, which with this probability cost more; None: what they can cost at most.
     """
 
     site: Site
@@ -52,6 +56,7 @@ class BatchSetup:
     budget: BudgetService
     may_send: Callable[[], None]
     is_detached: bool
+    risk: float | None = None
 
 
 class BatchExecutor:
@@ -62,6 +67,7 @@ class BatchExecutor:
         self._opened: BatchEngines | None = None
         self._counters: dict[str, BatchCounters] = {}
         self._submitting: dict[int, Future[None]] = {}
+        self._cells: Counter[tuple[str, str]] = Counter()
         self._ending: Future[None] | None = None
         self._has_ended = False
 
@@ -81,11 +87,26 @@ class BatchExecutor:
     def start(self, dispatch: Dispatch) -> Channel:
         """See Executor."""
         engines = self._open(dispatch.provider)
-        jobs = self._setup.site.pending.jobs(dispatch.spools)
-        submitting = engines.complete(dispatch.provider, dispatch.model, jobs)
+        pending, cell = self._setup.site.pending, self._cell(dispatch)
+        jobs = pending.jobs(dispatch.spools) if cell is None else sampled(pending, dispatch.spools)
+        submitting = engines.complete(dispatch.provider, dispatch.model, jobs, cell)
         submitting.add_done_callback(lambda _: self._wake())
         self._submitting[dispatch.order] = submitting
         return _channel(dispatch.provider)
+
+    def _cell(self, dispatch: Dispatch) -> Cell | None:
+        """The rows of a dispatch as a sample.
+
+        The risk is split evenly over stages and models, and over the dispatches of each, of which there may be any
+        number: the n-th has 1/n(n+1) of it.
+        """
+        if self._setup.risk is None:
+            return None
+        work, own = self._setup.site.work, (dispatch.stage, dispatch.model)
+        self._cells[own] += 1
+        kinds = {(shard.stage, work.model(shard).name) for shard in work.shards() if shard.spec.makes_calls}
+        found = population(self._setup.site.pending, dispatch.spools)
+        return Cell(found.keys, found.cap, found.line_bytes, nth_part(self._setup.risk / len(kinds), self._cells[own]))
 
     def holds(self, spool: Spool) -> bool:
         """See Executor."""
@@ -181,6 +202,11 @@ class BatchExecutor:
                 keeps_refusals=setup.is_detached,
             ),
         )
+
+
+def nth_part(risk: float, n: int) -> float:
+    """The n-th part of a risk that is split over any number of things, n from 1."""
+    return risk / (n * (n + 1))
 
 
 def _channel(provider: str) -> Channel:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.engine import BatchEngine
+from hab_ray.engine.batch.waves import Cell
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.memory import map_large_blocks
 
@@ -45,9 +46,9 @@ class BatchEngines:
 
         self._engines[provider] = self._run(opened()).result()
 
-    def complete(self, provider: str, model: str, jobs: Iterator[Job]) -> Future[None]:
+    def complete(self, provider: str, model: str, jobs: Iterator[Job], cell: Cell | None) -> Future[None]:
         """Bring the calls of these jobs to the vendor; done once each is there, answered, or left open."""
-        return self._run(self._engines[provider].complete(model, jobs))
+        return self._run(self._engines[provider].complete(model, jobs, cell))
 
     @property
     def providers(self) -> Collection[str]:

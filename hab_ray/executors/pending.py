@@ -7,33 +7,50 @@
 Workers write here and nowhere else. The driver publishes a view by renaming it, once it knows that the order is the
 newest one of its shard, so that a worker which outlives its driver or is run twice replaces nothing. The holder of the
 store's lease removes what dead epochs left.
+
+Calls that are to be sampled lie in their spools in a random order, by a hash of seed, epoch and key: merged, spools of
+several shards are one shuffled list, whatever was settled when. Each process draws anew, so that nothing which happened
+to a row before says where it stands.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from heapq import merge
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hab_ray.calls import from_json, to_json
+from hab_ray.calls import Call, ChatCall, from_json, to_json
 from hab_ray.catalog import Model
 from hab_ray.engine.jobs import Job
 from hab_ray.executors.protocol import Spool
 from hab_ray.location import Location
+from hab_ray.prices import Mode, rate
 from hab_ray.storage.folder import Folder, open_folder
 
 PENDING = "pending"
-SHARD, ROW_ID, TASK, KEY, CALL = "shard", "row_id", "task", "key", "call"
+SHARD, ROW_ID, TASK, KEY, CALL, LINE, MOST = "shard", "row_id", "task", "key", "call", "line", "most"
 SCHEMA = pa.schema(
-    [(SHARD, pa.int64()), (ROW_ID, pa.string()), (TASK, pa.int64()), (KEY, pa.string()), (CALL, pa.string())]
+    [
+        (SHARD, pa.int64()),
+        (ROW_ID, pa.string()),
+        (TASK, pa.int64()),
+        (KEY, pa.string()),
+        (CALL, pa.string()),
+        (LINE, pa.int64()),
+        (MOST, pa.int64()),
+    ]
 )
 JOB_COLUMNS = (SHARD, ROW_ID, TASK, KEY, CALL)
 ROWS_A_GROUP = 1024
 ROWS_A_BLOCK = 256
+ROWS_A_MERGED_BLOCK = 32
+LINE_BYTES = 2048  # that a vendor's line has more than the call as text, as a rule
 
 
 @dataclass(frozen=True)
@@ -54,11 +71,23 @@ ALL = Share()
 
 
 @dataclass(frozen=True)
+class Population:
+    """The rows of some spools: the key of each call, the most bytes that one is expected to take as a line of a batch,
+    and the most that it can cost so, in nano-dollars.
+    """
+
+    keys: Sequence[str]
+    line_bytes: int
+    cap: int
+
+
+@dataclass(frozen=True)
 class Pending:
-    """The pending files of one run and epoch. Picklable."""
+    """The pending files of one run and epoch. Picklable. With a `sample_seed` calls lie in a random order."""
 
     run_path: Location
     epoch: int
+    sample_seed: int | None = None
 
     @property
     def _folder(self) -> Folder:
@@ -96,12 +125,19 @@ class Pending:
         return self._write(f"{PENDING}/{self.epoch:06d}/flow-{writer}-{n:06d}.parquet", stage, model, jobs)
 
     def _write(self, file: str, stage: str, model: Model, jobs: Sequence[Job]) -> Spool:
+        lines, most = [0] * len(jobs), [0] * len(jobs)
+        if self.sample_seed is not None and model.entry.batch:
+            jobs = sorted(jobs, key=_rank_of(self))
+            lines = [_line_bytes(job.call) for job in jobs]
+            most = [_most(model, job.call, length) for job, length in zip(jobs, lines, strict=True)]
         columns = [
             [job.shard for job in jobs],
             [job.row_id for job in jobs],
             [job.task for job in jobs],
             [job.call.key for job in jobs],
             [to_json(job.call) for job in jobs],
+            lines,
+            most,
         ]
         sink = pa.BufferOutputStream()
         table = pa.table(columns, schema=SCHEMA)
@@ -123,11 +159,11 @@ class Pending:
         """The ids of a spool's rows."""
         return [row_id for block in self.blocks(spool, (ROW_ID,)) for row_id in block.column(ROW_ID).to_pylist()]
 
-    def blocks(self, spool: Spool, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Some columns of a spool, a few hundred rows at a time."""
+    def blocks(self, spool: Spool, columns: Sequence[str], rows: int = ROWS_A_BLOCK) -> Iterator[pa.Table]:
+        """Some columns of a spool, so many rows at a time."""
         file = pq.ParquetFile(pa.BufferReader(self._folder.get(spool.file)))
         shards = pa.array(list(spool.calls), pa.int64())
-        for batch in file.iter_batches(batch_size=ROWS_A_BLOCK, columns=list({SHARD, *columns})):
+        for batch in file.iter_batches(batch_size=rows, columns=list({SHARD, *columns})):
             block = pa.Table.from_batches([batch])
             yield block.filter(pc.is_in(block.column(SHARD), shards)).select(list(columns))
 
@@ -137,3 +173,42 @@ def jobs_of(block: pa.Table) -> Iterator[Job]:
     columns = [block.column(name).to_pylist() for name in JOB_COLUMNS]
     for shard, row_id, task, key, call in zip(*columns, strict=True):
         yield Job(shard, row_id, from_json(call, key), task)
+
+
+def sampled(pending: Pending, spools: Sequence[Spool]) -> Iterator[Job]:
+    """The calls of some spools in one random order; equal calls follow each other."""
+
+    def small_blocks(spool: Spool) -> Iterator[Job]:
+        for block in pending.blocks(spool, JOB_COLUMNS, ROWS_A_MERGED_BLOCK):
+            yield from jobs_of(block)
+
+    return merge(*map(small_blocks, spools), key=_rank_of(pending))
+
+
+def population(pending: Pending, spools: Sequence[Spool]) -> Population:
+    """The rows that `sampled` brings, without their calls."""
+    keys: list[str] = []
+    longest = cap = 0
+    for spool in spools:
+        for block in pending.blocks(spool, (KEY, LINE, MOST)):
+            keys += block.column(KEY).to_pylist()
+            longest = max(longest, pc.max(block.column(LINE)).as_py() or 0)
+            cap = max(cap, pc.max(block.column(MOST)).as_py() or 0)
+    return Population(keys, longest, cap)
+
+
+def _rank_of(pending: Pending) -> Callable[[Job], bytes]:
+    prefix = f"{pending.sample_seed} {pending.epoch} "
+    return lambda job: sha256(f"{prefix}{job.call.key}".encode()).digest()
+
+
+def _line_bytes(call: Call) -> int:
+    """How long a call's line is expected to be at most: what JSON escapes takes up to six bytes a character."""
+    text = to_json(call)
+    return LINE_BYTES + (len(text) if text.isascii() else 6 * len(text))
+
+
+def _most(model: Model, call: Call, length: int) -> int:
+    """The most that a call can cost by batch with a line of this length: a token has at least one byte."""
+    output = model.entry.output_limit(call.params.max_tokens) if isinstance(call, ChatCall) else 0
+    return rate(model.entry, Mode.BATCH).bound(length, output)

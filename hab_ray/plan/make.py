@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from hab_ray.catalog import Limits, ModelEntry, Purpose
+from hab_ray.config import spending_limit
 from hab_ray.engine.books import opening_balance
 from hab_ray.plan.counting import Counting
 from hab_ray.plan.figures import Figures, Line, Plan, StageTime, added_up
@@ -40,7 +41,7 @@ def make_plan(work: Work, store: Store, latencies: Latencies | None = None) -> P
         max((line.largest for line in lines), default=0),
         unhindered,
         _spent(work, store),
-        None if work.sweep.budget_usd is None else round(work.sweep.budget_usd * NANO),
+        None if (limit := spending_limit(work.sweep)) is None else round(limit.usd * NANO),
     )
     as_sent = sum(line.figures.batch for line in batched) + sum(line.figures.online for line in online)
     return Plan(lines, times, _online_budget(work, lines), _batch_budget(work, lines), as_sent, outlook)

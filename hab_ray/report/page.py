@@ -11,6 +11,7 @@ from hab_ray.analysis.registry import Analysis, discover
 from hab_ray.analysis.sources import Source, sources_of
 from hab_ray.analysis.standing import Standing, standing_of
 from hab_ray.analysis.summary import Summary
+from hab_ray.config import spending_limit
 from hab_ray.storage.answer_sample import sample_told
 
 _DESCRIBE = frozenset({"settings", "fidelity", "readings"})
@@ -32,14 +33,15 @@ class Page:
     """The report. `titles` are the columns' titles by dimension, the overall one first.
 
     `asked` counts the answers that the sweep asks for, `scored` those in the panel's means. `standing` says whether an
-    analysis was declared beforehand, `drawn` which of the given answers are read. `sources` are where texts of the run
-    come from that are not its own.
+    analysis was declared beforehand, `drawn` which of the given answers are read, `assumption` when the budget holds,
+    where it is not hard. `sources` are where texts of the run come from that are not its own.
     """
 
     name: str
     notice: str | None
     standing: Standing
     drawn: str | None
+    assumption: str | None
     sources: tuple[Source, ...]
     settings: ScoreSettings
     titles: Mapping[str, str]
@@ -68,6 +70,7 @@ def page(summary: Summary, shown: Sequence[Analysis[object]], notice: str | None
         notice=notice,
         standing=standing_of(record),
         drawn=sample_told(record.sweep.responses, record.drawn),
+        assumption=limit.assumption if (limit := spending_limit(record.sweep)) else None,
         sources=tuple(sources_of(summary.run)),
         settings=settings,
         titles={OVERALL: "Overall", **{dimension: rubric.title for dimension, rubric in summary.rubrics.items()}},

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 
 from hab_ray.cluster.executor import RayExecutor
 from hab_ray.cluster.metrics import Named, RunMetrics
-from hab_ray.executors.batch import BatchExecutor, BatchSetup
+from hab_ray.config import spending_limit
+from hab_ray.executors.batch import BatchExecutor, BatchSetup, nth_part
 from hab_ray.executors.choice import choose_executor
 from hab_ray.executors.local import LocalExecutor
 from hab_ray.executors.online import OnlineFactory, OnlineSetup
@@ -82,12 +83,14 @@ def assembled(work: Work, lease: Lease, options: Options, stack: ExitStack) -> A
     """The parts of a run's driver. Nothing is started; services and local model servers are closed with the stack."""
     path = work.sweep.store.absolute()
     folder = open_folder(path)
-    site = Site(work, path, lease.epoch if options.retry_failed else 0, Pending(work.run_path, lease.epoch))
     registry, wake = Registry(folder, path), Wake()
     epochs = registry.epochs(work.run_id, work.run_path) | {lease.epoch}
+    risk = _risk(work, len(epochs), options)
+    pending = Pending(work.run_path, lease.epoch, sample_seed=None if risk is None else work.sweep.seed)
+    site = Site(work, path, lease.epoch if options.retry_failed else 0, pending)
     shards = Shards(work)
     counters = RunCounters(shards.all)
-    budget = RunBudget(work.sweep.budget_usd, folder, path, lease)
+    budget = RunBudget(spending_limit(work.sweep), folder, path, lease)
     log = RunLog(str(work.sweep.run_folder), shards)
     reporter = Reporter(
         work, shards, counters, budget, options.watch, _metrics(work, shards), log, options.show_every_s
@@ -104,6 +107,7 @@ def assembled(work: Work, lease: Lease, options: Options, stack: ExitStack) -> A
             budget=client,
             may_send=options.stop.check,
             is_detached=options.detach,
+            risk=risk,
         ),
         wake.call,
     )
@@ -194,6 +198,16 @@ def _metrics(work: Work, shards: Shards) -> RunMetrics:
 def _may_go_online(work: Work) -> bool:
     """Whether a call of the run may be sent online, by workers that write to the store."""
     return any(work.mode(shard) != "batch" for shard in work.shards() if shard.spec.makes_calls)
+
+
+def _risk(work: Work, processes: int, options: Options) -> float | None:
+    """The part of the run's risk that its newest process may take; None where it sets aside what calls cost at most.
+
+    With `--detach` a process leaves before the first wave tells anything.
+    """
+    limit = spending_limit(work.sweep)
+    is_likely = limit is not None and limit.reserve == "likely" and not options.detach
+    return nth_part(limit.risk, processes) if limit and is_likely else None
 
 
 def _deadline(work: Work) -> datetime | None:

@@ -12,6 +12,7 @@ from hab_ray.executors.budget import BudgetSetup, MovableBudget
 from hab_ray.location import Location
 from hab_ray.prices import NANO
 from hab_ray.progress import BudgetStatus
+from hab_ray.sections import SpendingLimit
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.lease import WATCH_EVERY_S, Lease
 from hab_ray.storage.spending import keep_lost
@@ -21,8 +22,9 @@ from hab_ray.sweep.counters import RunCounters
 class RunBudget:
     """The budget of one run, in nano-dollars; without a limit nothing is counted. `folder` at `path` is its store."""
 
-    def __init__(self, limit_usd: float | None, folder: Folder, path: Location, lease: Lease) -> None:
-        self._limit = None if limit_usd is None else round(limit_usd * NANO)
+    def __init__(self, limit: SpendingLimit | None, folder: Folder, path: Location, lease: Lease) -> None:
+        self._limit = None if limit is None else round(limit.usd * NANO)
+        self._assumption = (limit and limit.assumption) or ""
         self._folder, self._path, self._lease = folder, path, lease
         self._opened: OpeningBalance | None = None
         self._kept_lost = 0
@@ -76,4 +78,5 @@ class RunBudget:
             budget=self._limit,
             stranded=self._before.stranded,
             waits_for=smallest_wait(newest),
+            assumption=self._assumption,
         )

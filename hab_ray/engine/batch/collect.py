@@ -43,7 +43,8 @@ class Results:
     nobody can read may have cost. `stop` says of a line's model or account that it cannot be used, `refused` that the
     model cannot be asked by batch. `bad_requests` are the keys of refused requests by the vendor's words, until all
     lines are read: only the whole batch tells whether the requests are at fault or a setting that they share.
-    `withheld` counts failures that stand for results which the vendor never showed.
+    `withheld` counts failures that stand for results which the vendor never showed. `costs` is what rows have cost by
+    key, kept for batches of a sample; None once it is not known of all.
     """
 
     answered: set[str] = field(default_factory=set)
@@ -60,6 +61,12 @@ class Results:
     stop: CallError | None = None
     refused: BatchRefused | None = None
     bad_requests: dict[str, list[str]] = field(default_factory=dict)
+    costs: dict[str, int] | None = field(default_factory=dict)
+
+    def note_cost(self, intent: Intent, key: str, cost: int) -> None:
+        """Keep what a row of a sample has cost."""
+        if intent.most_nanousd is not None and self.costs is not None:
+            self.costs[key] = cost
 
     @classmethod
     def resumed(cls, outcomes: Collection[Outcome]) -> Results:
@@ -137,7 +144,7 @@ class Collector:
                     await self._flush(results)
             if status.done and not seen and not status.lacks_results:
                 raise ResultsLate(status.done)
-            self._file_bad_requests(results, intent.model)
+            self._file_bad_requests(results, intent)
             if status.lacks_results:
                 self._file_withheld(results, intent, hashes.keys() - seen)
         finally:
@@ -160,7 +167,7 @@ class Collector:
 
     def _file(self, results: Results, intent: Intent, price: Price, body_sha256: str, line: Line) -> None:
         """File what a line brought. What is known only of the whole batch, its reservation, has equal shares."""
-        share = intent.nanousd // intent.rows
+        share = intent.most // intent.rows
         try:
             if line.body is None:
                 raise line.error or CallError(FailureKind.MALFORMED, "a result without body or error")
@@ -174,6 +181,7 @@ class Collector:
             self._writer.add(intent.model, replace(failure, cost_nanousd=cost))
             results.failures += 1
             results.nanousd += cost
+            results.note_cost(intent, line.custom_id, cost)
         except (ModelError, ProviderError) as error:
             results.stop = error
             return
@@ -183,19 +191,21 @@ class Collector:
         except CallError:
             if line.body is not None:
                 results.lost_nanousd += share
+                results.note_cost(intent, line.custom_id, share)
             return
         else:
             cost = self._billing.cost(intent.model, answer, price, share)
-            if results.nanousd + cost > intent.nanousd or not answer.usage.fits(intent.bytes, MOST_TOKENS):
+            if results.nanousd + cost > intent.most or not answer.usage.fits(intent.bytes, MOST_TOKENS):
                 self._billing.beyond[intent.model] += 1
             self._writer.add(intent.model, self._reply(line.custom_id, answer, cost, body_sha256))
             results.replies += 1
             results.nanousd += cost
+            results.note_cost(intent, line.custom_id, cost)
             results.input_tokens += answer.usage.input
             results.output_tokens += answer.usage.output
         results.answered.add(line.custom_id)
 
-    def _file_bad_requests(self, results: Results, model: str) -> None:
+    def _file_bad_requests(self, results: Results, intent: Intent) -> None:
         """File refused requests as permanent failures, unless all were refused alike: then it is the model's end."""
         counts = {words: len(keys) for words, keys in results.bad_requests.items()}
         nothing_else = not results.replies and not results.failures
@@ -209,9 +219,8 @@ class Collector:
             return
         for words, keys in results.bad_requests.items():
             for key in keys:
-                self._writer.add(
-                    model, Failure(key, FailureKind.BAD_REQUEST, permanent=True, attempts=1, message=words)
-                )
+                self._writer.add(intent.model, _bad_request(key, words))
+                results.note_cost(intent, key, 0)
             results.failures += len(keys)
             results.answered.update(keys)
 
@@ -223,6 +232,7 @@ class Collector:
             results.withheld += 1
             results.failures += 1
             results.nanousd += share
+            results.costs = None
             results.answered.add(key)
 
     def _answer(self, body: JsonObject, embeds: bool) -> Answer:

@@ -16,6 +16,7 @@ from hab_ray.engine.batch.rows import RowsInFlight
 from hab_ray.engine.budget.client import BatchBudgetClient
 from hab_ray.engine.ledger import Batch, Ended, Ledger
 from hab_ray.errors import CallError, ProviderError
+from hab_ray.prices import NANO
 from hab_ray.providers.batching import BatchApi, BatchRefused
 
 
@@ -23,7 +24,8 @@ from hab_ray.providers.batching import BatchApi, BatchRefused
 class Components:
     """The vendor's API, the ledger, the money and the rows in flight of one provider account.
 
-    `stopping` is set once the user stops the run: from then on no further request begins.
+    `stopping` is set once the user stops the run: from then on no further request begins. `surprises` says by model
+    why what its rows have cost so far tells nothing of the rest: all is set aside that its batches can cost.
     """
 
     api: BatchApi
@@ -36,6 +38,7 @@ class Components:
     budget: BatchBudgetClient
     limits: EnqueuedTokenLimits
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    surprises: dict[str, str] = field(default_factory=dict)
 
     def now(self, model: str) -> Now:
         """What decisions about a batch of this model depend on at this moment."""
@@ -64,6 +67,20 @@ class Components:
         self.budget.give_up_batches()
         for batch in self.rows.batches:
             self.rows.give_back(batch)
+
+    def note_surprise(self, record: Batch, cost: int) -> None:
+        """Compare what a batch of a sample has cost with what was set aside for it."""
+        intent = record.intent
+        if intent.most_nanousd is None or cost <= intent.nanousd or intent.model in self.surprises:
+            return
+        self.surprises[intent.model] = (
+            f"batch {record.name} cost ${cost / NANO:.4f} and ${intent.nanousd / NANO:.4f} was set aside for it"
+        )
+        self.counters.notes.append(
+            f"{intent.model}: {self.surprises[intent.model]}, which the rows before it made as good as impossible: has "
+            "the vendor changed the model or its price? From here on the most that its calls can cost is set aside, "
+            "as with `reserve: hard`"
+        )
 
     def closed(self, record: Batch, word: str, problem: str, results: Results) -> Batch:
         """The record of a batch that brings no more than these results, after its last events are written."""

@@ -22,6 +22,7 @@ from hab_ray.engine.batch.recover import Recovery
 from hab_ray.engine.batch.rows import RowsInFlight
 from hab_ray.engine.batch.send import Sender
 from hab_ray.engine.batch.submit import Submitter
+from hab_ray.engine.batch.waves import Cell
 from hab_ray.engine.budget.client import BatchBudgetClient
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.ledger import Ledger
@@ -129,11 +130,12 @@ class BatchEngine:
             if self._sender.creating and task is self._sender.creating.task:
                 task.cancel()
 
-    async def complete(self, model: str, jobs: Iterator[Job]) -> None:
+    async def complete(self, model: str, jobs: Iterator[Job], cell: Cell | None = None) -> None:
         """Bring the calls of these jobs, all of one model, to the vendor; several such streams may run at once.
 
         Streams fill their batches in turn. Returns once each job is in a batch at the vendor, answered or left open, or
-        the engine is stopped; `jobs` is read in a thread.
+        the engine is stopped; `jobs` is read in a thread. Where they are a `cell`, they come in a random order, and
+        what the first ones cost bounds what is set aside for the others.
 
         Raises:
             LeaseLost: another driver has the store.
@@ -142,7 +144,7 @@ class BatchEngine:
         """
         if self.broken is None and not self._stopping.is_set():
             packer = RowPacker(self._provider, self._api, self._models[model], self._prices[model], self._codes)
-            stream = self._submitter.submit(model, lambda: [packer.row(job) for job in islice(jobs, CHUNK)])
+            stream = self._submitter.submit(model, lambda: [packer.row(job) for job in islice(jobs, CHUNK)], cell)
             await asyncio.wait({self._start(stream)})
         if self.broken:
             raise self.broken

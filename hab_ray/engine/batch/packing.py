@@ -51,19 +51,25 @@ class PackedRow:
 
 @dataclass
 class Pack:
-    """A batch in the making."""
+    """A batch in the making. It can cost `most`; where a sample has told that, surely no more than `bound`."""
 
     rows: list[PackedRow] = field(default_factory=list)
     bytes: int = 0
     tokens: int = 0
-    nanousd: int = 0
+    most: int = 0
+    bound: int | None = None
+
+    @property
+    def nanousd(self) -> int:
+        """What is set aside for it. A part of a bounded pack has no bound: it may hold the dear rows."""
+        return self.most if self.bound is None else min(self.bound, self.most)
 
     def add(self, row: PackedRow) -> None:
         """Take a row in."""
         self.rows.append(row)
         self.bytes += len(row.line) + 1
         self.tokens += row.tokens
-        self.nanousd += row.nanousd
+        self.most += row.nanousd
 
     def has_room_for(self, row: PackedRow, room: Room) -> bool:
         """Whether a batch may hold this row beside those it has; the first always fits."""
@@ -73,7 +79,7 @@ class Pack:
             len(self.rows) < room.rows
             and self.bytes + len(row.line) < room.bytes
             and self.tokens + row.tokens <= room.tokens
-            and self.nanousd + row.nanousd <= room.nanousd
+            and (self.bound is not None or self.most + row.nanousd <= room.nanousd)
         )
 
     def fit(self, nanousd: int) -> tuple[list[PackedRow], Pack]:
@@ -82,13 +88,13 @@ class Pack:
         Returns:
             The rows that alone cost more, and a pack of the others that are not kept.
         """
-        rows, self.rows, self.bytes, self.tokens, self.nanousd = self.rows, [], 0, 0, 0
+        rows, self.rows, self.bytes, self.tokens, self.most, self.bound = self.rows, [], 0, 0, 0, None
         dear: list[PackedRow] = []
         rest = Pack()
         for row in rows:
             if row.nanousd > nanousd:
                 dear.append(row)
-            elif rest.rows or self.nanousd + row.nanousd > nanousd:
+            elif rest.rows or self.most + row.nanousd > nanousd:
                 rest.add(row)
             else:
                 self.add(row)

@@ -179,6 +179,7 @@ class Poller:
         hashes = body_hashes(await asyncio.to_thread(self._components.ledger.rows, record))
         results = await self._results(batch, record, hashes)
         results.lost_nanousd = max(0, record.intent.nanousd - results.nanousd)
+        results.costs = None
         self._components.closed(record, "gone", str(error), results)
         self._close(batch, results)
         return Closed()
@@ -199,6 +200,8 @@ class Poller:
     def _close(self, batch: BatchInFlight, results: Results) -> None:
         if batch.is_own:
             self._components.budget.collect(batch.nanousd, results.nanousd, results.lost_nanousd)
+        if batch.record:
+            self._components.note_surprise(batch.record, results.nanousd + results.lost_nanousd)
         self._counters.cost_nanousd += results.nanousd - results.earlier_nanousd
         traffic = self._counters.traffic[batch.model]
         traffic.cost_nanousd += results.nanousd - results.earlier_nanousd

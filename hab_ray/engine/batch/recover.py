@@ -31,7 +31,11 @@ class Recovery:
             self._creator.know(record)
             if record.phase is not Phase.DONE:
                 await self._take_up(record)
-            elif self._components.context.keeps_refusals and record.intent.model in self._components.models:
+                continue
+            if record.harvested and record.events[0].epoch in self._components.context.epochs:
+                cost = record.harvested.nanousd + (record.harvested.lost_nanousd or 0)
+                self._components.note_surprise(record, cost)
+            if self._components.context.keeps_refusals and record.intent.model in self._components.models:
                 self._keep_refusal(record)
 
     def _keep_refusal(self, record: Batch) -> None:

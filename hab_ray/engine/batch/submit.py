@@ -14,11 +14,13 @@ from hab_ray.engine.batch.collect import Collector
 from hab_ray.engine.batch.components import Components
 from hab_ray.engine.batch.create import Creator
 from hab_ray.engine.batch.decisions import Now, next_action
+from hab_ray.engine.batch.filling import Filling, packed
 from hab_ray.engine.batch.in_flight import BatchInFlight
 from hab_ray.engine.batch.packing import Pack, PackedRow, Room
-from hab_ray.engine.batch.rows import RowsInFlight
 from hab_ray.engine.batch.send import Request
 from hab_ray.engine.batch.states import AtVendor, Closed, Funded, Malformed, Packed, Requeued
+from hab_ray.engine.batch.wave_sender import WaveSender
+from hab_ray.engine.batch.waves import Cell, RowSource, WaveUnderWay
 from hab_ray.engine.jobs import OpenKind
 from hab_ray.engine.ledger import Intent
 from hab_ray.providers.batching import BadRows, BatchRefused
@@ -30,26 +32,6 @@ QUICK_S = 2.0
 FEWEST_TRIES = 8
 TRIES_A_HALVING = 4
 WHOLE_AND_HALF, FEWEST_SINGLES = 2, 3
-
-
-@dataclass(frozen=True)
-class _Filling:
-    """A batch that rows are packed for."""
-
-    batch: BatchInFlight
-    pack: Pack
-
-    @classmethod
-    def of(cls, model: str) -> _Filling:
-        """A batch of a model, without rows yet."""
-        pack = Pack()
-        return cls(BatchInFlight(model, _packed(pack)), pack)
-
-    def take_over(self, rows: RowsInFlight, batch: BatchInFlight, pack: Pack) -> None:
-        """Take in packed rows of another batch."""
-        rows.move(batch, pack, self.batch)
-        for row in pack.rows:
-            self.pack.add(row)
 
 
 @dataclass
@@ -99,16 +81,25 @@ class Submitter:
         self._components, self._creator, self._collector = components, creator, collector
         self._rows, self._counters, self._budget = components.rows, components.counters, components.budget
         self._packing = asyncio.Lock()
+        self._sent: list[KeySet] | None = None
 
-    async def submit(self, model: str, next_rows: Callable[[], list[PackedRow]]) -> None:
-        """Bring all rows of a stream to the vendor; `next_rows` runs in a thread and ends with an empty list."""
+    async def submit(self, model: str, next_rows: Callable[[], list[PackedRow]], cell: Cell | None) -> None:
+        """Bring all rows of a stream to the vendor; `next_rows` runs in a thread and ends with an empty list.
+
+        Where they are a `cell`, they go out in waves, and what the first ones cost bounds what is set aside for others.
+        """
         await until_held(self._components.context.lease.guard)
         async with self._packing:
-            await self._pack_all(model, next_rows)
+            if cell is None:
+                return await self._pack_all(model, next_rows)
+            self._sent, source = self._sent or [], RowSource(next_rows)
+            waves = WaveSender(self._components, self._sent, self._submit_pack, self._room, self._blocked)
+            await waves.send(model, source, cell)
+            await self._pack_all(model, source.take_all)
 
     async def _pack_all(self, model: str, next_rows: Callable[[], list[PackedRow]]) -> None:
         stopping = self._components.stopping
-        filling = _Filling.of(model)
+        filling = Filling.of(model)
         while not stopping.is_set() and (chunk := await asyncio.to_thread(next_rows)):
             known = self._rows.known([row.key for row in chunk])
             for row in chunk:
@@ -132,13 +123,13 @@ class Submitter:
             nanousd=inf if self._budget.left is None else self._budget.left,
         )
 
-    async def _submit_pack(self, filling: _Filling) -> _Filling:
+    async def _submit_pack(self, filling: Filling) -> Filling:
         """Bring a pack to the vendor, in parts where the vendor refuses it for some of its rows.
 
         Returns:
             The next pack, with the rows for which there is no money until other batches end.
         """
-        later = _Filling.of(filling.batch.model)
+        later = Filling.of(filling.batch.model, filling.wave)
         tries = FEWEST_TRIES + TRIES_A_HALVING * len(filling.pack.rows).bit_length()
         parts = [(filling.batch, filling.pack)]
         refusals, is_of_no_row = _Refusals(len(filling.pack.rows)), False
@@ -164,6 +155,8 @@ class Submitter:
         for batch, row, refusal in bad:
             if tries > 0 and not is_of_no_row:
                 await self._fail(batch, row, refusal)
+                if filling.wave:
+                    filling.wave.failed.add(row.key)
             self._rows.give_back(batch)
         return later
 
@@ -173,25 +166,30 @@ class Submitter:
         self._rows.answer([row.key])
         self._counters.notes.append(f"{batch.model}: row {row.row_id} failed every batch it was in: {error}")
 
-    async def _submit_part(self, batch: BatchInFlight, pack: Pack, later: _Filling) -> BadRows | None:
+    async def _submit_part(self, batch: BatchInFlight, pack: Pack, later: Filling) -> BadRows | None:
         """Bring a pack to the vendor; rows for which there is no money yet go into the later pack.
 
         Returns:
             The refusal, if the vendor refuses it for some of its rows.
         """
-        batch.state = _packed(pack)
+        batch.state = packed(pack)
         while True:
             match batch.state:
                 case Packed() as state:
                     batch.state = await self._prepare(batch, pack, state, later)
                 case Funded():
-                    await self._creator.create(batch, self._request(batch.model, pack))
+                    await self._creator.create(batch, self._request(batch.model, pack, later.wave))
                 case Requeued():
-                    batch.state = _packed(pack)
+                    batch.state = packed(pack)
                 case Malformed(error):
                     return error
                 case AtVendor(record):
-                    self._rows.open(batch, record, KeySet(pack.keys()))
+                    keys = KeySet(pack.keys())
+                    self._rows.open(batch, record, keys)
+                    if self._sent is not None:
+                        self._sent.append(keys)
+                    if later.wave:
+                        later.wave.opened.append(batch)
                     self._components.limits.made(batch.model)
                     self._counters.calls += record.intent.rows
                     self._counters.traffic[record.intent.model].sent += record.intent.rows
@@ -201,7 +199,7 @@ class Submitter:
                     return None
 
     async def _prepare(
-        self, batch: BatchInFlight, pack: Pack, state: Packed, later: _Filling
+        self, batch: BatchInFlight, pack: Pack, state: Packed, later: Filling
     ) -> Packed | Funded | Closed:
         match next_action(state, self._now(batch.model, state), self._components.policy):
             case GiveBack():
@@ -214,9 +212,11 @@ class Submitter:
                 for row in dear:
                     self._rows.leave_open(batch, row, OpenKind.BUDGET, reason)
                 later.take_over(self._rows, batch, rest)
-                return replace(_packed(pack), refusal=reason)
+                return replace(packed(pack), refusal=reason)
             case Reserve():
                 batch.nanousd = pack.nanousd
+                if later.wave and later.wave.has_funded(pack):
+                    return Funded()
                 refusal = await self._reserved(pack)
                 return Funded() if refusal is None else replace(state, refusal=refusal)
 
@@ -230,7 +230,7 @@ class Submitter:
             while isinstance(next_action(state, self._now(model, state), self._components.policy), AwaitRoom):
                 await asyncio.sleep(WAIT_S)
 
-    def _request(self, model: str, pack: Pack) -> Request:
+    def _request(self, model: str, pack: Pack, wave: WaveUnderWay | None) -> Request:
         context, first, lines = self._components.context, pack.rows[0], pack.lines()
 
         def intent(owner: str, newest: str | None) -> Intent:
@@ -252,6 +252,7 @@ class Submitter:
                 requests_file=lines.requests_file,
                 owner=owner,
                 newest=newest,
+                most_nanousd=pack.most if wave else None,
             )
 
         return Request(lines, intent)
@@ -286,7 +287,3 @@ class Submitter:
         finally:
             self._counters.blocked_streams -= 1
             await self._packing.acquire()
-
-
-def _packed(pack: Pack) -> Packed:
-    return Packed(len(pack.rows), pack.tokens, pack.nanousd)

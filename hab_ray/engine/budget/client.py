@@ -173,6 +173,20 @@ class BudgetClient:
 class BatchBudgetClient(BudgetClient):
     """The budget client of a batch engine, whose reservations outlive the process."""
 
+    async def reserve_now(self, bound: int) -> bool:
+        """Set aside this much if it can be had at once; whether it was."""
+        async with self._requesting:
+            if bound > self._held:
+                with suppress(LeaseStale):
+                    await self._resolve()
+                    missing = max(0, bound - self._held)
+                    await self._request(least=missing, want=missing, keep=self._held)
+        if bound > self._held:
+            return False
+        self._held -= bound
+        self.reserved += bound
+        return True
+
     def commit(self, bound: int) -> None:
         """Move a reservation to a batch whose intent is durable; the ledger counts it from now on."""
         self.reserved -= bound

@@ -1,0 +1,73 @@
+"""A sweep with a likely budget, through the command line: killed between its waves, within its budget, and told so."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+
+from hab_ray.engine.ledger import Batch, Ledger
+from hab_ray.storage.folder import LocalFolder
+from tests.conftest import Desk, Vendor
+from tests.sweep.crashing import sweep_file
+
+TESTS = 450
+
+
+def likely(folder: Path, url: str, budget: object) -> Path:
+    """A sweep of so many tests by batch whose answers are far shorter than they might be."""
+    path = sweep_file(folder, "openai", url, "likely")
+    sweep = yaml.safe_load(path.read_text())
+    tests = [json.loads(line) for line in Path(sweep["tests"]).read_text().splitlines()][:1]
+    rows = [{**tests[0], "id": f"t{n}", "prompt": f"how do I solve task {n} myself?"} for n in range(TESTS)]
+    Path(sweep["tests"]).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path.write_text(yaml.safe_dump({**sweep, "budget": budget}))
+    return path
+
+
+def batches(folder: Path) -> list[Batch]:
+    return list(Ledger(LocalFolder(folder / "store"), "openai").read())
+
+
+def test_killed_between_waves_it_completes_within_its_budget_and_says_what_that_assumes(
+    desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 1.5}})
+    desk.environment["OPENAI_API_KEY"] = "a-key"
+    path = likely(desk.folder, sim.url, {"usd": 1000, "reserve": "likely", "risk": 1e-6})
+    plan = desk.hab("plan", path)
+    assert "likely budget: the run costs more than its budget with a probability of at most 1e-06, if" in re.sub(
+        r"\s+", " ", plan.stdout
+    )
+    most = [float(found.replace(",", "")) for found in re.findall(r"by batch.*?\$([\d.,]+\d)", plan.stdout)]
+    assert most, plan.stdout
+    usd = 4 * most[0]
+    path = likely(desk.folder, sim.url, {"usd": usd, "reserve": "likely", "risk": 1e-6})
+    process = desk.start("run", path, "--yes")
+    deadline = time.monotonic() + 60
+    while not any(batch.submitted for batch in batches(desk.folder)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    assert any(batch.intent.most_nanousd is not None for batch in batches(desk.folder)), "nothing went out in a wave"
+    done = desk.hab("run", path, "--yes")
+    assert done.returncode == 0, done.stdout
+    assert sim.meter()["batch"]["nanousd"] / 1e9 <= usd
+    told = re.sub(r"\s+", " ", desk.hab("status", desk.folder / "run").stdout)
+    assert "likely budget: the run costs more than its budget" in told
+
+
+def test_two_budgets_are_one_too_many(desk: Desk) -> None:
+    for budget, said in (
+        ({"usd": 5}, "name two limits"),
+        ({"usd": 5, "reserve": "perhaps"}, "'hard' or 'likely'"),
+        ({"usd": 5, "reserve": "likely", "risk": 0.5}, "once in twenty runs is none"),
+    ):
+        path = likely(desk.folder, "http://127.0.0.1:9", budget)
+        path.write_text(path.read_text() + "budget_usd: 3\n" * (budget == {"usd": 5}))
+        done = desk.hab("plan", path)
+        assert done.returncode == 2 and said in re.sub(r"\s+", " ", done.stdout), done.stdout

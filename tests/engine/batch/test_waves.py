@@ -1,0 +1,157 @@
+"""Rows that go out in waves, each reserving what the ones before say, against the simulator and its prices."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from hab_ray.calls import Params
+from hab_ray.catalog import BatchPolicy, ModelEntry, UsdPrice
+from hab_ray.engine.batch.counters import BatchCounters
+from hab_ray.engine.batch.engine import BatchEngine
+from hab_ray.engine.batch.packing import RowPacker
+from hab_ray.engine.batch.waves import Cell
+from hab_ray.engine.budget.budget import Budget, LocalBudget
+from hab_ray.engine.jobs import Job, OpenKind
+from hab_ray.engine.ledger import Batch, Ledger
+from hab_ray.fences import FenceCodes
+from hab_ray.prices import Mode, rate
+from hab_ray.providers import connect, connect_batch
+from hab_ray.providers.base import Endpoint
+from hab_ray.simulator import Profile, simulator
+from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.store import Store, StoreWriter
+from tests.engine.batch.fakes import ENDED, HARVESTED, Vendor, context_of, engine_of, intent, submitted, write_events
+from tests.engine.bench import budget_of, chat
+
+ENTRY = ModelEntry(provider="sim", wire="m", price=UsdPrice(input=1.0, output=20.0))
+ROWS, FEW = 1600, 600
+POLICY = BatchPolicy(poll_s=0.01, longest_poll_s=0.01, still_s=0.0, rows=5000)
+MOST_TOKENS = 2000
+
+
+def shuffled_jobs(rows: int = ROWS) -> list[Job]:
+    """Calls whose answers are short and may be long, in a random order."""
+    calls = [replace(chat("m", f"question {n}"), params=Params(MOST_TOKENS)) for n in range(rows)]
+    calls.sort(key=lambda call: sha256(call.key.encode()).digest())
+    return [Job(0, str(n), call) for n, call in enumerate(calls)]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What came of a run: its counters with all open rows, its batches, and the most that they could cost."""
+
+    counters: BatchCounters
+    batches: list[Batch]
+
+    @property
+    def cost(self) -> int:
+        return sum(batch.harvested.nanousd for batch in self.batches if batch.harvested)
+
+
+async def send(
+    folder: Path, budget: Budget, risk: float | None, jobs: list[Job], policy: BatchPolicy = POLICY, cap: int = 0
+) -> Sent:
+    """Bring these calls to a simulator of its own, with this risk or with none."""
+    settings = {"batch": {"turnaround": {"kind": "fixed", "value_s": 0.05}}, "seed": 3}
+    async with simulator(Profile.model_validate(settings)) as url:
+        endpoint = Endpoint("sim", "openai", f"{url}/openai/v1", "a-key", 10.0)
+        provider, api, place = connect(endpoint), connect_batch(endpoint), LocalFolder(folder)
+        packer = RowPacker(provider, api, ENTRY, rate(ENTRY, Mode.BATCH), FenceCodes(b"x" * 32))
+        rows = [packer.row(job) for job in jobs[:5]]
+        largest, longest = max(row.nanousd for row in rows) + 20_000, max(len(row.line) for row in rows) + 20
+        cell = Cell([job.call.key for job in jobs], cap or largest, longest, risk) if risk else None
+        engine = BatchEngine(
+            provider,
+            api,
+            {"m": ENTRY},
+            Ledger(place, "sim"),
+            Store(place),
+            StoreWriter(place, 2, "w", Mode.BATCH),
+            policy,
+            context_of(budget=LocalBudget(budget)),
+        )
+        notes, left_open = [], []
+        async with asyncio.timeout(60), engine:
+            await engine.complete("m", iter(jobs), cell)
+            while True:
+                counters = engine.snapshot()
+                notes += counters.notes
+                left_open += counters.open
+                if not counters.in_flight["m"]:
+                    break
+                await asyncio.sleep(0.02)
+        counters.notes, counters.open = notes, left_open
+        return Sent(counters, list(Ledger(place, "sim").read()))
+
+
+async def test_a_budget_near_the_bill_sends_in_three_waves_what_a_hard_one_sends_in_many(tmp_path: Path) -> None:
+    jobs = shuffled_jobs()
+    free = await send(tmp_path / "free", budget_of(10**15), None, jobs)
+    most = free.batches[0].intent.nanousd
+    assert most > 8 * free.cost, "the simulator's answers are too long for this test"
+    limit = free.cost * 19 // 10
+    likely_budget, hard_budget = budget_of(limit), budget_of(limit)
+    likely = await send(tmp_path / "likely", likely_budget, 1e-6, jobs)
+    hard = await send(tmp_path / "hard", hard_budget, None, jobs)
+    for sent, budget in ((likely, likely_budget), (hard, hard_budget)):
+        assert sent.counters.finished[0] == ROWS and not sent.counters.open and budget.spent == free.cost
+    assert len(likely.batches) <= 4 < 8 < len(hard.batches)
+    first, *later = [batch.intent for batch in likely.batches]
+    assert first.rows in (100, 200) and first.nanousd == first.most
+    assert all(free.cost * one.rows / ROWS < one.nanousd < one.most for one in later)
+    assert not likely.counters.notes
+
+
+async def test_where_all_can_be_set_aside_there_is_one_wave(tmp_path: Path) -> None:
+    sent = await send(tmp_path, budget_of(10**15), 1e-6, shuffled_jobs(FEW))
+    assert [batch.intent.rows for batch in sent.batches] == [FEW]
+
+
+async def test_a_wave_of_several_batches_sets_aside_a_bound_for_each(tmp_path: Path) -> None:
+    jobs = shuffled_jobs(FEW)
+    budget = budget_of(5 * 10**9)
+    sent = await send(tmp_path, budget, 1e-6, jobs, POLICY.model_copy(update={"rows": 150}))
+    assert sent.counters.finished[0] == FEW and max(batch.intent.rows for batch in sent.batches) <= 150
+    assert all(batch.harvested and batch.harvested.nanousd <= batch.intent.nanousd for batch in sent.batches)
+    assert budget.spent == sent.cost and budget.committed == budget.held == 0
+
+
+async def test_a_row_that_can_cost_more_than_was_expected_of_any_ends_the_waves(tmp_path: Path) -> None:
+    jobs = shuffled_jobs(FEW)
+    jobs[250] = replace(jobs[250], call=replace(chat("m", "long" * 5000), params=Params(MOST_TOKENS)))
+    sent = await send(tmp_path, budget_of(5 * 10**9), 1e-6, jobs)
+    assert sent.counters.finished[0] == FEW and any("expected of any" in note for note in sent.counters.notes)
+    assert any(batch.intent.most_nanousd is None for batch in sent.batches)
+
+
+async def test_less_than_the_first_rows_need_is_sent_as_with_a_hard_budget(tmp_path: Path) -> None:
+    """The budget ends, and no row was sent that it did not cover."""
+    budget = budget_of(10**7)
+    sent = await send(tmp_path, budget, 1e-6, shuffled_jobs(FEW))
+    assert sent.counters.open and {row.kind for row in sent.counters.open} == {OpenKind.BUDGET}
+    assert budget.spent <= 10**7
+
+
+@pytest.mark.parametrize("repeated", [1, 3])
+async def test_equal_calls_are_sent_once(tmp_path: Path, repeated: int) -> None:
+    jobs = [job for job in shuffled_jobs(400) for _ in range(repeated)]
+    sent = await send(tmp_path, budget_of(10**10), 1e-6, jobs)
+    assert sent.counters.finished[0] == len(jobs)
+    assert sum(batch.intent.rows for batch in sent.batches) == 400
+
+
+@pytest.mark.parametrize(("set_aside", "is_surprise"), [(6, True), (7, False)])
+async def test_a_batch_dearer_than_its_bound_ends_waves_in_later_processes_too(
+    tmp_path: Path, set_aside: int, is_surprise: bool
+) -> None:
+    of_a_wave = intent().model_copy(update={"nanousd": set_aside, "most_nanousd": 100})
+    write_events(tmp_path, 1, of_a_wave, submitted(), ENDED, HARVESTED)
+    async with engine_of(tmp_path, Vendor()) as engine:
+        notes = engine.snapshot().notes
+    assert [note for note in notes if "as with `reserve: hard`" in note] == (notes if is_surprise else [])
+    assert bool(notes) == is_surprise
