@@ -198,7 +198,14 @@ def _publish(run: RunFolder, views: Mapping[str, list[Verdict]], listed: Mapping
         run.folder.put(file, data[file])
     for file in listed.keys() - wanted.keys():
         run.folder.delete(file)
+    for gone in {*map(_rater_folder, listed)} - {*map(_rater_folder, wanted)}:
+        run.folder.clear(gone)
     _list(run, wanted)
+
+
+def _rater_folder(view: str) -> str:
+    """The folder of all views of a rater: it has the rater's name."""
+    return "/".join(view.split("/")[:2])
 
 
 def _list(run: RunFolder, views: Mapping[str, RaterView]) -> None:

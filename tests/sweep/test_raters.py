@@ -242,3 +242,4 @@ def test_people_are_pseudonyms_in_the_whole_run_folder_unless_their_names_are_wa
     assert {"Zoe", "Al", "person-7"} < set(open_run(work.run_path).raters)
     place_raters(work)
     assert files(work) == written
+    assert not [path for path in Path(str(work.run_path)).rglob("*") if "zoe" in path.name.lower()]
