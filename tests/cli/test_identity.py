@@ -92,6 +92,7 @@ def test_what_an_unclean_end_has_stranded_is_shown_and_can_be_released(desk: Des
     assert money(desk.folder / "run") == {"spent": spent + 250_000_000, "reserved": 0, "budget": 10**9} | {
         "stranded": 250_000_000,
         "waits_for": 0,
+        "assumption": "",
     }
     assert "$0.2500 of it stranded" in desk.hab("status", "run").stdout
     released = desk.hab("budget", "release", "run")

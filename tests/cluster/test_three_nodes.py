@@ -99,7 +99,8 @@ def test_every_node_answers_calls_and_one_may_die(
     assert job.returncode == 0, output
 
     meter = sim.meter()
-    assert meter["billed_more_than_once"]["bodies"] <= meter["billed"] - 2 * TESTS <= 2 * CONCURRENT, meter
+    # A call takes a second: what was in flight, and two seconds of replies.
+    assert meter["billed_more_than_once"]["bodies"] <= meter["billed"] - 2 * TESTS <= 3 * CONCURRENT, meter
     run = hab_ray.open_run(f"{bucket}/run")
     assert Counter(run.responses().column("state").to_pylist()) == {"ok": TESTS}
     assert Counter(run.verdicts().column("state").to_pylist()) == {"ok": TESTS}
