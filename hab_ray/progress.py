@@ -122,8 +122,8 @@ def read_progress(data: bytes) -> Progress:
 
 
 @dataclass(frozen=True)
-class Unanswered:
-    """A row without a reply or a permanent failure at the end of a run."""
+class RowReason:
+    """A row that has no answer at the end of a run, or failed for good, and why."""
 
     file: str
     row_id: str
@@ -150,7 +150,7 @@ class RunEnd:
     """
 
     exit: Exit
-    unanswered: tuple[Unanswered, ...]
+    unanswered: tuple[RowReason, ...]
     stops: Mapping[str, str]
     notes: tuple[str, ...]
     calls: int

@@ -37,7 +37,7 @@ from hab_ray.stopping import DRAIN_S, Stop
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
 from hab_ray.storage.takeover import acquire_lease
-from hab_ray.sweep import UNANSWERED, Options, drive
+from hab_ray.sweep import FAILED, UNANSWERED, Options, drive
 from hab_ray.sweep.raters import PeopleAs
 from hab_ray.visible import one_line
 from hab_ray.work import Work
@@ -161,6 +161,8 @@ def _tell(work: Work, end: RunEnd, console: Console) -> None:
         _tell_unanswered(work, end, console)
     for rows in end.failed:
         _tell_failed(rows, console)
+    if end.failed:
+        console.print(one_line(f"each failed row: {work.run_path / FAILED}"), soft_wrap=True)
     for who in end.without_ok:
         console.print(one_line(who), style="red", soft_wrap=True)
     if end.cut:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
@@ -14,7 +14,7 @@ from hab_ray.engine.jobs import Counters
 from hab_ray.errors import Exit
 from hab_ray.executors.protocol import Channel
 from hab_ray.prices import NANO
-from hab_ray.progress import Draining, Ended, Progress, RunEnd, StageProgress, Unanswered, read_progress
+from hab_ray.progress import Draining, Ended, Progress, RowReason, RunEnd, StageProgress, read_progress
 from hab_ray.stages import table
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.run import PROGRESS
@@ -28,6 +28,7 @@ from hab_ray.work import Work
 
 PROGRESS_EVERY_S = 5.0
 UNANSWERED = "log/unanswered.jsonl"
+FAILED = "log/failed.jsonl"
 
 
 class Reporter:
@@ -79,7 +80,7 @@ class Reporter:
         self._keep(progress)
 
     def end(self, exit: Exit) -> RunEnd:
-        """Report for the last time, keep which rows have no answer, and sum up.
+        """Report for the last time, keep which rows have no answer and which have failed, and sum up.
 
         A run with a model, subject or judge that has rows, but none that can be used, is not complete.
         """
@@ -88,8 +89,9 @@ class Reporter:
             exit = Exit.UNANSWERED
         self.report_last(exit)
         unanswered = self._unanswered()
-        lines = "".join(log_json(asdict(row)) + "\n" for row in unanswered)
-        self._work.run.folder.put(UNANSWERED, lines.encode())
+        self._keep_rows(UNANSWERED, unanswered)
+        if exit is not Exit.INTERRUPTED:
+            self._keep_rows(FAILED, found.rows)
         counters = self._counters
         money = self._budget.money(counters)
         if counters.budget_reached and money:
@@ -122,9 +124,9 @@ class Reporter:
         waits = self._counters.batches() and not any(state.given_up for state in self._shards.all)
         return Exit.PENDING if waits else Exit.UNANSWERED
 
-    def _unanswered(self) -> tuple[Unanswered, ...]:
+    def _unanswered(self) -> tuple[RowReason, ...]:
         return tuple(
-            Unanswered(state.shard.file, row_id, reason)
+            RowReason(state.shard.file, row_id, reason)
             for state in self._shards.all
             if state.status is not ShardStatus.COMPLETE
             for row_id, reason in sorted(state.given_up.items())
@@ -150,6 +152,9 @@ class Reporter:
             outages=counters.outages(),
             earlier_nanousd=self._earlier_nanousd,
         )
+
+    def _keep_rows(self, file: str, rows: Iterable[RowReason]) -> None:
+        self._work.run.folder.put(file, "".join(log_json(asdict(row)) + "\n" for row in rows).encode())
 
     def _keep(self, progress: Progress) -> None:
         self._kept = time.monotonic()
