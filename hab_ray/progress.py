@@ -11,6 +11,8 @@ from hab_ray.bounds import Finite, Int64
 from hab_ray.errors import Exit
 from hab_ray.visible import log_json
 
+PROGRESS = "log/progress.json"
+
 
 @dataclass(frozen=True)
 class StageProgress:

@@ -1,4 +1,4 @@
-"""What is installed: the data folders that ship with the project, and the versions of packages."""
+"""What surrounds a process: the data folders that ship with the project, the versions of packages, Ray's job."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hab_ray.errors import ConfigError
 
+RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # Ray's job server sets it for the entry point alone
 _PACKAGES = ("hab-ray", "ray", "openai", "anthropic", "aiohttp", "scikit-learn", "numpy", "pyarrow")
 
 

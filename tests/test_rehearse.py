@@ -25,7 +25,7 @@ from hab_ray.progress import RunEnd
 from hab_ray.rehearse.comparison import ComparedMean, Comparison, compare_scores
 from hab_ray.rehearse.deductions import PAPER, deductions_of
 from hab_ray.rehearse.perform import Rehearsal, perform
-from hab_ray.rehearse.place import MARKER, Place, refuse_simulated
+from hab_ray.rehearse.place import Place
 from hab_ray.rehearse.profile import Play, played_as, profile_of
 from hab_ray.rehearse.rows import RowComparison, WrongRow
 from hab_ray.rehearse.staging import SIMULATED, at, staged
@@ -39,6 +39,7 @@ from hab_ray.simulator import Malformed, MeterReading, MissingEvidence, TrueAnsw
 from hab_ray.stages.base import Rows
 from hab_ray.stages.respond import RespondStage
 from hab_ray.storage.folder import open_folder
+from hab_ray.storage.simulated import MARKER, refuse_simulated
 from hab_ray.storage.takeover import LeaseTerms
 from hab_ray.sweep import Options
 from hab_ray.work import Work, given_tests, wants_batch

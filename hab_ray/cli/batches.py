@@ -10,10 +10,10 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 
 from hab_ray.cli.identity import registry_of
-from hab_ray.cli.status import batches_in_store, open_run_with_store
-from hab_ray.doctor.versions import as_remembered
+from hab_ray.cli.opening import batches_in_store, open_run_with_store
 from hab_ray.engine.ledger import Batch, Harvested, Intent, Phase, Submitted
 from hab_ray.errors import CallError, ConfigError, Exit
+from hab_ray.executors.api_versions import as_remembered
 from hab_ray.location import Location
 from hab_ray.providers import connect_batch
 from hab_ray.providers.access import endpoint_of

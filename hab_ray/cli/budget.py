@@ -8,7 +8,7 @@ from rich.console import Console
 
 from hab_ray.cli.identity import entered, identified, registry_of
 from hab_ray.cli.leasing import lease_terms
-from hab_ray.cli.status import open_run_with_store
+from hab_ray.cli.opening import open_run_with_store
 from hab_ray.engine.books import batches_of, opening_balance
 from hab_ray.engine.ledger import Phase
 from hab_ray.errors import ConfigError, Exit

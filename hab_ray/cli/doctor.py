@@ -14,9 +14,10 @@ from rich.table import Table
 from hab_ray.catalog import ProviderEntry, load_catalog
 from hab_ray.cli.prepare import Choices, sweep_of
 from hab_ray.config import Sweep
-from hab_ray.doctor import endpoints, machine, versions
+from hab_ray.doctor import endpoints, machine
 from hab_ray.doctor.findings import Finding, Level, ok
 from hab_ray.errors import Exit
+from hab_ray.executors import api_versions
 from hab_ray.location import Location
 from hab_ray.providers.access import has_secret, variables_of
 from hab_ray.storage.folder import Folder, open_folder
@@ -51,11 +52,11 @@ def of_sweep(sweep: Sweep) -> Iterator[Finding]:
 def _versions(providers: Mapping[str, ProviderEntry], store: Folder) -> Iterator[Finding]:
     """Under which API version Gemini endpoints are asked, and who says so."""
     for name, entry in providers.items():
-        if not versions.is_gemini(entry):
+        if not api_versions.is_gemini(entry):
             continue
-        if stated := versions.stated(entry):
+        if stated := api_versions.stated(entry):
             yield ok(f"{name}: API version", stated)
-        elif noted := versions.remembered(store, name, entry):
+        elif noted := api_versions.remembered(store, name, entry):
             yield ok(f"{name}: API version", f"{noted}, as the endpoint has answered (in the store)")
         else:
             yield ok(f"{name}: API version", "v1beta or v1, asked once when a run starts")

@@ -13,7 +13,6 @@ from rich.console import Console
 from hab_ray.cli.ending import ends_with_status, errors
 from hab_ray.cli.terminal import output
 from hab_ray.errors import ConfigError, Exit
-from hab_ray.rubric import Reading
 
 if TYPE_CHECKING:
     from hab_ray.exchange.imports.source import Imported, TableSource
@@ -36,8 +35,11 @@ def import_rubrics_command(
         bool, typer.Option("--execute-unknown", help="Execute code that is not the published one; read it first.")
     ] = False,
     reading: Annotated[
-        Reading, typer.Option(help="How replies are read: as ours, or as the published code reads them.")
-    ] = Reading.STRICT,
+        str,
+        typer.Option(
+            help="How replies are read: as ours, or as the published code reads them.", metavar="strict|published"
+        ),
+    ] = "strict",
 ) -> Exit:
     """Read the wording of a checkout into a folder of rubrics, whose prompts are sent byte for byte as that code would.
 
@@ -46,10 +48,13 @@ def import_rubrics_command(
     Name the folder as `rubrics:` in a sweep file.
     """
     from hab_ray.exchange.imports.rubrics import Wanted, import_rubrics
+    from hab_ray.rubric import Reading
 
+    if reading not in list(Reading):
+        raise ConfigError(f"--reading {reading}: it is one of {', '.join(Reading)}")
     if execute_unknown:
         errors.print("Code that is not the published one is executed: the bounds around it stop accidents, not intent")
-    found = import_rubrics(checkout, out, Wanted(licence, execute_unknown, reading))
+    found = import_rubrics(checkout, out, Wanted(licence, execute_unknown, Reading(reading)))
     for note in found.notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
     console.print(

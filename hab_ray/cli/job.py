@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError, Exit
-from hab_ray.executors.choice import RAY_JOB
-from hab_ray.location import Location
+from hab_ray.resources import RAY_JOB
 from hab_ray.stopping import DRAIN_S
+
+if TYPE_CHECKING:
+    from hab_ray.config import Sweep
+    from hab_ray.location import Location
 
 _WAIT = "RAY_JOB_STOP_WAIT_TIME_S"
 _WAIT_OF_RAY_S = 3.0

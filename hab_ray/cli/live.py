@@ -24,18 +24,18 @@ from hab_ray.doctor.questions import questions
 from hab_ray.doctor.ranks import Rank
 from hab_ray.doctor.recording import refuse_unwritable, write_exchanges
 from hab_ray.doctor.reference import at_simulator
-from hab_ray.doctor.versions import under
 from hab_ray.doctor.visit import Visit, asked_on_record, pay
 from hab_ray.errors import ConfigError, Exit
+from hab_ray.executors.api_versions import under
 from hab_ray.location import Location
 from hab_ray.preflight import refuse_errors
 from hab_ray.prices import NANO
 from hab_ray.providers import load_vendor
 from hab_ray.providers.google.version import DEFAULT_VERSION
-from hab_ray.rehearse.place import refuse_simulated
 from hab_ray.rehearse.staging import account
 from hab_ray.serving import Endpoints
 from hab_ray.stopping import Stop
+from hab_ray.storage.simulated import refuse_simulated
 from hab_ray.work import Work
 
 _NOTES_SHOWN = 12

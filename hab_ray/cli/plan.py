@@ -11,11 +11,11 @@ from rich.console import Console
 
 from hab_ray.cli.plan_view import PlanOptions, print_plan, print_unheeded, to_json
 from hab_ray.cli.prepare import Choices, prepare
-from hab_ray.cli.probe import NOTHING, probe_sweep
 from hab_ray.cli.terminal import Terminal
 from hab_ray.errors import Exit
 from hab_ray.executors.choice import choose_executor
 from hab_ray.plan import make_plan
+from hab_ray.plan.make import Latencies
 from hab_ray.preflight import Severity, refuse_errors, unheeded_settings
 from hab_ray.stopping import Stop
 from hab_ray.storage.answer_sample import sample_told
@@ -32,8 +32,11 @@ def show_plan(path: Path, choices: Choices, options: PlanOptions, console: Conso
     being shown, a missing price does.
     """
     work, problems = prepare(path, choices, datetime.now(UTC))
-    latencies, status = NOTHING, Exit.COMPLETE
+    latencies: Latencies = {}
+    status = Exit.COMPLETE
     if options.probe:
+        from hab_ray.cli.probe import probe_sweep
+
         refuse_errors(problems)
         latencies, status = probe_sweep(work, options.probe, options.yes, _aside(options, console), stop)
     plan = make_plan(work, Store(open_folder(work.sweep.store)), latencies)

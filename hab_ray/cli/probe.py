@@ -12,18 +12,18 @@ from hab_ray.cli.agree import ask_to_spend
 from hab_ray.cli.identity import entered, identified, registry_of
 from hab_ray.cli.leasing import lease_terms
 from hab_ray.config import spending_limit
-from hab_ray.doctor.versions import learnt
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.errors import Exit
+from hab_ray.executors.api_versions import with_api_versions
 from hab_ray.plan.make import Latencies
 from hab_ray.plan.probe import Probe, Probed, most
 from hab_ray.prices import NANO
-from hab_ray.rehearse.place import refuse_simulated
 from hab_ray.resolve import run_id_in
 from hab_ray.serving import Endpoints
 from hab_ray.stopping import DRAIN_S, LATE_S, Stop
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import UNCLEAN_WAIT_S, Lease
+from hab_ray.storage.simulated import refuse_simulated
 from hab_ray.storage.spending import keep_lost
 from hab_ray.storage.store import Store
 from hab_ray.storage.takeover import LeaseTerms, acquire_lease
@@ -32,7 +32,6 @@ from hab_ray.visible import one_line
 from hab_ray.work import Work
 
 _REASONS_SHOWN = 5
-NOTHING: Latencies = {}
 
 
 def probe_sweep(work: Work, each: int, yes: bool, console: Console, stop: Stop) -> tuple[Latencies, Exit]:
@@ -46,7 +45,7 @@ def probe_sweep(work: Work, each: int, yes: bool, console: Console, stop: Stop) 
     expense = most(work, Store(open_folder(work.sweep.store)), each)
     if not expense.calls:
         console.print(f"nothing to probe: the store has {each} replies of every cell that can be asked now")
-        return NOTHING, Exit.COMPLETE
+        return {}, Exit.COMPLETE
     console.print(
         f"the probe sends at most {expense.calls:,} calls and costs at most ${expense.nanousd / NANO:.4f}; "
         "the run finds them in the store and does not pay for them again",
@@ -67,7 +66,7 @@ def _probe(work: Work, each: int, terms: LeaseTerms, stop: Stop) -> Probed:
     folder = open_folder(work.sweep.store)
     try:
         with ExitStack() as stack:
-            work = asyncio.run(learnt(_known_run(work), folder))
+            work = asyncio.run(with_api_versions(_known_run(work), folder))
             probe = Probe(work, lease.epoch, lease.watch(), each, Endpoints(work, stack).url, _money(work, lease))
             with stop.last_words(lease.release):
                 probed = asyncio.run(_until_asked_to_end(probe, 0.0 if lease.clean else UNCLEAN_WAIT_S, stop))

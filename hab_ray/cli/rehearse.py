@@ -18,13 +18,14 @@ from hab_ray.location import Location
 from hab_ray.preflight import preflight, refuse_errors
 from hab_ray.prices import NANO
 from hab_ray.rehearse.perform import Rehearsal, perform
-from hab_ray.rehearse.place import NOTICE, Place
+from hab_ray.rehearse.place import Place
 from hab_ray.rehearse.profile import Play
 from hab_ray.rehearse.staging import staged
 from hab_ray.rehearse.trouble import Trouble, load_trouble
 from hab_ray.report import write_report
 from hab_ray.simulator import LognormalLatency, NoLatency
 from hab_ray.stopping import Stop
+from hab_ray.storage.simulated import NOTICE
 from hab_ray.sweep import Options
 from hab_ray.visible import one_line
 

@@ -16,25 +16,25 @@ from hab_ray.cli.agree import ask_to_spend
 from hab_ray.cli.board import show_board
 from hab_ray.cli.identity import entered, identified, separated
 from hab_ray.cli.leasing import lease_terms
+from hab_ray.cli.opening import load_run
 from hab_ray.cli.plan_view import PlanOptions, print_plan, print_unheeded
 from hab_ray.cli.prepare import Choices, prepare
-from hab_ray.cli.status import load_run
 from hab_ray.cli.upgrade import needs_rereading, reread_verdicts
 from hab_ray.cli.view import View
-from hab_ray.doctor.versions import learnt
 from hab_ray.engine.memory import spare_what_stays
 from hab_ray.errors import Exit
+from hab_ray.executors.api_versions import with_api_versions
 from hab_ray.location import Location
 from hab_ray.plan import make_plan
 from hab_ray.preflight import Problem, Severity, refuse_errors, unheeded_settings
 from hab_ray.prices import NANO
 from hab_ray.progress import FailedRows, Progress, RunEnd
-from hab_ray.rehearse.place import note_simulators, refuse_simulated, simulated_notice
 from hab_ray.report import write_report, write_scores
 from hab_ray.resolve import keep_reader, refuse_other_store, write_record
 from hab_ray.results import open_run
 from hab_ray.stopping import DRAIN_S, Stop
 from hab_ray.storage.folder import open_folder
+from hab_ray.storage.simulated import note_simulators, refuse_simulated, simulated_notice
 from hab_ray.storage.store import Store
 from hab_ray.storage.takeover import acquire_lease
 from hab_ray.sweep import FAILED, UNANSWERED, Options, drive
@@ -86,8 +86,8 @@ def run_sweep(path: Path, choices: Choices, options: RunOptions, console: Consol
                 reread_verdicts(work, console)
             write_record(work, now)
             entered(work, now)
-            work = asyncio.run(learnt(work, open_folder(work.sweep.store)))
-            note_simulators(work)
+            work = asyncio.run(with_api_versions(work, open_folder(work.sweep.store)))
+            note_simulators(work.sweep)
             _announce(work, console)
             with view.shown():
                 end = drive(work, lease, _driving(options, view, stop))

@@ -6,7 +6,6 @@ and for who holds the store. A run that no driver of this version has reported o
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from math import inf
@@ -15,20 +14,13 @@ from rich.console import Console
 from rich.table import Table
 
 from hab_ray.cli.waiting import waiting_for_money
-from hab_ray.engine.ledger import Batch, Ledger, Phase, batch_progress
-from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.prices import NANO
-from hab_ray.progress import BudgetStatus, Progress, StageProgress, read_progress
-from hab_ray.resolve import load_work, refuse_other_store
-from hab_ray.stages import table
+from hab_ray.progress import PROGRESS, BudgetStatus, Progress, read_progress
+from hab_ray.stages import ORDER, WITHOUT_VIEW
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.format import refuse_newer
 from hab_ray.storage.lease import Holder, last_holder
-from hab_ray.storage.reach import reach
-from hab_ray.storage.run import PROGRESS
 from hab_ray.visible import log_json, one_line
-from hab_ray.work import Work
 
 SILENT_AFTER_S = 60.0
 
@@ -50,41 +42,6 @@ class Status:
     problem: str | None = None
 
 
-def load_run(run: Location) -> Work:
-    """The work of a run folder.
-
-    Raises:
-        ConfigError: there is no run, or a newer version has written its store.
-    """
-    reach(run)
-    work = load_work(run, datetime.now(UTC))
-    refuse_newer(reach(work.sweep.store), f"store at {work.sweep.store}")
-    return work
-
-
-def open_run_with_store(run: Location) -> Work:
-    """The work of a run folder, for commands that answer from its store.
-
-    Raises:
-        ConfigError: there is no run or no store, another store is at its path, or a newer version has written it.
-    """
-    work = load_run(run)
-    if last_holder(open_folder(work.sweep.store)) is None:
-        raise ConfigError(
-            f"{run}: there is no folder {work.sweep.store}, which holds the run's store. Paths in a sweep are relative "
-            "to the folder that `hab run` was given in: give this command there too"
-        )
-    refuse_other_store(work)
-    return work
-
-
-def batches_in_store(work: Work) -> list[Batch]:
-    """All batches that a run's store has of the run's providers, this run's and others'."""
-    folder = open_folder(work.sweep.store)
-    providers = sorted({m.entry.provider for m in work.models.values()})
-    return [batch for provider in providers for batch in Ledger(folder, provider).read()]
-
-
 def read_status(run: Location) -> Status:
     """The status of a run, in at most three requests where its driver has reported.
 
@@ -102,38 +59,16 @@ def read_status(run: Location) -> Status:
         problem = f"{run / PROGRESS} cannot be read; the next `hab run` writes it anew"
     is_counted = progress is None or store is None
     if progress is None or store is None:
+        from hab_ray.cli.opening import counted, load_run
+
         work = load_run(run)
-        store, progress = work.sweep.store, _counted(work, progress)
+        store, progress = work.sweep.store, counted(work, progress)
     last = last_holder(open_folder(store))
     holder = last if last and not last.released else None
     if holder and store.follow(holder.run).is_same(run):
         progress = replace(progress, end=None)  # what is there is the end of an earlier process
     died = holder if holder and holder.is_known_dead() else None
     return Status(run, store, progress, None if died else holder, died, is_counted, problem)
-
-
-def _counted(work: Work, reported: Progress | None) -> Progress:
-    """How far a run is by its files, beside what a driver of an older version has reported."""
-    done: dict[tuple[str, str], int] = defaultdict(int)
-    known: dict[tuple[str, str], int] = defaultdict(int)
-    for shard in work.shards():
-        line, written = (shard.stage, shard.name), work.written(shard) or 0
-        known[line] += len(work.tasks(shard)) if shard.spec.makes_calls else written
-        done[line] += written
-    stages = tuple(StageProgress(stage, name, known[stage, name], done[stage, name], 0, 0) for stage, name in known)
-    waiting = [batch for batch in batches_in_store(work) if batch.phase is not Phase.DONE]
-    return Progress(
-        at=reported.at if reported else "",
-        elapsed_s=reported.elapsed_s if reported else 0.0,
-        stages=stages,
-        calls=reported.calls if reported else 0,
-        retries=reported.retries if reported else 0,
-        cost_nanousd=reported.cost_nanousd if reported else 0,
-        notes=reported.notes if reported else (),
-        money=reported.money if reported else None,
-        batches=tuple(batch_progress(batch) for batch in waiting),
-        store=str(work.sweep.store),
-    )
 
 
 def status_json(status: Status) -> str:
@@ -151,9 +86,8 @@ def print_status(status: Status, console: Console) -> None:
     """Print rows done and known by stage and model, who drives the store, and the driver's last words."""
     shown = Table("stage", "model", "done", "known", box=None, pad_edge=False)
     lines = [*status.progress.stages, *status.progress.computed]
-    order = list(table.STAGES)
-    for line in sorted(lines, key=lambda one: order.index(one.stage) if one.stage in order else len(order)):
-        is_open = status.is_counted and not table.STAGES[line.stage].has_view
+    for line in sorted(lines, key=lambda one: ORDER.index(one.stage) if one.stage in ORDER else len(ORDER)):
+        is_open = status.is_counted and line.stage in WITHOUT_VIEW
         shown.add_row(one_line(line.stage), one_line(line.model), "" if is_open else str(line.done), str(line.total))
     console.print(shown)
     _tell_driver(status, console)

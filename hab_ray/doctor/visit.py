@@ -13,7 +13,7 @@ from hab_ray.doctor.examination import Examination, Holding
 from hab_ray.doctor.questions import Question
 from hab_ray.doctor.recording import Exchange
 from hab_ray.doctor.tap import tapping
-from hab_ray.doctor.versions import asked_at, endpoint, unsure
+from hab_ray.executors.api_versions import asked_at, endpoint, unsure
 from hab_ray.providers.google.version import DEFAULT_VERSION
 from hab_ray.providers.vendor import WireProtocol
 from hab_ray.rehearse.staging import account

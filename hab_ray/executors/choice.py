@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from hab_ray.storage.given_responses import GivenResponses
+from hab_ray.resources import RAY_JOB
 from hab_ray.work import Work, given_rows, goes_by_batch
+
+if TYPE_CHECKING:
+    from hab_ray.storage.given_responses import GivenResponses
 
 # Ray takes some 20 s and 1.5 GB to start, and at 400 calls/s has made that good after some 14,000 calls: one process
 # keeps up about 250 (`benchmarks/flow.py`).
 MOST_CALLS = 20_000
-RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # the job server sets it for the entry point alone
 _OF_RAY = ("RAY_ADDRESS", RAY_JOB)
 
 

@@ -9,24 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from http.client import HTTPException
-from urllib.parse import urlsplit
 
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
-from hab_ray.simulator import SimulatorClient
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease import Lease
 from hab_ray.storage.run import RATERS, SCORES, SWEEP
+from hab_ray.storage.simulated import MARKER
 from hab_ray.storage.takeover import LeaseTerms, acquire_lease
-from hab_ray.work import Work
 
-MARKER, PEOPLE = "SIMULATED.txt", "people.jsonl"
-NOTICE = "Everything here was answered by the simulator: these scores show that the chain works and measure nothing."
-PARTLY = "Something here was answered by a simulator ({}): these scores show that the chain works and measure nothing."
-BY_SIMULATOR = "SIMULATOR.txt"
-_ASKED_FOR_S = 2.0
+PEOPLE = "people.jsonl"
 _TEXT = "What stands in this folder came from the simulator. The next rehearsal here replaces it.\n"
 _ROWS_OF_A_RUN = ("candidates", "validations", "tests", "responses", "verdicts")
 _OF_A_RUN = (SWEEP, SCORES, RATERS, PEOPLE, *_ROWS_OF_A_RUN, "report", "log")
@@ -61,48 +54,6 @@ class Place:
         _remove(self.run, _OF_A_RUN)
         _remove(self.store, _OF_A_STORE)
         return lease
-
-
-def refuse_simulated(sweep: Sweep) -> None:
-    """Check, before a real run, that neither its folder nor its store is a rehearsal's.
-
-    Raises:
-        ConfigError: one of them is.
-    """
-    for key, folder in (("run", sweep.run_folder), ("store", sweep.store)):
-        if open_folder(folder).exists(MARKER):
-            raise ConfigError(
-                f"{key}: {folder} holds a rehearsal's simulated replies ({MARKER}); name another `{key}:` for replies "
-                "that are paid for"
-            )
-
-
-def note_simulators(work: Work) -> None:
-    """Keep in a real run's folder which of the sweep's own providers on this machine are simulators."""
-    found = sorted(name for name, entry in work.sweep.providers.items() if entry.url and _is_simulator(entry.url))
-    if found:
-        work.run.folder.put(BY_SIMULATOR, f"{', '.join(found)}\n".encode())
-
-
-def _is_simulator(url: str) -> bool:
-    """Whether the server behind a loopback address shows a simulator's meter. Others are not asked."""
-    parts = urlsplit(url)
-    if parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-        return False
-    client = SimulatorClient(f"{parts.scheme}://{parts.netloc}", _ASKED_FOR_S)
-    try:
-        client.meter()
-    except (OSError, ValueError, HTTPException):
-        return False
-    return True
-
-
-def simulated_notice(run: Location) -> str | None:
-    """What stands above the results of a run that a simulator has answered."""
-    folder = open_folder(run)
-    if folder.exists(MARKER):
-        return NOTICE
-    return PARTLY.format(folder.get(BY_SIMULATOR).decode().strip()) if folder.exists(BY_SIMULATOR) else None
 
 
 def _mark(option: str, location: Location) -> None:

@@ -18,3 +18,6 @@ Prompts are filled in `wording` (inside `sandbox`, tried out with `samples`). Re
 takes out what a model thinks aloud, `statements` finds other verdicts before the one that ends a reply, `folding` sees
 through disguised names, and `copying` tells words of its own from those of the request.
 """
+
+ORDER = ("generate", "validate", "select", "choose", "respond", "judge")
+WITHOUT_VIEW = ("select",)  # their rows are kept in the store

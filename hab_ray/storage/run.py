@@ -10,7 +10,6 @@ from hab_ray.storage.parts import part_metadata
 from hab_ray.storage.records import read_table, to_parquet
 
 SWEEP = "sweep.yaml"
-PROGRESS = "log/progress.json"
 SCORES = "scores.parquet"
 SHIFTS, ISSUE_SHIFTS, SCORE_MAPS = "bridge/shifts.parquet", "bridge/issues.parquet", "bridge/maps.parquet"
 RATERS = "raters.parquet"

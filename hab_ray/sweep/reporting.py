@@ -14,10 +14,9 @@ from hab_ray.engine.jobs import Counters
 from hab_ray.errors import Exit
 from hab_ray.executors.protocol import Channel
 from hab_ray.prices import NANO
-from hab_ray.progress import Draining, Ended, Progress, RowReason, RunEnd, StageProgress, read_progress
+from hab_ray.progress import PROGRESS, Draining, Ended, Progress, RowReason, RunEnd, StageProgress, read_progress
 from hab_ray.stages import table
 from hab_ray.storage.folder import Folder
-from hab_ray.storage.run import PROGRESS
 from hab_ray.sweep.budget import RunBudget
 from hab_ray.sweep.counters import RunCounters
 from hab_ray.sweep.failed import FailureReport, failure_report

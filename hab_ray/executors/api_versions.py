@@ -75,7 +75,7 @@ def as_remembered(folder: Folder, provider: str, entry: ProviderEntry) -> Provid
     return entry.model_copy(update={"api_version": version}) if version else entry
 
 
-async def learnt(work: Work, folder: Folder) -> Work:
+async def with_api_versions(work: Work, folder: Folder) -> Work:
     """The same work with every endpoint under the version that takes its requests, asked where the store has none.
 
     For the lease's holder. An endpoint that does not tell keeps the default and is asked again next time.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from hab_ray.doctor.versions import as_remembered, learnt
+from hab_ray.executors.api_versions import as_remembered, with_api_versions
 from hab_ray.storage.folder import open_folder
 from hab_ray.work import Work
 from tests.doctor.conftest import moved, work_in
@@ -49,9 +49,9 @@ async def test_the_version_that_takes_a_request_is_asked_once(
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     work = moved(work_in(tmp_path), f"http://127.0.0.1:{runner.addresses[0][1]}")
     folder = open_folder(work.sweep.store)
-    first = await learnt(work, folder)
+    first = await with_api_versions(work, folder)
     assert (version_of(first), len(seen)) == (version, asked)
-    again = await learnt(work, folder)
+    again = await with_api_versions(work, folder)
     is_kept = any(body is NO_CONTENTS for _, body in answers.values())
     assert version_of(again) == version and (len(seen) == asked) == is_kept
     entry = as_remembered(folder, "google", work.catalog.providers["google"])
@@ -62,7 +62,7 @@ async def test_the_version_that_takes_a_request_is_asked_once(
 async def test_a_stated_version_is_not_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work = moved(work_in(tmp_path), "http://127.0.0.1:9")
     monkeypatch.setenv("GOOGLE_GENAI_API_VERSION", "v1")
-    assert await learnt(work, open_folder(work.sweep.store)) is work
+    assert await with_api_versions(work, open_folder(work.sweep.store)) is work
 
 
 async def test_a_version_of_another_address_is_not_believed(tmp_path: Path) -> None:

@@ -1,0 +1,60 @@
+"""Marks of folders whose replies came from a simulator: of a rehearsal, and of a run some of whose vendors were one."""
+
+from __future__ import annotations
+
+from http.client import HTTPException
+from urllib.parse import urlsplit
+
+from hab_ray.config import Sweep
+from hab_ray.errors import ConfigError
+from hab_ray.location import Location
+from hab_ray.storage.folder import open_folder
+
+MARKER, BY_SIMULATOR = "SIMULATED.txt", "SIMULATOR.txt"
+NOTICE = "Everything here was answered by the simulator: these scores show that the chain works and measure nothing."
+PARTLY = "Something here was answered by a simulator ({}): these scores show that the chain works and measure nothing."
+_ASKED_FOR_S = 2.0
+
+
+def refuse_simulated(sweep: Sweep) -> None:
+    """Check, before a real run, that neither its folder nor its store is a rehearsal's.
+
+    Raises:
+        ConfigError: one of them is.
+    """
+    for key, folder in (("run", sweep.run_folder), ("store", sweep.store)):
+        if open_folder(folder).exists(MARKER):
+            raise ConfigError(
+                f"{key}: {folder} holds a rehearsal's simulated replies ({MARKER}); name another `{key}:` for replies "
+                "that are paid for"
+            )
+
+
+def note_simulators(sweep: Sweep) -> None:
+    """Keep in a real run's folder which of the sweep's own providers on this machine are simulators."""
+    found = sorted(name for name, entry in sweep.providers.items() if entry.url and _is_simulator(entry.url))
+    if found:
+        open_folder(sweep.run_folder).put(BY_SIMULATOR, f"{', '.join(found)}\n".encode())
+
+
+def _is_simulator(url: str) -> bool:
+    """Whether the server behind a loopback address shows a simulator's meter. Others are not asked."""
+    parts = urlsplit(url)
+    if parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+        return False
+    from hab_ray.simulator import SimulatorClient
+
+    client = SimulatorClient(f"{parts.scheme}://{parts.netloc}", _ASKED_FOR_S)
+    try:
+        client.meter()
+    except (OSError, ValueError, HTTPException):
+        return False
+    return True
+
+
+def simulated_notice(run: Location) -> str | None:
+    """What stands above the results of a run that a simulator has answered."""
+    folder = open_folder(run)
+    if folder.exists(MARKER):
+        return NOTICE
+    return PARTLY.format(folder.get(BY_SIMULATOR).decode().strip()) if folder.exists(BY_SIMULATOR) else None

@@ -1,0 +1,41 @@
+"""What a command loads: a status that is asked for again and again must not load what only a run needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+from hab_ray.cli import main, plan, run, status
+from hab_ray.stages import ORDER, WITHOUT_VIEW
+from hab_ray.stages.table import STAGES
+
+HEAVY = ("hab_ray.doctor", "hab_ray.rehearse", "hab_ray.simulator")
+DATA = ("hab_ray.stages.table", "pyarrow", "numpy", "aiohttp")
+
+
+def loaded(module: str) -> list[str]:
+    code = f"import sys, {module}; print('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("module", "without"),
+    [
+        (main, ("pydantic", "hab_ray.rubric", *DATA, *HEAVY)),
+        (status, (*DATA, *HEAVY)),
+        (plan, ("aiohttp", "hab_ray.sweep", *HEAVY)),
+        (run, ("ray", *HEAVY)),
+    ],
+)
+def test_a_command_loads_nothing_that_it_does_not_need(module: ModuleType, without: tuple[str, ...]) -> None:
+    found = loaded(module.__name__)
+    assert module.__name__ in found and not set(without) & set(found)
+
+
+def test_what_a_status_knows_of_stages_without_loading_them_is_true() -> None:
+    assert tuple(STAGES) == ORDER
+    assert {name for name, spec in STAGES.items() if not spec.has_view} == set(WITHOUT_VIEW)
