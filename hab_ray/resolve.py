@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 from hab_ray.catalog import Model, ModelEntry, Purpose, Strict, folder_name
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
-from hab_ray.inputs.files import BadInput, decoded
+from hab_ray.inputs.files import BadInput, causes_of, decoded
 from hab_ray.inputs.yaml_text import parse_yaml
 from hab_ray.local import LocalError, default_cache, embedding_weights, pull, sha256_of
 from hab_ray.location import Location
@@ -437,7 +437,7 @@ def read_record(run: Location) -> Record | None:
     except BadInput as error:
         cause = error.cause
     except ValidationError as error:
-        cause = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
+        cause = causes_of(error)
     raise ConfigError(
         one_line(f"{run / SWEEP}: not a record this version wrote ({cause}); use another `run:`, the store is kept")
     )

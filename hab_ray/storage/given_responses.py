@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
-from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
-from hab_ray.bounds import NUMBER
 from hab_ray.calls import Finish, has_visible_text
 from hab_ray.catalog import Strict
 from hab_ray.errors import ConfigError
@@ -17,7 +16,7 @@ from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, Response, State, id_of_test
 from hab_ray.rubric import Rubric
 from hab_ray.sections import Name
-from hab_ray.storage.given import Columns, Text, given_records, given_row
+from hab_ray.storage.given import AnswerRow, Columns, Text, given_records, given_row
 from hab_ray.visible import one_line
 
 _COLUMNS = Columns(
@@ -55,33 +54,16 @@ def _text_or_none(given: Any) -> Any:
     return "" if given is None else given
 
 
-class GivenResponse(Strict):
-    """One row: an answer to a test, which `test_id` or `prompt` (and `context`) names. Further columns are passed over.
+class GivenResponse(AnswerRow):
+    """One row: a subject's answer to a test."""
 
-    The names of the benchmark's published data set are understood, too.
-    """
-
-    model_config = ConfigDict(extra="ignore")
-
-    dimension: str
-    subject: Annotated[Name, Field(validation_alias=AliasChoices("subject", "subject_model"))]
     text: Annotated[
         Text, BeforeValidator(_text_or_none), Field(validation_alias=AliasChoices("text", "subject_response"))
     ]
-    test_id: Text | None = None
-    prompt: Text | None = None
-    context: Annotated[Text | None, Field(validation_alias=AliasChoices("context", "misinformation"))] = None
-    sample: Annotated[int, NUMBER, Field(ge=0, lt=1000)] = 0
     state: State | None = None
     finish: Text | None = None
     model_reported: Text | None = None
     reason: Text | None = None
-
-    @model_validator(mode="after")
-    def _names_its_test(self) -> Self:
-        if self.test_id is None and self.prompt is None:
-            raise ValueError("names no test; give `prompt` (and `context` where the rubric has one), or `test_id`")
-        return self
 
     @model_validator(mode="after")
     def _has_its_text(self) -> Self:

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports import child
 from hab_ray.exchange.imports.checkout import Checkout
+from hab_ray.inputs.files import causes_of
 from hab_ray.rubric import Apply, Each, Insert, LiteralValues, Operation, rendered
 from hab_ray.rubric.literal import Piece, Value
 from hab_ray.visible import one_line
@@ -243,5 +244,5 @@ def _ran(checkout: Checkout, calls: list[dict[str, Any]]) -> dict[str, _Answer]:
     try:
         return _ANSWER.validate_json(data)
     except ValidationError as error:
-        causes = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False)[:3])
-        raise ConfigError(f"{checkout.root}: its code gives something else than expected: {one_line(causes)}") from None
+        causes = one_line(causes_of(error))
+        raise ConfigError(f"{checkout.root}: its code gives something else than expected: {causes}") from None

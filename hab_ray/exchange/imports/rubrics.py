@@ -16,6 +16,7 @@ from hab_ray import __version__
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.checkout import THEMES, Checkout, Digests, known_digests, open_checkout
 from hab_ray.exchange.imports.executing import GENERATION, JUDGING, VALIDATION, Executed, executed
+from hab_ray.inputs.files import causes_of
 from hab_ray.rubric import (
     ContextField,
     Criterion,
@@ -133,8 +134,7 @@ def _rubric(name: str, found: Executed, checkout: Checkout, wanted: Wanted) -> L
             ),
         )
     except ValidationError as error:
-        causes = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
-        raise ConfigError(one_line(f"{checkout.root / code.path}: {causes}")) from None
+        raise ConfigError(one_line(f"{checkout.root / code.path}: {causes_of(error)}")) from None
 
 
 def _issues(found: Executed) -> tuple[Criterion, ...]:
