@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
 from hab_ray.calls import Finish, has_visible_text
-from hab_ray.catalog import Strict
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, Response, State, id_of_test
 from hab_ray.rubric import Rubric
-from hab_ray.sections import Name
 from hab_ray.storage.given import AnswerRow, Columns, Text, given_records, given_row
 from hab_ray.visible import one_line
 
@@ -71,10 +69,6 @@ class GivenResponse(AnswerRow):
         if self.state is State.OK and not self.text:
             raise ValueError("its state is ok and it has no text; give its text, or leave the row out")
         return self
-
-
-class _Answered(Strict):
-    subject: Name
 
 
 @dataclass(frozen=True)
@@ -185,19 +179,3 @@ def _state(row: GivenResponse) -> tuple[State, str]:
     if not has_visible_text(row.text):
         return State.EMPTY, "no text in the response"
     return State.OK, ""
-
-
-def subjects_in(path: Location, rubrics: Mapping[str, Rubric]) -> Iterator[str]:
-    """The names of those whose answers a file has in these dimensions, each once.
-
-    Raises:
-        ConfigError: the file cannot be read, or a name cannot stand in the run's record.
-    """
-    seen: set[str] = set()
-    for number, record in enumerate(given_records(path, "responses", _COLUMNS), 1):
-        dimension = record.get("dimension") if isinstance(record, dict) else None
-        if isinstance(dimension, str) and dimension in rubrics:
-            name = record.get("subject") or record.get("subject_model")
-            if isinstance(name, str) and name not in seen:
-                seen.add(given_row(_Answered, {"subject": name}, f"{path}, row {number}").subject)
-                yield name
