@@ -10,7 +10,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from hab_ray.cli.importing import RowsRead, import_app
-from hab_ray.exchange.imports.given import import_tests
+from hab_ray.exchange.imports.answers import import_tests
 from hab_ray.exchange.imports.source import TableSource
 
 

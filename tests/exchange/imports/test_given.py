@@ -16,7 +16,7 @@ from huggingface_hub import constants
 
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
-from hab_ray.exchange.imports.given import import_tests
+from hab_ray.exchange.imports.answers import import_tests
 from hab_ray.exchange.imports.hub import EVALUATIONS
 from hab_ray.exchange.imports.source import TableSource, new_file
 from hab_ray.location import Location
