@@ -7,6 +7,7 @@ import pytest
 from benchmarks.kill_campaign import SAMPLE_KILLS, rules, run_sample
 
 
+@pytest.mark.bench
 @pytest.mark.timeout(600)
 @pytest.mark.integration
 @pytest.mark.long

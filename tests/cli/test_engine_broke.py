@@ -90,6 +90,7 @@ def test_signal_to_the_group(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     assert sim.meter()["billed_more_than_once"]["bodies"] <= int(cut.group(1))
 
 
+@pytest.mark.bench
 def test_server_of_ray_dies(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     """A server of Ray that dies ends the run with 7 and one line."""
     sim = vendor(latency={"kind": "fixed", "value_s": 1.0}, accounts=PRICED)
@@ -104,6 +105,7 @@ def test_server_of_ray_dies(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     assert "Traceback" not in output and "(raylet)" not in output, output
 
 
+@pytest.mark.bench
 def test_a_worker_that_dies_is_replaced_and_the_run_is_complete(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     """What it had in flight counts as spent, and what it had not stored yet is asked again."""
     sim = vendor(latency={"kind": "fixed", "value_s": 1.0}, accounts=PRICED)
