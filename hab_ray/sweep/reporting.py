@@ -96,7 +96,7 @@ class Reporter:
         if counters.budget_reached and money:
             counters.notes.append(
                 f"budget reached: ${money.spent / NANO:.4f} of ${money.budget / NANO:.4f} spent by this run; "
-                "raise budget_usd and give the same command again"
+                "raise `budget_usd` (or `usd` of `budget`) and give the same command again"
             )
         newest = counters.newest.values()
         return RunEnd(

@@ -135,7 +135,8 @@ def test_a_run_answered_by_a_simulator_says_so_and_its_report_still_does(
     desk: Desk, vendor: Callable[..., Vendor]
 ) -> None:
     sim = vendor()
-    desk.hab("run", desk.sweep("simulated", sim.url, dimensions=["encourage_learning"]), "--yes")
+    given = {"tests": "seeds", "generate": None, "validate": None, "select": None}
+    desk.hab("run", desk.sweep("simulated", sim.url, dimensions=["encourage_learning"], **given), "--yes")
     for done in (desk.hab("run", "simulated.yaml", "--yes"), desk.hab("report", "runs/simulated")):
         assert done.returncode == 0, done.stdout
         page = (desk.folder / "runs/simulated/report/index.html").read_text()

@@ -119,16 +119,16 @@ def test_order_of_replies(desk: Desk, vendor: Callable[..., Vendor]) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_killed_in_its_stages(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_killed_in_its_stages(either_desk: Desk, vendor: Callable[..., Vendor]) -> None:
     """A call that reached the vendor `SAFE_S` before a kill was answered (0.5 s) and flushed (1 s): never repeated.
 
-    `make bench` kills it in every stage. On Ray: `test_kills_and_ctrl_c_of_a_mixed_run` of test_batches.
+    `make bench` kills it in every stage and on Ray too, which `make test` does in `test_batches` alone.
     """
     sim = vendor(latency={"kind": "fixed", "value_s": 0.5})
-    sweep = desk.sweep("killed", sim.url, dimensions=TWO)
+    sweep = either_desk.sweep("killed", sim.url, dimensions=TWO)
     safe: list[tuple[int, int]] = []
     for model in KILLED_AT:
-        process = desk.start("run", sweep)
+        process = either_desk.start("run", sweep)
         counts = [(time.monotonic(), len(sim.calls()))]
         seen = sim.received(model)
         while sim.received(model) == seen and process.poll() is None:
@@ -139,14 +139,14 @@ def test_killed_in_its_stages(desk: Desk, vendor: Callable[..., Vendor]) -> None
         process.wait()
         killed_at = time.monotonic()
         safe.append((max((n for at, n in counts if at < killed_at - SAFE_S), default=0), len(sim.calls())))
-    done = desk.hab("run", sweep)
+    done = either_desk.hab("run", sweep)
     assert done.returncode == 0, done.stdout
     bodies = [call["sha256"] for call in sim.calls()]
     for before, at_kill in safe:
         assert not set(bodies[:before]) & set(bodies[at_kill + IN_FLIGHT :])
     assert safe[-1][0] > 10
     assert len(bodies) - len(set(bodies)) <= len(KILLED_AT) * IN_FLIGHT * 3
-    found = rows(desk.folder / "runs/killed")
+    found = rows(either_desk.folder / "runs/killed")
     assert sum(len(r) for name, r in found.items() if name.startswith("verdicts")) == 8
 
 
@@ -195,17 +195,17 @@ def test_server_dies(desk: Desk, vendor: Callable[..., Vendor]) -> None:
 
 
 @pytest.mark.timeout(900)
-def test_ctrl_c(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_ctrl_c(either_desk: Desk, vendor: Callable[..., Vendor]) -> None:
     """A run that is interrupted keeps what was paid for."""
     sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
-    sweep = desk.sweep("stopped", sim.url, **SEEDS)
-    process = desk.start("run", sweep)
+    sweep = either_desk.sweep("stopped", sim.url, **SEEDS)
+    process = either_desk.start("run", sweep)
     until_received(sim, 10, process)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=400)
     assert process.returncode == 130, output
     assert "the same command goes on" in output
-    assert desk.hab("run", sweep).returncode == 0
+    assert either_desk.hab("run", sweep).returncode == 0
     assert sim.meter()["billed_more_than_once"]["bodies"] == 0
 
 
