@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import sqrt
@@ -11,11 +12,15 @@ from typing import NamedTuple, TypeVar
 from scipy.special import betaincinv
 
 from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.calls import Finish
 from hab_ray.rehearse.deductions import Deductions, deductions_of
-from hab_ray.rehearse.profile import digest, played_as, wordings_shown
-from hab_ray.rehearse.requests import Sent, marks_of, settings_of_judges, settings_of_subjects
-from hab_ray.simulator import Manner, SimulatorClient, TrueAnswer, TrueVerdict
-from hab_ray.work import Work
+from hab_ray.rehearse.imported import request_in
+from hab_ray.rehearse.profile import digest, marks_of, played_as, wordings_shown
+from hab_ray.rehearse.requests import Sent, settings_of_judges, settings_of_subjects, shown_parts
+from hab_ray.rows import Response, State
+from hab_ray.rubric import LiteralPrompts, Reading
+from hab_ray.simulator import Manner, SimulatorClient, TrueAnswer, TrueVerdict, exactly, fingerprint, mark_of_given
+from hab_ray.work import Work, given_rows
 
 _TOP = 10
 _OUTSIDE = 0.05
@@ -38,10 +43,14 @@ class Figures:
 
 @dataclass(frozen=True)
 class Expected:
-    """A verdict as it must stand in a run; `score` (0..10) and `letters` are None where it must be unreadable."""
+    """A verdict as it must stand in a run; `score` (0..10) and `letters` are None where it must be unreadable.
+
+    `other` is the score by the reading of imported wording that is not in force, if it was the first reply.
+    """
 
     letters: tuple[str, ...] | None
     score: int | None
+    other: int | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +62,9 @@ class Truth:
     wording that the judge was shown. `wordings` has the one that each judge must be shown in each dimension that it
     judges; scores are those of subjects and judges that are not varied. `words` has,
     by subject and dimension, each paraphrase by what names its test. Settings tell apart whoever shares a model;
-    `marks` are the names of the marks around what judges read.
+    `marks` are the names of the marks around what judges read. `given` are the rows of given answers by subject and
+    dimension, `uncounted` how many of equal ones are in no mean, by subject and mark. `literals` has, by judge and
+    dimension, the imported wording in which a judge is asked.
     """
 
     deductions: Deductions
@@ -71,6 +82,9 @@ class Truth:
     judge_settings: Mapping[str, Sent] = field(default_factory=dict)
     manners: Sequence[Manner] = ()
     marks: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[tuple[str, str], Sequence[Response]] = field(default_factory=dict)
+    uncounted: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    literals: Mapping[tuple[str, str], LiteralPrompts] = field(default_factory=dict)
 
     @classmethod
     def of(cls, work: Work, client: SimulatorClient) -> Truth:
@@ -80,12 +94,15 @@ class Truth:
         for answer in client.answers():
             by_prompt = answers.setdefault((answer.subject, answer.dimension), {})
             by_prompt.setdefault(answer.prompt, []).append(answer)
+        given = given_rows(work).responses if sweep.responses is not None else {}
+        found, uncounted = _given_answers(work, given)
+        answers |= found
         verdicts: dict[tuple[str, str, int], list[TrueVerdict]] = {}
         for verdict in client.verdicts():
             verdicts.setdefault((verdict.judge, verdict.mark, verdict.wording), []).append(verdict)
         return cls(
             deductions=deductions_of(work),
-            plays=played_as(work),
+            plays={**played_as(work), **{subject: subject for subject, _ in given}},
             models={judge.name: work.models[judge.model].entry.wire for judge in (*sweep.judges, *sweep.varied_judges)},
             samples=sweep.samples,
             answers=answers,
@@ -103,6 +120,14 @@ class Truth:
             judge_settings=settings_of_judges(work),
             manners=client.manners(),
             marks=marks_of(work.prompts.judge.user),
+            given=given,
+            uncounted=uncounted,
+            literals={
+                (judge.name, dimension): literal
+                for judge in (*sweep.judges, *sweep.varied_judges)
+                for dimension, rubric in work.wordings.get(judge.name, work.rubrics).items()
+                if (literal := rubric.literal) is not None and literal.judging is not None
+            },
         )
 
     def answers_of(self, subject: str, dimension: str) -> Answers:
@@ -160,18 +185,44 @@ class Truth:
             self.judge_settings, judge, alike, self.verdicts.get((self.models[judge], answer.mark, wording), ())
         )
 
+    def shown_to(self, judge: str, dimension: str, **texts: str) -> Mapping[str, str]:
+        """How the simulator knows what a judge must be shown: prompt, context and response, or a whole request."""
+        literal = self.literals.get((judge, dimension))
+        if literal is None or literal.judging is None:
+            return shown_parts(self.marks, **texts)
+        return {"request": exactly(request_in(literal.judging, texts))}
+
     def expected(self, judge: str, answer: TrueAnswer) -> Sequence[Expected]:
         """A judge's verdicts on an answer, one for each replicate; fewer where the judge gave fewer."""
         said = self.said_of(judge, answer)
-        deductions = self.deductions[answer.dimension]
+        literal = self.literals.get((judge, answer.dimension))
+        if literal is not None and literal.reading is Reading.PUBLISHED:
+            return [verdict for each in said for verdict in self._by_published_reading(each)]
         readable = [
-            Expected(tuple(each.letters), max(0, _TOP - sum(deductions[letter] for letter in each.letters)))
+            Expected(
+                tuple(each.letters),
+                self._score(each, each.letters),
+                self._score(each, each.letters + each.twice) if literal and at < each.in_braces else None,
+            )
             for each in said
-            for _ in range(each.readable)
+            for at in range(each.readable)
         ]
         unread = sum(each.unreadable for each in said)
         owed = answer.times * self.replicates - len(readable)
         return [*readable, *[Expected(None, None)] * min(unread, max(0, owed))]
+
+    def _by_published_reading(self, said: TrueVerdict) -> Iterator[Expected]:
+        """As the published code reads: each reply is a verdict, of what stands from the first brace to the last."""
+        listed, strict = said.letters + said.twice, self._score(said, said.letters)
+        for _ in range(said.in_braces):
+            yield Expected(tuple(sorted(listed)), self._score(said, listed), strict)
+        for _ in range(said.readable - said.in_braces):
+            yield Expected(None, None, strict)
+        for _ in range(said.unreadable):
+            yield Expected(None, None)
+
+    def _score(self, said: TrueVerdict, letters: str) -> int:
+        return max(0, _TOP - sum(self.deductions[said.dimension][letter] for letter in letters))
 
     def mark(self, seats: Sequence[str], answer: TrueAnswer) -> Fraction | None:
         """The mean of these judges' marks of an answer, each the mean of its replicates; None where one gave none."""
@@ -198,10 +249,35 @@ class Truth:
     def _marks(self, subject: str, dimension: str, seats: Sequence[str]) -> Iterable[_Test]:
         """The mean mark of each test that these judges have marked, and of how many answers."""
         for answers in self.answers_of(subject, dimension).values():
-            marks = [mark for answer in answers for mark in [self.mark(seats, answer)] * answer.times]
+            counted = ((answer, answer.times - self.uncounted.get((subject, answer.mark), 0)) for answer in answers)
+            marks = [mark for answer, times in counted for mark in [self.mark(seats, answer)] * times]
             given = [mark for mark in marks if mark is not None]
             if given:
                 yield _Test(sum(given, Fraction(0)) / len(given), len(given))
+
+
+def _given_answers(
+    work: Work, given: Mapping[tuple[str, str], Sequence[Response]]
+) -> tuple[dict[tuple[str, str], dict[str, list[TrueAnswer]]], Counter[tuple[str, str]]]:
+    """Given answers as those of simulated subjects are known, equal ones once, and how many of these are in no mean."""
+    prompts = {test.id: test.prompt for tests in given_rows(work).tests.values() for test in tests} if given else {}
+    found: dict[tuple[str, str], dict[str, list[TrueAnswer]]] = {}
+    uncounted: Counter[tuple[str, str]] = Counter()
+    for (subject, dimension), rows in given.items():
+        known: dict[tuple[str, str], Counter[str]] = {}
+        for row in rows:
+            if row.state is State.OK:
+                prompt = prompts[row.test_id]
+                mark = mark_of_given(dimension, fingerprint(prompt), fingerprint(row.text))
+                known.setdefault((digest(prompt), row.test_id), Counter())[mark] += 1
+                is_left_out = row.finish == Finish.TRUNCATED and work.sweep.truncated == "exclude"
+                uncounted[subject, mark] += is_left_out or row.sample >= work.sweep.samples
+        for (prompt, _), marks in known.items():
+            found.setdefault((subject, dimension), {})[prompt] = [
+                TrueAnswer(subject=subject, dimension=dimension, prompt=prompt, letters="", mark=mark, times=times)
+                for mark, times in marks.items()
+            ]
+    return found, uncounted
 
 
 class _Test(NamedTuple):
