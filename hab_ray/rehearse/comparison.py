@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import isclose
 
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary
+from hab_ray.rehearse.bridge import wrong_bridge
 from hab_ray.rehearse.people import NOBODY, PeopleComparison
 from hab_ray.rehearse.requests import wrong_requests
 from hab_ray.rehearse.rows import RowComparison, compare_rows
@@ -21,6 +23,7 @@ from hab_ray.work import Work
 
 # Far above what floats lose, far below what a point in one of 10,000 rows makes.
 _ROUNDING = 1e-9
+_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,9 @@ class Comparison:
 def compare(work: Work, summary: Summary, client: SimulatorClient) -> Comparison:
     """Compare a run, and what is made of it, with what its simulator has planted. Raises as `compare_stored`."""
     found = compare_stored(work, summary.run, client)
-    return replace(found, findings=(*found.findings, *wrong_tables(summary, Truth.of(work, client))))
+    truth = Truth.of(work, client)
+    shown = (*wrong_tables(summary, truth), *islice(wrong_bridge(work, summary, truth), _SHOWN))
+    return replace(found, findings=(*found.findings, *shown))
 
 
 def compare_stored(work: Work, run: Run, client: SimulatorClient) -> Comparison:

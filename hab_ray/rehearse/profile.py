@@ -81,7 +81,7 @@ def profile_of(work: Work, play: Play) -> Profile:
         prompts=_told_apart(every),
         contexts=contexts(every),
         given=_given_tests(work),
-        marks=marks_of(work.prompts.judge.user),
+        marks=dict(marks_of(work.prompts.judge.user)),
         subjects=_subjects(work),
         anew=True,
         repeated=_REPEATED,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import sqrt
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from scipy.special import betaincinv
 
@@ -240,20 +240,31 @@ class Truth:
         panel = tuple(self.panel)
         for subject in (subject for subject in self.plays if subject not in self.varied_subjects):
             for judge, seats in [*((judge, (judge,)) for judge in panel), (PANEL, panel)]:
-                dimensions = [_Sample.of(self._marks(subject, name, seats)) for name in self.deductions]
+                dimensions = [Sample.of(self._marks(subject, name, seats)) for name in self.deductions]
                 for name, sample in zip(self.deductions, dimensions, strict=True):
                     found[subject, name, judge] = sample.figures()
-                found[subject, OVERALL, judge] = _overall(dimensions)
+                found[subject, OVERALL, judge] = overall_of(dimensions)
         return found
 
-    def _marks(self, subject: str, dimension: str, seats: Sequence[str]) -> Iterable[_Test]:
+    def _marks(self, subject: str, dimension: str, seats: Sequence[str]) -> Iterable[tuple[Fraction, int]]:
         """The mean mark of each test that these judges have marked, and of how many answers."""
         for answers in self.answers_of(subject, dimension).values():
             counted = ((answer, answer.times - self.uncounted.get((subject, answer.mark), 0)) for answer in answers)
             marks = [mark for answer, times in counted for mark in [self.mark(seats, answer)] * times]
             given = [mark for mark in marks if mark is not None]
             if given:
-                yield _Test(sum(given, Fraction(0)) / len(given), len(given))
+                yield sum(given, Fraction(0)) / len(given), len(given)
+
+    def given_answer(self, row: Response, prompt: str) -> TrueAnswer | None:
+        """What a row of given answers is known as; None where it is no answer."""
+        mark = mark_of_given(row.dimension, fingerprint(prompt), fingerprint(row.text))
+        found = self.answers.get((row.subject, row.dimension), {}).get(digest(prompt), ())
+        return next((answer for answer in found if answer.mark == mark), None) if row.state is State.OK else None
+
+
+def is_left_out(work: Work, row: Response) -> bool:
+    """Whether a given answer is in no mean because it was cut."""
+    return row.finish == Finish.TRUNCATED and work.sweep.truncated == "exclude"
 
 
 def _given_answers(
@@ -270,8 +281,7 @@ def _given_answers(
                 prompt = prompts[row.test_id]
                 mark = mark_of_given(dimension, fingerprint(prompt), fingerprint(row.text))
                 known.setdefault((digest(prompt), row.test_id), Counter())[mark] += 1
-                is_left_out = row.finish == Finish.TRUNCATED and work.sweep.truncated == "exclude"
-                uncounted[subject, mark] += is_left_out or row.sample >= work.sweep.samples
+                uncounted[subject, mark] += is_left_out(work, row) or row.sample >= work.sweep.samples
         for (prompt, _), marks in known.items():
             found.setdefault((subject, dimension), {})[prompt] = [
                 TrueAnswer(subject=subject, dimension=dimension, prompt=prompt, letters="", mark=mark, times=times)
@@ -280,15 +290,8 @@ def _given_answers(
     return found, uncounted
 
 
-class _Test(NamedTuple):
-    """A test's mean mark, and of how many answers it is one."""
-
-    mean: Fraction
-    answers: int
-
-
 @dataclass(frozen=True)
-class _Sample:
+class Sample:
     """Marks of independent tests: how many, their mean, and the variance of the mean where there are two or more.
 
     `answers` are in them.
@@ -300,9 +303,10 @@ class _Sample:
     variance: Fraction | None
 
     @classmethod
-    def of(cls, tests: Iterable[_Test]) -> _Sample:
+    def of(cls, tests: Iterable[tuple[Fraction, int]]) -> Sample:
+        """Of the mean of each test, and of how many answers it is one."""
         given = list(tests)
-        values, size, answers = [test.mean for test in given], len(given), sum(test.answers for test in given)
+        values, size, answers = [mean for mean, _ in given], len(given), sum(count for _, count in given)
         if not size:
             return cls(0, 0, None, None)
         mean = sum(values, Fraction(0)) / size
@@ -311,11 +315,12 @@ class _Sample:
         squares = sum(((value - mean) ** 2 for value in values), Fraction(0))
         return cls(size, answers, mean, squares / (size * (size - 1)))
 
-    def figures(self) -> Figures:
-        return _figures(self.mean, self.variance, self.size - 1, self.answers)
+    def figures(self, least: float = 0.0) -> Figures:
+        """The mean with its interval, which reaches from `least` to 1 at most."""
+        return _figures(self.mean, self.variance, self.size - 1, self.answers, least)
 
 
-def _overall(parts: Sequence[_Sample]) -> Figures:
+def overall_of(parts: Sequence[Sample], least: float = 0.0) -> Figures:
     """The plain mean of the dimensions' means, its degrees of freedom by Welch and Satterthwaite."""
     count, size = len(parts), sum(part.answers for part in parts)
     means = [part.mean for part in parts if part.mean is not None]
@@ -324,17 +329,17 @@ def _overall(parts: Sequence[_Sample]) -> Figures:
         return Figures(None, None, None, size)
     mean = sum(means, Fraction(0)) / count
     if len(variances) < count:
-        return _figures(mean, None, 0, size)
+        return _figures(mean, None, 0, size, least)
     total = sum(variances, Fraction(0))
     spread = sum((v**2 / (part.size - 1) for v, part in zip(variances, parts, strict=True)), Fraction(0))
-    return _figures(mean, total / count**2, float(total**2 / spread) if spread else 1, size)
+    return _figures(mean, total / count**2, float(total**2 / spread) if spread else 1, size, least)
 
 
-def _figures(mean: Fraction | None, variance: Fraction | None, freedom: float, n: int) -> Figures:
+def _figures(mean: Fraction | None, variance: Fraction | None, freedom: float, n: int, least: float) -> Figures:
     if mean is None or variance is None:
         return Figures(None if mean is None else float(mean), None, None, n)
     reach = _students_t(freedom) * sqrt(variance)
-    return Figures(float(mean), max(0.0, float(mean) - reach), min(1.0, float(mean) + reach), n)
+    return Figures(float(mean), max(least, float(mean) - reach), min(1.0, float(mean) + reach), n)
 
 
 def _students_t(freedom: float) -> float:
