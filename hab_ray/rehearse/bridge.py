@@ -61,10 +61,21 @@ _Lines = dict[tuple[str, ...], Sequence[object]]
 _Cells = Mapping[tuple[str, str], Mapping[str, _Cell]]
 
 
-def wrong_bridge(work: Work, summary: Summary, truth: Truth) -> Iterator[str]:
-    """All that is shown otherwise than it follows from planted verdicts and earlier ones."""
+@dataclass(frozen=True)
+class BridgeComparison:
+    """How many lines of judges beside earlier ones follow from the truth, and what of them is not as it must be."""
+
+    lines: int = 0
+    wrong: tuple[str, ...] = ()
+
+
+NO_BRIDGE = BridgeComparison()
+
+
+def compare_bridge(work: Work, summary: Summary, truth: Truth) -> BridgeComparison:
+    """Shifts, kappas and maps beside those that follow from planted verdicts and earlier ones."""
     if work.sweep.responses is None or not work.sweep.raters:
-        return
+        return NO_BRIDGE
     cells = _cells(work, truth)
     found = summary.bridge
     shifts: _Lines = {(each.rater, each.judge, each.dimension): astuple(each)[3:] for each in found.shifts}
@@ -73,18 +84,24 @@ def wrong_bridge(work: Work, summary: Summary, truth: Truth) -> Iterator[str]:
         (each.rater, each.judge, _level(each.score)): (each.answers, each.mapped, each.low is not None)
         for each in found.maps
     }
-    for what, shown, made in (
-        ("judges now and then", shifts, _shifts),
-        ("kappa", issues, _kappas),
-        ("map", maps, _maps),
+    checks = (("judges now and then", shifts, _shifts), ("kappa", issues, _kappas), ("map", maps, _maps))
+    lines, wrong = 0, list[str]()
+    for what, shown, made in checks:
+        wanted = {key: line for who, own in cells.items() for key, line in made(*who, own)}
+        lines += len(wanted)
+        wrong += _unequal(what, shown, wanted)
+    return BridgeComparison(lines, (*wrong, *_wrong_table(summary), *_wrong_files(work, summary)))
+
+
+def _wrong_files(work: Work, summary: Summary) -> Iterator[str]:
+    found = summary.bridge
+    for row, file, rows in (
+        (Shift, SHIFTS, found.shifts),
+        (IssueShift, ISSUE_SHIFTS, found.issues),
+        (ScoreMap, SCORE_MAPS, found.maps),
     ):
-        yield from _unequal(what, shown, {key: line for who, own in cells.items() for key, line in made(*who, own)})
-    yield from _wrong_table(summary)
-    for row, file, rows in ((Shift, SHIFTS, found.shifts), (IssueShift, ISSUE_SHIFTS, found.issues)):
         if list(work.run.read(row, file)) != list(rows):
             yield f"{file} holds other lines than the table of judges now and then"
-    if len(work.run.read(ScoreMap, SCORE_MAPS)) != len(found.maps):
-        yield f"{SCORE_MAPS} holds other lines than the table of judges now and then"
 
 
 def _unequal(what: str, found: _Lines, wanted: _Lines) -> Iterator[str]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
 from math import isclose
 
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary
-from hab_ray.rehearse.bridge import wrong_bridge
+from hab_ray.rehearse.bridge import NO_BRIDGE, BridgeComparison, compare_bridge
 from hab_ray.rehearse.people import NOBODY, PeopleComparison
 from hab_ray.rehearse.requests import wrong_requests
 from hab_ray.rehearse.rows import RowComparison, compare_rows
@@ -23,7 +22,6 @@ from hab_ray.work import Work
 
 # Far above what floats lose, far below what a point in one of 10,000 rows makes.
 _ROUNDING = 1e-9
-_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -71,6 +69,7 @@ class Comparison:
     missing: tuple[MissingEvidence, ...]
     people: PeopleComparison = NOBODY
     findings: tuple[str, ...] = ()
+    bridge: BridgeComparison = NO_BRIDGE
 
     @property
     def wrong_cells(self) -> tuple[ComparedMean, ...]:
@@ -81,7 +80,7 @@ class Comparison:
     def passed(self) -> bool:
         """Whether there is something to compare and all of it is as planted."""
         is_planted = any(cell.planted and cell.planted.n for cell in self.cells)
-        wrong = (self.wrong_cells, self.rows.wrong, self.missing, self.people.wrong, self.findings)
+        wrong = (self.wrong_cells, self.rows.wrong, self.missing, self.people.wrong, self.findings, self.bridge.wrong)
         return is_planted and not any(wrong)
 
 
@@ -89,8 +88,11 @@ def compare(work: Work, summary: Summary, client: SimulatorClient) -> Comparison
     """Compare a run, and what is made of it, with what its simulator has planted. Raises as `compare_stored`."""
     found = compare_stored(work, summary.run, client)
     truth = Truth.of(work, client)
-    shown = (*wrong_tables(summary, truth), *islice(wrong_bridge(work, summary, truth), _SHOWN))
-    return replace(found, findings=(*found.findings, *shown))
+    return replace(
+        found,
+        findings=(*found.findings, *wrong_tables(summary, truth)),
+        bridge=compare_bridge(work, summary, truth),
+    )
 
 
 def compare_stored(work: Work, run: Run, client: SimulatorClient) -> Comparison:

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from hab_ray.rehearse.profile import digest
-from hab_ray.rehearse.truth import Expected, Truth
+from hab_ray.rehearse.truth import Expected, Truth, given_mark
 from hab_ray.results import Run
 from hab_ray.rows import State
-from hab_ray.simulator import TrueAnswer, fingerprint, mark_of_given
+from hab_ray.simulator import TrueAnswer
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class _Part:
             return "" if in_file is None else "not the answer that is given"
         if in_file.state is State.OK:
             prompt, _ = self._tests[row.test_id]
-            mark = mark_of_given(self._dimension, fingerprint(prompt), fingerprint(row.text))
+            mark = given_mark(in_file, prompt)
             self._rows[at] = row, next(answer for answer in given if answer.mark == mark)
         return ""
 
@@ -171,8 +171,9 @@ class _Part:
     def _problem_of_request(self, judge: str, answer: _Answer, true: TrueAnswer) -> str:
         """Whether a judge was shown test, context and answer, each between its own marks or in imported wording."""
         prompt, context = self._tests[answer.test_id]
-        wanted = self._truth.shown_to(judge, self._dimension, prompt=prompt, context=context, response=answer.text)
-        found = self._truth.said_of(judge, true)
+        texts = {"prompt": prompt, "context": context, "response": answer.text}
+        wanted = self._truth.shown_to(judge, true, texts)
+        found = self._truth.heard_of(judge, true)
         if self._is_given and any(said.parts == wanted for said in found):
             return ""
         for said in found:

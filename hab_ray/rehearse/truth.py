@@ -18,8 +18,17 @@ from hab_ray.rehearse.imported import request_in
 from hab_ray.rehearse.profile import digest, marks_of, played_as, wordings_shown
 from hab_ray.rehearse.requests import Sent, settings_of_judges, settings_of_subjects, shown_parts
 from hab_ray.rows import Response, State
-from hab_ray.rubric import LiteralPrompts, Reading
-from hab_ray.simulator import Manner, SimulatorClient, TrueAnswer, TrueVerdict, exactly, fingerprint, mark_of_given
+from hab_ray.rubric import LiteralJudging, LiteralPrompts, Reading
+from hab_ray.simulator import (
+    Manner,
+    SimulatorClient,
+    TrueAnswer,
+    TrueVerdict,
+    exactly,
+    fingerprint,
+    mark_of_given,
+    spaced,
+)
 from hab_ray.work import Work, given_rows
 
 _TOP = 10
@@ -63,8 +72,8 @@ class Truth:
     judges; scores are those of subjects and judges that are not varied. `words` has,
     by subject and dimension, each paraphrase by what names its test. Settings tell apart whoever shares a model;
     `marks` are the names of the marks around what judges read. `given` are the rows of given answers by subject and
-    dimension, `uncounted` how many of equal ones are in no mean, by subject and mark. `literals` has, by judge and
-    dimension, the imported wording in which a judge is asked.
+    dimension, `texts` what a judge must be shown of each, by its mark; `uncounted` how many of equal ones are in no
+    mean, by subject and mark. `literals` has, by judge and dimension, the imported wording in which a judge is asked.
     """
 
     deductions: Deductions
@@ -83,8 +92,10 @@ class Truth:
     manners: Sequence[Manner] = ()
     marks: Mapping[str, str] = field(default_factory=dict)
     given: Mapping[tuple[str, str], Sequence[Response]] = field(default_factory=dict)
+    texts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     uncounted: Mapping[tuple[str, str], int] = field(default_factory=dict)
     literals: Mapping[tuple[str, str], LiteralPrompts] = field(default_factory=dict)
+    _requests: dict[tuple[str, LiteralJudging], str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, work: Work, client: SimulatorClient) -> Truth:
@@ -95,8 +106,8 @@ class Truth:
             by_prompt = answers.setdefault((answer.subject, answer.dimension), {})
             by_prompt.setdefault(answer.prompt, []).append(answer)
         given = given_rows(work).responses if sweep.responses is not None else {}
-        found, uncounted = _given_answers(work, given)
-        answers |= found
+        found = _Given.of(work, given)
+        answers |= found.answers
         verdicts: dict[tuple[str, str, int], list[TrueVerdict]] = {}
         for verdict in client.verdicts():
             verdicts.setdefault((verdict.judge, verdict.mark, verdict.wording), []).append(verdict)
@@ -121,7 +132,8 @@ class Truth:
             manners=client.manners(),
             marks=marks_of(work.prompts.judge.user),
             given=given,
-            uncounted=uncounted,
+            texts=found.texts,
+            uncounted=found.uncounted,
             literals={
                 (judge.name, dimension): literal
                 for judge in (*sweep.judges, *sweep.varied_judges)
@@ -174,23 +186,34 @@ class Truth:
         return [judge for judge in self.models if judge not in beside and (judge, dimension) in self.wordings]
 
     def said_of(self, judge: str, answer: TrueAnswer) -> Sequence[TrueVerdict]:
-        """What a judge's model said of an answer, to the requests of this judge."""
+        """What a judge's model said of an answer, to the requests of this judge; of a given one, where it was shown."""
+        said, texts = self.heard_of(judge, answer), self.texts.get(answer.mark)
+        if texts is None or not said:
+            return said
+        wanted = self.shown_to(judge, answer, texts)
+        return [each for each in said if each.parts == wanted]
+
+    def heard_of(self, judge: str, answer: TrueAnswer) -> Sequence[TrueVerdict]:
+        """The same, whatever it was shown; of given answers that differ in white space alone, all."""
+        mark = answer.mark.rpartition(" ")[0] if answer.mark in self.texts else answer.mark
         wording = self.wordings.get((judge, answer.dimension), 0)
         alike = [
             other
             for other, model in self.models.items()
             if model == self.models[judge] and self.wordings.get((other, answer.dimension), 0) == wording
         ]
-        return self._own(
-            self.judge_settings, judge, alike, self.verdicts.get((self.models[judge], answer.mark, wording), ())
-        )
+        return self._own(self.judge_settings, judge, alike, self.verdicts.get((self.models[judge], mark, wording), ()))
 
-    def shown_to(self, judge: str, dimension: str, **texts: str) -> Mapping[str, str]:
+    def shown_to(self, judge: str, answer: TrueAnswer, texts: Mapping[str, str]) -> Mapping[str, str]:
         """How the simulator knows what a judge must be shown: prompt, context and response, or a whole request."""
-        literal = self.literals.get((judge, dimension))
-        if literal is None or literal.judging is None:
-            return shown_parts(self.marks, **texts)
-        return {"request": exactly(request_in(literal.judging, texts))}
+        literal = self.literals.get((judge, answer.dimension))
+        if literal is not None and literal.judging is not None:
+            key = answer.mark, literal.judging
+            if key not in self._requests:
+                self._requests[key] = exactly(request_in(literal.judging, texts))
+            return {"request": self._requests[key]}
+        given = {"given": spaced(texts["response"])} if answer.mark in self.texts else {}
+        return {**shown_parts(self.marks, **texts), **given}
 
     def expected(self, judge: str, answer: TrueAnswer) -> Sequence[Expected]:
         """A judge's verdicts on an answer, one for each replicate; fewer where the judge gave fewer."""
@@ -257,7 +280,7 @@ class Truth:
 
     def given_answer(self, row: Response, prompt: str) -> TrueAnswer | None:
         """What a row of given answers is known as; None where it is no answer."""
-        mark = mark_of_given(row.dimension, fingerprint(prompt), fingerprint(row.text))
+        mark = given_mark(row, prompt)
         found = self.answers.get((row.subject, row.dimension), {}).get(digest(prompt), ())
         return next((answer for answer in found if answer.mark == mark), None) if row.state is State.OK else None
 
@@ -267,27 +290,38 @@ def is_left_out(work: Work, row: Response) -> bool:
     return row.finish == Finish.TRUNCATED and work.sweep.truncated == "exclude"
 
 
-def _given_answers(
-    work: Work, given: Mapping[tuple[str, str], Sequence[Response]]
-) -> tuple[dict[tuple[str, str], dict[str, list[TrueAnswer]]], Counter[tuple[str, str]]]:
-    """Given answers as those of simulated subjects are known, equal ones once, and how many of these are in no mean."""
-    prompts = {test.id: test.prompt for tests in given_rows(work).tests.values() for test in tests} if given else {}
-    found: dict[tuple[str, str], dict[str, list[TrueAnswer]]] = {}
-    uncounted: Counter[tuple[str, str]] = Counter()
-    for (subject, dimension), rows in given.items():
-        known: dict[tuple[str, str], Counter[str]] = {}
-        for row in rows:
-            if row.state is State.OK:
-                prompt = prompts[row.test_id]
-                mark = mark_of_given(dimension, fingerprint(prompt), fingerprint(row.text))
-                known.setdefault((digest(prompt), row.test_id), Counter())[mark] += 1
-                uncounted[subject, mark] += is_left_out(work, row) or row.sample >= work.sweep.samples
-        for (prompt, _), marks in known.items():
-            found.setdefault((subject, dimension), {})[prompt] = [
-                TrueAnswer(subject=subject, dimension=dimension, prompt=prompt, letters="", mark=mark, times=times)
-                for mark, times in marks.items()
-            ]
-    return found, uncounted
+def given_mark(row: Response, prompt: str) -> str:
+    """What a given answer is known by here; the simulator knows it by what stands before the blank."""
+    return f"{mark_of_given(row.dimension, fingerprint(prompt), fingerprint(row.text))} {exactly(row.text)[:16]}"
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Given answers as those of simulated subjects are known, equal ones once; see `Truth`."""
+
+    answers: dict[tuple[str, str], dict[str, list[TrueAnswer]]] = field(default_factory=dict)
+    texts: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    uncounted: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, work: Work, given: Mapping[tuple[str, str], Sequence[Response]]) -> _Given:
+        tests = {(d, test.id): test for d, own in (given_rows(work).tests if given else {}).items() for test in own}
+        found = cls()
+        for (subject, dimension), rows in given.items():
+            times: Counter[tuple[str, str]] = Counter()
+            for row in rows:
+                if row.state is State.OK:
+                    test = tests[dimension, row.test_id]
+                    mark = given_mark(row, test.prompt)
+                    times[digest(test.prompt), mark] += 1
+                    found.texts[mark] = {"prompt": test.prompt, "context": test.context, "response": row.text}
+                    found.uncounted[subject, mark] += is_left_out(work, row) or row.sample >= work.sweep.samples
+            for (prompt, mark), count in times.items():
+                answer = TrueAnswer(
+                    subject=subject, dimension=dimension, prompt=prompt, letters="", mark=mark, times=count
+                )
+                found.answers.setdefault((subject, dimension), {}).setdefault(prompt, []).append(answer)
+        return found
 
 
 @dataclass(frozen=True)

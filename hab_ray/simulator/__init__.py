@@ -31,7 +31,7 @@ from hab_ray.simulator.embedding import embed
 from hab_ray.simulator.exchanges import fingerprint
 from hab_ray.simulator.faults import Fault
 from hab_ray.simulator.imported import GivenTest, Place, PlantedForm, exactly, mark_of_given
-from hab_ray.simulator.judging import PlantedIssue
+from hab_ray.simulator.judging import PlantedIssue, spaced
 from hab_ray.simulator.latency import FixedLatency, Latency, LognormalLatency, NoLatency
 from hab_ray.simulator.malformed import Malformed
 from hab_ray.simulator.planted import Planted, PlantedDimension, PlantedSubject
@@ -85,4 +85,5 @@ __all__ = [
     "parse_recording",
     "replaying",
     "simulator",
+    "spaced",
 ]

@@ -136,13 +136,17 @@ class Mind:
             return f"I cannot judge this. The request lacks {verdict.lacks}.", exchange
         value[verdict.key] = list(verdict.letters)
         # A repeated request is longer than the first; codes of fences differ between runs and are of one length.
-        rng = stream(self.seed, "malformed", ask.name, verdict.mark.whole, len(ask.transcript))
+        # One in fixed words is the same: it is told by the broken replies before.
+        label = b"%d %s" % (exchange.manner, verdict.label)
+        again = (self.truth.heard.broken(label),) if verdict.request else ()
+        rng = stream(self.seed, "malformed", ask.name, verdict.mark.whole, len(ask.transcript), *again)
         said = written(value, verdict.key, verdict.allowed, self.truth.planted.malformed, rng)
         mark = verdict.mark
         meant = SaidOfAnswer(ask.name, mark.dimension, mark.whole, verdict.wording, verdict.meant, said.twice)
         if verdict.request:
             exchange = exchange._replace(parts=(("request", verdict.request),))
-        label = b"%d %s" % (exchange.manner, verdict.label)
+        elif mark.seen:
+            exchange = exchange._replace(parts=(*exchange.parts, ("given", mark.seen)))
         return said.text, exchange._replace(
             label=label, verdict=meant, is_readable=said.is_readable, in_braces=said.in_braces
         )

@@ -54,6 +54,7 @@ class Heard:
     _manners: dict[Manner, int] = field(default_factory=dict)
     _exchanges: Counter[Exchange] = field(default_factory=Counter)
     _equal: Counter[bytes] = field(default_factory=Counter)
+    _broken: Counter[bytes] = field(default_factory=Counter)
 
     def manner(self, ask: ChatAsk) -> int:
         """The number of a request's manner."""
@@ -64,12 +65,15 @@ class Heard:
     def add(self, exchange: Exchange) -> None:
         """Count a reply that was delivered."""
         self._exchanges[exchange] += 1
-        if exchange.is_readable:
-            self._equal[exchange.label] += 1
+        (self._equal if exchange.is_readable else self._broken)[exchange.label] += 1
 
     def before(self, label: bytes) -> int:
         """How many equal requests have been answered."""
         return self._equal[label]
+
+    def broken(self, label: bytes) -> int:
+        """How many equal requests got a reply that cannot be read."""
+        return self._broken[label]
 
     def manners(self) -> list[Mapping[str, Any]]:
         """Wire JSON of `GET /_truth/manners`, in the order of their numbers."""

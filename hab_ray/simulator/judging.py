@@ -50,6 +50,11 @@ def normal(text: str) -> str:
     return " ".join(_IGNORED.sub("", text).split())
 
 
+def spaced(text: str) -> str:
+    """The digest (hex) of a text with its white space, but without signs that a client may add or change."""
+    return _digest(_IGNORED.sub("", text)).hex()
+
+
 @dataclass(frozen=True, slots=True)
 class Marked:
     """The mark of an answer, as it stands in it and in parts; `seen` tells given answers apart that have equal ones."""

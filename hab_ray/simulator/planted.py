@@ -20,7 +20,7 @@ from hab_ray.simulator.asks import ChatAsk, Sighting
 from hab_ray.simulator.draws import Family, number, unit
 from hab_ray.simulator.exchanges import Heard, between_marks, fingerprint
 from hab_ray.simulator.imported import GivenTest, PlantedForm, Shown, exactly, mark_of_given, ways_to_read
-from hab_ray.simulator.judging import TOP, Judging, Marked, PlantedIssue, lacking_issue, normal, wording_shown
+from hab_ray.simulator.judging import TOP, Judging, Marked, PlantedIssue, lacking_issue, normal, spaced, wording_shown
 from hab_ray.simulator.malformed import Malformed
 from hab_ray.simulator.schemas import letters_of
 from hab_ray.simulator.settings import Settings, Share
@@ -213,7 +213,7 @@ class Truth:
         test = self.planted.given.get(known)
         if test is None or not response:
             return None, "an answer with a mark, or the test and the text of a given one"
-        mark = self._mark_of_given(test.dimension, known, response, exactly(response))
+        mark = self._mark_of_given(test.dimension, known, response, spaced(response))
         is_of_test = test.context == (fingerprint(context) if context else "")
         return mark, None if is_of_test else "the context of the test"
 
