@@ -24,6 +24,8 @@ from hab_ray.storage.run import ISSUE_SHIFTS, SCORE_MAPS, SHIFTS
 from hab_ray.work import Work, given_ratings, given_rows
 
 _TOP = 10
+# Of scores that are kept to nine digits; an interval over two tests is thirteen times as wide as their spread.
+_ROUNDING = 1e-7
 
 
 class _Answer(NamedTuple):
@@ -114,7 +116,7 @@ def _unequal(what: str, found: _Lines, wanted: _Lines) -> Iterator[str]:
 
 def _same(found: Sequence[object], wanted: Sequence[object]) -> bool:
     return len(found) == len(wanted) and all(
-        isclose(one, other, rel_tol=0, abs_tol=1e-9)
+        isclose(one, other, rel_tol=0, abs_tol=_ROUNDING)
         if isinstance(one, float) and isinstance(other, float)
         else one == other
         for one, other in zip(found, wanted, strict=True)
