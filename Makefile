@@ -56,7 +56,6 @@ test: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/provider_cpu.py
-	$(BIN)/python benchmarks/simulator.py 20000
 	$(BIN)/python benchmarks/online_speed.py
 	$(BIN)/python benchmarks/online_speed.py --slow
 	$(BIN)/python benchmarks/online_speed.py --lanes 2
@@ -77,17 +76,15 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.bridge --whole
 	$(BIN)/python benchmarks/selection.py
 	$(BIN)/python benchmarks/selection.py --paper
-	$(BIN)/python benchmarks/bytes_per_call.py
 	$(BIN)/python benchmarks/verdicts.py
 	$(BIN)/python benchmarks/inspect_round_trip.py
 	$(BIN)/python benchmarks/interrupts.py
 	$(BIN)/python benchmarks/kill_campaign.py --kills driver=60,lane=20,limiter=20,purse=20
-	$(BIN)/python -m benchmarks.foreign_clients
-	$(BIN)/python -m benchmarks.foreign_servers
 	$(BIN)/python benchmarks/cpu_pairs.py cce5b15 .
 	HAB_STOPPED_S=120 $(BIN)/pytest tests/cli/test_batches.py -k stopped_holder
 	HAB_KILLS=all $(BIN)/pytest tests/sweep/test_crash_matrix.py
-	HAB_KILLS=all $(BIN)/pytest tests/cli/test_run.py -k killed
+	HAB_KILLS=all $(BIN)/pytest tests/cli/test_run.py -k "killed and local"
+	HAB_KILLS=all $(BIN)/pytest -m bench
 
 clean:
 	rm -rf $(VENV) runs store .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
