@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 from hab_ray.cluster.metrics import RunMetrics
+from hab_ray.config import budget_key
 from hab_ray.engine.billing import billing_notes
 from hab_ray.engine.jobs import Counters
 from hab_ray.errors import Exit
@@ -97,7 +98,7 @@ class Reporter:
         if counters.budget_reached and money:
             counters.notes.append(
                 f"budget reached: ${money.spent / NANO:.4f} of ${money.budget / NANO:.4f} spent by this run; "
-                "raise `budget_usd` (or `usd` of `budget`) and give the same command again"
+                f"raise {budget_key(self._work.sweep)} and give the same command again"
             )
         newest = counters.newest.values()
         return RunEnd(
