@@ -39,7 +39,7 @@ class Outcome:
 
 
 def profile(folder: Path) -> Profile:
-    answers = {"models": {"*": {"answer_sentences": [1, 30], "price": PRICE}}}
+    answers = {"models": {"*": {"answer_sentences": [1, 30], "price": PRICE, "batch_price": PRICE}}}
     turnaround = {"turnaround": {"kind": "fixed", "value_s": 6}}
     return Profile.model_validate(
         {"folder": folder, "seed": 5, "accounts": {"x/sim": answers, "anthropic": answers}, "batch": turnaround}
