@@ -22,8 +22,8 @@ from hab_ray.sections import GivenAnswers, ModeName
 from hab_ray.stages import table
 from hab_ray.stages.base import CallStage, Computed, ComputeStage, Rows
 from hab_ray.stages.blocks import BlockWorkers
-from hab_ray.stages.choose import seed_tests
 from hab_ray.stages.graph import Graph, Input, Shard, graph_of
+from hab_ray.stages.method.select import seed_tests
 from hab_ray.stages.settling import Settled, settle
 from hab_ray.stages.slices import RowSlices
 from hab_ray.stages.spec import Part, ResolvedSweep, Source

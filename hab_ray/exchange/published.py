@@ -17,8 +17,8 @@ from hab_ray.exchange.sharing import Sharing
 from hab_ray.results import Run
 from hab_ray.rows import ChosenTest, Response, Verdict, from_table, schema_of
 from hab_ray.rubric import Rubric
-from hab_ray.stages.respond import whole_system
-from hab_ray.stages.wording import Prompts, Wording, load_prompts
+from hab_ray.stages.method.respond import whole_system
+from hab_ray.stages.prompts.wording import Prompts, Wording, load_prompts
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from hab_ray.rows import Paraphrase, Row
 from hab_ray.rubric import Rubric
 from hab_ray.sections import Judge, ModeName, Subject
 from hab_ray.stages.base import CallStage, ComputeStage
-from hab_ray.stages.wording import Prompts
+from hab_ray.stages.prompts.wording import Prompts
 
 Paraphrases = Mapping[str, Paraphrase]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hab_ray.stages.choose import ChooseSpec
-from hab_ray.stages.embed import EmbedSpec
-from hab_ray.stages.generate import GenerateSpec
-from hab_ray.stages.judge import JudgeSpec
-from hab_ray.stages.respond import RespondSpec
+from hab_ray.stages.method.embed import EmbedSpec
+from hab_ray.stages.method.generate import GenerateSpec
+from hab_ray.stages.method.judge import JudgeSpec
+from hab_ray.stages.method.respond import RespondSpec
+from hab_ray.stages.method.select import SelectSpec
+from hab_ray.stages.method.validate import ValidateSpec
 from hab_ray.stages.spec import StageSpec
-from hab_ray.stages.validate import ValidateSpec
 
 STAGES: Mapping[str, StageSpec] = {
     stage.name: stage
@@ -18,7 +18,7 @@ STAGES: Mapping[str, StageSpec] = {
         GenerateSpec(),
         ValidateSpec(),
         EmbedSpec(),
-        ChooseSpec(),
+        SelectSpec(),
         RespondSpec(),
         JudgeSpec(),
     )

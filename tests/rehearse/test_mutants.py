@@ -23,9 +23,10 @@ from hab_ray.rehearse.comparison import compare_stored
 from hab_ray.results import Run, open_run
 from hab_ray.rows import ChosenTest, Response, Score, State, Verdict, from_table
 from hab_ray.rubric import Rubric, load_rubrics
-from hab_ray.stages import judge
-from hab_ray.stages.judge import JudgeStage, VerdictTask, verdicts_file
-from hab_ray.stages.respond import RespondStage, ResponseTask, responses_file
+from hab_ray.stages.method import judge
+from hab_ray.stages.method.judge import JudgeStage, VerdictTask
+from hab_ray.stages.method.respond import RespondStage, ResponseTask
+from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.run import SCORES
 from tests.rehearse.conftest import ASKED, DIMENSIONS, JUDGES, SUBJECTS, Stage, StageOf, problems
 

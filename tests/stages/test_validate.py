@@ -13,8 +13,8 @@ from hab_ray.rows import Candidate, State, Validation
 from hab_ray.rubric import Rubric
 from hab_ray.sections import Validate
 from hab_ray.stages.base import Rows
-from hab_ray.stages.validate import ValidateStage, best
-from hab_ray.stages.wording import Prompts
+from hab_ray.stages.method.validate import ValidateStage, best
+from hab_ray.stages.prompts.wording import Prompts
 
 MakeReply = Callable[..., Reply]
 ENOUGH = Validate(model="m", keep=1000)

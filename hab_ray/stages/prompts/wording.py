@@ -22,8 +22,8 @@ from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.resources import bundled
 from hab_ray.rubric import Fidelity, LiteralRequest, LiteralValues, Problem, Rubric, rendered
-from hab_ray.stages.samples import Sample, samples
-from hab_ray.stages.sandbox import FUNCTIONS, BadTemplate, safe_template
+from hab_ray.stages.prompts.samples import Sample, samples
+from hab_ray.stages.prompts.sandbox import FUNCTIONS, BadTemplate, safe_template
 
 PROMPTS_VERSION = 3
 PROMPTS_FILE = "prompts.yaml"

@@ -3,7 +3,7 @@
 Score = 10 minus the deductions of the distinct issues, never below 0. A verdict that cannot be read is asked
 for once more, with what was wrong where the prompts have words for it. If it still cannot be read it stays
 `unreadable`: it is never scored. Verdicts of an imported rubric under `reading: published` are read and scored as the
-published code does (`hab_ray.stages.published`): each time a letter is named costs, and nothing is asked again.
+published code does (`replies.published`): each time a letter is named costs, and nothing is asked again.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from functools import cached_property
 from typing import Any
 
 from hab_ray.calls import ChatCall, Message, Outcome, Params, Reply, Role
-from hab_ray.catalog import Model, accepted, folder_name
+from hab_ray.catalog import Model, accepted
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import SCORE_START, Reading, Rubric
 from hab_ray.sections import Judge
 from hab_ray.stages.base import Again, CallStage, Rows, Unusable, usable, with_bill
-from hab_ray.stages.copying import COPIED, Shown
-from hab_ray.stages.published import loose_verdict
-from hab_ray.stages.reading import Unreadable, named_letters, whole_text
-from hab_ray.stages.respond import as_asked, response_id
+from hab_ray.stages.method.respond import as_asked, response_id
+from hab_ray.stages.method.validate import letters_schema, text_schema
+from hab_ray.stages.prompts.wording import Prompts, Reasoning, Wording, object_schema
+from hab_ray.stages.replies.copying import COPIED, Shown
+from hab_ray.stages.replies.published import loose_verdict
+from hab_ray.stages.replies.reading import Unreadable, named_letters, whole_text
 from hab_ray.stages.spec import Asks, Grain, Paraphrases, Part, ResolvedSweep, Source, StageSpec
-from hab_ray.stages.validate import letters_schema, text_schema
-from hab_ray.stages.wording import Prompts, Reasoning, Wording, object_schema
+from hab_ray.stages.views import verdicts_file
 
 JUDGE_SETTINGS = Params(max_tokens=2000, temperature=0.0)
 MOST_ASKS = 2
@@ -240,11 +241,6 @@ def score(rubric: Rubric, issues: Iterable[str]) -> int:
 
 def _less(rubric: Rubric, letters: Iterable[str]) -> int:
     return max(0, SCORE_START - sum(map(rubric.deduction, letters)))
-
-
-def verdicts_file(judge: str, subject: str, dimension: str) -> str:
-    """The view of a judge's verdicts on a subject, below the run folder."""
-    return f"verdicts/{folder_name(judge)}/{folder_name(subject)}/{dimension}.parquet"
 
 
 class JudgeSpec(StageSpec):

@@ -17,11 +17,11 @@ from hab_ray.rows import Candidate, State, Validation
 from hab_ray.rubric import VALIDATION_START, Reading, Rubric
 from hab_ray.sections import Validate
 from hab_ray.stages.base import CallStage, Rows, Unusable, seeded_order, usable
-from hab_ray.stages.copying import COPIED, Shown
-from hab_ray.stages.published import loose_total, tagged_score
-from hab_ray.stages.reading import Unreadable, named_letters, whole_text
+from hab_ray.stages.prompts.wording import Prompts, Wording, compact_schema
+from hab_ray.stages.replies.copying import COPIED, Shown
+from hab_ray.stages.replies.published import loose_total, tagged_score
+from hab_ray.stages.replies.reading import Unreadable, named_letters, whole_text
 from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
-from hab_ray.stages.wording import Prompts, Wording, compact_schema
 
 LONGEST_ASSESSMENT = 600
 TYPICAL_TOKENS = 200

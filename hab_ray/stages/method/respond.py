@@ -9,12 +9,13 @@ from functools import cached_property
 from statistics import fmean
 
 from hab_ray.calls import ChatCall, Message, Outcome, Params, Role
-from hab_ray.catalog import Model, accepted, folder_name
+from hab_ray.catalog import Model, accepted
 from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.sections import Subject
 from hab_ray.stages.base import CallStage, Rows, Unusable, usable, with_bill
 from hab_ray.stages.forecast import BYTES_PER_TOKEN, Forecast, stand_in
 from hab_ray.stages.spec import Asks, Grain, Paraphrases, Part, ResolvedSweep, Source, StageSpec
+from hab_ray.stages.views import responses_file
 
 PAPER_SETTINGS = Params(max_tokens=1000, temperature=0.0, top_p=0.95)
 TYPICAL_TOKENS = 300
@@ -149,11 +150,6 @@ class RespondStage(CallStage[ResponseTask, Response]):
             typical=[replace(self._blank(task, ""), text=text) for task in waiting or tasks.typical],
             longest=[replace(self._blank(task, ""), text=stand_in(most)) for task in waiting or tasks.longest],
         )
-
-
-def responses_file(subject: str, dimension: str) -> str:
-    """The view of a subject's responses, below the run folder."""
-    return f"responses/{folder_name(subject)}/{dimension}.parquet"
 
 
 class RespondSpec(StageSpec):

@@ -12,10 +12,10 @@ from hab_ray.catalog import Model
 from hab_ray.rows import Candidate, Embedded, State, Validation
 from hab_ray.sections import Select, Validate
 from hab_ray.stages.base import CallStage, Rows, Unusable, usable
-from hab_ray.stages.choose import tests_file
 from hab_ray.stages.forecast import Forecast, Forecasts
+from hab_ray.stages.method.validate import best
 from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
-from hab_ray.stages.validate import best
+from hab_ray.stages.views import tests_file
 
 
 @dataclass(frozen=True)

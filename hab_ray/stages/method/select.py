@@ -17,16 +17,17 @@ from hab_ray.rubric import Rubric
 from hab_ray.sections import Select
 from hab_ray.stages.base import Computed, ComputeStage, Rows
 from hab_ray.stages.blocks import BlockWorkers
-from hab_ray.stages.clustering import BLOCK_ROWS
 from hab_ray.stages.forecast import Forecast, Forecasts
-from hab_ray.stages.picking import Picks, VectorBlocks, pick, pick_in_blocks
+from hab_ray.stages.selection.clustering import BLOCK_ROWS
+from hab_ray.stages.selection.picking import Picks, VectorBlocks, pick, pick_in_blocks
 from hab_ray.stages.spec import Grain, Part, ResolvedSweep, Source, StageSpec
+from hab_ray.stages.views import tests_file
 
 MANY = 50_000
 
 
 @dataclass(frozen=True)
-class ChooseStage(ComputeStage[ChosenTest]):
+class SelectStage(ComputeStage[ChosenTest]):
     """Chooses the tests of one dimension among its embedded candidates; from `many` of them on, in blocks."""
 
     rubric: Rubric
@@ -94,12 +95,7 @@ def _given(rubric: Rubric, prompt: str, context: str) -> ChosenTest:
     return ChosenTest(id_of_test(rubric.id, prompt, context), rubric.id, prompt, context, rubric.system, None)
 
 
-def tests_file(dimension: str) -> str:
-    """The view of a dimension's tests, below the run folder; tests that a sweep gives are kept there, too."""
-    return f"tests/{dimension}.parquet"
-
-
-class ChooseSpec(StageSpec):
+class SelectSpec(StageSpec):
     """One part per dimension, where the sweep makes its own tests. Tests that were chosen are the run's for good."""
 
     name = "choose"
@@ -120,7 +116,7 @@ class ChooseSpec(StageSpec):
         """See StageSpec."""
         return (Source(Embedded, Grain.ALL), Source(Candidate, Grain.ALL))
 
-    def make(self, resolved: ResolvedSweep, part: Part) -> ChooseStage:
+    def make(self, resolved: ResolvedSweep, part: Part) -> SelectStage:
         """See StageSpec."""
         assert resolved.sweep.select is not None
-        return ChooseStage(resolved.rubrics[part.dimension], resolved.sweep.select)
+        return SelectStage(resolved.rubrics[part.dimension], resolved.sweep.select)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from hab_ray.stages.wording import Wording
+from hab_ray.stages.prompts.wording import Wording
 
 COPIED = "its assessment repeats the words of this request"
 _FEWEST_WORDS = 3

@@ -19,10 +19,10 @@ from hab_ray.rubric import Rubric
 from hab_ray.sections import Deduplicate, Generate
 from hab_ray.stages.base import CallStage, Rows, Unusable, seeded_order, usable
 from hab_ray.stages.forecast import Forecast, stand_in
-from hab_ray.stages.published import numbered_queries
-from hab_ray.stages.reading import Unreadable, listed_objects, whole_text
+from hab_ray.stages.prompts.wording import Prompts, Wording, compact_schema
+from hab_ray.stages.replies.published import numbered_queries
+from hab_ray.stages.replies.reading import Unreadable, listed_objects, whole_text
 from hab_ray.stages.spec import Asks, Part, ResolvedSweep, StageSpec
-from hab_ray.stages.wording import Prompts, Wording, compact_schema
 
 CHARACTERS_A_TOKEN = 3
 SHORTEST_TEXT = 80
