@@ -19,7 +19,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, from_table
 from hab_ray.sections import GivenAnswers, ModeName
-from hab_ray.stages import table
+from hab_ray.stages import wiring
 from hab_ray.stages.base import CallStage, Computed, ComputeStage, Rows
 from hab_ray.stages.blocks import BlockWorkers
 from hab_ray.stages.graph import Graph, Input, Shard, graph_of
@@ -236,7 +236,7 @@ def _rows_read(work: Work, shard: Shard, rows_of: Callable[[Shard], Sequence[Any
 
 
 def _given(work: Work, source: Source, shard: Shard) -> Sequence[Any]:
-    maker = next(spec for spec in table.STAGES.values() if spec.row is source.row)
+    maker = next(spec for spec in wiring.STAGES.values() if spec.row is source.row)
     name = maker.file(Part(shard.subject, shard.dimension))
     try:
         return _parsed(source.row, name, work.run.folder.get(name))

@@ -14,8 +14,6 @@ from hab_ray.sections import Select, Validate
 from hab_ray.stages.base import CallStage, Rows, Unusable, usable
 from hab_ray.stages.forecast import Forecast, Forecasts
 from hab_ray.stages.method.validate import best
-from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
-from hab_ray.stages.views import tests_file
 
 
 @dataclass(frozen=True)
@@ -75,45 +73,3 @@ class EmbedStage(CallStage[Candidate, Embedded]):
 
 def _is_finite(vector: bytes) -> bool:
     return len(vector) % 4 == 0 and bool(np.isfinite(np.frombuffer(vector, dtype="<f4")).all())
-
-
-class EmbedSpec(StageSpec):
-    """One part per dimension, where the sweep makes its own tests. Vectors stay in the store."""
-
-    name = "select"  # the word users know from the sweep file, whose key `select.embedding` names the model
-    row = Embedded
-    has_view = False
-
-    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
-        """See StageSpec."""
-        sweep = resolved.sweep
-        if resolved.makes_tests and sweep.select:
-            yield from (Part(sweep.select.embedding, dimension) for dimension in resolved.rubrics)
-
-    def file(self, part: Part) -> str:
-        """That of the tests, into which vectors go."""
-        return tests_file(part.dimension)
-
-    def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
-        """See StageSpec."""
-        candidates = Source(Candidate, Grain.ALL)
-        if not isinstance(resolved.sweep.validation, Validate):
-            return (candidates,)
-        return (candidates, Source(Validation, Grain.ALL))
-
-    def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
-        """See StageSpec."""
-        select = resolved.sweep.select
-        return Asks(part.name, select.mode if select else None)
-
-    def make(self, resolved: ResolvedSweep, part: Part) -> EmbedStage:
-        """See StageSpec."""
-        sweep = resolved.sweep
-        assert sweep.select is not None
-        return EmbedStage(
-            model=resolved.models[part.name],
-            settings=sweep.select,
-            validation=sweep.validation if isinstance(sweep.validation, Validate) else None,
-            seed=sweep.seed,
-            accept_substitutes=sweep.accept_substitutes,
-        )

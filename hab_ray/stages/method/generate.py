@@ -22,7 +22,6 @@ from hab_ray.stages.forecast import Forecast, stand_in
 from hab_ray.stages.prompts.wording import Prompts, Wording, compact_schema
 from hab_ray.stages.replies.published import numbered_queries
 from hab_ray.stages.replies.reading import Unreadable, listed_objects, whole_text
-from hab_ray.stages.spec import Asks, Part, ResolvedSweep, StageSpec
 
 CHARACTERS_A_TOKEN = 3
 SHORTEST_TEXT = 80
@@ -197,40 +196,3 @@ def without_duplicates(candidates: Sequence[Candidate]) -> list[Candidate]:
         reason = f"same words as {original}"
         kept.append(replace(candidate, state=State.REJECTED, reason=reason) if repeated else candidate)
     return kept
-
-
-class GenerateSpec(StageSpec):
-    """One part per dimension, where the sweep makes its own tests."""
-
-    name = "generate"
-    row = Candidate
-
-    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
-        """See StageSpec."""
-        sweep = resolved.sweep
-        if resolved.makes_tests and sweep.generate:
-            yield from (Part(sweep.generate.model, dimension) for dimension in resolved.rubrics)
-
-    def file(self, part: Part) -> str:
-        """See StageSpec."""
-        return f"candidates/{part.dimension}.parquet"
-
-    def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
-        """See StageSpec."""
-        generate = resolved.sweep.generate
-        return Asks(part.name, generate.mode if generate else None)
-
-    def make(self, resolved: ResolvedSweep, part: Part) -> GenerateStage:
-        """See StageSpec."""
-        sweep = resolved.sweep
-        assert sweep.generate is not None
-        return GenerateStage(
-            rubric=resolved.rubrics[part.dimension],
-            themes=resolved.themes,
-            prompts=resolved.prompts,
-            model=resolved.models[part.name],
-            settings=sweep.generate,
-            seed=sweep.seed,
-            accept_substitutes=sweep.accept_substitutes,
-            deduplicate=sweep.deduplicate,
-        )

@@ -25,8 +25,7 @@ from hab_ray.stages.prompts.wording import Prompts, Reasoning, Wording, object_s
 from hab_ray.stages.replies.copying import COPIED, Shown
 from hab_ray.stages.replies.published import loose_verdict
 from hab_ray.stages.replies.reading import Unreadable, named_letters, whole_text
-from hab_ray.stages.spec import Asks, Grain, Paraphrases, Part, ResolvedSweep, Source, StageSpec
-from hab_ray.stages.views import verdicts_file
+from hab_ray.stages.spec import Paraphrases
 
 JUDGE_SETTINGS = Params(max_tokens=2000, temperature=0.0)
 MOST_ASKS = 2
@@ -241,46 +240,3 @@ def score(rubric: Rubric, issues: Iterable[str]) -> int:
 
 def _less(rubric: Rubric, letters: Iterable[str]) -> int:
     return max(0, SCORE_START - sum(map(rubric.deduction, letters)))
-
-
-class JudgeSpec(StageSpec):
-    """One part per dimension, subject and judge; varied judges do not read what varied subjects answered."""
-
-    name = "judge"
-    row = Verdict
-
-    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
-        """See StageSpec."""
-        sweep = resolved.sweep
-        for dimension in resolved.rubrics:
-            varied = [judge for judge in sweep.varied_judges if dimension in resolved.wordings[judge.name]]
-            for subject in sweep.subject_names:
-                yield from (Part(judge.name, dimension, subject) for judge in (*sweep.judges, *varied))
-            for other in sweep.varied_subjects:
-                yield from (Part(judge.name, dimension, other.name) for judge in sweep.judges)
-
-    def file(self, part: Part) -> str:
-        """See StageSpec."""
-        return verdicts_file(part.name, part.subject, part.dimension)
-
-    def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
-        """Responses, also those of a subject some of whose calls stay unanswered; and the tests they answer."""
-        return (Source(Response, Grain.ROW, partial=True, own_subject=True), Source(ChosenTest, Grain.ALL))
-
-    def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
-        """See StageSpec."""
-        judge = resolved.judge(part.name)
-        return Asks(judge.model, judge.mode)
-
-    def make(self, resolved: ResolvedSweep, part: Part) -> JudgeStage:
-        """See StageSpec."""
-        judge = resolved.judge(part.name)
-        return JudgeStage(
-            rubric=resolved.rubric_of(part.name, part.dimension),
-            prompts=resolved.prompts,
-            judge=judge,
-            model=resolved.models[judge.model],
-            replicates=resolved.sweep.replicates,
-            accept_substitutes=resolved.sweep.accept_substitutes,
-            words=resolved.words_for(part.subject, part.dimension),
-        )

@@ -14,8 +14,7 @@ from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.sections import Subject
 from hab_ray.stages.base import CallStage, Rows, Unusable, usable, with_bill
 from hab_ray.stages.forecast import BYTES_PER_TOKEN, Forecast, stand_in
-from hab_ray.stages.spec import Asks, Grain, Paraphrases, Part, ResolvedSweep, Source, StageSpec
-from hab_ray.stages.views import responses_file
+from hab_ray.stages.spec import Paraphrases
 
 PAPER_SETTINGS = Params(max_tokens=1000, temperature=0.0, top_p=0.95)
 TYPICAL_TOKENS = 300
@@ -149,42 +148,4 @@ class RespondStage(CallStage[ResponseTask, Response]):
             to_come=len(waiting) + tasks.to_come,
             typical=[replace(self._blank(task, ""), text=text) for task in waiting or tasks.typical],
             longest=[replace(self._blank(task, ""), text=stand_in(most)) for task in waiting or tasks.longest],
-        )
-
-
-class RespondSpec(StageSpec):
-    """One part per dimension and subject."""
-
-    name = "respond"
-    row = Response
-
-    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
-        """See StageSpec."""
-        subjects = (*resolved.sweep.subjects, *resolved.sweep.varied_subjects)
-        return (Part(subject.name, dimension) for dimension in resolved.rubrics for subject in subjects)
-
-    def file(self, part: Part) -> str:
-        """See StageSpec."""
-        return responses_file(part.name, part.dimension)
-
-    def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
-        """See StageSpec."""
-        return (Source(ChosenTest, Grain.ROW),)
-
-    def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
-        """See StageSpec."""
-        subject = resolved.subject(part.name)
-        return Asks(subject.model, subject.mode)
-
-    def make(self, resolved: ResolvedSweep, part: Part) -> RespondStage:
-        """See StageSpec."""
-        sweep, subject = resolved.sweep, resolved.subject(part.name)
-        return RespondStage(
-            subject=subject,
-            model=resolved.models[subject.model],
-            rubric_sha256=resolved.rubrics[part.dimension].sha256,
-            prompts_sha256=resolved.prompts.sha256,
-            samples=sweep.samples,
-            accept_substitutes=sweep.accept_substitutes,
-            words=resolved.words_for(part.name, part.dimension),
         )

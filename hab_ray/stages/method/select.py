@@ -7,7 +7,7 @@ measured to change 27 of 500 picks. From there on it runs in blocks, wherever th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +20,6 @@ from hab_ray.stages.blocks import BlockWorkers
 from hab_ray.stages.forecast import Forecast, Forecasts
 from hab_ray.stages.selection.clustering import BLOCK_ROWS
 from hab_ray.stages.selection.picking import Picks, VectorBlocks, pick, pick_in_blocks
-from hab_ray.stages.spec import Grain, Part, ResolvedSweep, Source, StageSpec
-from hab_ray.stages.views import tests_file
 
 MANY = 50_000
 
@@ -93,30 +91,3 @@ def seed_tests(rubric: Rubric) -> list[ChosenTest]:
 
 def _given(rubric: Rubric, prompt: str, context: str) -> ChosenTest:
     return ChosenTest(id_of_test(rubric.id, prompt, context), rubric.id, prompt, context, rubric.system, None)
-
-
-class SelectSpec(StageSpec):
-    """One part per dimension, where the sweep makes its own tests. Tests that were chosen are the run's for good."""
-
-    name = "choose"
-    row = ChosenTest
-    makes_calls = False
-    is_frozen = True
-
-    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
-        """See StageSpec."""
-        if resolved.makes_tests:
-            yield from (Part("", dimension) for dimension in resolved.rubrics)
-
-    def file(self, part: Part) -> str:
-        """See StageSpec."""
-        return tests_file(part.dimension)
-
-    def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
-        """See StageSpec."""
-        return (Source(Embedded, Grain.ALL), Source(Candidate, Grain.ALL))
-
-    def make(self, resolved: ResolvedSweep, part: Part) -> SelectStage:
-        """See StageSpec."""
-        assert resolved.sweep.select is not None
-        return SelectStage(resolved.rubrics[part.dimension], resolved.sweep.select)

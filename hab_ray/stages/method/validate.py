@@ -21,7 +21,6 @@ from hab_ray.stages.prompts.wording import Prompts, Wording, compact_schema
 from hab_ray.stages.replies.copying import COPIED, Shown
 from hab_ray.stages.replies.published import loose_total, tagged_score
 from hab_ray.stages.replies.reading import Unreadable, named_letters, whole_text
-from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
 
 LONGEST_ASSESSMENT = 600
 TYPICAL_TOKENS = 200
@@ -173,41 +172,3 @@ def best(
         reverse=True,
     )
     return sorted((scored[i] for i in ranked[: settings.keep]), key=lambda c: c.id)
-
-
-class ValidateSpec(StageSpec):
-    """One part per dimension, where the sweep makes its own tests and validates them."""
-
-    name = "validate"
-    row = Validation
-
-    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
-        """See StageSpec."""
-        sweep = resolved.sweep
-        if resolved.makes_tests and isinstance(sweep.validation, Validate):
-            yield from (Part(sweep.validation.model, dimension) for dimension in resolved.rubrics)
-
-    def file(self, part: Part) -> str:
-        """See StageSpec."""
-        return f"validations/{part.dimension}.parquet"
-
-    def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
-        """The candidates: all of them where duplicates are rejected first, which are not known before."""
-        return (Source(Candidate, Grain.ROW if resolved.sweep.deduplicate == "off" else Grain.ALL),)
-
-    def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
-        """See StageSpec."""
-        validation = resolved.sweep.validation
-        return Asks(part.name, validation.mode if isinstance(validation, Validate) else None)
-
-    def make(self, resolved: ResolvedSweep, part: Part) -> ValidateStage:
-        """See StageSpec."""
-        sweep = resolved.sweep
-        assert isinstance(sweep.validation, Validate)
-        return ValidateStage(
-            rubric=resolved.rubrics[part.dimension],
-            prompts=resolved.prompts,
-            model=resolved.models[part.name],
-            settings=sweep.validation,
-            accept_substitutes=sweep.accept_substitutes,
-        )
