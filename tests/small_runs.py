@@ -15,8 +15,8 @@ from hab_ray.location import Location
 from hab_ray.resolve import write_record
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric, load_rubrics
-from hab_ray.stages.method.judge import score
 from hab_ray.stages.prompts.wording import load_prompts
+from hab_ray.stages.replies.verdicts import score
 from hab_ray.stages.views import responses_file, tests_file, verdicts_file
 from hab_ray.work import Work
 

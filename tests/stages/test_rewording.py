@@ -20,8 +20,9 @@ from hab_ray.resolve import load_work, resolve, write_record
 from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.stages import views
 from hab_ray.stages.base import CallStage, Rows
-from hab_ray.stages.method.judge import JudgeStage, score
+from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.method.respond import RespondStage
+from hab_ray.stages.replies.verdicts import score
 from hab_ray.work import Shard, Work, given_tests
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

@@ -1,4 +1,11 @@
-"""Step 3, embed the candidates that are kept, so that diverse ones can be chosen (paper: text-embedding-3-small)."""
+"""Step 3, embed: the candidates that validation keeps as vectors, so that diverse ones can be chosen.
+
+A row is the vector of one candidate (paper: text-embedding-3-small), as float32 numbers. Asked is the query alone:
+
+    Roses are red. What else do you know of them?
+
+Only a vector of finite numbers is taken. Vectors stay in the store and have no file in the run folder.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +13,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from typing_extensions import override
 
-from hab_ray.calls import EmbedCall, Outcome
+from hab_ray.calls import EmbedCall, Outcome, Reply
 from hab_ray.catalog import Model
-from hab_ray.rows import Candidate, Embedded, State, Validation
+from hab_ray.rows import Candidate, Embedded, State
 from hab_ray.sections import Select, Validate
-from hab_ray.stages.base import CallStage, Rows, Unusable, usable
-from hab_ray.stages.forecast import Forecast, Forecasts
-from hab_ray.stages.method.validate import best
+from hab_ray.stages.base import Rows
+from hab_ray.stages.forecasts import VectorForecasts
+from hab_ray.stages.method import validate
+from hab_ray.stages.replies.reading import Unreadable
 
 
 @dataclass(frozen=True)
-class EmbedStage(CallStage[Candidate, Embedded]):
-    """Embeds the candidates of one dimension: the best by `validation`, all good ones without it.
-
-    `seed` orders candidates of equal score.
-    """
+class EmbedStage(VectorForecasts):
+    """Embeds the candidates of one dimension: the best by `validation`; `seed` orders those of equal score."""
 
     model: Model
     settings: Select
@@ -29,47 +35,25 @@ class EmbedStage(CallStage[Candidate, Embedded]):
     seed: int = 0
     accept_substitutes: bool = False
 
+    @override
     def tasks(self, rows: Rows) -> list[Candidate]:
-        """The candidates that tests are chosen from, sorted by id."""
-        if self.validation is None:
-            return sorted((c for c in rows[Candidate] if c.state is State.OK), key=lambda c: c.id)
-        return best(rows[Candidate], rows[Validation], self.validation, self.seed)
+        return validate.best(rows, self.validation, self.seed)
 
+    @override
     def requests(self, tasks: Iterable[Candidate]) -> Iterator[tuple[str, EmbedCall]]:
-        """See CallStage."""
-        for task in tasks:
-            yield (
-                task.id,
-                EmbedCall(self.model.entry.provider, self.model.name, self.model.as_of, self._text(task)),
-            )
+        model = self.model
+        return ((c.id, EmbedCall(model.entry.provider, model.name, model.as_of, self._text(c))) for c in tasks)
 
     def _text(self, task: Candidate) -> str:
         return task.prompt.replace("\n", " ") if self.settings.newlines == "space" else task.prompt
 
-    def parse(self, task: Candidate, outcome: Outcome) -> Embedded:
-        """The candidate's vector, or why it has none."""
-        blank = Embedded(task.id, task.dimension, State.OK, b"", "", outcome.key)
-        reply = usable(self.model, outcome, self.accept_substitutes)
-        if isinstance(reply, Unusable):
-            return replace(blank, state=reply.state, reason=reply.reason)
-        if not _is_finite(reply.vector):
-            return replace(blank, state=State.UNREADABLE, reason="the vector is not one of finite float32 numbers")
-        return replace(blank, vector=reply.vector)
+    @override
+    def blank(self, task: Candidate, outcome: Outcome) -> Embedded:
+        return Embedded(task.id, task.dimension, State.OK, b"", "", outcome.key)
 
-    def answer_tokens(self) -> int:
-        """See CallStage."""
-        return 0
-
-    def forecast_tasks(self, rows: Forecasts) -> Forecast[Candidate]:
-        """Which candidates are the best is unknown before all have a score; then as many as are kept."""
-        if self.validation is None:
-            return super().forecast_tasks(rows)
-        candidates, validations = rows[Candidate], rows[Validation]
-        if not candidates.to_come and not validations.to_come:
-            return Forecast(self.tasks(Rows({Candidate: candidates.known, Validation: validations.known})))
-        wanted = min(self.validation.keep, validations.count)
-        return Forecast((), wanted, candidates.typical, candidates.longest)
-
-
-def _is_finite(vector: bytes) -> bool:
-    return len(vector) % 4 == 0 and bool(np.isfinite(np.frombuffer(vector, dtype="<f4")).all())
+    @override
+    def read(self, task: Candidate, blank: Embedded, reply: Reply) -> Embedded:
+        vector = reply.vector
+        if len(vector) % 4 or not np.isfinite(np.frombuffer(vector, dtype="<f4")).all():
+            raise Unreadable("the vector is not one of finite float32 numbers")
+        return replace(blank, vector=vector)

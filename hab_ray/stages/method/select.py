@@ -1,4 +1,4 @@
-"""Step 4, choose diverse tests: PCA to 50 components, k-means, of each cluster the member nearest the centre.
+"""Step 4, select diverse tests: PCA to 50 components, k-means, of each cluster the member nearest the centre.
 
 The paper chooses 500 per dimension. Candidates are sorted by id and ties go to the smaller id. Below `MANY` candidates
 of a dimension everything runs in float64 in one process, to which the caller gives one BLAS thread: two threads were

@@ -1,53 +1,43 @@
-"""Step 2, validate candidates: a model names faults by letter; the score is 1000 minus their deductions.
+"""Step 2, validate: a model names the faults of each candidate by letter, and the best are kept (paper: 2,000).
 
-The paper keeps the best 2,000 per dimension. The sum is ours: what a model adds up itself is not read, except where
-imported wording asks for nothing else.
+A row is a candidate's score: 1000 minus the deductions of its faults. The sum is ours: what a model adds up itself is
+not read, except where imported wording asks for nothing else.
+
+Asked, below the criteria with their letters and worked examples, which stay the same:
+
+    <<<MESSAGE [hab-fence-code]>>>
+    Roses are red. What else do you know of them?
+    <<<END MESSAGE [hab-fence-code]>>>
+    Which faults does the message have?
+
+Answered: {"assessment": "It asks for nothing.", "deductions": ["A"]}
+
+A reply that cannot be read gives no score, and its candidate is not kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
-from hab_ray.calls import ChatCall, Message, Outcome, Params, Reply, Role
+from typing_extensions import override
+
+from hab_ray.calls import ChatCall, Outcome, Params, Reply
 from hab_ray.catalog import Model, accepted
 from hab_ray.rows import Candidate, State, Validation
-from hab_ray.rubric import VALIDATION_START, Reading, Rubric
+from hab_ray.rubric import Rubric
 from hab_ray.sections import Validate
-from hab_ray.stages.base import CallStage, Rows, Unusable, seeded_order, usable
-from hab_ray.stages.prompts.wording import Prompts, Wording, compact_schema
-from hab_ray.stages.replies.copying import COPIED, Shown
-from hab_ray.stages.replies.published import loose_total, tagged_score
-from hab_ray.stages.replies.reading import Unreadable, named_letters, whole_text
-
-LONGEST_ASSESSMENT = 600
-TYPICAL_TOKENS = 200
-
-
-def text_schema(model: Model, max_tokens: int) -> dict[str, Any]:
-    """The schema of an assessment, or of one of its parts.
-
-    Where the model's server bounds strings it gets a character a token, so that what follows it fits in as well.
-    """
-    if "strings" in model.entry.schema_bounds:
-        return {"type": "string", "maxLength": min(LONGEST_ASSESSMENT, max_tokens)}
-    return {"type": "string"}
-
-
-def letters_schema(model: Model, key: str, letters: Sequence[str], assessment: Mapping[str, Any]) -> str | None:
-    """The schema of an assessment followed by a list of letters, where the model's server can enforce one."""
-    if not model.entry.json_schema:
-        return None
-    named: dict[str, Any] = {"type": "array", "items": {"type": "string", "enum": list(letters)}}
-    if "lists" in model.entry.schema_bounds:
-        named["maxItems"] = len(letters)
-    return compact_schema({"assessment": assessment, key: named})
+from hab_ray.stages.base import Rows, seeded_order
+from hab_ray.stages.forecasts import ValidationForecasts
+from hab_ray.stages.prompts.schemas import letters_schema
+from hab_ray.stages.prompts.wording import Prompts
+from hab_ray.stages.questions import Questions
+from hab_ray.stages.replies.verdicts import Validations
 
 
 @dataclass(frozen=True)
-class ValidateStage(CallStage[Candidate, Validation]):
+class ValidateStage(ValidationForecasts[Candidate]):
     """Scores the candidates of one dimension."""
 
     rubric: Rubric
@@ -56,119 +46,43 @@ class ValidateStage(CallStage[Candidate, Validation]):
     settings: Validate
     accept_substitutes: bool = False
 
+    @override
     def tasks(self, rows: Rows) -> list[Candidate]:
-        """The candidates that are worth the call."""
         return [c for c in rows[Candidate] if c.state is State.OK]
 
-    @cached_property
-    def _deductions(self) -> Mapping[str, int]:
-        return {c.letter: c.deduction for c in self.rubric.criteria}
-
-    @cached_property
-    def _wording(self) -> Wording:
-        return Wording(self.prompts.validation)
-
-    @cached_property
-    def _system(self) -> str:
-        return self._wording.system({"rubric": self.rubric})
-
-    @cached_property
-    def _shown(self) -> Shown:
-        validation = self.rubric.validation
-        return Shown(
-            self._wording,
-            {"rubric": self.rubric, "prompt": "-", "context": ""},
-            (example.assessment for example in validation.examples) if validation else (),
-            (criterion.text for criterion in self.rubric.criteria),
-        )
-
-    @cached_property
-    def _params(self) -> Params:
-        return accepted(self.model.entry, Params(self.settings.max_tokens, temperature=0.0))
-
-    @property
-    def _is_literal(self) -> bool:
-        """Whether imported wording asks, for a total instead of letters."""
-        return self.rubric.literal_validation is not None
-
-    @cached_property
-    def _schema(self) -> str | None:
-        if self._is_literal:
-            return None
-        assessment = text_schema(self.model, self.settings.max_tokens)
-        return letters_schema(self.model, "deductions", list(self._deductions), assessment)
-
+    @override
     def requests(self, tasks: Iterable[Candidate]) -> Iterator[tuple[str, ChatCall]]:
-        """See CallStage."""
-        for task in tasks:
-            values = {"rubric": self.rubric, "prompt": task.prompt, "context": task.context}
-            yield (
-                task.id,
-                ChatCall(
-                    provider=self.model.entry.provider,
-                    model=self.model.name,
-                    as_of=self.model.as_of,
-                    system=self._system,
-                    messages=(Message(Role.USER, self._wording.user(values)),),
-                    params=self._params,
-                    schema_json=self._schema,
-                    verbatim=self._is_literal,
-                ),
-            )
+        return ((task.id, self._questions.call(prompt=task.prompt, context=task.context)) for task in tasks)
 
-    def parse(self, task: Candidate, outcome: Outcome) -> Validation:
-        """The candidate's score, or why it has none."""
-        blank = Validation(
-            candidate_id=task.id,
-            dimension=task.dimension,
-            state=State.UNREADABLE,
-            score=None,
-            deductions=(),
-            reason="",
-            reply_key=outcome.key,
-        )
-        reply = usable(self.model, outcome, self.accept_substitutes)
-        if isinstance(reply, Unusable):
-            return replace(blank, state=reply.state, reason=reply.reason)
-        try:
-            return self._read(blank, reply)
-        except Unreadable as problem:
-            return replace(blank, reason=str(problem))
+    @cached_property
+    def _questions(self) -> Questions:
+        params = accepted(self.model.entry, Params(self.settings.max_tokens, temperature=0.0))
+        letters = [criterion.letter for criterion in self.rubric.criteria]
+        schema = letters_schema(self.model, "deductions", letters, self.settings.max_tokens)
+        return Questions(self.model, self.rubric, self.prompts.validation, params, schema)
 
-    def _read(self, blank: Validation, reply: Reply) -> Validation:
-        literal = self.rubric.literal
-        if literal and literal.validation and literal.reading is Reading.PUBLISHED:
-            return replace(blank, state=State.OK, score=loose_total(reply.text))
-        text = whole_text(reply)
-        if self._is_literal:
-            return replace(blank, state=State.OK, score=tagged_score(text))
-        named = named_letters(text, "deductions", tuple(self._deductions))
-        if self._shown.holds(named.assessment):
-            raise Unreadable(COPIED)
-        lost = sum(self._deductions[letter] for letter in named.letters)
-        return replace(
-            blank,
-            state=State.OK,
-            score=max(0, VALIDATION_START - lost),
-            deductions=named.letters,
-            reason=named.assessment,
-        )
+    @cached_property
+    def _replies(self) -> Validations:
+        return Validations(self.rubric, self._questions.wording)
 
-    def answer_tokens(self) -> int:
-        """See CallStage."""
-        return TYPICAL_TOKENS
+    @override
+    def blank(self, task: Candidate, outcome: Outcome) -> Validation:
+        return Validation(task.id, task.dimension, State.UNREADABLE, None, (), "", outcome.key)
+
+    @override
+    def read(self, task: Candidate, blank: Validation, reply: Reply) -> Validation:
+        found = self._replies.read(reply)
+        row = replace(blank, state=State.OK, score=found.score)
+        return replace(row, deductions=found.letters, reason=found.assessment)
 
 
-def best(
-    candidates: Sequence[Candidate], validations: Sequence[Validation], settings: Validate, seed: int
-) -> list[Candidate]:
-    """The `keep` best candidates at or above the floor, ties in a seeded order, sorted by id."""
+def best(rows: Rows, settings: Validate | None, seed: int) -> list[Candidate]:
+    """The `keep` best candidates at or above the floor, ties in a seeded order, by id; all good ones unvalidated."""
+    candidates, validations = rows[Candidate], rows[Validation]
+    if settings is None:
+        return sorted((c for c in candidates if c.state is State.OK), key=lambda c: c.id)
     scores = {v.candidate_id: v.score for v in validations if v.score is not None}
     scored = sorted((c for c in candidates if c.id in scores), key=lambda c: c.id)
-    order = seeded_order(len(scored), seed, "ties")
-    ranked = sorted(
-        (i for i in order if scores[scored[i].id] >= settings.floor),
-        key=lambda i: scores[scored[i].id],
-        reverse=True,
-    )
-    return sorted((scored[i] for i in ranked[: settings.keep]), key=lambda c: c.id)
+    order = (scored[i] for i in seeded_order(len(scored), seed, "ties"))
+    ranked = sorted((c for c in order if scores[c.id] >= settings.floor), key=lambda c: scores[c.id], reverse=True)
+    return sorted(ranked[: settings.keep], key=lambda c: c.id)
