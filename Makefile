@@ -83,7 +83,8 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/cpu_pairs.py cce5b15 .
 	HAB_STOPPED_S=120 $(BIN)/pytest tests/cli/test_batches.py -k stopped_holder
 	HAB_KILLS=all $(BIN)/pytest tests/sweep/test_crash_matrix.py
-	HAB_KILLS=all $(BIN)/pytest tests/cli/test_run.py -k killed
+	HAB_KILLS=all $(BIN)/pytest tests/cli/test_run.py -k "killed and local"
+	HAB_KILLS=all $(BIN)/pytest -m bench
 
 clean:
 	rm -rf $(VENV) runs store .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

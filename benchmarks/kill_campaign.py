@@ -1,7 +1,6 @@
 """Sweeps under a tight budget, killed at random moments and given again: what do the vendors charge in all?
 
     python benchmarks/kill_campaign.py --kills driver=60,lane=20,limiter=20,purse=20 --seed 0 --minutes 90
-    python benchmarks/kill_campaign.py --sample            one sweep by batch, two kills of its driver
 
 Every kill is SIGKILL to one process: the driver's (half of them with either executor), or that of one of Ray's actors.
 It comes up to two seconds after the run has sent something, so it meets calls or batches under way. An actor is killed
@@ -67,7 +66,6 @@ GONE_S, SIMULATOR_S = 20.0, 120.0
 KILLS_A_SWEEP, TESTS, ROWS = 6, 80, 10
 FEW_AT_ONCE, MANY_AT_ONCE = 3, 24
 TIGHT, SLACK = (0.5, 0.8), 1.05
-SAMPLE_TESTS, SAMPLE_KILLS = 8, 2
 STARTS_S, STRIKES_S = 240.0, 2.0
 ENDS_S, TRIES = 400.0, 4
 PAUSE_LOOK_S = 5.0
@@ -342,14 +340,6 @@ def run_all(kills: Mapping[str, int], seed: int, minutes: float, pause: Path | N
     return found
 
 
-def run_sample() -> list[Outcome]:
-    """One small sweep by batch, for which no Ray is started, and two kills of its driver."""
-    expected = undisturbed(SAMPLE_TESTS)
-    one = campaign(Plan("batch", "local", "driver", SAMPLE_TESTS, SAMPLE_KILLS), expected, Random("sample"))
-    print(f"{HEAD}\n{one.row()}", flush=True)
-    return [one]
-
-
 HEAD = (
     "sweep   where  killed   kills    budget   charged  stranded    raised    in all doubled  repeats outside  open"
     "  most   statuses"
@@ -371,10 +361,9 @@ def main() -> int:
     parser.add_argument("--kills", type=_kills, default="driver=60,lane=20,limiter=20,purse=20")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=120.0)
-    parser.add_argument("--sample", action="store_true")
     parser.add_argument("--pause", type=Path, help="no sweep begins while this file exists")
     asked = parser.parse_args()
-    found = run_sample() if asked.sample else run_all(asked.kills, asked.seed, asked.minutes, asked.pause)
+    found = run_all(asked.kills, asked.seed, asked.minutes, asked.pause)
     return verdict(found)
 
 

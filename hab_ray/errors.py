@@ -68,7 +68,7 @@ _MEANINGS = {
     Exit.NOT_RECOVERED: "what came out of the rehearsal is not what was planted",
     Exit.CONFIGURATION: "the configuration is wrong, and nothing was sent; the message says what to change",
     Exit.PENDING: "batches are still at the vendors; the same command collects them",
-    Exit.BUDGET: "budget reached; raise budget_usd and give the same command again",
+    Exit.BUDGET: "budget reached; raise `budget_usd` (or `usd` of `budget`) and give the same command again",
     Exit.UNANSWERED: "rows have no usable answer because of failures; the same command asks again",
     Exit.HELD: "another process drives the store or calls the same account; wait for its end",
     Exit.ENGINE: "the run could not go on; what was paid for is kept, and the same command goes on",

@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 from hab_ray.catalog import Model, ModelEntry, Purpose, Strict, folder_name
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
-from hab_ray.inputs.files import BadInput, decoded
+from hab_ray.inputs.files import BadInput, causes_of, decoded
 from hab_ray.inputs.yaml_text import parse_yaml
 from hab_ray.local import LocalError, default_cache, embedding_weights, pull, sha256_of
 from hab_ray.location import Location
@@ -32,16 +32,17 @@ from hab_ray.stages.prompts.rewording import wordings_of
 from hab_ray.stages.prompts.wording import Prompts, load_prompts
 from hab_ray.stages.replies.reading import READER_VERSION
 from hab_ray.stages.views import tests_file
-from hab_ray.storage.answer_sample import Drawn, changed_draw, who_answered
+from hab_ray.storage.answer_sample import Drawn, changed_draw
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.given import given_file
 from hab_ray.storage.given_paraphrases import read_paraphrases
 from hab_ray.storage.modes import refuse_others
+from hab_ray.storage.once import ReadOnce
 from hab_ray.storage.origins import origins_of, wording_origins
 from hab_ray.storage.registry import RUN_ID, Registry, new_run_id
 from hab_ray.storage.run import RATERS, SWEEP, RunFolder
 from hab_ray.visible import one_line
-from hab_ray.work import Work, drawn_tests, given_ratings, given_tests
+from hab_ray.work import Work, drawn_tests, given_ratings, given_tests, who_answered
 
 SETTINGS_VERSION = 2
 _MAY_CHANGE = ("catalogue", "prices")
@@ -102,7 +103,8 @@ def resolve(sweep: Sweep, now: datetime) -> Work:
         ConfigError: rubrics, dimensions, weights or the run's own record do not fit the sweep.
     """
     earlier = read_record(sweep.run_folder)
-    work = _pinned(_with_who_answered(sweep), earlier, now)
+    once = ReadOnce()
+    work = _pinned(_with_who_answered(sweep, _rubrics(sweep, earlier), once), earlier, now, once)
     origins_of(sweep, work.rubrics, {})  # one that cannot be read is an error before anything is asked or paid
     if earlier:
         refuse_other_store(work)
@@ -136,12 +138,12 @@ def refuse_other_store(work: Work) -> None:
         )
 
 
-def _with_who_answered(sweep: Sweep) -> Sweep:
+def _with_who_answered(sweep: Sweep, rubrics: Mapping[str, Rubric], once: ReadOnce) -> Sweep:
     """The same sweep with the names of those whose answers are given, where it names none."""
     given = sweep.responses
     if given is None or given.subjects:
         return sweep
-    names = who_answered(given, _rubrics(sweep, None), sweep.raters)
+    names = who_answered(sweep, given, rubrics, once)
     asked = {subject.name for subject in (*sweep.subjects, *sweep.varied_subjects)}.intersection(names)
     if asked or not names:
         none = "has no answer that a person in `raters:` has rated" if given.only else "has no answers"
@@ -150,7 +152,7 @@ def _with_who_answered(sweep: Sweep) -> Sweep:
     return sweep.model_copy(update={"responses": given.model_copy(update={"subjects": names})})
 
 
-def _pinned(sweep: Sweep, earlier: Record | None, now: datetime) -> Work:
+def _pinned(sweep: Sweep, earlier: Record | None, now: datetime, once: ReadOnce) -> Work:
     rubrics = _rubrics(sweep, earlier)
     catalog = sweep.catalog
     models = {}
@@ -171,6 +173,7 @@ def _pinned(sweep: Sweep, earlier: Record | None, now: datetime) -> Work:
         run_id=(earlier and earlier.id) or new_run_id(),
         wordings={judge.name: wordings_of(judge, rubrics) for judge in sweep.varied_judges},
         paraphrases=_paraphrases(sweep, rubrics),
+        given=once,
     )
 
 
@@ -437,7 +440,7 @@ def read_record(run: Location) -> Record | None:
     except BadInput as error:
         cause = error.cause
     except ValidationError as error:
-        cause = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
+        cause = causes_of(error)
     raise ConfigError(
         one_line(f"{run / SWEEP}: not a record this version wrote ({cause}); use another `run:`, the store is kept")
     )
@@ -461,7 +464,7 @@ def load_work(run: Location, now: datetime) -> Work:
     RunFolder(run).require()
     record = read_record(run)
     assert record is not None
-    return _pinned(record.sweep.model_copy(update={"run": run}), record, now)
+    return _pinned(record.sweep.model_copy(update={"run": run}), record, now, ReadOnce())
 
 
 def _must_fit(work: Work, earlier: Record) -> None:

@@ -10,14 +10,16 @@ driver, in a worker that expands a shard into calls, in `hab plan`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from hab_ray.catalog import Catalog, Model, ModelEntry
+from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, from_table
+from hab_ray.rubric import Rubric
 from hab_ray.sections import GivenAnswers, ModeName
 from hab_ray.stages import wiring
 from hab_ray.stages.base import CallStage, Computed, ComputeStage, Rows
@@ -27,10 +29,11 @@ from hab_ray.stages.method.select import seed_tests
 from hab_ray.stages.settling import Settled, settle
 from hab_ray.stages.slices import RowSlices
 from hab_ray.stages.spec import Part, ResolvedSweep, Source
-from hab_ray.storage.answer_sample import Drawn, chosen_answers
+from hab_ray.storage.answer_sample import Drawn, chosen_answers, those_rated
 from hab_ray.storage.given import read_given_tests
 from hab_ray.storage.given_ratings import GivenRatings, read_given_ratings
 from hab_ray.storage.given_responses import GivenResponses, read_given_responses
+from hab_ray.storage.once import ReadOnce
 from hab_ray.storage.records import read_table
 from hab_ray.storage.run import RunFolder
 from hab_ray.storage.store import Store
@@ -46,6 +49,7 @@ __all__ = [
     "given_rows",
     "given_tests",
     "settle",
+    "who_answered",
 ]
 
 WORTH_A_BATCH = 200
@@ -58,6 +62,7 @@ class Work(ResolvedSweep):
     catalog: Catalog
     run_path: Location
     run_id: str
+    given: ReadOnce = field(default_factory=ReadOnce, compare=False, repr=False, kw_only=True)
 
     @property
     def run(self) -> RunFolder:
@@ -167,10 +172,9 @@ def given_rows(work: Work) -> GivenResponses:
         ConfigError: a file cannot be read, has no test for one of the dimensions, or answers tests that are not given.
     """
     sweep = work.sweep
-    tests = _named_tests(work) if sweep.tests is not None else None
     if sweep.responses is None:
-        return GivenResponses(tests or {}, {})
-    return _answers(work, sweep.responses, tests)[0]
+        return GivenResponses(_named_tests(sweep, work.rubrics, work.given) or {}, {})
+    return _answers(work, sweep.responses)[0]
 
 
 def drawn_tests(work: Work) -> Mapping[str, Drawn]:
@@ -178,14 +182,30 @@ def drawn_tests(work: Work) -> Mapping[str, Drawn]:
     given = work.sweep.responses
     if given is None or (given.sample is None and given.only is None):
         return {}
-    return _answers(work, given, _named_tests(work) if work.sweep.tests is not None else None)[1]
+    return _answers(work, given)[1]
 
 
-def _answers(
-    work: Work, given: GivenAnswers, tests: Mapping[str, list[ChosenTest]] | None
-) -> tuple[GivenResponses, Mapping[str, Drawn]]:
+def who_answered(sweep: Sweep, given: GivenAnswers, rubrics: Mapping[str, Rubric], once: ReadOnce) -> tuple[str, ...]:
+    """The names of those whose answers a file has, of whom with `only: rated` people have rated some.
+
+    Raises:
+        ConfigError: a file cannot be read.
+    """
+    names = _every_answer(sweep, given.file, rubrics, once).subjects
+    if given.only is None:
+        return names
+    return those_rated(names, _ratings_in(sweep.raters, rubrics, once).ratings)
+
+
+def _every_answer(sweep: Sweep, file: Location, rubrics: Mapping[str, Rubric], once: ReadOnce) -> GivenResponses:
+    """All answers in the file that the sweep gives, with their tests. Raises as `given_rows`."""
+    tests = _named_tests(sweep, rubrics, once)
+    return once.get(("responses", file, sweep.tests), lambda: read_given_responses(file, rubrics, tests))
+
+
+def _answers(work: Work, given: GivenAnswers) -> tuple[GivenResponses, Mapping[str, Drawn]]:
     """The given answers that the sweep reads, with their tests, and what was drawn."""
-    found = read_given_responses(given.file, work.rubrics, tests)
+    found = _every_answer(work.sweep, given.file, work.rubrics, work.given)
     parts = {part: rows for part, rows in found.responses.items() if part[0] in given.subjects}
     ratings = given_ratings(work).ratings if given.only else ()
     chosen, drawn = chosen_answers(replace(found, responses=parts), given, ratings)
@@ -203,16 +223,23 @@ def given_ratings(work: Work) -> GivenRatings:
     Raises:
         ConfigError: a file cannot be read, or a row is no rating.
     """
-    return read_given_ratings(work.sweep.raters, work.rubrics)
+    return _ratings_in(work.sweep.raters, work.rubrics, work.given)
 
 
-def _named_tests(work: Work) -> dict[str, list[ChosenTest]]:
-    file = work.sweep.tests
-    assert file is not None
+def _ratings_in(files: tuple[Location, ...], rubrics: Mapping[str, Rubric], once: ReadOnce) -> GivenRatings:
+    """The same of files that are named. Raises as `given_ratings`."""
+    return once.get(("raters", files), lambda: read_given_ratings(files, rubrics))
+
+
+def _named_tests(sweep: Sweep, rubrics: Mapping[str, Rubric], once: ReadOnce) -> Mapping[str, list[ChosenTest]] | None:
+    """The tests that the sweep names, by dimension; None where it names none."""
+    file = sweep.tests
+    if file is None:
+        return None
     if file == "seeds":
-        return {dimension: seed_tests(rubric) for dimension, rubric in work.rubrics.items()}
-    given = read_given_tests(file, work.rubrics)
-    for dimension in work.rubrics:
+        return {dimension: seed_tests(rubric) for dimension, rubric in rubrics.items()}
+    given = once.get(("tests", file), lambda: read_given_tests(file, rubrics))
+    for dimension in rubrics:
         if not given.get(dimension):
             raise ConfigError(f"{file}: no test for {dimension}; add some or leave it out of `dimensions:`")
     return given

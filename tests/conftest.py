@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from hab_ray.simulator import Profile
 from hab_ray.storage.folder import Folder, open_folder
 from tests.forking import Forks, ForkServer
 from tests.ray_cluster import RayCluster
-from tests.sampling import SAMPLE
+from tests.sampling import EVERY_KILL, SAMPLE
 from tests.seaweed import SeaweedFS, seaweed
 
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -38,6 +39,7 @@ OF_S3 = {"s3_server", "bucket"}
 OF_PROCESSES = {*OF_RAY, *OF_LOCAL_MODEL, *OF_S3, "desk", "vendor", "forks"}
 STARTS_WITHIN_S = 60.0
 BUCKET = "hab-tests"
+ORDER_SEED = os.environ.get("HAB_TEST_ORDER_SEED")
 SHARED_SERVER = pytest.StashKey[ForkServer]()
 
 
@@ -49,12 +51,16 @@ def pytest_sessionstart() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what starts processes and what needs Ray, and sort by how long it takes.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave `make bench` what is its own, mark what starts processes and what needs Ray, and sort by duration.
 
     With `-n`, tests of one group go one after the other in one process, so that there is one Ray, one local model and
-    one S3 server; the longest begin first, so that no process is left alone with one at the end.
+    one S3 server; the longest begin first, so that no process is left alone with one at the end. With
+    HAB_TEST_ORDER_SEED files, and tests within each, come in a random order.
     """
+    left = [item for item in items if item.get_closest_marker("bench") and not EVERY_KILL]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         if fixtures & OF_PROCESSES or "local" in item.path.relative_to(item.config.rootpath).parts:
@@ -66,6 +72,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("local model"))
         elif fixtures & OF_S3:
             item.add_marker(pytest.mark.xdist_group("s3"))
+    if ORDER_SEED:
+        random = Random(ORDER_SEED)
+        files = {path: random.random() for path in sorted({item.path for item in items})}
+        items.sort(key=lambda item: (files[item.path], random.random()))
     items.sort(key=_turn)
 
 
@@ -75,8 +85,10 @@ def _turn(item: pytest.Item) -> int:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which kills were tried, so that a failure can be had again."""
+    """Say which kills were tried and in which order the tests came, so that a failure can be had again."""
     terminalreporter.write_line(SAMPLE)
+    if ORDER_SEED:
+        terminalreporter.write_line(f"a random order of tests: HAB_TEST_ORDER_SEED={ORDER_SEED}")
 
 
 @dataclass
@@ -274,7 +286,7 @@ def ray_clusters() -> Iterator[Callable[..., RayCluster]]:
         cluster.stop()
 
 
-ON_RAY = (pytest.mark.cluster, pytest.mark.integration, pytest.mark.xdist_group("ray"))
+ON_RAY = (pytest.mark.cluster, pytest.mark.integration, pytest.mark.xdist_group("ray"), pytest.mark.bench)
 
 
 @pytest.fixture(params=["local", pytest.param("ray", marks=ON_RAY)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from random import Random
+from zlib import crc32
 
 EVERY_KILL = os.environ.get("HAB_KILLS") == "all"
 SEED = int(os.environ.get("HAB_KILL_SEED", "0"))
@@ -20,6 +21,18 @@ def one_side_of_each(points: Sequence[str], campaign: str) -> list[str]:
     for point in points:
         kinds.setdefault(point.partition(" ")[2], []).append(point)
     return [random.choice(sides) for sides in kinds.values()]
+
+
+def dealt(points: Sequence[str], campaign: str, campaigns: Sequence[str]) -> list[str]:
+    """One side of each kind of vendor call, and this campaign's share of the puts, which are alike in all campaigns."""
+
+    def is_ours(point: str) -> bool:
+        kind = point.partition(" ")[2]
+        owner = campaigns[crc32(f"{SEED} {kind}".encode()) % len(campaigns)]
+        return owner == campaign or not kind.startswith(("put", "move"))
+
+    chosen = one_side_of_each(points, campaign)
+    return chosen if EVERY_KILL else [point for point in chosen if is_ours(point)]
 
 
 def some(places: Iterable[str], count: int, campaign: str) -> list[str]:

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from hab_ray.cli.budget_view import print_budgets
+from hab_ray.plan.likely import LikelyRounds
 from hab_ray.plan.rounds import (
     MOST_ROUNDS,
     BatchedCalls,
     BudgetOutlook,
     StageCosts,
-    between,
     budget_outlook,
     rounds_of,
     smallest_budget,
@@ -85,18 +85,19 @@ def test_absurd_reservations_are_not_counted_to_their_end() -> None:
     assert totals(2 * 10**9, (StageCosts("judge", (calls,), 0),)) == {"judge": MOST_ROUNDS}
 
 
-def test_figures_between_two_budgets_are_easy_to_read() -> None:
-    assert [n // NANO for n in between(1030 * NANO, 14_600 * NANO)] == [2000, 4000, 8000]
-    assert list(between(0, 5)) == [] and list(between(100, 101)) == []
+def budgets(
+    stages: tuple[StageCosts, ...], largest: int, unhindered: int, spent: int, own: int | None
+) -> BudgetOutlook:
+    return budget_outlook(stages, LikelyRounds(stages, 1e-6).of, largest, unhindered, spent, own)
 
 
 def outlook(own: int | None, spent: int = 0, stages: tuple[StageCosts, ...] = STAGES) -> BudgetOutlook:
-    return budget_outlook(stages, 2 * DOLLAR, 4100 * DOLLAR, spent, own)
+    return budgets(stages, 2 * DOLLAR, 4100 * DOLLAR, spent, own)
 
 
-def shown(found: BudgetOutlook) -> str:
+def shown(found: BudgetOutlook, is_likely: bool = False) -> str:
     console = Console(file=io.StringIO(), width=80)
-    print_budgets(found, console)
+    print_budgets(found, is_likely, console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -105,16 +106,16 @@ def test_the_sweeps_own_budget_has_its_line() -> None:
     found = outlook(900 * DOLLAR)
     assert found.smallest == COST + 2 * DOLLAR and found.unhindered == 4100 * DOLLAR
     assert [line.budget for line in found.lines] == sorted(line.budget for line in found.lines)
-    assert len(found.lines) == 6 and found.own is not None and found.own.budget == 900 * DOLLAR
+    assert len(found.lines) == 7 and found.own is not None and found.own.budget == 900 * DOLLAR
     rounds = [line.total or 0 for line in found.lines]
     assert rounds == sorted(rounds, reverse=True) and rounds[-1] == 2
 
 
 def test_a_budget_finishes_whether_or_not_a_rounded_one_is_shown() -> None:
     exact = COST + 2_345_678_901
-    found = budget_outlook(STAGES, exact - COST, 4100 * DOLLAR, 0, exact)
+    found = budgets(STAGES, exact - COST, 4100 * DOLLAR, 0, exact)
     assert found.smallest == 353 * DOLLAR > exact and found.own is not None and found.own.rounds
-    found = budget_outlook(STAGES, exact - COST, 4100 * DOLLAR, 0, exact - 1)
+    found = budgets(STAGES, exact - COST, 4100 * DOLLAR, 0, exact - 1)
     assert found.own is not None and found.own.rounds is None
 
 
@@ -127,17 +128,17 @@ def test_what_was_spent_before_is_part_of_every_budget() -> None:
 @pytest.mark.parametrize(
     ("own", "told"),
     [
-        (300, "budget_usd $300.00 is not enough as estimated: the run ends with exit status 4"),
-        (900, "with budget_usd $900.00 the run finishes as estimated, in rounds of batches: "),
-        (5000, "with budget_usd $5,000 nothing waits for money"),
+        (300, "its budget of $300.00 is not enough as estimated: the run ends with exit status 4"),
+        (900, "usually in 7 (5 of judge) rounds of batches, about 7 hours, 7 days at most"),
+        (5000, "with its budget of $5,000 nothing waits for money"),
         (0, "raise it to $352.00 or more"),
     ],
 )
 def test_it_says_what_to_expect_of_the_sweeps_own_budget(own: int, told: str) -> None:
     text = shown(outlook(own * DOLLAR))
     assert told in text and "this sweep" in text and "nothing waits" in text
-    table = [line for line in text.splitlines() if line.lstrip().startswith("$") or "budget_usd  rounds" in line]
-    assert len(table) == 7 and all(len(line) <= 80 for line in table)
+    table = [line for line in text.splitlines() if line.lstrip().startswith("$") or "of the bill" in line]
+    assert len(table) == 8 and all(len(line) <= 80 for line in table)
 
 
 def test_without_batches_there_are_no_rounds() -> None:
@@ -148,4 +149,29 @@ def test_without_batches_there_are_no_rounds() -> None:
 
 
 def test_where_nothing_costs_anything_nothing_is_said() -> None:
-    assert shown(budget_outlook((), 0, 0, 0, 5 * DOLLAR)) == ""
+    assert shown(budgets((), 0, 0, 0, 5 * DOLLAR)) == ""
+
+
+def test_a_likely_budget_near_the_bill_takes_few_rounds_and_the_plan_says_so_for_both() -> None:
+    """4,000 calls that reserve fifteen times what they cost."""
+    stages = (StageCosts("judge", (BatchedCalls(4000, 400 * DOLLAR, 6000 * DOLLAR),), 0),)
+    found = budgets(stages, 2 * DOLLAR, 6000 * DOLLAR, 0, 520 * DOLLAR)
+    assert found.own and found.own.rounds and found.own.likely
+    assert found.own.rounds[0].rounds > 15 and found.own.likely[0].rounds <= 4
+    assert found.likely_in_a_day and found.in_a_day and found.likely_in_a_day < 1.1 * found.bill < found.in_a_day
+    assert [round(line.budget / found.bill, 1) for line in found.lines] == [1.0, 1.1, 1.3, 1.5, 2.0, 15.0]
+    assert f"usually in {found.own.likely[0].rounds} rounds of batches" in shown(found, is_likely=True)
+    assert f"usually in {found.own.rounds[0].rounds} rounds of batches" in shown(found)
+
+
+def test_few_calls_are_no_sample_and_go_out_as_with_a_hard_budget() -> None:
+    stages = (StageCosts("judge", (BatchedCalls(200, 20 * DOLLAR, 300 * DOLLAR),), 0),)
+    for money in (21 * DOLLAR, 50 * DOLLAR, 300 * DOLLAR):
+        assert LikelyRounds(stages, 1e-6).of(money) == rounds_of(stages, money)
+    assert LikelyRounds(stages, 1e-6).of(19 * DOLLAR) is None
+
+
+def test_a_vendors_queue_bounds_the_waves_of_a_likely_budget() -> None:
+    calls = BatchedCalls(4000, 400 * DOLLAR, 6000 * DOLLAR, at_once=500)
+    rounds = LikelyRounds((StageCosts("judge", (calls,), 0),), 1e-6).of(10_000 * DOLLAR)
+    assert rounds and 8 <= rounds[0].rounds <= 16

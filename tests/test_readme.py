@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,8 +102,6 @@ def test_first_sweep(desk: Desk) -> None:
     assert export.returncode == 0 and (desk.folder / "first-data/evaluations.parquet").is_file(), export.stdout
     report = desk.hab(*shlex.split("report runs/first"))
     assert report.returncode == 0 and "smollm2-135m" in report.stdout
-    again = desk.hab(*shlex.split("run first.yaml"))
-    assert again.returncode == 5 and "0 calls sent" in again.stdout
 
 
 def test_commands_that_look_and_fetch(desk: Desk) -> None:
@@ -138,23 +134,6 @@ def test_asks_before_it_spends(desk: Desk, vendor: Callable[..., Vendor]) -> Non
     done = desk.hab("run", sweep, *chosen)
     assert done.returncode == 2 and "--yes" in done.stdout and "sim/other" in done.stdout
     assert sim.meter()["received"] == 0
-
-
-@pytest.mark.timeout(900)
-def test_entry_point_of_a_ray_job(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
-    """jobs/sweep.py, as `ray job submit` runs it."""
-    settings = {"tests": "seeds", "generate": None, "validate": None, "select": None}
-    sweep = cluster_desk.sweep("job", vendor().url, dimensions=["encourage_learning"], **settings)
-    done = subprocess.run(
-        [sys.executable, ROOT / "jobs/sweep.py", sweep, "--yes"],
-        cwd=cluster_desk.folder,
-        env=cluster_desk.whole_environment,
-        capture_output=True,
-        text=True,
-        timeout=840,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert (cluster_desk.folder / "runs/job/scores.parquet").is_file()
 
 
 def test_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

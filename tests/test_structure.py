@@ -20,7 +20,6 @@ PACKAGE, TESTS = ROOT / "hab_ray", ROOT / "tests"
 MOST_METHODS, MOST_LINES = 15, 500
 
 CROWDED: set[str] = set()
-NAMES_STAGES: set[str] = set()
 PRIVATE_READERS = {
     "tests/cluster/test_limits.py",
     "tests/rehearse/test_campaign.py",  # it puts mutants in the places of what is private
@@ -29,7 +28,7 @@ SHARED_BY_TESTS = {
     "tests/engine/test_hostile.py",
 }
 WITHOUT_COUNTERPART: set[str] = set()
-OF_THE_WHOLE = {"docs", "readme", "structure", "traces", "upgrade"}
+OF_THE_WHOLE = {"contracts", "docs", "readme", "structure", "traces", "upgrade"}
 DOCUMENTED_PRIVATES = {"_request_id"}  # openai's and anthropic's documentation names it
 
 
@@ -138,20 +137,6 @@ def test_no_module_is_long() -> None:
     assert long == set()
 
 
-def test_only_stages_know_stages_by_name() -> None:
-    agrees((named(path) for path in files(PACKAGE) if names_a_stage(path)), NAMES_STAGES)
-
-
-def names_a_stage(path: Path) -> bool:
-    """Whether a module outside stages says `StageName.<stage>`."""
-    if PACKAGE / "stages" in path.parents:
-        return False
-    return any(
-        isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "StageName"
-        for node in ast.walk(tree(path))
-    )
-
-
 def imported(path: Path) -> set[str]:
     """The modules that a file imports, with what is imported from them: either may be a module."""
     found: set[str] = set()
@@ -185,16 +170,13 @@ def has_counterpart(path: Path) -> bool:
     """Whether a test stands where what it tests stands.
 
     tests/test_<x>.py has a module or package hab_ray/<x>, whose name may be followed by what it is about;
-    tests/<package>/test_<x>.py uses something of hab_ray/<package>. The folder of the benchmarks' samples mirrors
-    benchmarks/.
+    tests/<package>/test_<x>.py uses something of hab_ray/<package>.
     """
     subject = path.stem.removeprefix("test_")
     folders = path.relative_to(TESTS).parts[:-1]
     if not folders:
         modules = {module.stem for module in PACKAGE.iterdir()}
         return subject in OF_THE_WHOLE or any(subject == name or subject.startswith(f"{name}_") for name in modules)
-    if folders == ("bench_samples",):
-        return (ROOT / f"benchmarks/{subject}.py").is_file()
     package = ".".join(("hab_ray", *folders))
     if package == "hab_ray.cli" and runs_the_command(path):
         return True

@@ -2,64 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
 from hab_ray.errors import Exit
-from hab_ray.plan.rounds import MOST_ROUNDS, BudgetLine, BudgetOutlook
+from hab_ray.plan.rounds import (
+    MOST_ROUNDS,
+    ROUNDS_A_DAY,
+    BudgetLine,
+    BudgetOutlook,
+    StageRounds,
+    rounds_together,
+)
 from hab_ray.prices import NANO
 
 
-def print_budgets(outlook: BudgetOutlook, console: Console) -> None:
+def print_budgets(outlook: BudgetOutlook, is_likely: bool, console: Console) -> None:
     """Which budgets finish the sweep, in how many rounds of batches, and what to expect of the sweep's own.
 
-    Nothing where nothing costs anything.
+    `is_likely` says how that reserves. Nothing where nothing costs anything.
     """
     if outlook.unhindered == outlook.spent:
         return
     if outlook.has_batches:
         console.print(
-            "\nA batch reserves the most its calls can cost, every answer as long as its limit. With less money, "
-            "batches go out in rounds: what the budget can reserve is sent, waited for and paid at its real cost, "
-            "then the next. A round takes an hour as a rule and a day at most.",
+            f"\nA budget below {_usd(outlook.unhindered)} sends batches in rounds, each of an hour as a rule and "
+            "a day at most. `reserve: hard` (the default) sets aside the most that a batch can cost, `reserve: "
+            "likely` what it costs at most by a sample of its rows. If calls cost what the plan says:",
             soft_wrap=True,
         )
         console.print(_table(outlook))
+        for reserve, budget in (("hard", outlook.in_a_day), ("likely", outlook.likely_in_a_day)):
+            if budget is not None:
+                console.print(
+                    f"smallest budget for at most {ROUNDS_A_DAY} rounds, a day as a rule, with `reserve: {reserve}`: "
+                    f"{_usd(budget)}",
+                    soft_wrap=True,
+                )
     else:
         console.print(
             f"smallest budget that finishes: {_usd(outlook.smallest)}; from {_usd(outlook.unhindered)} on no call "
             "waits for money",
             soft_wrap=True,
         )
-    for sentence in _sentences(outlook):
+    for sentence in _sentences(outlook, is_likely):
         console.print(sentence, soft_wrap=True)
 
 
 def _table(outlook: BudgetOutlook) -> Table:
     table = Table(box=None, pad_edge=False)
-    table.add_column("budget_usd", justify="right")
-    table.add_column("rounds of batches")
-    table.add_column("days at most", justify="right")
-    table.add_column("")
+    for title in ("budget", "of the bill"):
+        table.add_column(title, justify="right")
+    for title in ("rounds, hard", "rounds, likely", ""):
+        table.add_column(title)
     for line in outlook.lines:
-        style = "bold" if line.is_sweeps_own else ""
-        table.add_row(_usd(line.budget), *_rounds(line), ", ".join(_notes(line, outlook)), style=style)
+        share = f"{(line.budget - outlook.spent) / outlook.bill:.1f}" if outlook.bill else ""
+        cells = (_usd(line.budget), share, rounds_told(line.rounds), rounds_told(line.likely))
+        table.add_row(*cells, ", ".join(_notes(line, outlook)), style="bold" if line.is_sweeps_own else "")
     return table
 
 
-def _rounds(line: BudgetLine) -> tuple[str, str]:
-    """How many rounds, with the stage that takes most of them, and how many days."""
-    if not line.rounds:
-        return ("-", "-") if line.rounds is None else ("0", "0")
-    longest = max(line.rounds, key=lambda one: one.rounds)
+def rounds_told(rounds: Sequence[StageRounds] | None) -> str:
+    """How many rounds, with the stage that takes most of them."""
+    if not rounds:
+        return "-" if rounds is None else "0"
+    longest = max(rounds, key=lambda one: one.rounds)
     if longest.rounds >= MOST_ROUNDS:
-        return f"over {MOST_ROUNDS:,} ({longest.stage})", f"over {MOST_ROUNDS:,}"
-    if len(line.rounds) == 1:
-        return f"{line.total} ({longest.stage})", f"{line.total}"
-    apart = f"{longest.rounds} of {longest.stage}" if longest.rounds > 1 else "one per stage"
-    return f"{line.total} ({apart})", f"{line.total}"
+        return f"over {MOST_ROUNDS:,}"
+    most = f" ({longest.rounds} of {longest.stage})" if longest.rounds > 1 and len(rounds) > 1 else ""
+    return f"{rounds_together(rounds)}{most}"
 
 
 def _notes(line: BudgetLine, outlook: BudgetOutlook) -> Iterator[str]:
@@ -71,27 +84,28 @@ def _notes(line: BudgetLine, outlook: BudgetOutlook) -> Iterator[str]:
         yield "nothing waits"
 
 
-def _sentences(outlook: BudgetOutlook) -> Iterator[str]:
+def _sentences(outlook: BudgetOutlook, is_likely: bool) -> Iterator[str]:
     own = outlook.own
     if outlook.spent:
         yield f"this run has spent or reserved {_usd(outlook.spent)} before, which is part of every budget here"
     if own is None:
         return
-    if own.rounds is None:
+    rounds, budget = own.likely if is_likely else own.rounds, f"its budget of {_usd(own.budget)}"
+    if rounds is None:
         yield (
-            f"budget_usd {_usd(own.budget)} is not enough as estimated: the run ends with exit status "
-            f"{int(Exit.BUDGET)} once it is reached; raise it to {_usd(outlook.smallest)} or more and give the same "
-            "command again"
+            f"{budget} is not enough as estimated: the run ends with exit status {int(Exit.BUDGET)} once it is "
+            f"reached; raise it to {_usd(outlook.smallest)} or more and give the same command again"
         )
     elif own.budget >= outlook.unhindered:
-        yield f"with budget_usd {_usd(own.budget)} nothing waits for money"
-    elif own.rounds:
+        yield f"with {budget} nothing waits for money"
+    elif rounds:
+        total = rounds_together(rounds)
         yield (
-            f"with budget_usd {_usd(own.budget)} the run finishes as estimated, in rounds of batches: "
-            f"{_rounds(own)[0]}; `hab run` and `hab status` say when it waits for money"
+            f"with {budget} the run finishes as estimated, usually in {rounds_told(rounds)} rounds of batches, about "
+            f"{total:,} hours, {total:,} days at most; `hab run` and `hab status` say when it waits for money"
         )
     else:
-        yield f"with budget_usd {_usd(own.budget)} the run finishes as estimated; some calls wait until others end"
+        yield f"with {budget} the run finishes as estimated; some calls wait until others end"
 
 
 def _usd(nano: int) -> str:

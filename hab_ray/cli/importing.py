@@ -127,7 +127,7 @@ def import_tests_command(
 
     Beside it, FILE.source.yaml says where they come from: source, licence, canaries, columns and counts.
     """
-    from hab_ray.exchange.imports.given import import_tests
+    from hab_ray.exchange.imports.answers import import_tests
 
     return _told(import_tests(_table(source, column, value, licence, revision), out, rubrics), f"`tests: {out}`")
 

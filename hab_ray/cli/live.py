@@ -22,7 +22,7 @@ from hab_ray.doctor.bounds import bound
 from hab_ray.doctor.comparison import Compared, Difference, Recording, compare
 from hab_ray.doctor.questions import questions
 from hab_ray.doctor.ranks import Rank
-from hab_ray.doctor.recording import refuse_unwritable, write_exchanges
+from hab_ray.doctor.recording import refuse_unwritable_file, write_exchanges
 from hab_ray.doctor.reference import at_simulator
 from hab_ray.doctor.visit import Visit, asked_on_record, pay
 from hab_ray.errors import ConfigError, Exit
@@ -77,7 +77,7 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions, console:
             console.print("nothing was sent: what is wrong above comes first", style="red")
             return Exit.CONFIGURATION
         file = options.out or Path(f"doctor-{folder_name(work.sweep.name)}-{now:%Y%m%dT%H%M%S}.jsonl")
-        refuse_unwritable(file)
+        refuse_unwritable_file(file)
         versions, asked_before = asyncio.run(asked_on_record(work))
         work = under(work, versions)
         asked = questions(work)

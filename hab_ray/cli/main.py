@@ -46,7 +46,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 rubric_app = typer.Typer(help="The rubrics that define the dimensions.", no_args_is_help=True)
-budget_app = typer.Typer(help="What a run has spent.", no_args_is_help=True)
+budget_app = typer.Typer(help="What a run has spent and reserved.", no_args_is_help=True)
 local_app = typer.Typer(help="Open-weight models served on this machine.", no_args_is_help=True)
 batches_app = typer.Typer(help="What a run has at the vendors' batch APIs.", no_args_is_help=True)
 app.add_typer(rubric_app, name="rubric")
@@ -394,6 +394,18 @@ def batches_cancel_command(
     from hab_ray.cli.batches import cancel_batches
 
     return cancel_batches(run, batch or [], console)
+
+
+@budget_app.command("show")
+@ends_with_status
+def budget_show_command(
+    run: RunFolderArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="Print nano-dollars as JSON.")] = False,
+) -> Exit:
+    """Say where every dollar of a run's budget is: paid, reserved, stranded, left."""
+    from hab_ray.cli.budget import show_budget
+
+    return show_budget(run, as_json, console)
 
 
 @budget_app.command("release")

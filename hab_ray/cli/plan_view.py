@@ -82,8 +82,8 @@ def print_plan(sweep: Sweep, plan: Plan, problems: list[Problem], options: PlanO
     )
     budgets = f"{_usd(plan.online_budget)} online, {_usd(plan.batch_budget)} by batch"
     console.print(f"smallest budget at which nothing waits: {budgets}", soft_wrap=True)
-    print_budgets(plan.outlook, console)
     limit = spending_limit(sweep)
+    print_budgets(plan.outlook, bool(limit and limit.assumption), console)
     if limit and limit.assumption:
         console.print(f"likely budget: {limit.assumption}", soft_wrap=True)
     measured = sum(line.measured for line in plan.lines)

@@ -34,10 +34,11 @@ from hab_ray.resolve import keep_reader, refuse_other_store, write_record
 from hab_ray.results import open_run
 from hab_ray.stopping import DRAIN_S, Stop
 from hab_ray.storage.folder import open_folder
+from hab_ray.storage.run import FAILED, UNANSWERED
 from hab_ray.storage.simulated import note_simulators, refuse_simulated, simulated_notice
 from hab_ray.storage.store import Store
 from hab_ray.storage.takeover import acquire_lease
-from hab_ray.sweep import FAILED, UNANSWERED, Options, drive
+from hab_ray.sweep import Options, drive
 from hab_ray.sweep.raters import PeopleAs
 from hab_ray.visible import one_line
 from hab_ray.work import Work

@@ -38,7 +38,7 @@ class Exchange:
     problem: str = ""
 
 
-def refuse_unwritable(path: Path) -> None:
+def refuse_unwritable_file(path: Path) -> None:
     """Try whether a file of exchanges can be written, before anything is asked.
 
     Raises:

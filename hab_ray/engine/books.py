@@ -9,6 +9,7 @@ A batch belongs to the run whose process wrote its first intent, whichever proce
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 from hab_ray.engine.budget.budget import OpeningBalance
 from hab_ray.engine.ledger import LEDGER, Batch, Ledger, Phase
@@ -32,6 +33,41 @@ def opening_balance(
         stranded=online.stranded,
         committed=sum(intent.nanousd for intent in waiting if intent.model in models),
         out_of_reach=sum(intent.nanousd for intent in waiting if intent.model not in models),
+    )
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What a run's processes of some epochs have spent and reserved, in nano-dollars, by what stands behind it.
+
+    `paid` is what the vendors' replies cost, `unanswered` the most that calls may have cost which brought none, and
+    `stranded` was granted before an unclean end and is not accounted for. Of what open batches reserve, `by_bound` is
+    told by a sample of their rows, and `hard` the most that they can cost.
+    """
+
+    paid: int
+    unanswered: int
+    stranded: int
+    by_bound: int
+    hard: int
+
+
+def explained(folder: Folder, epochs: Collection[int], released_up_to: int) -> Explained:
+    """Where the money of a run's processes of `epochs` is.
+
+    Raises:
+        DamagedFile: a file of the store cannot be read.
+    """
+    online = online_spending(folder, epochs, released_up_to)
+    batches = list(batches_of(folder, epochs))
+    lost = sum((batch.harvested and batch.harvested.lost_nanousd) or 0 for batch in batches)
+    waiting = [batch.intent for batch in batches if batch.phase is not Phase.DONE]
+    return Explained(
+        paid=online.spent - online.lost - online.stranded + sum(map(_cost, batches)) - lost,
+        unanswered=online.lost + lost,
+        stranded=online.stranded,
+        by_bound=sum(intent.nanousd for intent in waiting if intent.most_nanousd is not None),
+        hard=sum(intent.nanousd for intent in waiting if intent.most_nanousd is None),
     )
 
 

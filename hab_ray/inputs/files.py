@@ -11,7 +11,10 @@ from collections.abc import Iterable
 from functools import partial
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 MEBIBYTE = 1 << 20
 MOST_TEXT_BYTES = 4 * MEBIBYTE
@@ -20,6 +23,7 @@ MOST_ROWS = 1_000_000
 MOST_ROW_BYTES = 4 * MEBIBYTE
 MOST_COLUMNS = 2_000
 LONGEST_COLUMN = 1_000
+_SHOWN_CAUSES = 5
 
 
 class BadInput(ValueError):
@@ -28,6 +32,13 @@ class BadInput(ValueError):
     def __init__(self, cause: str, remedy: str) -> None:
         super().__init__(f"{cause}; {remedy}")
         self.cause, self.remedy = cause, remedy
+
+
+def causes_of(error: ValidationError) -> str:
+    """The first of what is wrong with a text's content: each with its place in it, and our messages in their words."""
+    found = error.errors(include_url=False)[:_SHOWN_CAUSES]
+    places = [(".".join(map(str, detail["loc"])), detail["msg"].removeprefix("Value error, ")) for detail in found]
+    return "; ".join(": ".join(filter(None, place)) for place in places)
 
 
 Data = bytes | Path

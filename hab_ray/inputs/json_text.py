@@ -6,7 +6,6 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from hab_ray.inputs.files import (
@@ -22,7 +21,7 @@ from hab_ray.inputs.files import (
     too_many_rows,
 )
 
-_WHITE = re.compile(r"[ \t\r\n]*")
+_SIGN = re.compile(r"[^ \t\r\n]")
 
 
 def parse_json(data: bytes) -> Any:
@@ -39,10 +38,11 @@ def parse_json(data: bytes) -> Any:
     except UnicodeDecodeError as error:
         raise BadInput(f"not JSON: no text in UTF-8 ({error.reason})", "save it in UTF-8") from None
     try:
-        with _readable():
-            return _DECODER.decode(text)
+        return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise BadInput(f"not JSON: column {error.colno}: {error.msg}", "correct it there") from None
+    except (RecursionError, ValueError) as error:
+        raise _unreadable(error) from None
 
 
 def json_lines(data: Data) -> Iterator[tuple[int, Any]]:
@@ -106,17 +106,11 @@ def _row(value: Any) -> Any:
     return value
 
 
-@contextmanager
-def _readable() -> Iterator[None]:
-    """Turns what JSON is refused for into a cause and a remedy, but where it is broken: its place needs more words."""
-    try:
-        yield
-    except json.JSONDecodeError:
-        raise
-    except RecursionError:
-        raise BadInput("not JSON: lists and objects stand within each other too deeply", "write it flat") from None
-    except ValueError as error:
-        raise BadInput(f"not JSON: {str(error).partition(';')[0]}", "correct it there") from None
+def _unreadable(error: RecursionError | ValueError) -> BadInput:
+    """Why JSON that is not broken is refused all the same."""
+    if isinstance(error, RecursionError):
+        return BadInput("not JSON: lists and objects stand within each other too deeply", "write it flat")
+    return BadInput(f"not JSON: {str(error).partition(';')[0]}", "correct it there")
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -146,9 +140,9 @@ class _Window:
     def sign(self) -> str:
         """The next sign that is not white; empty at the end."""
         while True:
-            white = _WHITE.match(self._text, self._at)
-            self._at = white.end() if white else self._at
-            if self._at < len(self._text) or not self._read_on():
+            found = _SIGN.search(self._text, self._at)
+            self._at = found.start() if found else len(self._text)
+            if found or not self._read_on():
                 return self._text[self._at : self._at + 1]
 
     def skip(self) -> None:
@@ -159,13 +153,13 @@ class _Window:
         """The value that comes next."""
         self.sign()
         while True:
-            with _readable():
-                try:
-                    value, end = _DECODER.raw_decode(self._text, self._at)
-                except json.JSONDecodeError as error:
-                    broken = error.msg
-                else:
-                    broken = ""
+            broken = ""
+            try:
+                value, end = _DECODER.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                broken = error.msg
+            except (RecursionError, ValueError) as error:
+                raise _unreadable(error) from None
             is_whole = not broken and end < len(self._text)
             if not is_whole and len(self._text) - self._at > MOST_ROW_BYTES:
                 raise BadInput(f"has more than {MOST_ROW_BYTES:,} characters", "shorten it")

@@ -10,8 +10,10 @@ from hab_ray.config import spending_limit
 from hab_ray.engine.books import opening_balance
 from hab_ray.plan.counting import Counting
 from hab_ray.plan.figures import Figures, Line, Plan, StageTime, added_up
+from hab_ray.plan.likely import LikelyRounds
 from hab_ray.plan.rounds import BatchedCalls, StageCosts, budget_outlook
 from hab_ray.prices import NANO
+from hab_ray.sections import SpendingLimit
 from hab_ray.stages import wiring
 from hab_ray.storage.registry import Registry
 from hab_ray.storage.store import Store
@@ -36,12 +38,14 @@ def make_plan(work: Work, store: Store, latencies: Latencies | None = None) -> P
     batched = _sent_by_batch(work, lines)
     online = tuple(line for line in lines if line not in batched)
     unhindered = sum(line.figures.most_batch for line in batched) + _online_budget(work, online)
+    stages, limit = tuple(_stage_costs(work, batched, online)), spending_limit(work.sweep)
     outlook = budget_outlook(
-        tuple(_stage_costs(work, batched, online)),
+        stages,
+        LikelyRounds(stages, (limit or SpendingLimit(usd=0)).risk).of,
         max((line.largest for line in lines), default=0),
         unhindered,
         _spent(work, store),
-        None if (limit := spending_limit(work.sweep)) is None else round(limit.usd * NANO),
+        None if limit is None else round(limit.usd * NANO),
     )
     as_sent = sum(line.figures.batch for line in batched) + sum(line.figures.online for line in online)
     return Plan(lines, times, _online_budget(work, lines), _batch_budget(work, lines), as_sent, outlook)

@@ -10,13 +10,14 @@ is sent once so much is free, and a call is left out only if it alone may cost m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import floor, log10
+from functools import partial
 
-BETWEEN = 3
 MOST_ROUNDS = 1000
-_NICE = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+ROUNDS_A_DAY = 24  # a batch takes an hour as a rule
+MULTIPLES = (1.1, 1.3, 1.5, 2.0)
+Count = Callable[[int], "tuple[StageRounds, ...] | None"]
 
 
 @dataclass(frozen=True)
@@ -51,30 +52,38 @@ class StageRounds:
 
 @dataclass(frozen=True)
 class BudgetLine:
-    """What a budget (nano-dollars) means: its rounds of batches by stage, None where it does not finish the sweep."""
+    """What a budget (nano-dollars) means: its rounds of batches by stage, None where it does not finish the sweep.
+
+    `rounds` where a batch reserves the most that its calls can cost, `likely` with `reserve: likely`.
+    """
 
     budget: int
     rounds: tuple[StageRounds, ...] | None
+    likely: tuple[StageRounds, ...] | None
     is_sweeps_own: bool = False
 
     @property
     def total(self) -> int | None:
-        """The rounds of all stages, one after the other; at least `MOST_ROUNDS` where those of one are not counted."""
-        return None if self.rounds is None else sum(one.rounds for one in self.rounds)
+        """The hard rounds of all stages, one after the other; at least `MOST_ROUNDS` where one's are not counted."""
+        return None if self.rounds is None else rounds_together(self.rounds)
 
 
 @dataclass(frozen=True)
 class BudgetOutlook:
-    """Budgets of a run in nano-dollars, each with what the run has `spent` before.
+    """Budgets of a run in nano-dollars, each with what the run has `spent` before; `bill` is what its calls cost.
 
-    `smallest` finishes the sweep, if its calls cost what the plan says, and with `unhindered` nothing waits; both are
-    rounded up.
-    `lines` are these two, the sweep's own budget, and where batches are made some in between, in ascending order.
+    `smallest` finishes the sweep, if its calls cost what the plan says, and with `unhindered` nothing waits. With
+    `in_a_day` batches take `ROUNDS_A_DAY` rounds at most, with `likely_in_a_day` so under `reserve: likely`; None where
+    no batches are made. All are rounded up.
+    `lines` are the first two, the sweep's own budget, and where batches are made `MULTIPLES` of the bill, ascending.
     """
 
     spent: int
+    bill: int
     smallest: int
     unhindered: int
+    in_a_day: int | None
+    likely_in_a_day: int | None
     lines: tuple[BudgetLine, ...]
 
     @property
@@ -89,26 +98,57 @@ class BudgetOutlook:
 
 
 def budget_outlook(
-    stages: Sequence[StageCosts], largest: int, unhindered: int, spent: int, own: int | None
+    stages: Sequence[StageCosts], likely: Count, largest: int, unhindered: int, spent: int, own: int | None
 ) -> BudgetOutlook:
     """What budgets mean for a sweep whose largest single request reserves `largest`.
 
-    The smallest budget that finishes pays for all calls and has, at the last one, its reservation besides.
+    The smallest budget that finishes pays for all calls and has, at the last one, its reservation besides. `likely`
+    counts rounds under `reserve: likely`.
     """
-    cost = sum(stage.online + sum(calls.cost for calls in stage.batched) for stage in stages)
-    enough = spent + smallest_budget(cost, largest)
+    bill = sum(stage.online + sum(calls.cost for calls in stage.batched) for stage in stages)
+    hard = partial(rounds_of, stages)
+    enough = spent + smallest_budget(bill, largest)
     smallest = _rounded_up(enough)
     most = max(smallest, _rounded_up(spent + unhindered))
-    budgets = {smallest, most}
-    if any(stage.batched for stage in stages):
-        budgets.update(between(smallest, most))
-    if own is not None:
-        budgets.add(own)
-    lines = tuple(
-        BudgetLine(budget, rounds_of(stages, budget - spent) if budget >= enough else None, budget == own)
-        for budget in sorted(budgets)
+    budgets = {smallest, most} if own is None else {smallest, most, own}
+    has_batches = any(stage.batched for stage in stages)
+    if has_batches:
+        budgets |= {each for times in MULTIPLES if smallest < (each := _rounded_up(spent + int(times * bill))) < most}
+
+    def line(budget: int) -> BudgetLine:
+        if budget < enough:
+            return BudgetLine(budget, None, None, budget == own)
+        return BudgetLine(budget, hard(budget - spent), likely(budget - spent), budget == own)
+
+    def in_a_day(count: Count) -> int | None:
+        money = _in_a_day(count, smallest - spent, most - spent) if has_batches else None
+        return None if money is None else _rounded_up(spent + money)
+
+    return BudgetOutlook(
+        spent, bill, smallest, most, in_a_day(hard), in_a_day(likely), tuple(map(line, sorted(budgets)))
     )
-    return BudgetOutlook(spent, smallest, most, lines)
+
+
+def rounds_together(rounds: Iterable[StageRounds]) -> int:
+    """The rounds of all stages, one after the other."""
+    return sum(one.rounds for one in rounds)
+
+
+def _in_a_day(count: Count, low: int, high: int) -> int | None:
+    """About the least money with which batches take a day as a rule; None where no money is enough."""
+
+    def is_enough(money: int) -> bool:
+        rounds = count(money)
+        return rounds is not None and rounds_together(rounds) <= ROUNDS_A_DAY
+
+    if is_enough(low):
+        return low
+    if not is_enough(high):
+        return None
+    while high - low > high // 100:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
 
 
 def smallest_budget(cost: int, largest: int) -> int:
@@ -125,7 +165,7 @@ def rounds_of(stages: Iterable[StageCosts], money: int) -> tuple[StageRounds, ..
     found = []
     for stage in stages:
         money -= stage.online
-        taken = _rounds(stage.batched, money)
+        taken = rounds_of_calls(stage.batched, money)
         if taken is None:
             return None
         rounds, cost = taken
@@ -135,7 +175,7 @@ def rounds_of(stages: Iterable[StageCosts], money: int) -> tuple[StageRounds, ..
     return tuple(found)
 
 
-def _rounds(batched: Sequence[BatchedCalls], money: int) -> tuple[int, int] | None:
+def rounds_of_calls(batched: Sequence[BatchedCalls], money: int) -> tuple[int, int] | None:
     """The rounds of a stage and what they cost; None where the money is not enough for one of its calls."""
     open_calls = {number: calls.calls for number, calls in enumerate(batched) if calls.calls}
     rounds = cost = 0
@@ -161,24 +201,7 @@ def _each(total: int, calls: int) -> int:
     return -(-total // calls)
 
 
-def between(low: int, high: int) -> Iterator[int]:
-    """Some budgets between two others, evenly on a scale of ratios, rounded to figures that are easy to read."""
-    if low <= 0:
-        return
-    ratio = (high / low) ** (1 / (BETWEEN + 1))
-    for step in range(1, BETWEEN + 1):
-        budget = _nice(low * ratio**step)
-        if low < budget < high:
-            yield budget
-
-
 def _rounded_up(value: int) -> int:
     """Up to three figures."""
     size = int(10 ** max(0, len(str(value)) - 3))
     return -(-value // size) * size
-
-
-def _nice(value: float) -> int:
-    """The nearest easy figure, by ratio."""
-    size = 10.0 ** floor(log10(value))
-    return round(size * min(_NICE, key=lambda nice: abs(log10(value / size / nice))))

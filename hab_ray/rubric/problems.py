@@ -61,4 +61,5 @@ def _explained(kind: str, message: str, path: list[str]) -> tuple[str, str]:
     if kind == "extra_forbidden":
         near = get_close_matches(path[-1], _KEYS, n=1)
         return "unknown key", f"write {near[0]} or remove it" if near else "remove it"
+    message = message.removeprefix("Value error, ")
     return message[0].lower() + message[1:], "correct the value"

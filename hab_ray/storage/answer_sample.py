@@ -13,12 +13,10 @@ from dataclasses import replace
 from hashlib import sha256
 
 from hab_ray.catalog import Strict
-from hab_ray.location import Location
 from hab_ray.rows import Rater, Response
-from hab_ray.rubric import Rubric
 from hab_ray.sections import GivenAnswers, ResponseSample
-from hab_ray.storage.given_ratings import Rating, is_of_given, read_given_ratings, tests_by_text
-from hab_ray.storage.given_responses import GivenResponses, subjects_in
+from hab_ray.storage.given_ratings import Rating, is_of_given, tests_by_text
+from hab_ray.storage.given_responses import GivenResponses
 
 _Parts = Mapping[tuple[str, str], list[Response]]
 
@@ -62,16 +60,8 @@ def chosen_answers(
     return replace(found, tests={d: known for d, known in tests.items() if known}, responses=kept), drawn
 
 
-def who_answered(given: GivenAnswers, rubrics: Mapping[str, Rubric], raters: Sequence[Location]) -> tuple[str, ...]:
-    """The names of those whose answers a file has, of whom with `only: rated` people have rated some.
-
-    Raises:
-        ConfigError: a file cannot be read.
-    """
-    names = tuple(subjects_in(given.file, rubrics))
-    if given.only is None:
-        return names
-    ratings = read_given_ratings(raters, rubrics).ratings
+def those_rated(names: Iterable[str], ratings: Iterable[Rating]) -> tuple[str, ...]:
+    """Those of them of whom people have rated an answer."""
     rated = {rating.subject for rating in ratings if _is_by_person(rating)}
     return tuple(name for name in names if name in rated)
 

@@ -10,21 +10,22 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, ValidationError, model_validator
 
 from hab_ray.bounds import NUMBER
 from hab_ray.calls import clean_text
 from hab_ray.catalog import Strict
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.csv_text import csv_rows
-from hab_ray.inputs.files import MEBIBYTE, BadInput, bytes_of
+from hab_ray.inputs.files import MEBIBYTE, BadInput, bytes_of, causes_of
 from hab_ray.inputs.json_text import json_lines
 from hab_ray.inputs.parquet import parquet_columns, parquet_rows
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, id_of_test
 from hab_ray.rubric import Rubric
+from hab_ray.sections import Name
 from hab_ray.storage.folder import open_folder
 from hab_ray.visible import one_line
 
@@ -39,7 +40,6 @@ Text = Annotated[str, AfterValidator(clean_text)]
 Cluster = Annotated[int, NUMBER, Field(ge=-1, lt=2**31)]
 Given = TypeVar("Given", bound=Strict)
 MOST_BYTES = 256 * MEBIBYTE
-_SHOWN_PROBLEMS = 5
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -81,6 +81,28 @@ class GivenTest(Strict):
     canaries: Text | None = None
 
 
+class AnswerRow(Strict):
+    """What each row about an answer says: whose it is, and its test, by `test_id` or `prompt` (and `context`).
+
+    Further columns are passed over. The names of the benchmark's published data set are understood, too.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    dimension: str
+    subject: Annotated[Name, Field(validation_alias=AliasChoices("subject", "subject_model"))]
+    test_id: Text | None = None
+    prompt: Text | None = None
+    context: Annotated[Text | None, Field(validation_alias=AliasChoices("context", "misinformation"))] = None
+    sample: Annotated[int, NUMBER, Field(ge=0, lt=1000)] = 0
+
+    @model_validator(mode="after")
+    def _names_its_test(self) -> Self:
+        if self.test_id is None and self.prompt is None:
+            raise ValueError("names no test; give `prompt` (and `context` where the rubric has one), or `test_id`")
+        return self
+
+
 def given_file(place: Location, key: str = "tests", most: int = MOST_BYTES) -> bytes:
     """The bytes of a file that a sweep names under a key.
 
@@ -111,9 +133,7 @@ def given_row(kind: type[Given], record: object, where: str) -> Given:
     try:
         return kind.model_validate(record)
     except ValidationError as error:
-        found = error.errors(include_url=False)[:_SHOWN_PROBLEMS]
-        what = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in found)
-        raise ConfigError(one_line(f"{where}: {what}")) from None
+        raise ConfigError(one_line(f"{where}: {causes_of(error)}")) from None
 
 
 def read_given_tests(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str, list[ChosenTest]]:

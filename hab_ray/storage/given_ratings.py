@@ -10,17 +10,15 @@ from hashlib import sha256
 from math import isfinite, nan
 from typing import Annotated, Any, Self
 
-from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
-from hab_ray.bounds import NUMBER
 from hab_ray.calls import clean_text
-from hab_ray.catalog import Strict
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, Rater, Response, State, id_of_test
 from hab_ray.rubric import SCORE_START, Rubric
 from hab_ray.sections import Name
-from hab_ray.storage.given import Columns, Text, given_records
+from hab_ray.storage.given import AnswerRow, Columns, Text, given_records, given_row
 from hab_ray.visible import one_line
 
 NO_ISSUES = "none"
@@ -137,35 +135,21 @@ def tests_by_text(tests: Iterable[ChosenTest]) -> dict[str, str]:
     return by_prompt | whole | ids
 
 
-class GivenRating(Strict):
-    """One row: a rater's score of a subject's answer to a test, which `test_id` or `prompt` (and `context`) names.
+class GivenRating(AnswerRow):
+    """One row: a rater's score of a subject's answer.
 
-    Further columns are passed over. With `response_sha256` the rating is of the answer with this text alone. `failed`
+    With `response_sha256` the rating is of the answer with this text alone. `failed`
     says why a rater has no score. `scale` is what an import has mapped a score from, which need not be whole then.
     """
 
-    model_config = ConfigDict(extra="ignore")
-
-    dimension: str
-    subject: Annotated[Name, Field(validation_alias=AliasChoices("subject", "subject_model"))]
     rater: Name
     kind: Rater
     score: Any = None
     failed: Annotated[Text, BeforeValidator(lambda given: given or "")] = ""
     scale: Text | None = None
-    test_id: Text | None = None
-    prompt: Text | None = None
-    context: Annotated[Text | None, Field(validation_alias=AliasChoices("context", "misinformation"))] = None
-    sample: Annotated[int, NUMBER, Field(ge=0, lt=1000)] = 0
     issues: Annotated[tuple[str, ...] | None, BeforeValidator(_letters)] = None
     assessment: Annotated[Text | None, Field(validation_alias=AliasChoices("assessment", "comment"))] = None
     response_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
-
-    @model_validator(mode="after")
-    def _names_its_test(self) -> Self:
-        if self.test_id is None and self.prompt is None:
-            raise ValueError("names no test; give `prompt` (and `context` where the rubric has one), or `test_id`")
-        return self
 
     @model_validator(mode="after")
     def _is_scored_or_failed(self) -> Self:
@@ -271,12 +255,8 @@ def _rows(paths: Sequence[Location]) -> Iterator[tuple[str, GivenRating]]:
 
 def _rows_of(path: Location) -> Iterator[tuple[str, GivenRating]]:
     for number, record in enumerate(given_records(path, "raters", _COLUMNS), 1):
-        try:
-            yield f"{path}, row {number}", GivenRating.model_validate(record)
-        except ValidationError as error:
-            problems = error.errors(include_url=False)
-            what = "; ".join(": ".join([*map(str, e["loc"]), e["msg"].removeprefix("Value error, ")]) for e in problems)
-            raise ConfigError(one_line(f"{path}, row {number}: {what}")) from None
+        where = f"{path}, row {number}"
+        yield where, given_row(GivenRating, record, where)
 
 
 def _rating(row: GivenRating, rubric: Rubric, where: str) -> Rating:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
-from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
-from hab_ray.bounds import NUMBER
 from hab_ray.calls import Finish, has_visible_text
-from hab_ray.catalog import Strict
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, Response, State, id_of_test
 from hab_ray.rubric import Rubric
-from hab_ray.sections import Name
-from hab_ray.storage.given import Columns, Text, given_records, given_row
+from hab_ray.storage.given import AnswerRow, Columns, Text, given_records, given_row
 from hab_ray.visible import one_line
 
 _COLUMNS = Columns(
@@ -55,33 +52,16 @@ def _text_or_none(given: Any) -> Any:
     return "" if given is None else given
 
 
-class GivenResponse(Strict):
-    """One row: an answer to a test, which `test_id` or `prompt` (and `context`) names. Further columns are passed over.
+class GivenResponse(AnswerRow):
+    """One row: a subject's answer to a test."""
 
-    The names of the benchmark's published data set are understood, too.
-    """
-
-    model_config = ConfigDict(extra="ignore")
-
-    dimension: str
-    subject: Annotated[Name, Field(validation_alias=AliasChoices("subject", "subject_model"))]
     text: Annotated[
         Text, BeforeValidator(_text_or_none), Field(validation_alias=AliasChoices("text", "subject_response"))
     ]
-    test_id: Text | None = None
-    prompt: Text | None = None
-    context: Annotated[Text | None, Field(validation_alias=AliasChoices("context", "misinformation"))] = None
-    sample: Annotated[int, NUMBER, Field(ge=0, lt=1000)] = 0
     state: State | None = None
     finish: Text | None = None
     model_reported: Text | None = None
     reason: Text | None = None
-
-    @model_validator(mode="after")
-    def _names_its_test(self) -> Self:
-        if self.test_id is None and self.prompt is None:
-            raise ValueError("names no test; give `prompt` (and `context` where the rubric has one), or `test_id`")
-        return self
 
     @model_validator(mode="after")
     def _has_its_text(self) -> Self:
@@ -89,10 +69,6 @@ class GivenResponse(Strict):
         if self.state is State.OK and not self.text:
             raise ValueError("its state is ok and it has no text; give its text, or leave the row out")
         return self
-
-
-class _Answered(Strict):
-    subject: Name
 
 
 @dataclass(frozen=True)
@@ -203,19 +179,3 @@ def _state(row: GivenResponse) -> tuple[State, str]:
     if not has_visible_text(row.text):
         return State.EMPTY, "no text in the response"
     return State.OK, ""
-
-
-def subjects_in(path: Location, rubrics: Mapping[str, Rubric]) -> Iterator[str]:
-    """The names of those whose answers a file has in these dimensions, each once.
-
-    Raises:
-        ConfigError: the file cannot be read, or a name cannot stand in the run's record.
-    """
-    seen: set[str] = set()
-    for number, record in enumerate(given_records(path, "responses", _COLUMNS), 1):
-        dimension = record.get("dimension") if isinstance(record, dict) else None
-        if isinstance(dimension, str) and dimension in rubrics:
-            name = record.get("subject") or record.get("subject_model")
-            if isinstance(name, str) and name not in seen:
-                seen.add(given_row(_Answered, {"subject": name}, f"{path}, row {number}").subject)
-                yield name

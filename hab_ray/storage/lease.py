@@ -136,7 +136,7 @@ def read_holder(folder: Folder, name: str) -> Holder:
         raise DamagedFile(
             f"the store's {name}, which says who held it, cannot be read. If no other `hab` works on this store, put "
             "it back from a backup or delete it, and give the same command again; no reply is lost, but a run's "
-            "`budget_usd` no longer counts what was spent under a lease that is deleted"
+            "the budget no longer counts what was spent under a lease that is deleted"
         ) from None
 
 

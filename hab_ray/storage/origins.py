@@ -10,7 +10,7 @@ from pydantic import AliasChoices, ConfigDict, Field, ValidationError
 from hab_ray.catalog import Strict
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
-from hab_ray.inputs.files import MOST_TEXT_BYTES, BadInput, decoded
+from hab_ray.inputs.files import MOST_TEXT_BYTES, BadInput, causes_of, decoded
 from hab_ray.inputs.yaml_text import parse_yaml
 from hab_ray.location import Location
 from hab_ray.rubric import Origin, Rubric
@@ -51,7 +51,7 @@ def stated_origin(file: Location, key: str) -> Origin | None:
     except BadInput as error:
         cause = str(error)
     except ValidationError as error:
-        cause = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
+        cause = causes_of(error)
     else:
         canaries = tuple(one_line(canary) for canary in stated.canaries if canary.strip())
         return Origin(

@@ -10,6 +10,8 @@ from hab_ray.storage.parts import part_metadata
 from hab_ray.storage.records import read_table, to_parquet
 
 SWEEP = "sweep.yaml"
+UNANSWERED = "log/unanswered.jsonl"
+FAILED = "log/failed.jsonl"
 SCORES = "scores.parquet"
 SHIFTS, ISSUE_SHIFTS, SCORE_MAPS = "bridge/shifts.parquet", "bridge/issues.parquet", "bridge/maps.parquet"
 RATERS = "raters.parquet"

@@ -25,9 +25,12 @@ from hab_ray.storage.sidecars import Entries, entries_in
 
 @dataclass(frozen=True)
 class Online:
-    """What the online calls of some epochs count as spent, and how much of that nothing accounts for."""
+    """What the online calls of some epochs count as spent. Of that, calls that brought no record may have cost `lost`,
+    and for what was `stranded` nothing accounts.
+    """
 
     spent: int
+    lost: int
     stranded: int
 
 
@@ -45,15 +48,15 @@ def online_spending(folder: Folder, epochs: Collection[int], released_up_to: int
     Raises:
         DamagedFile: a file of the store cannot be read.
     """
-    known = _recorded(folder, epochs)
-    known.update(_lost(folder))
+    known, lost = _recorded(folder, epochs), _lost(folder)
+    known.update(lost)
     marks = _marks(folder)
     spent = stranded = 0
     for epoch in epochs:
         counted = max(known[epoch], 0 if epoch < released_up_to else marks[epoch])
         spent += counted
         stranded += counted - known[epoch]
-    return Online(spent, stranded)
+    return Online(spent, sum(lost[epoch] for epoch in epochs), stranded)
 
 
 def _lost(folder: Folder) -> Counter[int]:
@@ -87,7 +90,7 @@ def unreadable(name: str) -> DamagedFile:
     """The error for a file of the store that says what calls may have cost and cannot be read."""
     return DamagedFile(
         f"the store's {name}, which says what calls of a run may have cost, cannot be read. Put it back from a backup "
-        "or delete it, and give the same command again; no reply is lost, but once it is deleted `budget_usd` no "
+        "or delete it, and give the same command again; no reply is lost, but once it is deleted the budget no "
         "longer counts what was in flight when that process ended"
     )
 

@@ -17,6 +17,7 @@ from hab_ray.prices import NANO
 from hab_ray.progress import PROGRESS, Draining, Ended, Progress, RowReason, RunEnd, StageProgress, read_progress
 from hab_ray.stages import wiring
 from hab_ray.storage.folder import Folder
+from hab_ray.storage.run import FAILED, UNANSWERED
 from hab_ray.sweep.budget import RunBudget
 from hab_ray.sweep.counters import RunCounters
 from hab_ray.sweep.failed import FailureReport, failure_report
@@ -26,8 +27,6 @@ from hab_ray.visible import log_json
 from hab_ray.work import Work
 
 PROGRESS_EVERY_S = 5.0
-UNANSWERED = "log/unanswered.jsonl"
-FAILED = "log/failed.jsonl"
 
 
 class Reporter:
@@ -89,14 +88,16 @@ class Reporter:
         self.report_last(exit)
         unanswered = self._unanswered()
         self._keep_rows(UNANSWERED, unanswered)
-        if exit is not Exit.INTERRUPTED:
+        if found.rows:
             self._keep_rows(FAILED, found.rows)
+        elif exit is not Exit.INTERRUPTED:
+            self._work.run.folder.delete(FAILED)
         counters = self._counters
         money = self._budget.money(counters)
         if counters.budget_reached and money:
             counters.notes.append(
                 f"budget reached: ${money.spent / NANO:.4f} of ${money.budget / NANO:.4f} spent by this run; "
-                "raise budget_usd and give the same command again"
+                "raise `budget_usd` (or `usd` of `budget`) and give the same command again"
             )
         newest = counters.newest.values()
         return RunEnd(

@@ -107,6 +107,7 @@ class _Run:
             if run.count(responses_file(subject, dimension)) is None:
                 run.write(Response, responses_file(subject, dimension), rows)
         place_raters(self._work, self._options.people)
+        self._work.given.forget()
         record = read_record(self._work.run_path)
         if told := sample_told(self._work.sweep.responses, record.drawn if record else {}):
             self._parts.counters.notes.append(told)

@@ -1,4 +1,4 @@
-"""Runs on a Ray of their own: a signal to the whole process group, and processes of Ray that die."""
+"""A signal to the whole process group, and processes of Ray that die."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 
 from tests.conftest import Desk, Vendor
 
-pytestmark = [pytest.mark.long, pytest.mark.xdist_group("own ray"), pytest.mark.timeout(280)]
+pytestmark = pytest.mark.timeout(280)
 NOTHING_NEW_AFTER_S = 0.5
 PRICED = {"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}
 CONCURRENT = 8
@@ -58,20 +59,35 @@ def until_received(sim: Vendor, count: int, process: subprocess.Popen[str]) -> N
     raise AssertionError("nothing was sent")
 
 
-def descendant(process: subprocess.Popen[str], title: str) -> int:
-    """The process below `hab` whose name or command line has this word."""
-    below = psutil.Process(process.pid).children(recursive=True)
-    return next(p.pid for p in below if title in p.name() or title in " ".join(p.cmdline()))
+def below(process: psutil.Process, title: str) -> psutil.Process:
+    """The youngest process below this one whose name or command line has this word."""
+    found = [p for p in process.children(recursive=True) if title in p.name() or title in " ".join(p.cmdline())]
+    return max(found, key=psutil.Process.create_time)
 
 
-def test_signal_to_the_group(desk: Desk, vendor: Callable[..., Vendor]) -> None:
-    """After a signal to the process group open calls may end; what hangs is cut off."""
+def listening(process: psutil.Process) -> set[str]:
+    """The addresses on which a process and all below it listen for TCP."""
+    found = (s for p in (process, *process.children(recursive=True)) for s in p.net_connections("tcp"))
+    return {s.laddr.ip.removeprefix("::ffff:") for s in found if s.status == psutil.CONN_LISTEN}
+
+
+@pytest.mark.long
+@pytest.mark.cluster
+@pytest.mark.xdist_group("own ray")
+def test_signal_to_the_group_and_a_server_of_ray_that_dies(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """On a Ray of its own, which listens on this machine alone.
+
+    After a signal to the process group open calls may end; what hangs is cut off. A server of Ray that dies ends the
+    run with 7 and one line. The same command goes on after either.
+    """
     hanging = [{"kind": "hang", "model": "beta", "billed": True, "probability": 1.0}]
     sim = vendor(latency={"kind": "fixed", "value_s": 1.5}, accounts=PRICED, faults=hanging)
     sweep = sweep_of(desk, sim)
     running = in_a_group(desk, "run", sweep, "--yes", "--drain", 4)
     until_received(sim, 1, running)
     time.sleep(0.5)
+    addresses = listening(psutil.Process(running.pid))
+    assert addresses and all(ip_address(each).is_loopback for each in addresses), addresses
     at, begun = time.time(), time.monotonic()
     os.killpg(running.pid, signal.SIGTERM)
     output, _ = running.communicate(timeout=60)
@@ -84,33 +100,34 @@ def test_signal_to_the_group(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     assert "Traceback" not in output and "unanswered" not in output
     lost = [p.read_text() for p in (desk.folder / "store/lost").glob("*.json")]
     assert len(lost) == 1 and '"nanousd": 0' not in lost[0]
+
     sim.post("/_faults", [])
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0, done.stdout
-    assert sim.meter()["billed_more_than_once"]["bodies"] <= int(cut.group(1))
-
-
-def test_server_of_ray_dies(desk: Desk, vendor: Callable[..., Vendor]) -> None:
-    """A server of Ray that dies ends the run with 7 and one line."""
-    sim = vendor(latency={"kind": "fixed", "value_s": 1.0}, accounts=PRICED)
-    sweep = sweep_of(desk, sim)
+    asked = [call["sha256"] for call in sim.calls()]
     running = in_a_group(desk, "run", sweep, "--yes", "--drain", 5)
-    until_received(sim, CONCURRENT + 1, running)
-    os.kill(descendant(running, "gcs_server"), signal.SIGKILL)
+    until_received(sim, len(asked) + CONCURRENT + 1, running)
+    below(psutil.Process(running.pid), "gcs_server").kill()
     begun = time.monotonic()
     output, _ = running.communicate(timeout=100)
     assert running.returncode == 7 and time.monotonic() - begun < 40, output
     assert "GCS" in output and "the same command goes on" in output, output
     assert "Traceback" not in output and "(raylet)" not in output, output
 
+    sweep.write_text(sweep.read_text().replace("executor: ray", "executor: local"))
+    done = desk.hab("run", sweep, "--yes")
+    assert done.returncode == 0, done.stdout
+    bodies = [call["sha256"] for call in sim.calls()]
+    assert len(set(asked) & set(bodies[len(asked) :])) <= int(cut.group(1))
+    assert sim.meter()["billed_more_than_once"]["bodies"] <= int(cut.group(1)) + 2 * CONCURRENT
 
-def test_a_worker_that_dies_is_replaced_and_the_run_is_complete(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+
+def test_a_worker_that_dies_is_replaced_and_the_run_is_complete(
+    cluster_desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
     """What it had in flight counts as spent, and what it had not stored yet is asked again."""
     sim = vendor(latency={"kind": "fixed", "value_s": 1.0}, accounts=PRICED)
-    sweep = sweep_of(desk, sim)
-    running = in_a_group(desk, "run", sweep, "--yes")
+    running = cluster_desk.start("run", sweep_of(cluster_desk, sim), "--yes")
     until_received(sim, 3 * CONCURRENT, running)
-    os.kill(descendant(running, "ray::Lane"), signal.SIGKILL)
+    below(psutil.Process(), "ray::Lane").kill()
     output, _ = running.communicate(timeout=200)
     assert running.returncode == 0, output
     assert "a worker that calls sim died and another took its place" in output and "Traceback" not in output, output

@@ -107,16 +107,22 @@ def test_all_rows_of_a_subject_failed_is_not_complete_also_when_it_is_run_again(
             assert (done.returncode, vendor.calls) == (5, calls), done.stdout
             assert "respond: 4 rows of lab/bad have failed" in done.stdout
             assert "messages: unexpected field" in done.stdout and "--retry-failed" in done.stdout
-            assert "log/failed.jsonl" in done.stdout
+            assert "log/failed.jsonl" in done.stdout and "log/failed.jsonl" in page(desk)
             named = [json.loads(line) for line in (desk.folder / "run/log/failed.jsonl").read_text().splitlines()]
             assert [set(row) for row in named] == [{"file", "row_id", "reason"}] * 4
             assert [row["row_id"] for row in named] == of_subject(desk, "lab/bad")
             assert all("messages: unexpected field" in row["reason"] for row in named)
             assert all((desk.folder / "run" / row["file"]).is_file() for row in named)
+            assert (desk.folder / "run/log/failed.jsonl").stat().st_mode & 0o777 == 0o600
         vendor.say = lambda model, is_verdict: answer(VERDICT if is_verdict else "Try it.")
         done = desk.hab("run", sweep, "--yes", "--retry-failed")
         assert (done.returncode, vendor.calls) == (0, 12 + 8), done.stdout
-        assert "have failed" not in done.stdout and not (desk.folder / "run/log/failed.jsonl").read_text()
+        assert "have failed" not in done.stdout and "log/failed.jsonl" not in page(desk)
+        assert not (desk.folder / "run/log/failed.jsonl").exists()
+
+
+def page(desk: Desk) -> str:
+    return (desk.folder / "run/report/index.html").read_text()
 
 
 def of_subject(desk: Desk, subject: str) -> list[str]:
@@ -135,7 +141,8 @@ def test_a_run_answered_by_a_simulator_says_so_and_its_report_still_does(
     desk: Desk, vendor: Callable[..., Vendor]
 ) -> None:
     sim = vendor()
-    desk.hab("run", desk.sweep("simulated", sim.url), "--yes")
+    given = {"tests": "seeds", "generate": None, "validate": None, "select": None}
+    desk.hab("run", desk.sweep("simulated", sim.url, dimensions=["encourage_learning"], **given), "--yes")
     for done in (desk.hab("run", "simulated.yaml", "--yes"), desk.hab("report", "runs/simulated")):
         assert done.returncode == 0, done.stdout
         page = (desk.folder / "runs/simulated/report/index.html").read_text()

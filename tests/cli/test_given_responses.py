@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from hab_ray.config import load_sweep
+from hab_ray.inputs.files import bytes_of
+from hab_ray.plan.make import make_plan
+from hab_ray.resolve import resolve
 from hab_ray.results import open_run
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.store import Store
+from hab_ray.work import drawn_tests
 from tests.conftest import Desk, Vendor
 
 DIMENSION = "encourage_learning"
@@ -52,6 +61,25 @@ def test_given_answers_are_judged_beside_those_of_a_subject_that_is_asked(
     again = desk.hab("run", sweep, "--yes")
     assert again.returncode == 0 and "0 calls sent" in again.stdout
     assert desk.hab("export", "runs/bridge", "--format", "hf", "--out", "out").returncode == 0
+
+
+def test_a_command_reads_given_answers_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def opened(path: Path, most: int) -> bytes:
+        read.append(path.name)
+        return bytes_of(path, most)
+
+    given = answers(desk, ("How?", "old", "Think."), ("Why?", "old", "Look."), ("Why?", "new", "Ask."))
+    settings = {"dimensions": [DIMENSION], "subjects": [], "judges": ["sim/judge"], "executor": "local"}
+    responses = {"file": str(given), "sample": {"per_dimension": 1, "by": "test", "seed": 0}}
+    sweep = desk.sweep("once", "http://127.0.0.1:9/v1", **{**NONE, **settings, "responses": responses})
+    monkeypatch.setattr("hab_ray.storage.given.bytes_of", opened)
+    work = resolve(load_sweep(sweep), datetime.now(UTC))
+    assert work.sweep.responses is not None and work.sweep.responses.subjects == ("old", "new")
+    assert make_plan(work, Store(open_folder(work.sweep.store))).lines and drawn_tests(work)[DIMENSION].of == 2
+    assert read.count(given.name) == 1
+    assert pickle.loads(pickle.dumps(work)).given.get("responses", lambda: "anew") == "anew"
 
 
 @pytest.mark.parametrize(

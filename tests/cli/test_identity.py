@@ -95,6 +95,12 @@ def test_what_an_unclean_end_has_stranded_is_shown_and_can_be_released(desk: Des
         "assumption": "",
     }
     assert "$0.2500 of it stranded" in desk.hab("status", "run").stdout
+    shown = json.loads(desk.hab("budget", "show", "run", "--json").stdout)
+    assert shown == {"budget": 10**9, "paid": spent, "unanswered": 0, "stranded": 250_000_000, "in_flight": 0} | {
+        "hard": 0,
+        "by_bound": 0,
+        "left": 10**9 - spent - 250_000_000,
+    }
     released = desk.hab("budget", "release", "run")
     assert released.returncode == 0 and "$0.2500 no longer counts as spent" in released.stdout
     assert "nothing is stranded" in desk.hab("budget", "release", "run").stdout

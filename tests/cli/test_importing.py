@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
 from hab_ray.cli.importing import RowsRead, import_app
-from hab_ray.exchange.imports.given import import_tests
+from hab_ray.exchange.imports.answers import import_tests
 from hab_ray.exchange.imports.source import TableSource
-from hab_ray.results import open_run
-from tests.conftest import Desk, Vendor
-from tests.exchange.imports.checkouts import build_checkout
 
 
 def test_tests_are_imported_and_said(tmp_path: Path) -> None:
@@ -49,32 +42,6 @@ def test_answers_verdicts_and_ratings_are_imported_and_said(tmp_path: Path) -> N
     columns = ["--column", "score:Ada=ada", "--column", "comment:Ada=said"]
     rating = json.loads(imported("ratings", *columns, "--comments"))
     assert (rating["rater"], rating["kind"], rating["score"], rating["comment"]) == ("person-1", "person", 4, "Fine.")
-
-
-def test_imported_wording_is_planned_and_sent_as_its_code_makes_it(
-    desk: Desk, vendor: Callable[..., Vendor], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A simulated judge knows no such wording: its prose is no verdict, and the run says so."""
-    checkout = build_checkout(desk.folder / "code")
-    refused = desk.hab("import", "rubrics", checkout, "--out", "imported")
-    assert refused.returncode == 2 and "src/prompts/prompt_base.py" in refused.stdout
-    taken = desk.hab("import", "rubrics", checkout, "--out", "imported", "--execute-unknown")
-    assert taken.returncode == 0 and "Code that is not the published one" in taken.stdout, taken.stdout
-    sim = vendor(keep_bodies=True)
-    settings: dict[str, Any] = {"generate": None, "validate": None, "select": None, "tests": "seeds"}
-    few: dict[str, Any] = {"dimensions": ["encourage_learning"], "subjects": ["sim/alpha"], "executor": "local"}
-    sweep = desk.sweep("imported", sim.url, rubrics="imported", **settings, **few)
-    assert desk.hab("plan", sweep).returncode == 0
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 5 and (sim.received("alpha"), sim.received("judge")) == (5, 10), done.stdout
-    run = open_run(desk.folder / "runs/imported")
-    monkeypatch.chdir(checkout)
-    monkeypatch.syspath_prepend(str(checkout / "src"))
-    code = importlib.import_module("prompts.encourage_learning").EncourageLearning()
-    prompts = {row["id"]: row["prompt"] for row in run.tests().to_pylist()}
-    wanted = {code.subject_evaluation_prompt(prompts[r["test_id"]], r["text"]) for r in run.responses().to_pylist()}
-    bodies = [json.loads(call["body"]) for call in sim.calls() if call["model"] == "judge"]
-    assert {body["messages"][-1]["content"] for body in bodies} == wanted
 
 
 def test_what_is_wrong_ends_with_the_status_of_a_configuration(tmp_path: Path) -> None:

@@ -54,6 +54,9 @@ def test_killed_between_waves_it_completes_within_its_budget_and_says_what_that_
     process.kill()
     process.wait()
     assert any(batch.intent.most_nanousd is not None for batch in batches(desk.folder)), "nothing went out in a wave"
+    money = json.loads(desk.hab("budget", "show", "run", "--json").stdout)
+    assert money["by_bound"] == sum(batch.intent.nanousd for batch in batches(desk.folder)) > 0 == money["hard"]
+    assert sum(nano for part, nano in money.items() if part != "budget") == money["budget"]
     done = desk.hab("run", path, "--yes")
     assert done.returncode == 0, done.stdout
     assert sim.meter()["batch"]["nanousd"] / 1e9 <= usd

@@ -136,7 +136,7 @@ def test_a_lane_that_dies_is_replaced_while_the_other_goes_on(
         return lane.complete.remote(calls(share))
 
     def is_busy(_: list[Event]) -> bool:
-        report: EngineReport = ray.get(lanes[0].report.remote(), timeout=30)
+        report: EngineReport = ray.get(lanes[0].report.remote(), timeout=120)
         return report.counters.in_flight["m"] > 0
 
     two.complete(1, begin)

@@ -15,7 +15,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, State, id_of_test
 from hab_ray.rubric import load_rubrics
-from hab_ray.storage.given_responses import GivenResponses, read_given_responses, subjects_in
+from hab_ray.storage.given_responses import GivenResponses, read_given_responses
 
 PLAIN, WITH_CONTEXT = "encourage_learning", "correct_misinformation"
 RUBRICS = load_rubrics()
@@ -66,7 +66,7 @@ def test_the_columns_of_the_published_data_set_are_read_and_others_passed_over(
     found = read_given_responses(path, RUBRICS, None)
     assert found.tests[WITH_CONTEXT][0].context == "Milk is blue."
     assert found.responses["gpt-x", WITH_CONTEXT][0].text == "Milk is white."
-    assert list(subjects_in(path, RUBRICS)) == ["gpt-x"]
+    assert found.subjects == ("gpt-x",)
 
 
 def test_answers_come_from_a_table_of_commas(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_answers_come_from_a_table_of_commas(tmp_path: Path) -> None:
     ((old,), (new,)) = found.responses.values()
     assert (old.subject, old.text, old.sample, old.state) == ("old", 'Think, "first".\n', 1, State.OK)
     assert (new.subject, new.sample, new.state, new.finish) == ("new", 0, State.EMPTY, "truncated")
-    assert list(subjects_in(Location.of(path), RUBRICS)) == ["old", "new"]
+    assert found.subjects == ("old", "new")
 
 
 def test_one_answer_given_with_several_verdicts_is_one(read: Read) -> None:

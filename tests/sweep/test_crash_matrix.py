@@ -2,7 +2,7 @@
 
 Every batch ends two polls before its results show.
 
-`make bench` kills it on both sides of each, `make test` on one.
+`make bench` kills it on both sides of each, `make test` on one: of each call with every vendor, of each put with one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 from tests.conftest import Vendor
 from tests.forking import Forks
-from tests.sampling import SAMPLE, one_side_of_each, some
+from tests.sampling import SAMPLE, dealt, some
 from tests.sweep.crashing import DIMENSION, MODELS, TESTS, drive_apart, sweep_file
 
 AT_ONCE = 4
@@ -29,7 +29,7 @@ IN_BUCKET, FEW = "openai", 4
 def test_whatever_crashes_when_every_row_is_there_once_and_paid_once(
     vendor_name: str, vendor: Callable[..., Vendor], forks: Forks, tmp_path: Path
 ) -> None:
-    _crash(vendor_name, vendor, forks, tmp_path, None, one_side_of_each)
+    _crash(vendor_name, vendor, forks, tmp_path, None, _dealt)
 
 
 @pytest.mark.timeout(300)
@@ -38,6 +38,10 @@ def test_whatever_crashes_when_a_store_in_a_bucket_has_every_row_once_and_paid_o
 ) -> None:
     """`make bench` kills it before and after every put, `make test` at a few of these."""
     _crash(IN_BUCKET, vendor, forks, tmp_path, bucket, _few_puts)
+
+
+def _dealt(points: Sequence[str], campaign: str) -> list[str]:
+    return dealt(points, campaign, list(MODELS))
 
 
 def _few_puts(points: Sequence[str], campaign: str) -> list[str]:

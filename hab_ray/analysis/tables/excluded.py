@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.row_status import MissingReason, StatusCount
 from hab_ray.analysis.summary import Summary
 from hab_ray.rows import State
 from hab_ray.stages.views import responses_file, verdicts_file
+from hab_ray.storage.run import FAILED, RunFolder
 
 
 @dataclass(frozen=True)
@@ -43,17 +44,22 @@ class Group:
 
 @dataclass(frozen=True)
 class Excluded:
-    """What the section on excluded rows shows. `states` are the overview's columns."""
+    """What the section on excluded rows shows.
+
+    `states` are the overview's columns, `failures` is the file of the run folder that has a line for each failed row.
+    """
 
     states: tuple[State | MissingReason, ...]
     overview: tuple[OverviewLine, ...]
     groups: tuple[Group, ...]
+    failures: str | None = None
 
 
 @analysis(order=60, link="Excluded rows", heading="Excluded rows")
 def excluded(summary: Summary) -> Excluded:
     """The overview of all rows, and the rows that are not in state ok in groups."""
-    return grouped(summary.statuses)
+    has_failures = RunFolder(summary.run.location).has(FAILED)
+    return replace(grouped(summary.statuses), failures=FAILED if has_failures else None)
 
 
 def grouped(statuses: Sequence[StatusCount]) -> Excluded:

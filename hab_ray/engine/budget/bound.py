@@ -80,6 +80,7 @@ class CostSample:
         self.batches = len(self.ends) * (len(self.ends) + rows // largest)
         self._needed = log(self.batches / risk) + log(len(_SHARES))
         self._blocks: list[Costs] = []
+        self._bounds: dict[int, int] = {}
         self.seen = 0
 
     @property
@@ -97,18 +98,32 @@ class CostSample:
         if self.seen + len(block) > self._rows or (len(block) and not 0 <= block.min() <= block.max() <= 1):
             raise ValueError("these costs are not those of rows of the population")
         self._blocks.append(block)
+        self._bounds = {}
         self.seen += len(block)
 
     def waves(self) -> Iterator[Wave]:
         """The waves that may come next, the largest first."""
-        bounds: dict[int, int] = {}
-        for end in reversed(self.ends):
-            if end > self.seen:
-                whole, rest = divmod(end - self.seen, self._largest)
-                sizes = [self._largest] * whole + [rest] * (rest > 0)
-                for rows in {*sizes} - bounds.keys():
-                    bounds[rows] = self.bound(rows)
-                yield Wave(tuple(Part(rows, bounds[rows]) for rows in sizes))
+        yield from (self._wave(end - self.seen) for end in reversed(self.ends) if end > self.seen)
+
+    def largest_wave(self, nanousd: int, most_rows: int) -> Wave | None:
+        """The largest wave of so many rows at most for which so much is enough; None where it is for none."""
+        ends = [end for end in self.ends if end > self.seen]
+        ends = [end for end in ends if end - self.seen <= most_rows] or ends[:1]
+        found = None
+        low, high = 0, len(ends)
+        while low < high:
+            middle = (low + high) // 2
+            wave = self._wave(ends[middle] - self.seen)
+            if wave.nanousd <= nanousd:
+                found, low = wave, middle + 1
+            else:
+                high = middle
+        return found
+
+    def _wave(self, rows: int) -> Wave:
+        whole, rest = divmod(rows, self._largest)
+        sizes = [self._largest] * whole + [rest] * (rest > 0)
+        return Wave(tuple(Part(size, self.bound(size)) for size in sizes))
 
     def bound(self, to_come: int) -> int:
         """The most that so many of the rows to come cost together.
@@ -118,6 +133,11 @@ class CostSample:
         """
         if self.seen not in (0, *self.ends):
             raise ValueError(f"{self.seen} rows were seen, and no wave ends there")
+        if to_come not in self._bounds:
+            self._bounds[to_come] = self._bound(to_come)
+        return self._bounds[to_come]
+
+    def _bound(self, to_come: int) -> int:
         costs = np.concatenate([*self._blocks, np.empty(0)])
         before = np.concatenate([[0.0], np.cumsum(costs)])
         left = len(costs) + to_come - np.arange(len(costs), dtype=np.float64)

@@ -1,13 +1,13 @@
-"""`hab import responses`: published answers, as a file that `responses:` reads.
+"""`hab import tests` and `hab import responses`: published queries and answers, as files that a sweep reads.
 
-Scores that somebody gave them are not among its columns: `hab import verdicts` makes raters of those, so that they come
-to stand beside the panel's verdicts on the same answers.
+Scores that somebody gave answers are not among their columns: `hab import verdicts` makes raters of those, so that they
+come to stand beside the panel's verdicts on the same answers.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +16,44 @@ from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.hub import EVALUATIONS
 from hab_ray.exchange.imports.source import (
     OF_ANSWERS,
+    OF_TESTS,
     Imported,
     NamedTest,
     OpenSource,
     TableSource,
     by_dimension,
     name_in,
-    named_test,
     open_source,
-    record_beside,
     sample_in,
-    write_table,
 )
-from hab_ray.rubric import load_rubrics
+from hab_ray.storage.given import ORIGIN
 from hab_ray.storage.given_responses import ERROR_MARKS
 from hab_ray.visible import one_line
 
 Answers = dict[tuple[NamedTest, str, int], str]
+
+
+def import_tests(source: TableSource, out: Path, rubrics: Path | None = None) -> Imported:
+    """Write the distinct queries of a table in the order in which they first come, and beside them where they are from.
+
+    Raises:
+        ConfigError: the table cannot be read or lacks a column, a row is no test of its dimension, or `out` is there.
+    """
+    table = open_source(source, EVALUATIONS, out, rubrics)
+    columns = table.columns(OF_TESTS, ("dimension", "prompt"))
+    tests = dict.fromkeys(table.test(row, where) for where, row in table.rows(columns))
+    about = table.about(columns, {"tests": by_dimension(test.dimension for test in tests)})
+    stated = (about["source"], about["licence"], " ".join(about["canaries"]))
+    origin = {name: [value] * len(tests) for name, value in zip(ORIGIN.texts, stated, strict=True)}
+    table.write({**_texts(tests), **origin}, about)
+    said = f"{table.rows_read:,} rows, {len(tests):,} distinct tests; licence: {about['licence']}"
+    return Imported(out, (said, *table.notes(about, "tests", {"rows": table.rows_read, "tests": len(tests)})))
+
+
+def _texts(tests: Iterable[NamedTest]) -> dict[str, list[str]]:
+    """The columns that say which tests are meant."""
+    rows = list(tests)
+    return {name: [getattr(test, name) for test in rows] for name in ("dimension", "prompt", "context")}
 
 
 def import_responses(source: TableSource, out: Path, rubrics: Path | None = None) -> Imported:
@@ -45,15 +66,12 @@ def import_responses(source: TableSource, out: Path, rubrics: Path | None = None
         ConfigError: the table cannot be read or lacks a column, a row is no answer to a test of its dimension, one
             subject has answered a test twice in other words, or `out` is there.
     """
-    record_beside(out)
-    table = open_source(source, EVALUATIONS, load_rubrics(rubrics))
+    table = open_source(source, EVALUATIONS, out, rubrics)
     columns = table.columns(OF_ANSWERS, ("dimension", "prompt", "subject", "text"))
     answers: Answers = {}
-    tests: dict[NamedTest, NamedTest] = {}
     for where, row in table.rows(columns):
-        test = named_test(row, table.rubrics, where)
         answer = (
-            tests.setdefault(test, test),
+            table.test(row, where),
             name_in(row.get("subject"), "subject", where),
             sample_in(row.get("sample"), where),
         )
@@ -66,16 +84,13 @@ def import_responses(source: TableSource, out: Path, rubrics: Path | None = None
                 )
             )
     about = table.about(columns, {"responses": by_dimension(test.dimension for test, _, _ in answers)})
-    write_table(
+    table.write(
         {
-            "dimension": [test.dimension for test, _, _ in answers],
-            "prompt": [test.prompt for test, _, _ in answers],
-            "context": [test.context for test, _, _ in answers],
+            **_texts(test for test, _, _ in answers),
             "subject": [subject for _, subject, _ in answers],
             "sample": [sample for _, _, sample in answers],
             "text": list(answers.values()),
         },
-        out,
         about,
     )
     return Imported(out, tuple(_notes(table, about, answers)))

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any
 
-from hab_ray.exchange.imports.naming import snake
+import yaml
+
 from hab_ray.inputs.files import BadInput
 
-_WORDS = {
-    "dimension": "dimension subdim category agency_dimension",
-    "prompt": "prompt question query user_prompt paragraph",
-    "context": "context misinformation false_sentence",
-    "canary": "canary canary_guid canary_string",
-    "subject": "subject subject_model subject_name",
-    "text": "text subject_response response answer",
-    "sample": "sample",
-    "test_id": "test_id",
-    "rater": "rater annotator annotator_id rater_id worker_id participant_id judge evaluator_model",
-    "score": "score rating human_score evaluator_score",
-    "scores": "scores",
-    "issues": "issues",
-    "reply": "reply evaluator_response",
-    "comment": "comment comments explanation assessment",
-    "annotations": "annotations human_annotations ratings human_ratings",
-}
-NAMES: Mapping[str, Sequence[str]] = {ours: words.split() for ours, words in _WORDS.items()}
+PUBLISHED: Mapping[str, Any] = yaml.safe_load(files(__package__).joinpath("published.yaml").read_text("utf-8"))
+NAMES: Mapping[str, Sequence[str]] = PUBLISHED["words"]
 """By our names."""
+
+
+def snake(name: str) -> str:
+    """A name in lower case with `_` between its words."""
+    return re.sub(
+        r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+    ).strip("_")
 
 
 def mapping(names: Sequence[str], known: Mapping[str, Sequence[str]], given: Mapping[str, str]) -> dict[str, str]:

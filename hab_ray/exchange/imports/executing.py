@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports import child
 from hab_ray.exchange.imports.checkout import Checkout
+from hab_ray.inputs.files import causes_of
 from hab_ray.rubric import Apply, Each, Insert, LiteralValues, Operation, rendered
 from hab_ray.rubric.literal import Piece, Value
 from hab_ray.visible import one_line
@@ -42,21 +43,16 @@ _TOLD = "n_reference_prompts_shown_in_generation"
 
 @dataclass(frozen=True)
 class Executed:
-    """What the code of one dimension says: its pieces by method, and its attributes."""
+    """What the code of one dimension says, and its pieces by method."""
 
+    said: Answer
     pieces: Mapping[str, tuple[Piece, ...]]
-    uses_context: bool
-    system: Mapping[str, str]
-    deductions: Mapping[str, int]
-    seeds: tuple[str, ...]
-    themes: tuple[str, ...]
-    owner: str
 
 
 _Drawn = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
-class _Answer(BaseModel):
+class Answer(BaseModel):
     """What the child says of one dimension: texts with marks, and the digests of all texts, in the order of calls."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -71,8 +67,13 @@ class _Answer(BaseModel):
     seeds: _Drawn
     themes: _Drawn
 
+    @property
+    def uses_context(self) -> bool:
+        """Whether judges are shown a second text."""
+        return "misinformation" in self.parameters[JUDGING]
 
-_ANSWER = TypeAdapter[dict[str, _Answer]](dict[str, _Answer])
+
+_ANSWER = TypeAdapter[dict[str, Answer]](dict[str, Answer])
 
 
 def mark(name: str) -> str:
@@ -136,8 +137,7 @@ def executed(checkout: Checkout) -> dict[str, Executed]:
                 f"{where}: {METHODS[differs % len(METHODS)]} depends on its values by more than their places "
                 f"(hostile set {differs // len(METHODS) + 1} of {len(sets) - 1}); nothing was written"
             )
-        context = "misinformation" in each.parameters[JUDGING]
-        made[name] = Executed(pieces, context, each.system, each.deductions, each.seeds, each.themes, each.owner)
+        made[name] = Executed(each, pieces)
     return made
 
 
@@ -153,7 +153,7 @@ def _call(method: str, values: LiteralValues, *, marks: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _check(where: str, each: _Answer) -> None:
+def _check(where: str, each: Answer) -> None:
     unknown = sorted({name for names in each.parameters.values() for name in names} - {*_NAMES, _TOLD})
     if unknown:
         raise ConfigError(f"{where}: it is not known what the argument {one_line(unknown[0])!r} stands for")
@@ -211,7 +211,7 @@ def _with_seeds(parts: Sequence[Piece]) -> list[Piece]:
     return [part for part in (*head, Each(each=seed, between=between), *tail) if part != ""]
 
 
-def _ran(checkout: Checkout, calls: list[dict[str, Any]]) -> dict[str, _Answer]:
+def _ran(checkout: Checkout, calls: list[dict[str, Any]]) -> dict[str, Answer]:
     """What the child answers; it works on a copy of the bytes that were checked, and of nothing else."""
     with tempfile.TemporaryDirectory(prefix="hab-import-") as folder, tempfile.TemporaryFile() as out:
         for file in checkout.files.values():
@@ -243,5 +243,5 @@ def _ran(checkout: Checkout, calls: list[dict[str, Any]]) -> dict[str, _Answer]:
     try:
         return _ANSWER.validate_json(data)
     except ValidationError as error:
-        causes = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False)[:3])
-        raise ConfigError(f"{checkout.root}: its code gives something else than expected: {one_line(causes)}") from None
+        causes = one_line(causes_of(error))
+        raise ConfigError(f"{checkout.root}: its code gives something else than expected: {causes}") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ import yaml
 
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.checkout import canaries_in
+from hab_ray.exchange.imports.columns import PUBLISHED
 from hab_ray.inputs.files import BadInput, text_of
 from hab_ray.inputs.yaml_text import parse_yaml
 from hab_ray.visible import one_line
@@ -32,7 +33,7 @@ class DataSet:
     file: str | None
     rows: int
     tests: int
-    columns: tuple[str, ...]
+    columns: Sequence[str]
     judge: str | None = None
     rated: int = 0
 
@@ -47,17 +48,7 @@ class Downloaded:
     canaries: tuple[str, ...] = ()
 
 
-EVALUATIONS = DataSet(
-    "Experimental-Orange/HumanAgencyBench_Evaluation_Results",
-    "evaluations.parquet",
-    rows=60_000,
-    tests=3_000,
-    columns=("dimension", "prompt", "misinformation", "subject_model", "subject_response", "score"),
-    judge="o3",
-)
-ANNOTATIONS = DataSet(
-    "Experimental-Orange/HumanAgencyBench_Human_Annotations", None, rows=60_000, tests=3_000, columns=(), rated=900
-)
+EVALUATIONS, ANNOTATIONS = DataSet(**PUBLISHED["evaluations"]), DataSet(**PUBLISHED["annotations"])
 
 
 def download(data_set: DataSet, revision: str) -> Downloaded:

@@ -6,10 +6,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from hab_ray.calls import clean_text
-from hab_ray.exchange.imports.scored import Scored, is_empty
+from hab_ray.exchange.imports.scored import Form, Scored, is_empty
 from hab_ray.exchange.imports.source import name_in
 from hab_ray.rows import Rater
 from hab_ray.rubric import Rubric
@@ -29,7 +29,9 @@ class Judges:
 
     rubrics: Mapping[str, Rubric]
     unread: int = 0
-    kind: Rater = Rater.PUBLISHED
+    kind: ClassVar = Rater.PUBLISHED
+    forms: ClassVar = (Form.ROWS, Form.OBJECT)
+    columns: ClassVar = ("issues", "reply")
 
     def failure(self, scored: Scored, dimension: str) -> str:
         """Why the published code had no verdict to score: it gave 0, and 10 where the reply names no issues.
@@ -86,7 +88,9 @@ class People:
     with_comments: bool
     pseudonyms: dict[str, str] = field(default_factory=dict)
     unnamed: int = 0
-    kind: Rater = Rater.PERSON
+    kind: ClassVar = Rater.PERSON
+    forms: ClassVar = (Form.LIST, Form.ROWS, Form.OBJECT)
+    columns: ClassVar = ("comment", "annotations")
 
     def failure(self, scored: Scored, dimension: str) -> str:
         """None: a person who gave no score has no rating."""
@@ -112,7 +116,10 @@ class People:
 
 
 Raters = Judges | People
-"""Who scored, and what is kept of that beside the score. `place` counts the scores of a row from 1."""
+"""Who scored, in which forms and columns of ours tables say it, and what is kept of it beside the score.
+
+`place` counts the scores of a row from 1.
+"""
 
 
 def _keys(rubric: Rubric | None) -> tuple[str, ...]:

@@ -14,51 +14,26 @@ from pathlib import Path
 from typing import Any
 
 from hab_ray.errors import ConfigError
-from hab_ray.exchange.imports.columns import NAMES
-from hab_ray.exchange.imports.hub import ANNOTATIONS, EVALUATIONS, DataSet
-from hab_ray.exchange.imports.naming import snake
+from hab_ray.exchange.imports.columns import NAMES, snake
+from hab_ray.exchange.imports.hub import ANNOTATIONS, EVALUATIONS
 from hab_ray.exchange.imports.people import Cells, Judges, People, Raters
 from hab_ray.exchange.imports.scored import Form, form_of, is_empty, is_wide, scores_in
 from hab_ray.exchange.imports.source import (
     OF_ANSWERS,
     Imported,
-    NamedTest,
     OpenSource,
     TableSource,
     by_dimension,
     name_in,
-    named_test,
     open_source,
-    record_beside,
     sample_in,
-    write_table,
 )
 from hab_ray.rows import Rater
-from hab_ray.rubric import Rubric, load_rubrics
-from hab_ray.storage.given_ratings import Scale, response_digest, whole_score
+from hab_ray.storage.given_ratings import response_digest, whole_score
 from hab_ray.visible import one_line
 
 _SHOWN = 30
 _ANSWER = ("dimension", "test_id", "prompt", "context", "subject", "sample")
-
-
-@dataclass(frozen=True)
-class _Study:
-    """From which data set scores come unless a file is named, in which forms, and in which columns of ours."""
-
-    data_set: DataSet
-    forms: tuple[Form, ...]
-    columns: tuple[str, ...]
-
-    def names(self, source: TableSource) -> Mapping[str, Sequence[str]]:
-        """The words by which columns are found; lists, and columns of one rater each, may be as they are given."""
-        known = {name: NAMES[name] for name in ("test_id", "rater", "score", "scores", *self.columns)}
-        wide: dict[str, Sequence[str]] = {name: () for name in source.columns if is_wide(name)}
-        return {**OF_ANSWERS, Form.LIST.value: (), **known, **wide}
-
-
-_JUDGES = _Study(EVALUATIONS, (Form.ROWS, Form.OBJECT), ("issues", "reply"))
-_PEOPLE = _Study(ANNOTATIONS, (Form.LIST, Form.ROWS, Form.OBJECT), ("comment", "annotations"))
 
 
 def import_verdicts(source: TableSource, out: Path, rubrics: Path | None = None) -> Imported:
@@ -70,8 +45,8 @@ def import_verdicts(source: TableSource, out: Path, rubrics: Path | None = None)
     Raises:
         ConfigError: as for `import_ratings`.
     """
-    known = load_rubrics(rubrics)
-    return _import(source, out, _JUDGES, _Reader(known, Judges(known), source.scale))
+    table = open_source(source, EVALUATIONS, out, rubrics)
+    return _import(table, Judges(table.rubrics))
 
 
 def import_ratings(
@@ -83,17 +58,23 @@ def import_ratings(
         ConfigError: the table cannot be read or lacks a column, a score is none of its scale, a row names no answer,
             somebody has scored an answer twice, otherwise, or `out` is there.
     """
-    return _import(source, out, _PEOPLE, _Reader(load_rubrics(rubrics), People(with_comments), source.scale))
+    return _import(open_source(source, ANNOTATIONS, out, rubrics), People(with_comments))
 
 
-def _import(source: TableSource, out: Path, study: _Study, reader: _Reader) -> Imported:
-    record_beside(out)
-    table = open_source(source, study.data_set, reader.rubrics)
+def _names(source: TableSource, raters: Raters) -> Mapping[str, Sequence[str]]:
+    """The words by which columns are found; lists, and columns of one rater each, may be as they are given."""
+    known = {name: NAMES[name] for name in ("test_id", "rater", "score", "scores", *raters.columns)}
+    wide: dict[str, Sequence[str]] = {name: () for name in source.columns if is_wide(name)}
+    return {**OF_ANSWERS, Form.LIST.value: (), **known, **wide}
+
+
+def _import(table: OpenSource, raters: Raters) -> Imported:
+    source, reader = table.source, _Reader(table, raters)
     if table.expected is not None and table.expected.judge is not None:
         source = table.source = replace(source, values={"rater": table.expected.judge, **source.values})
-    known = study.names(source)
+    known = _names(source, raters)
     columns = table.columns(known, ("dimension", "subject"))
-    form = form_of([*columns, *source.values], list(source.columns), study.forms)
+    form = form_of([*columns, *source.values], list(source.columns), raters.forms)
     of_tests, of_raters = [] if "test_id" in columns else ["prompt"], ["rater"] if form is Form.ROWS else []
     table.columns(known, [*of_tests, *of_raters])
     for where, row in table.rows(columns):
@@ -102,30 +83,28 @@ def _import(source: TableSource, out: Path, study: _Study, reader: _Reader) -> I
         shown = columns.get(form, f"the columns {form}")
         raise ConfigError(one_line(f"{table.got.paths[0]}: no row has a score in {shown}; name the column"))
     scored = [score is not None for score in reader.columns["score"]]
-    dimensions, raters = ([str(cell) for cell in reader.columns[name]] for name in ("dimension", "rater"))
+    dimensions, names = ([str(cell) for cell in reader.columns[name]] for name in ("dimension", "rater"))
     counts: dict[str, Any] = {
         "scores": by_dimension(dimension for dimension, known in zip(dimensions, scored, strict=True) if known),
-        "raters": dict(Counter(raters)),
-        "failed": dict(Counter(rater for rater, known in zip(raters, scored, strict=True) if not known)),
+        "raters": dict(Counter(names)),
+        "failed": dict(Counter(rater for rater, known in zip(names, scored, strict=True) if not known)),
         **({"scale": str(source.scale)} if source.scale else {}),
     }
     about = table.about(_impersonal(columns, reader.raters.kind), counts)
-    write_table(reader.columns, out, about)
-    return Imported(out, tuple(_notes(table, about, reader)))
+    table.write(reader.columns, about)
+    return Imported(table.out, tuple(_notes(table, about, reader)))
 
 
 @dataclass
 class _Reader:
     """Turns the scores of rows into the columns of the new file, and counts what it leaves out."""
 
-    rubrics: Mapping[str, Rubric]
+    table: OpenSource
     raters: Raters
-    scale: Scale | None
     columns: dict[str, list[str | int | float | None]] = field(default_factory=dict)
     without_score: int = 0
     repeated: int = 0
     failures: Counter[str] = field(default_factory=Counter)
-    _tests: dict[NamedTest, NamedTest] = field(default_factory=dict)
     _known: dict[tuple[str | int | float | None, ...], int] = field(default_factory=dict)
 
     def take_in(self, row: Mapping[str, Any], form: Form, where: str) -> None:
@@ -146,7 +125,7 @@ class _Reader:
                 "kind": str(self.raters.kind),
                 "score": score,
                 "failed": failed or None,
-                **({"scale": str(self.scale)} if self.scale else {}),
+                **({"scale": str(self.table.source.scale)} if self.table.source.scale else {}),
                 **self.raters.cells(scored, score, str(answer["dimension"]), place, where),
             }
             self._keep(cells, scored.rater, where)
@@ -170,7 +149,7 @@ class _Reader:
 
     def _score(self, given: object, where: str) -> float:
         try:
-            return whole_score(given) if self.scale is None else self.scale.score(given)
+            return whole_score(given) if self.table.source.scale is None else self.table.source.scale.score(given)
         except ValueError as error:
             raise ConfigError(one_line(f"{where}: score: {error}")) from None
 
@@ -189,8 +168,7 @@ class _Reader:
             dimension = name_in(snake(row.get("dimension") or ""), "dimension", where)
             test_id = name_in(row["test_id"], "test_id", where)
             return {"dimension": dimension, "test_id": test_id, "prompt": None, "context": None}
-        found = named_test(row, self.rubrics, where)
-        test = self._tests.setdefault(found, found)
+        test = self.table.test(row, where)
         return {"dimension": test.dimension, "test_id": None, "prompt": test.prompt, "context": test.context}
 
 

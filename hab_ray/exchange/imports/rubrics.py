@@ -16,6 +16,7 @@ from hab_ray import __version__
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.checkout import THEMES, Checkout, Digests, known_digests, open_checkout
 from hab_ray.exchange.imports.executing import GENERATION, JUDGING, VALIDATION, Executed, executed
+from hab_ray.inputs.files import causes_of
 from hab_ray.rubric import (
     ContextField,
     Criterion,
@@ -87,7 +88,7 @@ def _imported(checkout: Checkout, wanted: Wanted) -> ImportedRubrics:
     lacking = {name.removesuffix(".csv") for name in checkout.files if name.endswith(".csv")} ^ set(every)
     if lacking:
         raise ConfigError(f"{checkout.root}: prompt_objects has other dimensions: {one_line(', '.join(lacking))}")
-    themes = {each.themes for each in every.values()}
+    themes = {each.said.themes for each in every.values()}
     if len(themes) != 1:
         raise ConfigError(f"{checkout.root}: its dimensions draw from different themes; one list is expected")
     made = tuple(_rubric(name, each, checkout, wanted) for name, each in sorted(every.items()))
@@ -107,41 +108,40 @@ def _rubric(name: str, found: Executed, checkout: Checkout, wanted: Wanted) -> L
         description="The false sentence of a query, as the imported wording shows it to validator and judge.",
         within_prompt=False,
     )
-    system = found.system
+    said, system = found.said, found.said.system
     try:
         return LiteralRubric(
             id=name,
             title=name.replace("_", " ").capitalize(),
             definition="What the imported wording says of it: see `literal`.",
             system=system["subject_model"],
-            context=context if found.uses_context else None,
+            context=context if said.uses_context else None,
             judging=Judging(
                 guidance="That of the imported wording: see `literal`.", issues=_issues(found), examples=()
             ),
             literal=LiteralPrompts(
                 origin=Origin(
-                    source=one_line(f"{found.owner} in {code.source}"),
+                    source=one_line(f"{said.owner} in {code.source}"),
                     licence=one_line(stated),
                     canaries=checkout.canaries,
                 ),
                 reading=wanted.reading,
                 generation=LiteralGeneration(
-                    system=system["generative"], user=found.pieces[GENERATION], seeds=found.seeds
+                    system=system["generative"], user=found.pieces[GENERATION], seeds=said.seeds
                 ),
                 validation=LiteralRequest(system=system["relevance_check"], user=found.pieces[VALIDATION]),
                 judging=LiteralJudging(system=system["subject_evaluation"], user=found.pieces[JUDGING]),
             ),
         )
     except ValidationError as error:
-        causes = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
-        raise ConfigError(one_line(f"{checkout.root / code.path}: {causes}")) from None
+        raise ConfigError(one_line(f"{checkout.root / code.path}: {causes_of(error)}")) from None
 
 
 def _issues(found: Executed) -> tuple[Criterion, ...]:
     """Letters and points; the text is the one line of the judge's request that begins with the letter, if one does."""
     judged = rendered(found.pieces[JUDGING], LiteralValues())
     issues = []
-    for letter, points in sorted(found.deductions.items()):
+    for letter, points in sorted(found.said.deductions.items()):
         lines = re.findall(rf"(?m)^[ \t]*(?:[-*][ \t]*)?\(?\**{re.escape(letter)}\**[).:][ \t]*(\S.*)$", judged)
         text = lines[0].strip() if len(lines) == 1 else f"Deduction {letter} of the imported wording."
         issues.append(Criterion(letter=letter, deduction=points, text=text))

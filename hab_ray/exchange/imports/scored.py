@@ -9,8 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from hab_ray.errors import ConfigError
-from hab_ray.exchange.imports.columns import NAMES
-from hab_ray.exchange.imports.naming import snake
+from hab_ray.exchange.imports.columns import NAMES, snake
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.json_text import parse_json
 from hab_ray.visible import one_line

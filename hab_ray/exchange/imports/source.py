@@ -21,12 +21,11 @@ import yaml
 from hab_ray.calls import clean_text
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.checkout import canaries_in
-from hab_ray.exchange.imports.columns import NAMES, mapping
+from hab_ray.exchange.imports.columns import NAMES, mapping, snake
 from hab_ray.exchange.imports.hub import ANNOTATIONS, EVALUATIONS, DataSet, Downloaded, download
-from hab_ray.exchange.imports.naming import snake
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.tables import Frame, open_frame, text_in
-from hab_ray.rubric import Rubric
+from hab_ray.rubric import Rubric, load_rubrics
 from hab_ray.storage.given_ratings import Scale
 from hab_ray.storage.origins import source_record
 from hab_ray.visible import hides_something, one_line
@@ -79,7 +78,7 @@ class NamedTest:
 
 @dataclass
 class OpenSource:
-    """Tables with the same columns, where they are from, and what is expected of them where that is known.
+    """Tables with the same columns, where they are from, what is expected of them if that is known, and the new file.
 
     `rows_read` and `canaries`, the GUIDs in their own column, are what was read so far.
     """
@@ -89,8 +88,10 @@ class OpenSource:
     got: Downloaded
     expected: DataSet | None
     rubrics: Mapping[str, Rubric]
+    out: Path
     rows_read: int = 0
     canaries: set[str] = field(default_factory=set)
+    _tests: dict[NamedTest, NamedTest] = field(default_factory=dict)
 
     def columns(self, known: Mapping[str, Sequence[str]], needed: Sequence[str]) -> dict[str, str]:
         """Theirs for each of our columns, as far as there are some; `known` are the words by which they are found.
@@ -146,6 +147,23 @@ class OpenSource:
                     lacking = {name: value for name, value in values.items() if row.get(name) is None}
                     yield f"{frame.path}, row {number}", {**row, **lacking}
 
+    def test(self, row: Mapping[str, Any], where: str) -> NamedTest:
+        """The test that a row names by its texts.
+
+        Raises:
+            ConfigError: it has no dimension or prompt, or a second text where the rubric has none, or the reverse.
+        """
+        dimension, prompt = snake(row.get("dimension") or ""), clean_text(row.get("prompt") or "")
+        context, rubric = clean_text(row.get("context") or ""), self.rubrics.get(dimension)
+        if not dimension or not prompt.strip():
+            raise ConfigError(f"{where}: has no dimension or no prompt; correct the row, or leave it out")
+        if rubric is not None and (rubric.context is not None) != bool(context.strip()):
+            problem = "has a second text, which the rubric does not" if context.strip() else "lacks its second text"
+            remedy = "name the right column with --column context=NAME, or leave the row out"
+            raise ConfigError(f"{where}: {dimension} {problem}; {remedy}")
+        test = NamedTest(dimension, prompt, context)
+        return self._tests.setdefault(test, test)
+
     def about(self, columns: Mapping[str, str], counts: Mapping[str, Any]) -> dict[str, Any]:
         """What is kept beside the file."""
         digests = {str(frame.path): _digest(frame.path) for frame in self.frames}
@@ -159,6 +177,18 @@ class OpenSource:
             "values": {name: one_line(value) for name, value in self.source.values.items() if name != "rater"},
             **counts,
         }
+
+    def write(self, columns: Columns, about: Mapping[str, Any]) -> None:
+        """A file of rows as a sweep reads it, and before it its record: rows are never there without it."""
+        with new_file(self.out.with_name(source_record(self.out.name))) as file:
+            file.write(yaml.safe_dump(dict(about), sort_keys=False, allow_unicode=True).encode())
+        rows = zip(*columns.values(), strict=True)
+        with new_file(self.out) as file:
+            if self.out.suffix == ".parquet":
+                _write_parquet(columns, rows, file)
+            else:
+                for row in rows:
+                    file.write(f"{json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False)}\n".encode())
 
     def notes(self, about: Mapping[str, Any], noun: str, found: Mapping[str, int]) -> Iterator[str]:
         """The columns that were read, how many rows each dimension has, canaries. `noun` names rows and their counts.
@@ -188,12 +218,18 @@ def _digest(path: Path) -> str:
         return file_digest(file, "sha256").hexdigest()
 
 
-def open_source(source: TableSource, published: DataSet, rubrics: Mapping[str, Rubric]) -> OpenSource:
-    """The tables of a source, where `published` stands for the given data set.
+def open_source(source: TableSource, published: DataSet, out: Path, rubrics: Path | None) -> OpenSource:
+    """The tables of a source, where `published` stands for the given data set, to be written into a new file.
 
     Raises:
-        ConfigError: one cannot be had or read.
+        ConfigError: a table cannot be had or read, or the file has another format, or is there already. A record alone
+            is what a cut-off import has left.
     """
+    if out.suffix not in (".parquet", ".jsonl"):
+        raise ConfigError(f"--out: {out}: name a .parquet or .jsonl file")
+    if out.exists():
+        raise ConfigError(f"--out: {out} is there already; name another file")
+    read = load_rubrics(rubrics)
     known = {PUBLISHED: published, **_DATA_SETS}.get(source.name)
     if known and source.more:
         raise ConfigError(f"{source.more[0]}: is named beside {source.name}; import it by a command of its own")
@@ -203,7 +239,7 @@ def open_source(source: TableSource, published: DataSet, rubrics: Mapping[str, R
     for path in got.paths:
         with bad_input(path):
             frames.append(open_frame(path, source.columns))
-    return OpenSource(source, tuple(frames), got, known, rubrics)
+    return OpenSource(source, tuple(frames), got, known, read, out)
 
 
 @contextmanager
@@ -213,24 +249,6 @@ def bad_input(path: Path) -> Iterator[None]:
         yield
     except BadInput as error:
         raise ConfigError(one_line(f"{path}: {error}")) from None
-
-
-def named_test(row: Mapping[str, Any], rubrics: Mapping[str, Rubric], where: str) -> NamedTest:
-    """The test that a row names by its texts.
-
-    Raises:
-        ConfigError: it has no dimension or prompt, or a second text where the rubric has none, or the reverse.
-    """
-    dimension, prompt = snake(row.get("dimension") or ""), clean_text(row.get("prompt") or "")
-    context, rubric = clean_text(row.get("context") or ""), rubrics.get(dimension)
-    if not dimension or not prompt.strip():
-        raise ConfigError(f"{where}: has no dimension or no prompt; correct the row, or leave it out")
-    if rubric is not None and (rubric.context is not None) != bool(context.strip()):
-        problem = "has a second text, which the rubric does not" if context.strip() else "lacks its second text"
-        raise ConfigError(
-            f"{where}: {dimension} {problem}; name the right column with --column context=NAME, or leave the row out"
-        )
-    return NamedTest(dimension, prompt, context)
 
 
 def sample_in(value: object, where: str) -> int:
@@ -264,35 +282,6 @@ def name_in(value: object, what: str, where: str) -> str:
             )
         )
     return name
-
-
-def record_beside(out: Path) -> Path:
-    """Where it is kept what a new file comes from.
-
-    Raises:
-        ConfigError: the file has another format, or is there already. A record alone is what a cut-off import has left.
-    """
-    record = out.with_name(source_record(out.name))
-    if out.suffix not in (".parquet", ".jsonl"):
-        raise ConfigError(f"--out: {out}: name a .parquet or .jsonl file")
-    if out.exists():
-        raise ConfigError(f"--out: {out} is there already; name another file")
-    return record
-
-
-def write_table(columns: Columns, out: Path, about: Mapping[str, Any]) -> None:
-    """A file of rows as a sweep reads it, and before it its record: rows are never there without it."""
-    record = record_beside(out)
-    told = yaml.safe_dump(dict(about), sort_keys=False, allow_unicode=True).encode()
-    with new_file(record) as file:
-        file.write(told)
-    rows = zip(*columns.values(), strict=True)
-    with new_file(out) as file:
-        if out.suffix == ".parquet":
-            _write_parquet(columns, rows, file)
-        else:
-            for row in rows:
-                file.write(f"{json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False)}\n".encode())
 
 
 def _write_parquet(columns: Columns, rows: Iterator[tuple[Any, ...]], file: BinaryIO) -> None:

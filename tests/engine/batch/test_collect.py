@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hab_ray.calls import Finish, Reply
 from hab_ray.engine.batch.collect import Collector, Results
 from hab_ray.engine.billing import Billing
 from hab_ray.errors import FailureKind, ModelError, RowError, TransientError
@@ -18,6 +19,7 @@ from hab_ray.providers.batching import BatchStatus, Line
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.store import Store, StoreWriter
 from tests.engine.batch.fakes import Vendor, intent
+from tests.providers.batch_vendor import ENDED, IDS, ONE, RESULTS, sent_results, vendor
 
 KEYS = [f"{n:064x}" for n in range(4)]
 HASHES = {key: "0" * 64 for key in KEYS}
@@ -65,6 +67,29 @@ async def test_an_answer_that_cannot_be_read_is_asked_again_and_its_money_counts
     store = Store(LocalFolder(tmp_path))
     store.refresh("m")
     assert set(store.read("m", KEYS)) == {KEYS[0]}
+    await provider.close()
+
+
+async def test_an_answer_that_azure_filtered_is_a_refusal_by_batch_too(tmp_path: Path) -> None:
+    """It comes without a message, and is billed: asked again it would be paid for at each run."""
+    filters = {"content_filter_results": {"violence": {"filtered": True, "severity": "medium"}}}
+    body = {**answer(""), "choices": [{"index": 0, "finish_reason": "content_filter", "logprobs": None, **filters}]}
+    record = {"custom_id": KEYS[0], "response": {"status_code": 200, "request_id": "r", "body": body}, "error": None}
+    provider = connect(Endpoint("azure", "openai", "http://localhost:1", "a-key", 1.0))
+    writer = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE)
+    batch = intent("tag").model_copy(update={"model": "m", "rows": 1, "nanousd": 4_000})
+    results, price = Results(), Price(input=10**9, cached=0, cache_written=0, output=10**9)
+    async with vendor("openai") as line:
+        line.says(ONE["openai"], ENDED["openai"])
+        line.says(RESULTS["openai"], sent_results("openai", record))
+        collector = Collector(provider, line.api, writer, lambda: NOW, Billing())
+        await collector.collect(results, batch, price, HASHES, await line.api.poll(IDS["openai"]))
+    assert (results.replies, results.failures, results.lost_nanousd) == (1, 0, 0) and results.answered == {KEYS[0]}
+    store = Store(LocalFolder(tmp_path))
+    store.refresh("m")
+    (kept,) = store.read("m", KEYS).values()
+    assert isinstance(kept, Reply) and (kept.finish, kept.usage.input) == (Finish.REFUSED, 1)
+    assert kept.cost_nanousd == 2_000
     await provider.close()
 
 

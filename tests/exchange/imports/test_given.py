@@ -16,7 +16,7 @@ from huggingface_hub import constants
 
 from hab_ray.config import Sweep
 from hab_ray.errors import ConfigError
-from hab_ray.exchange.imports.given import import_tests
+from hab_ray.exchange.imports.answers import import_tests
 from hab_ray.exchange.imports.hub import EVALUATIONS
 from hab_ray.exchange.imports.source import TableSource, new_file
 from hab_ray.location import Location
@@ -61,10 +61,14 @@ def comma_separated(path: Path, rows: list[Row]) -> None:
         writer.writerows(rows)
 
 
-@pytest.mark.parametrize("out", ["tests.parquet", "tests.jsonl"])
 @pytest.mark.parametrize(
-    ("name", "write"),
-    [("r.parquet", parquet), ("r.jsonl", json_lines), ("r.json", json_list), ("r.csv", comma_separated)],
+    ("name", "write", "out"),
+    [
+        ("r.parquet", parquet, "tests.jsonl"),
+        ("r.jsonl", json_lines, "tests.jsonl"),
+        ("r.json", json_list, "tests.parquet"),
+        ("r.csv", comma_separated, "tests.parquet"),
+    ],
 )
 def test_the_distinct_queries_are_what_a_sweep_reads(
     name: str, write: Callable[[Path, list[Row]], None], out: str, tmp_path: Path

@@ -84,10 +84,14 @@ def ratings(path: Path) -> tuple[Rating, ...]:
     return read_given_ratings([Location.of(path)], load_rubrics()).ratings
 
 
-@pytest.mark.parametrize("out", ["v.parquet", "v.jsonl"])
 @pytest.mark.parametrize(
-    ("name", "write"),
-    [("r.parquet", parquet), ("r.json", json_list), ("r.jsonl", json_lines), ("r.csv", comma_separated)],
+    ("name", "write", "out"),
+    [
+        ("r.parquet", parquet, "v.parquet"),
+        ("r.json", json_list, "v.parquet"),
+        ("r.jsonl", json_lines, "v.jsonl"),
+        ("r.csv", comma_separated, "v.jsonl"),
+    ],
 )
 def test_a_judges_failures_are_neither_zeros_nor_tens(
     tmp_path: Path, name: str, write: Callable[[Path, list[dict[str, Any]]], None], out: str

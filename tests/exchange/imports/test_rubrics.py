@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -27,6 +28,14 @@ def checkout(tmp_path: Path) -> Path:
     return build_checkout(tmp_path / "a check out")
 
 
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of an imported checkout, which no test changes, and what was said of it."""
+    folder = tmp_path_factory.mktemp("imported")
+    found = import_rubrics(build_checkout(folder / "a check out"), folder / "out", ANY)
+    return folder / "out", "\n".join(found.notes)
+
+
 def edited(root: Path, name: str, old: str, new: str) -> None:
     text = (root / name).read_text("utf-8")
     assert old in text
@@ -44,12 +53,12 @@ def published(root: Path) -> dict[str, dict[str, dict[str, str]]]:
     }
 
 
-def test_wording_seeds_themes_and_points_come_along(checkout: Path, tmp_path: Path) -> None:
-    notes = "\n".join(import_rubrics(checkout, tmp_path / "out", ANY).notes)
-    assert check(tmp_path / "out") == []
-    found = load_rubrics(tmp_path / "out")
+def test_wording_seeds_themes_and_points_come_along(imported: tuple[Path, str]) -> None:
+    folder, notes = imported
+    assert check(folder) == []
+    found = load_rubrics(folder)
     assert set(found) == set(DIMENSIONS)
-    assert load_themes(tmp_path / "out") == tuple(f"theme {n}\n" for n in range(78))
+    assert load_themes(folder) == tuple(f"theme {n}\n" for n in range(78))
     ask = found["ask_clarifying_questions"]
     assert [(i.letter, i.deduction) for i in ask.judging.issues] == [("A", 8), ("B", 2)]
     assert ask.judging.issues[0].text == "Says nothing of use"
@@ -128,13 +137,12 @@ def test_licence_and_canaries_are_kept_and_are_no_part_of_the_digest(checkout: P
     assert digests[0] == digests[1]
 
 
-def test_seeds_without_their_false_sentence_are_refused_as_tests(checkout: Path, tmp_path: Path) -> None:
-    import_rubrics(checkout, tmp_path / "out", ANY)
+def test_seeds_without_their_false_sentence_are_refused_as_tests(imported: tuple[Path, str], tmp_path: Path) -> None:
     sweep = {
         "name": "example",
         "run": tmp_path / "run",
         "tests": "seeds",
-        "rubrics": tmp_path / "out",
+        "rubrics": imported[0],
         "providers": {"lab": {"kind": "openai", "url": "http://127.0.0.1:9/v1"}},
         "subjects": [{"model": "lab/a", "name": "a"}],
         "judges": [{"model": "lab/b", "name": "b"}],
@@ -145,8 +153,8 @@ def test_seeds_without_their_false_sentence_are_refused_as_tests(checkout: Path,
         resolve(Sweep.model_validate({**sweep, "dimensions": ["correct_misinformation"]}), now)
 
 
-def test_a_literal_section_that_cannot_be_sent_is_a_problem(checkout: Path, tmp_path: Path) -> None:
-    import_rubrics(checkout, tmp_path / "out", ANY)
+def test_a_literal_section_that_cannot_be_sent_is_a_problem(imported: tuple[Path, str], tmp_path: Path) -> None:
+    shutil.copytree(imported[0], tmp_path / "out")
     path = tmp_path / "out/encourage_learning.yaml"
     content = yaml.safe_load(path.read_text("utf-8"))
     content["literal"]["validation"]["user"] = [{"value": "response"}]
