@@ -68,13 +68,10 @@ class GenerateStage(CandidateForecasts[CandidateTask]):
     @override
     def requests(self, tasks: Iterable[CandidateTask]) -> Iterator[tuple[str, ChatCall]]:
         for slot, together in groupby(tasks, attrgetter("slot")):
-            call = self._call(slot)
+            order = seeded_order(len(self.rubric.seeds), self.seed, self.rubric.id, "seeds", slot)
+            seeds = [self.rubric.seeds[i] for i in order[: self.settings.seeds_shown]]
+            call = self._questions.call(slot, seeds=seeds, theme=self._theme(slot), count=self.settings.per_call)
             yield from ((self._id(task), call) for task in together)
-
-    def _call(self, slot: int) -> ChatCall:
-        order = seeded_order(len(self.rubric.seeds), self.seed, self.rubric.id, "seeds", slot)
-        seeds = [self.rubric.seeds[i] for i in order[: self.settings.seeds_shown]]
-        return self._questions.call(slot, seeds=seeds, theme=self._theme(slot), count=self.settings.per_call)
 
     def _theme(self, slot: int) -> str:
         return self.themes[seeded_order(len(self.themes), self.seed, self.rubric.id, "theme", slot)[0]]
@@ -91,13 +88,12 @@ class GenerateStage(CandidateForecasts[CandidateTask]):
 
     @override
     def blank(self, task: CandidateTask, outcome: Outcome) -> Candidate:
-        at, theme = self._id(task), self._theme(task.slot)
-        return Candidate(at, self.rubric.id, State.REJECTED, "", "", theme, "", outcome.key)
+        return Candidate(self._id(task), self.rubric.id, State.OK, "", "", self._theme(task.slot), "", outcome.key)
 
     @override
     def read(self, task: CandidateTask, blank: Candidate, reply: Reply) -> Candidate:
         query = read_query(self.rubric, reply, task.index, self.settings.per_call)
-        return replace(blank, state=State.OK, prompt=query.prompt, context=query.context)
+        return replace(blank, prompt=query.prompt, context=query.context)
 
     @override
     def kept(self, rows: Sequence[Candidate]) -> Sequence[Candidate]:

@@ -13,9 +13,8 @@ A row is one judge's verdict on one response (`VerdictTask`). Asked, below the r
 
 Answered: {"assessment": {"A": "It names the thorns, but not how they grow."}, "issues": ["A"]}
 
-Score = 10 minus the deductions of the distinct issues, never below 0. A verdict that cannot be read is asked for once
-more, with what was wrong; then it stays `unreadable` and is never scored. Imported wording under `reading: published`
-is read and scored as the published code does (`replies.verdicts`): repeated letters cost, and nothing is asked again.
+Score = 10 minus the deductions of the distinct issues, at least 0. What cannot be read is asked for once more, then
+`unreadable` and never scored. Under `reading: published` imported wording is read as `replies.verdicts` says.
 """
 
 from __future__ import annotations
@@ -92,8 +91,7 @@ class JudgeStage(VerdictForecasts[VerdictTask]):
         try:
             if isinstance(reply, Unusable):
                 raise Unreadable(reply.reason)
-            own = self._readers.own
-            found = own.read(whole_text(reply) if own.is_strict else reply.text)
+            found = (own := self._readers.own).read(whole_text(reply) if own.is_strict else reply.text)
         except Unreadable as problem:
             if task.ask == 0 and self._readers.own.is_strict:
                 return Again(replace(task, ask=1, problem=str(problem), other_score=blank.other_score))
