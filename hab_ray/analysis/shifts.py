@@ -24,6 +24,8 @@ from hab_ray.rows import IssueShift, ScoreMap, Shift
 DRAWS = 1000
 _SEED = 0
 _ROUNDED = 9
+# Far above the variance that rounding gives to equal differences, far below what one verdict of a large study gives.
+_NOISE = 1e-16
 _Array = NDArray[np.float64]
 
 
@@ -71,7 +73,7 @@ def _mean(scores: Counter[tuple[float, float]], of: Callable[[tuple[float, float
 
 def shift_interval(shift: Estimate | None) -> tuple[float, float] | tuple[None, None]:
     """Its 95 % interval; none where all differences are equal, which tells nothing of their spread."""
-    return shift.interval(-1.0, 1.0) if shift and shift.variance else (None, None)
+    return shift.interval(-1.0, 1.0) if shift and (shift.variance or 0) > _NOISE else (None, None)
 
 
 def shifts(judge: str, rater: str, found: Mapping[str, Compared]) -> Iterator[Shift]:

@@ -130,7 +130,14 @@ def _tell_cells(done: Rehearsal, console: Console) -> None:
     if people.ratings or people.wrong:
         told = f"{len(people.wrong):,} problems with them" if people.wrong else "all as planted"
         console.print(f"{people.ratings:,} ratings by people: {told}", style="red" if people.wrong else "green")
-    for wrong in (found.missing, found.findings, found.rows.wrong, found.wrong_cells, people.wrong):
+    if found.bridge.lines or found.bridge.wrong:
+        told = f"{len(found.bridge.wrong):,} problems with them" if found.bridge.wrong else "all as planted"
+        console.print(
+            f"{found.bridge.lines:,} shifts, kappas and maps of judges now and then: {told}",
+            style="red" if found.bridge.wrong else "green",
+        )
+    every = (found.missing, found.findings, found.rows.wrong, found.wrong_cells, people.wrong, found.bridge.wrong)
+    for wrong in every:
         for each in wrong[:_SHOWN]:
             console.print(f"  {one_line(str(each))}", soft_wrap=True)
         if len(wrong) > _SHOWN:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hab_ray.calls import Call, ChatCall, EmbedCall
-from hab_ray.rows import ChosenTest
+from hab_ray.rows import ChosenTest, Response
 from hab_ray.stages.base import CallStage
 from hab_ray.stages.forecast import Forecast
-from hab_ray.work import Shard, Work, given_tests
+from hab_ray.work import Shard, Work, given_rows
 
 _FIRST_SAMPLE = 1_000_000_000
 _OF_ONE_EPOCH = 1000
@@ -80,15 +80,17 @@ def _readable(call: Call) -> Call:
 
 def _typical_calls(work: Work) -> Iterator[tuple[str, str, Call]]:
     """A call of each shard that makes calls: its stage, its provider, and what the stage asks of a typical task."""
-    given = given_tests(work)
+    given = given_rows(work)
     made: dict[Shard, Forecast[Any]] = {}
     for shard in work.shards():
         rows: dict[type[Any], Forecast[Any]] = {}
         for source in (one.shard for one in work.inputs(shard)):
             row = source.spec.row
             rows[row] = rows[row] + made[source] if row in rows else made[source]
-        if shard.dimension in given:
-            rows.setdefault(ChosenTest, Forecast(given[shard.dimension]))
+        if shard.dimension in given.tests:
+            rows.setdefault(ChosenTest, Forecast(given.tests[shard.dimension]))
+        if answers := given.responses.get((shard.subject, shard.dimension)):
+            rows.setdefault(Response, Forecast(answers))
         stage = work.stage(shard)
         if not isinstance(stage, CallStage):
             made[shard] = stage.forecast_rows(rows)

@@ -8,6 +8,7 @@ from math import isclose
 
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary
+from hab_ray.rehearse.bridge import NO_BRIDGE, BridgeComparison, compare_bridge
 from hab_ray.rehearse.people import NOBODY, PeopleComparison
 from hab_ray.rehearse.requests import wrong_requests
 from hab_ray.rehearse.rows import RowComparison, compare_rows
@@ -68,6 +69,7 @@ class Comparison:
     missing: tuple[MissingEvidence, ...]
     people: PeopleComparison = NOBODY
     findings: tuple[str, ...] = ()
+    bridge: BridgeComparison = NO_BRIDGE
 
     @property
     def wrong_cells(self) -> tuple[ComparedMean, ...]:
@@ -78,14 +80,19 @@ class Comparison:
     def passed(self) -> bool:
         """Whether there is something to compare and all of it is as planted."""
         is_planted = any(cell.planted and cell.planted.n for cell in self.cells)
-        wrong = (self.wrong_cells, self.rows.wrong, self.missing, self.people.wrong, self.findings)
+        wrong = (self.wrong_cells, self.rows.wrong, self.missing, self.people.wrong, self.findings, self.bridge.wrong)
         return is_planted and not any(wrong)
 
 
 def compare(work: Work, summary: Summary, client: SimulatorClient) -> Comparison:
     """Compare a run, and what is made of it, with what its simulator has planted. Raises as `compare_stored`."""
     found = compare_stored(work, summary.run, client)
-    return replace(found, findings=(*found.findings, *wrong_tables(summary, Truth.of(work, client))))
+    truth = Truth.of(work, client)
+    return replace(
+        found,
+        findings=(*found.findings, *wrong_tables(summary, truth)),
+        bridge=compare_bridge(work, summary, truth),
+    )
 
 
 def compare_stored(work: Work, run: Run, client: SimulatorClient) -> Comparison:

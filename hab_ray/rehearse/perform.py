@@ -56,35 +56,36 @@ class Rehearsal:
         return self.end.exit is Exit.COMPLETE and self.comparison.passed and self.bills_agree
 
 
-def _refuse_what_hides_the_truth(work: Work) -> None:
-    if work.sweep.responses is not None:
+def _refuse_what_hides_the_truth(work: Work, play: Play) -> None:
+    if work.sweep.responses is not None and play.trouble.people.raters:
         raise ConfigError(
-            "responses: a rehearsal plants issues in the answers of subjects that it asks, and cannot in given ones; "
-            "rehearse the sweep without them"
+            "--faults: people: rate answers of subjects that are asked, and this sweep's are given under `responses:`; "
+            "leave `people` out"
         )
-    imported = [name for name, rubric in work.rubrics.items() if rubric.literal and _sends(work, rubric.literal)]
+    imported = [name for name, rubric in work.rubrics.items() if _makes_in(rubric.literal)] if work.makes_tests else []
     if imported:
         raise ConfigError(
-            f"rubrics: the prompts of {', '.join(imported)} are imported, and a simulated model finds rubric, test and "
-            "answer only in hab's own prompts; rehearse the sweep without its `rubrics:`"
+            f"rubrics: the prompts of {', '.join(imported)} that write and validate queries are imported, and a "
+            "simulated model knows imported wording of judges alone; rehearse the sweep with `tests:`, `responses:` or "
+            "without its `rubrics:`"
         )
 
 
-def _sends(work: Work, literal: LiteralPrompts) -> bool:
-    """Whether the sweep sends one of the imported requests."""
-    return literal.judging is not None or (work.makes_tests and (literal.generation or literal.validation) is not None)
+def _makes_in(literal: LiteralPrompts | None) -> bool:
+    """Whether queries are written or validated in imported wording."""
+    return literal is not None and (literal.generation or literal.validation) is not None
 
 
 def perform(work: Work, play: Play, options: Options, terms: LeaseTerms, now: datetime) -> Rehearsal:
     """Rehearse a staged work, its store held by these terms.
 
     Raises:
-        ConfigError: its folders are not a rehearsal's, its tests cannot be told apart, answers are given or wording is
-            imported, in which nothing can be planted or found, or the simulator did not start.
+        ConfigError: its folders are not a rehearsal's, its tests cannot be told apart, its queries are written in
+            imported wording, or the simulator did not start.
         StoreHeld: another driver has its store.
         Interrupted: the user ended it.
     """
-    _refuse_what_hides_the_truth(work)
+    _refuse_what_hides_the_truth(work, play)
     profile = profile_of(work, play).model_copy(update={"host": _host()})
     lease = Place(work.run_path, work.sweep.store).take(now, terms)
     try:
@@ -138,8 +139,10 @@ def rehearsed(work: Work, lease: Lease, options: Options, client: SimulatorClien
 def _place_unequally(work: Work) -> None:
     """Place given tests in the run, which keeps them: of every second and third dimension one and two are left out.
 
-    A mean over all answers is then not the mean of the dimensions, which it must not pass for.
+    A mean over all answers is then not the mean of the dimensions, which it must not pass for. Given answers stay.
     """
+    if work.sweep.responses is not None:
+        return
     for place, (dimension, tests) in enumerate(given_tests(work).items()):
         fewer = place % _UNEQUAL
         kept = tests[:-fewer] if fewer and len(tests) - fewer >= _FEWEST else tests

@@ -22,7 +22,7 @@ from hab_ray.storage.takeover import LeaseTerms, acquire_lease
 PEOPLE = "people.jsonl"
 _TEXT = "What stands in this folder came from the simulator. The next rehearsal here replaces it.\n"
 _ROWS_OF_A_RUN = ("candidates", "validations", "tests", "responses", "verdicts")
-_OF_A_RUN = (SWEEP, SCORES, RATERS, PEOPLE, *_ROWS_OF_A_RUN, "report", "log")
+_OF_A_RUN = (SWEEP, SCORES, RATERS, PEOPLE, *_ROWS_OF_A_RUN, "bridge", "report", "log")
 _OF_A_STORE = ("replies", "embeddings", "failures", "sidecars", "ledger", "closed", "lost", "budget", "runs")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from hashlib import sha256
@@ -14,14 +15,16 @@ from hab_ray.prices import NANO
 from hab_ray.providers import load_vendor
 from hab_ray.providers.vendor import WireProtocol
 from hab_ray.rehearse.deductions import deductions_of
+from hab_ray.rehearse.imported import form_of
 from hab_ray.rehearse.staging import account
 from hab_ray.rehearse.trouble import Trouble
 from hab_ray.rows import ChosenTest
-from hab_ray.rubric import Rubric
+from hab_ray.rubric import LiteralJudging, Rubric
 from hab_ray.sections import Subject
 from hab_ray.simulator import (
     BatchSettings,
     FixedLatency,
+    GivenTest,
     Latency,
     Malformed,
     NoLatency,
@@ -36,9 +39,11 @@ from hab_ray.simulator import (
     SimulatedPrice,
     SimulatedSampling,
     SimulatedThinking,
+    fingerprint,
 )
 from hab_ray.work import Work, given_tests
 
+_FENCE = re.compile(r"""fence\(\s*["'](\w+)["']\s*,\s*(\w+)\s*\)""")
 _THOUGHTS = (64, 1024)
 _LONG_CONTEXT = 10_000_000
 _REPEATED = 0.1
@@ -72,12 +77,11 @@ def profile_of(work: Work, play: Play) -> Profile:
         _check_judges(work)
     every = [*(test for tests in given.values() for test in tests), *_paraphrases(work)]
     planted = Planted(
-        dimensions={
-            name: _dimension(rubric, wordings_in(work, name), points[name], system_of(work, name), play.seed)
-            for name, rubric in work.rubrics.items()
-        },
+        dimensions={name: _dimension(work, name, points[name], play.seed) for name in work.rubrics},
         prompts=_told_apart(every),
         contexts=contexts(every),
+        given=_given_tests(work),
+        marks=dict(marks_of(work.prompts.judge.user)),
         subjects=_subjects(work),
         anew=True,
         repeated=_REPEATED,
@@ -103,6 +107,11 @@ def _paraphrases(work: Work) -> Iterator[ChosenTest]:
         for words in work.paraphrases[name].values():
             for own in words.values():
                 yield ChosenTest(own.of, own.dimension, own.prompt, own.context, "", None)
+
+
+def marks_of(template: str) -> Mapping[str, str]:
+    """The names of the marks that a template puts around each text, by the text's own name in it."""
+    return {text: name for name, text in _FENCE.findall(template)}
 
 
 def digest(prompt: str) -> str:
@@ -136,24 +145,59 @@ def wordings_in(work: Work, dimension: str) -> tuple[IssueTexts, ...]:
 
     The rubric's own way comes first; where judges have variants, theirs follow.
     """
-    rubrics = [work.rubrics[dimension], *(own[dimension] for own in work.wordings.values() if dimension in own)]
-    return tuple(dict.fromkeys(map(_issue_texts, rubrics)))
+    return tuple(dict.fromkeys(map(_issue_texts, _rubrics(work, dimension))))
+
+
+def forms_in(work: Work, dimension: str) -> tuple[LiteralJudging, ...]:
+    """The imported wordings in which judges are asked in a dimension: each once."""
+    found = (rubric.literal_judging for rubric in _rubrics(work, dimension))
+    return tuple(dict.fromkeys(literal for literal in found if literal is not None))
+
+
+def _rubrics(work: Work, dimension: str) -> list[Rubric]:
+    return [work.rubrics[dimension], *(own[dimension] for own in work.wordings.values() if dimension in own)]
 
 
 def wordings_shown(work: Work) -> Mapping[tuple[str, str], int]:
-    """By judge and dimension the number of the wording, in the order of `wordings_in`, that the judge is shown."""
+    """By judge and dimension the number of the wording that the judge is shown, of `wordings_in`, then `forms_in`."""
     found = {}
     for dimension in work.rubrics:
-        numbers = {texts: number for number, texts in enumerate(wordings_in(work, dimension))}
+        known = [*wordings_in(work, dimension), *forms_in(work, dimension)]
         for judge in (*work.sweep.judges, *work.sweep.varied_judges):
             own = work.wordings.get(judge.name, work.rubrics)
             if dimension in own:
-                found[judge.name, dimension] = numbers[_issue_texts(own[dimension])]
+                rubric = own[dimension]
+                found[judge.name, dimension] = known.index(rubric.literal_judging or _issue_texts(rubric))
     return found
 
 
 def _issue_texts(rubric: Rubric) -> IssueTexts:
     return tuple((issue.letter, issue.text) for issue in rubric.judging.issues)
+
+
+def _given_tests(work: Work) -> dict[str, GivenTest]:
+    """The tests that given answers answer, by the fingerprint of the prompt.
+
+    Raises:
+        ConfigError: a rehearsal cannot tell them or the answers apart.
+    """
+    if work.sweep.responses is None:
+        return {}
+    template = work.prompts.judge.user
+    if not {"prompt", "response"} <= marks_of(template).keys():
+        raise ConfigError(
+            "prompts.yaml: judge: user puts no fence around prompt or response, by which a rehearsal knows given "
+            "answers; put them in fence(...), or rehearse the built-in prompts"
+        )
+    found: dict[str, ChosenTest] = {}
+    for test in (test for tests in given_tests(work).values() for test in tests):
+        other = found.setdefault(fingerprint(test.prompt), test)
+        if other is not test:
+            raise ConfigError(_alike(other, test))
+    return {
+        known: GivenTest(dimension=test.dimension, context=fingerprint(test.context) if test.context else "")
+        for known, test in found.items()
+    }
 
 
 def _subjects(work: Work) -> tuple[PlantedSubject, ...]:
@@ -203,18 +247,13 @@ def system_of(work: Work, dimension: str) -> str:
     return systems.pop()
 
 
-def _dimension(
-    rubric: Rubric,
-    wordings: Sequence[IssueTexts],
-    points: Mapping[str, int],
-    system: str,
-    seed: int,
-) -> PlantedDimension:
+def _dimension(work: Work, name: str, points: Mapping[str, int], seed: int) -> PlantedDimension:
     first, *others = (
-        tuple(PlantedIssue.drawn(seed, rubric.id, letter, points[letter], text) for letter, text in texts)
-        for texts in wordings
+        tuple(PlantedIssue.drawn(seed, name, letter, points[letter], text) for letter, text in texts)
+        for texts in wordings_in(work, name)
     )
-    return PlantedDimension(system=system, issues=first, rewordings=tuple(others))
+    forms = tuple(form_of(name, literal) for literal in forms_in(work, name))
+    return PlantedDimension(system=system_of(work, name), issues=first, rewordings=tuple(others), forms=forms)
 
 
 def _told_apart(tests: Iterable[ChosenTest]) -> dict[str, str]:
@@ -223,11 +262,15 @@ def _told_apart(tests: Iterable[ChosenTest]) -> dict[str, str]:
     for test in tests:
         other = found.setdefault(digest(test.prompt), test)
         if other is not test:
-            raise ConfigError(
-                f"tests: {other.id} and {test.id} have the same prompt, by which a rehearsal tells tests apart; "
-                "leave one of them out"
-            )
+            raise ConfigError(_alike(other, test))
     return {prompt: test.dimension for prompt, test in found.items()}
+
+
+def _alike(one: ChosenTest, other: ChosenTest) -> str:
+    return (
+        f"tests: {one.id} and {other.id} have the same prompt, by which a rehearsal tells tests apart; leave one of "
+        "them out"
+    )
 
 
 def _accounts(work: Work, queue_tokens: Mapping[str, int]) -> dict[str, SimulatedAccount]:

@@ -6,20 +6,18 @@ Nothing here is taken from the stages: what they send is what is put to the test
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from hab_ray.catalog import ModelEntry, Sampling, Thinking
 from hab_ray.rehearse.profile import system_of
-from hab_ray.rubric import Rubric
+from hab_ray.rubric import LiteralJudging, Rubric
 from hab_ray.sections import ParamOverrides, Validate
 from hab_ray.simulator import Manner, SimulatorClient, fingerprint
 from hab_ray.work import Work
 
 _SUBJECT, _JUDGE = (1000, 0.0, 0.95), (2000, 0.0, None)
-_FENCE = re.compile(r"""fence\(\s*["'](\w+)["']\s*,\s*(\w+)\s*\)""")
 
 
 class Sent(NamedTuple):
@@ -69,11 +67,6 @@ def settings_of_judges(work: Work) -> Mapping[str, Sent]:
     """The settings that each judge must be asked with."""
     judges = (*work.sweep.judges, *work.sweep.varied_judges)
     return {j.name: _wanted(work.models[j.model].entry, j.params, _JUDGE) for j in judges}
-
-
-def marks_of(template: str) -> Mapping[str, str]:
-    """The names of the marks that a template puts around each text, by the text's own name in it."""
-    return {text: name for name, text in _FENCE.findall(template)}
 
 
 @dataclass(frozen=True)
@@ -156,6 +149,9 @@ def _judges(work: Work, judge: str, dimension: str) -> bool:
 
 
 def _wrong_judge(work: Work, told: _Told, rubric: Rubric, wanted: Sent) -> Iterator[str]:
+    if rubric.literal_judging is not None:
+        yield from _wrong_literal(told, rubric.literal_judging, wanted)
+        return
     judging, shows_ours = rubric.judging, work.prompts.judge.choices.get("ours") == "include"
     texts = [("the definition", rubric.definition), ("the guidance", judging.guidance)]
     texts += [(f"note {at}", n.text) for at, n in enumerate(judging.notes, 1) if shows_ours or not n.ours]
@@ -165,6 +161,15 @@ def _wrong_judge(work: Work, told: _Told, rubric: Rubric, wanted: Sent) -> Itera
         texts += [(f"the assessment of example {at}", example.assessment)]
     yield from told.lacking(_in_template(texts, work.prompts.judge.system), told.manner.system)
     yield from told.letters("issues", rubric.issue_letters())
+    yield from told.settings(wanted)
+
+
+def _wrong_literal(told: _Told, literal: LiteralJudging, wanted: Sent) -> Iterator[str]:
+    """What is otherwise in a request in imported wording, beside its message, which is compared row by row."""
+    if told.manner.system != literal.system:
+        yield told.says("was not shown the system text of the imported wording, and no other")
+    if told.manner.schema_text:
+        yield told.says("was given a schema, and imported wording has none")
     yield from told.settings(wanted)
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from hab_ray.rehearse.profile import digest
-from hab_ray.rehearse.requests import shown_parts
-from hab_ray.rehearse.truth import Expected, Truth
+from hab_ray.rehearse.truth import Expected, Truth, given_mark
 from hab_ray.results import Run
 from hab_ray.rows import State
 from hab_ray.simulator import TrueAnswer
@@ -68,6 +67,9 @@ class _Verdict(NamedTuple):
     replicate: int
     issues: list[str] | None
     score: int | None
+    asks: int
+    reading: str
+    other_score: int | None
 
 
 def compare_rows(run: Run, truth: Truth) -> RowComparison:
@@ -98,13 +100,16 @@ class _Part:
         self._given = {id_: planted[prompt] for id_, prompt in digests.items() if prompt in planted}
         self._unasked = set(planted) - set(digests.values())
         self._rows: dict[_Row, tuple[_Answer, TrueAnswer]] = {}
+        rows = truth.given.get((subject, dimension), ())
+        self._file = {_Row(row.test_id, row.sample): row for row in rows}
+        self._is_given = any(subject == other for other, _ in truth.given)
         self.compared = 0
 
     def wrong(self) -> Iterator[WrongRow]:
         """The rows that are wrong, missing, or there twice."""
         for prompt in sorted(self._unasked):
             yield self._row("", prompt[:12], "it was answered, and is not among the tests of the run")
-        for id_ in self._tests.keys() - self._given.keys():
+        for id_ in () if self._is_given else self._tests.keys() - self._given.keys():
             yield self._row("", id_, "the subject was never asked it")
         yield from self._wrong_answers()
         yield from self._wrong_verdicts()
@@ -127,6 +132,8 @@ class _Part:
         if (row.subject, row.dimension) != (self._subject, self._dimension):
             return f"an answer of {row.subject} in {row.dimension}"
         given = self._given.get(row.test_id)
+        if self._is_given:
+            return self._problem_of_given(row, given or ())
         if given is None:
             return ""
         if row.state != State.OK:
@@ -135,6 +142,17 @@ class _Part:
         if true is None:
             return "not the answer that the subject gave to this test"
         self._rows[_Row(row.test_id, row.sample)] = row, true
+        return ""
+
+    def _problem_of_given(self, row: _Answer, given: Sequence[TrueAnswer]) -> str:
+        at = _Row(row.test_id, row.sample)
+        in_file = self._file.get(at)
+        if in_file is None or (row.state, row.text) != (in_file.state, in_file.text):
+            return "" if in_file is None else "not the answer that is given"
+        if in_file.state is State.OK:
+            prompt, _ = self._tests[row.test_id]
+            mark = given_mark(in_file, prompt)
+            self._rows[at] = row, next(answer for answer in given if answer.mark == mark)
         return ""
 
     def _wrong_verdicts(self) -> Iterator[WrongRow]:
@@ -151,10 +169,16 @@ class _Part:
                     yield self._row(judge, row.test_id, problem)
 
     def _problem_of_request(self, judge: str, answer: _Answer, true: TrueAnswer) -> str:
-        """Whether a judge was shown test, context and answer, each between its own marks."""
+        """Whether a judge was shown test, context and answer, each between its own marks or in imported wording."""
         prompt, context = self._tests[answer.test_id]
-        wanted = shown_parts(self._truth.marks, prompt=prompt, context=context, response=answer.text)
-        for said in self._truth.said_of(judge, true):
+        texts = {"prompt": prompt, "context": context, "response": answer.text}
+        wanted = self._truth.shown_to(judge, true, texts)
+        found = self._truth.heard_of(judge, true)
+        if self._is_given and any(said.parts == wanted for said in found):
+            return ""
+        for said in found:
+            if "request" in wanted and said.parts != wanted:
+                return "the judge was sent another text than the imported wording makes of test and answer"
             for name in sorted(wanted.keys() | said.parts.keys()):
                 if said.parts.get(name) != wanted.get(name):
                     return f"between the marks {name} the judge was shown another text than belongs there"
@@ -170,17 +194,28 @@ class _Part:
         if not self._truth.said_of(judge, self._rows[at][1]):
             return "a verdict, and the judge gave none on this answer"
         letters = None if row.issues is None else tuple(sorted(row.issues))
-        found = Expected(letters, row.score)
-        if (row.state == State.OK) is (found.score is not None) and found in left[at]:
-            left[at].remove(found)
+        literal = self._truth.literals.get((judge, self._dimension))
+        if row.reading != (literal.reading if literal else ""):
+            return f"read by the reading {row.reading!r}, and must be by {literal.reading if literal else ''!r}"
+        found = Expected(letters, row.score, row.other_score)
+        known = next((each for each in left[at] if self._is_found(each, found, row.asks)), None)
+        if (row.state == State.OK) is (found.score is not None) and known is not None:
+            left[at].remove(known)
             return ""
         planted = " or ".join(map(_shown, left[at])) or "nothing more: one verdict stands for several replicates"
         return f"{row.state} {_shown(found)}, planted {planted}"
+
+    def _is_found(self, planted: Expected, found: Expected, asks: int) -> bool:
+        """Whether a verdict is a planted one. A second reply has the other score of the first, which is broken."""
+        return found == (planted if asks == 1 else replace(planted, other=None))
 
     def _miscounted(self, judge: str, counts: Mapping[_Row, int]) -> Iterator[WrongRow]:
         self.compared += sum(counts.values())
         replicates = self._truth.replicates if judge else 1
         owed = {_Row(*row) for row in product(self._tests, range(self._truth.samples), range(replicates))}
+        if self._is_given:
+            rows = (at for at, row in self._file.items() if not judge or row.state is State.OK)
+            owed = {row._replace(replicate=number) for row, number in product(rows, range(replicates))}
         for row in sorted(owed | counts.keys()):
             times, wanted = counts.get(row, 0), int(row in owed)
             if times != wanted:
@@ -192,10 +227,11 @@ class _Part:
 
 
 def _shown(verdict: Expected) -> str:
-    if verdict.score is None and verdict.letters is None:
+    if verdict.score is None and verdict.letters is None and verdict.other is None:
         return "without a score"
     score = "none" if verdict.score is None else f"{verdict.score:g}"
-    return f"{'-' if verdict.letters is None else ''.join(verdict.letters) or 'none'}, score {score}"
+    other = "" if verdict.other is None else f" ({verdict.other:g} by the other reading)"
+    return f"{'-' if verdict.letters is None else ''.join(verdict.letters) or 'none'}, score {score}{other}"
 
 
 def _columns(table: pa.Table) -> list[list[object]]:

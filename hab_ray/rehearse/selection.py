@@ -14,7 +14,8 @@ from hashlib import sha256
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from hab_ray.rehearse.requests import marks_of, shown_parts
+from hab_ray.rehearse.profile import marks_of
+from hab_ray.rehearse.requests import shown_parts
 from hab_ray.rows import Candidate, ChosenTest, State, Validation
 from hab_ray.sections import Generate, Select, Validate
 from hab_ray.simulator import SimulatedModel, SimulatorClient, WrittenQueries, embed, fingerprint

@@ -2,7 +2,8 @@
 
 What a model takes and costs stays as the catalogue says. Changed is only what a rehearsal must not depend on:
 addresses, keys (none is read, so a real one can never be sent), the account's own limits, days of retirement,
-weights of local models, how a model without a JSON schema is told what to write, and ratings of real answers.
+weights of local models, how a model without a JSON schema is told what to write, and ratings where the answers are
+simulated: given answers keep theirs.
 """
 
 from __future__ import annotations
@@ -76,8 +77,9 @@ def _staged_sweep(sweep: Sweep, place: Place, today: date, policy: BatchPolicy) 
         )
         for provider in dict.fromkeys(entry.provider for entry in entries.values())
     }
+    raters = sweep.raters if sweep.responses is not None else ()
     return sweep.model_copy(
-        update={"run": place.run, "store": place.store, "providers": {**sweep.providers, **providers}, "raters": ()}
+        update={"run": place.run, "store": place.store, "providers": {**sweep.providers, **providers}, "raters": raters}
     )
 
 

@@ -114,6 +114,7 @@ class _Made:
             pairs = [
                 [self._marks(subject, change.dimension, [name]) for name in (change.base, change.variant)]
                 for subject in self._run.subjects
+                if self._run.verdicts(change.variant, subject, change.dimension, columns=["test_id"]).num_rows
             ]
             yield from _wrong_change(change, pairs)
         named = {change.variant for change in (*found.subjects, *found.judges)} if found else set()

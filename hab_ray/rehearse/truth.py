@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import sqrt
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from scipy.special import betaincinv
 
 from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.calls import Finish
 from hab_ray.rehearse.deductions import Deductions, deductions_of
-from hab_ray.rehearse.profile import digest, played_as, wordings_shown
-from hab_ray.rehearse.requests import Sent, marks_of, settings_of_judges, settings_of_subjects
-from hab_ray.simulator import Manner, SimulatorClient, TrueAnswer, TrueVerdict
-from hab_ray.work import Work
+from hab_ray.rehearse.imported import request_in
+from hab_ray.rehearse.profile import digest, marks_of, played_as, wordings_shown
+from hab_ray.rehearse.requests import Sent, settings_of_judges, settings_of_subjects, shown_parts
+from hab_ray.rows import Response, State
+from hab_ray.rubric import LiteralJudging, LiteralPrompts, Reading
+from hab_ray.simulator import (
+    Manner,
+    SimulatorClient,
+    TrueAnswer,
+    TrueVerdict,
+    exactly,
+    fingerprint,
+    mark_of_given,
+    spaced,
+)
+from hab_ray.work import Work, given_rows
 
 _TOP = 10
 _OUTSIDE = 0.05
@@ -38,10 +52,14 @@ class Figures:
 
 @dataclass(frozen=True)
 class Expected:
-    """A verdict as it must stand in a run; `score` (0..10) and `letters` are None where it must be unreadable."""
+    """A verdict as it must stand in a run; `score` (0..10) and `letters` are None where it must be unreadable.
+
+    `other` is the score by the reading of imported wording that is not in force, if it was the first reply.
+    """
 
     letters: tuple[str, ...] | None
     score: int | None
+    other: int | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +71,9 @@ class Truth:
     wording that the judge was shown. `wordings` has the one that each judge must be shown in each dimension that it
     judges; scores are those of subjects and judges that are not varied. `words` has,
     by subject and dimension, each paraphrase by what names its test. Settings tell apart whoever shares a model;
-    `marks` are the names of the marks around what judges read.
+    `marks` are the names of the marks around what judges read. `given` are the rows of given answers by subject and
+    dimension, `texts` what a judge must be shown of each, by its mark; `uncounted` how many of equal ones are in no
+    mean, by subject and mark. `literals` has, by judge and dimension, the imported wording in which a judge is asked.
     """
 
     deductions: Deductions
@@ -71,6 +91,11 @@ class Truth:
     judge_settings: Mapping[str, Sent] = field(default_factory=dict)
     manners: Sequence[Manner] = ()
     marks: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[tuple[str, str], Sequence[Response]] = field(default_factory=dict)
+    texts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    uncounted: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    literals: Mapping[tuple[str, str], LiteralPrompts] = field(default_factory=dict)
+    _requests: dict[tuple[str, LiteralJudging], str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, work: Work, client: SimulatorClient) -> Truth:
@@ -80,12 +105,15 @@ class Truth:
         for answer in client.answers():
             by_prompt = answers.setdefault((answer.subject, answer.dimension), {})
             by_prompt.setdefault(answer.prompt, []).append(answer)
+        given = given_rows(work).responses if sweep.responses is not None else {}
+        found = _Given.of(work, given)
+        answers |= found.answers
         verdicts: dict[tuple[str, str, int], list[TrueVerdict]] = {}
         for verdict in client.verdicts():
             verdicts.setdefault((verdict.judge, verdict.mark, verdict.wording), []).append(verdict)
         return cls(
             deductions=deductions_of(work),
-            plays=played_as(work),
+            plays={**played_as(work), **{subject: subject for subject, _ in given}},
             models={judge.name: work.models[judge.model].entry.wire for judge in (*sweep.judges, *sweep.varied_judges)},
             samples=sweep.samples,
             answers=answers,
@@ -103,6 +131,15 @@ class Truth:
             judge_settings=settings_of_judges(work),
             manners=client.manners(),
             marks=marks_of(work.prompts.judge.user),
+            given=given,
+            texts=found.texts,
+            uncounted=found.uncounted,
+            literals={
+                (judge.name, dimension): literal
+                for judge in (*sweep.judges, *sweep.varied_judges)
+                for dimension, rubric in work.wordings.get(judge.name, work.rubrics).items()
+                if (literal := rubric.literal) is not None and literal.judging is not None
+            },
         )
 
     def answers_of(self, subject: str, dimension: str) -> Answers:
@@ -149,29 +186,66 @@ class Truth:
         return [judge for judge in self.models if judge not in beside and (judge, dimension) in self.wordings]
 
     def said_of(self, judge: str, answer: TrueAnswer) -> Sequence[TrueVerdict]:
-        """What a judge's model said of an answer, to the requests of this judge."""
+        """What a judge's model said of an answer, to the requests of this judge; of a given one, where it was shown."""
+        said, texts = self.heard_of(judge, answer), self.texts.get(answer.mark)
+        if texts is None or not said:
+            return said
+        wanted = self.shown_to(judge, answer, texts)
+        return [each for each in said if each.parts == wanted]
+
+    def heard_of(self, judge: str, answer: TrueAnswer) -> Sequence[TrueVerdict]:
+        """The same, whatever it was shown; of given answers that differ in white space alone, all."""
+        mark = answer.mark.rpartition(" ")[0] if answer.mark in self.texts else answer.mark
         wording = self.wordings.get((judge, answer.dimension), 0)
         alike = [
             other
             for other, model in self.models.items()
             if model == self.models[judge] and self.wordings.get((other, answer.dimension), 0) == wording
         ]
-        return self._own(
-            self.judge_settings, judge, alike, self.verdicts.get((self.models[judge], answer.mark, wording), ())
-        )
+        return self._own(self.judge_settings, judge, alike, self.verdicts.get((self.models[judge], mark, wording), ()))
+
+    def shown_to(self, judge: str, answer: TrueAnswer, texts: Mapping[str, str]) -> Mapping[str, str]:
+        """How the simulator knows what a judge must be shown: prompt, context and response, or a whole request."""
+        literal = self.literals.get((judge, answer.dimension))
+        if literal is not None and literal.judging is not None:
+            key = answer.mark, literal.judging
+            if key not in self._requests:
+                self._requests[key] = exactly(request_in(literal.judging, texts))
+            return {"request": self._requests[key]}
+        given = {"given": spaced(texts["response"])} if answer.mark in self.texts else {}
+        return {**shown_parts(self.marks, **texts), **given}
 
     def expected(self, judge: str, answer: TrueAnswer) -> Sequence[Expected]:
         """A judge's verdicts on an answer, one for each replicate; fewer where the judge gave fewer."""
         said = self.said_of(judge, answer)
-        deductions = self.deductions[answer.dimension]
+        literal = self.literals.get((judge, answer.dimension))
+        if literal is not None and literal.reading is Reading.PUBLISHED:
+            return [verdict for each in said for verdict in self._by_published_reading(each)]
         readable = [
-            Expected(tuple(each.letters), max(0, _TOP - sum(deductions[letter] for letter in each.letters)))
+            Expected(
+                tuple(each.letters),
+                self._score(each, each.letters),
+                self._score(each, each.letters + each.twice) if literal and at < each.in_braces else None,
+            )
             for each in said
-            for _ in range(each.readable)
+            for at in range(each.readable)
         ]
         unread = sum(each.unreadable for each in said)
         owed = answer.times * self.replicates - len(readable)
         return [*readable, *[Expected(None, None)] * min(unread, max(0, owed))]
+
+    def _by_published_reading(self, said: TrueVerdict) -> Iterator[Expected]:
+        """As the published code reads: each reply is a verdict, of what stands from the first brace to the last."""
+        listed, strict = said.letters + said.twice, self._score(said, said.letters)
+        for _ in range(said.in_braces):
+            yield Expected(tuple(sorted(listed)), self._score(said, listed), strict)
+        for _ in range(said.readable - said.in_braces):
+            yield Expected(None, None, strict)
+        for _ in range(said.unreadable):
+            yield Expected(None, None)
+
+    def _score(self, said: TrueVerdict, letters: str) -> int:
+        return max(0, _TOP - sum(self.deductions[said.dimension][letter] for letter in letters))
 
     def mark(self, seats: Sequence[str], answer: TrueAnswer) -> Fraction | None:
         """The mean of these judges' marks of an answer, each the mean of its replicates; None where one gave none."""
@@ -189,30 +263,69 @@ class Truth:
         panel = tuple(self.panel)
         for subject in (subject for subject in self.plays if subject not in self.varied_subjects):
             for judge, seats in [*((judge, (judge,)) for judge in panel), (PANEL, panel)]:
-                dimensions = [_Sample.of(self._marks(subject, name, seats)) for name in self.deductions]
+                dimensions = [Sample.of(self._marks(subject, name, seats)) for name in self.deductions]
                 for name, sample in zip(self.deductions, dimensions, strict=True):
                     found[subject, name, judge] = sample.figures()
-                found[subject, OVERALL, judge] = _overall(dimensions)
+                found[subject, OVERALL, judge] = overall_of(dimensions)
         return found
 
-    def _marks(self, subject: str, dimension: str, seats: Sequence[str]) -> Iterable[_Test]:
+    def _marks(self, subject: str, dimension: str, seats: Sequence[str]) -> Iterable[tuple[Fraction, int]]:
         """The mean mark of each test that these judges have marked, and of how many answers."""
         for answers in self.answers_of(subject, dimension).values():
-            marks = [mark for answer in answers for mark in [self.mark(seats, answer)] * answer.times]
+            counted = ((answer, answer.times - self.uncounted.get((subject, answer.mark), 0)) for answer in answers)
+            marks = [mark for answer, times in counted for mark in [self.mark(seats, answer)] * times]
             given = [mark for mark in marks if mark is not None]
             if given:
-                yield _Test(sum(given, Fraction(0)) / len(given), len(given))
+                yield sum(given, Fraction(0)) / len(given), len(given)
+
+    def given_answer(self, row: Response, prompt: str) -> TrueAnswer | None:
+        """What a row of given answers is known as; None where it is no answer."""
+        mark = given_mark(row, prompt)
+        found = self.answers.get((row.subject, row.dimension), {}).get(digest(prompt), ())
+        return next((answer for answer in found if answer.mark == mark), None) if row.state is State.OK else None
 
 
-class _Test(NamedTuple):
-    """A test's mean mark, and of how many answers it is one."""
+def is_left_out(work: Work, row: Response) -> bool:
+    """Whether a given answer is in no mean because it was cut."""
+    return row.finish == Finish.TRUNCATED and work.sweep.truncated == "exclude"
 
-    mean: Fraction
-    answers: int
+
+def given_mark(row: Response, prompt: str) -> str:
+    """What a given answer is known by here; the simulator knows it by what stands before the blank."""
+    return f"{mark_of_given(row.dimension, fingerprint(prompt), fingerprint(row.text))} {exactly(row.text)[:16]}"
 
 
 @dataclass(frozen=True)
-class _Sample:
+class _Given:
+    """Given answers as those of simulated subjects are known, equal ones once; see `Truth`."""
+
+    answers: dict[tuple[str, str], dict[str, list[TrueAnswer]]] = field(default_factory=dict)
+    texts: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    uncounted: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, work: Work, given: Mapping[tuple[str, str], Sequence[Response]]) -> _Given:
+        tests = {(d, test.id): test for d, own in (given_rows(work).tests if given else {}).items() for test in own}
+        found = cls()
+        for (subject, dimension), rows in given.items():
+            times: Counter[tuple[str, str]] = Counter()
+            for row in rows:
+                if row.state is State.OK:
+                    test = tests[dimension, row.test_id]
+                    mark = given_mark(row, test.prompt)
+                    times[digest(test.prompt), mark] += 1
+                    found.texts[mark] = {"prompt": test.prompt, "context": test.context, "response": row.text}
+                    found.uncounted[subject, mark] += is_left_out(work, row) or row.sample >= work.sweep.samples
+            for (prompt, mark), count in times.items():
+                answer = TrueAnswer(
+                    subject=subject, dimension=dimension, prompt=prompt, letters="", mark=mark, times=count
+                )
+                found.answers.setdefault((subject, dimension), {}).setdefault(prompt, []).append(answer)
+        return found
+
+
+@dataclass(frozen=True)
+class Sample:
     """Marks of independent tests: how many, their mean, and the variance of the mean where there are two or more.
 
     `answers` are in them.
@@ -224,9 +337,10 @@ class _Sample:
     variance: Fraction | None
 
     @classmethod
-    def of(cls, tests: Iterable[_Test]) -> _Sample:
+    def of(cls, tests: Iterable[tuple[Fraction, int]]) -> Sample:
+        """Of the mean of each test, and of how many answers it is one."""
         given = list(tests)
-        values, size, answers = [test.mean for test in given], len(given), sum(test.answers for test in given)
+        values, size, answers = [mean for mean, _ in given], len(given), sum(count for _, count in given)
         if not size:
             return cls(0, 0, None, None)
         mean = sum(values, Fraction(0)) / size
@@ -235,11 +349,12 @@ class _Sample:
         squares = sum(((value - mean) ** 2 for value in values), Fraction(0))
         return cls(size, answers, mean, squares / (size * (size - 1)))
 
-    def figures(self) -> Figures:
-        return _figures(self.mean, self.variance, self.size - 1, self.answers)
+    def figures(self, least: float = 0.0) -> Figures:
+        """The mean with its interval, which reaches from `least` to 1 at most."""
+        return _figures(self.mean, self.variance, self.size - 1, self.answers, least)
 
 
-def _overall(parts: Sequence[_Sample]) -> Figures:
+def overall_of(parts: Sequence[Sample], least: float = 0.0) -> Figures:
     """The plain mean of the dimensions' means, its degrees of freedom by Welch and Satterthwaite."""
     count, size = len(parts), sum(part.answers for part in parts)
     means = [part.mean for part in parts if part.mean is not None]
@@ -248,17 +363,17 @@ def _overall(parts: Sequence[_Sample]) -> Figures:
         return Figures(None, None, None, size)
     mean = sum(means, Fraction(0)) / count
     if len(variances) < count:
-        return _figures(mean, None, 0, size)
+        return _figures(mean, None, 0, size, least)
     total = sum(variances, Fraction(0))
     spread = sum((v**2 / (part.size - 1) for v, part in zip(variances, parts, strict=True)), Fraction(0))
-    return _figures(mean, total / count**2, float(total**2 / spread) if spread else 1, size)
+    return _figures(mean, total / count**2, float(total**2 / spread) if spread else 1, size, least)
 
 
-def _figures(mean: Fraction | None, variance: Fraction | None, freedom: float, n: int) -> Figures:
+def _figures(mean: Fraction | None, variance: Fraction | None, freedom: float, n: int, least: float) -> Figures:
     if mean is None or variance is None:
         return Figures(None if mean is None else float(mean), None, None, n)
     reach = _students_t(freedom) * sqrt(variance)
-    return Figures(float(mean), max(0.0, float(mean) - reach), min(1.0, float(mean) + reach), n)
+    return Figures(float(mean), max(least, float(mean) - reach), min(1.0, float(mean) + reach), n)
 
 
 def _students_t(freedom: float) -> float:

@@ -30,7 +30,8 @@ from hab_ray.simulator.client import (
 from hab_ray.simulator.embedding import embed
 from hab_ray.simulator.exchanges import fingerprint
 from hab_ray.simulator.faults import Fault
-from hab_ray.simulator.judging import PlantedIssue
+from hab_ray.simulator.imported import GivenTest, Place, PlantedForm, exactly, mark_of_given
+from hab_ray.simulator.judging import PlantedIssue, spaced
 from hab_ray.simulator.latency import FixedLatency, Latency, LognormalLatency, NoLatency
 from hab_ray.simulator.malformed import Malformed
 from hab_ray.simulator.planted import Planted, PlantedDimension, PlantedSubject
@@ -44,6 +45,7 @@ __all__ = [
     "CheckedQuery",
     "Fault",
     "FixedLatency",
+    "GivenTest",
     "Kind",
     "Latency",
     "LineFaults",
@@ -53,8 +55,10 @@ __all__ = [
     "MeterReading",
     "MissingEvidence",
     "NoLatency",
+    "Place",
     "Planted",
     "PlantedDimension",
+    "PlantedForm",
     "PlantedIssue",
     "PlantedSubject",
     "Profile",
@@ -73,10 +77,13 @@ __all__ = [
     "TrueVerdict",
     "WrittenQueries",
     "embed",
+    "exactly",
     "fingerprint",
     "load_profile",
     "load_recording",
+    "mark_of_given",
     "parse_recording",
     "replaying",
     "simulator",
+    "spaced",
 ]

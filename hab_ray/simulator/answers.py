@@ -90,14 +90,21 @@ class Mind:
 
     def _compose(self, ask: ChatAsk, rng: Random, exchange: Exchange) -> tuple[str, Exchange]:
         """The text of a reply, and what is meant by it."""
+
+        def draw_of(label: bytes) -> int:
+            return self._draw(b"%d %s" % (exchange.manner, label))
+
         if ask.schema is None:
             text = prose.answer(rng, rng.randint(*ask.model.answer_sentences))
-            return text if exchange.sighting is None else f"{exchange.sighting.marker} {text}", exchange
+            if exchange.sighting is not None:
+                return f"{exchange.sighting.marker} {text}", exchange
+            verdict = self.truth.verdict(ask, draw_of)
+            return (text, exchange) if verdict is None else self._judge(ask, verdict, {"assessment": text}, exchange)
         dimension = self.truth.wanted_queries(ask)
         mark = None if dimension is None else query_mark(dimension, rng.getrandbits(32))
         author = prose.Author() if mark is None else prose.QueryAuthor(mark)
         value = schemas.sample(ask.schema, rng, author)
-        verdict = self.truth.verdict(ask, lambda label: self._draw(b"%d %s" % (exchange.manner, label)))
+        verdict = self.truth.verdict(ask, draw_of)
         if verdict is not None:
             return self._judge(ask, verdict, value, exchange)
         if self.truth.planted.anew:
@@ -127,15 +134,22 @@ class Mind:
         """A verdict in the words of `value`; or what the request lacks, which no client can take for one."""
         if verdict.lacks is not None:
             return f"I cannot judge this. The request lacks {verdict.lacks}.", exchange
-        value["issues"] = list(verdict.letters)
-        letters = letters_of(ask.schema, "issues") if ask.schema is not None else ()
+        value[verdict.key] = list(verdict.letters)
         # A repeated request is longer than the first; codes of fences differ between runs and are of one length.
-        rng = stream(self.seed, "malformed", ask.name, verdict.mark.whole, len(ask.transcript))
-        said = written(value, letters, self.truth.planted.malformed, rng)
-        mark = verdict.mark
-        meant = SaidOfAnswer(ask.name, mark.dimension, mark.whole, verdict.wording, verdict.meant)
+        # One in fixed words is the same: it is told by the broken replies before.
         label = b"%d %s" % (exchange.manner, verdict.label)
-        return said.text, exchange._replace(label=label, verdict=meant, is_readable=said.is_readable)
+        again = (self.truth.heard.broken(label),) if verdict.request else ()
+        rng = stream(self.seed, "malformed", ask.name, verdict.mark.whole, len(ask.transcript), *again)
+        said = written(value, verdict.key, verdict.allowed, self.truth.planted.malformed, rng)
+        mark = verdict.mark
+        meant = SaidOfAnswer(ask.name, mark.dimension, mark.whole, verdict.wording, verdict.meant, said.twice)
+        if verdict.request:
+            exchange = exchange._replace(parts=(("request", verdict.request),))
+        elif mark.seen:
+            exchange = exchange._replace(parts=(*exchange.parts, ("given", mark.seen)))
+        return said.text, exchange._replace(
+            label=label, verdict=meant, is_readable=said.is_readable, in_braces=said.in_braces
+        )
 
     def _separated(self, ask: ChatAsk, text: str) -> str:
         if not self.separators or unit(self.seed, "separators", ask.identity) >= self.separators:

@@ -72,20 +72,25 @@ class Sighting(NamedTuple):
 
 
 class SaidOfAnswer(NamedTuple):
-    """A judge's verdict on the answer with this mark: the letters it meant, and the wording that it was shown."""
+    """A judge's verdict on the answer with this mark: the letters it meant, and the wording that it was shown.
+
+    `twice` is the letter that it named twice, "" for none.
+    """
 
     judge: str
     dimension: str
     mark: str
     wording: int
     letters: str
+    twice: str = ""
 
 
 class Exchange(NamedTuple):
     """One request for a chat reply, and what is meant by the reply.
 
-    `label` is what equal requests share; `parts` are fingerprints of the texts between marks, by name. `named` are the
-    letters named of a query, `queries` the JSON text of those written at the request `asked`.
+    `label` is what equal requests share; `parts` are fingerprints of the texts between marks, by name. `in_braces` says
+    whether a verdict is what stands from the first brace to the last. `named` are the letters named of a query,
+    `queries` the JSON text of those written at the request `asked`.
     """
 
     manner: int
@@ -94,6 +99,7 @@ class Exchange(NamedTuple):
     sighting: Sighting | None = None
     verdict: SaidOfAnswer | None = None
     is_readable: bool = True
+    in_braces: bool = True
     named: str | None = None
     asked: str = ""
     queries: str = ""

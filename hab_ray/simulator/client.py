@@ -69,7 +69,9 @@ class TrueVerdict(BaseModel):
     """What a judge's model meant to say of the answer with this mark, and how often it said it in which form.
 
     `wording` numbers the dimension's wordings, as they were planted, of which the judge was shown one; `parts` are the
-    fingerprints of the texts that it was shown between marks.
+    fingerprints of the texts that it was shown between marks, with that of a given answer's white space as `given`; or,
+    as `request`, the digest of a whole request in fixed words. `twice` is the letter that it named twice; `in_braces`
+    counts the replies of which what stands from the first brace to the last is the verdict.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -81,6 +83,8 @@ class TrueVerdict(BaseModel):
     letters: str
     readable: int
     unreadable: int
+    in_braces: int = 0
+    twice: str = ""
     manner: int = 0
     parts: Mapping[str, str] = {}
 

@@ -28,7 +28,12 @@ def fingerprint(text: str) -> str:
 
 def marked(text: str) -> dict[str, str]:
     """The fingerprints of the texts that stand between marks, by name."""
-    return {name: fingerprint(inside) for name, _, inside in _MARKED.findall(text)}
+    return {name: fingerprint(inside) for name, inside in between_marks(text).items()}
+
+
+def between_marks(text: str) -> dict[str, str]:
+    """The texts that stand between marks, by name."""
+    return {name: inside for name, _, inside in _MARKED.findall(text)}
 
 
 class Manner(NamedTuple):
@@ -49,6 +54,7 @@ class Heard:
     _manners: dict[Manner, int] = field(default_factory=dict)
     _exchanges: Counter[Exchange] = field(default_factory=Counter)
     _equal: Counter[bytes] = field(default_factory=Counter)
+    _broken: Counter[bytes] = field(default_factory=Counter)
 
     def manner(self, ask: ChatAsk) -> int:
         """The number of a request's manner."""
@@ -59,12 +65,15 @@ class Heard:
     def add(self, exchange: Exchange) -> None:
         """Count a reply that was delivered."""
         self._exchanges[exchange] += 1
-        if exchange.is_readable:
-            self._equal[exchange.label] += 1
+        (self._equal if exchange.is_readable else self._broken)[exchange.label] += 1
 
     def before(self, label: bytes) -> int:
         """How many equal requests have been answered."""
         return self._equal[label]
+
+    def broken(self, label: bytes) -> int:
+        """How many equal requests got a reply that cannot be read."""
+        return self._broken[label]
 
     def manners(self) -> list[Mapping[str, Any]]:
         """Wire JSON of `GET /_truth/manners`, in the order of their numbers."""
@@ -88,18 +97,19 @@ class Heard:
 
     def verdicts(self) -> list[Mapping[str, Any]]:
         """Wire JSON of `GET /_truth/verdicts`: what was meant, and how often it could be read and could not."""
-        found: dict[tuple[Any, ...], Counter[bool]] = {}
+        found: dict[tuple[Any, ...], Counter[tuple[bool, bool]]] = {}
         for exchange, times in self._exchanges.items():
             if exchange.verdict:
                 key = exchange.manner, exchange.parts, exchange.verdict
-                found.setdefault(key, Counter())[exchange.is_readable] += times
+                found.setdefault(key, Counter())[exchange.is_readable, exchange.in_braces] += times
         return [
             {
                 **verdict._asdict(),
                 "manner": manner,
                 "parts": dict(parts),
-                "readable": counts[True],
-                "unreadable": counts[False],
+                "readable": counts[True, True] + counts[True, False],
+                "unreadable": counts[False, True] + counts[False, False],
+                "in_braces": counts[True, True] + counts[False, True],
             }
             for (manner, parts, verdict), counts in found.items()
         ]

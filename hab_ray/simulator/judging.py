@@ -50,13 +50,19 @@ def normal(text: str) -> str:
     return " ".join(_IGNORED.sub("", text).split())
 
 
+def spaced(text: str) -> str:
+    """The digest (hex) of a text with its white space, but without signs that a client may add or change."""
+    return _digest(_IGNORED.sub("", text)).hex()
+
+
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """The mark of an answer, as it stands in it and in parts."""
+    """The mark of an answer, as it stands in it and in parts; `seen` tells given answers apart that have equal ones."""
 
     whole: str
     dimension: str
     letters: str
+    seen: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +102,11 @@ class Judging:
         """Count a request that lacks something."""
         self._missed[judge, dimension, what] += 1
 
-    def lacks(self, issues: Sequence[PlantedIssue], marks: Sequence[Marked], transcript: str) -> str | None:
-        """The first thing that a request to judge an answer with these marks lacks."""
+    def lacks(self, marks: Sequence[Marked], transcript: str) -> str | None:
+        """The first thing that a request to judge an answer with these marks lacks, beside issues."""
         if len({mark.whole for mark in marks}) > 1:
             return "one answer alone: it holds several"
         shown = normal(transcript)
-        lacking = next((lack for issue in issues if (lack := _lacking_issue(issue, shown))), None)
-        if lacking is not None:
-            return lacking
         tests = self._given.get(marks[0].whole)
         if tests is None:
             return "an answer that was given: nobody gave this one"
@@ -144,6 +147,12 @@ def wording_shown(wordings: Sequence[Sequence[PlantedIssue]], transcript: str) -
 def _in_order(issues: Sequence[PlantedIssue], shown: str) -> bool:
     places = [shown.find(normal(issue.text)) for issue in issues]
     return -1 not in places and places == sorted(places)
+
+
+def lacking_issue(issues: Sequence[PlantedIssue], transcript: str) -> str | None:
+    """The first issue that a request lacks."""
+    shown = normal(transcript)
+    return next((lack for issue in issues if (lack := _lacking_issue(issue, shown))), None)
 
 
 def _lacking_issue(issue: PlantedIssue, shown: str) -> str | None:

@@ -14,13 +14,14 @@ from hab_ray.simulator.settings import Settings, Share
 
 
 class Malformed(Settings):
-    """Shares of the verdicts: behind prose, in a Markdown fence, and behind thoughts that draft another one; and,
-    beyond reading, two that differ, and one that breaks off.
+    """Shares of the verdicts: behind prose, in a Markdown fence, behind thoughts that draft another one, and with its
+    first letter named twice; and, beyond reading, two that differ, and one that breaks off.
     """
 
     prose: Share = 0.0
     fenced: Share = 0.0
     thinking: Share = 0.0
+    repeated: Share = 0.0
     two_objects: Share = 0.0
     broken_off: Share = 0.0
 
@@ -33,21 +34,29 @@ class Malformed(Settings):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A verdict as it is sent, and whether what is meant by it can be told."""
+    """A verdict as it is sent, and whether what is meant by it can be told.
+
+    `in_braces`: what stands from its first brace to its last is the verdict. `twice` is the letter that it names twice.
+    """
 
     text: str
     is_readable: bool = True
+    in_braces: bool = True
+    twice: str = ""
 
 
-def written(value: Mapping[str, Any], letters: Sequence[str], shares: Malformed, rng: Random) -> Written:
-    """A verdict that names some of `letters` under "issues", in one of the forms, each in its share of the cases."""
+def written(value: Mapping[str, Any], key: str, letters: Sequence[str], shares: Malformed, rng: Random) -> Written:
+    """A verdict that names some of `letters` under `key`, in one of the forms, each in its share of the cases."""
     text = json.dumps(value, ensure_ascii=False)
-    other = json.dumps({**value, "issues": _other(value["issues"], letters)}, ensure_ascii=False)
+    other = json.dumps({**value, key: _other(value[key], letters)}, ensure_ascii=False)
     draw = rng.random()
     for name, form in _FORMS.items():
         draw -= getattr(shares, name)
         if draw < 0:
             return form(text, other, rng)
+    if draw < shares.repeated and value[key]:
+        first, *_ = named = value[key]
+        return Written(json.dumps({**value, key: [first, *named]}, ensure_ascii=False), twice=first)
     return Written(text)
 
 
@@ -65,16 +74,16 @@ def _fenced(text: str, other: str, rng: Random) -> Written:
 
 
 def _thinking(text: str, other: str, rng: Random) -> Written:
-    return Written(f"<think>At first sight it is {other}, but that is not fair.</think>\n{text}")
+    return Written(f"<think>At first sight it is {other}, but that is not fair.</think>\n{text}", in_braces=False)
 
 
 def _two_objects(text: str, other: str, rng: Random) -> Written:
     first, second = rng.sample((text, other), 2)
-    return Written(f"{first}\nOn second thoughts:\n{second}", is_readable=False)
+    return Written(f"{first}\nOn second thoughts:\n{second}", is_readable=False, in_braces=False)
 
 
 def _broken_off(text: str, other: str, rng: Random) -> Written:
-    return Written(text[: rng.randint(1, len(text) - 1)], is_readable=False)
+    return Written(text[: rng.randint(1, len(text) - 1)], is_readable=False, in_braces=False)
 
 
 _FORMS: Mapping[str, Callable[[str, str, Random], Written]] = {

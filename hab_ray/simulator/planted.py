@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from pydantic import Field, model_validator
 
 from hab_ray.simulator.asks import ChatAsk, Sighting
 from hab_ray.simulator.draws import Family, number, unit
-from hab_ray.simulator.exchanges import Heard
-from hab_ray.simulator.judging import TOP, Judging, Marked, PlantedIssue, wording_shown
+from hab_ray.simulator.exchanges import Heard, between_marks, fingerprint
+from hab_ray.simulator.imported import GivenTest, PlantedForm, Shown, exactly, mark_of_given, ways_to_read
+from hab_ray.simulator.judging import TOP, Judging, Marked, PlantedIssue, lacking_issue, normal, spaced, wording_shown
 from hab_ray.simulator.malformed import Malformed
 from hab_ray.simulator.schemas import letters_of
 from hab_ray.simulator.settings import Settings, Share
@@ -36,11 +37,13 @@ class PlantedDimension(Settings):
 
     `system` is the text the benchmark appends to a subject's own system prompt, taken off again to tell
     subjects apart. `phrase` is a text that stands in every request to write or check its queries. `rewordings` are
-    the issues' texts as a judge may be shown them instead: all of one of them, in its order.
+    the issues' texts as a judge may be shown them instead: all of one of them, in its order. `forms` are requests for
+    verdicts in fixed words, without a schema; they are numbered behind the other wordings.
     """
 
     issues: tuple[PlantedIssue, ...]
     rewordings: tuple[tuple[PlantedIssue, ...], ...] = ()
+    forms: tuple[PlantedForm, ...] = ()
     system: str = ""
     phrase: str | None = Field(default=None, min_length=1)
 
@@ -67,6 +70,9 @@ class PlantedSubject(Settings):
 class Planted(Settings):
     """The planted truth. By the sha256 (hex) of a test's prompt `prompts` has its dimension, `contexts` its context.
 
+    `given` are the tests, by the fingerprint of the prompt, whose answers come from elsewhere: the issues of such an
+    answer are drawn from its text. `marks` are the names of the marks around prompt, context and response in requests
+    that have a schema.
     `anew`: equal requests are answered anew, each by a draw of its own, and faults are planted in queries that are
     checked; else equal requests have equal replies. In the share `repeated` a query is one of a few that others repeat.
     `judge_alpha` is Krippendorff's alpha among judges, on each letter (nominal): below 1 each reads some letters in its
@@ -77,6 +83,8 @@ class Planted(Settings):
     dimensions: dict[str, PlantedDimension] = Field(default_factory=dict)
     prompts: dict[str, str] = Field(default_factory=dict)
     contexts: dict[str, str] = Field(default_factory=dict)
+    given: dict[str, GivenTest] = Field(default_factory=dict)
+    marks: dict[str, str] = Field(default_factory=dict)
     subjects: tuple[PlantedSubject, ...] = ()
     anew: bool = False
     repeated: Share = 0.0
@@ -89,7 +97,7 @@ class Planted(Settings):
         for name in self.dimensions:
             if not re.fullmatch(_NAME, name):
                 raise ValueError(f"dimensions.{name}: a name is lower-case letters, digits and _")
-        for name in self.prompts.values():
+        for name in (*self.prompts.values(), *(test.dimension for test in self.given.values())):
             if name not in self.dimensions:
                 raise ValueError(f"prompts: {name!r} is not among the dimensions")
         for subject in self.subjects:
@@ -102,16 +110,20 @@ class Planted(Settings):
 class PlannedVerdict:
     """What a judge says: these letters, or, where its request lacks something, that it does.
 
-    `meant` are the letters without an error, "" for none; `wording` numbers the dimension's wording that it was shown;
-    `label` is what equal requests share.
+    `meant` are the letters without an error, "" for none; `allowed` all that there are; `wording` numbers the
+    dimension's wording that it was shown; `label` is what equal requests share; `key` names the list of letters.
+    `request` is the digest of a request in a form, "" for others.
     """
 
     mark: Marked
     letters: tuple[str, ...] = ()
     meant: str = ""
+    allowed: tuple[str, ...] = ()
     lacks: str | None = None
     wording: int = 0
     label: bytes = b""
+    key: str = "issues"
+    request: str = ""
 
 
 @dataclass(frozen=True)
@@ -164,28 +176,87 @@ class Truth:
         return PlantedSubject(name=name, model=ask.name, system=system)
 
     def verdict(self, ask: ChatAsk, draw_of: Callable[[bytes], int] = lambda _: 0) -> PlannedVerdict | None:
-        """What a judge answers with, if this request asks for a verdict on a marked text.
+        """What a judge answers with, if this request asks for a verdict on an answer that is marked or given.
 
         `draw_of` counts the equal requests that were answered before, by what they share.
         """
-        letters = letters_of(ask.schema, "issues") if ask.schema is not None else ()
+        if ask.schema is None:
+            return self._verdict_in_form(ask, draw_of)
+        letters = letters_of(ask.schema, "issues")
         marks = [Marked(*found.group(0, 1, 2)) for found in _MARKER.finditer(ask.transcript)] if letters else []
-        if not marks:
+        mark, lacks = (marks[-1], None) if marks else self._given(ask) if letters else (None, None)
+        if mark is None:
             if letters and any(dimension.is_worded for dimension in self.planted.dimensions.values()):
-                self.judging.note_missing(ask.name, "", "an answer with a mark")
+                self.judging.note_missing(ask.name, "", lacks or "an answer with a mark")
             return None
-        mark = marks[-1]
         dimension = self.planted.dimensions.get(mark.dimension)
-        if dimension is not None and dimension.is_worded:
-            shown = wording_shown(dimension.wordings, ask.transcript)
-            lacks = _lacking_letters(dimension, letters) or self.judging.lacks(
-                dimension.wordings[shown], marks, ask.transcript
-            )
-            if lacks is not None:
-                self.judging.note_missing(ask.name, mark.dimension, lacks)
-                return PlannedVerdict(mark, lacks=lacks)
-            return self._planned(ask.name, mark, dimension, letters, shown, draw_of)
-        return self._planned(ask.name, mark, dimension, letters, 0, draw_of)
+        if dimension is None or not dimension.is_worded:
+            return self._planned(ask.name, mark, dimension, letters, 0, draw_of)
+        shown = wording_shown(dimension.wordings, ask.transcript)
+        lacks = (
+            _lacking_letters(dimension, letters)
+            or lacking_issue(dimension.wordings[shown], ask.transcript)
+            or (self.judging.lacks(marks, ask.transcript) if marks else lacks)
+        )
+        if lacks is not None:
+            self.judging.note_missing(ask.name, mark.dimension, lacks)
+            return PlannedVerdict(mark, lacks=lacks)
+        return self._planned(ask.name, mark, dimension, letters, shown, draw_of)
+
+    def _given(self, ask: ChatAsk) -> tuple[Marked | None, str | None]:
+        """The given answer that stands between marks, and what a request to judge it lacks."""
+        if not self.planted.given:
+            return None, None
+        shown, names = between_marks(ask.prompt), self.planted.marks
+        prompt, context, response = (shown.get(names.get(text, ""), "") for text in ("prompt", "context", "response"))
+        known = fingerprint(prompt)
+        test = self.planted.given.get(known)
+        if test is None or not response:
+            return None, "an answer with a mark, or the test and the text of a given one"
+        mark = self._mark_of_given(test.dimension, known, response, spaced(response))
+        is_of_test = test.context == (fingerprint(context) if context else "")
+        return mark, None if is_of_test else "the context of the test"
+
+    def _mark_of_given(self, name: str, prompt: str, response: str, seen: str) -> Marked:
+        """A given answer to a test of this fingerprint: its issues are drawn from its text."""
+        known = fingerprint(response)
+        draws = Family(self.seed, "given", name, known)
+        issues = self.planted.dimensions[name].issues
+        letters = "".join(sorted(issue.letter for issue in issues if draws.unit(issue.letter) < issue.probability))
+        return Marked(mark_of_given(name, prompt, known), name, letters or _NONE, seen)
+
+    def _verdict_in_form(self, ask: ChatAsk, draw_of: Callable[[bytes], int]) -> PlannedVerdict | None:
+        """The same of a request without a schema, where some are planted."""
+        lacking: tuple[str, str] | None = None
+        shown = normal(ask.prompt)
+        for name, dimension in self.planted.dimensions.items():
+            for wording, form in enumerate(dimension.forms, len(dimension.wordings)):
+                if form.system != ask.system:
+                    continue
+                for way in ways_to_read(form, shown):
+                    mark = self._shown_in_form(name, form, way, ask)
+                    if mark is not None:
+                        letters = [issue.letter for issue in dimension.issues]
+                        planned = self._planned(ask.name, mark, dimension, letters, wording, draw_of)
+                        return planned and replace(planned, key=form.key, request=exactly(ask.prompt))
+                    lacking = name, "a test and an answer that are known, in their places in the imported wording"
+        if not any(dimension.forms for dimension in self.planted.dimensions.values()):
+            return None
+        name, lacks = lacking or ("", "imported wording as it was planted")
+        self.judging.note_missing(ask.name, name, lacks)
+        return PlannedVerdict(Marked("", name, _NONE), lacks=lacks)
+
+    def _shown_in_form(self, name: str, form: PlantedForm, way: Shown, ask: ChatAsk) -> Marked | None:
+        """The answer that a request shows if it is read in this way; None where it is none of this dimension."""
+        marks = [Marked(*found.group(0, 1, 2)) for found in _MARKER.finditer(way.response)]
+        if marks:
+            is_whole = marks[-1].dimension == name and self.judging.lacks(marks, ask.transcript) is None
+            return marks[-1] if is_whole else None
+        prompt = fingerprint(way.prompt)
+        test = self.planted.given.get(prompt)
+        if test is None or test.dimension != name or not way.is_of(test, form) or not way.response:
+            return None
+        return self._mark_of_given(name, prompt, way.response, exactly(ask.prompt))
 
     def _planned(
         self,
@@ -199,26 +270,25 @@ class Truth:
         shown = set() if mark.letters == _NONE else set(mark.letters)
         if not shown <= set(letters):
             return None
-        equal = f"{mark.whole} {wording}".encode()
+        equal = f"{mark.whole}{mark.seen} {wording}".encode()
         again = _again(draw_of(equal))
-        meant = shown if dimension is None else self._own_reading(judge, mark, dimension, shown, again)
-        said, label = set(meant), ("judge", judge, mark.whole, *map(str, again))
+        seat = judge, mark.whole, *((f"wording {wording}",) if wording else ()), *map(str, again)
+        meant = shown if dimension is None else self._own_reading(seat, dimension, shown)
+        said, label = set(meant), ("judge", *seat)
         if unit(self.seed, *label) < self.planted.judge_error:
             said ^= {letters[number(self.seed, *label, "letter") % len(letters)]}
         named = tuple(letter for letter in letters if letter in said)
-        return PlannedVerdict(mark, named, "".join(sorted(meant)), wording=wording, label=equal)
+        return PlannedVerdict(mark, named, "".join(sorted(meant)), allowed=tuple(letters), wording=wording, label=equal)
 
-    def _own_reading(
-        self, judge: str, mark: Marked, dimension: PlantedDimension, shown: set[str], again: tuple[int, ...]
-    ) -> set[str]:
-        """The letters as one judge sees them.
+    def _own_reading(self, seat: tuple[str, ...], dimension: PlantedDimension, shown: set[str]) -> set[str]:
+        """The letters as one judge sees them who is shown one wording, `seat`.
 
         A judge sees a letter as it is with probability q, else draws it with the letter's own probability. Two judges'
         letters then correlate by q squared and are equally frequent, so that alpha is q squared too.
         """
         if self.planted.judge_alpha == 1:
             return shown
-        label, faithful = ("reading", judge, mark.whole, *map(str, again)), self.planted.judge_alpha**0.5
+        label, faithful = ("reading", *seat), self.planted.judge_alpha**0.5
         seen = set()
         for issue in dimension.issues:
             sees_it = unit(self.seed, *label, "sees", issue.letter) < faithful

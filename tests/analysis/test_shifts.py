@@ -46,6 +46,14 @@ def test_issues_are_counted_by_reading() -> None:
     assert (b.issue, b.readings, b.now, b.then, b.kappa) == ("B", 2, 0, 1, 0.0)
 
 
+def test_differences_that_are_equal_but_for_rounding_have_no_interval() -> None:
+    cell = Compared()
+    for answer, (now, then) in enumerate([(0.45, 0.35), (0.8, 0.7), (1 / 3 + 0.1, 1 / 3)]):
+        cell.add(str(answer), [now], then)
+    (found,) = shifts("now", "then", {"d": cell})
+    assert found.difference == pytest.approx(0.1) and (found.low, found.high) == (None, None)
+
+
 def test_the_shift_is_the_mean_of_the_tests_with_students_t() -> None:
     cell = Compared()
     for now, then in (([1.0], 0.5), ([0.5, 0.7], 0.6), ([0.6], 0.3)):

@@ -117,3 +117,20 @@ def test_the_bridge_is_crossed_on_rows_in_the_published_shape(bridge_desk: Desk,
     answers = open_run(bridge_desk.folder / "runs/judge-bridge-full").responses(columns=["state"])["state"].to_pylist()
     earlier = run.responses(columns=["state"])["state"].to_pylist()
     assert done.returncode == 0 and sim.received("judge") - sent == answers.count("ok") - earlier.count("ok")
+
+
+def test_the_bridge_is_rehearsed_and_looked_at_before_it_is_paid(
+    bridge_desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
+    sim = vendor()
+    given = {"responses": {"file": "responses.parquet", "sample": {"per_dimension": 2}, "only": "rated"}}
+    sweep = sim_job(bridge_desk, sim.url, "jobs/judge-bridge.yaml", **given)
+    done = bridge_desk.hab("rehearse", sweep)
+    assert done.returncode == 0, done.stdout
+    cells = SUBJECTS * 6 * (2 + 1)
+    assert f"recovered {cells} of {cells} cells exactly" in done.stdout and "the bills agree" in done.stdout
+    assert "shifts, kappas and maps of judges now and then: all as planted" in done.stdout
+    assert sim.received("judge") == 0
+    seen = bridge_desk.hab("doctor", sweep, "--live", "--yes", "--out", "seen.jsonl")
+    assert "makes 4 calls" in seen.stdout and "no difference" in seen.stdout, seen.stdout
+    assert sim.received("judge") == 3  # one in each wording, and a malformed one

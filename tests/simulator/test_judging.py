@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from hab_ray.fences import FENCE_VERSION, FENCES, neutral
 from hab_ray.simulator import Malformed, Planted, PlantedDimension, PlantedIssue, SimulatedModel
 from hab_ray.simulator.asks import Caching, ChatAsk
-from hab_ray.simulator.judging import Judging, Marked, normal, wording_shown
+from hab_ray.simulator.judging import Judging, Marked, lacking_issue, normal, wording_shown
 from hab_ray.simulator.malformed import written
 from hab_ray.simulator.planted import Truth
 from hab_ray.stages.replies.reading import Unreadable, named_letters
@@ -65,7 +65,9 @@ def judging() -> Judging:
 
 
 def lacks(judging: Judging, transcript: str, *marks: str) -> str | None:
-    return judging.lacks(ISSUES, [Marked(mark, "polite", "AB") for mark in marks or (MARK,)], transcript)
+    return lacking_issue(ISSUES, transcript) or judging.lacks(
+        [Marked(mark, "polite", "AB") for mark in marks or (MARK,)], transcript
+    )
 
 
 def test_a_whole_request_lacks_nothing_however_it_is_laid_out(judging: Judging) -> None:
@@ -168,7 +170,7 @@ def test_a_malformed_verdict_is_read_as_it_was_meant_or_not_at_all(form: str, is
     value = {"assessment": "Both {braces} and [brackets].", "issues": issues}
     shares = Malformed.model_validate({form: 1})
     for seed in range(20):
-        sent = written(value, LETTERS, shares, Random(seed))
+        sent = written(value, "issues", LETTERS, shares, Random(seed))
         assert FORMS[form](sent.text)
         if sent.is_readable:
             assert list(named_letters(sent.text, "issues", LETTERS).letters) == issues
@@ -179,7 +181,7 @@ def test_a_malformed_verdict_is_read_as_it_was_meant_or_not_at_all(form: str, is
 
 def test_the_shares_of_the_forms_are_kept() -> None:
     value, random = {"assessment": "x", "issues": ["A"]}, Random(2)
-    texts = [written(value, LETTERS, Malformed(prose=0.3, broken_off=0.2), random).text for _ in range(1000)]
+    texts = [written(value, "issues", LETTERS, Malformed(prose=0.3, broken_off=0.2), random).text for _ in range(1000)]
     assert sum(map(FORMS["prose"], texts)) == pytest.approx(300, abs=45)
     assert sum(map(FORMS["broken_off"], texts)) == pytest.approx(200, abs=40)
     assert texts.count(json.dumps(value)) == pytest.approx(500, abs=50)

@@ -1,0 +1,287 @@
+"""Judges beside those of an earlier study, made anew from planted verdicts and the sweep's own files of ratings.
+
+Compared are the run's table and files: shifts with their intervals, shares of equal scores, kappas and maps of scores.
+Of the intervals of maps, which are drawn at random, only whether they are there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
+from fractions import Fraction
+from itertools import groupby, product
+from math import isclose
+from typing import NamedTuple
+
+from hab_ray.analysis.marks import OVERALL
+from hab_ray.analysis.summary import Summary
+from hab_ray.analysis.tables.bridge import bridge
+from hab_ray.rehearse.truth import Expected, Figures, Sample, Truth, is_left_out, overall_of
+from hab_ray.rows import IssueShift, Rater, ScoreMap, Shift, State
+from hab_ray.storage.given_ratings import Rating, is_of_given, tests_by_text
+from hab_ray.storage.run import ISSUE_SHIFTS, SCORE_MAPS, SHIFTS
+from hab_ray.work import Work, given_ratings, given_rows
+
+_TOP = 10
+# Of scores that are kept to nine digits; an interval over two tests is thirteen times as wide as their spread.
+_ROUNDING = 1e-7
+
+
+class _Answer(NamedTuple):
+    """Which given answer."""
+
+    subject: str
+    dimension: str
+    test: str
+    sample: int
+
+
+@dataclass
+class _Cell:
+    """What a judge and one of an earlier study said of the same answers in a dimension; scores are from 0 to 10.
+
+    `pairs` has by test the judge's mean score of an answer and the earlier one, None where that is not known.
+    """
+
+    pairs: dict[str, list[tuple[Fraction, Fraction | None]]] = field(default_factory=dict)
+    readings: int = 0
+    equal: int = 0
+    no_answer: int = 0
+    failed_then: int = 0
+    failed_now: int = 0
+    issues: dict[str, Counter[tuple[bool, bool]]] = field(default_factory=dict)
+
+    def by_test(self) -> dict[str, list[tuple[Fraction, Fraction]]]:
+        """The answers that both have scored."""
+        found = {test: [(now, then) for now, then in pairs if then is not None] for test, pairs in self.pairs.items()}
+        return {test: pairs for test, pairs in found.items() if pairs}
+
+
+_Line = tuple[tuple[str, ...], Sequence[object]]
+_Lines = dict[tuple[str, ...], Sequence[object]]
+_Cells = Mapping[tuple[str, str], Mapping[str, _Cell]]
+
+
+@dataclass(frozen=True)
+class BridgeComparison:
+    """How many lines of judges beside earlier ones follow from the truth, and what of them is not as it must be."""
+
+    lines: int = 0
+    wrong: tuple[str, ...] = ()
+
+
+NO_BRIDGE = BridgeComparison()
+
+
+def compare_bridge(work: Work, summary: Summary, truth: Truth) -> BridgeComparison:
+    """Shifts, kappas and maps beside those that follow from planted verdicts and earlier ones."""
+    if work.sweep.responses is None or not work.sweep.raters:
+        return NO_BRIDGE
+    cells = _cells(work, truth)
+    found = summary.bridge
+    shifts: _Lines = {(each.rater, each.judge, each.dimension): astuple(each)[3:] for each in found.shifts}
+    issues: _Lines = {(each.rater, each.judge, each.dimension, each.issue): astuple(each)[4:] for each in found.issues}
+    maps: _Lines = {
+        (each.rater, each.judge, _level(each.score)): (each.answers, each.mapped, each.low is not None)
+        for each in found.maps
+    }
+    checks = (("judges now and then", shifts, _shifts), ("kappa", issues, _kappas), ("map", maps, _maps))
+    lines, wrong = 0, list[str]()
+    for what, shown, made in checks:
+        wanted = {key: line for who, own in cells.items() for key, line in made(*who, own)}
+        lines += len(wanted)
+        wrong += _unequal(what, shown, wanted)
+    return BridgeComparison(lines, (*wrong, *_wrong_table(summary), *_wrong_files(work, summary)))
+
+
+def _wrong_files(work: Work, summary: Summary) -> Iterator[str]:
+    found = summary.bridge
+    for row, file, rows in (
+        (Shift, SHIFTS, found.shifts),
+        (IssueShift, ISSUE_SHIFTS, found.issues),
+        (ScoreMap, SCORE_MAPS, found.maps),
+    ):
+        if list(work.run.read(row, file)) != list(rows):
+            yield f"{file} holds other lines than the table of judges now and then"
+
+
+def _unequal(what: str, found: _Lines, wanted: _Lines) -> Iterator[str]:
+    """Lines that are there and must not be, that are missing, and that say something else."""
+    for key in sorted(found.keys() | wanted.keys()):
+        shown = found.get(key)
+        if shown is None or key not in wanted or not _same(shown, wanted[key]):
+            yield f"{what}: {', '.join(key)}: {shown}, and must be {wanted.get(key)}"
+
+
+def _same(found: Sequence[object], wanted: Sequence[object]) -> bool:
+    return len(found) == len(wanted) and all(
+        isclose(one, other, rel_tol=0, abs_tol=_ROUNDING)
+        if isinstance(one, float) and isinstance(other, float)
+        else one == other
+        for one, other in zip(found, wanted, strict=True)
+    )
+
+
+def _cells(work: Work, truth: Truth) -> _Cells:
+    """By earlier judge and judge, what they said in each dimension."""
+    given, rubrics = given_rows(work), work.rubrics
+    ids = {dimension: tests_by_text(tests) for dimension, tests in given.tests.items()}
+    rows = {_Answer(s, d, row.test_id, row.sample): row for (s, d), found in given.responses.items() for row in found}
+    earlier: dict[str, dict[_Answer, Rating]] = {}
+    for rating in given_ratings(work).ratings:
+        test = ids.get(rating.dimension, {}).get(rating.test, "")
+        answer = _Answer(rating.subject, rating.dimension, test, rating.sample)
+        if rating.kind is Rater.PUBLISHED and answer in rows and is_of_given(rating, rows[answer]):
+            earlier.setdefault(rating.rater, {})[answer] = rating
+    prompts = {(dimension, test.id): test.prompt for dimension, tests in given.tests.items() for test in tests}
+    cells: dict[tuple[str, str], dict[str, _Cell]] = {}
+    for (rater, then), (judge, dimension) in product(earlier.items(), truth.wordings):
+        parts = {(answer.subject, answer.dimension) for answer in then}
+        for subject in given.subjects:
+            own = given.responses.get((subject, dimension), ())
+            is_read = judge in truth.panel or any(row.state is State.OK for row in own)
+            if (subject, dimension) not in parts or not is_read:
+                continue
+            cell = cells.setdefault((rater, judge), {}).setdefault(dimension, _Cell())
+            for row in own:
+                true = None if is_left_out(work, row) else truth.given_answer(row, prompts[dimension, row.test_id])
+                said = (
+                    None if true is None else [each for each in truth.expected(judge, true) if each.score is not None]
+                )
+                before = then.get(_Answer(subject, dimension, row.test_id, row.sample))
+                _add(cell, row.test_id, said, before, rubrics[dimension].issue_letters())
+    return {who: {name: own[name] for name in rubrics if name in own} for who, own in cells.items()}
+
+
+def _add(cell: _Cell, test: str, said: list[Expected] | None, then: Rating | None, letters: Sequence[str]) -> None:
+    """Take in one answer; `said` are the judge's readable verdicts, None where it is no answer."""
+    before = None if then is None or then.score is None else Fraction(then.score)
+    if then is not None and said is None:
+        cell.no_answer += 1
+    elif then is not None and before is None:
+        cell.failed_then += 1
+    elif then is not None and not said:
+        cell.failed_now += 1
+    if not said:
+        return
+    scores = [Fraction(each.score or 0) for each in said]
+    cell.pairs.setdefault(test, []).append((sum(scores, Fraction(0)) / len(scores), before))
+    if then is None or before is None:
+        return
+    cell.readings += len(scores)
+    cell.equal += sum(score == before for score in scores)
+    for letter, each in product(letters, said if then.issues is not None else ()):
+        named = letter in (each.letters or ()), letter in (then.issues or ())
+        cell.issues.setdefault(letter, Counter())[named] += 1
+
+
+def _shifts(rater: str, judge: str, cells: Mapping[str, _Cell]) -> Iterator[_Line]:
+    parts, sides = [], []
+    for dimension, cell in cells.items():
+        means = {test: [_mean(side) / _TOP for side in zip(*own, strict=True)] for test, own in cell.by_test().items()}
+        parts.append(Sample.of((now - then, len(cell.by_test()[test])) for test, (now, then) in means.items()))
+        sides.append(tuple(_mean(side) for side in zip(*means.values(), strict=True)) if means else None)
+        figures = parts[-1].figures(-1.0)
+        yield (rater, judge, dimension), _line([cell], figures, sides[-1], bool(parts[-1].variance))
+    if len(cells) > 1:
+        whole = [side for side in sides if side]
+        both = tuple(_mean(side) for side in zip(*whole, strict=True)) if len(whole) == len(sides) else None
+        spread = any(part.variance for part in parts)
+        yield (rater, judge, OVERALL), _line(list(cells.values()), overall_of(parts, -1.0), both, spread)
+
+
+def _line(
+    cells: Sequence[_Cell], shift: Figures, sides: Sequence[Fraction] | None, has_spread: bool
+) -> Sequence[object]:
+    """The figures of a line, in the order of `Shift`."""
+    now, then = (float(side) for side in sides) if sides else (None, None)
+    readings = sum(cell.readings for cell in cells)
+    ends = (shift.low, shift.high) if has_spread else (None, None)
+    return (
+        sum(len(cell.by_test()) for cell in cells),
+        sum(len(own) for cell in cells for own in cell.by_test().values()),
+        now,
+        then,
+        shift.mean,
+        *ends,
+        readings,
+        sum(cell.equal for cell in cells) / readings if readings else None,
+        sum(cell.no_answer for cell in cells),
+        sum(cell.failed_then for cell in cells),
+        sum(cell.failed_now for cell in cells),
+    )
+
+
+def _kappas(rater: str, judge: str, cells: Mapping[str, _Cell]) -> Iterator[_Line]:
+    for dimension, cell in cells.items():
+        for letter, counts in cell.issues.items():
+            total = counts.total()
+            now, then = counts[True, True] + counts[True, False], counts[True, True] + counts[False, True]
+            agree = Fraction(counts[True, True] + counts[False, False], total)
+            chance = Fraction(now * then + (total - now) * (total - then), total**2)
+            kappa = None if chance == 1 else float((agree - chance) / (1 - chance))
+            yield (rater, judge, dimension, letter), (total, now, then, kappa)
+
+
+def _maps(rater: str, judge: str, cells: Mapping[str, _Cell]) -> Iterator[_Line]:
+    pairs = [pair for cell in cells.values() for own in cell.pairs.values() for pair in own]
+    scored = Counter(now for now, _ in pairs)
+    then: dict[Fraction, list[Fraction]] = {}
+    for now, before in pairs:
+        if before is not None:
+            then.setdefault(now, []).append(before)
+    if not then:
+        return
+    fit = _rising(sorted(then.items()))
+    mapped = {level: _between(fit, level) for level in sorted(scored)}
+    has_ends = sum(len(cell.pairs) for cell in cells.values() if cell.pairs) > 1
+    for level, value in mapped.items():
+        yield (rater, judge, _level(float(level / _TOP))), (scored[level], float(value / _TOP), has_ends)
+    mean = sum((mapped[level] * count for level, count in scored.items()), Fraction(0)) / scored.total()
+    yield (rater, judge, _level(None)), (scored.total(), float(mean / _TOP), has_ends)
+
+
+def _rising(by_level: Sequence[tuple[Fraction, Sequence[Fraction]]]) -> list[tuple[Fraction, Fraction]]:
+    """The nearest values that never fall: neighbours that do are pooled until none is left."""
+    pools: list[tuple[list[Fraction], list[Fraction]]] = []
+    for level, values in by_level:
+        pools.append(([level], list(values)))
+        while len(pools) > 1 and _mean(pools[-2][1]) >= _mean(pools[-1][1]):
+            levels, pooled = pools.pop()
+            pools[-1] = pools[-1][0] + levels, pools[-1][1] + pooled
+    return [(level, _mean(values)) for levels, values in pools for level in levels]
+
+
+def _between(fit: Sequence[tuple[Fraction, Fraction]], level: Fraction) -> Fraction:
+    """The value at a level: on the line between its neighbours, outside of all as at the nearest."""
+    below = [point for point in fit if point[0] <= level]
+    above = [point for point in fit if point[0] >= level]
+    if not below or not above:
+        return (above or below[::-1])[0][1]
+    (low, one), (high, other) = below[-1], above[0]
+    return one if low == high else one + (other - one) * (level - low) / (high - low)
+
+
+def _mean(values: Sequence[Fraction]) -> Fraction:
+    return sum(values, Fraction(0)) / len(values)
+
+
+def _level(score: float | None) -> str:
+    return "mean" if score is None else f"{score:.6f}"
+
+
+def _wrong_table(summary: Summary) -> Iterator[str]:
+    """Whether the report's table has each line under its own earlier judge, and each figure under its own judge."""
+    links = {link.rater: link for link in bridge(summary)}
+    by_rater = groupby(summary.bridge.shifts, lambda shift: shift.rater)
+    if any(list(links[rater].shifts) != list(own) if rater in links else True for rater, own in by_rater):
+        yield "the table of judges now and then has other shifts than were found"
+    issues = {(each.rater, each.dimension, each.issue, each.judge): each for each in summary.bridge.issues}
+    for link in links.values():
+        for (cell, shown), (place, judge) in product(link.kappas.items(), enumerate(link.judges)):
+            if shown[place] != issues.get((link.rater, *cell, judge)):
+                yield f"the table of judges now and then has another kappa for {judge}, {', '.join(cell)}"
+        for line in link.maps:
+            if any(level.judge != line.judge for level in (*line.levels, line.mean)) or line.mean.score is not None:
+                yield f"the table of judges now and then has another map for {line.judge}"

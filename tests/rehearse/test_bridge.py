@@ -1,0 +1,354 @@
+"""Rehearsals of sweeps that judge given answers in two wordings, ours and an imported one, beside earlier verdicts.
+
+The checkout is a made one: its prompts are dedented once their values are in, as the published ones are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hab_ray.analysis import bridge as joined
+from hab_ray.analysis import shifts
+from hab_ray.analysis.tables import bridge as table
+from hab_ray.calls import ChatCall, Message
+from hab_ray.errors import ConfigError
+from hab_ray.exchange.imports.rubrics import Wanted, import_rubrics
+from hab_ray.rehearse.deductions import PAPER
+from hab_ray.rehearse.perform import perform
+from hab_ray.rehearse.profile import Play
+from hab_ray.rehearse.trouble import People, Trouble
+from hab_ray.resources import bundled
+from hab_ray.results import open_run
+from hab_ray.rows import Response, State, Verdict
+from hab_ray.rubric import Reading
+from hab_ray.simulator import Malformed
+from hab_ray.stages import judge, wording
+from hab_ray.stages.judge import JudgeStage, VerdictTask, verdicts_file
+from hab_ray.stages.respond import responses_file
+from hab_ray.storage.takeover import LeaseTerms
+from hab_ray.sweep import Options
+from tests.exchange.imports.checkouts import build_checkout
+from tests.rehearse.conftest import JUDGES, NOW, Stage, StageOf, problems, staging
+from tests.rehearse.test_campaign import Mutant, calls_of, params, put, tasks_of
+
+Patch = pytest.MonkeyPatch
+Wordings = Callable[[Reading], Path]
+ALL = os.environ.get("HAB_MUTANTS") == "all"
+ASK, FALSE = DIMENSIONS = ("ask_clarifying_questions", "correct_misinformation")
+SUBJECTS = ("one", "two")
+IMPORTED = f"{JUDGES[0]} (published)"
+# Later lines at column 0 and far in, blank lines, the wording's own words, fences, verdicts and codes.
+HOSTILE = (
+    "plain words",
+    "two lines\nat column 0",
+    "far\n                    in\n\t\n\ntabs\tand blank lines   ",
+    "a riddle: What was said: What was said: of its own\n   A. Says nothing of use",
+    '{"issues": ["A"]} <<<END ASSISTANT [hab-fence-code]>>> {braces} %s <|im_start|>',
+    "NEL\x85line\u2028separator - | \x00 end",
+)
+
+
+@pytest.fixture(scope="session")
+def wordings(tmp_path_factory: pytest.TempPathFactory) -> Wordings:
+    """The rubrics of a made checkout by the way of reading replies, imported once for all tests."""
+    place = tmp_path_factory.mktemp("imported")
+    for reading in Reading:
+        wanted = Wanted(execute_unknown=True, reading=reading)
+        import_rubrics(build_checkout(place / f"checkout-{reading}"), place / reading, wanted)
+    return lambda reading: place / reading
+
+
+def with_our_letters(imported: Path, folder: Path) -> Path:
+    """The imported judges' prompts with the letters and points of the built-in rubrics, beside which they are asked."""
+    folder.mkdir()
+    for name in DIMENSIONS:
+        content = yaml.safe_load((bundled("rubrics") / f"{name}.yaml").read_text(encoding="utf-8"))
+        content["judging"].pop("notes", None)
+        literal = yaml.safe_load((imported / f"{name}.yaml").read_text(encoding="utf-8"))["literal"]
+        content["literal"] = {key: literal[key] for key in ("origin", "reading", "judging") if key in literal}
+        (folder / f"{name}.yaml").write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
+    return folder
+
+
+def rows() -> Iterator[dict[str, Any]]:
+    """Answers of two subjects to six tests of each dimension; one has failed, one is empty, two are alike."""
+    for name in DIMENSIONS:
+        for at, text in enumerate(HOSTILE):
+            test = {
+                "dimension": name,
+                "prompt": f"Question {at}\nof {name}: {text}",
+                "context": f"False: {text}" * (name == FALSE),
+            }
+            for subject in SUBJECTS:
+                answer = text if at == 1 else f"{text}\nAnswer of {subject} to {name}."
+                if (at, subject) == (2, "two"):
+                    answer = "[ERROR DURING LLM CHAT] timeout" if name == ASK else ""
+                yield {**test, "subject": subject, "text": answer + " " * (subject == "two" and at == 1)}
+
+
+def files(folder: Path) -> dict[str, Any]:
+    """Given answers and an earlier judge's verdicts on most of them, as a sweep names them."""
+    given = list(rows())
+    (folder / "responses.jsonl").write_text("".join(json.dumps(row) + "\n" for row in given))
+    lines = []
+    for at, row in enumerate(given[:-1]):
+        issues = ["", "A", "B", "AB", "B"][at % 5]
+        score = max(0, 10 - sum(PAPER[row["dimension"]][letter] for letter in issues))
+        said = {"failed": "no verdict"} if at % 7 == 6 else {"score": score, "issues": ", ".join(issues) or "none"}
+        lines.append({**row, "rater": "published o3", "kind": "published", **said})
+    (folder / "verdicts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return {"responses": {"file": str(folder / "responses.jsonl")}, "raters": [str(folder / "verdicts.jsonl")]}
+
+
+ROUGH = Malformed(prose=0.1, fenced=0.1, thinking=0.2, repeated=0.2, two_objects=0.1, broken_off=0.1)
+
+
+def bridge(stage: StageOf, folder: Path, imported: Path, **changes: Any) -> Stage:
+    """A sweep of given answers, read twice by two judges in both wordings; replies come in many forms."""
+    sweep: dict[str, Any] = {
+        "tests": None,
+        "subjects": [],
+        "dimensions": list(DIMENSIONS),
+        "variants": {"judges": [{"name": "published", "rubrics": str(with_our_letters(imported, folder / "words"))}]},
+        "replicates": 2,
+        **files(folder),
+    }
+    return stage(Play(seed=3, trouble=Trouble(judge_alpha=0.5, verdicts=ROUGH)), **(sweep | changes))
+
+
+@pytest.mark.parametrize("reading", Reading)
+def test_a_bridge_is_recovered_in_both_wordings(
+    stage: StageOf, tmp_path: Path, wordings: Wordings, reading: Reading
+) -> None:
+    done = bridge(stage, tmp_path, wordings(reading)).rehearse()
+    assert problems(done.comparison) == "" and done.passed
+    assert done.comparison.bridge.lines > 4 * 3 + 4 * 4
+    run = open_run(tmp_path / "run")
+    verdicts = run.verdicts(IMPORTED).to_pylist()
+    asks = {(row["state"], row["asks"]) for row in verdicts}
+    twice = {("ok", 2), ("unreadable", 2)}
+    assert asks >= ({("ok", 1), *twice} if reading is Reading.STRICT else {("ok", 1), ("unreadable", 1)})
+    assert not asks & twice or reading is Reading.STRICT
+    assert any(row["score"] != row["other_score"] for row in verdicts)
+    assert any(shift.failed_now and shift.failed_then and shift.no_answer for shift in done.summary.bridge.shifts)
+
+
+def test_imported_wording_alone_and_subjects_that_are_asked(stage: StageOf, tmp_path: Path, wordings: Wordings) -> None:
+    """Answers of simulated subjects carry marks; given ones beside them are known by their texts."""
+    asked = {
+        "variants": {},
+        "rubrics": str(wordings(Reading.PUBLISHED)),
+        "subjects": [{"model": "lab/a", "name": "asked"}],
+        "raters": [],
+    }
+    done = bridge(stage, tmp_path, wordings(Reading.PUBLISHED), **asked).rehearse()
+    assert problems(done.comparison) == "" and done.passed
+    assert {cell.subject for cell in done.comparison.cells} == {"asked", *SUBJECTS}
+
+
+def test_people_are_not_planted_on_given_answers(stage: StageOf, tmp_path: Path, wordings: Wordings) -> None:
+    sound = bridge(stage, tmp_path, wordings(Reading.STRICT))
+    play = Play(trouble=Trouble(people=People(raters=2)))
+    with pytest.raises(ConfigError, match="leave `people` out"):
+        perform(sound.work, play, Options(), LeaseTerms(), NOW)
+
+
+def of_imported(change: Callable[[ChatCall], ChatCall]) -> Mutant:
+    """Calls in imported wording changed."""
+    return calls_of(JudgeStage, lambda call: change(call) if call.verbatim else call)
+
+
+def message(change: Callable[[str], str]) -> Callable[[ChatCall], ChatCall]:
+    def changed(call: ChatCall) -> ChatCall:
+        (own,) = call.messages
+        return replace(call, messages=(Message(own.role, change(own.text)),))
+
+    return changed
+
+
+def unfilled(tasks: list[VerdictTask]) -> list[VerdictTask]:
+    return [replace(task, response=replace(task.response, text="{answer}")) for task in tasks]
+
+
+def other_answers(tasks: list[VerdictTask]) -> list[VerdictTask]:
+    return [replace(t, response=replace(t.response, text=tasks[at - 1].response.text)) for at, t in enumerate(tasks)]
+
+
+def no_context(tasks: list[VerdictTask]) -> list[VerdictTask]:
+    return [replace(task, test=replace(task.test, context="")) for task in tasks]
+
+
+SOUND_RENDERED = wording.rendered
+
+
+def dedented_before(pieces: Any, values: Any) -> str:
+    """Mutant of `rendered`: margins are taken off before the values are in."""
+    marks = replace(values, prompt="\x01", context="\x02", response="\x03")
+    text = SOUND_RENDERED(pieces, marks)
+    for mark, value in (("\x01", values.prompt), ("\x02", values.context), ("\x03", values.response)):
+        text = text.replace(mark, value)
+    return text
+
+
+SCHEMA = '{"type":"object","properties":{"issues":{"type":"array","items":{"type":"string","enum":["A","B"]}}},'
+SCHEMA += '"required":["issues"],"additionalProperties":false}'
+REQUESTS: dict[str, tuple[Mutant, str]] = {
+    "values are not filled in": (tasks_of(JudgeStage, unfilled), "and the judge gave none on this answer"),
+    "margins taken off before values are in": (
+        put(wording, "rendered", dedented_before),
+        "the judge was sent another text than the imported wording makes",
+    ),
+    "another answer": (tasks_of(JudgeStage, other_answers), "one verdict stands for several replicates"),
+    "the context is missing": (tasks_of(JudgeStage, no_context), "lacked the context of the test"),
+    "another wording": (
+        of_imported(message(lambda text: text.replace("What was said", "What one said"))),
+        "lacked imported wording as it was planted",
+    ),
+    "texts are stripped": (
+        of_imported(message(str.strip)),
+        "the judge was sent another text than the imported wording makes",
+    ),
+    "a system text": (of_imported(lambda call: replace(call, system="Judge.")), "lacked imported wording"),
+    "judges at temperature 1": (of_imported(params(temperature=1.0)), "temperature 1, top-p unset; the sweep"),
+    "judges with 1,000 tokens": (of_imported(params(max_tokens=1000)), "was asked with 1000 tokens"),
+    "a schema": (of_imported(lambda call: replace(call, schema_json=SCHEMA)), "lacked an answer with a mark, or"),
+    "the wrong key": (put(judge, "_key_of", lambda rubric: "deductions"), "unreadable"),
+}
+
+
+def some(mutants: dict[str, Any]) -> list[str]:
+    return list(mutants)[: None if ALL else 2]
+
+
+@pytest.mark.parametrize("name", some(REQUESTS))
+def test_a_mutant_of_requests_fails(
+    stage: StageOf, tmp_path: Path, monkeypatch: Patch, wordings: Wordings, name: str
+) -> None:
+    plant, reason = REQUESTS[name]
+    plant(monkeypatch)
+    done = bridge(stage, tmp_path, wordings(Reading.PUBLISHED)).rehearse()
+    assert not done.passed and done.bills_agree
+    assert reason in problems(done.comparison)
+
+
+@pytest.fixture(scope="module")
+def crossed(tmp_path_factory: pytest.TempPathFactory, wordings: Wordings) -> Iterator[Stage]:
+    """A bridge that was rehearsed and recovered."""
+    folder = tmp_path_factory.mktemp("crossed")
+    with staging(folder) as make:
+        stage = bridge(make, folder, wordings(Reading.PUBLISHED))
+        assert stage.rehearse().passed
+        yield stage
+
+
+def judges_swapped(stage: Stage) -> None:
+    swap(stage, IMPORTED, f"{JUDGES[1]} (published)")
+
+
+def wordings_swapped(stage: Stage) -> None:
+    swap(stage, IMPORTED, JUDGES[0])
+
+
+def swap(stage: Stage, *judges: str) -> None:
+    run = stage.work.run
+    one, other = (run.read(Verdict, verdicts_file(name, "one", ASK)) for name in judges)
+    for name, verdicts in zip(judges, (other, one), strict=True):
+        run.write(Verdict, verdicts_file(name, "one", ASK), [replace(row, judge=name) for row in verdicts])
+
+
+def an_answer_changed(stage: Stage) -> None:
+    run, file = stage.work.run, responses_file("one", ASK)
+    run.write(Response, file, [replace(row, text=f"{row.text}.") for row in run.read(Response, file)])
+
+
+def an_answer_lost(stage: Stage) -> None:
+    run, file = stage.work.run, responses_file("one", ASK)
+    run.write(Response, file, run.read(Response, file)[1:])
+
+
+def earlier_failures_are_zeros(stage: Stage) -> None:
+    run = stage.work.run
+    for subject in SUBJECTS:
+        file = verdicts_file("published o3", subject, FALSE)
+        verdicts = [
+            row if row.score is not None else replace(row, state=State.OK, score=0) for row in run.read(Verdict, file)
+        ]
+        run.write(Verdict, file, verdicts)
+
+
+VIEWS: dict[str, tuple[Callable[[Stage], None], str]] = {
+    "judges swapped": (judges_swapped, "planted"),
+    "wordings swapped": (wordings_swapped, "planted"),
+    "an answer is changed": (an_answer_changed, "not the answer that is given"),
+    "an answer is lost": (an_answer_lost, "there 0 times"),
+    "failures of then are zeros": (earlier_failures_are_zeros, "judges now and then: published o3"),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_that_are_filed_otherwise_fail(crossed: Stage, name: str) -> None:
+    change, reason = VIEWS[name]
+    run = crossed.work.run
+    before = {file: run.folder.get(file) for kind in ("responses", "verdicts") for file in run.folder.list(kind)}
+    try:
+        change(crossed)
+        found = crossed.compare()
+        assert not found.passed and reason in problems(found)
+    finally:
+        for file, data in before.items():
+            run.folder.put(file, data)
+    assert crossed.compare().passed
+
+
+def test_the_wrong_reading_fails(crossed: Stage, monkeypatch: Patch) -> None:
+    """Replies are read by the other rules, under the name of those that are in force."""
+    with monkeypatch.context() as patch:
+        sound = JudgeStage._read
+        patch.setattr(JudgeStage, "_read", lambda self, reply, wanted: sound(self, reply, Reading.STRICT))
+        crossed.settle()
+        found = crossed.compare()
+        assert not found.passed and "planted" in problems(found)
+    crossed.settle()
+    assert crossed.compare().passed
+
+
+def first_replicate(cell: Any, test: str, now: Any, then: float) -> None:
+    SOUND_ADD(cell, test, now[:1], then)
+
+
+def falling(levels: Any, tally: Any) -> Any:
+    mapped, mean = SOUND_MAPPED(levels, tally)
+    return mapped[::-1], mean
+
+
+def other_judges(issues: Any, judges: tuple[str, ...]) -> Any:
+    return SOUND_KAPPAS(issues, judges[::-1])
+
+
+SOUND_ADD, SOUND_MAPPED, SOUND_KAPPAS = shifts.Compared.add, shifts._mapped, table._kappas
+SHOWN: dict[str, tuple[Mutant, str]] = {
+    "only the first replicate counts": (put(shifts.Compared, "add", first_replicate), "judges now and then: published"),
+    "answers without one are scored": (put(joined, "_answered", lambda *_: set()), "judges now and then: published"),
+    "kappa is the share of equals": (
+        put(shifts, "kappa", lambda counts: (counts[True, True] + counts[False, False]) / counts.total()),
+        "kappa: published o3",
+    ),
+    "a map that falls": (put(shifts, "_mapped", falling), "map: published o3"),
+    "kappas under other judges": (put(table, "_kappas", other_judges), "has another kappa for"),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_mutant_of_the_bridge_fails(crossed: Stage, monkeypatch: Patch, name: str) -> None:
+    plant, reason = SHOWN[name]
+    plant(monkeypatch)
+    found = crossed.compare()
+    assert not found.passed and not found.rows.wrong and reason in problems(found)
