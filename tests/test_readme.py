@@ -28,6 +28,7 @@ ELSEWHERE = {
     "hab batches": "tests/cli/test_batches.py",
     "hab doctor jobs/small.yaml --live --batch": "tests/cli/test_doctor.py",
     "hab plan jobs/judge-bridge.yaml": "tests/cli/test_bridge.py",
+    "hab rehearse jobs/judge-bridge.yaml": "tests/cli/test_bridge.py",
     "hab run jobs/judge-bridge.yaml": "tests/cli/test_bridge.py",
     "hab import rubrics CHECKOUT": "tests/exchange/imports/test_rubrics.py",
     "hab import responses published && hab import verdicts published": "tests/cli/test_bridge.py",

@@ -17,8 +17,10 @@ from typing import NamedTuple
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.bridge import bridge
-from hab_ray.rehearse.truth import Expected, Figures, Sample, Truth, is_left_out, overall_of
-from hab_ray.rows import IssueShift, Rater, ScoreMap, Shift, State
+from hab_ray.rehearse.profile import digest
+from hab_ray.rehearse.truth import Expected, Figures, Sample, Truth, given_mark, is_left_out, overall_of
+from hab_ray.rows import IssueShift, Rater, Response, ScoreMap, Shift, State
+from hab_ray.simulator import TrueAnswer
 from hab_ray.storage.given_ratings import Rating, is_of_given, tests_by_text
 from hab_ray.storage.run import ISSUE_SHIFTS, SCORE_MAPS, SHIFTS
 from hab_ray.work import Work, given_ratings, given_rows
@@ -145,13 +147,20 @@ def _cells(work: Work, truth: Truth) -> _Cells:
                 continue
             cell = cells.setdefault((rater, judge), {}).setdefault(dimension, _Cell())
             for row in own:
-                true = None if is_left_out(work, row) else truth.given_answer(row, prompts[dimension, row.test_id])
+                true = None if is_left_out(work, row) else _given_answer(truth, row, prompts[dimension, row.test_id])
                 said = (
                     None if true is None else [each for each in truth.expected(judge, true) if each.score is not None]
                 )
                 before = then.get(_Answer(subject, dimension, row.test_id, row.sample))
                 _add(cell, row.test_id, said, before, rubrics[dimension].issue_letters())
     return {who: {name: own[name] for name in rubrics if name in own} for who, own in cells.items()}
+
+
+def _given_answer(truth: Truth, row: Response, prompt: str) -> TrueAnswer | None:
+    """What a row of given answers is known as; None where it is no answer."""
+    found = truth.answers.get((row.subject, row.dimension), {}).get(digest(prompt), ()) if row.state is State.OK else ()
+    mark = given_mark(row, prompt)
+    return next((answer for answer in found if answer.mark == mark), None)
 
 
 def _add(cell: _Cell, test: str, said: list[Expected] | None, then: Rating | None, letters: Sequence[str]) -> None:

@@ -106,7 +106,7 @@ class Truth:
             by_prompt = answers.setdefault((answer.subject, answer.dimension), {})
             by_prompt.setdefault(answer.prompt, []).append(answer)
         given = given_rows(work).responses if sweep.responses is not None else {}
-        found = _Given.of(work, given)
+        found = _GivenAnswers.of(work, given)
         answers |= found.answers
         verdicts: dict[tuple[str, str, int], list[TrueVerdict]] = {}
         for verdict in client.verdicts():
@@ -218,14 +218,14 @@ class Truth:
     def expected(self, judge: str, answer: TrueAnswer) -> Sequence[Expected]:
         """A judge's verdicts on an answer, one for each replicate; fewer where the judge gave fewer."""
         said = self.said_of(judge, answer)
-        literal = self.literals.get((judge, answer.dimension))
+        literal, points = self.literals.get((judge, answer.dimension)), self.deductions[answer.dimension]
         if literal is not None and literal.reading is Reading.PUBLISHED:
-            return [verdict for each in said for verdict in self._by_published_reading(each)]
+            return [verdict for each in said for verdict in _by_published_reading(each, points)]
         readable = [
             Expected(
                 tuple(each.letters),
-                self._score(each, each.letters),
-                self._score(each, each.letters + each.twice) if literal and at < each.in_braces else None,
+                _score(each.letters, points),
+                _score(each.letters + each.twice, points) if literal and at < each.in_braces else None,
             )
             for each in said
             for at in range(each.readable)
@@ -233,19 +233,6 @@ class Truth:
         unread = sum(each.unreadable for each in said)
         owed = answer.times * self.replicates - len(readable)
         return [*readable, *[Expected(None, None)] * min(unread, max(0, owed))]
-
-    def _by_published_reading(self, said: TrueVerdict) -> Iterator[Expected]:
-        """As the published code reads: each reply is a verdict, of what stands from the first brace to the last."""
-        listed, strict = said.letters + said.twice, self._score(said, said.letters)
-        for _ in range(said.in_braces):
-            yield Expected(tuple(sorted(listed)), self._score(said, listed), strict)
-        for _ in range(said.readable - said.in_braces):
-            yield Expected(None, None, strict)
-        for _ in range(said.unreadable):
-            yield Expected(None, None)
-
-    def _score(self, said: TrueVerdict, letters: str) -> int:
-        return max(0, _TOP - sum(self.deductions[said.dimension][letter] for letter in letters))
 
     def mark(self, seats: Sequence[str], answer: TrueAnswer) -> Fraction | None:
         """The mean of these judges' marks of an answer, each the mean of its replicates; None where one gave none."""
@@ -278,11 +265,20 @@ class Truth:
             if given:
                 yield sum(given, Fraction(0)) / len(given), len(given)
 
-    def given_answer(self, row: Response, prompt: str) -> TrueAnswer | None:
-        """What a row of given answers is known as; None where it is no answer."""
-        mark = given_mark(row, prompt)
-        found = self.answers.get((row.subject, row.dimension), {}).get(digest(prompt), ())
-        return next((answer for answer in found if answer.mark == mark), None) if row.state is State.OK else None
+
+def _by_published_reading(said: TrueVerdict, points: Mapping[str, int]) -> Iterator[Expected]:
+    """As the published code reads: each reply is a verdict, of what stands from the first brace to the last."""
+    listed, strict = said.letters + said.twice, _score(said.letters, points)
+    for _ in range(said.in_braces):
+        yield Expected(tuple(sorted(listed)), _score(listed, points), strict)
+    for _ in range(said.readable - said.in_braces):
+        yield Expected(None, None, strict)
+    for _ in range(said.unreadable):
+        yield Expected(None, None)
+
+
+def _score(letters: str, points: Mapping[str, int]) -> int:
+    return max(0, _TOP - sum(points[letter] for letter in letters))
 
 
 def is_left_out(work: Work, row: Response) -> bool:
@@ -296,7 +292,7 @@ def given_mark(row: Response, prompt: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Given:
+class _GivenAnswers:
     """Given answers as those of simulated subjects are known, equal ones once; see `Truth`."""
 
     answers: dict[tuple[str, str], dict[str, list[TrueAnswer]]] = field(default_factory=dict)
@@ -304,7 +300,7 @@ class _Given:
     uncounted: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     @classmethod
-    def of(cls, work: Work, given: Mapping[tuple[str, str], Sequence[Response]]) -> _Given:
+    def of(cls, work: Work, given: Mapping[tuple[str, str], Sequence[Response]]) -> _GivenAnswers:
         tests = {(d, test.id): test for d, own in (given_rows(work).tests if given else {}).items() for test in own}
         found = cls()
         for (subject, dimension), rows in given.items():

@@ -120,6 +120,7 @@ def test_signal_to_the_group_and_a_server_of_ray_that_dies(desk: Desk, vendor: C
     assert sim.meter()["billed_more_than_once"]["bodies"] <= int(cut.group(1)) + 2 * CONCURRENT
 
 
+@pytest.mark.bench
 def test_a_worker_that_dies_is_replaced_and_the_run_is_complete(
     cluster_desk: Desk, vendor: Callable[..., Vendor]
 ) -> None:

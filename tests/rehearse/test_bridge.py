@@ -17,7 +17,6 @@ import yaml
 
 from hab_ray.analysis import bridge as joined
 from hab_ray.analysis import shifts
-from hab_ray.analysis.tables import bridge as table
 from hab_ray.calls import ChatCall, Message
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.rubrics import Wanted, import_rubrics
@@ -28,21 +27,20 @@ from hab_ray.rehearse.trouble import People, Trouble
 from hab_ray.resources import bundled
 from hab_ray.results import open_run
 from hab_ray.rows import Response, State, Verdict
-from hab_ray.rubric import Reading
+from hab_ray.rubric import Reading, rendered
 from hab_ray.simulator import Malformed
 from hab_ray.stages.method import judge
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.prompts import literal
-from hab_ray.stages.replies.verdicts import VerdictReaders
+from hab_ray.stages.replies.verdicts import VerdictReaders, verdict_readers
 from hab_ray.stages.verdict_rows import VerdictTask
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.takeover import LeaseTerms
 from hab_ray.sweep import Options
 from tests.exchange.imports.checkouts import build_checkout
 from tests.rehearse.conftest import JUDGES, NOW, Stage, StageOf, problems, staging
-from tests.rehearse.test_campaign import Mutant, calls_of, params, put, tasks_of
+from tests.rehearse.mutants import Mutant, Patch, calls_of, params, put, tasks_of
 
-Patch = pytest.MonkeyPatch
 Wordings = Callable[[Reading], Path]
 ALL = os.environ.get("HAB_MUTANTS") == "all"
 ASK, FALSE = DIMENSIONS = ("ask_clarifying_questions", "correct_misinformation")
@@ -189,7 +187,8 @@ def no_context(tasks: list[VerdictTask]) -> list[VerdictTask]:
     return [replace(task, test=replace(task.test, context="")) for task in tasks]
 
 
-SOUND_RENDERED, SOUND_READERS = literal.rendered, judge.verdict_readers
+SOUND_RENDERED = rendered
+SOUND_READERS = verdict_readers
 
 
 def dedented_before(pieces: Any, values: Any) -> str:
@@ -338,16 +337,12 @@ def first_replicate(cell: Any, test: str, now: Any, then: float) -> None:
     SOUND_ADD(cell, test, now[:1], then)
 
 
-def falling(levels: Any, tally: Any) -> Any:
-    mapped, mean = SOUND_MAPPED(levels, tally)
-    return mapped[::-1], mean
+def of_judge(name: str, rater: str, found: Any) -> Iterator[Any]:
+    """Mutant of `score_maps`: the levels are mapped onto themselves."""
+    return (replace(level, mapped=level.score or level.mapped) for level in SOUND_MAPS(name, rater, found))
 
 
-def other_judges(issues: Any, judges: tuple[str, ...]) -> Any:
-    return SOUND_KAPPAS(issues, judges[::-1])
-
-
-SOUND_ADD, SOUND_MAPPED, SOUND_KAPPAS = shifts.Compared.add, shifts._mapped, table._kappas
+SOUND_ADD, SOUND_MAPS = shifts.Compared.add, shifts.score_maps
 SHOWN: dict[str, tuple[Mutant, str]] = {
     "only the first replicate counts": (put(shifts.Compared, "add", first_replicate), "judges now and then: published"),
     "answers without one are scored": (put(joined, "_answered", lambda *_: set()), "judges now and then: published"),
@@ -355,8 +350,7 @@ SHOWN: dict[str, tuple[Mutant, str]] = {
         put(shifts, "kappa", lambda counts: (counts[True, True] + counts[False, False]) / counts.total()),
         "kappa: published o3",
     ),
-    "a map that falls": (put(shifts, "_mapped", falling), "map: published o3"),
-    "kappas under other judges": (put(table, "_kappas", other_judges), "has another kappa for"),
+    "a map onto itself": (put(joined, "score_maps", of_judge), "map: published o3"),
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,9 +41,8 @@ from hab_ray.stages.verdict_rows import VerdictTask
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
 from tests.rehearse.conftest import DIMENSIONS, JUDGES, Stage, StageOf, problems, staging
+from tests.rehearse.mutants import Mutant, Patch, calls_of, params, put, tasks_of
 
-Patch = pytest.MonkeyPatch
-Mutant = Callable[[Patch], None]
 ALL = os.environ.get("HAB_MUTANTS") == "all"
 RUBRICS = load_rubrics()
 
@@ -55,38 +54,6 @@ CANNOT_SHOW = {
     "another request wording with the same texts in it": "prompts are the user's to change",
     "a re-ask in other words": "the simulated judge reads no problem; its reply to the re-ask is compared",
 }
-
-
-def calls_of(stage: Any, change: Callable[[ChatCall], ChatCall]) -> Mutant:
-    """Every call of a stage changed."""
-
-    def plant(patch: Patch) -> None:
-        sound = stage.requests
-
-        def requests(self: Any, tasks: Iterable[Any]) -> Iterator[tuple[str, ChatCall]]:
-            return ((row_id, change(call)) for row_id, call in sound(self, tasks))
-
-        patch.setattr(stage, "requests", requests)
-
-    return plant
-
-
-def tasks_of(stage: Any, change: Callable[[list[Any]], list[Any]]) -> Mutant:
-    """Every task of a stage changed before it is asked."""
-
-    def plant(patch: Patch) -> None:
-        sound = stage.requests
-        patch.setattr(stage, "requests", lambda self, tasks: sound(self, change(list(tasks))))
-
-    return plant
-
-
-def put(place: object, name: str, value: object) -> Mutant:
-    return lambda patch: patch.setattr(place, name, value)
-
-
-def params(**changes: Any) -> Callable[[ChatCall], ChatCall]:
-    return lambda call: replace(call, params=replace(call.params, **changes))
 
 
 def without(*texts: str) -> Callable[[ChatCall], ChatCall]:

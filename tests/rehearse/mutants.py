@@ -1,0 +1,46 @@
+"""Mutants of the pipeline: what is changed in it for one test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hab_ray.calls import ChatCall
+
+Patch = pytest.MonkeyPatch
+Mutant = Callable[[Patch], None]
+
+
+def calls_of(stage: Any, change: Callable[[ChatCall], ChatCall]) -> Mutant:
+    """Every call of a stage changed."""
+
+    def plant(patch: Patch) -> None:
+        sound = stage.requests
+
+        def requests(self: Any, tasks: Iterable[Any]) -> Iterator[tuple[str, ChatCall]]:
+            return ((row_id, change(call)) for row_id, call in sound(self, tasks))
+
+        patch.setattr(stage, "requests", requests)
+
+    return plant
+
+
+def tasks_of(stage: Any, change: Callable[[list[Any]], list[Any]]) -> Mutant:
+    """Every task of a stage changed before it is asked."""
+
+    def plant(patch: Patch) -> None:
+        sound = stage.requests
+        patch.setattr(stage, "requests", lambda self, tasks: sound(self, change(list(tasks))))
+
+    return plant
+
+
+def put(place: object, name: str, value: object) -> Mutant:
+    return lambda patch: patch.setattr(place, name, value)
+
+
+def params(**changes: Any) -> Callable[[ChatCall], ChatCall]:
+    return lambda call: replace(call, params=replace(call.params, **changes))
