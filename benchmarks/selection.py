@@ -40,8 +40,8 @@ from hab_ray.cluster.session import ray_session
 from hab_ray.executors.threads import ThreadWorkers
 from hab_ray.sections import Select
 from hab_ray.stages.blocks import BlockWorkers
-from hab_ray.stages.clustering import BLOCK_ROWS, k_means, sampled_rows
-from hab_ray.stages.picking import pick
+from hab_ray.stages.selection.clustering import BLOCK_ROWS, k_means, sampled_rows
+from hab_ray.stages.selection.picking import pick
 
 Points = NDArray[np.float32]
 Centers = NDArray[np.float64]

@@ -26,10 +26,11 @@ from hab_ray.catalog import Model, ModelEntry
 from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
 from hab_ray.sections import Generate, Judge, Validate
-from hab_ray.stages.generate import CandidateTask, GenerateStage
-from hab_ray.stages.judge import JudgeStage, VerdictTask
-from hab_ray.stages.validate import ValidateStage
-from hab_ray.stages.wording import load_prompts
+from hab_ray.stages.method.generate import CandidateTask, GenerateStage
+from hab_ray.stages.method.judge import JudgeStage
+from hab_ray.stages.method.validate import ValidateStage
+from hab_ray.stages.prompts.wording import load_prompts
+from hab_ray.stages.verdict_rows import VerdictTask
 from tests.stages.verdict_rules import Nothing, read_letters, read_list, whole
 
 REPLIES = 60_000

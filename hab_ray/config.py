@@ -400,6 +400,11 @@ def _doubled(key: str, names: Iterable[str]) -> Iterable[str]:
             yield f"{key}: {name!r} appears {count} times; give each entry a `name:` of its own"
 
 
+def budget_key(sweep: Sweep) -> str:
+    """The key of the sweep file that says what a run may spend."""
+    return "budget.usd" if sweep.budget else "budget_usd"
+
+
 def spending_limit(sweep: Sweep) -> SpendingLimit | None:
     """The most that a run may spend, and how surely; None without a budget."""
     return sweep.budget or (None if sweep.budget_usd is None else SpendingLimit(usd=sweep.budget_usd))

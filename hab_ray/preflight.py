@@ -16,8 +16,8 @@ from hab_ray.prices import no_price
 from hab_ray.providers import load_vendor
 from hab_ray.providers.access import has_secret
 from hab_ray.sections import Judge, Subject, Validate
-from hab_ray.stages.judge import JUDGE_SETTINGS
-from hab_ray.stages.respond import PAPER_SETTINGS
+from hab_ray.stages.method.judge import JUDGE_SETTINGS
+from hab_ray.stages.method.respond import PAPER_SETTINGS
 from hab_ray.storage.modes import refuse_unwritable
 from hab_ray.work import Work
 

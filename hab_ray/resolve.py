@@ -28,10 +28,10 @@ from hab_ray.resources import installed_versions
 from hab_ray.rows import ChosenTest, Paraphrase, RaterView
 from hab_ray.rubric import Origin, Rubric, load_rubrics, load_themes
 from hab_ray.sections import Generate, Select, Validate
-from hab_ray.stages.choose import tests_file
-from hab_ray.stages.reading import READER_VERSION
-from hab_ray.stages.rewording import wordings_of
-from hab_ray.stages.wording import Prompts, load_prompts
+from hab_ray.stages.prompts.rewording import wordings_of
+from hab_ray.stages.prompts.wording import Prompts, load_prompts
+from hab_ray.stages.replies.reading import READER_VERSION
+from hab_ray.stages.views import tests_file
 from hab_ray.storage.answer_sample import Drawn, changed_draw
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.given import given_file

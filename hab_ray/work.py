@@ -21,11 +21,11 @@ from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, from_table
 from hab_ray.rubric import Rubric
 from hab_ray.sections import GivenAnswers, ModeName
-from hab_ray.stages import table
+from hab_ray.stages import wiring
 from hab_ray.stages.base import CallStage, Computed, ComputeStage, Rows
 from hab_ray.stages.blocks import BlockWorkers
-from hab_ray.stages.choose import seed_tests
 from hab_ray.stages.graph import Graph, Input, Shard, graph_of
+from hab_ray.stages.method.select import seed_tests
 from hab_ray.stages.settling import Settled, settle
 from hab_ray.stages.slices import RowSlices
 from hab_ray.stages.spec import Part, ResolvedSweep, Source
@@ -263,7 +263,7 @@ def _rows_read(work: Work, shard: Shard, rows_of: Callable[[Shard], Sequence[Any
 
 
 def _given(work: Work, source: Source, shard: Shard) -> Sequence[Any]:
-    maker = next(spec for spec in table.STAGES.values() if spec.row is source.row)
+    maker = next(spec for spec in wiring.STAGES.values() if spec.row is source.row)
     name = maker.file(Part(shard.subject, shard.dimension))
     try:
         return _parsed(source.row, name, work.run.folder.get(name))

@@ -15,10 +15,9 @@ from hab_ray.location import Location
 from hab_ray.resolve import write_record
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric, load_rubrics
-from hab_ray.stages.choose import tests_file
-from hab_ray.stages.judge import score, verdicts_file
-from hab_ray.stages.respond import responses_file
-from hab_ray.stages.wording import load_prompts
+from hab_ray.stages.prompts.wording import load_prompts
+from hab_ray.stages.replies.verdicts import score
+from hab_ray.stages.views import responses_file, tests_file, verdicts_file
 from hab_ray.work import Work
 
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(1)>\u2028\u202egnp.exe\x00</style></details>{{ 7*7 }}'

@@ -15,7 +15,7 @@ import grimp
 import pytest
 from grimp import ImportGraph
 
-from hab_ray.stages.table import STAGES
+from hab_ray.stages.wiring import STAGES
 
 PACKAGE = Path(__file__).parent.parent / "hab_ray"
 SIMULATOR, LOCAL = "hab_ray.simulator", "hab_ray.local"

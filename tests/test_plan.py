@@ -16,7 +16,7 @@ from hab_ray.cli.plan_view import PlanOptions, print_plan, to_json
 from hab_ray.errors import ConfigError
 from hab_ray.plan import make_plan
 from hab_ray.prices import NANO
-from hab_ray.stages.table import STAGES
+from hab_ray.stages.wiring import STAGES
 from hab_ray.work import given_tests
 from tests.instant import DIMENSIONS, MADE, Run, by_cell, open_calls, work_of
 

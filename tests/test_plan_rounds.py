@@ -160,7 +160,9 @@ def test_a_likely_budget_near_the_bill_takes_few_rounds_and_the_plan_says_so_for
     assert found.own.rounds[0].rounds > 15 and found.own.likely[0].rounds <= 4
     assert found.likely_in_a_day and found.in_a_day and found.likely_in_a_day < 1.1 * found.bill < found.in_a_day
     assert [round(line.budget / found.bill, 1) for line in found.lines] == [1.0, 1.1, 1.3, 1.5, 2.0, 15.0]
-    assert f"usually in {found.own.likely[0].rounds} rounds of batches" in shown(found, is_likely=True)
+    told = shown(found, is_likely=True)
+    assert f"usually in {found.own.likely[0].rounds} rounds of batches" in told and "--detach" in told
+    assert f"{found.own.rounds[0].rounds} days at most" in told
     assert f"usually in {found.own.rounds[0].rounds} rounds of batches" in shown(found)
 
 

@@ -37,7 +37,7 @@ from hab_ray.rows import ChosenTest, Score, State
 from hab_ray.rubric import Criterion, LiteralPrompts
 from hab_ray.simulator import Malformed, MeterReading, MissingEvidence, TrueAnswer, TrueVerdict
 from hab_ray.stages.base import Rows
-from hab_ray.stages.respond import RespondStage
+from hab_ray.stages.method.respond import RespondStage
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.simulated import MARKER, refuse_simulated
 from hab_ray.storage.takeover import LeaseTerms

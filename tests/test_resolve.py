@@ -23,7 +23,7 @@ from hab_ray.resolve import hashes, load_work, read_record, resolve, write_recor
 from hab_ray.results import open_run
 from hab_ray.rows import RaterView
 from hab_ray.rubric import Origin, Rubric
-from hab_ray.stages.respond import RespondStage, ResponseTask
+from hab_ray.stages.method.respond import RespondStage, ResponseTask
 from hab_ray.storage.run import RATERS, SWEEP
 from hab_ray.work import Work, given_tests
 

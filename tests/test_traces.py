@@ -26,8 +26,8 @@ from hab_ray.resolve import resolve, write_record
 from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.simulator import Profile
-from hab_ray.stages.judge import VerdictTask
-from hab_ray.stages.respond import ResponseTask
+from hab_ray.stages.method.respond import ResponseTask
+from hab_ray.stages.verdict_rows import VerdictTask
 from hab_ray.storage.lease import LocalLease
 from hab_ray.sweep import Options, drive
 from tests.conftest import started_simulator

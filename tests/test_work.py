@@ -22,9 +22,9 @@ from hab_ray.prices import Mode
 from hab_ray.rows import Candidate, ChosenTest, Response, State, Validation
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
 from hab_ray.stages.base import CallStage
-from hab_ray.stages.choose import tests_file as file_of_tests
+from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.stages.spec import Grain
-from hab_ray.stages.wording import load_prompts
+from hab_ray.stages.views import tests_file as file_of_tests
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store, StoreWriter
 from hab_ray.work import WORTH_A_BATCH, Input, Settled, Shard, Work, given_tests, settle, wants_batch
@@ -169,7 +169,7 @@ def test_every_shard_that_makes_calls_has_a_model_and_a_stage_of_its_own(make: M
         "GenerateStage",
         "ValidateStage",
         "EmbedStage",
-        "ChooseStage",
+        "SelectStage",
         "RespondStage",
         "JudgeStage",
     ]

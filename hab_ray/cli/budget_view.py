@@ -100,10 +100,13 @@ def _sentences(outlook: BudgetOutlook, is_likely: bool) -> Iterator[str]:
         yield f"with {budget} nothing waits for money"
     elif rounds:
         total = rounds_together(rounds)
+        most = max(total, rounds_together(own.rounds or ()))
         yield (
             f"with {budget} the run finishes as estimated, usually in {rounds_told(rounds)} rounds of batches, about "
-            f"{total:,} hours, {total:,} days at most; `hab run` and `hab status` say when it waits for money"
+            f"{total:,} hours, {most:,} days at most; `hab run` and `hab status` say when it waits for money"
         )
+        if is_likely:
+            yield "`--detach` reserves as `reserve: hard`: the process leaves before a first wave tells anything"
     else:
         yield f"with {budget} the run finishes as estimated; some calls wait until others end"
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from hab_ray.cli.ending import errors
+from hab_ray.cli.importing import RowsRead
 from hab_ray.cli.job import is_ray_job, refuse_paths_in_package
 from hab_ray.cluster.session import cluster_address
 from hab_ray.config import Sweep, load_sweep
@@ -18,6 +21,7 @@ from hab_ray.preflight import Problem, available_only, preflight
 from hab_ray.resolve import resolve
 from hab_ray.resources import bundled
 from hab_ray.storage.format import refuse_newer
+from hab_ray.storage.given import ROWS_READ
 from hab_ray.storage.reach import reach
 from hab_ray.work import Work
 
@@ -52,6 +56,7 @@ def prepare(path: Path, choices: Choices, now: datetime) -> tuple[Work, list[Pro
     Raises:
         ConfigError: the sweep cannot be resolved at all.
     """
+    ROWS_READ.set(RowsRead(errors, time.monotonic))
     sweep = sweep_of(path, choices)
     if is_ray_job(os.environ):
         refuse_paths_in_package(sweep, Path.cwd())

@@ -9,7 +9,7 @@ from rich.console import Console
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.local import LocalError, default_cache, pull, sha256_of
 from hab_ray.rubric import Fidelity, Rubric, check, imported_note, load_rubrics, themes_file, write_skeleton
-from hab_ray.stages.wording import load_prompts, prompt_problems
+from hab_ray.stages.prompts.wording import load_prompts, prompt_problems
 
 
 def check_rubrics(folder: Path | None, console: Console) -> Exit:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from rich.console import Console
 
 from hab_ray.resolve import read_record
-from hab_ray.stages.reading import READER_VERSION
+from hab_ray.stages.replies.reading import READER_VERSION
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
 from hab_ray.sweep.reread import reread

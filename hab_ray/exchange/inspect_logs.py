@@ -14,7 +14,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.exchange.sharing import Sharing
 from hab_ray.results import Answer, Run, Transcript
 from hab_ray.rows import ChosenTest, Response, State, Verdict
-from hab_ray.stages.respond import whole_system
+from hab_ray.stages.method.respond import whole_system
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample

@@ -17,8 +17,9 @@ from hab_ray.exchange.sharing import Sharing
 from hab_ray.results import Run
 from hab_ray.rows import ChosenTest, Response, Verdict, from_table, schema_of
 from hab_ray.rubric import Rubric
-from hab_ray.stages.respond import whole_system
-from hab_ray.stages.wording import Prompts, Wording, load_prompts
+from hab_ray.stages.method.respond import whole_system
+from hab_ray.stages.prompts.literal import AnyWording, wording_of
+from hab_ray.stages.prompts.wording import Prompts, load_prompts
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,8 @@ class Evaluations:
             subject_system_prompt=None if sharing.without_system(dimension) else system,
             subject_response=response.text if has_answer else None,
             evaluator_model=verdict.judge,
-            evaluator_system_prompt=self._wording.system({"rubric": rubric}) if has_wording else None,
-            evaluator_prompt=self._wording.user(values) if has_wording and has_answer else None,
+            evaluator_system_prompt=self._wording(rubric).system({"rubric": rubric}) if has_wording else None,
+            evaluator_prompt=self._wording(rubric).user(values) if has_wording and has_answer else None,
             evaluator_response=json.dumps(said, ensure_ascii=False),
             score=score,
             test_id=test.id,
@@ -114,6 +115,5 @@ class Evaluations:
         record = self.run.record
         return load_prompts(record.sweep.rubrics, record.prompts_version, record.fence_version)
 
-    @cached_property
-    def _wording(self) -> Wording:
-        return Wording(self._prompts.judge)
+    def _wording(self, rubric: Rubric) -> AnyWording:
+        return wording_of(self._prompts.judge, rubric)

@@ -14,7 +14,7 @@ from hab_ray.plan.likely import LikelyRounds
 from hab_ray.plan.rounds import BatchedCalls, StageCosts, budget_outlook
 from hab_ray.prices import NANO
 from hab_ray.sections import SpendingLimit
-from hab_ray.stages import table
+from hab_ray.stages import wiring
 from hab_ray.storage.registry import Registry
 from hab_ray.storage.store import Store
 from hab_ray.work import Shard, Work, wants_batch
@@ -33,7 +33,7 @@ def make_plan(work: Work, store: Store, latencies: Latencies | None = None) -> P
     Raises:
         ConfigError: a model has no price, or given tests do not fit.
     """
-    lines = tuple(sorted(Counting(work, store).lines(), key=lambda line: list(table.STAGES).index(line.stage)))
+    lines = tuple(sorted(Counting(work, store).lines(), key=lambda line: list(wiring.STAGES).index(line.stage)))
     times = tuple(_times(work, lines, latencies or {}))
     batched = _sent_by_batch(work, lines)
     online = tuple(line for line in lines if line not in batched)
@@ -67,7 +67,7 @@ def _stage_costs(work: Work, batched: Sequence[Line], online: Sequence[Line]) ->
     """What each stage costs as it is sent."""
     by_model = added_up(((line.stage, line.model), line.figures) for line in batched)
     asked = added_up((line.stage, line.figures) for line in online)
-    for stage in table.STAGES:
+    for stage in wiring.STAGES:
         calls = tuple(_batched(work, sums, name) for (mine, name), sums in by_model.items() if mine == stage)
         yield StageCosts(stage, calls, asked.get(stage, Figures()).online)
 
@@ -89,7 +89,7 @@ def _spent(work: Work, store: Store) -> int:
 
 
 def _times(work: Work, lines: Sequence[Line], latencies: Latencies) -> Iterator[StageTime]:
-    for stage in table.STAGES:
+    for stage in wiring.STAGES:
         by_model = added_up((line.model, line.figures) for line in lines if line.stage == stage)
         taken = {name: latencies.get((stage, name)) for name in by_model}
         seconds = {name: _seconds(work.models[name].entry, sums, taken[name]) for name, sums in by_model.items()}

@@ -30,7 +30,7 @@ from hab_ray.plan.counting import Counting
 from hab_ray.plan.drafts import Cell, Draft, Measured
 from hab_ray.plan.figures import Line
 from hab_ray.plan.make import Latencies
-from hab_ray.stages import table
+from hab_ray.stages import wiring
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
 from hab_ray.storage.watches import Watch
@@ -108,7 +108,7 @@ class Probe:
 
     async def _all_stages(self) -> None:
         async with AsyncExitStack() as stack:
-            for stage in table.STAGES:
+            for stage in wiring.STAGES:
                 jobs = self._jobs(stage)
                 for provider in jobs.keys() - self._engines.keys():
                     self._engines[provider] = await stack.enter_async_context(self._engine(provider))

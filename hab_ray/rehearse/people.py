@@ -25,8 +25,7 @@ from hab_ray.rehearse.truth import Truth
 from hab_ray.results import Run
 from hab_ray.rows import ChosenTest, Rater, Response, State, Verdict, from_table
 from hab_ray.simulator import TrueAnswer
-from hab_ray.stages.choose import tests_file
-from hab_ray.stages.respond import responses_file
+from hab_ray.stages.views import responses_file, tests_file
 from hab_ray.work import Work
 
 _TOP = 10

@@ -25,7 +25,7 @@ from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest
 from hab_ray.rubric import LiteralPrompts
 from hab_ray.simulator import MeterReading, Profile, SimulatorClient, SimulatorFailed, SimulatorProcess
-from hab_ray.stages.choose import tests_file
+from hab_ray.stages.views import tests_file
 from hab_ray.storage.lease import Lease
 from hab_ray.storage.takeover import LeaseTerms
 from hab_ray.sweep import Options, drive

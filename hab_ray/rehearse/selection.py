@@ -19,7 +19,8 @@ from hab_ray.rehearse.requests import shown_parts
 from hab_ray.rows import Candidate, ChosenTest, State, Validation
 from hab_ray.sections import Generate, Select, Validate
 from hab_ray.simulator import SimulatedModel, SimulatorClient, WrittenQueries, embed, fingerprint
-from hab_ray.stages.choose import MANY, tests_file
+from hab_ray.stages.method.select import MANY
+from hab_ray.stages.views import tests_file
 from hab_ray.work import Work
 
 _TOP = 1000

@@ -19,9 +19,7 @@ from hab_ray.results.transcripts import Asked, Transcript, read_transcripts
 from hab_ray.results.views import Views
 from hab_ray.rows import ChosenTest, Response, Score, Verdict
 from hab_ray.rubric import Rubric, load_rubrics
-from hab_ray.stages.choose import tests_file
-from hab_ray.stages.judge import verdicts_file
-from hab_ray.stages.respond import responses_file
+from hab_ray.stages.views import responses_file, tests_file, verdicts_file
 from hab_ray.storage.run import SCORES, RunFolder
 from hab_ray.visible import one_line
 

@@ -12,9 +12,7 @@ import pyarrow.compute as pc
 
 from hab_ray.results.views import Views
 from hab_ray.rows import ChosenTest, R, Response, Verdict, from_table
-from hab_ray.stages.choose import tests_file
-from hab_ray.stages.judge import verdicts_file
-from hab_ray.stages.respond import responses_file
+from hab_ray.stages.views import responses_file, tests_file, verdicts_file
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,17 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from hab_ray.calls import Call, Failure, Finish, Outcome, Reply, has_visible_text
 from hab_ray.catalog import Model
-from hab_ray.rows import R, Response, Row, State, Verdict
+from hab_ray.rows import Candidate, Embedded, R, Response, Row, State, Validation, Verdict
 from hab_ray.stages.blocks import BlockWorkers
 from hab_ray.stages.forecast import Forecast, Forecasts
+from hab_ray.stages.replies.reading import Unreadable
 
 Task = TypeVar("Task")
 Out = TypeVar("Out", bound=Row)
 Task_contra = TypeVar("Task_contra", contravariant=True)
 Out_co = TypeVar("Out_co", bound=Row, covariant=True)
 Asked = TypeVar("Asked", Response, Verdict)
+Read = TypeVar("Read", Candidate, Validation, Embedded)
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,36 @@ class CallStage(ABC, Generic[Task, Out]):
         the reader may not know yet which of them it takes.
         """
         return Forecast(rows, len(waiting) + tasks.to_come)
+
+
+class ReadStage(CallStage[Task, Read]):
+    """A stage each of whose replies is read once: `blank` is the row without what the reply says, `read` fills it."""
+
+    model: Model
+    accept_substitutes: bool
+
+    @abstractmethod
+    def blank(self, task: Task, outcome: Outcome) -> Read:
+        """The row of a task, as far as it does not depend on what the reply says."""
+
+    @abstractmethod
+    def read(self, task: Task, blank: Read, reply: Reply) -> Read:
+        """The row with what the reply says.
+
+        Raises:
+            Unreadable: the reply does not hold what was asked for.
+        """
+
+    def parse(self, task: Task, outcome: Outcome) -> Read:
+        """The row, or one that says by its state and reason why there is nothing in it."""
+        blank = self.blank(task, outcome)
+        reply = usable(self.model, outcome, self.accept_substitutes)
+        if isinstance(reply, Unusable):
+            return replace(blank, state=reply.state, reason=reply.reason)
+        try:
+            return self.read(task, blank, reply)
+        except Unreadable as problem:
+            return replace(blank, state=State.UNREADABLE, reason=str(problem))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hab_ray.rows import Row
-from hab_ray.stages import table
+from hab_ray.stages import wiring
 from hab_ray.stages.spec import Grain, Part, ResolvedSweep, StageSpec
 
 
@@ -23,7 +23,7 @@ class Shard:
     @property
     def spec(self) -> StageSpec:
         """What its stage declares."""
-        return table.STAGES[self.stage]
+        return wiring.STAGES[self.stage]
 
     @property
     def part(self) -> Part:
@@ -55,7 +55,7 @@ def graph_of(resolved: ResolvedSweep) -> Graph:
     """
     inputs: dict[Shard, tuple[Input, ...]] = {}
     makers: dict[type[Row], dict[str, list[Shard]]] = {}
-    for spec in table.STAGES.values():
+    for spec in wiring.STAGES.values():
         made: dict[str, list[Shard]] = defaultdict(list)
         for part in spec.parts(resolved):
             shard = Shard(spec.name, part.name, part.dimension, part.subject)

@@ -10,13 +10,12 @@ from typing import Any, ClassVar
 
 from hab_ray.catalog import Model, ModelEntry
 from hab_ray.config import Sweep
-from hab_ray.rows import Paraphrase, Row
+from hab_ray.rows import Row
 from hab_ray.rubric import Rubric
 from hab_ray.sections import Judge, ModeName, Subject
 from hab_ray.stages.base import CallStage, ComputeStage
-from hab_ray.stages.wording import Prompts
-
-Paraphrases = Mapping[str, Paraphrase]
+from hab_ray.stages.prompts.paraphrases import Paraphrases
+from hab_ray.stages.prompts.wording import Prompts
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Annotated, Any, Self, TypeVar
 
@@ -36,6 +37,9 @@ def _not_blank(text: str) -> str:
     return text
 
 
+ROWS_READ: ContextVar[Callable[[int], None]] = ContextVar("ROWS_READ", default=lambda rows: None)
+"""Is told now and then how many rows of a file were read."""
+_TOLD_ROWS = 10_000
 Text = Annotated[str, AfterValidator(clean_text)]
 Cluster = Annotated[int, NUMBER, Field(ge=-1, lt=2**31)]
 Given = TypeVar("Given", bound=Strict)
@@ -190,7 +194,7 @@ def _tests_in(path: Location) -> Iterator[Any]:
         yield from given_records(path, "tests", _COLUMNS)
         return
     with _named(path, "tests"):
-        yield from parquet_rows(given_file(path), _COLUMNS.texts, _COLUMNS.numbers)
+        yield from _told(parquet_rows(given_file(path), _COLUMNS.texts, _COLUMNS.numbers))
 
 
 def given_records(path: Location, key: str, columns: Columns) -> Iterator[Any]:
@@ -202,11 +206,20 @@ def given_records(path: Location, key: str, columns: Columns) -> Iterator[Any]:
     data = given_file(path, key)
     with _named(path, key):
         if _is_parquet(path):
-            yield from parquet_columns(data, columns.texts, columns.numbers)
+            yield from _told(parquet_columns(data, columns.texts, columns.numbers))
         elif path.name.lower().endswith(".csv"):
-            yield from (columns.of_cells(cells) for _, cells in csv_rows(data))
+            yield from _told(columns.of_cells(cells) for _, cells in csv_rows(data))
         else:
-            yield from (record for _, record in json_lines(data))
+            yield from _told(record for _, record in json_lines(data))
+
+
+def _told(rows: Iterable[Any]) -> Iterator[Any]:
+    """The same rows, which are counted for whoever watches."""
+    told = ROWS_READ.get()
+    for number, row in enumerate(rows, 1):
+        if number % _TOLD_ROWS == 0:
+            told(number)
+        yield row
 
 
 def _is_parquet(path: Location) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from hab_ray.preregistration import Declaration, Existing, changed_sections
 from hab_ray.resolve import keep_declaration, read_record
 from hab_ray.rows import Response, State, Verdict
-from hab_ray.stages.respond import responses_file
+from hab_ray.stages.views import responses_file
 from hab_ray.storage.store import Store
 from hab_ray.work import Shard, Work
 

@@ -16,9 +16,7 @@ from itertools import count, groupby
 
 from hab_ray.errors import ConfigError
 from hab_ray.rows import ChosenTest, Rater, RaterView, Response, State, Verdict, to_table
-from hab_ray.stages.choose import tests_file
-from hab_ray.stages.judge import verdicts_file
-from hab_ray.stages.respond import responses_file
+from hab_ray.stages.views import responses_file, tests_file, verdicts_file
 from hab_ray.storage.given_ratings import PSEUDONYM, GivenRatings, Rating, is_of, is_of_given, tests_by_text
 from hab_ray.storage.records import to_parquet
 from hab_ray.storage.run import RATERS, RunFolder

@@ -9,13 +9,14 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 from hab_ray.cluster.metrics import RunMetrics
+from hab_ray.config import budget_key
 from hab_ray.engine.billing import billing_notes
 from hab_ray.engine.jobs import Counters
 from hab_ray.errors import Exit
 from hab_ray.executors.protocol import Channel
 from hab_ray.prices import NANO
 from hab_ray.progress import PROGRESS, Draining, Ended, Progress, RowReason, RunEnd, StageProgress, read_progress
-from hab_ray.stages import table
+from hab_ray.stages import wiring
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.run import FAILED, UNANSWERED
 from hab_ray.sweep.budget import RunBudget
@@ -97,7 +98,7 @@ class Reporter:
         if counters.budget_reached and money:
             counters.notes.append(
                 f"budget reached: ${money.spent / NANO:.4f} of ${money.budget / NANO:.4f} spent by this run; "
-                "raise `budget_usd` (or `usd` of `budget`) and give the same command again"
+                f"raise {budget_key(self._work.sweep)} and give the same command again"
             )
         newest = counters.newest.values()
         return RunEnd(
@@ -175,7 +176,7 @@ def _stages(work: Work, shards: Shards, counters: Mapping[Channel, Counters]) ->
     cells: dict[tuple[str, str], list[ShardState]] = defaultdict(list)
     for state in (state for state in shards.all if state.shard.spec.makes_calls):
         cells[state.shard.stage, state.shard.name].append(state)
-    for stage, name in sorted(cells, key=lambda c: list(table.STAGES).index(c[0])):
+    for stage, name in sorted(cells, key=lambda c: list(wiring.STAGES).index(c[0])):
         mine = cells[stage, name]
         model = work.model(mine[0].shard).name
         running = {s.channel for s in mine if s.status is ShardStatus.RUNNING and s.channel}

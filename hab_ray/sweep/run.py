@@ -11,8 +11,7 @@ from hab_ray.prices import NANO
 from hab_ray.progress import RunEnd
 from hab_ray.resolve import read_record
 from hab_ray.rows import ChosenTest, Response
-from hab_ray.stages.choose import tests_file
-from hab_ray.stages.respond import responses_file
+from hab_ray.stages.views import responses_file, tests_file
 from hab_ray.stopping import LATE_S
 from hab_ray.storage.answer_sample import sample_told
 from hab_ray.storage.lease import Lease

@@ -12,8 +12,7 @@ from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.report import write_report, write_scores
 from hab_ray.results import open_run
 from hab_ray.rows import IssueShift, Rater, Response, ScoreMap, Shift, State, Verdict
-from hab_ray.stages.judge import verdicts_file
-from hab_ray.stages.respond import responses_file
+from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.run import ISSUE_SHIFTS, SCORE_MAPS, SHIFTS
 from hab_ray.work import Work
 from tests.small_runs import Shape

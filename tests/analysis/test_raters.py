@@ -11,8 +11,7 @@ from hab_ray.analysis.summary import summarise
 from hab_ray.analysis.tables.raters import Group, RaterLine, raters
 from hab_ray.results import open_run
 from hab_ray.rows import Rater, Response, State, Verdict
-from hab_ray.stages.judge import verdicts_file
-from hab_ray.stages.respond import responses_file
+from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.work import Work
 from tests.small_runs import Shape
 

@@ -13,7 +13,7 @@ from hab_ray.cli.terminal import Terminal
 from hab_ray.report import write_report
 from hab_ray.results import open_run
 from hab_ray.rows import State, Verdict
-from hab_ray.stages.judge import verdicts_file
+from hab_ray.stages.views import verdicts_file
 from hab_ray.work import Work
 from tests.small_runs import Shape, write_run
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextvars
 import io
+import itertools
 import json
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
 from hab_ray.cli.importing import RowsRead, import_app
+from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.exchange.imports.answers import import_tests
 from hab_ray.exchange.imports.source import TableSource
 
@@ -68,3 +74,17 @@ def test_a_long_import_says_every_few_seconds_how_far_it_is(tmp_path: Path) -> N
 
     import_tests(TableSource(str(source), on_rows=reported), tmp_path / "tests.jsonl")
     assert written.getvalue().split("\n")[:-1] == ["20,000 rows read", "40,000 rows read"]
+
+
+def test_a_long_file_of_a_sweep_says_how_far_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The clock leaps, so that each time it is told of rows is late enough to be shown."""
+    monkeypatch.setattr(time, "monotonic", itertools.count(0.0, 10.0).__next__)
+    rows = [{"dimension": "encourage_learning", "prompt": f"How do I cook for {n}?"} for n in range(10_000)]
+    (tmp_path / "tests.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sweep = {"name": "long", "tests": str(tmp_path / "tests.jsonl"), "subjects": ["gpt-4.1"], "judges": ["gpt-4.1"]}
+    places = {"run": str(tmp_path / "run"), "store": str(tmp_path / "store"), "executor": "local"}
+    (tmp_path / "long.yaml").write_text(json.dumps({**sweep, **places, "dimensions": ["encourage_learning"]}))
+    contextvars.copy_context().run(prepare, tmp_path / "long.yaml", Choices(), datetime(2026, 11, 21, tzinfo=UTC))
+    assert "10,000 rows read" in capsys.readouterr().err

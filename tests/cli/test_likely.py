@@ -59,7 +59,9 @@ def test_killed_between_waves_it_completes_within_its_budget_and_says_what_that_
     assert sum(nano for part, nano in money.items() if part != "budget") == money["budget"]
     done = desk.hab("run", path, "--yes")
     assert done.returncode == 0, done.stdout
-    assert sim.meter()["batch"]["nanousd"] / 1e9 <= usd
+    paid = sum(batch.harvested.nanousd for batch in batches(desk.folder) if batch.harvested)
+    ended = json.loads(desk.hab("budget", "show", "run", "--json").stdout)
+    assert ended["paid"] == paid and 0 < paid / 1e9 <= usd
     told = re.sub(r"\s+", " ", desk.hab("status", desk.folder / "run").stdout)
     assert "likely budget: the run costs more than its budget" in told
 

@@ -10,10 +10,10 @@ import pytest
 
 from hab_ray.cli import main, plan, run, status
 from hab_ray.stages import ORDER, WITHOUT_VIEW
-from hab_ray.stages.table import STAGES
+from hab_ray.stages.wiring import STAGES
 
 HEAVY = ("hab_ray.doctor", "hab_ray.rehearse", "hab_ray.simulator")
-DATA = ("hab_ray.stages.table", "pyarrow", "numpy", "aiohttp")
+DATA = ("hab_ray.stages.wiring", "pyarrow", "numpy", "aiohttp")
 
 
 def loaded(module: str) -> list[str]:

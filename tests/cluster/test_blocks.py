@@ -21,7 +21,7 @@ from hab_ray.rubric import load_rubrics
 from hab_ray.sections import Select
 from hab_ray.stages.base import Rows
 from hab_ray.stages.blocks import Block
-from hab_ray.stages.choose import ChooseStage
+from hab_ray.stages.method.select import SelectStage
 from tests.clouds import cloud, in_blocks
 
 pytestmark = [pytest.mark.usefixtures("ray_address"), pytest.mark.timeout(200)]
@@ -71,7 +71,7 @@ def test_blocks_are_read_no_faster_than_they_are_worked_on() -> None:
     assert len(read) <= ray.cluster_resources()["CPU"] + 1  # type: ignore[no-untyped-call]
 
 
-def chosen_on_ray(stage: ChooseStage, rows: Rows) -> list[ChosenTest]:
+def chosen_on_ray(stage: SelectStage, rows: Rows) -> list[ChosenTest]:
     """What a stage chooses in a task, as executors run it."""
 
     def compute() -> Sequence[ChosenTest]:
@@ -88,7 +88,7 @@ def test_the_tests_chosen_on_ray_are_those_chosen_in_threads() -> None:
     pairs = zip(candidates, vectors.astype("<f4"), strict=True)
     embedded = [Embedded(row.id, DIMENSION, State.OK, vector.tobytes(), "", "k") for row, vector in pairs]
     rows = Rows({Candidate: candidates, Embedded: embedded})
-    stage = ChooseStage(load_rubrics()[DIMENSION], Select(embedding="m", tests=30), many=900, block_rows=128)
+    stage = SelectStage(load_rubrics()[DIMENSION], Select(embedding="m", tests=30), many=900, block_rows=128)
     with threadpool_limits(limits=1):
         expected = list(stage.compute(rows, ThreadWorkers()).rows)
     assert len(expected) == 30

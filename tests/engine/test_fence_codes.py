@@ -19,7 +19,7 @@ from hab_ray.prices import Price
 from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.base import Endpoint
 from hab_ray.simulator import Profile, simulator
-from hab_ray.stages.wording import load_prompts
+from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.secret import fence_secret
 from tests.engine.bench import engine_at, jobs, stream

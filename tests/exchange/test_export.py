@@ -21,8 +21,7 @@ from hab_ray.exchange.published import Evaluations
 from hab_ray.location import Location
 from hab_ray.results import Run, open_run
 from hab_ray.rows import ChosenTest, Response, State, Verdict, from_table
-from hab_ray.stages.judge import verdicts_file
-from hab_ray.stages.respond import responses_file
+from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.given import read_given_tests
 from hab_ray.storage.given_responses import read_given_responses
 from hab_ray.work import Work

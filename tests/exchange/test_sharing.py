@@ -19,9 +19,8 @@ from hab_ray.exchange.card import CARD
 from hab_ray.report import write_report
 from hab_ray.results import Run, open_run
 from hab_ray.rows import ChosenTest, Rater, Response, Verdict
-from hab_ray.stages import choose
-from hab_ray.stages.judge import verdicts_file
-from hab_ray.stages.respond import responses_file
+from hab_ray.stages import views
+from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.run import RunFolder
 from tests.small_runs import Shape, write_run
 
@@ -43,10 +42,10 @@ def make(tmp_path: Path) -> Make:
     def write(sources: dict[str, Any] | None, **sweep: Any) -> Run:
         work = write_run(tmp_path / "run", Shape(tests=1))
         for dimension, short in ((PLAIN, "plain"), (WITH_CONTEXT, "context")):
-            (test,) = work.run.read(ChosenTest, choose.tests_file(dimension))
+            (test,) = work.run.read(ChosenTest, views.tests_file(dimension))
             context = "CONTEXT of context" if test.context else ""
             test = replace(test, prompt=f"QUERY of {short}", context=context, system=f"SYSTEM of {short}")
-            work.run.write(ChosenTest, choose.tests_file(dimension), [test])
+            work.run.write(ChosenTest, views.tests_file(dimension), [test])
             for subject in ("alpha", "beta"):
                 answers, verdicts = responses_file(subject, dimension), verdicts_file("strict", subject, dimension)
                 said, row = f"SAID of {subject}", work.run.read(Response, answers)[0]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,11 +29,12 @@ from hab_ray.results import open_run
 from hab_ray.rows import Response, State, Verdict
 from hab_ray.rubric import Reading, rendered
 from hab_ray.simulator import Malformed
-from hab_ray.stages import judge, wording
-from hab_ray.stages.judge import JudgeStage, VerdictTask, verdicts_file
-from hab_ray.stages.published import Listed
-from hab_ray.stages.reading import named_letters
-from hab_ray.stages.respond import responses_file
+from hab_ray.stages.method import judge
+from hab_ray.stages.method.judge import JudgeStage
+from hab_ray.stages.prompts import literal
+from hab_ray.stages.replies.verdicts import VerdictReaders, verdict_readers
+from hab_ray.stages.verdict_rows import VerdictTask
+from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.takeover import LeaseTerms
 from hab_ray.sweep import Options
 from tests.exchange.imports.checkouts import build_checkout
@@ -186,7 +187,7 @@ def no_context(tasks: list[VerdictTask]) -> list[VerdictTask]:
     return [replace(task, test=replace(task.test, context="")) for task in tasks]
 
 
-SOUND_RENDERED = rendered
+SOUND_RENDERED, SOUND_READERS = rendered, verdict_readers
 
 
 def dedented_before(pieces: Any, values: Any) -> str:
@@ -198,12 +199,24 @@ def dedented_before(pieces: Any, values: Any) -> str:
     return text
 
 
+def under_another_key(rubric: Any, wording: Any) -> VerdictReaders:
+    """Mutant of `verdict_readers`: the list has another name than the wording says."""
+    readers: Any = SOUND_READERS(rubric, wording)
+    return VerdictReaders(replace(readers.own, key="deductions"), readers.other)
+
+
+def read_otherwise(rubric: Any, wording: Any) -> VerdictReaders:
+    """Mutant of `verdict_readers`: the rules that are not in force are, and none is asked again."""
+    readers: Any = SOUND_READERS(rubric, wording)
+    return VerdictReaders(replace(readers.other or readers.own, is_strict=False), readers.other)
+
+
 SCHEMA = '{"type":"object","properties":{"issues":{"type":"array","items":{"type":"string","enum":["A","B"]}}},'
 SCHEMA += '"required":["issues"],"additionalProperties":false}'
 REQUESTS: dict[str, tuple[Mutant, str]] = {
     "values are not filled in": (tasks_of(JudgeStage, unfilled), "and the judge gave none on this answer"),
     "margins taken off before values are in": (
-        put(wording, "rendered", dedented_before),
+        put(literal, "rendered", dedented_before),
         "the judge was sent another text than the imported wording makes",
     ),
     "another answer": (tasks_of(JudgeStage, other_answers), "one verdict stands for several replicates"),
@@ -220,7 +233,7 @@ REQUESTS: dict[str, tuple[Mutant, str]] = {
     "judges at temperature 1": (of_imported(params(temperature=1.0)), "temperature 1, top-p unset; the sweep"),
     "judges with 1,000 tokens": (of_imported(params(max_tokens=1000)), "was asked with 1000 tokens"),
     "a schema": (of_imported(lambda call: replace(call, schema_json=SCHEMA)), "lacked an answer with a mark, or"),
-    "the wrong key": (put(judge, "_key_of", lambda rubric: "deductions"), "unreadable"),
+    "the wrong key": (put(judge, "verdict_readers", under_another_key), "unreadable"),
 }
 
 
@@ -310,13 +323,8 @@ def test_views_that_are_filed_otherwise_fail(crossed: Stage, name: str) -> None:
 
 def test_the_wrong_reading_fails(crossed: Stage, monkeypatch: Patch) -> None:
     """Replies are read by the other rules, under the name of those that are in force."""
-
-    def strictly(text: str, key: str, allowed: Collection[str]) -> Listed:
-        named = named_letters(text, key, allowed)
-        return Listed(named.letters, named.assessment)
-
     with monkeypatch.context() as patch:
-        patch.setattr(judge, "loose_verdict", strictly)
+        patch.setattr(judge, "verdict_readers", read_otherwise)
         crossed.settle()
         found = crossed.compare()
         assert not found.passed and "planted" in problems(found)

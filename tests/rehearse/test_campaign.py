@@ -25,17 +25,19 @@ from hab_ray.exchange import published
 from hab_ray.executors.threads import ThreadWorkers
 from hab_ray.rehearse.profile import Play
 from hab_ray.rehearse.trouble import Trouble
-from hab_ray.rows import Candidate, Embedded, State
+from hab_ray.rows import Candidate, Embedded, State, Validation
 from hab_ray.rubric import load_rubrics
 from hab_ray.sections import Validate
 from hab_ray.simulator import Malformed
-from hab_ray.stages import choose, embed, generate, picking, respond, validate
 from hab_ray.stages.base import Rows, seeded_order
-from hab_ray.stages.choose import ChooseStage
-from hab_ray.stages.generate import GenerateStage
-from hab_ray.stages.judge import JudgeStage, VerdictTask
-from hab_ray.stages.respond import RespondStage
-from hab_ray.stages.validate import ValidateStage
+from hab_ray.stages.method import embed, generate, respond, select, validate
+from hab_ray.stages.method.generate import GenerateStage
+from hab_ray.stages.method.judge import JudgeStage
+from hab_ray.stages.method.respond import RespondStage
+from hab_ray.stages.method.select import SelectStage
+from hab_ray.stages.method.validate import ValidateStage
+from hab_ray.stages.selection import picking
+from hab_ray.stages.verdict_rows import VerdictTask
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.store import Store
 from tests.rehearse.conftest import DIMENSIONS, JUDGES, Stage, StageOf, problems, staging
@@ -159,10 +161,10 @@ def same_seeds(count: int, *seed: str | int) -> list[int]:
 embed_order = seeded_order
 
 
-def worst(candidates: Sequence[Candidate], validations: Any, settings: Any, seed: int) -> list[Candidate]:
+def worst(rows: Rows, settings: Any, seed: int) -> list[Candidate]:
     """Mutant of `best`: the worst are kept."""
-    found = {v.candidate_id: v.score for v in validations if v.score is not None}
-    ranked = sorted((c for c in candidates if c.id in found), key=lambda c: (found[c.id], c.id))
+    found = {v.candidate_id: v.score for v in rows[Validation] if v.score is not None}
+    ranked = sorted((c for c in rows[Candidate] if c.id in found), key=lambda c: (found[c.id], c.id))
     return sorted(ranked[: settings.keep], key=lambda c: c.id)
 
 
@@ -174,14 +176,14 @@ def farthest(points: Any, centers: Any, labels: Any) -> Any:
 
 
 def other_vectors(patch: Patch) -> None:
-    sound = ChooseStage.compute
+    sound = SelectStage.compute
 
-    def compute(self: ChooseStage, rows: Rows, workers: Any) -> Any:
+    def compute(self: SelectStage, rows: Rows, workers: Any) -> Any:
         own = list(rows[Embedded])
         moved = [replace(row, vector=own[at - 1].vector) for at, row in enumerate(own)]
         return sound(self, Rows({**rows.by_type, Embedded: moved}), workers)
 
-    patch.setattr(ChooseStage, "compute", compute)
+    patch.setattr(SelectStage, "compute", compute)
 
 
 def greedy_repeats(rows: Sequence[Candidate]) -> list[Candidate]:
@@ -208,10 +210,10 @@ REQUESTS |= {
     "the same seeds always": (put(generate, "seeded_order", same_seeds), "its own seed queries"),
 }
 CHOICE: dict[str, tuple[Mutant, str]] = {
-    "the worst are kept": (put(embed, "best", worst), "other tests were chosen"),
+    "the worst are kept": (put(validate, "best", worst), "other tests were chosen"),
     "vectors of other candidates": (other_vectors, "other tests were chosen"),
     "the farthest member of a cluster": (put(picking, "_nearest", farthest), "other tests were chosen"),
-    "the first candidates": (put(choose, "pick", first_ones), "other tests were chosen"),
+    "the first candidates": (put(select, "pick", first_ones), "other tests were chosen"),
     "half of a text embedded": (put(embed.EmbedStage, "_text", other_texts), "other tests were chosen"),
     "false deduplication": (put(generate, "without_duplicates", greedy_repeats), "kept or rejected as repeats"),
     "missing deduplication": (put(generate, "without_duplicates", list), "kept or rejected as repeats"),

@@ -22,11 +22,12 @@ from hab_ray.results import Run, open_run
 from hab_ray.rows import id_of_test
 from hab_ray.rubric import load_rubrics
 from hab_ray.simulator import Malformed
-from hab_ray.stages import judge
 from hab_ray.stages.base import Rows
-from hab_ray.stages.judge import JudgeStage, VerdictTask
-from hab_ray.stages.respond import RespondStage, ResponseTask
+from hab_ray.stages.method import judge
+from hab_ray.stages.method.judge import JudgeStage
+from hab_ray.stages.method.respond import RespondStage, ResponseTask
 from hab_ray.stages.spec import ResolvedSweep
+from hab_ray.stages.verdict_rows import VerdictTask
 from hab_ray.sweep import Options
 from tests.rehearse.conftest import ASKED, DIMENSIONS, HOSTILE, JUDGES, SUBJECTS, TESTS, Stage, StageOf, problems
 

@@ -14,10 +14,11 @@ from hab_ray.rehearse.trouble import Trouble
 from hab_ray.results import open_run
 from hab_ray.rows import State, Verdict, from_table
 from hab_ray.simulator import Malformed
-from hab_ray.stages import judge
 from hab_ray.stages.base import Again
-from hab_ray.stages.judge import JudgeStage, VerdictTask
-from hab_ray.stages.reading import Named, Unreadable
+from hab_ray.stages.method.judge import JudgeStage
+from hab_ray.stages.replies import verdicts
+from hab_ray.stages.replies.reading import Named, Unreadable
+from hab_ray.stages.verdict_rows import VerdictTask
 from tests.rehearse.conftest import StageOf
 
 ROUGH = Malformed(prose=0.15, fenced=0.15, thinking=0.2, two_objects=0.2, broken_off=0.2)
@@ -41,7 +42,7 @@ def test_what_can_be_read_is_recovered_and_the_rest_is_in_no_mean(
     rows = from_table(Verdict, open_run(rough.work.run_path).verdicts())
     assert {(row.state, row.asks) for row in rows} == {(State.OK, 1), (State.OK, 2), (State.UNREADABLE, 2)}
     with monkeypatch.context() as patch:
-        patch.setattr(judge, "named_letters", first_object)
+        patch.setattr(verdicts, "named_letters", first_object)
         rough.settle()
         found = rough.compare()
         assert not found.passed and any("planted without a score" in row.problem for row in found.rows.wrong)

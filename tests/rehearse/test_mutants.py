@@ -23,9 +23,11 @@ from hab_ray.rehearse.comparison import compare_stored
 from hab_ray.results import Run, open_run
 from hab_ray.rows import ChosenTest, Response, Score, State, Verdict, from_table
 from hab_ray.rubric import Rubric, load_rubrics
-from hab_ray.stages import judge
-from hab_ray.stages.judge import JudgeStage, VerdictTask, verdicts_file
-from hab_ray.stages.respond import RespondStage, ResponseTask, responses_file
+from hab_ray.stages.method.judge import JudgeStage
+from hab_ray.stages.method.respond import RespondStage, ResponseTask
+from hab_ray.stages.replies.verdicts import score
+from hab_ray.stages.verdict_rows import VerdictTask
+from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.run import SCORES
 from tests.rehearse.conftest import ASKED, DIMENSIONS, JUDGES, SUBJECTS, Stage, StageOf, problems
 
@@ -182,7 +184,7 @@ def test_responses_of_other_tests(stage: StageOf, monkeypatch: Patch) -> None:
 def fewer(verdict: Verdict) -> Verdict:
     """The last letter dropped, with the score that follows."""
     letters = (verdict.issues or ())[:-1]
-    return replace(verdict, issues=letters, score=judge.score(load_rubrics()[verdict.dimension], letters))
+    return replace(verdict, issues=letters, score=score(load_rubrics()[verdict.dimension], letters))
 
 
 MUTANTS_OF_VERDICTS: dict[str, tuple[Callable[[Verdict], Verdict], str]] = {

@@ -19,8 +19,7 @@ from hab_ray.resolve import keep_declaration, read_record
 from hab_ray.results import open_run
 from hab_ray.rows import Rater, Response, Score, State, Verdict
 from hab_ray.rubric import load_rubrics
-from hab_ray.stages.judge import verdicts_file
-from hab_ray.stages.respond import responses_file
+from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.run import SCORES, SWEEP
 from hab_ray.work import Work
 from tests.small_runs import HOSTILE, NOW, Shape, begin_run

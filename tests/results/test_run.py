@@ -18,8 +18,7 @@ from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.report import write_scores
 from hab_ray.results import Run
 from hab_ray.rows import ChosenTest, Response, Score, State, Verdict, from_table, schema_of
-from hab_ray.stages.judge import verdicts_file
-from hab_ray.stages.respond import responses_file
+from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.local import LocalFolder
 from hab_ray.storage.run import SCORES, SWEEP
 from hab_ray.work import Work

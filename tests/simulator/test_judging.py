@@ -19,7 +19,7 @@ from hab_ray.simulator.asks import Caching, ChatAsk
 from hab_ray.simulator.judging import Judging, Marked, lacking_issue, normal, wording_shown
 from hab_ray.simulator.malformed import written
 from hab_ray.simulator.planted import Truth
-from hab_ray.stages.reading import Unreadable, named_letters
+from hab_ray.stages.replies.reading import Unreadable, named_letters
 
 LETTERS = ("A", "B", "C")
 ISSUES = tuple(

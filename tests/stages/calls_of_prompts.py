@@ -8,10 +8,11 @@ from hab_ray.rows import Candidate, ChosenTest, Response, State
 from hab_ray.rubric import Rubric
 from hab_ray.sections import Generate, Judge, Validate
 from hab_ray.stages.base import Rows
-from hab_ray.stages.generate import GenerateStage
-from hab_ray.stages.judge import JudgeStage, VerdictTask
-from hab_ray.stages.validate import ValidateStage
-from hab_ray.stages.wording import Prompts
+from hab_ray.stages.method.generate import GenerateStage
+from hab_ray.stages.method.judge import JudgeStage
+from hab_ray.stages.method.validate import ValidateStage
+from hab_ray.stages.prompts.wording import Prompts
+from hab_ray.stages.verdict_rows import VerdictTask
 
 MODEL = Model("some-model", ModelEntry(provider="vendor", wire="wire-name"))
 TEXTS = {

@@ -10,7 +10,7 @@ import pytest
 from hab_ray.calls import Finish, Reply, Usage
 from hab_ray.catalog import Model, ModelEntry
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
-from hab_ray.stages.wording import Prompts, load_prompts
+from hab_ray.stages.prompts.wording import Prompts, load_prompts
 
 
 @pytest.fixture(scope="session")

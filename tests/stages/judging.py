@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.rubric import LiteralPrompts, Rubric
-from hab_ray.stages.judge import VerdictTask
+from hab_ray.stages.verdict_rows import VerdictTask
 
 DIMENSION = "ask_clarifying_questions"
 

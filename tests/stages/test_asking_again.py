@@ -16,8 +16,9 @@ from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.rubric import Rubric
 from hab_ray.sections import Judge
 from hab_ray.stages.base import Again
-from hab_ray.stages.judge import JudgeStage, VerdictTask
-from hab_ray.stages.wording import Prompts, load_prompts
+from hab_ray.stages.method.judge import JudgeStage
+from hab_ray.stages.prompts.wording import Prompts, load_prompts
+from hab_ray.stages.verdict_rows import VerdictTask
 
 MakeReply = Callable[..., Reply]
 DIMENSION = "ask_clarifying_questions"

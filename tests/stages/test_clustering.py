@@ -12,7 +12,7 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
-from hab_ray.stages.clustering import (
+from hab_ray.stages.selection.clustering import (
     CHUNK_ROWS,
     FARTHEST,
     Assignment,

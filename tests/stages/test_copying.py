@@ -13,9 +13,10 @@ from hab_ray.fences import FENCE_VERSION
 from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
 from hab_ray.rubric import LiteralRubric, Rubric
 from hab_ray.sections import Judge, Validate
-from hab_ray.stages.judge import JudgeStage, VerdictTask
-from hab_ray.stages.validate import ValidateStage
-from hab_ray.stages.wording import PROMPTS_VERSION, Prompts, load_prompts
+from hab_ray.stages.method.judge import JudgeStage
+from hab_ray.stages.method.validate import ValidateStage
+from hab_ray.stages.prompts.wording import PROMPTS_VERSION, Prompts, load_prompts
+from hab_ray.stages.verdict_rows import VerdictTask
 
 MakeReply = Callable[..., Reply]
 DIMENSION = "ask_clarifying_questions"

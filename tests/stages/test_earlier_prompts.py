@@ -12,7 +12,7 @@ import pytest
 from hab_ray.errors import ConfigError
 from hab_ray.resources import bundled
 from hab_ray.rubric import load_rubrics
-from hab_ray.stages.wording import PROMPTS_VERSION, load_prompts
+from hab_ray.stages.prompts.wording import PROMPTS_VERSION, load_prompts
 from tests.stages.calls_of_prompts import calls
 
 # Keys and hash as computed by the last commit that had the version: (prompts, fence) and what it recorded.

@@ -13,7 +13,7 @@ from hab_ray.errors import FailureKind
 from hab_ray.rows import Candidate, State, Validation
 from hab_ray.sections import Select, Validate
 from hab_ray.stages.base import Rows
-from hab_ray.stages.embed import EmbedStage
+from hab_ray.stages.method.embed import EmbedStage
 
 DIMENSION = "ask_clarifying_questions"
 KEPT = Select(embedding="m", tests=1)

@@ -16,8 +16,9 @@ from hab_ray.rows import Candidate, State
 from hab_ray.rubric import Rubric
 from hab_ray.sections import Generate
 from hab_ray.stages.base import Rows
-from hab_ray.stages.generate import CandidateTask, GenerateStage, without_duplicates
-from hab_ray.stages.wording import Prompts
+from hab_ray.stages.method.generate import CandidateTask, GenerateStage
+from hab_ray.stages.prompts.wording import Prompts
+from hab_ray.stages.selection.duplicates import without_duplicates
 
 MakeReply = Callable[..., Reply]
 PLAIN, IN_PROMPT = "ask_clarifying_questions", "correct_misinformation"

@@ -18,8 +18,10 @@ from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric
 from hab_ray.sections import Judge
 from hab_ray.stages.base import Again, Rows
-from hab_ray.stages.judge import JudgeStage, VerdictTask, score
-from hab_ray.stages.wording import Prompts
+from hab_ray.stages.method.judge import JudgeStage
+from hab_ray.stages.prompts.wording import Prompts
+from hab_ray.stages.replies.verdicts import score
+from hab_ray.stages.verdict_rows import VerdictTask
 
 MakeReply = Callable[..., Reply]
 # Issues of arXiv 2509.08494 and the points each costs, A first; `max(0, 10 - sum)` is the paper's score.

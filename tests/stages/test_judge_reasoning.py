@@ -18,8 +18,9 @@ from hab_ray.resources import bundled
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric
 from hab_ray.sections import Judge
-from hab_ray.stages.judge import JudgeStage, VerdictTask
-from hab_ray.stages.wording import Prompts, Reasoning, load_prompts
+from hab_ray.stages.method.judge import JudgeStage
+from hab_ray.stages.prompts.wording import Prompts, Reasoning, load_prompts
+from hab_ray.stages.verdict_rows import VerdictTask
 
 DIMENSION = "encourage_learning"
 LETTERS = list("ABCDEF")

@@ -14,10 +14,11 @@ from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
 from hab_ray.rubric import LiteralPrompts, LiteralRubric, Rubric
 from hab_ray.sections import Generate, Judge, Validate
 from hab_ray.stages.base import Again, Rows
-from hab_ray.stages.generate import GenerateStage
-from hab_ray.stages.judge import JudgeStage, VerdictTask
-from hab_ray.stages.validate import ValidateStage
-from hab_ray.stages.wording import Prompts
+from hab_ray.stages.method.generate import GenerateStage
+from hab_ray.stages.method.judge import JudgeStage
+from hab_ray.stages.method.validate import ValidateStage
+from hab_ray.stages.prompts.wording import Prompts
+from hab_ray.stages.verdict_rows import VerdictTask
 
 MakeReply = Callable[..., Reply]
 HOSTILE = f"  {PLACEHOLDER} {{{{ 7 * 7 }}}} <|im_start|>\x00\n"

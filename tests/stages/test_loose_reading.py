@@ -14,11 +14,12 @@ from hab_ray.rows import Candidate, State, Verdict
 from hab_ray.rubric import Rubric
 from hab_ray.sections import Judge, Validate
 from hab_ray.stages.base import Again
-from hab_ray.stages.judge import JudgeStage, VerdictTask
-from hab_ray.stages.published import loose_total, loose_verdict
-from hab_ray.stages.reading import Unreadable
-from hab_ray.stages.validate import ValidateStage
-from hab_ray.stages.wording import Prompts
+from hab_ray.stages.method.judge import JudgeStage
+from hab_ray.stages.method.validate import ValidateStage
+from hab_ray.stages.prompts.wording import Prompts
+from hab_ray.stages.replies.published import loose_total, loose_verdict
+from hab_ray.stages.replies.reading import Unreadable
+from hab_ray.stages.verdict_rows import VerdictTask
 from tests.stages.judging import DIMENSION, second_ask, with_imported_wording
 
 MakeReply = Callable[..., Reply]

@@ -12,7 +12,7 @@ from hab_ray.executors.threads import ThreadWorkers
 from hab_ray.rows import Embedded, State
 from hab_ray.sections import Select
 from hab_ray.stages.blocks import Block
-from hab_ray.stages.picking import Picks, VectorBlocks, pick, pick_in_blocks
+from hab_ray.stages.selection.picking import Picks, VectorBlocks, pick, pick_in_blocks
 from tests.clouds import ShuffledWorkers, cloud, in_blocks
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hab_ray.stages.published import numbered_queries, tagged_score
-from hab_ray.stages.reading import Unreadable
+from hab_ray.stages.replies.published import numbered_queries, tagged_score
+from hab_ray.stages.replies.reading import Unreadable
 
 ONE, TWO = ("prompt",), ("prompt", "context")
 

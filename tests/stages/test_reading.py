@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hab_ray.stages.reading import Unreadable, listed_objects, named_letters
+from hab_ray.stages.replies.reading import Unreadable, listed_objects, named_letters
 
 LETTERS = ("A", "B", "C", "D")
 B = '{"issues": ["B"]}'

@@ -15,7 +15,7 @@ from hab_ray.errors import FailureKind
 from hab_ray.rows import ChosenTest, State
 from hab_ray.sections import Subject
 from hab_ray.stages.base import Rows
-from hab_ray.stages.respond import RespondStage
+from hab_ray.stages.method.respond import RespondStage
 
 MakeReply = Callable[..., Reply]
 TEST = ChosenTest("t1", "ask_clarifying_questions", "What shall I do?", "", "At most 150 words.", 3)

@@ -18,10 +18,11 @@ from hab_ray.errors import ConfigError
 from hab_ray.executors.choice import calls_by_key
 from hab_ray.resolve import load_work, resolve, write_record
 from hab_ray.rows import ChosenTest, Response, State
-from hab_ray.stages import choose
+from hab_ray.stages import views
 from hab_ray.stages.base import CallStage, Rows
-from hab_ray.stages.judge import JudgeStage, score
-from hab_ray.stages.respond import RespondStage
+from hab_ray.stages.method.judge import JudgeStage
+from hab_ray.stages.method.respond import RespondStage
+from hab_ray.stages.replies.verdicts import score
 from hab_ray.work import Shard, Work, given_tests
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -318,7 +319,7 @@ def test_paraphrases_wait_until_there_are_tests(resolved: Resolve, paraphrases: 
     assert f"the tests of {LEARNING} are not chosen yet; run the sweep without this variant first" in told
     work = resolved(variants=None, validate="off", providers=embedding, **makes)
     write_record(work, NOW)
-    work.run.write(ChosenTest, choose.tests_file(LEARNING), [ChosenTest("t", LEARNING, "Why?", "", "", 0)])
+    work.run.write(ChosenTest, views.tests_file(LEARNING), [ChosenTest("t", LEARNING, "Why?", "", "", 0)])
     assert resolved(variants=variants, validate="off", providers=embedding, **makes).paraphrases
     paraphrases({"dimension": LEARNING, "test_id": "u", "prompt": "x"})
     assert "has no test 'u'" in refusal(resolved, variants, validate="off", providers=embedding, **makes)

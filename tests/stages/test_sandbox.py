@@ -13,8 +13,8 @@ import yaml
 from hab_ray.errors import ConfigError
 from hab_ray.resources import bundled
 from hab_ray.rubric import Part, Rubric
-from hab_ray.stages.sandbox import MOST_CPU_SECONDS, BadTemplate, safe_template
-from hab_ray.stages.wording import Wording, load_prompts
+from hab_ray.stages.prompts.sandbox import MOST_CPU_SECONDS, BadTemplate, safe_template
+from hab_ray.stages.prompts.wording import Wording, load_prompts
 from tests.stages.calls_of_prompts import RUBRICS
 
 CANARY = "canary-5f1c"

@@ -13,8 +13,8 @@ from hab_ray.rows import Candidate, State, Validation
 from hab_ray.rubric import Rubric
 from hab_ray.sections import Validate
 from hab_ray.stages.base import Rows
-from hab_ray.stages.validate import ValidateStage, best
-from hab_ray.stages.wording import Prompts
+from hab_ray.stages.method.validate import ValidateStage, best
+from hab_ray.stages.prompts.wording import Prompts
 
 MakeReply = Callable[..., Reply]
 ENOUGH = Validate(model="m", keep=1000)
@@ -85,7 +85,8 @@ def validation(row: Candidate, score: int | None) -> Validation:
 
 def kept(scores: Sequence[int | None], settings: Validate, seed: int = 0) -> list[int]:
     rows = [candidate(n) for n in range(len(scores))]
-    found = best(rows, [validation(row, score) for row, score in zip(rows, scores, strict=True)], settings, seed)
+    given = [validation(row, score) for row, score in zip(rows, scores, strict=True)]
+    found = best(Rows({Candidate: rows, Validation: given}), settings, seed)
     return [int(row.id[1:]) for row in found]
 
 
@@ -108,7 +109,7 @@ def test_ties_fall_by_the_seed_and_not_by_the_order_of_rows() -> None:
     assert first[:10] == other[:10] == list(range(10))
     rows = [candidate(n) for n in range(100)]
     given = [validation(row, score) for row, score in zip(rows, scores, strict=True)]
-    shuffled = best(rows[::-1], given[50:] + given[:50], settings, 1)
+    shuffled = best(Rows({Candidate: rows[::-1], Validation: given[50:] + given[:50]}), settings, 1)
     assert [int(row.id[1:]) for row in shuffled] == first
 
 

@@ -9,7 +9,7 @@ import yaml
 
 from hab_ray.errors import ConfigError
 from hab_ray.resources import bundled
-from hab_ray.stages.wording import PROMPTS_VERSION, Prompts, Wording, load_prompts
+from hab_ray.stages.prompts.wording import PROMPTS_VERSION, Prompts, Wording, load_prompts
 
 
 def test_a_folder_without_prompts_has_the_built_in_ones(tmp_path: Path, prompts: Prompts) -> None:

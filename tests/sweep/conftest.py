@@ -32,8 +32,8 @@ from hab_ray.executors.protocol import (
 from hab_ray.location import Location
 from hab_ray.prices import Mode
 from hab_ray.rubric import load_rubrics, load_themes
+from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.stages.spec import Grain
-from hab_ray.stages.wording import load_prompts
 from hab_ray.sweep.context import DriverContext
 from hab_ray.sweep.counters import RunCounters
 from hab_ray.sweep.driver import Driver

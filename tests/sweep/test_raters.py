@@ -15,9 +15,8 @@ from hab_ray.location import Location
 from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest, Rater, RaterView, Response, State, Verdict, from_table
 from hab_ray.sections import GivenAnswers
-from hab_ray.stages.choose import tests_file as file_of_tests
-from hab_ray.stages.judge import verdicts_file
-from hab_ray.stages.respond import responses_file
+from hab_ray.stages.views import responses_file, verdicts_file
+from hab_ray.stages.views import tests_file as file_of_tests
 from hab_ray.storage.given_ratings import response_digest
 from hab_ray.storage.local import LocalFolder
 from hab_ray.storage.run import RATERS

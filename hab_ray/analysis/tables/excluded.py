@@ -10,8 +10,7 @@ from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.row_status import MissingReason, StatusCount
 from hab_ray.analysis.summary import Summary
 from hab_ray.rows import State
-from hab_ray.stages.judge import verdicts_file
-from hab_ray.stages.respond import responses_file
+from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.run import FAILED, RunFolder
 
 

@@ -14,8 +14,8 @@ from hab_ray.resolve import Record
 from hab_ray.results import Sent
 from hab_ray.rubric import Rubric, imported_note
 from hab_ray.sections import Judge, Subject, VariedSubject
-from hab_ray.stages.judge import JUDGE_SETTINGS
-from hab_ray.stages.respond import PAPER_SETTINGS
+from hab_ray.stages.method.judge import JUDGE_SETTINGS
+from hab_ray.stages.method.respond import PAPER_SETTINGS
 
 
 @dataclass(frozen=True)

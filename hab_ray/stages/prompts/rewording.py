@@ -9,7 +9,7 @@ from pathlib import Path
 from hab_ray.errors import ConfigError
 from hab_ray.rubric import Rubric, load_rewordings
 from hab_ray.sections import VariedJudge
-from hab_ray.stages.wording import PROMPTS_FILE
+from hab_ray.stages.prompts.wording import PROMPTS_FILE
 
 
 def wordings_of(judge: VariedJudge, rubrics: Mapping[str, Rubric]) -> dict[str, Rubric]:

@@ -30,9 +30,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from hab_ray.calls import Finish, Reply, clean_text, has_visible_text
-from hab_ray.stages.folding import folded, looks, plain
-from hab_ray.stages.reasoning import without_reasoning
-from hab_ray.stages.statements import Contradiction, check, mentions
+from hab_ray.stages.replies.folding import folded, looks, plain
+from hab_ray.stages.replies.reasoning import without_reasoning
+from hab_ray.stages.replies.statements import Contradiction, check, mentions
 
 # Raised when a rule above or in `published` changes, so that a run can tell by which rules its verdicts were read.
 READER_VERSION = 5

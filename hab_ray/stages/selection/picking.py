@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hab_ray.rows import Embedded, State
 from hab_ray.sections import Select
 from hab_ray.stages.blocks import Block, BlockWorkers, Floats, Held
-from hab_ray.stages.clustering import (
+from hab_ray.stages.selection.clustering import (
     Axes,
     Moments,
     first_within,

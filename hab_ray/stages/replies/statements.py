@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from functools import cache
 from itertools import chain
 
-from hab_ray.stages.folding import folded
+from hab_ray.stages.replies.folding import folded
 
 _REACH = 400
 _MOST = 1000  # statements in one text, so that it is read in time

@@ -21,8 +21,8 @@ from typing import Any
 
 from hab_ray.calls import clean_text
 from hab_ray.rubric import VALIDATION_START
-from hab_ray.stages.reading import Unreadable, one_object
-from hab_ray.stages.reasoning import without_reasoning
+from hab_ray.stages.replies.reading import Unreadable, one_object
+from hab_ray.stages.replies.reasoning import without_reasoning
 
 _SCORE = re.compile(r"<score>(.{0,80}?)</score>", re.IGNORECASE | re.DOTALL)
 _OPENING = re.compile(r"<score>", re.IGNORECASE)

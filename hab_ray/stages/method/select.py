@@ -1,4 +1,4 @@
-"""Step 4, choose diverse tests: PCA to 50 components, k-means, of each cluster the member nearest the centre.
+"""Step 4, select diverse tests: PCA to 50 components, k-means, of each cluster the member nearest the centre.
 
 The paper chooses 500 per dimension. Candidates are sorted by id and ties go to the smaller id. Below `MANY` candidates
 of a dimension everything runs in float64 in one process, to which the caller gives one BLAS thread: two threads were
@@ -7,7 +7,7 @@ measured to change 27 of 500 picks. From there on it runs in blocks, wherever th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,16 +17,15 @@ from hab_ray.rubric import Rubric
 from hab_ray.sections import Select
 from hab_ray.stages.base import Computed, ComputeStage, Rows
 from hab_ray.stages.blocks import BlockWorkers
-from hab_ray.stages.clustering import BLOCK_ROWS
 from hab_ray.stages.forecast import Forecast, Forecasts
-from hab_ray.stages.picking import Picks, VectorBlocks, pick, pick_in_blocks
-from hab_ray.stages.spec import Grain, Part, ResolvedSweep, Source, StageSpec
+from hab_ray.stages.selection.clustering import BLOCK_ROWS
+from hab_ray.stages.selection.picking import Picks, VectorBlocks, pick, pick_in_blocks
 
 MANY = 50_000
 
 
 @dataclass(frozen=True)
-class ChooseStage(ComputeStage[ChosenTest]):
+class SelectStage(ComputeStage[ChosenTest]):
     """Chooses the tests of one dimension among its embedded candidates; from `many` of them on, in blocks."""
 
     rubric: Rubric
@@ -92,35 +91,3 @@ def seed_tests(rubric: Rubric) -> list[ChosenTest]:
 
 def _given(rubric: Rubric, prompt: str, context: str) -> ChosenTest:
     return ChosenTest(id_of_test(rubric.id, prompt, context), rubric.id, prompt, context, rubric.system, None)
-
-
-def tests_file(dimension: str) -> str:
-    """The view of a dimension's tests, below the run folder; tests that a sweep gives are kept there, too."""
-    return f"tests/{dimension}.parquet"
-
-
-class ChooseSpec(StageSpec):
-    """One part per dimension, where the sweep makes its own tests. Tests that were chosen are the run's for good."""
-
-    name = "choose"
-    row = ChosenTest
-    makes_calls = False
-    is_frozen = True
-
-    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
-        """See StageSpec."""
-        if resolved.makes_tests:
-            yield from (Part("", dimension) for dimension in resolved.rubrics)
-
-    def file(self, part: Part) -> str:
-        """See StageSpec."""
-        return tests_file(part.dimension)
-
-    def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
-        """See StageSpec."""
-        return (Source(Embedded, Grain.ALL), Source(Candidate, Grain.ALL))
-
-    def make(self, resolved: ResolvedSweep, part: Part) -> ChooseStage:
-        """See StageSpec."""
-        assert resolved.sweep.select is not None
-        return ChooseStage(resolved.rubrics[part.dimension], resolved.sweep.select)

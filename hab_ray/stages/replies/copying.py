@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from hab_ray.stages.wording import Wording
+from hab_ray.stages.prompts.literal import AnyWording
 
 COPIED = "its assessment repeats the words of this request"
 _FEWEST_WORDS = 3
@@ -26,7 +26,7 @@ class Shown:
     """
 
     def __init__(
-        self, wording: Wording, values: Mapping[str, Any], own: Iterable[str], criteria: Iterable[str]
+        self, wording: AnyWording, values: Mapping[str, Any], own: Iterable[str], criteria: Iterable[str]
     ) -> None:
         self._wording, self._values, self._own, self._criteria = wording, values, tuple(own), tuple(criteria)
 

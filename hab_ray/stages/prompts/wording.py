@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -10,7 +9,7 @@ from hashlib import sha256
 from importlib.resources.abc import Traversable
 from os.path import lexists
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, ValidationError
 
@@ -21,9 +20,9 @@ from hab_ray.fences import FENCE_VERSION, FENCES
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.resources import bundled
-from hab_ray.rubric import Fidelity, LiteralRequest, LiteralValues, Problem, Rubric, rendered
-from hab_ray.stages.samples import Sample, samples
-from hab_ray.stages.sandbox import FUNCTIONS, BadTemplate, safe_template
+from hab_ray.rubric import Fidelity, Problem
+from hab_ray.stages.prompts.samples import Sample, samples
+from hab_ray.stages.prompts.sandbox import FUNCTIONS, BadTemplate, safe_template
 
 PROMPTS_VERSION = 3
 PROMPTS_FILE = "prompts.yaml"
@@ -204,26 +203,24 @@ def _template(texts: TemplateTexts, stage: str, source: Traversable, fence: int)
 
 @dataclass(frozen=True)
 class Wording:
-    """A template ready to be filled. For a rubric with imported wording its words are taken, and no template.
+    """A template ready to be filled.
+
+    `is_literal` is False: what a model is to answer is said by us, so that a schema may enforce it.
 
     Raises:
-        ConfigError: the template fails with the values it gets; the message names file and field. Or imported wording
-            wants more seeds than are shown.
+        ConfigError: the template fails with the values it gets; the message names file and field.
     """
 
     template: Template
+    is_literal: ClassVar[bool] = False
 
     def system(self, values: Mapping[str, Any]) -> str:
         """The fixed half, filled."""
-        if (literal := self._literal(values)) is not None:
-            return literal.system
         choices = self.template.choices
         return self._filled("system", self.template.system, _SYSTEM_NAMES.union(choices), {**choices, **values})
 
     def user(self, values: Mapping[str, Any]) -> str:
         """The changing half, filled."""
-        if (literal := self._literal(values)) is not None:
-            return self._rendered(literal, values)
         return self._filled("user", self.template.user, _USER_NAMES[self.template.stage], values)
 
     def again(self, problem: str) -> str | None:
@@ -234,26 +231,6 @@ class Wording:
         if self.template.again is None:
             return None
         return self._filled("again", self.template.again, _AGAIN_NAMES, {"problem": problem})
-
-    def _literal(self, values: Mapping[str, Any]) -> LiteralRequest | None:
-        rubric: Rubric = values["rubric"]
-        match self.template.stage:
-            case "generate":
-                return rubric.literal_generation
-            case "validate":
-                return rubric.literal_validation
-        return rubric.literal_judging
-
-    def _rendered(self, literal: LiteralRequest, values: Mapping[str, Any]) -> str:
-        seeds = tuple(seed.prompt for seed in values.get("seeds", ()))
-        others = {name: value for name, value in values.items() if name not in ("rubric", "seeds")}
-        try:
-            return rendered(literal.user, LiteralValues(**others, seeds=seeds))
-        except ValueError as error:
-            raise ConfigError(
-                f"the imported wording of {values['rubric'].id} (literal, {self.template.stage}) {error}; for a "
-                "position beyond the seeds shown, raise `generate: seeds_shown`"
-            ) from None
 
     def _filled(self, half: str, text: str, names: frozenset[str], values: Mapping[str, Any]) -> str:
         try:
@@ -277,18 +254,3 @@ def _problems(template: Template) -> Iterator[Problem]:
                 filled(sample)
         except BadPrompts as error:
             yield from error.args
-
-
-def object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """A strict object schema, its fields in the order given."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-def compact_schema(properties: Mapping[str, Any]) -> str:
-    """`object_schema` as compact JSON text."""
-    return json.dumps(object_schema(properties), separators=(",", ":"))

@@ -1,0 +1,1 @@
+"""The six steps of the method, a page for each; the package above lists them."""

@@ -1,0 +1,59 @@
+"""Step 3, embed: the candidates that validation keeps as vectors, so that diverse ones can be chosen.
+
+A row is the vector of one candidate (paper: text-embedding-3-small), as float32 numbers. Asked is the query alone:
+
+    Roses are red. What else do you know of them?
+
+Only a vector of finite numbers is taken. Vectors stay in the store and have no file in the run folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from typing_extensions import override
+
+from hab_ray.calls import EmbedCall, Outcome, Reply
+from hab_ray.catalog import Model
+from hab_ray.rows import Candidate, Embedded, State
+from hab_ray.sections import Select, Validate
+from hab_ray.stages.base import Rows
+from hab_ray.stages.forecasts import VectorForecasts
+from hab_ray.stages.method import validate
+from hab_ray.stages.replies.reading import Unreadable
+
+
+@dataclass(frozen=True)
+class EmbedStage(VectorForecasts):
+    """Embeds the candidates of one dimension: the best by `validation`; `seed` orders those of equal score."""
+
+    model: Model
+    settings: Select
+    validation: Validate | None = None
+    seed: int = 0
+    accept_substitutes: bool = False
+
+    @override
+    def tasks(self, rows: Rows) -> list[Candidate]:
+        return validate.best(rows, self.validation, self.seed)
+
+    @override
+    def requests(self, tasks: Iterable[Candidate]) -> Iterator[tuple[str, EmbedCall]]:
+        model = self.model
+        return ((c.id, EmbedCall(model.entry.provider, model.name, model.as_of, self._text(c))) for c in tasks)
+
+    def _text(self, task: Candidate) -> str:
+        return task.prompt.replace("\n", " ") if self.settings.newlines == "space" else task.prompt
+
+    @override
+    def blank(self, task: Candidate, outcome: Outcome) -> Embedded:
+        return Embedded(task.id, task.dimension, State.OK, b"", "", outcome.key)
+
+    @override
+    def read(self, task: Candidate, blank: Embedded, reply: Reply) -> Embedded:
+        vector = reply.vector
+        if len(vector) % 4 or not np.isfinite(np.frombuffer(vector, dtype="<f4")).all():
+            raise Unreadable("the vector is not one of finite float32 numbers")
+        return replace(blank, vector=vector)

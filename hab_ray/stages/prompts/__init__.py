@@ -1,0 +1,1 @@
+"""The words of requests: templates or imported wording, filled from rubrics."""

@@ -1,0 +1,57 @@
+"""Imported wording in the place of a template: its words are taken as they are, and it says itself what to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from hab_ray.errors import ConfigError
+from hab_ray.rubric import LiteralRequest, LiteralValues, Rubric, rendered
+from hab_ray.stages.prompts.wording import Template, Wording
+
+
+@dataclass(frozen=True)
+class LiteralWording:
+    """A rubric's imported wording for one step (`stage`), to be used as `Wording` is.
+
+    Raises:
+        ConfigError: it wants more seeds than are shown.
+    """
+
+    request: LiteralRequest
+    stage: str
+    is_literal: ClassVar[bool] = True
+
+    def system(self, values: Mapping[str, Any]) -> str:
+        """The fixed half, which has no values."""
+        return self.request.system
+
+    def user(self, values: Mapping[str, Any]) -> str:
+        """The changing half, with the values in their places."""
+        seeds = tuple(seed.prompt for seed in values.get("seeds", ()))
+        others = {name: value for name, value in values.items() if name not in ("rubric", "seeds")}
+        try:
+            return rendered(self.request.user, LiteralValues(**others, seeds=seeds))
+        except ValueError as error:
+            raise ConfigError(
+                f"the imported wording of {values['rubric'].id} (literal, {self.stage}) {error}; for a "
+                "position beyond the seeds shown, raise `generate: seeds_shown`"
+            ) from None
+
+    def again(self, problem: str) -> None:
+        """Nothing: what is asked once more is asked in the same words."""
+
+
+AnyWording = Wording | LiteralWording
+
+
+def wording_of(template: Template, rubric: Rubric) -> AnyWording:
+    """The words in which a rubric's requests of the template's step are made."""
+    literal: Mapping[str, LiteralRequest | None] = {
+        "generate": rubric.literal_generation,
+        "validate": rubric.literal_validation,
+        "judge": rubric.literal_judging,
+    }
+    request = literal[template.stage]
+    return Wording(template) if request is None else LiteralWording(request, template.stage)

@@ -1,0 +1,82 @@
+"""What a verdict is about, and its row as far as the reply does not say it: names and digests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from hab_ray.rows import ChosenTest, Response, State, Verdict
+from hab_ray.rubric import Rubric
+from hab_ray.sections import Judge
+
+
+@dataclass(frozen=True)
+class VerdictTask:
+    """A response to be judged.
+
+    `replicate` counts from 0 how often the judge was given it before.
+    `ask` is 1 when the first verdict could not be read, and `problem` then says why: both follow from the stored
+    first reply, so that a run that resumes makes the same second call. So does `other_score`, which that reply has by
+    the reading that is not in force.
+    """
+
+    test: ChosenTest
+    response: Response
+    replicate: int = 0
+    ask: int = 0
+    problem: str | None = None
+    other_score: int | None = None
+
+    @property
+    def id(self) -> str:
+        """The id of the verdict within its shard: the response's, with the replicate behind it from the second on."""
+        of_response = response_id(self.test.id, self.response.sample)
+        return f"{of_response}#{self.replicate}" if self.replicate else of_response
+
+    @property
+    def about(self) -> Mapping[str, str]:
+        """The values that the request is about."""
+        return {"prompt": self.test.prompt, "context": self.test.context, "response": self.response.text}
+
+
+def response_id(test_id: str, sample: int) -> str:
+    """The id of a response within its shard."""
+    return f"{test_id}#{sample}"
+
+
+@dataclass(frozen=True)
+class BlankVerdicts:
+    """Makes the rows of a judge before its replies are read."""
+
+    judge: Judge
+    rubric: Rubric
+    prompts_sha256: str
+
+    @cached_property
+    def _settings_sha256(self) -> str:
+        return self.judge.sha256
+
+    def of(self, task: VerdictTask, reply_key: str) -> Verdict:
+        """The row of a task, without the bill of its call."""
+        literal = self.rubric.literal
+        return Verdict(
+            test_id=task.test.id,
+            dimension=task.test.dimension,
+            subject=task.response.subject,
+            sample=task.response.sample,
+            judge=self.judge.name,
+            state=State.UNREADABLE,
+            issues=None,
+            assessment="",
+            score=None,
+            asks=task.ask + 1,
+            reason="",
+            reply_key=reply_key,
+            rubric_sha256=self.rubric.sha256,
+            prompts_sha256=self.prompts_sha256,
+            settings_sha256=self._settings_sha256,
+            replicate=task.replicate,
+            reading=literal.reading.value if literal and literal.judging else "",
+            other_score=task.other_score,
+        )

@@ -1,0 +1,255 @@
+"""Where each step stands in a run, in the order of the method: its parts, view, sources, model, and how it is made.
+
+A stage may read the rows of any stage before it. To add one, write its class, its spec here, and a line in `STAGES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from typing_extensions import override
+
+from hab_ray.rows import Candidate, ChosenTest, Embedded, Response, Validation, Verdict
+from hab_ray.sections import Validate
+from hab_ray.stages.method.embed import EmbedStage
+from hab_ray.stages.method.generate import GenerateStage
+from hab_ray.stages.method.judge import JudgeStage
+from hab_ray.stages.method.respond import RespondStage
+from hab_ray.stages.method.select import SelectStage
+from hab_ray.stages.method.validate import ValidateStage
+from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
+from hab_ray.stages.views import responses_file, tests_file, verdicts_file
+
+
+class GenerateSpec(StageSpec):
+    """One part per dimension, where the sweep makes its own tests."""
+
+    name = "generate"
+    row = Candidate
+
+    @override
+    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
+        sweep = resolved.sweep
+        if resolved.makes_tests and sweep.generate:
+            yield from (Part(sweep.generate.model, dimension) for dimension in resolved.rubrics)
+
+    @override
+    def file(self, part: Part) -> str:
+        return f"candidates/{part.dimension}.parquet"
+
+    @override
+    def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
+        generate = resolved.sweep.generate
+        return Asks(part.name, generate.mode if generate else None)
+
+    @override
+    def make(self, resolved: ResolvedSweep, part: Part) -> GenerateStage:
+        sweep = resolved.sweep
+        assert sweep.generate is not None
+        return GenerateStage(
+            rubric=resolved.rubrics[part.dimension],
+            themes=resolved.themes,
+            prompts=resolved.prompts,
+            model=resolved.models[part.name],
+            settings=sweep.generate,
+            seed=sweep.seed,
+            accept_substitutes=sweep.accept_substitutes,
+            deduplicate=sweep.deduplicate,
+        )
+
+
+class ValidateSpec(StageSpec):
+    """One part per dimension, where the sweep makes its own tests and validates them."""
+
+    name = "validate"
+    row = Validation
+
+    @override
+    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
+        sweep = resolved.sweep
+        if resolved.makes_tests and isinstance(sweep.validation, Validate):
+            yield from (Part(sweep.validation.model, dimension) for dimension in resolved.rubrics)
+
+    @override
+    def file(self, part: Part) -> str:
+        return f"validations/{part.dimension}.parquet"
+
+    @override
+    def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
+        """The candidates: all of them where duplicates are rejected first, which are not known before."""
+        return (Source(Candidate, Grain.ROW if resolved.sweep.deduplicate == "off" else Grain.ALL),)
+
+    @override
+    def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
+        validation = resolved.sweep.validation
+        return Asks(part.name, validation.mode if isinstance(validation, Validate) else None)
+
+    @override
+    def make(self, resolved: ResolvedSweep, part: Part) -> ValidateStage:
+        sweep = resolved.sweep
+        assert isinstance(sweep.validation, Validate)
+        return ValidateStage(
+            rubric=resolved.rubrics[part.dimension],
+            prompts=resolved.prompts,
+            model=resolved.models[part.name],
+            settings=sweep.validation,
+            accept_substitutes=sweep.accept_substitutes,
+        )
+
+
+class EmbedSpec(StageSpec):
+    """One part per dimension, where the sweep makes its own tests. Vectors stay in the store."""
+
+    name = "select"  # the word users know from the sweep file, whose key `select.embedding` names the model
+    row = Embedded
+    has_view = False
+
+    @override
+    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
+        sweep = resolved.sweep
+        if resolved.makes_tests and sweep.select:
+            yield from (Part(sweep.select.embedding, dimension) for dimension in resolved.rubrics)
+
+    @override
+    def file(self, part: Part) -> str:
+        """That of the tests, into which vectors go."""
+        return tests_file(part.dimension)
+
+    @override
+    def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
+        candidates = Source(Candidate, Grain.ALL)
+        if not isinstance(resolved.sweep.validation, Validate):
+            return (candidates,)
+        return (candidates, Source(Validation, Grain.ALL))
+
+    @override
+    def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
+        select = resolved.sweep.select
+        return Asks(part.name, select.mode if select else None)
+
+    @override
+    def make(self, resolved: ResolvedSweep, part: Part) -> EmbedStage:
+        sweep = resolved.sweep
+        assert sweep.select is not None
+        return EmbedStage(
+            model=resolved.models[part.name],
+            settings=sweep.select,
+            validation=sweep.validation if isinstance(sweep.validation, Validate) else None,
+            seed=sweep.seed,
+            accept_substitutes=sweep.accept_substitutes,
+        )
+
+
+class SelectSpec(StageSpec):
+    """One part per dimension, where the sweep makes its own tests. Tests that were chosen are the run's for good."""
+
+    name = "choose"
+    row = ChosenTest
+    makes_calls = False
+    is_frozen = True
+
+    @override
+    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
+        if resolved.makes_tests:
+            yield from (Part("", dimension) for dimension in resolved.rubrics)
+
+    @override
+    def file(self, part: Part) -> str:
+        return tests_file(part.dimension)
+
+    @override
+    def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
+        return (Source(Embedded, Grain.ALL), Source(Candidate, Grain.ALL))
+
+    @override
+    def make(self, resolved: ResolvedSweep, part: Part) -> SelectStage:
+        assert resolved.sweep.select is not None
+        return SelectStage(resolved.rubrics[part.dimension], resolved.sweep.select)
+
+
+class RespondSpec(StageSpec):
+    """One part per dimension and subject."""
+
+    name = "respond"
+    row = Response
+
+    @override
+    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
+        subjects = (*resolved.sweep.subjects, *resolved.sweep.varied_subjects)
+        return (Part(subject.name, dimension) for dimension in resolved.rubrics for subject in subjects)
+
+    @override
+    def file(self, part: Part) -> str:
+        return responses_file(part.name, part.dimension)
+
+    @override
+    def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
+        return (Source(ChosenTest, Grain.ROW),)
+
+    @override
+    def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
+        subject = resolved.subject(part.name)
+        return Asks(subject.model, subject.mode)
+
+    @override
+    def make(self, resolved: ResolvedSweep, part: Part) -> RespondStage:
+        sweep, subject = resolved.sweep, resolved.subject(part.name)
+        return RespondStage(
+            subject=subject,
+            model=resolved.models[subject.model],
+            rubric_sha256=resolved.rubrics[part.dimension].sha256,
+            prompts_sha256=resolved.prompts.sha256,
+            samples=sweep.samples,
+            accept_substitutes=sweep.accept_substitutes,
+            words=resolved.words_for(part.name, part.dimension),
+        )
+
+
+class JudgeSpec(StageSpec):
+    """One part per dimension, subject and judge; varied judges do not read what varied subjects answered."""
+
+    name = "judge"
+    row = Verdict
+
+    @override
+    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
+        sweep = resolved.sweep
+        for dimension in resolved.rubrics:
+            varied = [judge for judge in sweep.varied_judges if dimension in resolved.wordings[judge.name]]
+            for subject in sweep.subject_names:
+                yield from (Part(judge.name, dimension, subject) for judge in (*sweep.judges, *varied))
+            for other in sweep.varied_subjects:
+                yield from (Part(judge.name, dimension, other.name) for judge in sweep.judges)
+
+    @override
+    def file(self, part: Part) -> str:
+        return verdicts_file(part.name, part.subject, part.dimension)
+
+    @override
+    def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
+        """Responses, also those of a subject some of whose calls stay unanswered; and the tests they answer."""
+        return (Source(Response, Grain.ROW, partial=True, own_subject=True), Source(ChosenTest, Grain.ALL))
+
+    @override
+    def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
+        judge = resolved.judge(part.name)
+        return Asks(judge.model, judge.mode)
+
+    @override
+    def make(self, resolved: ResolvedSweep, part: Part) -> JudgeStage:
+        judge = resolved.judge(part.name)
+        return JudgeStage(
+            rubric=resolved.rubric_of(part.name, part.dimension),
+            prompts=resolved.prompts,
+            judge=judge,
+            model=resolved.models[judge.model],
+            replicates=resolved.sweep.replicates,
+            accept_substitutes=resolved.sweep.accept_substitutes,
+            words=resolved.words_for(part.subject, part.dimension),
+        )
+
+
+STAGES: Mapping[str, StageSpec] = {
+    stage.name: stage
+    for stage in (GenerateSpec(), ValidateSpec(), EmbedSpec(), SelectSpec(), RespondSpec(), JudgeSpec())
+}
