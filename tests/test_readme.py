@@ -88,15 +88,16 @@ def test_commands_are_run() -> None:
 @pytest.mark.xdist_group("own ray")
 @pytest.mark.timeout(1500)
 def test_first_sweep(desk: Desk) -> None:
-    """With a Ray of its own, as a reader of the README has it; planned whole, run with a few of its tests."""
+    """As a reader of the README has it; planned whole, run with a few of its tests."""
     sweep = desk.folder / "first.yaml"
     sweep.write_text(sweep_in_readme("first"))
     plan = desk.hab("plan", sweep)
     assert plan.returncode == 0 and "24 calls to pay" in plan.stdout
     sweep.write_text(with_fewer_tests(sweep))
     done = desk.hab(*shlex.split("run first.yaml"))
-    assert done.returncode == 5, done.stdout
     assert "measure nothing" in done.stdout and "unreadable verdicts: smollm2-135m" in done.stdout
+    none_is_read = f"judge: none of the {FEWER} rows" in done.stdout  # as a rule: its judge copies the template
+    assert done.returncode == (5 if none_is_read else 0), done.stdout
     status = desk.hab(*shlex.split("status runs/first"))
     assert status.returncode == 0 and f"respond  smollm2-135m  {FEWER}" in re.sub(r" +", "  ", status.stdout)
     export = desk.hab(*shlex.split("export runs/first --format hf --out first-data"))
