@@ -187,12 +187,7 @@ def no_context(tasks: list[VerdictTask]) -> list[VerdictTask]:
     return [replace(task, test=replace(task.test, context="")) for task in tasks]
 
 
-<<<<<<< HEAD
-SOUND_RENDERED = rendered
-SOUND_READERS = verdict_readers
-=======
 SOUND_RENDERED, SOUND_READERS = rendered, verdict_readers
->>>>>>> reh21
 
 
 def dedented_before(pieces: Any, values: Any) -> str:
