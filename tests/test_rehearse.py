@@ -156,8 +156,14 @@ def test_a_built_in_rubric_is_held_against_the_papers_letters_and_points(tmp_pat
         profile_of(with_issues(*others), Play())
 
 
-@pytest.mark.parametrize("wording", ["judging", "validation"])
-def test_imported_wording_cannot_be_rehearsed_where_it_is_sent(wording: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("wording", "refusal"),
+    [
+        ("judging", "the imported wording of encourage_learning shows its judge no test"),
+        ("validation", "the prompts of encourage_learning that write and validate queries are imported"),
+    ],
+)
+def test_imported_wording_that_no_simulated_model_knows_is_refused(wording: str, refusal: str, tmp_path: Path) -> None:
     work = rehearsed(tmp_path)
     rubric = work.rubrics["encourage_learning"]
     section = {"user": [{"value": "response" if wording == "judging" else "prompt"}]}
@@ -165,7 +171,7 @@ def test_imported_wording_cannot_be_rehearsed_where_it_is_sent(wording: str, tmp
     rubrics = {**work.rubrics, rubric.id: rubric.model_copy(update={"literal": literal})}
     made = {"generate": {"model": "gpt-6-luna", "candidates": 3}, "select": {"embedding": "minilm", "tests": 2}}
     makes = Sweep.model_validate({**work.sweep.model_dump(by_alias=True), "tests": None, **made})
-    with pytest.raises(ConfigError, match="rubrics: the prompts of encourage_learning are imported"):
+    with pytest.raises(ConfigError, match=f"rubrics: {refusal}"):
         perform(replace(work, rubrics=rubrics, sweep=makes), Play(), Options(), LeaseTerms(work.sweep.lease), NOW)
     assert not (tmp_path / "runs").exists()
 

@@ -181,8 +181,6 @@ def test_a_file_that_has_changed_and_a_name_that_is_asked_are_refused(
     nobody = desk.sweep("nobody", sim.url, **{**NONE, **settings, "responses": None, "subjects": None})
     missing = desk.hab("plan", nobody)
     assert missing.returncode == 2 and "subjects: is missing" in missing.stdout
-    rehearsed = desk.hab("rehearse", sweep)
-    assert rehearsed.returncode == 2 and "a rehearsal plants issues" in rehearsed.stdout
 
 
 def test_a_sample_of_given_answers_is_named_everywhere_and_stays_with_its_run(

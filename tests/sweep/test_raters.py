@@ -19,6 +19,7 @@ from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.stages.views import tests_file as file_of_tests
 from hab_ray.storage.given_ratings import response_digest
 from hab_ray.storage.local import LocalFolder
+from hab_ray.storage.once import ReadOnce
 from hab_ray.storage.run import RATERS
 from hab_ray.sweep.raters import PeopleAs, place_raters
 from hab_ray.work import Work
@@ -38,7 +39,7 @@ def rate(tmp_path: Path) -> Rate:
         for path, rows in zip(paths, files, strict=True):
             path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         places = tuple(Location.of(path) for path in paths)
-        return replace(work, sweep=work.sweep.model_copy(update={"raters": places}))
+        return replace(work, given=ReadOnce(), sweep=work.sweep.model_copy(update={"raters": places}))
 
     return rated
 
