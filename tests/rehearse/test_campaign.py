@@ -225,6 +225,7 @@ def made(stage: StageOf) -> Stage:
     """A sweep that makes its tests, and asks everybody twice. Its floor, its best and a tie at the cut decide."""
     return stage(
         tests=None,
+        seed=2,  # under which candidates repeat each other and tie at the cut
         providers={"lab": {**LAB, "models": {"emb": {"purpose": "embedding"}, "gen": {"schema_bounds": ["lists"]}}}},
         dimensions=[DIMENSIONS[0], "encourage_learning"],
         generate={"model": "lab/gen", "candidates": 24, "seeds_shown": 2},
