@@ -4,6 +4,7 @@ FROM rayproject/ray:2.60.0-py311
 WORKDIR /home/ray/hab_ray
 COPY --chown=ray:users pyproject.toml README.md LICENSE ./
 COPY --chown=ray:users hab_ray ./hab_ray
+COPY --chown=ray:users hab_simulator ./hab_simulator
 COPY --chown=ray:users rubrics ./rubrics
 COPY --chown=ray:users jobs ./jobs
 RUN pip install --no-cache-dir --constraint jobs/constraints.txt '.[cluster,s3]'

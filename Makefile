@@ -32,13 +32,14 @@ $(VENV)/.dev: pyproject.toml
 	touch $@ $(VENV)/.local
 
 demo: $(VENV)/.local
-	$(BIN)/hab run jobs/demo.yaml || [ $$? -eq 5 ]  # 5: hardly a verdict of its small judge can be read
+	$(BIN)/hab demo || [ $$? -eq 5 ]  # 5: a row that its judge could not be asked about, or no verdict could be read
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(VENV)/site
 
 unit: $(VENV)/.dev
 	$(BIN)/pytest -m "not integration"
@@ -70,8 +71,14 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.s3_requests batch
 	$(BIN)/python -m benchmarks.s3_requests online
 	$(BIN)/python -m benchmarks.s3_requests outage
+	$(BIN)/python -m benchmarks.wheel
 	$(BIN)/python -m benchmarks.cluster_kills
 	$(BIN)/python -m benchmarks.lease
+	$(BIN)/python -m benchmarks.coverage
+	$(BIN)/python -m benchmarks.people
+	$(BIN)/python -m benchmarks.null_sweeps
+	$(BIN)/python -m benchmarks.analyses
+	$(BIN)/python -m benchmarks.annotation_form
 	$(BIN)/python -m benchmarks.bridge
 	$(BIN)/python -m benchmarks.bridge --whole
 	$(BIN)/python benchmarks/selection.py

@@ -64,7 +64,7 @@ def watched(command: list[str]) -> tuple[str, float, float]:
     while process.poll() is None:
         for one in [process, *process.children(recursive=True)]:
             try:
-                if "hab_ray.simulator" not in one.cmdline():
+                if "hab_simulator" not in one.cmdline():
                     cpu[one.pid] = sum(one.cpu_times()[:2])
                     most = max(most, private_mib(one))
             except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError, KeyError):

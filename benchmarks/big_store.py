@@ -28,17 +28,16 @@ import yaml
 
 from benchmarks.opened_parts import PARTS_OPENED
 from hab_ray.calls import Call, Finish, Reply, Usage
-from hab_ray.config import load_sweep
+from hab_ray.catalog.prices import Mode
+from hab_ray.config.sweep import load_sweep
 from hab_ray.location import Location
-from hab_ray.prices import Mode
 from hab_ray.resolve import resolve
 from hab_ray.rows import ChosenTest, Response
 from hab_ray.stages.base import CallStage, Rows
-from hab_ray.storage.compaction import PART_BYTES
 from hab_ray.storage.folder import Folder, open_folder
-from hab_ray.storage.records import REPLY_SCHEMA, replies_to_table
-from hab_ray.storage.shelves import Shelf, prefix_of
-from hab_ray.storage.sidecars import put_part
+from hab_ray.storage.replies.records import REPLY_SCHEMA, RecordKind, prefix_of, replies_to_table
+from hab_ray.storage.replies.sidecars import put_part
+from hab_ray.storage.replies.store import PART_BYTES
 from hab_ray.work import Shard, Work, given_tests
 
 ROOT = Path(__file__).parent.parent
@@ -101,10 +100,10 @@ def put(folder: Folder, model: str, calls: Sequence[Call], text: str) -> int:
     """Write parts with a reply to each call."""
     rows = PART_BYTES // (len(text) + 400)
     left = iter(calls)
-    number = len(folder.list(prefix_of(Shelf.REPLIES, model)))
+    number = len(folder.list(prefix_of(RecordKind.REPLIES, model)))
     while some := list(islice(left, rows)):
         table = replies_to_table((reply(call, text) for call in some), EPOCH, Mode.ONLINE)
-        put_part(folder, f"{prefix_of(Shelf.REPLIES, model)}/part-{EPOCH:06d}.{number:06d}", table)
+        put_part(folder, f"{prefix_of(RecordKind.REPLIES, model)}/part-{EPOCH:06d}.{number:06d}", table)
         number += 1
     return len(calls)
 
@@ -128,7 +127,7 @@ def fill_up(folder: Folder, keys: int) -> None:
     rows = PART_BYTES // 600
     for number, start in enumerate(range(0, keys, rows)):
         table = strangers(min(rows, keys - start))
-        put_part(folder, f"{prefix_of(Shelf.REPLIES, 'lab/other')}/part-{EPOCH:06d}.{number:06d}", table)
+        put_part(folder, f"{prefix_of(RecordKind.REPLIES, 'lab/other')}/part-{EPOCH:06d}.{number:06d}", table)
 
 
 def strangers(rows: int) -> pa.Table:

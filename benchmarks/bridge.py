@@ -22,7 +22,7 @@ import numpy as np
 import yaml
 
 from hab_ray.analysis.shifts import shifts
-from hab_ray.simulator import Profile, SimulatorProcess
+from hab_simulator import Profile, SimulatorProcess
 from tests.analysis.shifting import PLANTED, compared
 from tests.published_rows import write_published, write_wording
 

@@ -58,7 +58,7 @@ def simulator(tree: Path, profile: Mapping[str, Any]) -> Iterator[str]:
         folder = Path(name)
         settings, ready = folder / "profile.json", folder / "ready.json"
         settings.write_text(json.dumps({**profile, "folder": name}))
-        command = [sys.executable, "-m", "hab_ray.simulator", "--profile", str(settings), "--ready", str(ready)]
+        command = [sys.executable, "-m", "hab_simulator", "--profile", str(settings), "--ready", str(ready)]
         process = subprocess.Popen(command, cwd=folder, env=environment(tree), stdout=subprocess.DEVNULL)
         try:
             until = time.monotonic() + _START_S

@@ -1,14 +1,16 @@
-"""A worker node, the limiter and the driver are killed in one sweep: three nodes, with a store in a bucket.
+"""Worker nodes, limiters, lanes and drivers are killed in one sweep: three nodes, with a store in a bucket.
 
-Run: python -m benchmarks.cluster_kills [--tests N]. The same sweep runs undisturbed first. Printed: whether both end
-with the same scores, to the byte; and what was billed more than once, beside what was in flight at the kills. Issues
-are planted in the answers: each of the two stores has a fence code of its own, on which other verdicts would depend.
-Nodes are processes of this machine (`ray.cluster_utils`), the bucket is SeaweedFS.
+Run: python -m benchmarks.cluster_kills [--tests N] [--kills N]. The same sweep runs undisturbed first. Printed: whether
+both end with the same scores, to the byte; what was billed more than once, beside what was in flight at the kills; and
+what the kills stranded of the budget, beside the most that the calls in flight can have cost. Issues are planted in
+the answers: each of the two stores has a fence code of its own, on which other verdicts would depend. Nodes are
+processes of this machine (`ray.cluster_utils`), the bucket is SeaweedFS. A worker node that was killed is replaced.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import signal
@@ -17,28 +19,37 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 import yaml
+from rich.console import Console
 
-from hab_ray.addresses import outside_address
+from hab_ray.catalog.addresses import outside_address
+from hab_ray.catalog.prices import NANO
+from hab_ray.cli.commands.budget import show_budget
+from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cluster.session import QUIET
 from hab_ray.location import Location
+from hab_ray.planning import make_plan
 from hab_ray.rehearse.profile import digest
 from hab_ray.rubric import load_rubrics
-from hab_ray.simulator import FixedLatency, Planted, PlantedDimension, PlantedIssue, Profile, SimulatorProcess
 from hab_ray.storage.folder import open_folder
+from hab_ray.storage.replies.store import Store
+from hab_simulator import FixedLatency, Planted, PlantedDimension, PlantedIssue, Profile, SimulatorProcess
 from tests.ray_cluster import RayCluster
 from tests.seaweed import seaweed
 
 ROOT = Path(__file__).parent.parent
 WITHIN_S = 600.0
-CONCURRENT, LANES, LATENCY_S = 24, 3, 1.0
+CONCURRENT, LANES, LATENCY_S = 24, 3, 2.0
+BUSY = 16
 BUCKET = "hab-benchmark"
 DIMENSION = "encourage_learning"
 
@@ -60,7 +71,7 @@ class Scene:
             "kind": "openai",
             "url": f"{url}/x/sim/v1",
             "limits": {"concurrent": CONCURRENT, "timeout_s": 60},
-            "price": {"input": 1, "output": 1},
+            "price": {"input": 0.01, "output": 1},
             "lanes": LANES,
         }
         sweep = {
@@ -71,7 +82,7 @@ class Scene:
             "mode": "online",
             "dimensions": [DIMENSION],
             "providers": {"sim": account},
-            "subjects": ["sim/alpha"],
+            "subjects": [{"model": "sim/alpha", "params": {"max_tokens": 2000}}],
             "judges": ["sim/judge"],
             "budget_usd": 50.0,
             "lease": {"renew_s": 1, "lost_s": 4, "take_s": 8},
@@ -136,45 +147,108 @@ def until(is_true: Callable[[], bool], job: subprocess.Popen[str]) -> None:
         time.sleep(0.1)
 
 
-def disturbed(scene: Scene, sweep: Path, meter: Meter, tests: int) -> list[int]:
-    """Run a sweep through three kills; how many calls were in flight at each."""
-    in_flight = []
+@dataclass(frozen=True)
+class Kill:
+    """What was killed, and how many calls were in flight there, in all lanes that it took along."""
 
-    def billed(count: int) -> Callable[[], bool]:
-        return lambda: meter.read()["billed"] >= count
+    what: str
+    in_flight: float
 
-    def noted(what: str) -> None:
-        in_flight.append(meter.read()["in_flight"])
-        print(f"  {what} at {meter.read()['billed']} billed calls, {in_flight[-1]} in flight", flush=True)
 
-    job = scene.submit(sweep)
-    until(billed(tests // 3), job)
-    noted("a worker node is killed")
-    scene.cluster.kill(scene.cluster.nodes[1])
-    until(billed(2 * tests // 3), job)
-    (limiter,) = scene.actors("AccountActor")
-    noted("the limiter is killed" + (", with its node" if limiter["node_id"] == scene.cluster.nodes[2] else ""))
-    if limiter["node_id"] == scene.cluster.nodes[2]:
-        scene.cluster.kill(scene.cluster.nodes[2])
-    else:
-        os.kill(limiter["pid"], signal.SIGKILL)
-    until(billed(tests), job)
-    noted("the driver is killed")
-    for process in psutil.process_iter(["cmdline"]):
-        if process.info["cmdline"] and str(sweep) in process.info["cmdline"] and process.pid != job.pid:
-            process.kill()
-    output, _ = job.communicate(timeout=WITHIN_S)
-    again = scene.submit(sweep)
-    output, _ = again.communicate(timeout=WITHIN_S)
-    if again.returncode:
+class Disturber:
+    """Kills, in turn, a worker node, the limiter and the budget's keeper, a lane, and the driver."""
+
+    def __init__(self, scene: Scene, sweep: Path, meter: Meter) -> None:
+        self._scene, self._sweep, self._meter = scene, sweep, meter
+        self._nodes = list(scene.cluster.nodes[1:])
+        self.job = scene.submit(sweep)
+        self.kills: list[Kill] = []
+
+    def kill(self, turn: int) -> None:
+        what = (self._node, self._keepers, self._lane, self._driver)[turn % 4]
+        lanes, meter = self._scene.actors("Lane"), self._meter.read()
+        share = what(lanes)
+        self.kills.append(Kill(what.__name__[1:], meter["in_flight"] * share))
+        print(f"  {self.kills[-1]} of {meter['in_flight']}, at {meter['billed']} billed calls", flush=True)
+
+    def _node(self, lanes: Sequence[Mapping[str, Any]]) -> float:
+        node = self._nodes.pop(0)
+        self._scene.cluster.kill(node)
+        self._nodes.append(self._scene.cluster.add())
+        return _share(lanes, {lane["pid"] for lane in lanes if lane["node_id"] == node})
+
+    def _keepers(self, lanes: Sequence[Mapping[str, Any]]) -> float:
+        for name in ("AccountActor", "BudgetActor"):
+            for actor in self._scene.actors(name):
+                os.kill(actor["pid"], signal.SIGKILL)
+        return 0.0
+
+    def _lane(self, lanes: Sequence[Mapping[str, Any]]) -> float:
+        os.kill(lanes[0]["pid"], signal.SIGKILL)
+        return _share(lanes, {lanes[0]["pid"]})
+
+    def _driver(self, lanes: Sequence[Mapping[str, Any]]) -> float:
+        for process in psutil.process_iter(["cmdline"]):
+            if str(self._sweep) in (process.info["cmdline"] or ()) and process.pid != self.job.pid:
+                process.kill()
+        self.job.communicate(timeout=WITHIN_S)
+        self.job = self._scene.submit(self._sweep)
+        return 1.0
+
+
+def _share(lanes: Sequence[Mapping[str, Any]], killed: Collection[int]) -> float:
+    return len(killed) / max(1, len(lanes))
+
+
+def disturbed(scene: Scene, sweep: Path, meter: Meter, tests: int, kills: int) -> list[Kill]:
+    """Run a sweep through its kills, spread evenly over its calls; what they were."""
+    disturber = Disturber(scene, sweep, meter)
+
+    def is_due(turn: int) -> bool:
+        now = meter.read()
+        return bool(now["billed"] >= (turn + 1) * 2 * tests // (kills + 1) and now["in_flight"] >= BUSY)
+
+    for turn in range(kills):
+        until(partial(is_due, turn), disturber.job)
+        until(lambda: len(scene.actors("Lane")) == LANES, disturber.job)
+        disturber.kill(turn)
+    output, _ = disturber.job.communicate(timeout=WITHIN_S)
+    if disturber.job.returncode:
         raise SystemExit(f"the sweep did not complete:\n{output}")
-    return in_flight
+    return disturber.kills
+
+
+def dearest_call(sweep: Path) -> int:
+    """The most that one call of a sweep can cost, in nano-dollars."""
+    work, _ = prepare(sweep, Choices(), datetime.now(UTC))
+    return max(line.dearest for line in make_plan(work, Store(open_folder(work.sweep.store))).lines)
+
+
+def money_of(name: str) -> Mapping[str, int]:
+    """`hab budget show RUN --json`."""
+    shown = io.StringIO()
+    show_budget(Location(f"s3://{BUCKET}/{name}/run"), True, Console(file=shown, width=200))
+    return dict(json.loads(shown.getvalue()))
+
+
+def strands_too_much(kills: Sequence[Kill], bound: int) -> bool:
+    """Print what the kills stranded beside what was in flight; whether that is more than 1.5 times as much."""
+    quiet, money = money_of("quiet"), money_of("disturbed")
+    at_stake = sum(kill.in_flight for kill in kills) * bound
+    stranded = money["stranded"] + money["unanswered"]
+    used = money["paid"] + stranded
+    print(f"in flight at the kills: {at_stake / bound:.0f} calls, at most ${at_stake / NANO:.4f}")
+    print(f"stranded or unanswered: ${stranded / NANO:.4f}, {stranded / at_stake:.2f} times as much")
+    print(f"counts as spent: ${used / NANO:.4f}; undisturbed: ${quiet['paid'] / NANO:.4f}")
+    return used > quiet["paid"] + 1.5 * at_stake
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tests", type=int, default=300)
-    tests = parser.parse_args().tests
+    parser.add_argument("--tests", type=int, default=600)
+    parser.add_argument("--kills", type=int, default=12)
+    options = parser.parse_args()
+    tests = options.tests
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         server = stack.enter_context(seaweed(folder / "s3"))
@@ -190,13 +264,15 @@ def main() -> None:
                 raise SystemExit(f"the undisturbed sweep did not complete:\n{output}")
         with SimulatorProcess.start(profile) as simulator:
             meter = Meter(simulator.url)
-            in_flight = disturbed(scene, scene.sweep("disturbed", simulator.url, tests), meter, tests)
+            sweep = scene.sweep("disturbed", simulator.url, tests)
+            bound = dearest_call(sweep)
+            kills = disturbed(scene, sweep, meter, tests, options.kills)
             repeats = meter.read()["billed"] - 2 * tests
         same = scene.scores("quiet") == scene.scores("disturbed")
-    print(f"scores: {'the same, to the byte' if same else 'DIFFERENT'}")
-    at_stake = f"{sum(in_flight)} in flight at the kills, and up to 5 s of replies unwritten at each"
-    print(f"billed again: {repeats} of {2 * tests} calls; {at_stake}")
-    if not same:
+        print(f"scores: {'the same, to the byte' if same else 'DIFFERENT'}")
+        print(f"billed again: {repeats} of {2 * tests} calls")
+        excessive = strands_too_much(kills, bound)
+    if not same or excessive:
         raise SystemExit(1)
 
 

@@ -2,6 +2,7 @@
 
     python benchmarks/cpu_pairs.py cce5b15 HEAD            ten pairs, about ten minutes on a quiet machine
     python benchmarks/cpu_pairs.py cce5b15 . --pairs 3     `.` is the working tree as it stands
+    python benchmarks/cpu_pairs.py . . --modes batch --likely 2.5    old: hard, $1,000; new: likely, $2.50
 
 Each commit is checked out into a temporary folder, and both use this Python's packages. A measurement is one `hab run`
 of a sweep, online through Ray or by batch, against a simulator of the newer commit (a rehearsal compares every row,
@@ -20,12 +21,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from statistics import median
+from typing import Any
 
 import psutil
 import yaml
@@ -35,8 +37,9 @@ from hab_ray.rubric import load_rubrics
 
 BAR = 1.02
 DRAWS = 10_000
+AMPLE = 1000.0
 EVERY_S = 0.2
-LONGEST_S = 240.0
+MAX_S = 240.0
 FEW, STARTS = 24, 3
 SIZES = {"online": 4_000, "batch": 12_000}
 DIMENSIONS = ("correct_misinformation", "encourage_learning")
@@ -45,13 +48,14 @@ TURNAROUND = {"turnaround": {"kind": "fixed", "value_s": 2}}
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two commits."""
+    """One of the two commits, and the sweep's `budget:`."""
 
     name: str
     tree: Path
+    budget: Mapping[str, Any] | None = None
 
 
-def sweep_file(folder: Path, mode: str, calls: int, url: str) -> Path:
+def sweep_file(folder: Path, mode: str, calls: int, url: str, budget: Mapping[str, Any] | None) -> Path:
     """A sweep of so many calls, half of them a subject's, half a judge's, at a simulator."""
     rubrics = load_rubrics()
     rows = []
@@ -80,7 +84,7 @@ def sweep_file(folder: Path, mode: str, calls: int, url: str) -> Path:
         "subjects": ["sim/alpha"],
         "judges": ["sim/judge"],
     }
-    path.write_text(yaml.safe_dump(settings))
+    path.write_text(yaml.safe_dump(settings | ({"budget": budget} if budget else {})))
     return path
 
 
@@ -91,7 +95,8 @@ def cpu_s(side: Side, mode: str, calls: int) -> float:
         simulator(ROOT, {"batch": TURNAROUND, "speed": 1.0}) as url,
     ):
         folder = Path(name)
-        command = [sys.executable, "-m", "hab_ray.cli", "run", str(sweep_file(folder, mode, calls, url)), "--yes"]
+        sweep = sweep_file(folder, mode, calls, url, side.budget)
+        command = [sys.executable, "-m", "hab_ray.cli", "run", str(sweep), "--yes"]
         used = {name: value for name, value in environment(side.tree).items() if name != "RAY_ADDRESS"}
         with (folder / "log").open("w") as log:
             process = psutil.Popen(command, cwd=folder, env=used, stdout=log, stderr=subprocess.STDOUT)
@@ -113,7 +118,7 @@ def _watched(process: psutil.Popen) -> float:
     known by pid and start, because pids come again.
     """
     seen: dict[tuple[int, float], float] = {}
-    until = time.monotonic() + LONGEST_S
+    until = time.monotonic() + MAX_S
     while process.poll() is None and time.monotonic() < until:
         for one in _tree(process):
             try:
@@ -170,8 +175,8 @@ def measure(old: Side, new: Side, mode: str, pairs: int, random: Random) -> bool
     return bound <= BAR
 
 
-def _side(stack: ExitStack, role: str, commit: str) -> Side:
-    return Side(f"{role} ({commit})", ROOT if commit == "." else stack.enter_context(checkout(commit)))
+def _side(stack: ExitStack, role: str, commit: str, budget: Mapping[str, Any] | None) -> Side:
+    return Side(f"{role} ({commit})", ROOT if commit == "." else stack.enter_context(checkout(commit)), budget)
 
 
 def main() -> int:
@@ -182,10 +187,14 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--modes", nargs="+", choices=sorted(SIZES), default=sorted(SIZES))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--likely", type=float, metavar="DOLLARS")
     asked = parser.parse_args()
+    hard = likely = None
+    if asked.likely is not None:
+        hard, likely = {"usd": AMPLE}, {"usd": asked.likely, "reserve": "likely"}
     print(f"load of the machine before: {os.getloadavg()[0]:.1f}")
     with ExitStack() as stack:
-        old, new = _side(stack, "old", asked.old), _side(stack, "new", asked.new)
+        old, new = _side(stack, "old", asked.old, hard), _side(stack, "new", asked.new, likely)
         met = [measure(old, new, mode, asked.pairs, Random(f"{asked.seed}/{mode}")) for mode in asked.modes]
     return 0 if all(met) else 1
 

@@ -30,14 +30,14 @@ import yaml
 
 from benchmarks.campaigns import get
 from hab_ray.rubric import load_rubrics
-from hab_ray.simulator import Profile, SimulatorProcess
+from hab_simulator import Profile, SimulatorProcess
 
 DIMENSION = "encourage_learning"
 PER_S = 200.0
 MEAN_S, SIGMA = 1.0, 0.5
 P99_S = MEAN_S * exp(2.326 * SIGMA - SIGMA**2 / 2)
 WINDOW_S, LEAST_SHARE = 2.0, 0.8
-FIRST_JUDGE_S, STRETCH, START_S, MOST_MIB = 3.0, 1.15, 5.0, 450.0
+FIRST_JUDGE_S, STRETCH, START_S, MAX_MIB = 3.0, 1.15, 5.0, 450.0
 LOOK_S = 0.1
 
 
@@ -175,7 +175,7 @@ def show(seen: Seen, executor: str | None) -> None:
     whole = ideal + P99_S + START_S if executor == "local" else None
     print(line("process start to exit", seen.ended - seen.started, "s", whole))
     print(line("start to first call", times[0] - seen.started, "s"))
-    print(line("memory of all processes", seen.most_mib, "MiB", MOST_MIB if executor == "local" else None))
+    print(line("memory of all processes", seen.most_mib, "MiB", MAX_MIB if executor == "local" else None))
     print(line("CPU a call, everything", 1000 * sum(seen.cpu.values()) / count, "ms"))
 
 

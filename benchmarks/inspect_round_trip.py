@@ -54,9 +54,9 @@ def round_trip() -> int:
     from hab_ray.analysis.sources import Source, Texts
     from hab_ray.analysis.summary import summarise
     from hab_ray.exchange import Sharing, export, licensed
+    from hab_ray.inputs.origin import Origin
     from hab_ray.report import write_scores
     from hab_ray.results import open_run
-    from hab_ray.rubric import Origin
     from tests.small_runs import HOSTILE, Shape, write_run
 
     with tempfile.TemporaryDirectory() as folder:

@@ -28,9 +28,9 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.campaigns import BATCHED, MODELS, ONLINE, Modes, Session, Shape, called, get, running, sent, until, wait
-from hab_ray.simulator import Profile, SimulatorProcess
+from hab_simulator import Profile, SimulatorProcess
 
-GRACE_S, LONGEST_S, SECOND_S, HANGS_S = 0.5, 25.0, 3.0, 90.0
+GRACE_S, MAX_S, SECOND_S, HANGS_S = 0.5, 25.0, 3.0, 90.0
 STARTS_S, FINISHES_S = 120.0, 240.0
 WINDOW_S = 8.0
 LATENCIES_S = (1.0, 3.0, 10.0)
@@ -41,7 +41,7 @@ EXECUTORS = ("ray", "local")
 SHAPE = Shape(Modes(alpha="online", beta="batch", judge="online"), tests=12, rows=3, enqueued_tokens=1500, concurrent=4)
 
 
-class Way(StrEnum):
+class RouteKey(StrEnum):
     """How a run is interrupted."""
 
     GROUP = "Ctrl-C"
@@ -49,7 +49,7 @@ class Way(StrEnum):
     TWICE = "Ctrl-C twice"
 
 
-TURNS = (Way.GROUP, Way.DRIVER, Way.GROUP, Way.TWICE, Way.GROUP)
+TURNS = (RouteKey.GROUP, RouteKey.DRIVER, RouteKey.GROUP, RouteKey.TWICE, RouteKey.GROUP)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Interrupted:
 
     number: int
     executor: str
-    way: Way
+    way: RouteKey
     open_calls: int
     late: int
     last: float
@@ -69,7 +69,7 @@ class Interrupted:
 
     @property
     def bar(self) -> float:
-        return SECOND_S if self.way is Way.TWICE else LONGEST_S
+        return SECOND_S if self.way is RouteKey.TWICE else MAX_S
 
     def row(self) -> str:
         ended = "never" if self.ended is None else f"{self.ended:.2f}"
@@ -100,14 +100,14 @@ def begun(url: str) -> list[float]:
     return found
 
 
-def send(way: Way, process: subprocess.Popen[str], random: Random) -> tuple[float, float]:
+def send(way: RouteKey, process: subprocess.Popen[str], random: Random) -> tuple[float, float]:
     """Interrupt a run; when the first and the last signal were sent."""
     first = time.time()
-    if way is Way.DRIVER:
+    if way is RouteKey.DRIVER:
         process.send_signal(signal.SIGTERM)
         return first, first
     os.killpg(process.pid, signal.SIGINT)
-    if way is Way.GROUP:
+    if way is RouteKey.GROUP:
         return first, first
     time.sleep(random.uniform(0.2, 3.0))
     if process.poll() is None:
@@ -115,7 +115,7 @@ def send(way: Way, process: subprocess.Popen[str], random: Random) -> tuple[floa
     return first, time.time()
 
 
-def interrupted(number: int, way: Way, random: Random) -> Interrupted:
+def interrupted(number: int, way: RouteKey, random: Random) -> Interrupted:
     """One run, interrupted; every so often given once more until it ends."""
     again = number % EVERY == 0
     latency_s = LATENCIES_S[0] if again else random.choice(LATENCIES_S)
@@ -148,9 +148,9 @@ def interrupted(number: int, way: Way, random: Random) -> Interrupted:
 def rules(found: Sequence[Interrupted]) -> Iterable[tuple[str, int]]:
     """Each rule, and how many runs broke it."""
     yield f"no request begun later than {GRACE_S} s after the signal", sum(one.late > 0 for one in found)
-    once = [one for one in found if one.way is not Way.TWICE]
-    twice = [one for one in found if one.way is Way.TWICE]
-    for group, bar, what in ((once, LONGEST_S, "one signal"), (twice, SECOND_S, "the second signal")):
+    once = [one for one in found if one.way is not RouteKey.TWICE]
+    twice = [one for one in found if one.way is RouteKey.TWICE]
+    for group, bar, what in ((once, MAX_S, "one signal"), (twice, SECOND_S, "the second signal")):
         slow = sum(one.ended is None or one.ended > bar for one in group)
         yield f"ended within {bar:g} s of {what} ({len(group)} runs)", slow
     yield "exit status 130", sum(one.status != 130 for one in found)

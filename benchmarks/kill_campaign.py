@@ -48,7 +48,7 @@ from benchmarks.campaigns import (
     until,
     wait,
 )
-from hab_ray.simulator import Profile, SimulatorProcess
+from hab_simulator import Profile, SimulatorProcess
 
 TITLES: Mapping[str, tuple[str, ...]] = {
     "lane": ("ray::Lane",),

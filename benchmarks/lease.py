@@ -29,9 +29,9 @@ from random import Random
 import yaml
 
 from benchmarks.campaigns import get
+from hab_ray.config.sections import LeaseTimes
 from hab_ray.errors import Exit
-from hab_ray.sections import LeaseTimes
-from hab_ray.simulator import Profile, SimulatorProcess
+from hab_simulator import Profile, SimulatorProcess
 from tests.seaweed import SeaweedFS, seaweed
 
 REAL, SHORT = LeaseTimes(), LeaseTimes(renew_s=0.5, lost_s=1.5, take_s=3)
@@ -40,7 +40,7 @@ PER_S, IN_FLIGHT, LATENCY_S = 100, 400, 1.0
 TESTS, FEW_TESTS = 4500, 600
 DIMENSION = "ask_clarifying_questions"
 STARTS_S, ENDS_S = 400.0, 900.0
-MOST_LOOKS_PER_S = 10
+MAX_LOOKS_PER_S = 10
 BUCKET = "lease"
 
 
@@ -143,7 +143,7 @@ def until(what: Callable[[], bool], longest_s: float, told: Callable[[], str]) -
     while not what():
         if time.monotonic() > give_up:
             raise SystemExit(f"it did not happen:\n{told()}")
-        time.sleep(1 / MOST_LOOKS_PER_S)
+        time.sleep(1 / MAX_LOOKS_PER_S)
 
 
 def handover(scene: Scene, spend_s: float, stopped_s: float) -> Handover:

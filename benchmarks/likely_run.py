@@ -21,11 +21,11 @@ import yaml
 
 from benchmarks.campaigns import PRICE, Modes, Session, Shape, charged, running, wait
 from hab_ray.engine.ledger import LEDGER, Batch, Harvested, Ledger
-from hab_ray.simulator import Profile, SimulatorProcess
 from hab_ray.storage.folder import LocalFolder
+from hab_simulator import Profile, SimulatorProcess
 
 RATIO, KILLS, WITHIN_S = 1.3, 3, 1800.0
-MOST_TOKENS = {"subjects": 1000, "judges": 2000}
+MAX_TOKENS = {"subjects": 1000, "judges": 2000}
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def profile(folder: Path) -> Profile:
 def write(session: Session, tests: int, budget: dict[str, Any] | None) -> None:
     session.write(Shape(Modes("batch", "batch", "batch"), tests, rows=50_000), budget_usd=None)
     sweep = yaml.safe_load(session.sweep.read_text())
-    for key, most in MOST_TOKENS.items():
+    for key, most in MAX_TOKENS.items():
         for model in sweep[key]:
             model["params"] = {"max_tokens": most}
     session.sweep.write_text(yaml.safe_dump(sweep | ({"budget": budget} if budget else {})))

@@ -28,14 +28,16 @@ import psutil
 import pyarrow as pa
 
 from hab_ray.calls import ChatCall, Message, Params, Role, to_json
-from hab_ray.catalog import Limits, ModelEntry, ProviderEntry, UsdPrice
+from hab_ray.catalog.models import Limits, ModelEntry, ProviderEntry, UsdPrice
 from hab_ray.cluster.session import ray_session
 from hab_ray.engine.online.opening import AccountSetup
 from hab_ray.executors.pending import JOB_COLUMNS
 from hab_ray.executors.protocol import ChannelEnded, CountersRead, Event
 from hab_ray.location import Location
-from hab_ray.simulator import Profile, SimulatorProcess
-from hab_ray.storage.lease import ListingSetup, LocalLease
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.lease.lease import LeaseWatch, LocalLease
+from hab_ray.storage.lease.watches import awake_clock
+from hab_simulator import Profile, SimulatorProcess
 
 if TYPE_CHECKING:
     from hab_ray.cluster.placement import Placement
@@ -46,7 +48,7 @@ KEY_ENV = "HAB_BENCHMARK_KEY"
 PATHS = {"openai": "/openai/v1", "anthropic": "/anthropic", "google": "/google"}
 PROMPT = "The landlord says the lease ends in March and my sister wants to move in with two dogs. " * 8
 CPU_BARS = {"openai": 1.3, "anthropic": 1.5, "google": 2.0}
-LEAST_SHARE, MOST_REFUSED, MOST_HELD_UP = 0.97, 0.001, 1.10
+LEAST_SHARE, MAX_REFUSED, MAX_HELD_UP = 0.97, 0.001, 1.10
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,9 @@ def start(driver: Driver, of: Vendor, lanes: int) -> Pool:
         store=Location.of(driver.store),
         epoch=driver.epoch,
     )
-    setup = LaneSetup(account, ListingSetup(account.store, driver.epoch), not_before=0.0, budget=None)
+    setup = LaneSetup(
+        account, LeaseWatch(open_folder(account.store), driver.epoch, awake_clock), not_before=0.0, budget=None
+    )
     context = PoolContext(lambda setup: driver.placement.start_lane(setup, None), lambda: 0.0, 0.0, time.time)
     pool = Pool(setup, lanes, context)
     driver.pools.append(pool)
@@ -221,7 +225,7 @@ def measure_rates(rates: Mapping[str, float], seconds: float, bars: bool, lanes:
             print(f"{one.kind} at {one.per_s:g} calls/s ({done[one.kind]} calls, {last['in_flight']} in flight)")
             bar = CPU_BARS[one.kind]
             print(line("  share of the limit", 100 * share, 97 if bars else None, share >= LEAST_SHARE, " %"))
-            print(line("  refused (429)", 100 * refused, 0.1 if bars else None, refused < MOST_REFUSED, " %"))
+            print(line("  refused (429)", 100 * refused, 0.1 if bars else None, refused < MAX_REFUSED, " %"))
             total = own_ms + shared_ms
             print(line("  CPU a call", total, bar if bars else None, total <= bar, " ms"))
             print(f"    of it the lanes' own {own_ms:.2f} ms, the driver, Ray and other actors {shared_ms:.2f} ms")
@@ -259,7 +263,7 @@ def measure_slow(per_s: float, seconds: float) -> None:
     for kind, before, after in zip(fast, alone, beside, strict=True):
         ratio = after / before
         print(f"{kind} at {per_s:g} calls/s: alone {before:.1f} s, beside a vendor ten times slower {after:.1f} s")
-        print(line("  held up by", 100 * (ratio - 1), 10, ratio <= MOST_HELD_UP, " %"))
+        print(line("  held up by", 100 * (ratio - 1), 10, ratio <= MAX_HELD_UP, " %"))
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ import aiohttp
 from aiohttp import web
 
 from hab_ray.calls import ChatCall, Finish, Message, Params, Role
-from hab_ray.catalog import ModelEntry
+from hab_ray.catalog.models import ModelEntry
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint, Provider
 

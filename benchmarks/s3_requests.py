@@ -32,15 +32,15 @@ import pyarrow.parquet as pq
 from benchmarks.batch_sweep import TURNAROUND_S, sweep_file
 from benchmarks.campaigns import Meter, get
 from benchmarks.flow import write_sweep
-from hab_ray.simulator import Profile, SimulatorProcess
+from hab_simulator import Profile, SimulatorProcess
 from tests.s3_proxy import S3Proxy, Seen, s3_proxy
 from tests.seaweed import SeaweedFS, seaweed
 
 ROOT = Path(__file__).parent.parent
 BUCKET = "hab-benchmark"
 LIST_PRICE = {"PUT": 5e-6, "COPY": 5e-6, "LIST": 5e-6, "GET": 4e-7, "HEAD": 4e-7, "DELETE": 0.0}
-MOST_PER_1000 = 60.0
-MOST_CPU, MOST_WALL, RERUN_S = 1.3, 1.5, 10.0
+MAX_PER_1000 = 60.0
+MAX_CPU, MAX_WALL, RERUN_S = 1.3, 1.5, 10.0
 DEAD_FROM_S, DEAD_S, SLOW = 8.0, 60.0, 0.1
 LOOK_S = 0.5
 KILLS, KILLED_PER_S, LOST_S = 24, 60, 2.0
@@ -66,7 +66,7 @@ def watched(arguments: list[str], environment: Mapping[str, str]) -> Ended:
         while process.poll() is None:
             for one in [process, *process.children(recursive=True)]:
                 try:
-                    if "hab_ray.simulator" not in one.cmdline():
+                    if "hab_simulator" not in one.cmdline():
                         cpu[one.pid, one.create_time()] = sum(one.cpu_times()[:2])
                 except psutil.Error:
                     continue
@@ -90,7 +90,7 @@ def show(seen: list[Seen], calls: int, minutes: float) -> None:
         print(f"  {kind:<8}{count:8}{1000 * count / calls:10.2f} for 1,000 calls   ${1000 * dollars / calls:.6f}")
     total = 1000 * sum(paid.values()) / calls
     dollars = 1000 * sum(LIST_PRICE[kind] * count for kind, count in paid.items()) / calls
-    met = "met" if total <= MOST_PER_1000 else "MISSED"
+    met = "met" if total <= MAX_PER_1000 else "MISSED"
     print(f"  {'in all, but DELETE, which is free':<40}{total:6.1f} for 1,000 calls, ${dollars:.6f}; bar 60: {met}")
     each = ", ".join(f"{count / minutes:.1f} {kind}" for kind, count in sorted(fixed.items()))
     print(f"  fixed, by the minute: {each}")
@@ -122,8 +122,8 @@ def batch(server: SeaweedFS, proxy: S3Proxy, folder: Path, tests: int) -> None:
     print(f"S3: status {s3.status}, CPU {s3.cpu_s:.0f} s, {s3.wall_s:.0f} s")
     print("\n".join(s3.printed.splitlines()[-4:]))
     for what, ratio, bar in (
-        ("CPU", s3.cpu_s / disk.cpu_s, MOST_CPU),
-        ("wall", s3.wall_s / disk.wall_s, MOST_WALL),
+        ("CPU", s3.cpu_s / disk.cpu_s, MAX_CPU),
+        ("wall", s3.wall_s / disk.wall_s, MAX_WALL),
     ):
         print(f"{what}: {ratio:.2f} times local disk's; bar {bar}: {'met' if ratio <= bar else 'MISSED'}")
     show(proxy.seen, calls, s3.wall_s / 60)

@@ -22,10 +22,10 @@ from random import Random
 
 from benchmarks.replies import Grammar
 from hab_ray.calls import Finish, Reply, Usage
-from hab_ray.catalog import Model, ModelEntry
+from hab_ray.catalog.models import Model, ModelEntry
+from hab_ray.config.sections import Generate, Judge, Validate
 from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
-from hab_ray.sections import Generate, Judge, Validate
 from hab_ray.stages.method.generate import CandidateTask, GenerateStage
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.method.validate import ValidateStage
@@ -36,7 +36,7 @@ from tests.stages.verdict_rules import Nothing, read_letters, read_list, whole
 REPLIES = 60_000
 TRUNCATED = 0.05
 MEGABYTE = 1_000_000
-MOST_S = 1.0
+MAX_S = 1.0
 PER_CALL = 3
 DIMENSION = "ask_clarifying_questions"
 TEXT = "Of what?"
@@ -207,7 +207,7 @@ def measure_hostile() -> int:
     bad = 0
     for name, text in hostile().items():
         taken = seconds_for(readers()[0], text)
-        wrong = "READ" if taken is None else "TOO SLOW" if taken >= MOST_S else ""
+        wrong = "READ" if taken is None else "TOO SLOW" if taken >= MAX_S else ""
         bad += bool(wrong)
         print(f"  {name:<40}{taken or 0:8.3f} s   {wrong}".rstrip())
     return bad

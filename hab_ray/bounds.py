@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 _DAY_S = 86_400
-MOST_LISTED = 1_000
+MAX_LISTED = 1_000
 
 
 def _no_truth_value(given: Any) -> Any:

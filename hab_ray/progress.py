@@ -65,14 +65,14 @@ class Draining:
 
 
 @dataclass(frozen=True)
-class Ended:
+class LastEnd:
     """How a process of `hab run` ended: its exit status and what that means."""
 
     status: Int64
     meaning: str
 
     @classmethod
-    def by(cls, exit: Exit) -> Ended:
+    def by(cls, exit: Exit) -> LastEnd:
         """The end with this exit status."""
         return cls(int(exit), exit.meaning)
 
@@ -102,7 +102,7 @@ class Progress:
     driver_cpu_s: Finite = 0.0
     store: str | None = None
     computed: tuple[StageProgress, ...] = ()
-    end: Ended | None = None
+    end: LastEnd | None = None
     outages: Mapping[str, str] = field(default_factory=dict)
     earlier_nanousd: Int64 = 0
 

@@ -6,92 +6,46 @@ under a run: another `run:` with the same `store:` reuses every call that stays 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from datetime import date, datetime
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated
 
-import yaml
-from pydantic import Field, ValidationError
-
-from hab_ray.catalog import Model, ModelEntry, Purpose, Strict, folder_name
-from hab_ray.config import Sweep
+from hab_ray.catalog.models import Model, ModelEntry, Purpose, folder_name
+from hab_ray.catalog.prices import priced
+from hab_ray.config.changes import differences
+from hab_ray.config.sections import Validate
+from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
-from hab_ray.inputs.files import BadInput, causes_of, decoded
-from hab_ray.inputs.yaml_text import parse_yaml
+from hab_ray.given.once import ReadOnce
+from hab_ray.given.origins import origins_of, wording_origins
+from hab_ray.given.paraphrases import read_paraphrases
+from hab_ray.given.rows import given_file
+from hab_ray.given.sample import changed_draw
 from hab_ray.local import LocalError, default_cache, embedding_weights, pull, sha256_of
 from hab_ray.location import Location
-from hab_ray.preregistration import Declaration
-from hab_ray.prices import priced
 from hab_ray.resources import installed_versions
 from hab_ray.rows import ChosenTest, Paraphrase, RaterView
-from hab_ray.rubric import Origin, Rubric, load_rubrics, load_themes
-from hab_ray.sections import Generate, Select, Validate
+from hab_ray.rubric import Rubric, load_rubrics, load_themes
 from hab_ray.stages.prompts.rewording import wordings_of
 from hab_ray.stages.prompts.wording import Prompts, load_prompts
 from hab_ray.stages.replies.reading import READER_VERSION
 from hab_ray.stages.views import tests_file
-from hab_ray.storage.answer_sample import Drawn, changed_draw
-from hab_ray.storage.folder import open_folder
-from hab_ray.storage.given import given_file
-from hab_ray.storage.given_paraphrases import read_paraphrases
 from hab_ray.storage.modes import refuse_others
-from hab_ray.storage.once import ReadOnce
-from hab_ray.storage.origins import origins_of, wording_origins
-from hab_ray.storage.registry import RUN_ID, Registry, new_run_id
+from hab_ray.storage.record import RUBRIC, SETTINGS_VERSION, Record, put_record, read_record, text_of
+from hab_ray.storage.registry import Registry, new_run_id
 from hab_ray.storage.run import RATERS, SWEEP, RunFolder
 from hab_ray.visible import one_line
 from hab_ray.work import Work, drawn_tests, given_ratings, given_tests, who_answered
 
-SETTINGS_VERSION = 2
 _MAY_CHANGE = ("catalogue", "prices")
-_RUBRIC = "rubric "
 _JUDGES = "judges: "
 _RATERS = "raters "
 _PANEL = "panel"
 _OF_THE_TESTS = ("seed", "generate", "validation", "select", "tests", "deduplicate")
-
-
-class Record(Strict):
-    """A run's sweep.yaml: the sweep as resolved and all that its results depend on.
-
-    `id` is the run's for ever; None in records of format 0. A started run keeps its prompts and fences, so that its
-    calls keep their keys; `reader_version` says by which rules its verdicts were read. `started` is the first start,
-    `priced_on` the day whose prices the latest one plans, reserves and pays by: a vendor charges what it charges when
-    a call is made, and what was paid before stands in the replies. In a run of `settings_version` 1 only a model
-    that thinks is sent an effort. `sources` are the origins of given data and imported rubrics as of
-    `hab_ray.storage.origins`; None in records from before they were kept.
-    `declarations` are the analyses that were declared, the present one last. `drawn` says by dimension which of the
-    given answers are read, where not all are. `store` is where the run's store was when
-    it was driven last, as seen from the run's folder; None in records from before it was kept.
-    """
-
-    id: Annotated[str, Field(pattern=RUN_ID)] | None = None
-    sweep: Sweep
-    as_of: dict[str, str | None]
-    hashes: dict[str, str]
-    versions: Mapping[str, str]
-    started: datetime
-    priced_on: date | None = None
-    prompts_version: int = 1
-    fence_version: int = 1
-    reader_version: int = 1
-    settings_version: int = 1
-    sources: Mapping[str, Origin] | None = None
-    declarations: tuple[Declaration, ...] = ()
-    drawn: Mapping[str, Drawn] = {}
-    store: str | None = None
-
-    def entry(self, name: str) -> ModelEntry:
-        """A model as this run asks it."""
-        return _entry(self.sweep, name, self)
-
-    @property
-    def rubric_hashes(self) -> dict[str, str]:
-        """The digests of the rubrics by dimension, sorted."""
-        found = {name: digest for name, digest in self.hashes.items() if name.startswith(_RUBRIC)}
-        return {name.removeprefix(_RUBRIC): found[name] for name in sorted(found)}
+_SAID_AS = {"validation": "validate"}
+_MAY_GROW = ("generate", "validate", "select", "tests", "deduplicate")
+_A_FILE = "a file"
 
 
 def resolve(sweep: Sweep, now: datetime) -> Work:
@@ -126,7 +80,7 @@ def refuse_other_store(work: Work) -> None:
     before = run.follow(record.store) if record and record.store else (record.sweep.store if record else store)
     if before.absolute() == store.absolute() or before.is_same(store):
         return
-    knowing = [place for place in (before, store) if Registry(open_folder(place), place).epochs(work.run_id, run)]
+    knowing = [place for place in (before, store) if Registry(place).epochs(work.run_id, run)]
     if knowing != [store]:
         there, remedy = "knows nothing of them", "or its new place if it was moved"
         if store in knowing:
@@ -157,7 +111,7 @@ def _pinned(sweep: Sweep, earlier: Record | None, now: datetime, once: ReadOnce)
     catalog = sweep.catalog
     models = {}
     for name in sweep.model_names():
-        entry = priced(_entry(sweep, name, earlier), now.date())
+        entry = priced(earlier.entry(name) if earlier else catalog.find(name), now.date())
         as_of = _as_of(name, entry, catalog.providers[entry.provider].serve, now)
         if earlier and entry.alias == "moving":
             as_of = earlier.as_of.get(name, as_of)
@@ -175,11 +129,6 @@ def _pinned(sweep: Sweep, earlier: Record | None, now: datetime, once: ReadOnce)
         paraphrases=_paraphrases(sweep, rubrics),
         given=once,
     )
-
-
-def _entry(sweep: Sweep, name: str, record: Record | None) -> ModelEntry:
-    entry = sweep.catalog.find(name)
-    return entry.without_lone_effort() if record and record.settings_version < SETTINGS_VERSION else entry
 
 
 def _paraphrases(sweep: Sweep, rubrics: Mapping[str, Rubric]) -> dict[str, dict[str, dict[str, Paraphrase]]]:
@@ -288,7 +237,7 @@ def _as_of(name: str, entry: ModelEntry, served: bool, now: datetime) -> str | N
 
 def hashes(work: Work) -> dict[str, str]:
     """The hashes of the data that a run's results depend on."""
-    found = {f"{_RUBRIC}{name}": rubric.sha256 for name, rubric in work.rubrics.items()}
+    found = {f"{RUBRIC}{name}": rubric.sha256 for name, rubric in work.rubrics.items()}
     for judge, wordings in work.wordings.items():
         found |= {f"wording of {judge}: {name}": rubric.sha256 for name, rubric in wordings.items()}
     for variant in work.sweep.variants.subjects:
@@ -345,9 +294,41 @@ def _entry_hashes(work: Work) -> dict[str, str]:
     return subjects | {f"{_JUDGES}{j.name}": j.sha256 for j in (*sweep.judges, *sweep.varied_judges)}
 
 
-def _without_mode(part: object) -> object:
-    """A section without its mode: how calls are sent changes nothing that is compared."""
-    return part.model_copy(update={"mode": None}) if isinstance(part, Generate | Validate | Select) else part
+def _of_the_tests(sweep: Sweep, key: str) -> object:
+    """A key that decides what the tests are; a file counts by its content, wherever it is, and has a digest."""
+    value = getattr(sweep, key)
+    return _A_FILE if isinstance(value, Location) else value
+
+
+def _is_another_file(work: Work, earlier: Record) -> bool:
+    """Whether the sweep names a file of tests, and the run was made without it or with other content."""
+    return isinstance(work.sweep.tests, Location) and hashes(work)["tests"] != earlier.hashes.get("tests")
+
+
+def _has_all_tests(work: Work) -> bool:
+    """Whether the tests that the run has are all in the file that the sweep names now, which may have more."""
+    if not isinstance(work.sweep.tests, Location) or work.sweep.responses is not None:
+        return False
+    given, before = given_tests(work), _chosen_before(work)
+    return bool(before) and all(
+        {_as_asked(test) for test in tests} <= {_as_asked(test) for test in given.get(dimension, [])}
+        for dimension, tests in before.items()
+    )
+
+
+def _as_asked(test: ChosenTest) -> tuple[str, str, str, str]:
+    return test.id, test.prompt, test.context, test.system
+
+
+def _not_grown(work: Work, lines: Sequence[str]) -> Iterator[str]:
+    """Differences that cannot be, and after those that more tests were wanted by, how to have them."""
+    yield from lines
+    if any(line.startswith(("select.tests", "tests")) for line in lines):
+        yield (
+            f"  a run's tests are chosen once. To add some, also of another dimension: `hab export {work.run_path} "
+            "--format csv-raw --out more`, add rows to more/tests.csv, and name that file as `tests:` in this sweep: "
+            "what it was asked before stays, and is not paid for again"
+        )
 
 
 def _prices_sha256(work: Work) -> str:
@@ -359,7 +340,8 @@ def write_record(work: Work, now: datetime) -> None:
     """Keep what a run depends on in its sweep.yaml.
 
     The first start's time stays, and so does what the sweep no longer names: its rows are still in the run, and
-    it must be the same when it comes back.
+    it must be the same when it comes back. Tests that a file has beyond those of the run join them here, before the
+    record names the file.
 
     Raises:
         ConfigError: another process, which holds another store, has started the run meanwhile.
@@ -384,75 +366,16 @@ def write_record(work: Work, now: datetime) -> None:
         store=work.sweep.store.seen_from(work.run_path),
     )
     if earlier:
-        return _put_record(work.run_path, record)
+        if _is_another_file(work, earlier) and _has_all_tests(work):
+            for dimension, tests in given_tests(work).items():
+                work.run.write(ChosenTest, tests_file(dimension), tests)
+        return put_record(work.run_path, record)
     try:
-        RunFolder(work.run_path).folder.put_new(SWEEP, _text_of(record))
+        RunFolder(work.run_path).folder.put_new(SWEEP, text_of(record))
     except FileExistsError:
         if not RunFolder(work.run_path).exists():
             raise
         raise ConfigError(f"{work.run_path}: another process has just started this run; wait until it ends") from None
-
-
-def keep_id(work: Work) -> None:
-    """Keep the run's id in its record and leave the rest: only `hab run` checks what the run's results depend on."""
-    _amend_record(work.run_path, {"id": work.run_id})
-
-
-def keep_reader(work: Work) -> None:
-    """Note in the run's record that its verdicts were read by the present rules, and leave the rest as `keep_id`."""
-    _amend_record(work.run_path, {"reader_version": READER_VERSION})
-
-
-def keep_declaration(work: Work, made: Declaration) -> None:
-    """Add to the analyses that the run's record lists, and leave the rest as `keep_id`."""
-    record = read_record(work.run_path)
-    assert record is not None
-    _amend_record(work.run_path, {"declarations": (*record.declarations, made)})
-
-
-def _amend_record(run: Location, changes: Mapping[str, object]) -> None:
-    record = read_record(run)
-    assert record is not None
-    _put_record(run, record.model_copy(update=changes))
-
-
-def _put_record(run: Location, record: Record) -> None:
-    RunFolder(run).folder.put(SWEEP, _text_of(record))
-
-
-def _text_of(record: Record) -> bytes:
-    return yaml.safe_dump(
-        record.model_dump(mode="json", by_alias=True), sort_keys=False, allow_unicode=True, encoding="utf-8"
-    )
-
-
-def read_record(run: Location) -> Record | None:
-    """A run's record; None where there is no run.
-
-    Raises:
-        ConfigError: the file was changed by hand, or is another version's.
-    """
-    folder = RunFolder(run)
-    if not folder.exists():
-        return None
-    try:
-        return Record.model_validate(parse_yaml(decoded(folder.folder.get(SWEEP))))
-    except BadInput as error:
-        cause = error.cause
-    except ValidationError as error:
-        cause = causes_of(error)
-    raise ConfigError(
-        one_line(f"{run / SWEEP}: not a record this version wrote ({cause}); use another `run:`, the store is kept")
-    )
-
-
-def run_id_in(run: Location) -> str | None:
-    """The id of the run in a folder; None where there is none that can be read."""
-    try:
-        record = read_record(run)
-    except ConfigError:
-        return None
-    return record.id if record else None
 
 
 def load_work(run: Location, now: datetime) -> Work:
@@ -479,9 +402,13 @@ def _must_fit(work: Work, earlier: Record) -> None:
 
 def _changes(work: Work, earlier: Record) -> Iterator[str]:
     before = earlier.sweep
-    for key in _OF_THE_TESTS:
-        if _without_mode(getattr(work.sweep, key)) != _without_mode(getattr(before, key)):
-            yield f"{'validate' if key == 'validation' else key}: differs"
+    lines = [
+        line
+        for key in _OF_THE_TESTS
+        for line in differences(_SAID_AS.get(key, key), _of_the_tests(before, key), _of_the_tests(work.sweep, key))
+    ]
+    grows = (bool(lines) or _is_another_file(work, earlier)) and _has_all_tests(work)
+    yield from _not_grown(work, [line for line in lines if not (grows and line.startswith(_MAY_GROW))])
     yield from changed_draw(before.responses, work.sweep.responses)
     for dimension, drawn in drawn_tests(work).items():
         if earlier.drawn.get(dimension, drawn) != drawn:
@@ -493,7 +420,8 @@ def _changes(work: Work, earlier: Record) -> Iterator[str]:
         if earlier.hashes.get(name, digest) != digest:
             yield f"{name} has changed; a new variant needs a `name:` of its own"
     for name, digest in hashes(work).items():
-        if name not in _MAY_CHANGE and not name.startswith(_RATERS) and earlier.hashes.get(name, digest) != digest:
+        may_change = name in _MAY_CHANGE or name.startswith(_RATERS) or (grows and name == "tests")
+        if not may_change and earlier.hashes.get(name, digest) != digest:
             yield f"{name}: its text has changed"
     for name, model in work.models.items():
         if earlier.as_of.get(name, model.as_of) != model.as_of:

@@ -192,7 +192,8 @@ class RaterView:
 class Score:
     """The mean of one cell, 0..1, with its 95 % interval; `judge` may be "panel", `dimension` "overall".
 
-    `n` counts the verdicts in the mean, `excluded` the rows in no mean, `truncated` those judged although cut.
+    `n` counts the verdicts in the mean, `excluded` the rows in no mean, `truncated` those judged although cut, `calls`
+    the generation calls that its tests come from (a test that was not generated counts as one).
     """
 
     subject: str
@@ -204,6 +205,7 @@ class Score:
     n: int
     excluded: int
     truncated: int
+    calls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +281,7 @@ _ARROW = {
     str: pa.string(),
     int: pa.int64(),
     float: pa.float64(),
+    bool: pa.bool_(),
     bytes: pa.binary(),
     State: pa.string(),
     Rater: pa.string(),
@@ -328,14 +331,21 @@ def with_all_columns(row_type: type[Row], table: pa.Table, names: Sequence[str])
 def from_table(row_type: type[R], table: pa.Table) -> list[R]:
     """The rows of a table that `to_table` made, also in an earlier version; columns it does not know are ignored."""
     known = with_all_columns(row_type, table, schema_of(row_type).names)
-    columns = [_revived(name, known.column(name).to_pylist()) for name in known.column_names]
+    enums = _enums_of(row_type)
+    columns = [_revived(name, known.column(name).to_pylist(), enums.get(name)) for name in known.column_names]
     return list(map(row_type, *columns))
 
 
-def _revived(name: str, values: list[Any]) -> list[Any]:
+@cache
+def _enums_of(row_type: type[Row]) -> Mapping[str, type[StrEnum]]:
+    hints = get_type_hints(row_type)
+    return {name: enum for name, enum in ENUMS.items() if hints.get(name) is enum}
+
+
+def _revived(name: str, values: list[Any], enum: type[StrEnum] | None) -> list[Any]:
     """A column's values as its rows have them; those that many rows share are held once."""
-    if name in ENUMS:
-        members = {value: ENUMS[name](value) for value in set(values)}
+    if enum is not None:
+        members = {value: enum(value) for value in set(values)}
         return [members[value] for value in values]
     if name in _REPEATED:
         return [_one_of(value) for value in values]

@@ -27,10 +27,10 @@ from hab_ray.errors import Exit, Interrupted
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DRAIN_S = 20.0
 LATE_S = 5.0
-LONGEST_S = DRAIN_S + LATE_S
+MAX_S = DRAIN_S + LATE_S
 LAST_WORDS_S = 2.0
 LOOK_S = 0.5
-MOST_WAITING = 64
+MAX_WAITING = 64
 
 
 class Stop:
@@ -40,7 +40,7 @@ class Stop:
         self._at = inf
         self._lock = threading.Lock()
         self._on_stop: Callable[[], None] | None = None
-        self._longest_s = LONGEST_S
+        self._longest_s = MAX_S
         self._last_words: list[Callable[[], None]] = []
         self._raised = False
         self._terminals: tuple[int, ...] = ()
@@ -66,6 +66,15 @@ class Stop:
         """
         if self.requested or (self._signals and _is_arriving(self._signals[0])):
             raise Interrupted("stopped on request")
+
+    def request(self) -> None:
+        """Stop as on the first signal, in a process whose signals are not ours to take over. For any thread."""
+        if self.requested:
+            return
+        self._at = time.monotonic()
+        with self._lock:
+            if self._on_stop:
+                self._on_stop()
 
     def listen(self) -> None:
         """Take over SIGINT, SIGTERM, and SIGHUP unless it is ignored (`nohup`). For the main thread; once."""
@@ -100,7 +109,7 @@ class Stop:
             with self._lock:
                 self._on_stop = None
                 if not self.requested:
-                    self._longest_s = LONGEST_S
+                    self._longest_s = MAX_S
 
     def finish(self, status: int) -> None:
         """From now on a signal ends the process with this status: only Python's clearing up is left."""
@@ -179,7 +188,7 @@ def _leave(terminals: Iterable[int]) -> None:
 def _is_arriving(reader: socket.socket) -> bool:
     """Whether one of our signals waits to be read by the watching thread."""
     try:
-        waiting = reader.recv(MOST_WAITING, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        waiting = reader.recv(MAX_WAITING, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:
         return False
     return any(number in SIGNALS for number in waiting)

@@ -12,7 +12,7 @@ import json
 import re
 from typing import Any
 
-LONGEST_LINE = 2000
+MAX_LINE = 2000
 
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and line feed
@@ -39,7 +39,7 @@ def for_terminal(text: str) -> str:
     return _ON_TERMINALS.sub(_code, text.replace("\r\n", "\n"))
 
 
-def one_line(text: str, longest: int = LONGEST_LINE) -> str:
+def one_line(text: str, longest: int = MAX_LINE) -> str:
     """The text as a single line, for messages, log lines and cells of tables.
 
     Line breaks and tabs become spaces, so that nothing after them passes for a line of ours. It is cut after `longest`
@@ -49,6 +49,11 @@ def one_line(text: str, longest: int = LONGEST_LINE) -> str:
     if len(text) <= longest >= len(shown):
         return shown
     return f"{shown[:longest]}... ({len(text):,} characters)"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number and the word for what it counts: `1 batch`, `2,000 batches`; `many` is `one` and an s by default."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def hides_something(text: str) -> bool:

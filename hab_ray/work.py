@@ -14,32 +14,30 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
-from hab_ray.catalog import Catalog, Model, ModelEntry
-from hab_ray.config import Sweep
+from hab_ray.catalog.models import Catalog, Model, ModelEntry
+from hab_ray.config.sections import Drawn, GivenAnswers, ModeName
+from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
+from hab_ray.given.once import ReadOnce
+from hab_ray.given.ratings import GivenRatings, read_given_ratings
+from hab_ray.given.responses import GivenResponses, read_given_responses
+from hab_ray.given.rows import read_given_tests
+from hab_ray.given.sample import chosen_answers, those_rated
+from hab_ray.given.sheets import key_of_run
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, from_table
 from hab_ray.rubric import Rubric
-from hab_ray.sections import GivenAnswers, ModeName
 from hab_ray.stages import wiring
 from hab_ray.stages.base import CallStage, Computed, ComputeStage, Rows
-from hab_ray.stages.blocks import BlockWorkers
 from hab_ray.stages.graph import Graph, Input, Shard, graph_of
 from hab_ray.stages.method.select import seed_tests
-from hab_ray.stages.settling import Settled, settle
-from hab_ray.stages.slices import RowSlices
+from hab_ray.stages.settling import RowSlices, Settled, settle
 from hab_ray.stages.spec import Part, ResolvedSweep, Source
-from hab_ray.storage.answer_sample import Drawn, chosen_answers, those_rated
-from hab_ray.storage.given import read_given_tests
-from hab_ray.storage.given_ratings import GivenRatings, read_given_ratings
-from hab_ray.storage.given_responses import GivenResponses, read_given_responses
-from hab_ray.storage.once import ReadOnce
-from hab_ray.storage.records import read_table
+from hab_ray.storage.replies.records import read_table
+from hab_ray.storage.replies.store import Store
 from hab_ray.storage.run import RunFolder
-from hab_ray.storage.store import Store
 
 __all__ = [
-    "Drawn",
     "Input",
     "Settled",
     "Shard",
@@ -120,12 +118,12 @@ class Work(ResolvedSweep):
         store.refresh(model)
         return settle(_calling(self, shard), tasks, partial(store.read, model))
 
-    def compute(self, shard: Shard, store: Store, workers: BlockWorkers) -> Computed[Any]:
+    def compute(self, shard: Shard, store: Store) -> Computed[Any]:
         """The rows of a shard that makes no calls. Its inputs must be complete, in their views or else in the store."""
         stage = self.stage(shard)
         if not isinstance(stage, ComputeStage):
             raise TypeError(f"stage {shard.stage} makes calls; give its tasks to an engine")
-        return stage.compute(_rows_read(self, shard, partial(_rows_anywhere, self, store)), workers)
+        return stage.compute(_rows_read(self, shard, partial(_rows_anywhere, self, store)))
 
     def write(self, shard: Shard, rows: Sequence[Any], inside: str = "") -> None:
         """Replace a shard's view, where it has one; `inside` names a folder of the run to write it to instead."""
@@ -194,7 +192,7 @@ def who_answered(sweep: Sweep, given: GivenAnswers, rubrics: Mapping[str, Rubric
     names = _every_answer(sweep, given.file, rubrics, once).subjects
     if given.only is None:
         return names
-    return those_rated(names, _ratings_in(sweep.raters, rubrics, once).ratings)
+    return those_rated(names, _ratings_in(sweep.raters, sweep.run_folder, rubrics, once).ratings)
 
 
 def _every_answer(sweep: Sweep, file: Location, rubrics: Mapping[str, Rubric], once: ReadOnce) -> GivenResponses:
@@ -223,12 +221,14 @@ def given_ratings(work: Work) -> GivenRatings:
     Raises:
         ConfigError: a file cannot be read, or a row is no rating.
     """
-    return _ratings_in(work.sweep.raters, work.rubrics, work.given)
+    return _ratings_in(work.sweep.raters, work.run_path, work.rubrics, work.given)
 
 
-def _ratings_in(files: tuple[Location, ...], rubrics: Mapping[str, Rubric], once: ReadOnce) -> GivenRatings:
-    """The same of files that are named. Raises as `given_ratings`."""
-    return once.get(("raters", files), lambda: read_given_ratings(files, rubrics))
+def _ratings_in(
+    files: tuple[Location, ...], run: Location, rubrics: Mapping[str, Rubric], once: ReadOnce
+) -> GivenRatings:
+    """The same of files that are named, items of sheets as the run in a folder has them. Raises as `given_ratings`."""
+    return once.get(("raters", files), lambda: read_given_ratings(files, rubrics, key_of_run(run) if files else {}))
 
 
 def _named_tests(sweep: Sweep, rubrics: Mapping[str, Rubric], once: ReadOnce) -> Mapping[str, list[ChosenTest]] | None:
@@ -263,7 +263,7 @@ def _rows_read(work: Work, shard: Shard, rows_of: Callable[[Shard], Sequence[Any
 
 
 def _given(work: Work, source: Source, shard: Shard) -> Sequence[Any]:
-    maker = next(spec for spec in wiring.STAGES.values() if spec.row is source.row)
+    maker = next(spec for spec in wiring.stages().values() if spec.row is source.row)
     name = maker.file(Part(shard.subject, shard.dimension))
     try:
         return _parsed(source.row, name, work.run.folder.get(name))

@@ -22,8 +22,9 @@ import yaml
 from hypothesis import HealthCheck, settings
 
 from hab_ray.location import Location
-from hab_ray.simulator import Profile
 from hab_ray.storage.folder import Folder, open_folder
+from hab_simulator import Profile
+from tests.distributions import Distributions
 from tests.forking import Forks, ForkServer
 from tests.ray_cluster import RayCluster
 from tests.sampling import EVERY_KILL, SAMPLE
@@ -146,7 +147,7 @@ def started_simulator(forks: Forks, folder: Path, profile: Profile) -> Vendor:
     """A simulator that listens, forked: its imports are done."""
     settings, ready = folder / "profile.json", folder / "ready.json"
     settings.write_text(profile.model_dump_json(), "utf-8")
-    process = forks.start("hab_ray.simulator", ["--profile", str(settings), "--ready", str(ready)], folder, os.environ)
+    process = forks.start("hab_simulator", ["--profile", str(settings), "--ready", str(ready)], folder, os.environ)
     end = time.monotonic() + STARTS_WITHIN_S
     while not ready.exists():
         assert process.poll() is None and time.monotonic() < end, process.communicate()
@@ -346,3 +347,15 @@ def cluster_desk(desk: Desk, ray_address: str) -> Desk:
     """A desk whose `hab` joins the tests' Ray."""
     desk.environment["RAY_ADDRESS"] = ray_address
     return desk
+
+
+@pytest.fixture
+def distributions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Distributions]:
+    site = tmp_path / "site"
+    site.mkdir()
+    known = set(sys.modules)
+    monkeypatch.syspath_prepend(site)
+    yield Distributions(site)
+    for name in set(sys.modules) - known:
+        if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(site):
+            del sys.modules[name]

@@ -248,11 +248,11 @@ def _warm_up() -> None:
 
 
 async def _connect_to_each_vendor() -> None:
+    from hab_ray.catalog.vendors import VENDORS
     from hab_ray.providers import connect, connect_batch
     from hab_ray.providers.base import Endpoint
-    from hab_ray.vendors import BUILT_IN
 
-    for kind in BUILT_IN:
+    for kind in VENDORS.built_in:
         endpoint = Endpoint("p", kind, "http://127.0.0.1:9/v1", "key", 1.0)
         for client in (connect(endpoint), connect_batch(endpoint)):
             await client.close()

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from hab_ray.calls import Call, EmbedCall, Finish, Reply, Usage
-from hab_ray.config import Sweep
-from hab_ray.executors.threads import ThreadWorkers
-from hab_ray.plan import Figures, Plan, make_plan
-from hab_ray.prices import Mode, input_bytes, rate
+from hab_ray.catalog.prices import Mode, input_bytes, rate
+from hab_ray.config.sweep import Sweep
+from hab_ray.planning import Figures, Plan, make_plan
 from hab_ray.resolve import resolve
 from hab_ray.rows import ChosenTest
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.store import Store, StoreWriter
+from hab_ray.storage.replies.store import Store, StoreWriter
 from hab_ray.work import Shard, Work, given_tests
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -85,7 +84,7 @@ class Run:
             for dimension, tests in given_tests(work).items():
                 work.run.write(ChosenTest, f"tests/{dimension}.parquet", tests)
         if not shard.spec.makes_calls:
-            work.write(shard, work.compute(shard, self.store(), ThreadWorkers()).rows)
+            work.write(shard, work.compute(shard, self.store()).rows)
             return
         tasks = work.tasks(shard)
         while True:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-LONGEST_S = 20.0
+MAX_S = 20.0
 
 
 class SlowNames:
@@ -25,7 +25,7 @@ class SlowNames:
     def resolve(self, *query: Any, **more: Any) -> Any:
         """As socket.getaddrinfo."""
         self.asked += 1
-        self._may.wait(LONGEST_S)
+        self._may.wait(MAX_S)
         return self._resolve(*query, **more)
 
     def go_on(self) -> None:
@@ -34,7 +34,7 @@ class SlowNames:
 
     async def waiting(self) -> None:
         """Wait until a request waits for its connection."""
-        async with asyncio.timeout(LONGEST_S):
+        async with asyncio.timeout(MAX_S):
             while not self.asked:
                 await asyncio.sleep(0.005)
 

@@ -3,8 +3,8 @@
     python -m tests.ray_cluster --nodes 3
 
 prints one line of JSON (the addresses, and for each node its id and what it runs), then kills the node of each id that
-it reads from standard input, and ends the cluster when that is closed. Nothing here knows of another Ray on this
-machine: `ray stop` would end them all.
+it reads from standard input, adds one for each `+`, and ends the cluster when that is closed. Nothing here knows of
+another Ray on this machine: `ray stop` would end them all.
 """
 
 from __future__ import annotations
@@ -72,6 +72,12 @@ class RayCluster:
         print(node, file=self.process.stdin, flush=True)
         assert self.process.stdout.readline().strip() == node
 
+    def add(self) -> str:
+        """Add a worker node; its id."""
+        assert self.process.stdin and self.process.stdout
+        print("+", file=self.process.stdin, flush=True)
+        return self.process.stdout.readline().strip()
+
     def job(self, *arguments: object) -> subprocess.Popen[str]:
         """`ray job ...`, as a user's shell in the checkout starts it."""
         verb, *rest = map(str, arguments)
@@ -118,8 +124,14 @@ def main() -> None:
     told = {"address": cluster.address, "job_server": job_server, "metrics": metrics, "nodes": list(by_id)}
     print(json.dumps(told), file=said, flush=True)
     for line in sys.stdin:
-        cluster.remove_node(by_id[line.strip()], allow_graceful=False)
-        print(line.strip(), file=said, flush=True)
+        node = line.strip()
+        if node == "+":
+            added = cluster.add_node(num_cpus=1)
+            node = added.node_id
+            by_id[node] = added
+        else:
+            cluster.remove_node(by_id[node], allow_graceful=False)
+        print(node, file=said, flush=True)
     ray.shutdown()
     cluster.shutdown()
 

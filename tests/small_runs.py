@@ -9,8 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from hab_ray.catalog import Model
-from hab_ray.config import Sweep
+from hab_ray.catalog.models import Model
+from hab_ray.config.sweep import Sweep
 from hab_ray.location import Location
 from hab_ray.resolve import write_record
 from hab_ray.rows import ChosenTest, Response, State, Verdict

@@ -15,10 +15,11 @@ import grimp
 import pytest
 from grimp import ImportGraph
 
-from hab_ray.stages.wiring import STAGES
+from hab_ray.stages.wiring import METHOD
 
-PACKAGE = Path(__file__).parent.parent / "hab_ray"
-SIMULATOR, LOCAL = "hab_ray.simulator", "hab_ray.local"
+ROOT = Path(__file__).parent.parent
+SIMULATOR, LOCAL = "hab_simulator", "hab_ray.local"
+PACKAGES = ("hab_ray", SIMULATOR)
 MAY_IMPORT: Mapping[str, set[str]] = {
     "ray": {"hab_ray.cluster"},
     "openai": {"hab_ray.providers.openai"},
@@ -26,13 +27,14 @@ MAY_IMPORT: Mapping[str, set[str]] = {
     "google": set(),
     "boto3": {"hab_ray.storage.s3"},
     "botocore": {"hab_ray.storage.s3"},
-    "inspect_ai": {"hab_ray.exchange.inspect_logs"},
+    "inspect_ai": {"hab_ray.exchange.formats.inspect"},
     "huggingface_hub": {"hab_ray.exchange.imports.hub"},
+    "matplotlib": {"hab_ray.report.figures"},
     "xllamacpp": {LOCAL},
     SIMULATOR: {
         SIMULATOR,
-        "hab_ray.cli.rehearse",
-        "hab_ray.cli.simulate",
+        "hab_ray.cli.commands.rehearse",
+        "hab_ray.cli.commands.simulate",
         "hab_ray.doctor.reference",
         "hab_ray.rehearse",
         "hab_ray.storage.simulated",
@@ -44,11 +46,12 @@ OF_THE_METHOD = ("hab_ray.rubric", "hab_ray.stages", "hab_ray.rows")
 PLANTED = "\n" + "\n".join(
     f"import {name}" for name in (*MAY_IMPORT, *OF_THE_METHOD, f"{SIMULATOR}.vendor", "hab_ray.errors")
 )
+STAGES = {spec.name for spec in METHOD}
 SHORTCUTS = (
     'shard.stage == "judge"',
     'spec.name in ("respond", "judge")',
-    'STAGES["judge"]',
-    'STAGES.get("respond")',
+    'stages()["judge"]',
+    'wiring.stages().get("respond")',
     'stage != "select"',
     "StageName.JUDGE",
     'match shard.stage:\n    case "judge":\n        pass',
@@ -61,11 +64,11 @@ def is_below(module: str, packages: Iterable[str]) -> bool:
 
 
 def graph() -> ImportGraph:
-    return grimp.build_graph("hab_ray", cache_dir=None, include_external_packages=True)
+    return grimp.build_graph(*PACKAGES, cache_dir=None, include_external_packages=True)
 
 
 def ours(found: ImportGraph) -> set[str]:
-    return {module for module in found.modules if is_below(module, ["hab_ray"])}
+    return {module for module in found.modules if is_below(module, PACKAGES)}
 
 
 def importers(found: ImportGraph, name: str) -> set[str]:
@@ -113,12 +116,13 @@ def test_whoever_may_import_something_does() -> None:
 @pytest.fixture
 def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ImportGraph:
     """The graph of a copy of the tree in which every module imports all that most may not."""
-    copy = tmp_path / "hab_ray"
-    shutil.copytree(PACKAGE, copy, ignore=lambda folder, names: [n for n in names if n == "__pycache__"])
-    for path in copy.rglob("*.py"):
-        path.write_text(path.read_text("utf-8") + PLANTED, "utf-8")
+    for package in PACKAGES:
+        copy = tmp_path / package
+        shutil.copytree(ROOT / package, copy, ignore=lambda folder, names: [n for n in names if n == "__pycache__"])
+        for path in copy.rglob("*.py"):
+            path.write_text(path.read_text("utf-8") + PLANTED, "utf-8")
+        monkeypatch.delitem(sys.modules, package, raising=False)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "hab_ray")
     return graph()
 
 
@@ -145,10 +149,11 @@ def is_shortcut(node: ast.AST) -> bool:
             return (tells_a_stage(left) and names_a_stage(right)) or (names_a_stage(left) and tells_a_stage(right))
         case ast.Match(subject=subject, cases=cases):
             return tells_a_stage(subject) and any(names_a_stage(case.pattern) for case in cases)
-        case ast.Subscript(value=ast.Name(id="STAGES"), slice=key):
-            return names_a_stage(key)
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="STAGES"), attr="get"), args=[key, *_]):
-            return names_a_stage(key)
+        case (
+            ast.Subscript(value=table, slice=key)
+            | ast.Call(func=ast.Attribute(value=table, attr="get"), args=[key, *_])
+        ):
+            return ast.unparse(table).endswith("stages()") and names_a_stage(key)
         case ast.ClassDef(bases=bases, body=body) if any("Enum" in ast.unparse(base) for base in bases):
             return any(isinstance(line, ast.Assign) and names_a_stage(line.value) for line in body)
         case ast.Attribute(attr=name):
@@ -168,8 +173,8 @@ def names_a_stage(node: ast.AST) -> bool:
 
 
 def test_only_stages_know_stages_by_name() -> None:
-    apart = ("stages", "simulator")
-    files = [path for path in PACKAGE.rglob("*.py") if path.relative_to(PACKAGE).parts[0] not in apart]
+    package = ROOT / "hab_ray"
+    files = [path for path in package.rglob("*.py") if path.relative_to(package).parts[0] != "stages"]
     assert {path.name: told for path in files if (told := shortcuts(ast.parse(path.read_text("utf-8"))))} == {}
 
 

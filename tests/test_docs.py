@@ -5,14 +5,21 @@ from __future__ import annotations
 import importlib
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
+from benchmarks import picture, sweep_reference
+from hab_ray.analysis.summary import summarise
+from hab_ray.report import write_scores
+from hab_ray.results import open_run
+from tests.small_runs import Shape, write_run
+
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [ROOT / "docs/architecture.md", ROOT / "CONTRIBUTING.md"]
+DOCUMENTS = [ROOT / "docs/architecture.md", ROOT / "docs/method.md", ROOT / "CONTRIBUTING.md"]
 CODE = re.compile(r"`([^`\n]+)`")
-DOTTED = re.compile(r"hab_ray(\.\w+)+")
-FILE = re.compile(r"(hab_ray|tests|benchmarks|rubrics|docs|jobs)/[\w./-]*")
+DOTTED = re.compile(r"(?:hab_ray|hab_simulator)(?:\.\w+)+")
+FILE = re.compile(r"(hab_ray|hab_simulator|tests|benchmarks|rubrics|docs|jobs)/[\w./-]*")
 
 
 def named(document: Path) -> list[str]:
@@ -41,6 +48,26 @@ def test_names(document: Path) -> None:
     names = named(document)
     dotted = [name for name in names if DOTTED.fullmatch(name)]
     files = [name for name in names if FILE.fullmatch(name)]
-    assert len(dotted) + len(files) > 10
+    assert len(dotted) + len(files) > 5
     assert [name for name in dotted if not found(name)] == []
     assert [name for name in files if not (ROOT / name).exists()] == []
+
+
+def test_the_reference_of_sweep_files_is_current() -> None:
+    """Every key that a sweep file may have, as the models read it, with words."""
+    written = sweep_reference.PAGE.read_text(encoding="utf-8")
+    assert written == sweep_reference.page(), "run `python -m benchmarks.sweep_reference`"
+    assert all(f"| `{key}` |" in written for key in ("batch", "priced_as", "lanes", "patience_s", "timeout_s"))
+
+
+def test_the_picture_shows_every_subject_and_issue_of_a_run(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", Shape(dimensions=("encourage_learning",)))
+    write_scores(summarise(open_run(tmp_path / "run")))
+    board, shares = picture.standings(str(tmp_path / "run")), picture.shares(str(tmp_path / "run"))
+    drawn = picture.picture(board, shares)
+    root = ElementTree.fromstring(drawn)
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}circle"))) == len(board) > 1
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}title"))) == len(shares) >= len(board)
+    assert max(shares.values()) <= 1 and sum(shares.values()) > 0
+    shipped = (ROOT / "docs/picture.svg").read_text(encoding="utf-8")
+    assert len(shipped) < 150_000 and shipped.count("<circle") == 4 and "Share of answers" in shipped

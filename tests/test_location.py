@@ -13,11 +13,11 @@ from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 
 THROUGH_FOLDERS = (
-    *("storage/compaction", "storage/format", "storage/index", "storage/lease", "storage/parts", "storage/records"),
-    *("storage/registry", "storage/rows", "storage/run", "storage/secret", "storage/sidecars", "storage/spending"),
-    *("storage/store", "storage/ballast", "engine/books", "sweep/reporting", "rehearse/place", "rehearse/perform"),
-    *("report/build", "progress", "cli/status", "cli/batches", "cli/budget", "cli/identity"),
-    "cli/upgrade",
+    *("storage/format", "storage/registry", "storage/run", "storage/secret", "storage/spending", "storage/ballast"),
+    *("storage/lease/lease", "storage/replies/parts", "storage/replies/records", "storage/replies/sidecars"),
+    *("storage/replies/store", "engine/books", "rehearse/place", "rehearse/perform", "report/build", "progress"),
+    *("cli/commands/status", "cli/commands/batches", "cli/commands/budget", "cli/commands/runs"),
+    *("sweep/telling/reporting", "sweep/session", "sweep/reread"),
 )
 
 

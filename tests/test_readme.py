@@ -1,4 +1,4 @@
-"""Every command of the README, run or shown to be run by another test or by .ci/run."""
+"""Every command of the README and of docs/, run or shown to be run by another test or by .ci/run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hab_ray.config import load_sweep
+from hab_ray.config.sweep import load_sweep
 from hab_ray.local import default_cache, pull
 from hab_ray.results.run import Run
 from hab_ray.rubric import load_rubrics
@@ -20,9 +20,24 @@ from tests.small_runs import Shape, write_run
 ROOT = Path(__file__).parent.parent
 FEWER = 3
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")))}
+MAX_LINES, MAX_WORDS = 120, 15
+OUR_WORDS = re.compile(r"\b(stranded|store store)\b")
 ELSEWHERE = {
     "make demo": ".ci/run",
     "make test": ".ci/run",
+    "git clone REPOSITORY hab_ray && cd hab_ray": "benchmarks/wheel.py",
+    "uv tool install .": "benchmarks/wheel.py",
+    "python3 -m venv .venv && . .venv/bin/activate && pip install .": "benchmarks/wheel.py",
+    "hab init first.yaml": "tests/cli/test_starting.py",
+    "hab rm": "tests/cli/test_runs.py",
+    "hab run study.yaml": "tests/cli/test_people.py",
+    "hab annotate": "tests/cli/test_people.py",
+    "hab agreement": "tests/cli/test_people.py",
+    "hab scores runs/rehearsal-small": "tests/cli/test_notebook.py",
+    "hab figures runs/rehearsal-small": "tests/cli/test_notebook.py",
+    "hab compare": "tests/cli/test_people.py",
+    "hab export runs/first --format csv-raw --out more": "tests/cli/test_growing.py",
     "ray job submit": "tests/cluster/test_jobs.py",
     "hab run SWEEP.yaml": "tests/cli/test_batches.py",
     "hab batches": "tests/cli/test_batches.py",
@@ -33,14 +48,21 @@ ELSEWHERE = {
     "hab import rubrics CHECKOUT": "tests/exchange/imports/test_rubrics.py",
     "hab import responses published && hab import verdicts published": "tests/cli/test_bridge.py",
     "hab rehearse jobs/experiments/seventh-dimension.yaml": "tests/rehearse/test_experiments.py",
+    "hab runs": "tests/cli/test_runs.py",
+    "hab store gc store": "tests/sweep/test_unused.py",
+    "hab --install-completion": "tests/cli/test_main.py",
     "hab rehearse jobs/rehearsal.yaml": "test_the_rehearsal_at_the_papers_size_can_be_staged",
 }
 HERE = {
+    "hab plan first.yaml",
+    "hab doctor first.yaml",
     "hab run first.yaml",
     "hab status runs/first",
     "hab report runs/first",
+    "hab scores runs/first --format markdown",
+    "hab figures runs/first",
     "hab export runs/first --format hf --out first-data",
-    ".venv/bin/hab run jobs/demo.yaml --model PATH.gguf",
+    "hab export runs/first --format csv --out first-data",
     "hab models gemini",
     "hab doctor jobs/small.yaml",
     "hab rubric check",
@@ -55,8 +77,8 @@ HERE = {
 
 
 def commands() -> list[str]:
-    """What stands in the README's shell blocks, without comments."""
-    blocks = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    """What stands in the shell blocks of README and docs, without comments."""
+    blocks = [block for page in PAGES.values() for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)]
     lines = (line.split("#")[0].strip() for block in blocks for line in block.splitlines())
     return [line for line in lines if line]
 
@@ -76,34 +98,55 @@ def with_fewer_tests(sweep: Path) -> str:
 
 
 def test_commands_are_run() -> None:
-    """Every command of the README is run by a test or by .ci/run."""
+    """Every command of README and docs is run by a test or by .ci/run."""
     for command in commands():
         elsewhere = [place for start, place in ELSEWHERE.items() if command.startswith(start)]
-        assert command in HERE or elsewhere, f"README.md: {command!r} is run by no test"
+        assert command in HERE or elsewhere, f"{command!r} is run by no test"
     ci = (ROOT / ".ci/run").read_text()
     assert "make demo" in ci and "make test" in ci
 
 
+def test_the_readme_is_short_and_its_links_lead_somewhere() -> None:
+    assert len(README.splitlines()) <= MAX_LINES
+    for name, page in PAGES.items():
+        folder = ROOT if name == "README.md" else ROOT / "docs"
+        links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", page)]
+        assert [link for link in links if link and "://" not in link and not (folder / link).exists()] == [], name
+
+
+def test_words_of_our_own_come_with_the_glossary() -> None:
+    glossary = PAGES["index.md"].partition("## Glossary")[2]
+    assert 5 < len(re.findall(r"^\| (?!word|---)", glossary, re.MULTILINE)) <= MAX_WORDS
+    for name, page in PAGES.items():
+        if name not in ("index.md", "architecture.md"):  # which has one of its own
+            assert "(index.md)" in page or not OUR_WORDS.search(page), name
+
+
 @pytest.mark.long
-@pytest.mark.xdist_group("own ray")
-@pytest.mark.timeout(1500)
-def test_first_sweep(desk: Desk) -> None:
-    """As a reader of the README has it; planned whole, run with a few of its tests."""
+def test_first_sweep(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """As a reader of the README has it; planned as it is, run with a few of its tests against a simulator."""
     sweep = desk.folder / "first.yaml"
     sweep.write_text(sweep_in_readme("first"))
-    plan = desk.hab("plan", sweep)
-    assert plan.returncode == 0 and "24 calls to pay" in plan.stdout
-    sweep.write_text(with_fewer_tests(sweep))
-    done = desk.hab(*shlex.split("run first.yaml"))
-    assert "measure nothing" in done.stdout and "unreadable verdicts: smollm2-135m" in done.stdout
-    none_is_read = f"judge: none of the {FEWER} rows" in done.stdout  # as a rule: its judge copies the template
-    assert done.returncode == (5 if none_is_read else 0), done.stdout
+    plan = desk.hab(*shlex.split("plan first.yaml"))
+    assert plan.returncode == 2 and "24 calls to pay" in plan.stdout and "OPENAI_API_KEY is not set" in plan.stdout
+    at = {"openai": {"kind": "openai", "url": f"{vendor().url}/openai/v1", "priced_as": "openai"}}
+    sweep.write_text(f"{with_fewer_tests(sweep)}mode: online\nproviders: {json.dumps(at)}\n")
+    doctor = desk.hab(*shlex.split("doctor first.yaml"))
+    assert doctor.returncode == 0, doctor.stdout
+    done = desk.hab("run", "first.yaml", "--yes")
+    assert done.returncode == 0, done.stdout
+    assert desk.hab(*shlex.split("run first.yaml")).returncode == 0  # nothing is left to pay, so nobody is asked
     status = desk.hab(*shlex.split("status runs/first"))
-    assert status.returncode == 0 and f"respond  smollm2-135m  {FEWER}" in re.sub(r" +", "  ", status.stdout)
-    export = desk.hab(*shlex.split("export runs/first --format hf --out first-data"))
-    assert export.returncode == 0 and (desk.folder / "first-data/evaluations.parquet").is_file(), export.stdout
+    assert status.returncode == 0 and f"respond  gpt-6-luna  {FEWER}" in re.sub(r" +", "  ", status.stdout)
+    for form, out, file in (("csv", "first-data", "scores.csv"), ("hf", "first-hf", "evaluations.parquet")):
+        export = desk.hab("export", "runs/first", "--format", form, "--out", out)
+        assert export.returncode == 0 and (desk.folder / out / file).is_file(), export.stdout
+    scores = desk.hab(*shlex.split("scores runs/first --format markdown"))
+    assert scores.returncode == 0 and "| gpt-6-luna |" in re.sub(r" +", " ", scores.stdout), scores.stdout
+    figures = desk.hab(*shlex.split("figures runs/first"))
+    assert figures.returncode == 0, figures.stdout
     report = desk.hab(*shlex.split("report runs/first"))
-    assert report.returncode == 0 and "smollm2-135m" in report.stdout
+    assert report.returncode == 0 and "gpt-6-luna" in report.stdout
 
 
 def test_commands_that_look_and_fetch(desk: Desk) -> None:
@@ -139,11 +182,13 @@ def test_asks_before_it_spends(desk: Desk, vendor: Callable[..., Vendor]) -> Non
 
 
 def test_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The README's Python runs on a run of its first sweep's name."""
+    """The Python of README and results runs on a run of the first sweep's name."""
     write_run(tmp_path / "runs/first", Shape(dimensions=("encourage_learning",)))
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert blocks
+    blocks = [
+        b for name in ("README.md", "results.md") for b in re.findall(r"```python\n(.*?)```", PAGES[name], re.DOTALL)
+    ]
+    assert len(blocks) == 2
     for block in blocks:
         found: dict[str, object] = {}
         exec(compile(block, "README.md", "exec"), found)

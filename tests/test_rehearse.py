@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -16,16 +17,16 @@ from hab_ray.analysis.marks import PANEL, Answered, Judged, RowIndex, ScoreSetti
 from hab_ray.analysis.scores import scores_of
 from hab_ray.analysis.summary import summarise
 from hab_ray.calls import ChatCall, Usage
-from hab_ray.config import Sweep, load_sweep
+from hab_ray.catalog.prices import Mode, rate
+from hab_ray.config.sweep import Sweep, load_sweep
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
-from hab_ray.preflight import preflight
-from hab_ray.prices import Mode, rate
+from hab_ray.planning.preflight import preflight
 from hab_ray.progress import RunEnd
 from hab_ray.rehearse.comparison import ComparedMean, Comparison, compare_scores
 from hab_ray.rehearse.deductions import PAPER, deductions_of
 from hab_ray.rehearse.perform import Rehearsal, perform
-from hab_ray.rehearse.place import Place
+from hab_ray.rehearse.place import RehearsalPlace, rehearsing
 from hab_ray.rehearse.profile import Play, played_as, profile_of
 from hab_ray.rehearse.rows import RowComparison, WrongRow
 from hab_ray.rehearse.staging import SIMULATED, at, staged
@@ -35,14 +36,16 @@ from hab_ray.resolve import load_work, resolve, write_record
 from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest, Score, State
 from hab_ray.rubric import Criterion, LiteralPrompts
-from hab_ray.simulator import Malformed, MeterReading, MissingEvidence, TrueAnswer, TrueVerdict
 from hab_ray.stages.base import Rows
 from hab_ray.stages.method.respond import RespondStage
+from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.simulated import MARKER, refuse_simulated
-from hab_ray.storage.takeover import LeaseTerms
-from hab_ray.sweep import Options
+from hab_ray.storage.run import MARKER
+from hab_ray.storage.simulated import refuse_simulated
+from hab_ray.sweep.options import Options
 from hab_ray.work import Work, given_tests, wants_batch
+from hab_simulator import Malformed, MeterReading, MissingEvidence, TrueAnswer, TrueVerdict
+from tests.instant import work_of
 
 JOBS = Path(__file__).parent.parent / "jobs"
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -56,9 +59,9 @@ def sweep(folder: Path, **changes: Any) -> Sweep:
     return load_sweep(path)
 
 
-def place(folder: Path) -> Place:
+def place(folder: Path) -> RehearsalPlace:
     run = Location.of(folder) / "runs/rehearsal-s"
-    return Place(run, run / "store")
+    return RehearsalPlace(run, run / "store")
 
 
 def rehearsed(folder: Path, **changes: Any) -> Work:
@@ -172,7 +175,7 @@ def test_imported_wording_that_no_simulated_model_knows_is_refused(wording: str,
     made = {"generate": {"model": "gpt-6-luna", "candidates": 3}, "select": {"embedding": "minilm", "tests": 2}}
     makes = Sweep.model_validate({**work.sweep.model_dump(by_alias=True), "tests": None, **made})
     with pytest.raises(ConfigError, match=f"rubrics: {refusal}"):
-        perform(replace(work, rubrics=rubrics, sweep=makes), Play(), Options(), LeaseTerms(work.sweep.lease), NOW)
+        perform(replace(work, rubrics=rubrics, sweep=makes), Play(), Options(), Stop(), print, NOW)
     assert not (tmp_path / "runs").exists()
 
 
@@ -222,17 +225,24 @@ def test_the_record_of_a_rehearsal_can_be_read_again(tmp_path: Path) -> None:
     assert URL not in work.run.folder.get("sweep.yaml").decode()
 
 
+def hold(folder: Path, place: RehearsalPlace) -> int:
+    """Hold a place for a moment, and give it back; the epoch."""
+    work = work_of(folder, run=str(place.run), store=str(place.store))
+    with rehearsing(work, Stop(), print) as session:
+        return session.lease.epoch
+
+
 def test_a_run_and_a_rehearsal_do_not_share_a_folder(tmp_path: Path) -> None:
     real = sweep(tmp_path, run=str(tmp_path / "runs/s"), store=str(tmp_path / "store"))
     new, store = Location.of(tmp_path / "new"), Location.of(tmp_path / "store")
     open_folder(store).put("replies/m/part-000001.000000.parquet", b"paid for")
-    for folders in (Place(new, store), Place(store, new)):
+    for folders in (RehearsalPlace(new, store), RehearsalPlace(store, new)):
         with pytest.raises(ConfigError, match="not empty"):
-            folders.take(NOW, LeaseTerms())
+            hold(tmp_path, folders)
         assert not (tmp_path / "store" / MARKER).exists()
     refuse_simulated(real)
     mine = place(tmp_path)
-    mine.take(NOW, LeaseTerms()).release()
+    hold(tmp_path, mine)
     for key, folder in (("store", mine.store), ("run", mine.run)):
         with pytest.raises(ConfigError, match=f"{key}: .*simulated"):
             refuse_simulated(real.model_copy(update={key: folder}))
@@ -240,13 +250,11 @@ def test_a_run_and_a_rehearsal_do_not_share_a_folder(tmp_path: Path) -> None:
 
 def test_a_rehearsal_begins_with_nothing_and_leaves_strangers_alone(tmp_path: Path) -> None:
     mine = place(tmp_path)
-    mine.take(NOW, LeaseTerms()).release()
+    hold(tmp_path, mine)
     for folder, name in ((mine.store, "replies/m/part-000001.000000.parquet"), (mine.run, "tests/d.parquet")):
         open_folder(folder).put(name, b"old")
         open_folder(folder).put("notes.txt", b"my own")
-    lease = mine.take(NOW, LeaseTerms())
-    assert lease.epoch == 2
-    lease.release()
+    assert hold(tmp_path, mine) == 2
     assert open_folder(mine.store).list("replies") == open_folder(mine.run).list("tests") == []
     assert open_folder(mine.store).exists("notes.txt") and open_folder(mine.run).exists("notes.txt")
 
@@ -335,11 +343,17 @@ def test_all_scores_of_a_faultless_run_are_recovered(truth: Truth) -> None:
 
 
 def test_a_score_is_made_of_the_points_of_the_table() -> None:
-    """Tests of 6, 10 and 9 points, and intervals by Student's t with 2 degrees of freedom (4.302653)."""
+    """Tests of 6, 10 and 9 points; each end is the wider of Student's t (2 degrees, 4.302653) and of Gaffke's bound.
+
+    Gaffke's is a quantile of what the marks and the end of the scale average to under uniform spacings, drawn here.
+    """
     found = planted().scores()["s1", "d1", "j1"]
     deviation = (((6 - 25 / 3) ** 2 + (10 - 25 / 3) ** 2 + (9 - 25 / 3) ** 2) / 2 / 3) ** 0.5 / 10
+    spacings = np.random.default_rng(0).dirichlet(np.ones(4), size=1_000_000)
+    gaffke = float(np.quantile(spacings @ np.array([0.0, 0.6, 0.9, 1.0]), 0.025))
     assert found.mean == pytest.approx(25 / 30) and found.n == 3
-    assert found.low == pytest.approx(25 / 30 - 4.302653 * deviation, abs=1e-6) and found.high == 1.0
+    assert gaffke < 25 / 30 - 4.302653 * deviation and found.high == 1.0
+    assert found.low == pytest.approx(gaffke, abs=0.002)
     assert planted().scores()["s1", "d1", "j3"].mean == 1
 
 

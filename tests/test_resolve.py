@@ -14,16 +14,18 @@ from typing import Any
 import pytest
 import yaml
 
-from hab_ray.catalog import Thinking, UsdPrice, folder_name
-from hab_ray.config import Sweep
+from hab_ray.catalog.models import Thinking, UsdPrice, folder_name
+from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
+from hab_ray.inputs.origin import Origin
 from hab_ray.location import Location
-from hab_ray.preflight import preflight
-from hab_ray.resolve import hashes, load_work, read_record, resolve, write_record
+from hab_ray.planning.preflight import preflight
+from hab_ray.resolve import hashes, load_work, resolve, write_record
 from hab_ray.results import open_run
 from hab_ray.rows import RaterView
-from hab_ray.rubric import Origin, Rubric
+from hab_ray.rubric import Rubric
 from hab_ray.stages.method.respond import RespondStage, ResponseTask
+from hab_ray.storage.record import read_record
 from hab_ray.storage.run import RATERS, SWEEP
 from hab_ray.work import Work, given_tests
 
@@ -163,10 +165,13 @@ def test_a_moving_alias_stays_at_the_month_of_the_runs_start(resolved: Resolve, 
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"seed": 1}, "seed: differs"),
-        ({"tests": None, "generate": {"model": "lab/w", "candidates": 3}}, "generate: differs"),
-        ({"validate": "off"}, "validate: differs"),
-        ({"deduplicate": "off"}, "deduplicate: differs"),
+        ({"seed": 1}, "seed: 0 before, 1 now"),
+        (
+            {"tests": None, "generate": {"model": "lab/w", "candidates": 3}},
+            "generate: none before, {model: lab/w, candidates: 3} now",
+        ),
+        ({"validate": "off"}, "validate: none before, off now"),
+        ({"deduplicate": "off"}, "deduplicate: exact before, off now"),
         ({"subjects": [{"model": "lab/a", "system": "Be kind."}]}, "subjects: lab/a has changed"),
         ({"subjects": ["lab/a", {"model": "lab/b", "name": "moving"}]}, "subjects: moving has changed"),
         ({"judges": [{"model": "lab/j", "params": {"max_tokens": 5}}]}, "judges: lab/j has changed"),
@@ -177,7 +182,7 @@ def test_a_change_to_what_a_run_was_made_with_is_refused_by_name(
 ) -> None:
     message = refused(resolved, **changes)
     assert named in message
-    assert sum(line.startswith("  ") for line in message.splitlines()) == 1 + (changes.get("tests", 1) is None)
+    assert sum(line.startswith("  ") for line in message.splitlines()) == 1 + 2 * (changes.get("tests", 1) is None)
 
 
 def edit(rubric: Path) -> None:

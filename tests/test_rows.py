@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hab_ray.analysis.signs.finding import Finding
 from hab_ray.rows import (
     Candidate,
     ChosenTest,
@@ -25,7 +26,7 @@ from hab_ray.rows import (
     schema_of,
     to_table,
 )
-from hab_ray.storage.records import read_table, to_arrow, to_parquet
+from hab_ray.storage.replies.records import read_table, to_arrow, to_parquet
 
 ROW_TYPES = (Candidate, Validation, Embedded, ChosenTest, Response, Verdict, Score)
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
@@ -108,6 +109,12 @@ def test_a_column_from_elsewhere_is_passed_over() -> None:
     row = ChosenTest("t", "d", "p", "", "", None)
     table = to_table(ChosenTest, [row]).append_column("note", pa.array(["x"]))
     assert from_table(ChosenTest, table) == [row]
+
+
+def test_a_column_is_what_its_row_type_says_whatever_another_calls_so() -> None:
+    """`kind` is who rates in a verdict, and a sign of trouble in a finding."""
+    row = Finding("missing", 2, "title", "detail", "remedy")
+    assert from_table(Finding, to_table(Finding, [row])) == [row]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -16,8 +17,8 @@ import grimp
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGE, TESTS = ROOT / "hab_ray", ROOT / "tests"
-MOST_METHODS, MOST_LINES = 15, 500
+PACKAGE, SIMULATOR, TESTS = ROOT / "hab_ray", ROOT / "hab_simulator", ROOT / "tests"
+MAX_METHODS, MAX_LINES = 15, 500
 
 CROWDED: set[str] = set()
 PRIVATE_READERS = {
@@ -39,6 +40,10 @@ def tree(path: Path) -> ast.Module:
 
 def files(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.py"))
+
+
+def modules() -> list[Path]:
+    return [*files(PACKAGE), *files(SIMULATOR)]
 
 
 def named(path: Path) -> str:
@@ -95,7 +100,7 @@ def test_circles_are_found(edges: dict[str, set[str]], expected: list[set[str]])
 
 def test_no_import_circles() -> None:
     """Imports for type checkers count too: what must be known to read a module is part of its floor."""
-    graph = grimp.build_graph("hab_ray", cache_dir=None, exclude_type_checking_imports=False)
+    graph = grimp.build_graph("hab_ray", "hab_simulator", cache_dir=None, exclude_type_checking_imports=False)
     edges = {module: set(graph.find_modules_directly_imported_by(module)) for module in graph.modules}
     assert len(edges) > 100 and circles(edges) == []
 
@@ -128,12 +133,18 @@ def test_no_class_is_crowded() -> None:
         is_vendors = PACKAGE / "providers" in path.parents
         return sum(not (is_vendors and name in flat) for name in methods(cls))
 
-    every = ((path, cls) for path in files(PACKAGE) for cls in classes(path))
-    agrees((f"{named(path)} {cls.name}" for path, cls in every if counted(path, cls) > MOST_METHODS), CROWDED)
+    every = ((path, cls) for path in modules() for cls in classes(path))
+    agrees((f"{named(path)} {cls.name}" for path, cls in every if counted(path, cls) > MAX_METHODS), CROWDED)
+
+
+def test_no_name_stands_for_three_classes() -> None:
+    """One name, one meaning; twice only where the packages make it plain."""
+    named_so = Counter(cls.name for path in files(PACKAGE) for cls in classes(path))
+    assert len(named_so) > 500 and {name for name, count in named_so.items() if count > 2} == set()
 
 
 def test_no_module_is_long() -> None:
-    long = {named(path) for path in files(PACKAGE) if len(path.read_text().splitlines()) > MOST_LINES}
+    long = {named(path) for path in modules() if len(path.read_text().splitlines()) > MAX_LINES}
     assert long == set()
 
 
@@ -170,14 +181,14 @@ def has_counterpart(path: Path) -> bool:
     """Whether a test stands where what it tests stands.
 
     tests/test_<x>.py has a module or package hab_ray/<x>, whose name may be followed by what it is about;
-    tests/<package>/test_<x>.py uses something of hab_ray/<package>.
+    tests/<package>/test_<x>.py uses something of hab_ray/<package>, or of the simulator's package beside it.
     """
     subject = path.stem.removeprefix("test_")
     folders = path.relative_to(TESTS).parts[:-1]
     if not folders:
-        modules = {module.stem for module in PACKAGE.iterdir()}
-        return subject in OF_THE_WHOLE or any(subject == name or subject.startswith(f"{name}_") for name in modules)
-    package = ".".join(("hab_ray", *folders))
+        names = {module.stem for module in PACKAGE.iterdir()}
+        return subject in OF_THE_WHOLE or any(subject == name or subject.startswith(f"{name}_") for name in names)
+    package = SIMULATOR.name if folders == ("simulator",) else ".".join(("hab_ray", *folders))
     if package == "hab_ray.cli" and runs_the_command(path):
         return True
     return any(name == package or name.startswith(f"{package}.") for name in reached(path))
@@ -186,6 +197,16 @@ def has_counterpart(path: Path) -> bool:
 def test_tests_mirror_the_tree() -> None:
     tests = [path for path in files(TESTS) if path.name.startswith("test_")]
     agrees((named(path) for path in tests if not has_counterpart(path)), WITHOUT_COUNTERPART)
+
+
+def test_a_lease_is_taken_in_one_place() -> None:
+    """Whoever spends does so in a session, which hears signals, gives the lease back and knows whose the money is."""
+
+    def takes_one(path: Path) -> bool:
+        called = (node.func for node in ast.walk(tree(path)) if isinstance(node, ast.Call))
+        return any("acquire_lease" in (getattr(name, "id", ""), getattr(name, "attr", "")) for name in called)
+
+    assert [named(path) for path in files(PACKAGE) if takes_one(path)] == ["hab_ray/sweep/session.py"]
 
 
 def private_reads(path: Path) -> Iterator[str]:
@@ -220,3 +241,18 @@ def test_tests_take_what_they_share_from_helpers() -> None:
         return any(name.split(".")[0] == "tests" and ".test_" in name for name in imported(path))
 
     agrees((named(path) for path in files(TESTS) if takes_from_tests(path)), SHARED_BY_TESTS)
+
+
+def test_a_public_method_is_documented_where_its_protocol_or_base_declares_it() -> None:
+    """Its overrides need no docstring, and none that only refers to it."""
+    named_so: dict[str, list[str | None]] = {}
+    for path in modules():
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                for method in node.body:
+                    if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef) or method.name.startswith("_"):
+                        continue
+                    if "override" not in map(ast.unparse, method.decorator_list):
+                        named_so.setdefault(method.name, []).append(ast.get_docstring(method))
+    assert not {name for name, docstrings in named_so.items() if not any(docstrings)}
+    assert not [said for docstrings in named_so.values() for said in docstrings if said and said.startswith("See ")]

@@ -16,7 +16,7 @@ import yaml
 
 from hab_ray.analysis.summary import summarise
 from hab_ray.calls import Answer, ChatCall, Failure, Reply
-from hab_ray.config import load_sweep
+from hab_ray.config.sweep import load_sweep
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.limits.protocol import Report
 from hab_ray.engine.online.sender import Request
@@ -25,11 +25,14 @@ from hab_ray.providers.base import Exchange, Wire
 from hab_ray.resolve import resolve, write_record
 from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest, Response, State, Verdict
-from hab_ray.simulator import Profile
 from hab_ray.stages.method.respond import ResponseTask
 from hab_ray.stages.verdict_rows import VerdictTask
-from hab_ray.storage.lease import LocalLease
-from hab_ray.sweep import Options, drive
+from hab_ray.stopping import Stop
+from hab_ray.storage.lease.lease import LocalLease
+from hab_ray.sweep.options import Options
+from hab_ray.sweep.run import drive
+from hab_ray.sweep.session import Session
+from hab_simulator import Profile
 from tests.conftest import started_simulator
 from tests.forking import Forks
 from tests.tracing import Step, Trace
@@ -53,7 +56,7 @@ OF_THE_ROW = (
     Response,
     Verdict,
 )
-MOST_FILES, DEPTH = 12, 3
+MAX_FILES, DEPTH = 12, 3
 DIMENSION = "encourage_learning"
 # What a lower floor calls though it stands above: callbacks and implementations that the upper floor handed down.
 HANDED_DOWN = {
@@ -80,7 +83,6 @@ class Traced:
 
 @pytest.fixture(scope="module")
 def traced(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Traced:
-    """See Traced."""
     folder, refused = tmp_path_factory.mktemp("traced"), {"kind": "status", "status": 429, "retry_after_s": 0.1}
     fault = {**refused, "probability": 1, "model": "alpha", "first_attempts": 1}
     simulator = started_simulator(forks, folder, Profile.model_validate({"folder": folder, "faults": [fault]}))
@@ -90,7 +92,7 @@ def traced(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Traced:
         lease = LocalLease.acquire(work.sweep.store, work.run_path, now)
         write_record(work, now)
         with trace.on():
-            assert drive(work, lease, Options()).exit is Exit.COMPLETE
+            assert drive(Session(work, lease, Stop()), Options()).exit is Exit.COMPLETE
             summarise(open_run(work.run_path))
         lease.release()
     finally:
@@ -186,7 +188,7 @@ def test_few_files(traced: Traced) -> None:
         and _holds_row(step)
         and _holds_row(step.caller)
     )
-    assert len(found) <= MOST_FILES, "\n".join(found)
+    assert len(found) <= MAX_FILES, "\n".join(found)
 
 
 def _holds_row(step: Step) -> bool:

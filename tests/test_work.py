@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import Call, ChatCall, Failure, Finish, Outcome, Reply, Usage
-from hab_ray.catalog import BatchTerms, Model
-from hab_ray.config import Sweep
+from hab_ray.catalog.models import BatchTerms, Model
+from hab_ray.catalog.prices import Mode
+from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError, FailureKind
-from hab_ray.executors.threads import ThreadWorkers
 from hab_ray.location import Location
-from hab_ray.prices import Mode
 from hab_ray.rows import Candidate, ChosenTest, Response, State, Validation
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
 from hab_ray.stages.base import CallStage
@@ -26,7 +25,7 @@ from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.stages.spec import Grain
 from hab_ray.stages.views import tests_file as file_of_tests
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.store import Store, StoreWriter
+from hab_ray.storage.replies.store import Store, StoreWriter
 from hab_ray.work import WORTH_A_BATCH, Input, Settled, Shard, Work, given_tests, settle, wants_batch
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -266,7 +265,7 @@ def test_a_run_goes_from_nothing_to_verdicts_by_replies_alone(make: MakeWork, re
         replies.answer(call, "", vector=bytes([0, 0, 128, 63] * (n + 1) + [0] * 4 * (2 - n)))
     work.write(select, settled(work, select, replies).rows)
     assert work.written(select) is None
-    chosen = work.compute(choose, replies.as_store(work), ThreadWorkers())
+    chosen = work.compute(choose, replies.as_store(work))
     assert (len(chosen.rows), chosen.note) == (2, "")
     work.write(choose, chosen.rows)
     tests = work.run.read(ChosenTest, choose.file)

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hab_ray.analysis.marks import PANEL, Marks
+from hab_ray.analysis.marks import PANEL, ItemScores
 
-_MOST_DRAWS, _FEWEST_DRAWS, _TESTS_DRAWN = 1000, 100, 20_000_000
+_MAX_DRAWS, _MIN_DRAWS, _TESTS_DRAWN = 1000, 100, 20_000_000
 _SEED = 0
+LITTLE = 0.4
 # Of the answers to one test that several judges marked: disagreement within them, marks, their sum, that of squares.
 _Sums = NDArray[np.float64]
 
@@ -30,8 +31,13 @@ class Agreement:
         """Whether agreement by chance would look the same."""
         return self.low <= 0
 
+    @property
+    def is_little(self) -> bool:
+        """Whether judges differ so much that scores of single answers say little."""
+        return self.alpha < LITTLE
 
-def agreement(marks: Iterable[Marks]) -> Agreement | None:
+
+def agreement(marks: Iterable[ItemScores]) -> Agreement | None:
     """The agreement of single judges, its interval by a bootstrap over tests; None where it cannot be told.
 
     It cannot where fewer than two judges marked the same answers, or where all marks of every dimension are equal.
@@ -41,7 +47,7 @@ def agreement(marks: Iterable[Marks]) -> Agreement | None:
     if alpha is None:
         return None
     random = np.random.default_rng(_SEED)
-    draws = max(_FEWEST_DRAWS, min(_MOST_DRAWS, _TESTS_DRAWN // sum(map(len, dimensions))))
+    draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _TESTS_DRAWN // sum(map(len, dimensions))))
     drawn = (_alpha([_resampled(sums, random) for sums in dimensions]) for _ in range(draws))
     low, high = np.quantile([one for one in drawn if one is not None], (0.025, 0.975))
     return Agreement(alpha, float(low), float(high))
@@ -59,9 +65,9 @@ def _alpha(dimensions: Sequence[_Sums]) -> float | None:
     return float(1 - observed / by_chance) if by_chance > 1e-12 else None
 
 
-def _sums_by_dimension(marks: Iterable[Marks]) -> list[_Sums]:
+def _sums_by_dimension(marks: Iterable[ItemScores]) -> list[_Sums]:
     """Sums of each test that has an answer with two marks, by dimension."""
-    cells: dict[tuple[str, str], list[Marks]] = defaultdict(list)
+    cells: dict[tuple[str, str], list[ItemScores]] = defaultdict(list)
     for one in marks:
         if one.judge != PANEL:
             cells[one.dimension, one.subject].append(one)

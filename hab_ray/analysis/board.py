@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hab_ray.analysis.marks import OVERALL
@@ -11,11 +11,12 @@ from hab_ray.rows import Score
 
 @dataclass(frozen=True)
 class Line:
-    """One subject's scores; `by_dimension` in the order of the board's dimensions."""
+    """One subject's scores; `by_dimension` in the order of the board's dimensions; `rank` is such as 3-7, or empty."""
 
     subject: str
     overall: Score
     by_dimension: tuple[Score, ...]
+    rank: str = ""
 
 
 @dataclass(frozen=True)
@@ -27,13 +28,18 @@ class Board:
     lines: tuple[Line, ...]
 
 
-def board(scores: Sequence[Score], judge: str) -> Board:
-    """A judge's board, the best overall mean first; subjects without one last, by name."""
+def board(scores: Sequence[Score], judge: str, ranks: Mapping[str, tuple[int, int]] | None = None) -> Board:
+    """A judge's board, the best overall mean first; subjects without one last, by name. `ranks` are first and last."""
     own = [score for score in scores if score.judge == judge]
     dimensions = tuple(dict.fromkeys(score.dimension for score in own if score.dimension != OVERALL))
     at = {(score.subject, score.dimension): score for score in own}
     lines = [
-        Line(subject, at[subject, OVERALL], tuple(at[subject, dimension] for dimension in dimensions))
+        Line(
+            subject,
+            at[subject, OVERALL],
+            tuple(at[subject, dimension] for dimension in dimensions),
+            _told(ranks, subject),
+        )
         for subject in dict.fromkeys(score.subject for score in own)
     ]
     return Board(judge, dimensions, tuple(sorted(lines, key=_rank)))
@@ -42,3 +48,10 @@ def board(scores: Sequence[Score], judge: str) -> Board:
 def _rank(line: Line) -> tuple[float, str]:
     mean = line.overall.mean
     return (1.0 if mean is None else -mean), line.subject
+
+
+def _told(ranks: Mapping[str, tuple[int, int]] | None, subject: str) -> str:
+    if not ranks or subject not in ranks:
+        return ""
+    first, last = ranks[subject]
+    return f"{first}" if first == last else f"{first}-{last}"

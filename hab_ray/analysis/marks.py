@@ -7,8 +7,8 @@ missing, and the order in which rows arrive changes nothing.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Literal, NamedTuple, TypeVar
 
@@ -29,7 +29,7 @@ class ScoreSettings:
 
     `panel` are the sweep's judges: an answer needs a score from every one of them to enter the panel's mean. Verdicts
     of anybody else are ignored. Each judge was to read an answer `replicates` times. `truncated` says whether answers
-    that were cut at the output limit are scored.
+    that were cut at the output limit are scored. `calls` names the generation call that each test comes from.
     """
 
     subjects: tuple[str, ...]
@@ -38,6 +38,11 @@ class ScoreSettings:
     samples: int = 1
     replicates: int = 1
     truncated: Truncated = "judge"
+    calls: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def calls_of(self, dimension: str) -> tuple[str, ...]:
+        """The generation call of each test of a dimension; a test that was not generated counts as one."""
+        return self.calls.get(dimension, self.tests[dimension])
 
 
 class RowId(NamedTuple):
@@ -143,11 +148,11 @@ TestMarks = tuple[float | None, ...]
 
 
 @dataclass(frozen=True)
-class Marks:
+class ItemScores:
     """One subject in one dimension as one judge (or the panel) sees it.
 
     `by_test` holds, for each test, a mark of 0..1 for each sample, None where the answer is in no mean; `truncated`
-    counts the marks of answers that were cut.
+    counts the marks of answers that were cut; `calls` names each test's generation call.
     """
 
     subject: str
@@ -155,6 +160,7 @@ class Marks:
     judge: str
     by_test: tuple[TestMarks, ...]
     truncated: int
+    calls: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -171,10 +177,16 @@ class Marks:
         """How many of them are in no mean."""
         return self.rows - self.scored
 
-    def test_means(self) -> list[float]:
-        """The mean mark of each test that has one: samples of a test are no independent observations."""
+    def test_means(self) -> list[float | None]:
+        """The mean mark of each test, None where it has none: its samples are no independent observations."""
         means = {test: _mean_of_given(test) for test in set(self.by_test)}
-        return [mean for test in self.by_test if (mean := means[test]) is not None]
+        return [means[test] for test in self.by_test]
+
+    def known(self) -> tuple[list[float], list[Hashable]]:
+        """The means that there are, and the generation call of each."""
+        calls = self.calls or range(len(self.by_test))
+        found = [(mean, call) for mean, call in zip(self.test_means(), calls, strict=True) if mean is not None]
+        return [mean for mean, _ in found], [call for _, call in found]
 
     def filled(self, mark: float) -> list[float]:
         """The mean mark of each test if every missing row had this mark."""
@@ -187,7 +199,7 @@ def _mean_of_given(marks: TestMarks) -> float | None:
     return fmean(given) if given else None
 
 
-def marks_of(rows: RowIndex, settings: ScoreSettings) -> list[Marks]:
+def marks_of(rows: RowIndex, settings: ScoreSettings) -> list[ItemScores]:
     """All marks of a sweep: subjects, then judges with the panel last, then dimensions, in the sweep's order.
 
     A judge's mark of an answer is the mean of its readable replicates, if there is at least one. The panel's mark is
@@ -204,7 +216,11 @@ def marks_of(rows: RowIndex, settings: ScoreSettings) -> list[Marks]:
             for dimension, ids in owed.items():
                 marks = [_mark(given, seats, row) if row in answered else None for row in ids]
                 cut = sum(m is not None and row in truncated for row, m in zip(ids, marks, strict=True))
-                found.append(Marks(subject, dimension, judge, _by_test(marks, settings.samples), cut))
+                found.append(
+                    ItemScores(
+                        subject, dimension, judge, _by_test(marks, settings.samples), cut, settings.calls_of(dimension)
+                    )
+                )
     return found
 
 

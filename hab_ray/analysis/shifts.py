@@ -1,6 +1,6 @@
 """How a judge of today scores the answers that an earlier study's judge has scored: shift, agreement, a map of scores.
 
-The shift is the mean over tests of the mean difference of a test's answers, its interval Student's t on these, as for
+The shift is the mean over tests of the mean difference of a test's answers, its interval as that of
 every mean here: a test's answers, and how many of them there are, are no independent observations. Replicates of a
 judge are averaged first, as in its scores. Equal scores and kappas are of single readings, as the earlier study's
 verdicts are.
@@ -17,15 +17,13 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
+from hab_ray.analysis.intervals import Interval, combined, interval
 from hab_ray.analysis.marks import OVERALL
-from hab_ray.analysis.scores import Estimate, combined, estimate
 from hab_ray.rows import IssueShift, ScoreMap, Shift
 
 DRAWS = 1000
 _SEED = 0
 _ROUNDED = 9
-# Far above the variance that rounding gives to equal differences, far below what one verdict of a large study gives.
-_NOISE = 1e-16
 _Array = NDArray[np.float64]
 
 
@@ -71,18 +69,13 @@ def _mean(scores: Counter[tuple[float, float]], of: Callable[[tuple[float, float
     return fsum(count * of(pair) for pair, count in scores.items()) / scores.total()
 
 
-def shift_interval(shift: Estimate | None) -> tuple[float, float] | tuple[None, None]:
-    """Its 95 % interval; none where all differences are equal, which tells nothing of their spread."""
-    return shift.interval(-1.0, 1.0) if shift and (shift.variance or 0) > _NOISE else (None, None)
-
-
 def shifts(judge: str, rater: str, found: Mapping[str, Compared]) -> Iterator[Shift]:
     """A judge's shift in every dimension, and overall where there are several: each dimension has the same weight."""
     estimates, means = [], []
     for dimension, cell in found.items():
         now = [_mean(scores, lambda pair: pair[0]) for scores in cell.by_test.values()]
         then = [_mean(scores, lambda pair: pair[1]) for scores in cell.by_test.values()]
-        estimates.append(estimate(cell.differences()))
+        estimates.append(_shift_of(cell.differences()))
         means.append((fmean(now), fmean(then)) if now else None)
         yield _shift(judge, rater, dimension, estimates[-1], means[-1], [cell])
     if len(found) > 1:
@@ -91,15 +84,18 @@ def shifts(judge: str, rater: str, found: Mapping[str, Compared]) -> Iterator[Sh
         yield _shift(judge, rater, OVERALL, combined(estimates), both, list(found.values()))
 
 
+def _shift_of(differences: Sequence[float]) -> Interval | None:
+    return interval(differences, range(len(differences)), -1.0, 1.0) if differences else None
+
+
 def _shift(
     judge: str,
     rater: str,
     dimension: str,
-    shift: Estimate | None,
+    shift: Interval | None,
     means: tuple[float, float] | None,
     cells: Sequence[Compared],
 ) -> Shift:
-    low, high = shift_interval(shift)
     readings = sum(cell.readings for cell in cells)
     return Shift(
         judge=judge,
@@ -110,8 +106,8 @@ def _shift(
         now=means[0] if means else None,
         then=means[1] if means else None,
         difference=shift.mean if shift else None,
-        low=low,
-        high=high,
+        low=shift.low if shift else None,
+        high=shift.high if shift else None,
         readings=readings,
         equal=sum(cell.equal for cell in cells) / readings if readings else None,
         no_answer=sum(cell.no_answer for cell in cells),

@@ -10,12 +10,12 @@ from hashlib import sha256
 import pyarrow.compute as pc
 
 from hab_ray.errors import ConfigError
+from hab_ray.given.origins import RESPONSES, RUBRIC, TESTS, WORDING, given_files, origins_of
+from hab_ray.given.rows import given_file
+from hab_ray.inputs.origin import Origin
 from hab_ray.location import Location
 from hab_ray.results import Run
 from hab_ray.rows import Rater
-from hab_ray.rubric import Origin
-from hab_ray.storage.given import given_file
-from hab_ray.storage.origins import RESPONSES, RUBRIC, TESTS, WORDING, given_files, origins_of
 from hab_ray.visible import one_line
 
 

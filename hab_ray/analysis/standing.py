@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from hab_ray.preregistration import AnalysisPlan, Declaration, Family
-from hab_ray.resolve import Record
+from hab_ray.config.preregistration import MARGIN, AnalysisPlan, Declaration, Family
+from hab_ray.storage.record import Record
 
 UNDECLARED = "Exploratory: no analysis was declared beforehand (`analysis:` in the sweep file)."
 
@@ -24,7 +24,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Standing:
+class PreregistrationStatus:
     """What a reader has to know first, and what is declared, by label; empty where nothing is."""
 
     summary: str
@@ -32,15 +32,25 @@ class Standing:
     changes: tuple[Change, ...]
 
 
-def standing_of(record: Record) -> Standing:
+def plan_of(record: Record) -> AnalysisPlan | None:
+    """The analysis that is declared today; None where there is none, or it was taken back."""
+    return record.declarations[-1].plan if record.declarations else None
+
+
+def margin_of(record: Record) -> float:
+    """The difference within which two are called equal, as declared."""
+    return plan.margin if (plan := plan_of(record)) else MARGIN
+
+
+def standing_of(record: Record) -> PreregistrationStatus:
     """What the record of a run says of its analysis."""
     listed = record.declarations
     if not listed:
-        return Standing(UNDECLARED, {}, ())
+        return PreregistrationStatus(UNDECLARED, {}, ())
     plan = listed[-1].plan
     declared = dict(_labelled(plan, listed[-1])) if plan else {}
     changes = tuple(_change(made) for made in listed[1:])
-    return Standing(" ".join(_sentences(record, listed)), declared, changes)
+    return PreregistrationStatus(" ".join(_sentences(record, listed)), declared, changes)
 
 
 def _sentences(record: Record, listed: tuple[Declaration, ...]) -> Iterator[str]:
@@ -63,7 +73,7 @@ def _sentences(record: Record, listed: tuple[Declaration, ...]) -> Iterator[str]
         times = "once" if len(listed) == 2 else f"{len(listed) - 1} times"
         yield f"It was changed {times} since, most recently when {last.existing} existed."
     if last.plan is not None:
-        yield "What is declared is listed and not computed yet; all results shown are exploratory."
+        yield "What was declared is shown first; all else is exploratory."
 
 
 def _change(made: Declaration) -> Change:
@@ -80,6 +90,7 @@ def _labelled(plan: AnalysisPlan, newest: Declaration) -> Iterator[tuple[str, st
     for number, exclusion in enumerate(plan.exclusions, 1):
         yield f"exclusion {number}", exclusion
     yield "alpha", f"{plan.alpha:g}"
+    yield "margin", f"{plan.margin:g}"
     details = f": {plan.stopping.details}" if plan.stopping.details else ""
     yield "stopping", f"{plan.stopping.rule}{details}"
     yield "declared at", _minute(newest.at)

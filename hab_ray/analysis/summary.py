@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from hab_ray.analysis.bridge import Bridge, bridge_of
+from hab_ray.analysis.evidence.answers import AnswerTexts, read_answers
 from hab_ray.analysis.marks import (
     PANEL,
     Answered,
+    ItemScores,
     Judged,
-    Marks,
     ResponseRow,
     RowIndex,
     ScoreSettings,
@@ -26,8 +27,10 @@ from hab_ray.analysis.marks import (
 from hab_ray.analysis.row_status import StatusCount, count_statuses, row_statuses
 from hab_ray.analysis.scores import scores_of
 from hab_ray.results import Run, Sent
-from hab_ray.rows import Score, State
+from hab_ray.rows import Candidate, Score, State
 from hab_ray.rubric import Rubric
+from hab_ray.stages.views import candidates_file
+from hab_ray.storage.run import RunFolder
 
 T = TypeVar("T")
 _STATES = {state.value: state for state in State}
@@ -38,20 +41,27 @@ class Summary:
     """A run, what its sweep asks, and what its rows show: the input of every analysis.
 
     `marks` are all marks in the sweep's order, once with truncated answers scored ("judge") and once without them
-    ("exclude"); `scores` follow from those that the sweep asks for. An analysis that needs more reads it through `run`.
+    ("exclude"); `scores` follow from those that the sweep asks for. `tables` keeps the rows of analyses, by module.
+    An analysis that needs more reads it through `run`.
     """
 
     run: Run
     settings: ScoreSettings
     rubrics: Mapping[str, Rubric]
-    marks: Mapping[Truncated, tuple[Marks, ...]]
+    marks: Mapping[Truncated, tuple[ItemScores, ...]]
     statuses: tuple[StatusCount, ...]
     sent: tuple[Sent, ...]
+    tables: dict[str, Sequence[Any]] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def scores(self) -> tuple[Score, ...]:
         """The scores of every subject in every dimension and overall, by each judge and by the panel."""
         return tuple(scores_of(self.marks[self.settings.truncated]))
+
+    @cached_property
+    def answers(self) -> Mapping[tuple[str, str], AnswerTexts]:
+        """How long the answers of each subject in each dimension are, and which refuse."""
+        return read_answers(self.run, self.settings)
 
     @cached_property
     def bridge(self) -> Bridge:
@@ -110,7 +120,16 @@ def score_settings(run: Run, dimensions: Iterable[str]) -> ScoreSettings:
         samples=run.record.sweep.samples,
         replicates=run.record.sweep.replicates,
         truncated=run.record.sweep.truncated,
+        calls={dimension: _generation_calls(run, dimension) for dimension in tests},
     )
+
+
+def _generation_calls(run: Run, dimension: str) -> tuple[str, ...]:
+    """The key of the call that generated each test of a dimension; the test's id where none did."""
+    rows = RunFolder(run.location).read(Candidate, candidates_file(dimension))
+    known = {(row.prompt, row.context): row.reply_key for row in rows if row.reply_key}
+    ids, *texts = (c.to_pylist() for c in run.tests(dimension, columns=["id", "prompt", "context"]).columns)
+    return tuple(known.get(text, id_) for id_, text in zip(ids, zip(*texts, strict=True), strict=True))
 
 
 class PartByPart:
@@ -118,7 +137,7 @@ class PartByPart:
 
     def __init__(self, settings: ScoreSettings) -> None:
         self._settings = settings
-        self._marks: dict[Truncated, list[Marks]] = {"judge": [], "exclude": []}
+        self._marks: dict[Truncated, list[ItemScores]] = {"judge": [], "exclude": []}
         self._statuses: list[StatusCount] = []
 
     def add(
@@ -139,7 +158,7 @@ class PartByPart:
         self._marks["exclude"] += whole
         self._statuses += count_statuses(row_statuses(rows, settings))
 
-    def marks(self) -> Mapping[Truncated, tuple[Marks, ...]]:
+    def marks(self) -> Mapping[Truncated, tuple[ItemScores, ...]]:
         """All marks in the sweep's order: subjects, judges with the panel last, dimensions."""
         subjects, judges = _ranks(self._settings.subjects), _ranks((*self._settings.panel, PANEL))
         return {

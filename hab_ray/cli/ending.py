@@ -15,11 +15,12 @@ from typing import ParamSpec
 
 import typer
 
-from hab_ray.cli.terminal import Terminal
+from hab_ray.cli.views.terminal import Terminal, output
 from hab_ray.errors import Exit, HabError, exit_of, file_problem
 
 P = ParamSpec("P")
 
+console = output()
 errors = Terminal(stderr=True)
 
 
@@ -37,7 +38,7 @@ def ends_with_status(command: Callable[P, Exit]) -> Callable[P, None]:
         except typer.Exit:
             raise
         except Exception as error:
-            status = _said(error, bool(kwargs.get("verbose")) or verbosity.tracebacks)
+            status = say_error(error, bool(kwargs.get("verbose")) or verbosity.tracebacks)
         raise typer.Exit(int(status))
 
     return run
@@ -53,7 +54,7 @@ class Verbosity:
 verbosity = Verbosity()
 
 
-def _said(error: Exception, with_traceback: bool) -> Exit:
+def say_error(error: Exception, with_traceback: bool) -> Exit:
     """Say in one message what an exception means; the exit status it leads to."""
     ours = file_problem(error) if isinstance(error, OSError) else error
     if with_traceback:

@@ -12,14 +12,15 @@ from tempfile import TemporaryDirectory
 
 from rich.console import Console
 
-from hab_ray.addresses import checked_url
-from hab_ray.catalog import BatchPolicy, Catalog, ProviderEntry, folder_name
+from hab_ray.catalog.addresses import checked_url
+from hab_ray.catalog.models import BatchPolicy, Catalog, ProviderEntry, folder_name
+from hab_ray.catalog.prices import NANO
 from hab_ray.cli.agree import ask_to_spend
-from hab_ray.cli.doctor import of_sweep, show
-from hab_ray.cli.leasing import lease_terms
+from hab_ray.cli.machine import of_sweep, show
 from hab_ray.cli.prepare import Choices, prepare
+from hab_ray.cli.views.terminal import saying
 from hab_ray.doctor.bounds import bound
-from hab_ray.doctor.comparison import Compared, Difference, Recording, compare
+from hab_ray.doctor.comparison import ComparedProtocols, ProtocolDifference, Recording, compare
 from hab_ray.doctor.questions import questions
 from hab_ray.doctor.ranks import Rank
 from hab_ray.doctor.recording import refuse_unwritable_file, write_exchanges
@@ -27,13 +28,12 @@ from hab_ray.doctor.reference import at_simulator
 from hab_ray.doctor.visit import Visit, asked_on_record, pay
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.executors.api_versions import under
+from hab_ray.executors.serving import Endpoints
 from hab_ray.location import Location
-from hab_ray.preflight import refuse_errors
-from hab_ray.prices import NANO
+from hab_ray.planning.preflight import refuse_errors
 from hab_ray.providers import load_vendor
 from hab_ray.providers.google.version import DEFAULT_VERSION
 from hab_ray.rehearse.staging import account
-from hab_ray.serving import Endpoints
 from hab_ray.stopping import Stop
 from hab_ray.storage.simulated import refuse_simulated
 from hab_ray.work import Work
@@ -86,7 +86,7 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions, console:
         console.print("asking the simulator, which costs nothing, then the vendors", soft_wrap=True)
         reference = asyncio.run(at_simulator(work, options.by_batch, now))
         stop.check()
-        found = pay(visit, lease_terms(work, console), stop)
+        found = pay(visit, stop, saying(console))
         found = replace(found, exchanges=[*asked_before, *found.exchanges])
     write_exchanges(file, {"sweep": work.sweep.name, "at": now.isoformat(timespec="seconds")}, found.exchanges)
     for left in found.examined.left_open:
@@ -127,10 +127,9 @@ def _at(work: Work, url: str) -> Work:
 
     def moved(name: str, entry: ProviderEntry) -> ProviderEntry:
         protocol = load_vendor(entry.kind).protocol
-        version = "/v1" if protocol.is_openais_online else ""
         return entry.model_copy(
             update={
-                "url": f"{url.rstrip('/')}/{account(name, protocol)}{version}",
+                "url": f"{url.rstrip('/')}/{account(name, protocol)}{protocol.version}",
                 "key_env": None,
                 "headers_env": {},
                 "serve": False,
@@ -165,7 +164,7 @@ def _agree(most: int, visit: Visit, options: LiveOptions, console: Console) -> N
         ask_to_spend("an examination", console)
 
 
-def _tell(compared: Compared, found: Recording, console: Console) -> None:
+def _tell(compared: ComparedProtocols, found: Recording, console: Console) -> None:
     examined = found.examined
     _list("note: ", compared.notes, "yellow", console)
     _list("cosmetic: ", [one for one in compared.differences if one not in compared.serious], "yellow", console)
@@ -180,7 +179,7 @@ def _tell(compared: Compared, found: Recording, console: Console) -> None:
     console.print(f"{told}; {paid}", soft_wrap=True)
 
 
-def _list(prefix: str, found: Sequence[Difference], style: str, console: Console) -> None:
+def _list(prefix: str, found: Sequence[ProtocolDifference], style: str, console: Console) -> None:
     for one in found[:_NOTES_SHOWN]:
         console.print(f"{prefix}{one}", style=style, soft_wrap=True)
     if len(found) > _NOTES_SHOWN:

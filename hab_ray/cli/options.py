@@ -7,11 +7,19 @@ from typing import Annotated
 
 import typer
 
+from hab_ray.cli.views.tables import TableFormat
 from hab_ray.location import Location
 
 RunFolderArgument = Annotated[
     Location, typer.Argument(parser=Location.of, metavar="RUN", help="The run's folder, e.g. runs/demo.")
 ]
+FormatOption = Annotated[
+    TableFormat | None,
+    typer.Option(
+        "--format", help="For a paper (latex, with booktabs and graphicx; markdown) or a program.", show_default=False
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="The same as --format json, with units.")]
 BatchArgument = Annotated[str, typer.Argument(help="A batch's name as `list` shows it, or the vendor's id.")]
 
 SweepArgument = Annotated[Path, typer.Argument(help="The sweep file, e.g. jobs/demo.yaml.")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,18 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from hab_ray.cli.ending import errors
-from hab_ray.cli.importing import RowsRead
-from hab_ray.cli.job import is_ray_job, refuse_paths_in_package
-from hab_ray.cluster.session import cluster_address
-from hab_ray.config import Sweep, load_sweep
+from hab_ray.cli.views.rows_read import RowsRead
+from hab_ray.config.sweep import Sweep, load_sweep
 from hab_ray.errors import ConfigError
+from hab_ray.given.rows import ROWS_READ
 from hab_ray.location import Location
-from hab_ray.preflight import Problem, available_only, preflight
-from hab_ray.resolve import resolve
-from hab_ray.resources import bundled
-from hab_ray.storage.format import refuse_newer
-from hab_ray.storage.given import ROWS_READ
-from hab_ray.storage.reach import reach
+from hab_ray.planning import preflight
+from hab_ray.planning.preflight import Problem
 from hab_ray.work import Work
 
 
@@ -57,19 +51,10 @@ def prepare(path: Path, choices: Choices, now: datetime) -> tuple[Work, list[Pro
         ConfigError: the sweep cannot be resolved at all.
     """
     ROWS_READ.set(RowsRead(errors, time.monotonic))
-    sweep = sweep_of(path, choices)
-    if is_ray_job(os.environ):
-        refuse_paths_in_package(sweep, Path.cwd())
-    if sweep.executor != "local":
-        cluster_address(os.environ)
-    reach(sweep.run_folder)
-    refuse_newer(reach(sweep.store), f"store at {sweep.store}")
-    work = resolve(sweep, now)
-    problems = preflight(work, os.environ, now.date())
+    work, problems = preflight.prepare(sweep_of(path, choices), now)
     if not choices.available_only:
         return work, problems
-    work = resolve(available_only(work.sweep, problems), now)
-    return work, preflight(work, os.environ, now.date())
+    return preflight.prepare(preflight.available_only(work.sweep, problems), now)
 
 
 def sweep_of(path: Path, choices: Choices) -> Sweep:
@@ -78,17 +63,9 @@ def sweep_of(path: Path, choices: Choices) -> Sweep:
     Raises:
         ConfigError: it cannot be read.
     """
-    sweep = load_sweep(shipped_or_own(path), choices.changes())
+    sweep = load_sweep(path, choices.changes())
     if choices.model is None:
         return sweep
     if not choices.model.is_file():
         raise ConfigError(f"--model {choices.model}: there is no such file; give the path of a .gguf file")
     return sweep.on_local_weights(choices.model.resolve())
-
-
-def shipped_or_own(path: Path) -> Path:
-    """The file itself, else the sweep of this name that ships with the package."""
-    if path.exists() or path.parts[:1] != ("jobs",):
-        return path
-    shipped = Path(str(bundled("jobs").joinpath(*path.parts[1:])))
-    return shipped if shipped.is_file() else path

@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack, suppress
-from datetime import UTC, datetime
+from contextlib import ExitStack
 
 from rich.console import Console
 
+from hab_ray.catalog.prices import NANO
 from hab_ray.cli.agree import ask_to_spend
-from hab_ray.cli.identity import entered, identified, registry_of
-from hab_ray.cli.leasing import lease_terms
-from hab_ray.config import spending_limit
-from hab_ray.engine.budget.protocol import BudgetService
+from hab_ray.cli.views.terminal import saying
+from hab_ray.config.sweep import spending_limit
 from hab_ray.errors import Exit
-from hab_ray.executors.api_versions import with_api_versions
-from hab_ray.plan.make import Latencies
-from hab_ray.plan.probe import Probe, Probed, most
-from hab_ray.prices import NANO
-from hab_ray.resolve import run_id_in
-from hab_ray.serving import Endpoints
-from hab_ray.stopping import DRAIN_S, LATE_S, Stop
+from hab_ray.executors.serving import Endpoints
+from hab_ray.planning.make import Latencies
+from hab_ray.planning.probe import Probe, Probed, most
+from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease import UNCLEAN_WAIT_S, Lease
+from hab_ray.storage.record import run_id_in
+from hab_ray.storage.replies.store import Store
 from hab_ray.storage.simulated import refuse_simulated
-from hab_ray.storage.spending import keep_lost
-from hab_ray.storage.store import Store
-from hab_ray.storage.takeover import LeaseTerms, acquire_lease
-from hab_ray.sweep.budget import RunBudget
+from hab_ray.sweep.session import Say, spending
 from hab_ray.visible import one_line
 from hab_ray.work import Work
 
@@ -53,66 +46,24 @@ def probe_sweep(work: Work, each: int, yes: bool, console: Console, stop: Stop) 
     )
     if expense.nanousd and not yes:
         ask_to_spend("a probe", console)
-    probed = _probe(work, each, lease_terms(work, console), stop)
+    probed = _probe(work, each, stop, saying(console))
     _tell(probed, console)
     if probed.budget_reached:
         return probed.latencies, Exit.BUDGET
     return probed.latencies, Exit.UNANSWERED if probed.unanswered else Exit.COMPLETE
 
 
-def _probe(work: Work, each: int, terms: LeaseTerms, stop: Stop) -> Probed:
+def _probe(work: Work, each: int, stop: Stop, say: Say) -> Probed:
     refuse_simulated(work.sweep)
-    lease = acquire_lease(work.sweep.store, work.run_path, datetime.now(UTC), terms)
-    folder = open_folder(work.sweep.store)
-    try:
-        with ExitStack() as stack:
-            work = asyncio.run(with_api_versions(_known_run(work), folder))
-            probe = Probe(work, lease.epoch, lease.watch(), each, Endpoints(work, stack).url, _money(work, lease))
-            with stop.last_words(lease.release):
-                probed = asyncio.run(_until_asked_to_end(probe, 0.0 if lease.clean else UNCLEAN_WAIT_S, stop))
-        if probed.lost_nanousd:
-            keep_lost(folder, lease.epoch, probed.lost_nanousd)
+    with spending(work, stop, say) as session, ExitStack() as stack:
+        if run_id_in(work.run_path) is not None:  # else the first run claims what the probe spends
+            session = session.adopt_id()
+            session.register_run()
+        session = session.with_api_versions()
+        budget, url = session.budget(spending_limit(work.sweep)), Endpoints(session.work, stack).url
+        probe = Probe(session.work, session.lease.epoch, session.lease.watch(), each, url, budget)
+        probed = asyncio.run(session.ask(probe))
         stop.check()
-        return probed
-    finally:
-        lease.release()
-
-
-def _known_run(work: Work) -> Work:
-    """The work as its run has it; where no run has started yet, the first one claims what the probe spends."""
-    if run_id_in(work.run_path) is None:
-        return work
-    work = identified(work)
-    entered(work, datetime.now(UTC))
-    return work
-
-
-def _money(work: Work, lease: Lease) -> BudgetService:
-    """The run's budget; a probe collects no batches, so what is set aside for them is out of its reach."""
-    store, registry = work.sweep.store.absolute(), registry_of(work)
-    budget = RunBudget(spending_limit(work.sweep), open_folder(store), store, lease)
-    earlier = registry.epochs(work.run_id, work.run_path) - {lease.epoch}
-    budget.open_books(earlier, registry.released_up_to(work.run_id), models=())
-    return budget.client()
-
-
-async def _until_asked_to_end(probe: Probe, wait_s: float, stop: Stop) -> Probed:
-    """Probe; on Ctrl-C or SIGTERM nothing more is sent, and calls in flight get `DRAIN_S` to be answered and kept."""
-    loop, asked = asyncio.get_running_loop(), asyncio.Event()
-
-    async def end_when_asked() -> None:
-        await asked.wait()
-        await probe.stop(DRAIN_S)
-
-    def on_stop() -> None:
-        loop.call_soon_threadsafe(asked.set)
-
-    with stop.deferred(on_stop, DRAIN_S + LATE_S):
-        ending = asyncio.create_task(end_when_asked())
-        with suppress(TimeoutError):
-            await asyncio.wait_for(asked.wait(), wait_s)
-        probed = await probe.run()
-        ending.cancel()
         return probed
 
 

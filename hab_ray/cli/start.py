@@ -1,22 +1,28 @@
-"""The entry point of the console script: it listens to Ctrl-C before the command is imported, which takes a while."""
+"""The entry point of the console script: Ctrl-C is heard before anything is imported that takes a while."""
 
 from __future__ import annotations
 
 import os
-from functools import partial
+import signal
 
-from hab_ray.cli.interrupts import stop
-from hab_ray.errors import Exit
-from hab_ray.stopping import LONGEST_S
+INTERRUPTED = 130  # `hab_ray.errors.Exit`, whose import takes longer than everything above
 
-_end = partial(os._exit, int(Exit.INTERRUPTED))
+
+def _end(*_: object) -> None:
+    os._exit(INTERRUPTED)
+
+
+signal.signal(signal.SIGINT, _end)
 
 
 def main() -> None:
     """Run `hab`. A signal while it is imported ends it at once, as nothing has been begun."""
     try:
+        from hab_ray.cli.interrupts import stop
+        from hab_ray.stopping import MAX_S
+
         stop.listen()
-        with stop.deferred(_end, LONGEST_S):
+        with stop.deferred(_end, MAX_S):
             from hab_ray.cli.main import main as command
         command()
     except KeyboardInterrupt:

@@ -57,11 +57,10 @@ class RayExecutor:
 
     @property
     def workers(self) -> Workers | None:
-        """See OnlineExecutor. Tasks of Ray, once Ray is started."""
+        """Tasks of Ray, once Ray is started."""
         return self if self._session else None
 
     def start(self, dispatch: Dispatch) -> Channel:
-        """See Executor."""
         with _errors_are_ours():
             session = self._started()
             pool, pending = self._pool(session, dispatch.provider), self._setup.site.pending
@@ -77,26 +76,22 @@ class RayExecutor:
             return pool.channel
 
     def settle(self, order: Settle) -> None:
-        """See Workers."""
         with _errors_are_ours():
             self._started().tasks.settle(order)
 
     def compute(self, order: Compute) -> None:
-        """See Workers."""
         with _errors_are_ours():
             self._started().tasks.compute(order)
 
     def holds(self, spool: Spool) -> bool:
-        """See Executor. Lanes forget what they had in flight; only batches outlive a process."""
+        """Lanes forget what they had in flight; only batches outlive a process."""
         return False
 
     @property
     def is_parked(self) -> bool:
-        """See Executor."""
         return self._session is None or not any(pool.is_busy for pool in self._session.pools.values())
 
     def poll(self) -> Sequence[Event]:
-        """See Service."""
         session = self._session
         if session is None:
             return ()
@@ -122,13 +117,11 @@ class RayExecutor:
         yield from session.tasks.poll()
 
     def stop(self, drain_s: float) -> None:
-        """See Service."""
         if self._session:
             for pool in list(self._session.pools.values()):
                 pool.stop(drain_s)
 
     def end(self) -> Collection[Channel]:
-        """See Service."""
         if self._session is None:
             return ()
         self._session.is_ending = True
@@ -136,7 +129,7 @@ class RayExecutor:
             return [pool.channel for pool in self._session.pools.values() if pool.end()]
 
     def close(self) -> None:
-        """See Service. Ends a Ray of this run's own."""
+        """Ends a Ray of this run's own."""
         self._session = None
         self._stack.close()
 

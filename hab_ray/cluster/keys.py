@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from hab_ray.catalog import ProviderEntry
+from hab_ray.catalog.models import ProviderEntry
 from hab_ray.cluster.nodes import alive_nodes
 from hab_ray.errors import ConfigError
 from hab_ray.providers.access import has_secret, variables_of

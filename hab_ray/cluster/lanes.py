@@ -12,18 +12,18 @@ from typing import Any
 import ray
 import ray.data
 
-from hab_ray.catalog import folder_name
+from hab_ray.catalog.models import folder_name
 from hab_ray.cluster.limits import SharedBudget, SharedLimiterClient
 from hab_ray.engine.budget.budget import unlimited
 from hab_ray.engine.jobs import Job
-from hab_ray.engine.online.opening import AccountSetup, Surroundings
-from hab_ray.executors.flow import Flow
+from hab_ray.engine.online.opening import AccountSetup, SharedServices
+from hab_ray.executors.flow import DependentCalls
 from hab_ray.executors.online import account_name
 from hab_ray.executors.pending import Pending, Share, jobs_of
 from hab_ray.executors.protocol import Feed, Spool
 from hab_ray.executors.provider_engine import EngineReport, ProviderEngine
-from hab_ray.executors.settling import Site
-from hab_ray.storage.watches import Heard, Watch, WatchSetup
+from hab_ray.executors.settling import WorkerContext
+from hab_ray.storage.lease.watches import RemoteWatch, RenewalAge, Watch
 
 STREAMS = 1000
 _WRITER_DIGITS = 16
@@ -39,7 +39,7 @@ class LaneSetup:
     """
 
     account: AccountSetup
-    watch: WatchSetup
+    watch: RemoteWatch
     not_before: float
     budget: Any | None
 
@@ -57,11 +57,11 @@ class LaneSetup:
 class Lane:
     """Completes calls of one provider account. `site` is needed for rows that flow."""
 
-    def __init__(self, setup: LaneSetup, site: Site | None = None) -> None:
+    def __init__(self, setup: LaneSetup, site: WorkerContext | None = None) -> None:
         self._site = site
         lane = str(ray.get_runtime_context().get_actor_id())
         writer = f"{folder_name(setup.account.provider)}-{lane[:_WRITER_DIGITS]}"
-        self._watch = setup.watch.open()
+        self._watch = setup.watch
         around = partial(_around, setup, lane, self._watch)
         self._engine = ProviderEngine(setup.account, writer, around, setup.not_before)
 
@@ -69,8 +69,7 @@ class Lane:
         """Wait until calls may be sent."""
         await asyncio.wrap_future(self._engine.opened)
 
-    async def hear(self, heard: Heard | None) -> float:
-        """See RemoteWatch."""
+    async def hear(self, heard: RenewalAge | None) -> float:
         return self._watch.hear(heard)
 
     async def complete(self, calls: ray.data.Dataset, feeds: Sequence[Feed] = ()) -> None:
@@ -97,15 +96,15 @@ class Lane:
         """Wait for what is in flight, keep it, and close connections; the last that there is to say."""
         return await asyncio.wrap_future(self._engine.close())
 
-    def _flow(self, writer: str) -> Flow:
+    def _flow(self, writer: str) -> DependentCalls:
         if self._site is None:
             raise ValueError("a lane without a site was given rows that flow")
-        return Flow(self._site, writer)
+        return DependentCalls(self._site, writer)
 
 
-def _around(setup: LaneSetup, lane: str, watch: Watch) -> Surroundings:
+def _around(setup: LaneSetup, lane: str, watch: Watch) -> SharedServices:
     account = setup.account
-    return Surroundings(
+    return SharedServices(
         limiter=SharedLimiterClient(setup.limiter, lane, account.limits, account.entry.limits.patience_s),
         budget=SharedBudget(setup.budget) if setup.budget else unlimited(),
         watch=watch,

@@ -17,12 +17,12 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from hab_ray.catalog import Limits
+from hab_ray.catalog.models import Limits
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest
 from hab_ray.engine.limits.protocol import LimiterReply, PermitRequest, Report
 from hab_ray.engine.limits.shared import LOST_AFTER_S, Enrolment, SharedLimiter
 from hab_ray.executors.budget import BudgetSetup
-from hab_ray.storage.watches import Heard
+from hab_ray.storage.lease.watches import RenewalAge
 
 NAMESPACE = "hab_ray-limits"
 GAP_S = 0.05
@@ -31,8 +31,8 @@ LOOK_EVERY_S = 2.0
 RETRY_S = 0.2
 ANSWER_S = 60.0
 PATIENCE_S = 300.0
-MOST_LANES = 1000
-MOST_RESTARTS = 20
+MAX_LANES = 1000
+MAX_RESTARTS = 20
 
 
 @ray.remote(num_cpus=0.01)
@@ -59,7 +59,6 @@ class AccountActor:
     async def exchange(
         self, lane: str, reports: Sequence[Report], requests: Sequence[PermitRequest]
     ) -> LimiterReply | None:
-        """See SharedLimiter."""
         return self._account.exchange(lane, reports, requests, time.monotonic())
 
     async def leave(self, lane: str) -> None:
@@ -86,7 +85,7 @@ def _end_this_actor() -> None:
 
 def account(name: str) -> Any:
     """The actor of a provider account, made where there is none."""
-    options: dict[str, Any] = {"lifetime": "detached", "get_if_exists": True, "max_concurrency": MOST_LANES}
+    options: dict[str, Any] = {"lifetime": "detached", "get_if_exists": True, "max_concurrency": MAX_LANES}
     options |= {"name": name, "namespace": NAMESPACE}
     actor = AccountActor.options(**options).remote()  # type: ignore[attr-defined]
     actor.keep_watch.remote()
@@ -108,7 +107,7 @@ class SharedLimiterClient:
         self._actor: Any = None
 
     async def exchange(self, reports: Sequence[Report], requests: Sequence[PermitRequest]) -> LimiterReply:
-        """See LimiterClient. What was in flight before the reports is what a new actor is told."""
+        """What was in flight before the reports is what a new actor is told."""
         give_up = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -137,7 +136,6 @@ class SharedLimiterClient:
         return granted
 
     async def close(self) -> None:
-        """See LimiterClient."""
         if self._actor is not None:
             self._actor.leave.remote(self._lane)
 
@@ -147,21 +145,20 @@ class BudgetActor:
     """The budget of one run in one epoch, see `Budget`."""
 
     def __init__(self, setup: BudgetSetup) -> None:
-        self._watch = setup.watch.open()
+        self._watch = setup.watch
         self._budget = setup.open(self._watch)
 
-    async def hear(self, heard: Heard | None) -> float:
-        """See RemoteWatch. Ray may start this actor anew, and then it grants nothing before it hears."""
+    async def hear(self, heard: RenewalAge | None) -> float:
+        """Ray may start this actor anew, and then it grants nothing before it hears."""
         return self._watch.hear(heard)
 
     async def grant(self, request: BudgetRequest) -> BudgetGrant:
-        """See Budget."""
         return self._budget.grant(request)
 
 
 def budget_actor(setup: BudgetSetup) -> Any:
     """The actor that keeps the budget of this driver's run. A draw that its death cuts off is sent again."""
-    again = {"max_restarts": MOST_RESTARTS, "max_task_retries": -1, "max_concurrency": MOST_LANES}
+    again = {"max_restarts": MAX_RESTARTS, "max_task_retries": -1, "max_concurrency": MAX_LANES}
     return BudgetActor.options(**again).remote(setup)  # type: ignore[attr-defined]
 
 
@@ -172,6 +169,5 @@ class SharedBudget:
         self._actor = actor
 
     async def grant(self, request: BudgetRequest) -> BudgetGrant:
-        """See BudgetService."""
         grant: BudgetGrant = await self._actor.grant.remote(request)
         return grant

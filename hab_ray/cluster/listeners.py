@@ -9,7 +9,7 @@ import ray
 from ray.exceptions import RayError
 
 from hab_ray.cluster.session import finished
-from hab_ray.storage.watches import Heard
+from hab_ray.storage.lease.watches import RenewalAge
 
 
 class Listener:
@@ -28,4 +28,4 @@ class Listener:
         except RayError:  # it may be started again, and then it has a clock of its own
             self._answer = self._actor.hear.remote(None)
             return
-        self._answer = self._actor.hear.remote(Heard(self._age_s(), stamp))
+        self._answer = self._actor.hear.remote(RenewalAge(self._age_s(), stamp))

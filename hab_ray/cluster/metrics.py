@@ -15,9 +15,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from hab_ray.catalog.prices import NANO
 from hab_ray.engine.jobs import Counters
 from hab_ray.executors.protocol import Channel
-from hab_ray.prices import NANO
 from hab_ray.progress import BatchProgress, Progress
 from hab_ray.visible import one_line
 

@@ -17,12 +17,12 @@ from hab_ray.executors.pending import JOB_COLUMNS, Pending, Share
 from hab_ray.executors.protocol import Spool
 
 SPOOLS_A_TASK = 8
-MOST_TASKS = 16
+MAX_TASKS = 16
 PLACE = "place"
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadSpools:
     """Turns places in a list of spools into their calls, on a worker."""
 
     pending: Pending
@@ -38,7 +38,7 @@ class Read:
 
 def open_calls(pending: Pending, spools: Sequence[Spool], share: Share) -> ray.data.Dataset:
     """A share of the calls of some spools in tables with `JOB_COLUMNS`; not begun before it is read."""
-    tasks = min(MOST_TASKS, ceil(len(spools) / SPOOLS_A_TASK))
+    tasks = min(MAX_TASKS, ceil(len(spools) / SPOOLS_A_TASK))
     places = ray.data.from_items([{PLACE: place} for place in range(len(spools))], override_num_blocks=tasks)
-    read = Read(pending, spools, share)
+    read = ReadSpools(pending, spools, share)
     return places.map_batches(read.__call__, batch_size=1, batch_format="pyarrow", num_cpus=0.8)

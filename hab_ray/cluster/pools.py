@@ -15,6 +15,7 @@ from typing import Any
 
 import ray
 
+from hab_ray.catalog.prices import Mode
 from hab_ray.cluster.lanes import LaneSetup
 from hab_ray.cluster.listeners import Listener
 from hab_ray.cluster.session import ANSWER_S, WorkerDied, finished, result
@@ -32,7 +33,6 @@ from hab_ray.executors.protocol import (
     WorkerReplaced,
 )
 from hab_ray.executors.provider_engine import EngineReport
-from hab_ray.prices import Mode
 
 DRAINING_ANSWER_S = 1.0
 

@@ -7,6 +7,7 @@ import os
 import secrets
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hab_ray.catalog.addresses import cluster_address
 from hab_ray.errors import ConfigError, EngineBroke, HabError
 from hab_ray.visible import one_line
 
@@ -76,29 +78,6 @@ def ray_session(verbose: bool = False) -> Iterator[None]:
         ray.shutdown()
 
 
-def cluster_address(environment: Mapping[str, str]) -> str | None:
-    """The cluster that RAY_ADDRESS names; None where this process is to start a Ray of its own.
-
-    Raises:
-        ConfigError: it names something else than a cluster.
-    """
-    address = environment.get("RAY_ADDRESS", "").strip()
-    if address.startswith(("http://", "https://")):
-        raise ConfigError(
-            f"RAY_ADDRESS={one_line(address)}: this is the address of a job server, which takes jobs but is no cluster "
-            "to connect to. To run the sweep on that cluster, submit it: `ray job submit --address ADDRESS "
-            "--working-dir . -- python jobs/sweep.py SWEEP.yaml --yes`. To connect from a node of the cluster, set "
-            "RAY_ADDRESS to HEAD:6379 or auto. To run on this machine alone, unset it"
-        )
-    if "://" in address:
-        raise ConfigError(
-            f"RAY_ADDRESS={one_line(address)}: Ray Client is not supported, because online calls are scheduled beside "
-            "the driver. Set RAY_ADDRESS to HEAD:6379 or auto on a node of the cluster, or submit the sweep with "
-            "`ray job submit`"
-        )
-    return None if address in ("", "local") else address
-
-
 def authentication(address: str | None, environment: Mapping[str, str]) -> Mapping[str, str]:
     """Whether Ray is talked to with a token, said explicitly; what the user has set goes before it.
 
@@ -159,7 +138,8 @@ def _signals_are_ours() -> Iterator[None]:
         yield
     finally:
         services.ConsolePopen, utils.set_sigterm_handler = popen, set_handler  # type: ignore[misc]
-        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))  # Ray's C++ put its own beneath Python's
+        if threading.current_thread() is threading.main_thread():  # no other may, and in a notebook none is ours
+            signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))  # Ray's C++ put its own beneath Python's
 
 
 def _leave_out_errors_of_ray() -> None:

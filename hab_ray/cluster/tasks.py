@@ -10,14 +10,13 @@ from typing import Any
 
 import ray
 
-from hab_ray.cluster.blocks import RayWorkers
 from hab_ray.cluster.nodes import cluster_cpus
 from hab_ray.cluster.session import finished, result
 from hab_ray.executors.protocol import Compute, Event, RowsComputed, Settle, ShardSettled
-from hab_ray.executors.settling import Site, compute_rows, settle_shard
+from hab_ray.executors.settling import WorkerContext, compute_rows, settle_shard
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.store import Store
+from hab_ray.storage.replies.store import Store
 
 LEAST_AT_ONCE = 2
 
@@ -28,12 +27,12 @@ def _store(path: Location, failures_since: int) -> Store:
     return Store(open_folder(path), failures_since)
 
 
-def _settle(site: Site, order: Settle) -> ShardSettled:
+def _settle(site: WorkerContext, order: Settle) -> ShardSettled:
     return settle_shard(site, order, _store(site.store, site.failures_since))
 
 
-def _compute(site: Site, order: Compute) -> RowsComputed:
-    return compute_rows(site, order, _store(site.store, site.failures_since), RayWorkers())
+def _compute(site: WorkerContext, order: Compute) -> RowsComputed:
+    return compute_rows(site, order, _store(site.store, site.failures_since))
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Tasks:
     the lane has no room for more, perhaps for hours, and nothing would be settled meanwhile.
     """
 
-    def __init__(self, site: Site, wake: Callable[[], None]) -> None:
+    def __init__(self, site: WorkerContext, wake: Callable[[], None]) -> None:
         self.site, self._wake = ray.put(site), wake
         self._settle, self._compute = ray.remote(num_cpus=0)(_settle), ray.remote(num_cpus=0)(_compute)
         self._at_once = max(LEAST_AT_ONCE, cluster_cpus())

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hab_ray.calls import ChatCall
-from hab_ray.catalog import ModelEntry
+from hab_ray.catalog.models import ModelEntry
+from hab_ray.catalog.prices import Mode, rate
 from hab_ray.doctor.examination import ROWS_OF_A_BATCH
 from hab_ray.doctor.questions import Question
-from hab_ray.prices import Mode, rate
 from hab_ray.providers import connect
 from hab_ray.providers.access import endpoint_of
 from hab_ray.providers.base import Provider

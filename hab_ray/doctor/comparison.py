@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hab_ray.calls import ChatCall, EmbedCall, Failure, Finish, Reply
-from hab_ray.catalog import Model
-from hab_ray.doctor.examination import MALFORMED, Asked, Examined
-from hab_ray.doctor.protocols import OPEN_STATES, SAME_ENDS, STATES, WORDS, is_open, wrong_sums
+from hab_ray.catalog.models import Model
+from hab_ray.doctor.examination import MALFORMED, AskedQuestion, Examined
+from hab_ray.doctor.protocols import STATES, WORDS, is_open, wrong_sums
 from hab_ray.doctor.ranks import Rank, of_field, of_header, of_status
 from hab_ray.doctor.recording import Exchange
 from hab_ray.doctor.shapes import Shape, changes, leaf, shape, shown
@@ -27,7 +27,7 @@ _OF_ANY_SERVER = {
     *("keep-alive", "vary", "via", "etag", "last-modified", "accept-ranges", "cache-control"),
 }
 _OF_COUNTS = re.compile(r"(^|\.)(\w*counts?|\w*Stats|state)\.\w+$")
-_LONGEST_QUOTE, _DEEPEST = 240, 64
+_MAX_QUOTE, _DEEPEST = 240, 64
 _ENDED = "at its end"
 _OK = 200
 # How `hab simulate --replay` marks its answer to a request that its file does not have.
@@ -47,7 +47,7 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class Difference:
+class ProtocolDifference:
     """Something that a vendor does otherwise; `verb` is the request that showed it, as method and path."""
 
     label: str
@@ -60,35 +60,35 @@ class Difference:
 
 
 @dataclass
-class Compared:
+class ComparedProtocols:
     """All that differs. `notes` are new fields, from which no trouble follows by itself, and what was not reached."""
 
-    differences: list[Difference] = field(default_factory=list)
-    notes: list[Difference] = field(default_factory=list)
+    differences: list[ProtocolDifference] = field(default_factory=list)
+    notes: list[ProtocolDifference] = field(default_factory=list)
 
     def differ(self, label: str, verb: str, words: Iterable[Ranked]) -> None:
         """Add differences, each once."""
-        fresh = (Difference(label, verb, what, rank) for rank, what in words)
+        fresh = (ProtocolDifference(label, verb, what, rank) for rank, what in words)
         self.differences += [one for one in dict.fromkeys(fresh) if one not in self.differences]
 
     @property
-    def serious(self) -> Sequence[Difference]:
+    def serious(self) -> Sequence[ProtocolDifference]:
         """The differences that stop a sweep, make it dearer or may lose rows."""
         return [one for one in self.differences if one.rank is not Rank.COSMETIC]
 
     def note(self, label: str, verb: str, words: Iterable[str]) -> None:
         """Add notes."""
-        self.notes += [Difference(label, verb, what) for what in words]
+        self.notes += [ProtocolDifference(label, verb, what) for what in words]
 
 
 def compare(
     theirs: Recording, ours: Recording, protocols: Mapping[str, WireProtocol], models: Mapping[str, Model]
-) -> Compared:
+) -> ComparedProtocols:
     """Name every difference between a recording at vendors and the one at the simulator.
 
     `protocols` are the providers' own, `models` the sweep's by name.
     """
-    compared = Compared()
+    compared = ComparedProtocols()
     labels = {exchange.label for exchange in ours.exchanges}
     served = [each for each in theirs.exchanges if each.label in labels and _UNRECORDED not in each.headers]
     at_vendors, at_simulator = _by_verb(served, protocols), _by_verb(ours.exchanges, protocols)
@@ -141,7 +141,7 @@ def _compare_verb(
     some: Sequence[Exchange],
     reference: Sequence[Exchange],
     protocol: WireProtocol,
-    compared: Compared,
+    compared: ComparedProtocols,
 ) -> None:
     statuses = {exchange.status for exchange in reference}
     if not label.startswith(MALFORMED) and not any(map(_is_taken, statuses)) and all(_is_taken(e.status) for e in some):
@@ -240,7 +240,7 @@ def _lines(body: str) -> list[Any]:
 
 
 def _quoted(body: str) -> str:
-    return one_line(body, _LONGEST_QUOTE) or "an empty body"
+    return one_line(body, _MAX_QUOTE) or "an empty body"
 
 
 def _missing_headers(some: Sequence[Exchange], reference: Sequence[Exchange]) -> Iterator[Ranked]:
@@ -262,9 +262,9 @@ def _other_words(verb: str, theirs: Shape, ours: Shape, protocol: WireProtocol) 
         name = leaf(path).removesuffix("[]")
         if name not in WORDS or not ours.fields[path].texts:
             continue
-        known = set(ours.fields[path].texts) | SAME_ENDS[protocol]
+        known = set(ours.fields[path].texts) | protocol.same_ends
         if name in STATES and not verb.endswith(_ENDED):
-            known |= OPEN_STATES[protocol]
+            known |= protocol.open_states
         strange = theirs.fields[path].texts - known
         if strange:
             rank = of_field(verb, path, is_in_some=False)
@@ -286,7 +286,7 @@ def _numbers(shape: Shape, path: str) -> set[str]:
     return {str(number) for number in shape.fields[path].numbers} | shape.fields[path].texts
 
 
-def _of_outcomes(asked: Asked, reference: Asked | None, model: Model) -> Iterator[Ranked]:
+def _of_outcomes(asked: AskedQuestion, reference: AskedQuestion | None, model: Model) -> Iterator[Ranked]:
     """What came of a question's calls, read as the engine reads them."""
     replies = [each for each in (reference.outcomes.values() if reference else ()) if isinstance(each, Reply)]
     ends = {reply.finish for reply in replies} | {Finish.OK}

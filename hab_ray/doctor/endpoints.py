@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 import aiohttp
 import httpx2
 
-from hab_ray.catalog import ProviderEntry
+from hab_ray.catalog.models import ProviderEntry
 from hab_ray.doctor.findings import Finding, ok, warn, wrong
 from hab_ray.errors import ConfigError
 from hab_ray.providers.access import endpoint_of, has_secret, variables_of
@@ -21,11 +21,11 @@ from hab_ray.visible import one_line
 
 WITHIN_S = 5.0
 _SLOW_S = 2.0
-_LONGEST_CAUSE = 160
+_MAX_CAUSE = 160
 
 
 @dataclass(frozen=True)
-class Answered:
+class EndpointAnswer:
     """What an endpoint said to a request without a key; `problem` where it said nothing. `date` is its own clock's."""
 
     provider: str
@@ -36,7 +36,7 @@ class Answered:
     problem: str = ""
 
 
-async def ask_all(providers: Mapping[str, ProviderEntry], within_s: float = WITHIN_S) -> list[Answered]:
+async def ask_all(providers: Mapping[str, ProviderEntry], within_s: float = WITHIN_S) -> list[EndpointAnswer]:
     """Ask every endpoint that has an address, all at once, each within so many seconds."""
     connector = aiohttp.TCPConnector(ssl=httpx2.create_ssl_context())
     jar = aiohttp.DummyCookieJar()
@@ -45,18 +45,18 @@ async def ask_all(providers: Mapping[str, ProviderEntry], within_s: float = WITH
         return list(await asyncio.gather(*asked))
 
 
-async def _ask(session: aiohttp.ClientSession, provider: str, url: str, within_s: float) -> Answered:
+async def _ask(session: aiohttp.ClientSession, provider: str, url: str, within_s: float) -> EndpointAnswer:
     started = time.monotonic()
     try:
         async with asyncio.timeout(within_s):
             async with session.get(url, allow_redirects=False) as response:
                 seconds = time.monotonic() - started
-                return Answered(provider, url, response.status, seconds, _date(response.headers.get("Date")))
+                return EndpointAnswer(provider, url, response.status, seconds, _date(response.headers.get("Date")))
     except TimeoutError:
         problem = f"no answer within {within_s:g} s"
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        problem = one_line(str(error) or type(error).__name__, _LONGEST_CAUSE)
-    return Answered(provider, url, None, time.monotonic() - started, problem=problem)
+        problem = one_line(str(error) or type(error).__name__, _MAX_CAUSE)
+    return EndpointAnswer(provider, url, None, time.monotonic() - started, problem=problem)
 
 
 def _date(text: str | None) -> datetime | None:
@@ -67,7 +67,7 @@ def _date(text: str | None) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def reachable(answered: Answered) -> Finding:
+def reachable(answered: EndpointAnswer) -> Finding:
     """Any HTTP answer will do: without a key most vendors refuse."""
     subject = f"{answered.provider}: endpoint"
     if answered.status is None:

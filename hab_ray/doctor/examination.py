@@ -17,29 +17,27 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from hab_ray.calls import Call, ChatCall, Outcome
-from hab_ray.catalog import BatchPolicy, ModelEntry, ProviderEntry, folder_name
+from hab_ray.catalog.models import BatchPolicy, ModelEntry, ProviderEntry, folder_name
+from hab_ray.catalog.prices import Mode
 from hab_ray.doctor.questions import Question, without_messages
 from hab_ray.doctor.tap import Tap
-from hab_ray.engine.batch.context import EngineContext, LeaseContext
+from hab_ray.engine.batch.components import EngineContext, LeaseContext
 from hab_ray.engine.batch.engine import BatchEngine
-from hab_ray.engine.billing import HasBilling, billing_notes
+from hab_ray.engine.billing import billing_notes
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.ledger import Batch, Ledger, Phase
 from hab_ray.engine.limits.limiter import Limiter
 from hab_ray.engine.limits.shared import LocalLimiterClient
 from hab_ray.engine.online.engine import OnlineEngine
-from hab_ray.engine.online.opening import AccountSetup, Surroundings, open_engine
+from hab_ray.engine.online.opening import AccountSetup, SharedServices, open_engine
 from hab_ray.errors import CallError, Interrupted
-from hab_ray.location import Location
-from hab_ray.prices import Mode
 from hab_ray.providers import connect, connect_batch, load_vendor
 from hab_ray.providers.access import endpoint_of
 from hab_ray.providers.base import Endpoint
 from hab_ray.rehearse.staging import account
-from hab_ray.storage.folder import open_folder
-from hab_ray.storage.store import Store, StoreWriter
-from hab_ray.storage.watches import Watch
+from hab_ray.storage.replies.store import Store, StoreWriter
+from hab_ray.sweep.session import Session
 from hab_ray.work import Work
 
 LOOK_EVERY_S = 0.02
@@ -48,18 +46,7 @@ MALFORMED = "malformed request to"
 
 
 @dataclass(frozen=True)
-class Holding:
-    """What may be spent from: a store under the lease of `epoch`, which `watch` guards, and a budget."""
-
-    store: Location
-    epoch: int
-    watch: Watch
-    budget: BudgetService
-    run: str
-
-
-@dataclass(frozen=True)
-class Asked:
+class AskedQuestion:
     """What came of a question, online or by batch.
 
     `outcomes` are those of `calls` that have one, by key; `problems` says why others have none.
@@ -79,28 +66,32 @@ class Examined:
     `left_open` names batches that are still at their vendors, `bills` where vendors' prices are not ours.
     """
 
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[AskedQuestion] = field(default_factory=list)
     left_open: list[str] = field(default_factory=list)
     bills: list[str] = field(default_factory=list)
     calls: int = 0
     cost_nanousd: int = 0
     lost_nanousd: int = 0
 
-    def count(self, counters: Counters, told: HasBilling) -> None:
+    def count(self, counters: Counters) -> None:
         """Add what an engine has done."""
         self.calls += counters.calls
         self.cost_nanousd += counters.cost_nanousd
         self.lost_nanousd += counters.lost_nanousd
-        self.bills += billing_notes([told])
+        self.bills += billing_notes([counters.billing])
 
 
 @dataclass
 class Examination:
-    """Asks questions of a sweep's vendors. `url` finds an endpoint; a batch is waited for `wait_s` seconds."""
+    """Asks questions of a sweep's vendors, from the budget of a session's run.
+
+    `url` finds an endpoint; a batch is waited for `wait_s` seconds.
+    """
 
     work: Work
     questions: Sequence[Question]
-    holding: Holding
+    session: Session
+    budget: BudgetService
     tap: Tap
     url: Callable[[str], str]
     by_batch: bool
@@ -148,14 +139,14 @@ class Examination:
         return self.work.models[question.model].entry
 
     async def _ask_online(self, question: Question, entry: ProviderEntry, url: str, number: int) -> None:
-        holding = self.holding
-        call = question.numbered(holding.epoch, number)
+        lease, store = self.session.lease, self.session.work.sweep.store
+        call = question.numbered(lease.epoch, number)
         models = {question.model: self._entry(question)}
-        setup = AccountSetup(question.provider, entry, url, models, holding.store, holding.epoch)
-        around = Surroundings(
+        setup = AccountSetup(question.provider, entry, url, models, store, lease.epoch)
+        around = SharedServices(
             limiter=LocalLimiterClient(Limiter(setup.limits, entry.limits.patience_s), time.monotonic),
-            budget=holding.budget,
-            watch=holding.watch,
+            budget=self.budget,
+            watch=lease.watch(),
         )
         writer = f"{folder_name(question.provider)}-{os.getpid()}-{number}"
         async with open_engine(setup, writer, around) as engine:
@@ -169,14 +160,14 @@ class Examination:
                 asking.result()
         self._engines.discard(engine)
         counters = engine.snapshot()
-        self._examined.count(counters, counters)
+        self._examined.count(counters)
         problems = [row.reason for row in counters.open] + list(counters.stops.values())
         self._note(question.label, question, [call], problems)
 
     async def _ask_malformed(self, question: Question, endpoint: Endpoint) -> None:
         """Send a request that every vendor refuses: what an error looks like decides what the engine does with it."""
         assert isinstance(question.call, ChatCall)
-        self.holding.watch.check()
+        self.session.lease.watch().check()
         provider = connect(endpoint)
         try:
             with suppress(CallError):
@@ -194,7 +185,7 @@ class Examination:
         for number, question in enumerate(some):
             if self._is_stopped:
                 return
-            ledger = Ledger(open_folder(self.holding.store), question.provider)
+            ledger = Ledger(self.session.store, question.provider)
             if any(batch.phase is not Phase.DONE for batch in ledger.read()):
                 self._examined.left_open.append(
                     f"{question.provider}: the store has open batches there, so none was tried for {question.model}; "
@@ -208,8 +199,7 @@ class Examination:
     async def _ask_one_batch(
         self, label: str, question: Question, endpoint: Endpoint, policy: BatchPolicy, ledger: Ledger, first: int
     ) -> None:
-        holding = self.holding
-        calls = [question.numbered(holding.epoch, first + number) for number in range(ROWS_OF_A_BATCH)]
+        calls = [question.numbered(self.session.lease.epoch, first + number) for number in range(ROWS_OF_A_BATCH)]
         jobs = [Job(0, f"{label} #{number}", call) for number, call in enumerate(calls)]
         engine = self._batch_engine(question, endpoint, policy, ledger)
         problems: list[str] = []
@@ -229,7 +219,7 @@ class Examination:
             problems += [row.reason for row in counters.open] + list(counters.stops.values())
             problems += [*counters.refused.values(), *counters.notes]
         last = engine.snapshot()
-        self._examined.count(last, last)
+        self._examined.count(last)
         if not is_over and not self._is_stopped:
             problems.append(f"the batch has not ended after {self.wait_s:g} s")
         if not is_over:
@@ -250,31 +240,33 @@ class Examination:
         )
 
     def _batch_engine(self, question: Question, endpoint: Endpoint, policy: BatchPolicy, ledger: Ledger) -> BatchEngine:
-        holding, folder = self.holding, open_folder(self.holding.store)
+        lease, folder = self.session.lease, self.session.store
         return BatchEngine(
             provider=connect(endpoint),
             api=connect_batch(endpoint),
             models={question.model: self._entry(question)},
             ledger=ledger,
             store=Store(folder),
-            writer=StoreWriter(folder, holding.epoch, f"doctor-{secrets.token_hex(4)}", Mode.BATCH),
+            writer=StoreWriter(folder, lease.epoch, f"doctor-{secrets.token_hex(4)}", Mode.BATCH),
             policy=policy,
             context=EngineContext(
                 clock=time.monotonic,
-                lease=LeaseContext(lambda: datetime.now(UTC), holding.watch.check, holding.epoch),
-                budget=holding.budget,
+                lease=LeaseContext(lambda: datetime.now(UTC), lease.watch().check, lease.epoch),
+                budget=self.budget,
                 token=lambda: f"hab-{secrets.token_hex(12)}",
-                run=holding.run,
-                epochs=frozenset({holding.epoch}),
+                run=self.session.work.run_name,
+                epochs=frozenset({lease.epoch}),
                 deadline=None,
             ),
         )
 
     def _note(self, label: str, question: Question, calls: Sequence[Call], problems: Iterable[str]) -> None:
-        store = Store(open_folder(self.holding.store))
+        store = Store(self.session.store)
         store.refresh(question.model)
         outcomes = store.read(question.model, [call.key for call in calls])
-        self._examined.asked.append(Asked(label, question, tuple(calls), outcomes, tuple(dict.fromkeys(problems))))
+        self._examined.asked.append(
+            AskedQuestion(label, question, tuple(calls), outcomes, tuple(dict.fromkeys(problems)))
+        )
 
 
 async def _stream(jobs: Iterable[Job]) -> AsyncIterator[Job]:

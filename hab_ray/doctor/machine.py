@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from hab_ray.catalog import ModelEntry, Purpose
+from hab_ray.catalog.models import ModelEntry, Purpose
 from hab_ray.doctor.findings import Finding, ok, warn, wrong
 from hab_ray.errors import ConfigError
 from hab_ray.local import LocalError, default_cache, embedding_weights, find

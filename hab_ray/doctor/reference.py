@@ -7,17 +7,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hab_ray.doctor.comparison import Recording
-from hab_ray.doctor.examination import Examination, Holding
+from hab_ray.doctor.examination import Examination
 from hab_ray.doctor.questions import questions
 from hab_ray.doctor.tap import tapping
 from hab_ray.engine.budget.budget import unlimited
 from hab_ray.location import Location
-from hab_ray.rehearse.place import Place
+from hab_ray.rehearse.place import RehearsalPlace
 from hab_ray.rehearse.profile import Play, profile_of
 from hab_ray.rehearse.staging import at, staged
-from hab_ray.simulator import simulator
-from hab_ray.storage.takeover import LeaseTerms, acquire_lease
+from hab_ray.stopping import Stop
+from hab_ray.sweep.session import spending
 from hab_ray.work import Work
+from hab_simulator import simulator
 
 # Long enough for a look at a batch that has not ended.
 TURNAROUND_S = 0.4
@@ -31,17 +32,15 @@ async def at_simulator(work: Work, by_batch: bool, now: datetime) -> Recording:
         ConfigError: the sweep cannot be rehearsed.
     """
     with TemporaryDirectory(prefix="hab-doctor-") as folder:
-        place = Place(Location.of(Path(folder) / "run"), Location.of(Path(folder) / "store"))
+        place = RehearsalPlace(Location.of(Path(folder) / "run"), Location.of(Path(folder) / "store"))
         copy = staged(work.sweep, place, now, TURNAROUND_S)
-        lease = acquire_lease(place.store, place.run, now, LeaseTerms())
-        try:
+        with spending(copy, Stop()) as session:
             profile = profile_of(copy, Play(turnaround_s=TURNAROUND_S))
             async with simulator(profile) as url, tapping() as tap:
                 copy = at(copy, url)
                 addresses = {name: entry.url or "" for name, entry in copy.catalog.providers.items()}
-                holding = Holding(place.store, lease.epoch, lease.watch(), unlimited(), copy.run_name)
-                examination = Examination(copy, questions(copy), holding, tap, addresses.__getitem__, by_batch, _WAIT_S)
+                examination = Examination(
+                    copy, questions(copy), session, unlimited(), tap, addresses.__getitem__, by_batch, _WAIT_S
+                )
                 examined = await examination.run()
                 return Recording(tap.exchanges, examined)
-        finally:
-            lease.release()

@@ -21,7 +21,7 @@ _KINDS = {
     type(None): "null",
 }
 _NULL, _WHOLE, _NUMBER = _KINDS[type(None)], _KINDS[int], _KINDS[float]
-_LONGEST_SHOWN = 60
+_MAX_SHOWN = 60
 _MEMBER = "[]"
 
 
@@ -180,11 +180,9 @@ def _other_values(path: str, theirs: Seen, ours: Seen) -> Iterable[str]:
         yield f"`{path}` is empty"
     least = min(theirs.numbers, default=0)
     if least < 0 <= min(ours.numbers, default=0):
-        yield f"`{path}` is negative: {str(least)[:_LONGEST_SHOWN]}"
+        yield f"`{path}` is negative: {str(least)[:_MAX_SHOWN]}"
 
 
 def shown(texts: Iterable[str]) -> str:
     """Some values, as they are named in a message."""
-    return ", ".join(
-        repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}...") for text in sorted(texts)
-    )
+    return ", ".join(repr(text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}...") for text in sorted(texts))

@@ -31,7 +31,7 @@ _RECODED = _ONE_HOP | {"content-encoding"}
 _UPLOAD_URL = "x-goog-upload-url"
 _UPLOADS = "uploads"
 _HOST = "127.0.0.1"
-_QUIET_S, _LONGEST_S = 0.1, 10.0
+_QUIET_S, _MAX_S = 0.1, 10.0
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Tap:
 
     async def quiet(self, label: str) -> None:
         """Wait until nothing is asked under a label any more."""
-        end = time.monotonic() + _LONGEST_S
+        end = time.monotonic() + _MAX_S
         while time.monotonic() < end:
             if not self._in_flight[label] and time.monotonic() - self._last.get(label, 0.0) >= _QUIET_S:
                 return
@@ -110,12 +110,12 @@ class Tap:
         headers = {name: value for name, value in answer.headers.items() if name.lower() not in _RECODED}
         return web.Response(status=answer.status, body=answer.body, headers=self._pointing_here(address, headers))
 
-    async def _passed_on(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> _Answer:
+    async def _passed_on(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> _TappedAnswer:
         request = self._session.request(
             method, url, data=content or None, headers=headers, allow_redirects=False, skip_auto_headers=["User-Agent"]
         )
         async with request as response:
-            return _Answer(response.status, response.headers, await response.read())
+            return _TappedAnswer(response.status, response.headers, await response.read())
 
     def _target(self, tapped: Tapped, below: str) -> tuple[str, bool]:
         """Where a request goes, and whether that is another host than the endpoint's."""
@@ -139,7 +139,7 @@ class Tap:
         request: web.BaseRequest,
         url: str,
         content: bytes,
-        answer: _Answer | None,
+        answer: _TappedAnswer | None,
         seconds: float,
         problem: str = "",
     ) -> None:
@@ -166,7 +166,7 @@ class Tap:
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _TappedAnswer:
     status: int
     headers: Mapping[str, str]
     body: bytes

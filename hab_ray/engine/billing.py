@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from hab_ray.calls import Answer
-from hab_ray.prices import NANO, Price
+from hab_ray.catalog.prices import NANO, Price
 
 
 @dataclass
@@ -44,22 +43,9 @@ class Billing:
         return answer.stated_nanousd
 
 
-class HasBilling(Protocol):
-    """Counters of an online or a batch engine."""
-
-    @property
-    def billing(self) -> Billing:
-        """The engine's answers so far."""
-
-
-def billing_notes(counters: Iterable[HasBilling]) -> Iterator[str]:
+def billing_notes(billings: Iterable[Billing]) -> Iterator[str]:
     """One note for each model that is billed differently from our prices, over all online and batch engines."""
-    total = Billing()
-    for billing in (one.billing for one in counters):
-        total.stated.update(billing.stated)
-        total.vendors.update(billing.vendors)
-        total.ours.update(billing.ours)
-        total.beyond.update(billing.beyond)
+    total = sum(billings, Billing())
     for model, calls in sorted(total.stated.items()):
         if abs(total.vendors[model] - total.ours[model]) > calls:  # each side rounds to the nano-dollar
             yield (

@@ -3,6 +3,10 @@
     ledger/<provider>/<batch>/rows-<sha256>         key and body hash of each row, 64 bytes a row
     ledger/<provider>/<batch>/requests-<sha256>     the lines as sent, zstd
     ledger/<provider>/<batch>/<n>-<kind>.json       its events, in order
+    closed/<provider>.zst                           the events of batches that are done: batch -> name -> text
+
+The last only repeats what the others have, so that a reader need not fetch thousands, and may be missing, behind or
+damaged: a batch is taken from it where the ledger lists the same events.
 
     (nothing) ── intent ──> in doubt ── submitted ──> at the vendor ── ended ──> ended ── harvested ──> done
                  in doubt ── intent ──> in doubt: the vendor has no such batch, and it is sent once more
@@ -26,8 +30,7 @@ from typing import Annotated, Literal
 import zstandard
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from hab_ray.catalog import folder_name
-from hab_ray.engine.closed import closed_batches, keep_closed_batches
+from hab_ray.catalog.models import folder_name
 from hab_ray.errors import DamagedFile, LeaseLost
 from hab_ray.progress import BatchProgress
 from hab_ray.storage.folder import Folder
@@ -37,6 +40,8 @@ ROW_BYTES = 64
 WORTH_KEEPING = 16
 LEDGER = "ledger"
 _HASH_BYTES = 32
+_CLOSED: TypeAdapter[dict[str, dict[str, str]]] = TypeAdapter(dict[str, dict[str, str]])
+_MAX_CLOSED = 1 << 30
 
 
 class _Event(BaseModel):
@@ -226,6 +231,7 @@ class Ledger:
     def __init__(self, folder: Folder, provider: str) -> None:
         self._folder, self.provider = folder, provider
         self._prefix = f"{LEDGER}/{folder_name(provider)}"
+        self._closed_file = f"closed/{folder_name(provider)}.zst"
 
     def read(self) -> list[Batch]:
         """All batches, oldest first.
@@ -245,7 +251,7 @@ class Ledger:
         for path in map(PurePosixPath, names):
             if path.suffix == ".json" and path.is_relative_to(self._prefix):
                 events[path.parent.name].append(path.name)
-        closed = closed_batches(self._folder, folder_name(self.provider)) if events else {}
+        closed = self._closed() if events else {}
         texts: dict[str, dict[str, str]] = {}
         for batch in sorted(events, key=int):
             kept = closed.get(batch, {})
@@ -273,9 +279,16 @@ class Ledger:
         """
         texts = self._texts(self._folder.list(self._prefix))
         done = {batch: found for batch, found in texts.items() if self._batch(batch, found).phase is Phase.DONE}
-        kept = closed_batches(self._folder, folder_name(self.provider))
-        if len(done.keys() - kept.keys()) >= WORTH_KEEPING:
-            keep_closed_batches(self._folder, folder_name(self.provider), done)
+        if len(done.keys() - self._closed().keys()) >= WORTH_KEEPING:
+            self._folder.put(self._closed_file, zstandard.ZstdCompressor(level=3).compress(_CLOSED.dump_json(done)))
+
+    def _closed(self) -> Mapping[str, Mapping[str, str]]:
+        try:
+            packed = self._folder.get(self._closed_file)
+            text = zstandard.ZstdDecompressor().decompress(packed, max_output_size=_MAX_CLOSED)
+            return _CLOSED.validate_json(text)
+        except (FileNotFoundError, ValidationError, zstandard.ZstdError):
+            return {}
 
     def keep(self, number: int, lines: Lines) -> None:
         """Store a batch's lines, before its intent names them."""

@@ -24,7 +24,7 @@ def map_large_blocks() -> None:
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
-def give_back_freed() -> None:
+def trim_malloc() -> None:
     """Have glibc return what is free between blocks in use: after a batch of many small ones, most of what it holds.
 
     No effect elsewhere. Source: malloc_trim(3).
@@ -33,7 +33,7 @@ def give_back_freed() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def spare_what_stays() -> None:
+def freeze_gc() -> None:
     """Have the garbage collector leave alone what is loaded by now: to look it through took a fifth of a call's CPU."""
     gc.collect()
     gc.freeze()

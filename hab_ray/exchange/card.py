@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
 
-from hab_ray import __version__
 from hab_ray.analysis.standing import standing_of
 from hab_ray.exchange.sharing import Sharing
+from hab_ray.given.sample import sample_told
+from hab_ray.resources import OWN_VERSION
 from hab_ray.results import Run
 from hab_ray.rows import State
 from hab_ray.rubric import imported_note
-from hab_ray.storage.answer_sample import sample_told
 from hab_ray.visible import one_line
 
 CARD = "README.md"
@@ -44,7 +44,7 @@ def card(run: Run, contents: Contents, licence: str, sharing: Sharing) -> str:
     lines = [
         f"---\n{yaml.safe_dump(head, sort_keys=False, allow_unicode=True)}---\n",
         f"# {_text(title)}\n",
-        f"Made by hab_ray {__version__} after {SOURCE}. Do not train on it: canary GUID {CANARY}.\n",
+        f"Made by hab_ray {OWN_VERSION} after {SOURCE}. Do not train on it: canary GUID {CANARY}.\n",
         f"Licence: {_text(stated)}. Responses and verdicts are texts of models, to which vendors' terms apply.\n",
         "| file | rows |\n|---|---:|",
         *(f"| {name} | {rows:,} |" for name, rows in contents.rows.items()),

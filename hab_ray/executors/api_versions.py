@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from hab_ray.catalog import Catalog, ProviderEntry, Purpose, folder_name
+from hab_ray.catalog.models import Catalog, ProviderEntry, Purpose, folder_name
 from hab_ray.errors import ConfigError
 from hab_ray.providers import load_vendor
 from hab_ray.providers.access import endpoint_of
 from hab_ray.providers.base import Endpoint
+from hab_ray.providers.google import PROTOCOL
 from hab_ray.providers.google.version import DEFAULT_VERSION, VERSION_ENV, VERSIONS, stated_version
-from hab_ray.providers.vendor import WireProtocol
 from hab_ray.storage.folder import Folder
 from hab_ray.work import Work
 
@@ -43,7 +43,7 @@ def unsure(work: Work) -> Iterator[Unsure]:
 def is_gemini(entry: ProviderEntry) -> bool:
     """Whether an endpoint speaks Gemini's protocol."""
     try:
-        return load_vendor(entry.kind).protocol is WireProtocol.GOOGLE
+        return load_vendor(entry.kind).protocol is PROTOCOL
     except ConfigError:
         return False
 

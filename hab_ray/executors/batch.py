@@ -10,8 +10,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from hab_ray.catalog import BatchPolicy
-from hab_ray.engine.batch.context import EngineContext, LeaseContext
+from hab_ray.catalog.models import BatchPolicy
+from hab_ray.catalog.prices import Mode
+from hab_ray.engine.batch.components import EngineContext, LeaseContext
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.engine import BatchEngine
 from hab_ray.engine.batch.waves import Cell
@@ -29,14 +30,13 @@ from hab_ray.executors.protocol import (
     Spool,
     SpoolsRead,
 )
-from hab_ray.executors.settling import Site
-from hab_ray.prices import Mode
+from hab_ray.executors.settling import WorkerContext
 from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.access import endpoint_of
 from hab_ray.providers.base import Endpoint
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.store import StoreWriter
-from hab_ray.storage.watches import Watch
+from hab_ray.storage.lease.watches import Watch
+from hab_ray.storage.replies.store import StoreWriter
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class BatchSetup:
     cost bounds what is set aside for others, which with this probability cost more; None: what they can cost at most.
     """
 
-    site: Site
+    site: WorkerContext
     watch: Watch
     epochs: frozenset[int]
     deadline: datetime | None
@@ -85,7 +85,6 @@ class BatchExecutor:
             Ledger(folder, provider).keep_closed()
 
     def start(self, dispatch: Dispatch) -> Channel:
-        """See Executor."""
         engines = self._open(dispatch.provider)
         pending, cell = self._setup.site.pending, self._cell(dispatch)
         jobs = pending.jobs(dispatch.spools) if cell is None else sampled(pending, dispatch.spools)
@@ -109,7 +108,6 @@ class BatchExecutor:
         return Cell(found.keys, found.cap, found.line_bytes, nth_part(self._setup.risk / len(kinds), self._cells[own]))
 
     def holds(self, spool: Spool) -> bool:
-        """See Executor."""
         engines = self._opened
         if engines is None or spool.provider not in engines.providers:
             return False
@@ -117,7 +115,7 @@ class BatchExecutor:
 
     @property
     def is_parked(self) -> bool:
-        """See Executor. Streams that wait for a vendor's queue or for money are at rest too.
+        """Streams that wait for a vendor's queue or for money are at rest too.
 
         What has ended at a vendor is collected first: a run that is always started with `--detach` must end some day.
         """
@@ -126,7 +124,6 @@ class BatchExecutor:
         return len(self._submitting) == blocked and not any(c.doubts or c.ending for c in counters)
 
     def poll(self) -> Sequence[Event]:
-        """See Service."""
         if self._opened is None or self._has_ended:
             return ()
         return list(self._events(self._opened))
@@ -151,19 +148,18 @@ class BatchExecutor:
             yield from (ChannelEnded(_channel(provider)) for provider in engines.providers)
 
     def stop(self, drain_s: float) -> None:
-        """See Service. What is at the vendors stays there."""
+        """What is at the vendors stays there."""
         if self._opened:
             self._opened.stop(drain_s)
 
     def end(self) -> Collection[Channel]:
-        """See Service."""
         if self._opened is None:
             return ()
         self._ending = self._opened.end()
         return [_channel(provider) for provider in self._opened.providers]
 
     def close(self) -> None:
-        """See Service. A thread that has not ended by now is left to end with the process."""
+        """A thread that has not ended by now is left to end with the process."""
         if self._opened and self._ending and self._ending.done():
             self._opened.close()
 

@@ -12,21 +12,21 @@ from hab_ray.engine.budget.marks import open_budget
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, BudgetService
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.watches import Watch, WatchSetup
+from hab_ray.storage.lease.watches import RemoteWatch, Watch
 
 
 @dataclass(frozen=True)
 class BudgetSetup:
     """What a run's budget starts from: its limit in nano-dollars, and what earlier processes have left.
 
-    `watch` makes the watch of a keeper in another process.
+    `watch` is that of a keeper in another process.
     """
 
     limit: int
     opening: OpeningBalance
     store: Location
     epoch: int
-    watch: WatchSetup
+    watch: RemoteWatch
 
     def open(self, watch: Watch) -> Budget:
         """The budget, with the mark that an earlier keeper of this epoch has left in the store."""
@@ -49,7 +49,6 @@ class MovableBudget:
         self._lock = threading.Lock()
 
     async def grant(self, request: BudgetRequest) -> BudgetGrant:
-        """See BudgetService."""
         with self._lock:
             keeper = self._keeper = self._keeper or self._local()
             if self._is_here:

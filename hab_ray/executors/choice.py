@@ -10,11 +10,11 @@ from hab_ray.resources import RAY_JOB
 from hab_ray.work import Work, given_rows, goes_by_batch
 
 if TYPE_CHECKING:
-    from hab_ray.storage.given_responses import GivenResponses
+    from hab_ray.given.responses import GivenResponses
 
 # Ray takes some 20 s and 1.5 GB to start, and at 400 calls/s has made that good after some 14,000 calls: one process
 # keeps up about 250 (`benchmarks/flow.py`).
-MOST_CALLS = 20_000
+MAX_CALLS = 20_000
 _OF_RAY = ("RAY_ADDRESS", RAY_JOB)
 
 
@@ -37,9 +37,9 @@ def choose_executor(work: Work, environment: Mapping[str, str]) -> Choice:
     if named:
         return Choice("ray", f"{named} is set")
     calls = online_calls(work)
-    if calls >= MOST_CALLS:
-        return Choice("ray", f"there are up to {calls:,} online calls, not below {MOST_CALLS:,}")
-    return Choice("local", f"there are at most {calls:,} online calls, below {MOST_CALLS:,}")
+    if calls >= MAX_CALLS:
+        return Choice("ray", f"there are up to {calls:,} online calls, not below {MAX_CALLS:,}")
+    return Choice("local", f"there are at most {calls:,} online calls, below {MAX_CALLS:,}")
 
 
 def cluster_named(environment: Mapping[str, str]) -> str | None:

@@ -15,18 +15,18 @@ from typing import Any
 from hab_ray.calls import Outcome
 from hab_ray.engine.jobs import Job
 from hab_ray.executors.protocol import Dependent, Feed, Spool
-from hab_ray.executors.settling import Site
+from hab_ray.executors.settling import WorkerContext
 from hab_ray.stages.base import Again, CallStage, Rows
 from hab_ray.work import Shard, Work
 
 
-class Flow:
+class DependentCalls:
     """The feeds of one executor. `writer` names its files; no other in this epoch may have the same.
 
     Its methods may run in any thread, one at a time.
     """
 
-    def __init__(self, site: Site, writer: str) -> None:
+    def __init__(self, site: WorkerContext, writer: str) -> None:
         self._site, self._writer = site, writer
         self._sources: dict[int, _Source] = {}
         self._files = 0

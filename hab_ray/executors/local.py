@@ -9,14 +9,15 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from math import inf
 
-from hab_ray.catalog import folder_name
+from hab_ray.catalog.models import folder_name
+from hab_ray.catalog.prices import Mode
 from hab_ray.engine.limits.limiter import Limiter
 from hab_ray.engine.limits.shared import LocalLimiterClient
-from hab_ray.engine.online.opening import AccountSetup, Surroundings
-from hab_ray.engine.online.reply_writer import MOST_QUEUED
+from hab_ray.engine.online.opening import AccountSetup, SharedServices
+from hab_ray.engine.online.reply_writer import MAX_QUEUED
 from hab_ray.errors import EngineBroke
 from hab_ray.executors.account_lock import AccountLock
-from hab_ray.executors.flow import Flow
+from hab_ray.executors.flow import DependentCalls
 from hab_ray.executors.online import OnlineSetup, account_name, account_setup
 from hab_ray.executors.protocol import (
     Channel,
@@ -30,7 +31,6 @@ from hab_ray.executors.protocol import (
     Workers,
 )
 from hab_ray.executors.provider_engine import EngineReport, ProviderEngine, events_of
-from hab_ray.prices import Mode
 
 ANSWER_S = 20.0
 
@@ -78,30 +78,27 @@ class LocalExecutor:
 
     @property
     def workers(self) -> Workers | None:
-        """See OnlineExecutor. Threads and processes of this machine do that."""
+        """Threads and processes of this machine do that."""
         return None
 
     def start(self, dispatch: Dispatch) -> Channel:
-        """See Executor."""
         account, site = self._account(dispatch.provider), self._setup.site
-        account.engine.follow(dispatch.feeds, lambda writer: Flow(site, writer))
+        account.engine.follow(dispatch.feeds, lambda writer: DependentCalls(site, writer))
         jobs = site.pending.jobs(dispatch.spools)
-        end = account.engine.complete(jobs, inf if dispatch.is_flowing else MOST_QUEUED)
+        end = account.engine.complete(jobs, inf if dispatch.is_flowing else MAX_QUEUED)
         end.add_done_callback(lambda _: self._wake())
         self._under_way.append(_Under(dispatch, account.channel, end))
         return account.channel
 
     def holds(self, spool: Spool) -> bool:
-        """See Executor. Engines forget what they had in flight; only batches outlive a process."""
+        """Engines forget what they had in flight; only batches outlive a process."""
         return False
 
     @property
     def is_parked(self) -> bool:
-        """See Executor."""
         return not self._under_way
 
     def poll(self) -> Sequence[Event]:
-        """See Service."""
         if self._ending is not None:
             return list(self._last_events(self._ending))
         try:
@@ -128,19 +125,17 @@ class LocalExecutor:
             yield ChannelEnded(channel)
 
     def stop(self, drain_s: float) -> None:
-        """See Service."""
         for account in list(self._accounts.values()):
             account.engine.stop(drain_s)
 
     def end(self) -> Collection[Channel]:
-        """See Service."""
         self._ending = {account.channel: account.engine.close() for account in self._accounts.values()}
         for last in self._ending.values():
             last.add_done_callback(lambda _: self._wake())
         return list(self._ending)
 
     def close(self) -> None:
-        """See Service. A thread that has not ended by now is left to end with the process."""
+        """A thread that has not ended by now is left to end with the process."""
         for account in self._accounts.values():
             if account.lock:
                 account.lock.release()
@@ -155,6 +150,6 @@ class LocalExecutor:
             self._accounts[provider] = _Account(Channel(provider, Mode.ONLINE), engine, lock)
         return self._accounts[provider]
 
-    def _around(self, setup: AccountSetup) -> Surroundings:
+    def _around(self, setup: AccountSetup) -> SharedServices:
         limiter = LocalLimiterClient(Limiter(setup.limits, setup.entry.limits.patience_s), time.monotonic)
-        return Surroundings(limiter, self._setup.budget, self._setup.lease.watch())
+        return SharedServices(limiter, self._setup.budget, self._setup.lease.watch())

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
 
-from hab_ray.catalog import folder_name
+from hab_ray.catalog.models import folder_name
 from hab_ray.engine.online.opening import AccountSetup
 from hab_ray.executors.budget import MovableBudget
 from hab_ray.executors.protocol import Executor, Workers
-from hab_ray.executors.settling import Site
+from hab_ray.executors.settling import WorkerContext
 from hab_ray.stopping import Stop
-from hab_ray.storage.lease import Lease
+from hab_ray.storage.lease.lease import Lease
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class OnlineSetup:
     is sent before `not_before` (Unix time): after a crash, workers of the dead driver may send for some seconds more.
     """
 
-    site: Site
+    site: WorkerContext
     lease: Lease
     budget: MovableBudget
     stop: Stop

@@ -26,11 +26,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hab_ray.calls import Call, ChatCall, from_json, to_json
-from hab_ray.catalog import Model
+from hab_ray.catalog.models import Model
+from hab_ray.catalog.prices import Mode, rate
 from hab_ray.engine.jobs import Job
 from hab_ray.executors.protocol import Spool
 from hab_ray.location import Location
-from hab_ray.prices import Mode, rate
 from hab_ray.storage.folder import Folder, open_folder
 
 PENDING = "pending"

@@ -48,8 +48,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from hab_ray.catalog.prices import Mode
 from hab_ray.engine.jobs import Counters
-from hab_ray.prices import Mode
 from hab_ray.work import Shard
 
 

@@ -16,10 +16,10 @@ from math import inf
 from hab_ray.calls import Outcome
 from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.online.engine import OnlineEngine
-from hab_ray.engine.online.opening import AccountSetup, Surroundings, open_engine
-from hab_ray.engine.online.reply_writer import MOST_QUEUED
+from hab_ray.engine.online.opening import AccountSetup, SharedServices, open_engine
+from hab_ray.engine.online.reply_writer import MAX_QUEUED
 from hab_ray.engine.online.thread import EngineThread
-from hab_ray.executors.flow import Flow
+from hab_ray.executors.flow import DependentCalls
 from hab_ray.executors.protocol import CallsSpooled, Channel, CountersRead, Event, Feed, Spool
 
 JOBS_AT_ONCE = 256
@@ -54,12 +54,12 @@ class ProviderEngine:
         self,
         setup: AccountSetup,
         writer: str,
-        around: Callable[[], Surroundings],
+        around: Callable[[], SharedServices],
         not_before: float,
     ) -> None:
         self._setup, self._writer, self._around, self._not_before = setup, writer, around, not_before
         self._stopping = threading.Event()
-        self._flow: Flow | None = None
+        self._flow: DependentCalls | None = None
         self._spooled: deque[Spool] = deque()
         self._thread = EngineThread(setup.provider, self._opening)
         self.opened = self._thread.start()
@@ -76,13 +76,13 @@ class ProviderEngine:
         self.opened.result()
         return True
 
-    def follow(self, feeds: Sequence[Feed], flow: Callable[[str], Flow]) -> None:
+    def follow(self, feeds: Sequence[Feed], flow: Callable[[str], DependentCalls]) -> None:
         """Have rows of these shards flow on from now on; `flow` makes what spools their calls, by the writer's name."""
         if feeds:
             self._flow = self._flow or flow(self._writer)
             self._flow.follow(feeds)
 
-    def complete(self, jobs: Iterator[Job], most_queued: float = MOST_QUEUED) -> Future[None]:
+    def complete(self, jobs: Iterator[Job], most_queued: float = MAX_QUEUED) -> Future[None]:
         """Complete jobs, which a thread reads at the pace of the engine; see OnlineEngine.complete."""
         return self._thread.complete(_stream(jobs), most_queued)
 

@@ -12,14 +12,13 @@ from hab_ray.engine.jobs import Job
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Compute, RowsComputed, Settle, ShardSettled
 from hab_ray.location import Location
-from hab_ray.stages.blocks import BlockWorkers
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.store import Store
+from hab_ray.storage.replies.store import Store
 from hab_ray.work import Settled, Work
 
 
 @dataclass(frozen=True)
-class Site:
+class WorkerContext:
     """What settling needs wherever it runs: the run's work, its store and its pending files. Picklable.
 
     Permanent failures of epochs before `failures_since` count as open calls; where it is not 0, no view counts as
@@ -36,7 +35,7 @@ class Site:
         return Store(open_folder(self.store), self.failures_since)
 
 
-def settle_shard(site: Site, settle: Settle, store: Store) -> ShardSettled:
+def settle_shard(site: WorkerContext, settle: Settle, store: Store) -> ShardSettled:
     """Take a shard as far as the store has it: write its rows as an unpublished view, spool its open calls.
 
     Raises:
@@ -69,15 +68,13 @@ def _jobs(settle: Settle, tasks: Sequence[Any], settled: Settled) -> Iterator[Jo
             yield Job(settle.number, row_id, call, positions.get(id(task)))
 
 
-def compute_rows(site: Site, compute: Compute, store: Store, workers: BlockWorkers) -> RowsComputed:
+def compute_rows(site: WorkerContext, compute: Compute, store: Store) -> RowsComputed:
     """Compute a shard's rows as an unpublished view, with one BLAS thread: more would choose other tests, and slower.
-
-    `workers` are what a stage may spread large matrices over.
 
     Raises:
         DamagedFile, OSError: a file of the run or the store cannot be read or written.
     """
     with threadpool_limits(limits=1):
-        computed = site.work.compute(compute.shard, store, workers)
+        computed = site.work.compute(compute.shard, store)
     site.work.write(compute.shard, computed.rows, site.pending.folder_of(compute.order))
     return RowsComputed(compute, len(computed.rows), computed.note)

@@ -2,13 +2,92 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 
-from hab_ray.executors.computing import Computations
+from hab_ray.errors import EngineBroke
 from hab_ray.executors.protocol import Channel, Compute, Event, ExecutorDied, Settle
-from hab_ray.executors.settling import Site, settle_shard
+from hab_ray.executors.settling import WorkerContext, compute_rows, settle_shard
+
+AT_ONCE = 2
+
+
+@dataclass(frozen=True)
+class _Running:
+    order: Compute
+    process: BaseProcess
+    answer: Connection
+
+
+class Computations:
+    """Runs computations, `AT_ONCE` at a time. They are spawned, not forked: this process has threads."""
+
+    def __init__(self, site: WorkerContext) -> None:
+        self._site = site
+        self._waiting: deque[Compute] = deque()
+        self._running: list[_Running] = []
+
+    def start(self, order: Compute) -> None:
+        """Compute a shard's rows as soon as a process is free."""
+        self._waiting.append(order)
+        self._fill()
+
+    def poll(self) -> list[Event]:
+        """RowsComputed of those that have ended, ExecutorDied of those that could not."""
+        events: list[Event] = []
+        for one in [one for one in self._running if one.answer.poll() or not one.process.is_alive()]:
+            self._running.remove(one)
+            events.append(_answer(one))
+            one.process.join()
+        self._fill()
+        return events
+
+    def close(self) -> None:
+        """End all processes at once."""
+        self._waiting.clear()
+        for one in self._running:
+            one.process.kill()
+            one.process.join()
+        self._running.clear()
+
+    def _fill(self) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        while self._waiting and len(self._running) < AT_ONCE:
+            order = self._waiting.popleft()
+            ours, theirs = spawn.Pipe(duplex=False)
+            process = spawn.Process(target=_compute, args=(self._site, order, theirs), daemon=True)
+            process.start()
+            theirs.close()
+            self._running.append(_Running(order, process, ours))
+
+
+def _answer(one: _Running) -> Event:
+    """What a computation's process has said, or that it died without a word."""
+    try:
+        event: Event = one.answer.recv()
+    except EOFError:
+        shard = one.order.shard
+        event = ExecutorDied(
+            EngineBroke(
+                f"the process that chooses the tests of {shard.dimension} died (exit status {one.process.exitcode}); "
+                "what was paid for is kept, and the same command goes on where this ended"
+            )
+        )
+    return event
+
+
+def _compute(site: WorkerContext, order: Compute, answer: Connection) -> None:
+    try:
+        event: Event = compute_rows(site, order, site.open_store())
+    except Exception as error:  # whatever it is: the driver ends the run with it
+        event = ExecutorDied(error)
+    answer.send(event)
 
 
 class LocalWorkers:
@@ -17,26 +96,24 @@ class LocalWorkers:
     The thread starts with the first order.
     """
 
-    def __init__(self, site: Site, wake: Callable[[], None]) -> None:
+    def __init__(self, site: WorkerContext, wake: Callable[[], None]) -> None:
         self._site, self._wake = site, wake
-        self._orders: queue.SimpleQueue[Settle] = queue.SimpleQueue()
+        self._orders: queue.SimpleQueue[Settle | None] = queue.SimpleQueue()
+        self._is_closed = False
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._computations = Computations(site)
 
     def settle(self, order: Settle) -> None:
-        """See Workers."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="settling", daemon=True)
             self._thread.start()
         self._orders.put(order)
 
     def compute(self, order: Compute) -> None:
-        """See Workers."""
         self._computations.start(order)
 
     def poll(self) -> Sequence[Event]:
-        """See Service."""
         events = self._computations.poll()
         while not self._events.empty():
             events.append(self._events.get())
@@ -46,17 +123,18 @@ class LocalWorkers:
         """Nothing to do: no request is sent here."""
 
     def end(self) -> Collection[Channel]:
-        """See Service. No channel is opened here."""
+        """No channel is opened here."""
         return ()
 
     def close(self) -> None:
-        """Cut off computations; the thread ends with the process."""
+        """Cut off computations; the thread begins no further order."""
         self._computations.close()
+        self._is_closed = True
+        self._orders.put(None)
 
     def _work(self) -> None:
         store = self._site.open_store()
-        while True:
-            order = self._orders.get()
+        while (order := self._orders.get()) and not self._is_closed:
             try:
                 event: Event = settle_shard(self._site, order, store)
             except Exception as error:  # whatever it is: the driver would wait for ever

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from hab_ray.inputs.files import (
-    MOST_ROW_BYTES,
-    MOST_ROWS,
+    MAX_ROW_BYTES,
+    MAX_ROWS,
     BadInput,
     Data,
     distinct_columns,
@@ -62,9 +62,9 @@ def csv_rows(data: Data, names: Sequence[str] = ()) -> Iterator[tuple[int, dict[
     Empty lines are left out.
 
     Raises:
-        BadInput: as `csv_names`; a row has another number of cells or more than `MOST_ROW_BYTES` characters, a
+        BadInput: as `csv_names`; a row has another number of cells or more than `MAX_ROW_BYTES` characters, a
             quotation mark is out of place, a cell is longer than the csv module reads (131,072 characters), or there
-            are more than `MOST_ROWS` rows or empty lines.
+            are more than `MAX_ROWS` rows or empty lines.
     """
     rows = _lines(data)
     if not names:
@@ -73,7 +73,7 @@ def csv_rows(data: Data, names: Sequence[str] = ()) -> Iterator[tuple[int, dict[
     count = empty = 0
     for line, cells in rows:
         count, empty = count + bool(cells), empty + (not cells)
-        if max(count, empty) > MOST_ROWS:
+        if max(count, empty) > MAX_ROWS:
             raise too_many_rows()
         if not cells:
             continue
@@ -105,7 +105,7 @@ class _Lines:
 
     def __init__(self, data: Data) -> None:
         self._text = io.TextIOWrapper(opened(data), "utf-8-sig", newline="")
-        self._left, self._number = MOST_ROW_BYTES, 0
+        self._left, self._number = MAX_ROW_BYTES, 0
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -115,11 +115,11 @@ class _Lines:
         self._number += 1
         self._left -= len(line)
         if self._left < 0:
-            cause = f"line {self._number}: its row has more than {MOST_ROW_BYTES:,} characters"
+            cause = f"line {self._number}: its row has more than {MAX_ROW_BYTES:,} characters"
             raise BadInput(cause, "look for a quotation mark that is not closed, or shorten it")
         if not line:
             raise StopIteration
         return line
 
     def end_row(self) -> None:
-        self._left = MOST_ROW_BYTES
+        self._left = MAX_ROW_BYTES

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 MEBIBYTE = 1 << 20
-MOST_TEXT_BYTES = 4 * MEBIBYTE
-MOST_STREAMED_BYTES = 16_384 * MEBIBYTE
-MOST_ROWS = 1_000_000
-MOST_ROW_BYTES = 4 * MEBIBYTE
-MOST_COLUMNS = 2_000
-LONGEST_COLUMN = 1_000
+MAX_TEXT_BYTES = 4 * MEBIBYTE
+MAX_STREAMED_BYTES = 16_384 * MEBIBYTE
+MAX_ROWS = 1_000_000
+MAX_ROW_BYTES = 4 * MEBIBYTE
+MAX_COLUMNS = 2_000
+MAX_COLUMN = 1_000
 _SHOWN_CAUSES = 5
 
 
@@ -51,7 +51,7 @@ def opened(data: Data) -> BinaryIO:
     Raises:
         BadInput: as `regular_file`.
     """
-    return io.BytesIO(data) if isinstance(data, bytes) else regular_file(data, MOST_STREAMED_BYTES)
+    return io.BytesIO(data) if isinstance(data, bytes) else regular_file(data, MAX_STREAMED_BYTES)
 
 
 def mapped(data: Data) -> bytes | mmap.mmap:
@@ -114,9 +114,9 @@ def text_of(file: Traversable) -> str:
     """The text of a file in UTF-8, with or without a byte order mark.
 
     Raises:
-        BadInput: it cannot be read, is no text in UTF-8, or has more than `MOST_TEXT_BYTES`.
+        BadInput: it cannot be read, is no text in UTF-8, or has more than `MAX_TEXT_BYTES`.
     """
-    data = bytes_of(file, MOST_TEXT_BYTES) if isinstance(file, Path) else file.read_bytes()
+    data = bytes_of(file, MAX_TEXT_BYTES) if isinstance(file, Path) else file.read_bytes()
     return decoded(data)
 
 
@@ -150,26 +150,26 @@ def no_text(data: Data) -> BadInput:
 
 def too_many_rows() -> BadInput:
     """Why a table is not read further."""
-    return BadInput(f"has more than {MOST_ROWS:,} rows or as many empty lines", "split it, or remove the empty lines")
+    return BadInput(f"has more than {MAX_ROWS:,} rows or as many empty lines", "split it, or remove the empty lines")
 
 
 def distinct_columns(names: Iterable[str]) -> tuple[str, ...]:
     """The names of a table's columns, each once.
 
     Raises:
-        BadInput: there are more than `MOST_COLUMNS`, or one is longer than `LONGEST_COLUMN`.
+        BadInput: there are more than `MAX_COLUMNS`, or one is longer than `MAX_COLUMN`.
     """
     found: dict[str, None] = {}
     for name in names:
-        if len(name) > LONGEST_COLUMN:
-            cause = f"the name of a column has {len(name):,} characters, and at most {LONGEST_COLUMN:,} are read"
+        if len(name) > MAX_COLUMN:
+            cause = f"the name of a column has {len(name):,} characters, and at most {MAX_COLUMN:,} are read"
             raise BadInput(cause, "check that the file is a table with a name for each column")
         found[name] = None
-        if len(found) > MOST_COLUMNS:
+        if len(found) > MAX_COLUMNS:
             raise too_many_columns()
     return tuple(found)
 
 
 def too_many_columns() -> BadInput:
     """Why a table is not read at all."""
-    return BadInput(f"has more than {MOST_COLUMNS:,} columns", "leave out those that are not needed")
+    return BadInput(f"has more than {MAX_COLUMNS:,} columns", "leave out those that are not needed")

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from hab_ray.inputs.files import (
+    MAX_COLUMNS,
+    MAX_ROW_BYTES,
+    MAX_ROWS,
     MEBIBYTE,
-    MOST_COLUMNS,
-    MOST_ROW_BYTES,
-    MOST_ROWS,
     BadInput,
     Data,
     no_text,
@@ -28,11 +28,11 @@ def parse_json(data: bytes) -> Any:
     """The value of a JSON text in UTF-8.
 
     Raises:
-        BadInput: it is none, has more than `MOST_ROW_BYTES`, names a key twice, is too deep to be read, or holds NaN,
+        BadInput: it is none, has more than `MAX_ROW_BYTES`, names a key twice, is too deep to be read, or holds NaN,
             Infinity or a number of thousands of digits.
     """
-    if len(data) > MOST_ROW_BYTES:
-        raise BadInput(f"has {len(data):,} bytes, and at most {MOST_ROW_BYTES:,} are read", "shorten it")
+    if len(data) > MAX_ROW_BYTES:
+        raise BadInput(f"has {len(data):,} bytes, and at most {MAX_ROW_BYTES:,} are read", "shorten it")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -49,19 +49,19 @@ def json_lines(data: Data) -> Iterator[tuple[int, Any]]:
     """The values of JSON lines, each with the number of its line from 1; empty lines are left out.
 
     Raises:
-        BadInput: a line is longer than `MOST_ROW_BYTES`, an object has more than `MOST_COLUMNS` keys, there are more
-            than `MOST_ROWS` rows or empty lines, or as `parse_json`.
+        BadInput: a line is longer than `MAX_ROW_BYTES`, an object has more than `MAX_COLUMNS` keys, there are more
+            than `MAX_ROWS` rows or empty lines, or as `parse_json`.
     """
     lines = opened(data)
     lines.seek(3 if lines.read(3) == b"\xef\xbb\xbf" else 0)
     number = rows = 0
-    while line := lines.readline(MOST_ROW_BYTES + 1):
+    while line := lines.readline(MAX_ROW_BYTES + 1):
         number += 1
-        if len(line) > MOST_ROW_BYTES:
-            raise BadInput(f"line {number}: has more than {MOST_ROW_BYTES:,} bytes", "shorten it")
+        if len(line) > MAX_ROW_BYTES:
+            raise BadInput(f"line {number}: has more than {MAX_ROW_BYTES:,} bytes", "shorten it")
         has_text = bool(line.strip())
         rows += has_text
-        if max(rows, number - rows) > MOST_ROWS:
+        if max(rows, number - rows) > MAX_ROWS:
             raise too_many_rows()
         if has_text:
             try:
@@ -74,7 +74,7 @@ def json_list(data: Data) -> Iterator[Any]:
     """The members of a JSON list, read one at a time.
 
     Raises:
-        BadInput: it is no list, a member is longer than `MOST_ROW_BYTES`, there are more than `MOST_ROWS`, or as
+        BadInput: it is no list, a member is longer than `MAX_ROW_BYTES`, there are more than `MAX_ROWS`, or as
             `json_lines`.
     """
     text = _Window(data)
@@ -84,7 +84,7 @@ def json_list(data: Data) -> Iterator[Any]:
     rows, between = 0, text.sign()
     while between != "]":
         rows += 1
-        if rows > MOST_ROWS:
+        if rows > MAX_ROWS:
             raise too_many_rows()
         try:
             yield _row(text.value())
@@ -101,7 +101,7 @@ def json_list(data: Data) -> Iterator[Any]:
 
 
 def _row(value: Any) -> Any:
-    if isinstance(value, dict) and len(value) > MOST_COLUMNS:
+    if isinstance(value, dict) and len(value) > MAX_COLUMNS:
         raise too_many_columns()
     return value
 
@@ -161,8 +161,8 @@ class _Window:
             except (RecursionError, ValueError) as error:
                 raise _unreadable(error) from None
             is_whole = not broken and end < len(self._text)
-            if not is_whole and len(self._text) - self._at > MOST_ROW_BYTES:
-                raise BadInput(f"has more than {MOST_ROW_BYTES:,} characters", "shorten it")
+            if not is_whole and len(self._text) - self._at > MAX_ROW_BYTES:
+                raise BadInput(f"has more than {MAX_ROW_BYTES:,} characters", "shorten it")
             if is_whole or not self._read_on():
                 break
         if broken:

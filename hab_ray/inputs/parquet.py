@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hab_ray.inputs.files import MEBIBYTE, MOST_ROWS, MOST_STREAMED_BYTES, BadInput, Data, distinct_columns, mapped
+from hab_ray.inputs.files import MAX_ROWS, MAX_STREAMED_BYTES, MEBIBYTE, BadInput, Data, distinct_columns, mapped
 from hab_ray.inputs.parquet_shape import check_footer, pages
 
-MOST_DECODED_BYTES = 512 * MEBIBYTE
-MOST_PAGE_BYTES = 64 * MEBIBYTE
+MAX_DECODED_BYTES = 512 * MEBIBYTE
+MAX_PAGE_BYTES = 64 * MEBIBYTE
 _BATCH_BYTES = 32 * MEBIBYTE
 _BATCH_ROWS = 8_192
 _SHOWN = 40
@@ -42,14 +42,14 @@ def parquet_columns(data: Data, texts: Sequence[str], numbers: Sequence[str]) ->
     texts that are repeated each is written out once.
 
     Raises:
-        BadInput: it is no Parquet file, a column is of another type, or it holds more than `MOST_ROWS` or
-            `MOST_DECODED_BYTES` in these columns.
+        BadInput: it is no Parquet file, a column is of another type, or it holds more than `MAX_ROWS` or
+            `MAX_DECODED_BYTES` in these columns.
     """
     schema = _schema(data)
     with _readable():
         metadata = pq.read_metadata(_file(data))
-        if metadata.num_rows > MOST_ROWS:
-            raise BadInput(f"has {metadata.num_rows:,} rows, and at most {MOST_ROWS:,} are read", "split it")
+        if metadata.num_rows > MAX_ROWS:
+            raise BadInput(f"has {metadata.num_rows:,} rows, and at most {MAX_ROWS:,} are read", "split it")
         wanted = {*texts, *numbers}
         read = [n for n in range(metadata.num_columns) if metadata.schema.column(n).path in wanted]
         names = sorted({metadata.schema.column(n).path for n in read})
@@ -149,7 +149,7 @@ def _rows_at_a_time(data: Data, metadata: pq.FileMetaData, columns: Sequence[int
     """How many rows may be unpacked at a time.
 
     Raises:
-        BadInput: the columns unpack to more than `MOST_DECODED_BYTES`, or one page to more than `MOST_PAGE_BYTES`.
+        BadInput: the columns unpack to more than `MAX_DECODED_BYTES`, or one page to more than `MAX_PAGE_BYTES`.
     """
     unpacked = 0
     widest = dict.fromkeys(columns, 1.0)
@@ -157,9 +157,9 @@ def _rows_at_a_time(data: Data, metadata: pq.FileMetaData, columns: Sequence[int
         unpacked += page.size
         if unpacked > _most_decoded(data):
             raise _too_large(data)
-        if page.size > MOST_PAGE_BYTES:
+        if page.size > MAX_PAGE_BYTES:
             raise BadInput(
-                f"has a page of {page.size >> 20:,} MiB, and at most {MOST_PAGE_BYTES >> 20:,} are read", "shorten it"
+                f"has a page of {page.size >> 20:,} MiB, and at most {MAX_PAGE_BYTES >> 20:,} are read", "shorten it"
             )
         widest[column] = max(widest[column], page.size / page.rows if page.rows else 0.0)
     return max(1, min(_BATCH_ROWS, int(_BATCH_BYTES / sum(widest.values(), start=1.0))))
@@ -167,7 +167,7 @@ def _rows_at_a_time(data: Data, metadata: pq.FileMetaData, columns: Sequence[int
 
 def _most_decoded(data: Data) -> int:
     """How many bytes may be unpacked: more of a file whose rows are read and let go."""
-    return MOST_DECODED_BYTES if isinstance(data, bytes) else MOST_STREAMED_BYTES
+    return MAX_DECODED_BYTES if isinstance(data, bytes) else MAX_STREAMED_BYTES
 
 
 def _too_large(data: Data) -> BadInput:

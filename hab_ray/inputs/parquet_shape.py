@@ -13,10 +13,10 @@ from mmap import mmap
 
 import pyarrow.parquet as pq
 
-from hab_ray.inputs.files import LONGEST_COLUMN, MEBIBYTE, MOST_COLUMNS, BadInput, too_many_columns
+from hab_ray.inputs.files import MAX_COLUMN, MAX_COLUMNS, MEBIBYTE, BadInput, too_many_columns
 
-MOST_FOOTER_BYTES = 16 * MEBIBYTE
-MOST_PAGES = 100_000
+MAX_FOOTER_BYTES = 16 * MEBIBYTE
+MAX_PAGES = 100_000
 DEEPEST = 50
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
 _FIXED = {_TRUE: 0, _FALSE: 0, _BYTE: 1, _DOUBLE: 8}
@@ -26,7 +26,7 @@ _UNCOMPRESSED, _COMPRESSED, _DATA_PAGE, _DATA_PAGE_V2, _VALUES = 2, 3, 5, 8, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ColumnPage:
     """A page of a column: bytes once it is unpacked, and the rows it holds; 0 for a list of a column's values."""
 
     size: int
@@ -42,8 +42,8 @@ def check_footer(data: bytes | mmap) -> None:
     size = int.from_bytes(data[-8:-4], "little")
     if len(data) < 12 or data[-4:] != b"PAR1" or size > len(data) - 8:
         raise _unreadable("it has no footer")
-    if size > MOST_FOOTER_BYTES:
-        raise BadInput(f"has a footer of {size:,} bytes, and at most {MOST_FOOTER_BYTES:,} are read", "split it")
+    if size > MAX_FOOTER_BYTES:
+        raise BadInput(f"has a footer of {size:,} bytes, and at most {MAX_FOOTER_BYTES:,} are read", "split it")
     footer = _Thrift(data, len(data) - 8 - size)
     for field, kind in footer.fields():
         if field == _SCHEMA and kind == _LIST:
@@ -54,7 +54,7 @@ def check_footer(data: bytes | mmap) -> None:
 
 def _check_schema(footer: _Thrift) -> None:
     count, kind = footer.list_head()
-    if count > 4 * MOST_COLUMNS:
+    if count > 4 * MAX_COLUMNS:
         raise too_many_columns()
     open_groups: list[int] = []
     for _ in range(count if kind == _STRUCT else 0):
@@ -76,11 +76,11 @@ def _check_schema(footer: _Thrift) -> None:
             raise BadInput(f"its columns are nested more than {DEEPEST} deep", "write texts and numbers")
 
 
-def pages(data: bytes | mmap, metadata: pq.FileMetaData, columns: Sequence[int]) -> Iterator[tuple[int, Page]]:
+def pages(data: bytes | mmap, metadata: pq.FileMetaData, columns: Sequence[int]) -> Iterator[tuple[int, ColumnPage]]:
     """The pages of some columns, each with its column's number.
 
     Raises:
-        BadInput: there are more than `MOST_PAGES`, or one is not where the footer says.
+        BadInput: there are more than `MAX_PAGES`, or one is not where the footer says.
     """
     count = 0
     for group in range(metadata.num_row_groups):
@@ -94,13 +94,13 @@ def pages(data: bytes | mmap, metadata: pq.FileMetaData, columns: Sequence[int])
                 raise _unreadable("a column is not where the footer says")
             while start < end:
                 count += 1
-                if count > MOST_PAGES:
-                    raise BadInput(f"has more than {MOST_PAGES:,} pages in its columns", "write it in larger pages")
+                if count > MAX_PAGES:
+                    raise BadInput(f"has more than {MAX_PAGES:,} pages in its columns", "write it in larger pages")
                 page, start = _page(data, start)
                 yield column, page
 
 
-def _page(data: bytes | mmap, start: int) -> tuple[Page, int]:
+def _page(data: bytes | mmap, start: int) -> tuple[ColumnPage, int]:
     header = _Thrift(data, start)
     size = packed = rows = 0
     for field, kind in header.fields():
@@ -118,7 +118,7 @@ def _page(data: bytes | mmap, start: int) -> tuple[Page, int]:
             header.skip(kind)
     if min(size, packed, rows) < 0:
         raise _unreadable("a page has a size below zero")
-    return Page(size, rows), header.at + packed
+    return ColumnPage(size, rows), header.at + packed
 
 
 class _Thrift:
@@ -149,7 +149,7 @@ class _Thrift:
 
     def skip_name(self) -> None:
         """Pass over the name of a column."""
-        if (length := self._unsigned()) > LONGEST_COLUMN:
+        if (length := self._unsigned()) > MAX_COLUMN:
             raise BadInput(f"the name of a column has {length:,} bytes", "give it a short name")
         self.at += length
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import yaml
 
-from hab_ray.inputs.files import MOST_TEXT_BYTES, BadInput, text_of
+from hab_ray.inputs.files import MAX_TEXT_BYTES, BadInput, text_of
 
 DEEPEST_YAML = 50
-MOST_YAML_NODES = 50_000
-LONGEST_NUMBER = 100
+MAX_YAML_NODES = 50_000
+MAX_NUMBER = 100
 _SHOWN = 40
 _NUMBERS = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp")}
 
@@ -35,7 +35,7 @@ class _Loader(yaml.CSafeLoader):
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
-            if node.tag in _NUMBERS and len(node.value) > LONGEST_NUMBER:
+            if node.tag in _NUMBERS and len(node.value) > MAX_NUMBER:
                 raise ValueError
             return super().construct_object(node, deep)
         except (ValueError, TypeError, AttributeError, KeyError, OverflowError):
@@ -65,8 +65,8 @@ def parse_yaml(text: str) -> Any:
         BadInput: it is none, a key stands twice in one mapping, a number or date cannot be, or it is larger or deeper
             than what libyaml and its readers can bear.
     """
-    if len(text) > MOST_TEXT_BYTES:
-        raise BadInput(f"has {len(text):,} characters, and at most {MOST_TEXT_BYTES:,} are read", "split it")
+    if len(text) > MAX_TEXT_BYTES:
+        raise BadInput(f"has {len(text):,} characters, and at most {MAX_TEXT_BYTES:,} are read", "split it")
     try:
         _refuse_large(text)
         return yaml.load(text, _Loader)
@@ -105,9 +105,9 @@ def _refuse_large(text: str) -> None:
                 anchor, before = opened.pop()
                 if anchor:
                     sizes[anchor] = nodes - before + 1
-        if nodes > MOST_YAML_NODES:
+        if nodes > MAX_YAML_NODES:
             raise BadInput(
-                f"{_place(event)}: it holds more than {MOST_YAML_NODES:,} values, counting what `*` repeats",
+                f"{_place(event)}: it holds more than {MAX_YAML_NODES:,} values, counting what `*` repeats",
                 "write fewer; long lists of tests belong in a .parquet, .csv or .jsonl file",
             )
 

@@ -7,6 +7,7 @@ first two are loaded in the server's own process only, gguf where `pull` makes w
 
 from hab_ray.local.errors import LocalError
 from hab_ray.local.fetch import pull
+from hab_ray.local.room import free_disk, free_memory
 from hab_ray.local.server import LocalServer
 from hab_ray.local.weights import default_cache, embedding_weights, find, known_weights, sha256_of
 
@@ -16,6 +17,8 @@ __all__ = [
     "default_cache",
     "embedding_weights",
     "find",
+    "free_disk",
+    "free_memory",
     "known_weights",
     "pull",
     "sha256_of",

@@ -23,7 +23,7 @@ from hab_ray.local.errors import LocalError
 from hab_ray.local.pidfile import PidFile, end_stale
 
 TOKEN = "HAB_LOCAL_TOKEN"
-MOST_RESTARTS = 5
+MAX_RESTARTS = 5
 _STOP_S = 5.0
 _AGAIN_S = 20.0
 _WAITING = 1024
@@ -48,7 +48,7 @@ class LocalServer:
     which nobody else can read.
 
     The socket it listens on belongs to this process: a server that dies is started again behind it, and requests wait
-    there meanwhile. After `MOST_RESTARTS` of them, or one that fails, they are refused.
+    there meanwhile. After `MAX_RESTARTS` of them, or one that fails, they are refused.
     """
 
     def __init__(self, command: Sequence[str], log: Path, pid_file: Path) -> None:
@@ -131,7 +131,7 @@ class LocalServer:
             return
         started.set_result(url)
         again_s = max(_AGAIN_S, 2 * (time.monotonic() - began))
-        for _ in range(MOST_RESTARTS):
+        for _ in range(MAX_RESTARTS):
             status = process.wait()
             if self._ended:
                 return

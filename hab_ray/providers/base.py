@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import Any, Protocol
 
 from hab_ray.calls import Answer, ChatCall, EmbedCall
-from hab_ray.catalog import ModelEntry
+from hab_ray.catalog.models import ModelEntry
 from hab_ray.errors import FailureKind, TransientError
 from hab_ray.providers.secrets import Secrets
 

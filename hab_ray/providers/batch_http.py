@@ -29,7 +29,7 @@ from hab_ray.providers.batching import (
 from hab_ray.providers.http import Headers, StatusError, broken, error_object, json_object, retry_after_s
 
 # 64 MB at a quarter of a megabit a second. The endpoint's own limit bounds each read, the vendor's silence too.
-LONGEST_UPLOAD_S = 2400.0
+MAX_UPLOAD_S = 2400.0
 PAGE = 100
 
 _NOT_SERVED = {404, 405, 501}

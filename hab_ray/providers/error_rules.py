@@ -22,7 +22,7 @@ from hab_ray.errors import (
 )
 from hab_ray.providers.http import intercepted, is_page
 
-_LONGEST_TEXT = 500
+_MAX_TEXT = 500
 _PLAIN_STATUSES = frozenset({408, 413, 429})
 # What an answer may take of a context, and the context itself, as servers and vendors put it.
 _ANSWER = re.compile(
@@ -44,7 +44,7 @@ class ErrorReport:
     retry_after_s: float | None = None
 
     def __str__(self) -> str:
-        return f"HTTP {self.status} {'/'.join(self.codes)}: {self.message}"[:_LONGEST_TEXT]
+        return f"HTTP {self.status} {'/'.join(self.codes)}: {self.message}"[:_MAX_TEXT]
 
 
 Meaning = Callable[[ErrorReport], CallError]

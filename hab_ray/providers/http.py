@@ -25,14 +25,14 @@ from hab_ray.providers.write_check import current
 
 # The limiter bounds the calls in flight. "No bound" cannot be said here: aiohttp then takes its own, 100.
 CONNECTIONS = httpx2.Limits(max_connections=65_536)
-LONGEST_CONNECT_S = 30.0
+MAX_CONNECT_S = 30.0
 # Values beyond these are ignored: a wait of more than a month, a limit of more than a trillion per minute.
-LONGEST_WAIT_S = 31 * 86_400.0
+MAX_WAIT_S = 31 * 86_400.0
 HIGHEST_LIMIT = 10**12
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|us|µs|ns|m|s)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_LONGEST_TEXT = 500
+_MAX_TEXT = 500
 _PAGE = re.compile(r"\s*(\ufeff\s*)?<(!doctype|!--|\?xml|html|head|body|center|script|h1)|error code: 1\d{3}\b", re.I)
 
 Headers = Mapping[str, str]
@@ -51,7 +51,6 @@ class CheckedClient(httpx2.AsyncClient):
     """An HTTP client for an SDK, to be mixed into the SDK's own: asks again as a request's body is written."""
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """See httpx2.AsyncClient."""
         write = current()
         if write is not None and isinstance(request.stream, AsyncIterable) and _has_body(request):
             request = httpx2.Request(
@@ -78,7 +77,7 @@ def _has_body(request: httpx2.Request) -> bool:
 
 def time_limits(endpoint: Endpoint) -> httpx2.Timeout:
     """The endpoint's time limit for each read and write, and a shorter one for connecting."""
-    return httpx2.Timeout(endpoint.timeout_s, connect=min(endpoint.timeout_s, LONGEST_CONNECT_S))
+    return httpx2.Timeout(endpoint.timeout_s, connect=min(endpoint.timeout_s, MAX_CONNECT_S))
 
 
 def broken(error: BaseException) -> TransientError:
@@ -143,7 +142,7 @@ def is_page(text: str) -> bool:
 
 def intercepted(text: str) -> Intercepted:
     """The error for a web page in the place of an answer."""
-    page = " ".join(text.split())[:_LONGEST_TEXT]
+    page = " ".join(text.split())[:_MAX_TEXT]
     return Intercepted(
         FailureKind.SERVER,
         "a web page came instead of an answer: a proxy, firewall or challenge page stands between here and the vendor; "
@@ -159,7 +158,7 @@ def error_object(content: str) -> JsonObject:
         body = None
     if isinstance(body, list) and len(body) == 1:
         (body,) = body
-    return body if isinstance(body, dict) else {"error": {"message": content[:_LONGEST_TEXT]}}
+    return body if isinstance(body, dict) else {"error": {"message": content[:_MAX_TEXT]}}
 
 
 def retry_after_s(headers: Headers) -> float | None:
@@ -177,7 +176,7 @@ def retry_after_s(headers: Headers) -> float | None:
 
 def _wait(seconds: float) -> float | None:
     """A wait as a vendor names it; None for what no vendor can mean."""
-    return max(0.0, seconds) if seconds <= LONGEST_WAIT_S else None
+    return max(0.0, seconds) if seconds <= MAX_WAIT_S else None
 
 
 def until_s(moment: datetime | None, headers: Headers) -> float | None:

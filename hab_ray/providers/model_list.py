@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hab_ray.providers.base import malformed
 from hab_ray.providers.http import StatusError
 
-_MOST_PAGES = 100
+_MAX_PAGES = 100
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ async def all_names(page_after: Callable[[str | None], Awaitable[ModelPage]]) ->
     names: set[str] = set()
     after: str | None = None
     try:
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             page = await page_after(after)
             names.update(page.names)
             after = page.after
@@ -48,4 +48,4 @@ async def all_names(page_after: Callable[[str | None], Awaitable[ModelPage]]) ->
                 return frozenset(names)
     except StatusError as refused:
         raise refused.error from None
-    raise malformed(f"its list of models has more than {_MOST_PAGES} pages")
+    raise malformed(f"its list of models has more than {_MAX_PAGES} pages")

@@ -19,8 +19,8 @@ from hab_ray.errors import BadUsage, FailureKind, RowError
 from hab_ray.providers.base import malformed
 
 # A hundred times the longest context on sale, and what that many tokens cost at the dearest price.
-MOST_TOKENS = 100_000_000
-MOST_NANOUSD = 10_000 * 10**9
+MAX_TOKENS = 100_000_000
+MAX_NANOUSD = 10_000 * 10**9
 
 _TICKS_PER_NANOUSD = 10
 _NANO = Decimal(10**9)
@@ -48,13 +48,13 @@ def token_count(fields: Fields, name: str) -> int:
     """A count of tokens; 0 where it is absent or null.
 
     Raises:
-        BadUsage: it is not a whole number from 0 to `MOST_TOKENS`.
+        BadUsage: it is not a whole number from 0 to `MAX_TOKENS`.
     """
     value = fields.get(name)
     if value is None:
         return 0
-    if not _is_number(value) or not 0 <= value <= MOST_TOKENS or value != int(value):
-        raise BadUsage(f"{name} is {_shown(value)}, not a count of tokens (0 to {MOST_TOKENS:,})")
+    if not _is_number(value) or not 0 <= value <= MAX_TOKENS or value != int(value):
+        raise BadUsage(f"{name} is {_shown(value)}, not a count of tokens (0 to {MAX_TOKENS:,})")
     return int(value)
 
 
@@ -66,19 +66,19 @@ def stated_nanousd(usage: Fields) -> int | None:
     parts that no vendor we know sums up in dollars alike: it is no statement.
 
     Raises:
-        BadUsage: the price is no number from 0 to `MOST_NANOUSD`.
+        BadUsage: the price is no number from 0 to `MAX_NANOUSD`.
     """
     ticks = usage.get("cost_in_usd_ticks")
     if ticks is not None:
-        most = MOST_NANOUSD * _TICKS_PER_NANOUSD
+        most = MAX_NANOUSD * _TICKS_PER_NANOUSD
         return _rounded(_amount("cost_in_usd_ticks", ticks, most) / _TICKS_PER_NANOUSD)
     cost = usage.get("cost")
     if cost is None or isinstance(cost, Mapping):
         return None
-    dollars = _amount("cost", cost, MOST_NANOUSD // 10**9)
+    dollars = _amount("cost", cost, MAX_NANOUSD // 10**9)
     if usage.get("is_byok") is True:
         upstream = usage_fields(usage, "cost_details").get("upstream_inference_cost") or 0
-        dollars += _amount("cost_details.upstream_inference_cost", upstream, MOST_NANOUSD // 10**9)
+        dollars += _amount("cost_details.upstream_inference_cost", upstream, MAX_NANOUSD // 10**9)
     return _rounded(dollars * _NANO)
 
 

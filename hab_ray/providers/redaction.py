@@ -49,7 +49,7 @@ _USER_IN_URL = re.compile(r"(\w+(?::|%3A)(?:\\*/|%2F){2})(?:(?!@|%40)[^\s/\"']){
 _SHORT_VALUE = re.compile(r"[\w.:+-]{1,40}")
 _OF_WORDS = {"content-type", "date", "server", "user-agent", "x-goog-upload-command"}
 _RUN = re.compile("[A-Za-z0-9]+")
-_LONGEST_ESCAPE = 24
+_MAX_ESCAPE = 24
 
 
 class Redactor:
@@ -114,7 +114,7 @@ def _however_escaped(secret: str) -> str | None:
     if len(runs) < 2 or sum(len(run[0]) for run in runs) < _SHORTEST:
         return None
     gaps = [after.start() - before.end() for before, after in pairwise(runs)]
-    joined = [f"[^A-Za-z].{{0,{_LONGEST_ESCAPE * gap}}}?{run[0]}" for gap, run in zip(gaps, runs[1:], strict=True)]
+    joined = [f"[^A-Za-z].{{0,{_MAX_ESCAPE * gap}}}?{run[0]}" for gap, run in zip(gaps, runs[1:], strict=True)]
     return runs[0][0] + "".join(joined)
 
 

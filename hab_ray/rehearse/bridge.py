@@ -17,20 +17,21 @@ from typing import NamedTuple
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.bridge import bridge
+from hab_ray.given.ratings import Rating, is_of_given, tests_by_text
+from hab_ray.rehearse.figures import Figures, Item, figures_of, mean_of
 from hab_ray.rehearse.profile import digest
-from hab_ray.rehearse.truth import Expected, Figures, Sample, Truth, given_mark, is_left_out, overall_of
+from hab_ray.rehearse.truth import Expected, Truth, given_mark, is_left_out
 from hab_ray.rows import IssueShift, Rater, Response, ScoreMap, Shift, State
-from hab_ray.simulator import TrueAnswer
-from hab_ray.storage.given_ratings import Rating, is_of_given, tests_by_text
 from hab_ray.storage.run import ISSUE_SHIFTS, SCORE_MAPS, SHIFTS
 from hab_ray.work import Work, given_ratings, given_rows
+from hab_simulator import TrueAnswer
 
 _TOP = 10
 # Of scores that are kept to nine digits; an interval over two tests is thirteen times as wide as their spread.
 _ROUNDING = 1e-7
 
 
-class _Answer(NamedTuple):
+class _GivenAnswer(NamedTuple):
     """Which given answer."""
 
     subject: str
@@ -129,11 +130,13 @@ def _cells(work: Work, truth: Truth) -> _Cells:
     """By earlier judge and judge, what they said in each dimension."""
     given, rubrics = given_rows(work), work.rubrics
     ids = {dimension: tests_by_text(tests) for dimension, tests in given.tests.items()}
-    rows = {_Answer(s, d, row.test_id, row.sample): row for (s, d), found in given.responses.items() for row in found}
-    earlier: dict[str, dict[_Answer, Rating]] = {}
+    rows = {
+        _GivenAnswer(s, d, row.test_id, row.sample): row for (s, d), found in given.responses.items() for row in found
+    }
+    earlier: dict[str, dict[_GivenAnswer, Rating]] = {}
     for rating in given_ratings(work).ratings:
         test = ids.get(rating.dimension, {}).get(rating.test, "")
-        answer = _Answer(rating.subject, rating.dimension, test, rating.sample)
+        answer = _GivenAnswer(rating.subject, rating.dimension, test, rating.sample)
         if rating.kind is Rater.PUBLISHED and answer in rows and is_of_given(rating, rows[answer]):
             earlier.setdefault(rating.rater, {})[answer] = rating
     prompts = {(dimension, test.id): test.prompt for dimension, tests in given.tests.items() for test in tests}
@@ -151,7 +154,7 @@ def _cells(work: Work, truth: Truth) -> _Cells:
                 said = (
                     None if true is None else [each for each in truth.expected(judge, true) if each.score is not None]
                 )
-                before = then.get(_Answer(subject, dimension, row.test_id, row.sample))
+                before = then.get(_GivenAnswer(subject, dimension, row.test_id, row.sample))
                 _add(cell, row.test_id, said, before, rubrics[dimension].issue_letters())
     return {who: {name: own[name] for name in rubrics if name in own} for who, own in cells.items()}
 
@@ -189,31 +192,28 @@ def _shifts(rater: str, judge: str, cells: Mapping[str, _Cell]) -> Iterator[_Lin
     parts, sides = [], []
     for dimension, cell in cells.items():
         means = {test: [_mean(side) / _TOP for side in zip(*own, strict=True)] for test, own in cell.by_test().items()}
-        parts.append(Sample.of((now - then, len(cell.by_test()[test])) for test, (now, then) in means.items()))
+        items = [Item(now - then, len(cell.by_test()[test]), str(test)) for test, (now, then) in means.items()]
+        parts.append(figures_of(items, -1))
         sides.append(tuple(_mean(side) for side in zip(*means.values(), strict=True)) if means else None)
-        figures = parts[-1].figures(-1.0)
-        yield (rater, judge, dimension), _line([cell], figures, sides[-1], bool(parts[-1].variance))
+        yield (rater, judge, dimension), _line([cell], parts[-1], sides[-1])
     if len(cells) > 1:
         whole = [side for side in sides if side]
         both = tuple(_mean(side) for side in zip(*whole, strict=True)) if len(whole) == len(sides) else None
-        spread = any(part.variance for part in parts)
-        yield (rater, judge, OVERALL), _line(list(cells.values()), overall_of(parts, -1.0), both, spread)
+        yield (rater, judge, OVERALL), _line(list(cells.values()), mean_of(parts), both)
 
 
-def _line(
-    cells: Sequence[_Cell], shift: Figures, sides: Sequence[Fraction] | None, has_spread: bool
-) -> Sequence[object]:
+def _line(cells: Sequence[_Cell], shift: Figures, sides: Sequence[Fraction] | None) -> Sequence[object]:
     """The figures of a line, in the order of `Shift`."""
     now, then = (float(side) for side in sides) if sides else (None, None)
     readings = sum(cell.readings for cell in cells)
-    ends = (shift.low, shift.high) if has_spread else (None, None)
     return (
         sum(len(cell.by_test()) for cell in cells),
         sum(len(own) for cell in cells for own in cell.by_test().values()),
         now,
         then,
         shift.mean,
-        *ends,
+        shift.low,
+        shift.high,
         readings,
         sum(cell.equal for cell in cells) / readings if readings else None,
         sum(cell.no_answer for cell in cells),

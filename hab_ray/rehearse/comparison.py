@@ -9,16 +9,17 @@ from math import isclose
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary
 from hab_ray.rehearse.bridge import NO_BRIDGE, BridgeComparison, compare_bridge
+from hab_ray.rehearse.figures import Figures
 from hab_ray.rehearse.people import NOBODY, PeopleComparison
 from hab_ray.rehearse.requests import wrong_requests
 from hab_ray.rehearse.rows import RowComparison, compare_rows
 from hab_ray.rehearse.selection import wrong_choice
 from hab_ray.rehearse.tables import wrong_tables
-from hab_ray.rehearse.truth import Figures, ScoreKey, Truth
+from hab_ray.rehearse.truth import ScoreKey, Truth
 from hab_ray.results import Run
 from hab_ray.rows import Score, from_table
-from hab_ray.simulator import MissingEvidence, SimulatorClient
 from hab_ray.work import Work
+from hab_simulator import MissingEvidence, SimulatorClient
 
 # Far above what floats lose, far below what a point in one of 10,000 rows makes.
 _ROUNDING = 1e-9

@@ -12,7 +12,7 @@ from hab_ray.calls import clean_text
 from hab_ray.errors import ConfigError
 from hab_ray.rubric import Apply, Insert, LiteralJudging
 from hab_ray.rubric.literal import Each, Operation, Piece
-from hab_ray.simulator import Place, PlantedForm
+from hab_simulator import Place, PlantedForm
 
 
 def request_in(literal: LiteralJudging, values: Mapping[str, str]) -> str:

@@ -9,24 +9,27 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
 from math import floor, isclose
 from random import Random
 from typing import NamedTuple
 
+from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.summary import Summary
+from hab_ray.analysis.tables.agreement import MIN_NAMED
+from hab_ray.analysis.tables.people import people
 from hab_ray.analysis.tables.raters import RaterLine, raters
-from hab_ray.rehearse.place import PEOPLE
 from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.trouble import People
 from hab_ray.rehearse.truth import Truth
 from hab_ray.results import Run
 from hab_ray.rows import ChosenTest, Rater, Response, State, Verdict, from_table
-from hab_ray.simulator import TrueAnswer
 from hab_ray.stages.views import responses_file, tests_file
+from hab_ray.storage.run import PEOPLE
 from hab_ray.work import Work
+from hab_simulator import TrueAnswer
 
 _TOP = 10
 _ROUNDING = 1e-9
@@ -44,10 +47,14 @@ class _Rated(NamedTuple):
 
 @dataclass(frozen=True)
 class PlantedRatings:
-    """The score of every rating, and by the same answers the panel's mark where all of its judges gave one."""
+    """The score of every rating, and the mark of the same answer: the panel's where all of its judges gave one, each's.
+
+    `judges` has the marks of each judge by its name.
+    """
 
     scores: Mapping[_Rated, int]
     panel: Mapping[_Rated, Fraction]
+    judges: Mapping[str, Mapping[_Rated, Fraction]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -61,20 +68,24 @@ class PeopleComparison:
 NOBODY = PeopleComparison(0, ())
 
 
-def plant(work: Work, truth: Truth, people: People, seed: int) -> PlantedRatings:
+def plant(work: Work, truth: Truth, crowd: People, seed: int) -> PlantedRatings:
     """Draw who rates what, and how."""
     scores: dict[_Rated, int] = {}
     panel: dict[_Rated, Fraction] = {}
-    for rated, answer in _candidates(work, truth, people):
+    judges: dict[str, dict[_Rated, Fraction]] = {judge: {} for judge in truth.panel}
+    for rated, answer in _candidates(work, truth, crowd):
         draws = Random(f"{seed} {rated}")
-        if draws.random() < people.share:
-            scores[rated] = _rating(truth, answer, people.bias, draws.random())
+        if draws.random() < crowd.share:
+            scores[rated] = _rating(truth, answer, crowd.bias, draws.random())
             if (mark := truth.mark(truth.panel, answer)) is not None:
                 panel[rated] = mark
-    return PlantedRatings(scores, panel)
+            for judge, marks in judges.items():
+                if (mark := truth.mark((judge,), answer)) is not None:
+                    marks[rated] = mark
+    return PlantedRatings(scores, panel, judges)
 
 
-def _candidates(work: Work, truth: Truth, people: People) -> Iterator[tuple[_Rated, TrueAnswer]]:
+def _candidates(work: Work, truth: Truth, crowd: People) -> Iterator[tuple[_Rated, TrueAnswer]]:
     """Every answer of the subjects that are not varied, once for each person: nobody else's are rated."""
     for dimension, tests in _tests(work).items():
         for subject in work.sweep.subject_names:
@@ -87,7 +98,7 @@ def _candidates(work: Work, truth: Truth, people: People) -> Iterator[tuple[_Rat
                 text = texts.get((test.id, sample), "")
                 for answer in answers.get(digest(test.prompt), ()):
                     if answer.mark in text:
-                        for number in range(1, people.raters + 1):
+                        for number in range(1, crowd.raters + 1):
                             yield _Rated(f"person-{number}", dimension, subject, test.id, sample), answer
 
 
@@ -118,7 +129,7 @@ def _line(rated: _Rated, score: int, test: ChosenTest) -> dict[str, object]:
 
 def compare_people(run: Run, summary: Summary, planted: PlantedRatings, calls: int = 0) -> PeopleComparison:
     """What a run has of the planted ratings, and its table of raters; to join them took so many calls."""
-    wrong = [*_wrong_ratings(run, planted), *_wrong_lines(summary, planted)]
+    wrong = [*_wrong_ratings(run, planted), *_wrong_lines(summary, planted), *_wrong_differences(summary, planted)]
     if calls:
         wrong.append(f"{calls} calls were sent once ratings were added, which must cost none")
     if not planted.scores:
@@ -146,7 +157,7 @@ def _place(rated: _Rated) -> str:
 
 
 def _wrong_lines(summary: Summary, planted: PlantedRatings) -> Iterator[str]:
-    lines = [line for group in raters(summary) for line in group.lines]
+    lines = raters(summary)
     by_line: dict[tuple[str, str], list[_Rated]] = defaultdict(list)
     for rated in planted.scores:
         by_line[rated.rater, rated.dimension].append(rated)
@@ -160,6 +171,27 @@ def _wrong_lines(summary: Summary, planted: PlantedRatings) -> Iterator[str]:
             yield f"the table of raters has for {line.rater} in {line.dimension} {_shown(line)}, planted {wanted}"
 
 
+def _wrong_differences(summary: Summary, planted: PlantedRatings) -> Iterator[str]:
+    """What the table of people says of judges beside people otherwise than by the planted marks and ratings."""
+    sides = {**planted.judges, PANEL: planted.panel} if len(planted.judges) > 1 else planted.judges
+    steps: dict[tuple[str, str, str | None], list[Fraction]] = defaultdict(list)
+    for judge, marks in sides.items():
+        for rated, mark in marks.items():
+            step = mark - Fraction(planted.scores[rated], _TOP)
+            steps[rated.dimension, judge, None].append(step)
+            steps[rated.dimension, judge, rated.rater].append(step)
+    rows = {(r.dimension, r.judge, r.rater): r for r in people(summary) if r.issue is None and r.judge is not None}
+    for place, found in steps.items():
+        row, wanted = rows.get(place), float(sum(found) / len(found))
+        if row is None and (place[2] is None or len(found) >= MIN_NAMED):
+            yield f"the table of people lacks {place[1]} beside {place[2] or 'all'} in {place[0]}"
+        elif row is not None and (row.difference is None or not isclose(row.difference, wanted, abs_tol=_ROUNDING)):
+            yield (
+                f"the table of people has for {place[1]} beside {place[2] or 'all'} in {place[0]} a difference of "
+                f"{row.difference}, planted {wanted}"
+            )
+
+
 Figures = Sequence[float | int | None]
 
 
@@ -169,8 +201,6 @@ def _shown(line: RaterLine) -> Figures:
         line.rated,
         line.failed,
         line.compared,
-        line.equal,
-        line.different,
         line.mean,
         line.mean_answered,
         line.own,
@@ -184,11 +214,10 @@ def _figures(planted: PlantedRatings, rated: Sequence[_Rated]) -> Figures:
     """The same of what was planted, in exact fractions until the end."""
     own = {each: Fraction(planted.scores[each], _TOP) for each in rated}
     both = [each for each in rated if each in planted.panel]
-    equal = sum(own[each] == planted.panel[each] for each in both)
     mean = _mean(own.values())
     of_both, of_panel = _mean(own[each] for each in both), _mean(planted.panel[each] for each in both)
     difference = None if of_both is None or of_panel is None else of_both - of_panel
-    return (len(rated), 0, len(both), equal, len(both) - equal, mean, mean, of_both, of_panel, difference, 0)
+    return (len(rated), 0, len(both), mean, mean, of_both, of_panel, difference, 0)
 
 
 def _mean(values: Iterable[Fraction]) -> float | None:

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from hab_ray.addresses import outside_address
 from hab_ray.analysis.summary import Summary, summarise
+from hab_ray.catalog.addresses import outside_address
 from hab_ray.errors import ConfigError, Exit, Interrupted
 from hab_ray.executors.choice import cluster_named
 from hab_ray.progress import RunEnd
 from hab_ray.rehearse.comparison import Comparison, compare
 from hab_ray.rehearse.people import compare_people, plant, with_ratings
-from hab_ray.rehearse.place import Place
+from hab_ray.rehearse.place import rehearsing
 from hab_ray.rehearse.profile import Play, contexts, digest, profile_of
 from hab_ray.rehearse.staging import at
 from hab_ray.rehearse.truth import Truth
@@ -24,12 +24,13 @@ from hab_ray.resolve import write_record
 from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest
 from hab_ray.rubric import LiteralPrompts
-from hab_ray.simulator import MeterReading, Profile, SimulatorClient, SimulatorFailed, SimulatorProcess
 from hab_ray.stages.views import tests_file
-from hab_ray.storage.lease import Lease
-from hab_ray.storage.takeover import LeaseTerms
-from hab_ray.sweep import Options, drive
+from hab_ray.stopping import Stop
+from hab_ray.sweep.options import Options
+from hab_ray.sweep.run import drive
+from hab_ray.sweep.session import Say, Session
 from hab_ray.work import Shard, Work, given_tests
+from hab_simulator import MeterReading, Profile, SimulatorClient, SimulatorFailed, SimulatorProcess
 
 _LOOPBACK = "127.0.0.1"
 _UNEQUAL, _FEWEST = 3, 2
@@ -76,8 +77,8 @@ def _makes_in(literal: LiteralPrompts | None) -> bool:
     return literal is not None and (literal.generation or literal.validation) is not None
 
 
-def perform(work: Work, play: Play, options: Options, terms: LeaseTerms, now: datetime) -> Rehearsal:
-    """Rehearse a staged work, its store held by these terms.
+def perform(work: Work, play: Play, options: Options, stop: Stop, say: Say, now: datetime) -> Rehearsal:
+    """Rehearse a staged work.
 
     Raises:
         ConfigError: its folders are not a rehearsal's, its tests cannot be told apart, its queries are written in
@@ -87,13 +88,9 @@ def perform(work: Work, play: Play, options: Options, terms: LeaseTerms, now: da
     """
     _refuse_what_hides_the_truth(work, play)
     profile = profile_of(work, play).model_copy(update={"host": _host()})
-    lease = Place(work.run_path, work.sweep.store).take(now, terms)
-    try:
+    with rehearsing(work, stop, say) as session, _simulator(profile) as simulator:
         write_record(work, now)
-        with options.stop.last_words(lease.release), _simulator(profile) as simulator:
-            return rehearsed(work, lease, options, SimulatorClient(simulator.url), play)
-    finally:
-        lease.release()
+        return rehearsed(session, options, SimulatorClient(simulator.url), play)
 
 
 def _host() -> str:
@@ -108,21 +105,21 @@ def _simulator(profile: Profile) -> SimulatorProcess:
         raise ConfigError(str(error)) from None
 
 
-def rehearsed(work: Work, lease: Lease, options: Options, client: SimulatorClient, play: Play) -> Rehearsal:
+def rehearsed(session: Session, options: Options, client: SimulatorClient, play: Play) -> Rehearsal:
     """Drive a staged work at a simulator that plays its profile, and compare what comes of it.
 
     Raises:
         Interrupted: the user ended it.
     """
-    started = time.monotonic()
+    started, work = time.monotonic(), session.work
     _place_unequally(work)
     announcing = replace(options, chosen=_announcing(work, client))
-    end = _driven(work, lease, announcing, client)
+    end = _driven(session, announcing, client)
     summary = _scored(work)
     comparison = compare(work, summary, client)
     if play.trouble.people.raters and end.exit is Exit.COMPLETE:
         planted = plant(work, Truth.of(work, client), play.trouble.people, play.seed)
-        rated = _driven(with_ratings(work, planted), lease, announcing, client)
+        rated = _driven(replace(session, work=with_ratings(work, planted)), announcing, client)
         summary = _scored(work)
         comparison = replace(
             compare(work, summary, client), people=compare_people(summary.run, summary, planted, rated.calls)
@@ -149,8 +146,8 @@ def _place_unequally(work: Work) -> None:
         work.run.write(ChosenTest, tests_file(dimension), kept)
 
 
-def _driven(work: Work, lease: Lease, options: Options, client: SimulatorClient) -> RunEnd:
-    end = drive(at(work, client.url), lease, options)
+def _driven(session: Session, options: Options, client: SimulatorClient) -> RunEnd:
+    end = drive(replace(session, work=at(session.work, client.url)), options)
     if end.exit is Exit.INTERRUPTED:
         raise Interrupted("interrupted; the same command begins the rehearsal anew")
     return end
@@ -166,6 +163,8 @@ def _announcing(work: Work, client: SimulatorClient) -> Callable[[Shard], None]:
     """Tells the simulator of a dimension's tests when they are chosen, before they are asked of anybody."""
 
     def announce(shard: Shard) -> None:
+        if shard.spec.row is not ChosenTest:
+            return
         tests = work.run.read(ChosenTest, shard.file)
         client.announce({digest(test.prompt): shard.dimension for test in tests}, contexts(tests))
 

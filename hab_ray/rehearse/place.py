@@ -7,53 +7,54 @@ a marker: a rehearsal takes only folders that are empty or marked, a real run re
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 
-from hab_ray.config import Sweep
+from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
+from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease import Lease
-from hab_ray.storage.run import RATERS, SCORES, SWEEP
-from hab_ray.storage.simulated import MARKER
-from hab_ray.storage.takeover import LeaseTerms, acquire_lease
+from hab_ray.storage.run import MARKER, OF_A_RUN, SWEEP
+from hab_ray.sweep.session import Say, Session, spending
+from hab_ray.work import Work
 
-PEOPLE = "people.jsonl"
 _TEXT = "What stands in this folder came from the simulator. The next rehearsal here replaces it.\n"
-_ROWS_OF_A_RUN = ("candidates", "validations", "tests", "responses", "verdicts")
-_OF_A_RUN = (SWEEP, SCORES, RATERS, PEOPLE, *_ROWS_OF_A_RUN, "bridge", "report", "log")
 _OF_A_STORE = ("replies", "embeddings", "failures", "sidecars", "ledger", "closed", "lost", "budget", "runs")
 
 
 @dataclass(frozen=True)
-class Place:
+class RehearsalPlace:
     """A rehearsal's run folder and store."""
 
     run: Location
     store: Location
 
     @classmethod
-    def of(cls, sweep: Sweep, run: Location | None, store: Location | None) -> Place:
+    def of(cls, sweep: Sweep, run: Location | None, store: Location | None) -> RehearsalPlace:
         """Where a sweep is rehearsed: as given, else beside the real run, with a store of its own inside."""
         folder = run or sweep.run_folder.beside(f"rehearsal-{sweep.run_folder.name}")
         return cls(folder, store or folder / "store")
 
-    def take(self, now: datetime, terms: LeaseTerms) -> Lease:
-        """The lease of the store, with what an earlier rehearsal left in both folders removed.
 
-        A rehearsal starts from nothing, because a new simulator knows only the truth of what it answers itself.
+@contextmanager
+def rehearsing(work: Work, stop: Stop, say: Say) -> Iterator[Session]:
+    """Hold the store for a rehearsal, with what an earlier one left in both folders removed.
 
-        Raises:
-            ConfigError: a folder holds something else than a rehearsal.
-            StoreHeld: another driver has the store.
-        """
-        for option, folder in (("run", self.run), ("store", self.store)):
-            _mark(option, folder)
-        lease = acquire_lease(self.store, self.run, now, terms)
-        _remove(self.run, _OF_A_RUN)
-        _remove(self.store, _OF_A_STORE)
-        return lease
+    A rehearsal starts from nothing, because a new simulator knows only the truth of what it answers itself.
+
+    Raises:
+        ConfigError: a folder holds something else than a rehearsal.
+        StoreHeld: another driver has the store.
+    """
+    folders = {"run": work.run_path, "store": work.sweep.store}
+    for option, folder in folders.items():
+        _mark(option, folder)
+    with spending(work, stop, say) as session:
+        _remove(work.run_path, (SWEEP, *OF_A_RUN))
+        _remove(work.sweep.store, _OF_A_STORE)
+        yield session
 
 
 def _mark(option: str, location: Location) -> None:

@@ -8,20 +8,23 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from hashlib import sha256
 
+from pydantic import ValidationError
+
 from hab_ray.calls import clean_text
-from hab_ray.catalog import ModelEntry, Purpose, Thinking, UsdPrice
+from hab_ray.catalog.models import ModelEntry, Purpose, Thinking, UsdPrice
+from hab_ray.catalog.prices import NANO
+from hab_ray.config.sections import Subject
 from hab_ray.errors import ConfigError
-from hab_ray.prices import NANO
 from hab_ray.providers import load_vendor
 from hab_ray.providers.vendor import WireProtocol
 from hab_ray.rehearse.deductions import deductions_of
 from hab_ray.rehearse.imported import form_of
-from hab_ray.rehearse.staging import account
+from hab_ray.rehearse.staging import own_account
 from hab_ray.rehearse.trouble import Trouble
 from hab_ray.rows import ChosenTest
 from hab_ray.rubric import LiteralJudging, Rubric
-from hab_ray.sections import Subject
-from hab_ray.simulator import (
+from hab_ray.work import Work, given_tests
+from hab_simulator import (
     BatchSettings,
     FixedLatency,
     GivenTest,
@@ -41,7 +44,6 @@ from hab_ray.simulator import (
     SimulatedThinking,
     fingerprint,
 )
-from hab_ray.work import Work, given_tests
 
 _FENCE = re.compile(r"""fence\(\s*["'](\w+)["']\s*,\s*(\w+)\s*\)""")
 _THOUGHTS = (64, 1024)
@@ -274,13 +276,20 @@ def _alike(one: ChosenTest, other: ChosenTest) -> str:
 
 
 def _accounts(work: Work, queue_tokens: Mapping[str, int]) -> dict[str, SimulatedAccount]:
-    models: dict[str, dict[str, SimulatedModel]] = {}
+    models: dict[tuple[str, str], dict[str, SimulatedModel]] = {}
     for model in work.models.values():
-        protocol = load_vendor(work.catalog.providers[model.entry.provider].kind).protocol
-        models.setdefault(account(model.entry.provider, protocol), {})[model.entry.wire] = _model(
-            model.entry, protocol, queue_tokens.get(model.entry.wire)
-        )
-    return {name: SimulatedAccount(models=of_account) for name, of_account in models.items()}
+        name, wire = model.entry.provider, model.entry.wire
+        protocol = load_vendor(work.catalog.providers[name].kind).protocol
+        played = models.setdefault((own_account(name, protocol), protocol.played_as), {})
+        played[wire] = _model(model.entry, protocol, queue_tokens.get(wire))
+    try:
+        return {name: SimulatedAccount(kind=kind, models=played) for (name, kind), played in models.items()}
+    except ValidationError as error:
+        cause = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise ConfigError(
+            f"the simulator has no such vendor: {cause}; install the package that adds it (an entry point of the group "
+            "hab_simulator.vendors), or give the provider a `kind` that is played"
+        ) from None
 
 
 def _model(entry: ModelEntry, protocol: WireProtocol, queue_tokens: int | None) -> SimulatedModel:

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hab_ray.catalog import ModelEntry, Sampling, Thinking
+from hab_ray.catalog.models import ModelEntry, Sampling, Thinking
+from hab_ray.config.sections import ParamOverrides, Validate
 from hab_ray.rehearse.profile import system_of
 from hab_ray.rubric import LiteralJudging, Rubric
-from hab_ray.sections import ParamOverrides, Validate
-from hab_ray.simulator import Manner, SimulatorClient, fingerprint
 from hab_ray.work import Work
+from hab_simulator import Manner, SimulatorClient, fingerprint
 
 _SUBJECT, _JUDGE = (1000, 0.0, 0.95), (2000, 0.0, None)
 

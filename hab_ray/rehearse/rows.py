@@ -14,7 +14,7 @@ from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.truth import Expected, Truth, given_mark
 from hab_ray.results import Run
 from hab_ray.rows import State
-from hab_ray.simulator import TrueAnswer
+from hab_simulator import TrueAnswer
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def compare_rows(run: Run, truth: Truth) -> RowComparison:
     parts = [
         _Part(run, truth, subject, dimension)
         for dimension in run.dimensions
-        for subject in (*run.subjects, *run.varied_subjects)
+        for subject in (*run.subjects, *(varied.name for varied in run.record.sweep.varied_subjects))
     ]
     wrong = tuple(row for part in parts for row in part.wrong())
     return RowComparison(sum(part.compared for part in parts), wrong)

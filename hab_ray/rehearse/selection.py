@@ -14,14 +14,14 @@ from hashlib import sha256
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from hab_ray.config.sections import Generate, Select, Validate
 from hab_ray.rehearse.profile import marks_of
 from hab_ray.rehearse.requests import shown_parts
 from hab_ray.rows import Candidate, ChosenTest, State, Validation
-from hab_ray.sections import Generate, Select, Validate
-from hab_ray.simulator import SimulatedModel, SimulatorClient, WrittenQueries, embed, fingerprint
 from hab_ray.stages.method.select import MANY
-from hab_ray.stages.views import tests_file
+from hab_ray.stages.views import candidates_file, tests_file
 from hab_ray.work import Work
+from hab_simulator import SimulatedModel, SimulatorClient, WrittenQueries, embed, fingerprint
 
 _TOP = 1000
 _NEAR = 1e-9
@@ -60,7 +60,7 @@ class _Choice:
 
     def wrong(self) -> Iterator[str]:
         """Each problem; what follows from an earlier one is looked at all the same."""
-        rows = self.work.run.read(Candidate, f"candidates/{self.dimension}.parquet")
+        rows = self.work.run.read(Candidate, candidates_file(self.dimension))
         candidates = {row.id: row for row in rows}
         yield from self._wrong_queries(candidates)
         good = self._without_repeats(rows)

@@ -8,38 +8,42 @@ simulated: given answers keep theirs.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
-from hab_ray.catalog import (
+from hab_ray.catalog.models import (
     BatchPolicy,
     Capabilities,
     Catalog,
     Limits,
+    Model,
     ModelEntry,
     ProviderEntry,
     Thinking,
     folder_name,
 )
-from hab_ray.config import Sweep
-from hab_ray.prices import priced
+from hab_ray.catalog.prices import priced
+from hab_ray.config.sweep import Sweep
 from hab_ray.providers import load_vendor
 from hab_ray.providers.vendor import WireProtocol
-from hab_ray.rehearse.place import Place
+from hab_ray.rehearse.place import RehearsalPlace
 from hab_ray.resolve import resolve
 from hab_ray.work import Work
+from hab_simulator import vendors
 
 SIMULATED = "simulated"
 _NOWHERE = "http://simulator"
-_LONGEST_S = 30.0
+_MAX_S = 30.0
 _ROOM = 8192
 _SHORTEST_POLL_S = 0.2
 _POLLS = 12
 TURNAROUND_S = 2.0
 
 
-def staged(sweep: Sweep, place: Place, now: datetime, turnaround_s: float = TURNAROUND_S) -> Work:
+def staged(sweep: Sweep, place: RehearsalPlace, now: datetime, turnaround_s: float = TURNAROUND_S) -> Work:
     """The work of a sweep's rehearsal, whose batches take so long; writes nothing and fetches no weights.
 
     The record of the run names no port, so that two rehearsals of a sweep are recorded alike: see `at`.
@@ -48,7 +52,18 @@ def staged(sweep: Sweep, place: Place, now: datetime, turnaround_s: float = TURN
         ConfigError: the sweep cannot be resolved.
     """
     work = resolve(_staged_sweep(sweep, place, now.date(), _policy(turnaround_s)), now)
-    return replace(work, models={name: replace(model, as_of=SIMULATED) for name, model in work.models.items()})
+    return replace(work, models=_told_apart(work.models))
+
+
+def _told_apart(models: Mapping[str, Model]) -> dict[str, Model]:
+    """The models as simulated; of one that several providers have, each provider's is a model of its own."""
+    wires = Counter(wire for wire, _ in {(model.entry.wire, model.entry.provider) for model in models.values()})
+
+    def told(entry: ModelEntry) -> ModelEntry:
+        own = f"{entry.wire}@{folder_name(entry.provider)}"
+        return entry if wires[entry.wire] == 1 else entry.model_copy(update={"wire": own})
+
+    return {name: replace(model, as_of=SIMULATED, entry=told(model.entry)) for name, model in models.items()}
 
 
 def at(work: Work, url: str) -> Work:
@@ -61,13 +76,17 @@ def at(work: Work, url: str) -> Work:
 
 
 def account(name: str, protocol: WireProtocol) -> str:
-    """The simulator's account that plays a provider. Providers of one vendor's own protocol share one."""
-    if protocol is WireProtocol.OPENAI:
-        return "openai" if name == "openai" else f"x/{folder_name(name)}"
-    return str(protocol)
+    """The account that plays a provider at anybody's simulator. Providers of one vendor's own protocol share one."""
+    is_shared = protocol.played_as in vendors().keys() - {"openai"}
+    return protocol.played_as if is_shared else own_account(name, protocol)
 
 
-def _staged_sweep(sweep: Sweep, place: Place, today: date, policy: BatchPolicy) -> Sweep:
+def own_account(name: str, protocol: WireProtocol) -> str:
+    """The account of a rehearsal's simulator that plays a provider and no other: prices may differ."""
+    return name if name == protocol.played_as and name in vendors() else f"x/{folder_name(name)}"
+
+
+def _staged_sweep(sweep: Sweep, place: RehearsalPlace, today: date, policy: BatchPolicy) -> Sweep:
     known = sweep.catalog.providers
     unserved = {name: entry.model_copy(update={"serve": False}) for name, entry in known.items() if entry.serve}
     entries = {name: priced(sweep.catalog.extended(unserved).find(name), today) for name in sweep.model_names()}
@@ -90,7 +109,7 @@ def _policy(turnaround_s: float) -> BatchPolicy:
         poll_s=often,
         longest_poll_s=often,
         in_doubt_s=turnaround_s,
-        longest_s=4 * turnaround_s + _LONGEST_S,
+        longest_s=4 * turnaround_s + _MAX_S,
         still_s=often,
     )
 
@@ -99,10 +118,9 @@ def _staged_provider(
     name: str, provider: ProviderEntry, entries: list[ModelEntry], policy: BatchPolicy
 ) -> ProviderEntry:
     protocol = load_vendor(provider.kind).protocol
-    version = "/v1" if protocol.is_openais_online else ""
     return provider.model_copy(
         update={
-            "url": f"{_NOWHERE}/{account(name, protocol)}{version}",
+            "url": f"{_NOWHERE}/{own_account(name, protocol)}{protocol.version}",
             "key_env": None,
             "headers_env": {},
             "serve": False,
@@ -118,8 +136,8 @@ def _unhurried(limits: Limits) -> Limits:
     return Limits(
         concurrent=limits.concurrent,
         enqueued_tokens=limits.enqueued_tokens,
-        patience_s=min(limits.patience_s, _LONGEST_S),
-        timeout_s=min(limits.timeout_s, _LONGEST_S),
+        patience_s=min(limits.patience_s, _MAX_S),
+        timeout_s=min(limits.timeout_s, _MAX_S),
     )
 
 

@@ -21,11 +21,15 @@ from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.bounds import bounds
 from hab_ray.analysis.tables.judges import judges
-from hab_ray.analysis.tables.leaderboard import leaderboard
+from hab_ray.analysis.tables.leaderboard import ShownBoard, leaderboard, ranks_of
 from hab_ray.analysis.tables.variants import Change, variants
 from hab_ray.exchange.export import export
 from hab_ray.exchange.sharing import everything
-from hab_ray.rehearse.truth import Figures, ScoreKey, Truth
+from hab_ray.rehearse.claims import wrong_differences, wrong_issues
+from hab_ray.rehearse.declared import wrong_declared
+from hab_ray.rehearse.figures import Figures
+from hab_ray.rehearse.judges import wrong_agreement, wrong_preferences
+from hab_ray.rehearse.truth import ScoreKey, Truth
 from hab_ray.report import leaderboard as on_terminal
 from hab_ray.results import Run
 from hab_ray.visible import one_line
@@ -39,14 +43,17 @@ _CELLS = re.compile(r" {2,}")
 _VERDICT = ("subject", "dimension", "judge", "test_id", "sample", "replicate")
 
 Row = tuple[str, int]
-Marks = Mapping[Row, float | None]
+ItemScores = Mapping[Row, float | None]
 
 
 def wrong_tables(summary: Summary, truth: Truth) -> list[str]:
     """All that is shown otherwise than it follows from rows and truth, a few problems of each table."""
     made = _Made(summary, truth, truth.scores())
     boards, others = (made.wrong_boards(), made.wrong_terminal()), (made.wrong_variants(), made.wrong_bounds())
-    return [problem for check in (*boards, *others, made.wrong_export()) for problem in islice(check, _SHOWN)]
+    claims = (wrong_differences(summary, truth), wrong_issues(summary, truth), wrong_declared(summary, made.planted))
+    of_judges = (wrong_agreement(summary), wrong_preferences(summary))
+    checks = (*boards, *others, *claims, *of_judges, made.wrong_export())
+    return [problem for check in checks for problem in islice(check, _SHOWN)]
 
 
 @dataclass(frozen=True)
@@ -61,8 +68,9 @@ class _Made:
 
     def wrong_boards(self) -> Iterator[str]:
         """The panel's board, each judge's, and all of them side by side."""
-        panel = leaderboard(self.summary)
-        yield from self._wrong_board(PANEL, panel)
+        panel = leaderboard.shown(self.summary)
+        assert isinstance(panel, ShownBoard)
+        yield from self._wrong_board(PANEL, panel.board)
         by_judge = judges(self.summary)
         if len(self._run.panel) < 2:
             return
@@ -81,6 +89,10 @@ class _Made:
             wanted = [self._mean(line.subject, name, judge) for name in (OVERALL, *self._run.dimensions)]
             if not _same([score.mean for score in (line.overall, *line.by_dimension)], wanted):
                 yield f"the board of {judge} shows other means for {line.subject}"
+        for row in leaderboard(self.summary) if judge == PANEL else ():
+            planted = self.planted[row.subject, OVERALL, PANEL]
+            if not _same([row.mean, row.low, row.high], [planted.mean, planted.low, planted.high]):
+                yield f"the leaderboard's interval of {row.subject} is {row.low} to {row.high}"
         ranked = [line.overall.mean for line in board.lines if line.overall.mean is not None]
         if ranked != sorted(ranked, reverse=True) or len(board.lines) != len(self._run.subjects):
             yield f"the board of {judge} does not rank every subject by its overall mean"
@@ -93,9 +105,9 @@ class _Made:
         """The leaderboard as it is printed."""
         console = Console(width=_WIDE, file=StringIO())
         with console.capture() as printed:
-            console.print(on_terminal(self.summary.scores))
+            console.print(on_terminal(self.summary.scores, ranks_of(self.summary)))
         lines = [_CELLS.split(line.strip()) for line in printed.get().splitlines()]
-        shown = {cells[0]: cells[1:] for cells in lines if len(cells) > 1}
+        shown = {cells[1]: cells[2:] for cells in lines if len(cells) > 2}
         for subject in self._run.subjects:
             wanted = [self._mean(subject, name, PANEL) for name in (OVERALL, *self._run.dimensions)]
             cells = shown.get(one_line(subject), [])
@@ -107,22 +119,22 @@ class _Made:
         found = variants(self.summary)
         sweep = self._run.record.sweep
         panel = self._run.panel
-        for change in found.subjects if found else ():
+        for change in (each for each in found if not each.is_judge):
             sides = [self._marks(name, change.dimension, panel) for name in (change.base, change.variant)]
             yield from _wrong_change(change, [sides])
-        for change in found.judges if found else ():
+        for change in (each for each in found if each.is_judge):
             pairs = [
                 [self._marks(subject, change.dimension, [name]) for name in (change.base, change.variant)]
                 for subject in self._run.subjects
                 if self._run.verdicts(change.variant, subject, change.dimension, columns=["test_id"]).num_rows
             ]
             yield from _wrong_change(change, pairs)
-        named = {change.variant for change in (*found.subjects, *found.judges)} if found else set()
+        named = {change.variant for change in found}
         varied = {*(subject.name for subject in sweep.varied_subjects), *(judge.name for judge in sweep.varied_judges)}
         for name in sorted(varied - named):
             yield f"the table of variants lacks {name}"
 
-    def _marks(self, subject: str, dimension: str, seats: Sequence[str]) -> Marks:
+    def _marks(self, subject: str, dimension: str, seats: Sequence[str]) -> ItemScores:
         """The mean mark of every owed answer by these judges, None where one of them gave none; from the rows."""
         tests = self._run.tests(dimension, columns=["id"]).column("id").to_pylist()
         given: dict[tuple[str, str, int], list[int]] = {}
@@ -139,7 +151,7 @@ class _Made:
 
     def wrong_bounds(self) -> Iterator[str]:
         """The means if every missing answer had scored nothing, or all."""
-        found = {(b.subject, b.dimension, b.judge): b for shown in bounds(self.summary).values() for b in shown}
+        found = {(b.subject, b.dimension, b.judge): b for b in bounds(self.summary)}
         seats = {PANEL: self._run.panel}
         if len(self._run.panel) > 1:
             seats |= {judge: (judge,) for judge in self._run.panel}
@@ -198,7 +210,7 @@ def _read(file: Path, columns: Sequence[str]) -> dict[tuple[Any, ...], Any]:
     return {tuple(row[name] for name in columns[:-1]): row[columns[-1]] for row in table}
 
 
-def _wrong_change(change: Change, pairs: Iterable[Sequence[Marks]]) -> Iterator[str]:
+def _wrong_change(change: Change, pairs: Iterable[Sequence[ItemScores]]) -> Iterator[str]:
     every = [(one[row], other.get(row)) for one, other in pairs for row in one]
     both = [(one, other) for one, other in every if one is not None and other is not None]
     means = [fmean(side) for side in zip(*both, strict=True)] if both else [None, None]

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.yaml_text import yaml_file
-from hab_ray.simulator import BatchFault, Fault, LineFaults, Malformed
 from hab_ray.visible import one_line
+from hab_simulator import BatchFault, Fault, LineFaults, Malformed
 
 
 class People(BaseModel):

@@ -6,20 +6,20 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import sqrt
 from typing import TypeVar
-
-from scipy.special import betaincinv
 
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.calls import Finish
 from hab_ray.rehearse.deductions import Deductions, deductions_of
+from hab_ray.rehearse.figures import Figures, Item, figures_of, mean_of
 from hab_ray.rehearse.imported import request_in
 from hab_ray.rehearse.profile import digest, marks_of, played_as, wordings_shown
 from hab_ray.rehearse.requests import Sent, settings_of_judges, settings_of_subjects, shown_parts
-from hab_ray.rows import Response, State
+from hab_ray.rows import Candidate, Response, State
 from hab_ray.rubric import LiteralJudging, LiteralPrompts, Reading
-from hab_ray.simulator import (
+from hab_ray.stages.views import candidates_file
+from hab_ray.work import Work, given_rows
+from hab_simulator import (
     Manner,
     SimulatorClient,
     TrueAnswer,
@@ -29,25 +29,13 @@ from hab_ray.simulator import (
     mark_of_given,
     spaced,
 )
-from hab_ray.work import Work, given_rows
 
 _TOP = 10
-_OUTSIDE = 0.05
 
 ScoreKey = tuple[str, str, str]
 Asked = tuple[str, str]
 Answers = Mapping[str, Sequence[TrueAnswer]]
 _Given = TypeVar("_Given", TrueAnswer, TrueVerdict)
-
-
-@dataclass(frozen=True)
-class Figures:
-    """A mean of 0..1 with its 95 % interval, over `n` answers; what does not exist is None."""
-
-    mean: float | None
-    low: float | None
-    high: float | None
-    n: int
 
 
 @dataclass(frozen=True)
@@ -73,7 +61,8 @@ class Truth:
     by subject and dimension, each paraphrase by what names its test. Settings tell apart whoever shares a model;
     `marks` are the names of the marks around what judges read. `given` are the rows of given answers by subject and
     dimension, `texts` what a judge must be shown of each, by its mark; `uncounted` how many of equal ones are in no
-    mean, by subject and mark. `literals` has, by judge and dimension, the imported wording in which a judge is asked.
+    mean, by subject and mark. `literals` has, by judge and dimension, the imported wording in which a judge is asked,
+    `calls`, by dimension and digest of the prompt, the slot in which a test was generated.
     """
 
     deductions: Deductions
@@ -95,6 +84,7 @@ class Truth:
     texts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     uncounted: Mapping[tuple[str, str], int] = field(default_factory=dict)
     literals: Mapping[tuple[str, str], LiteralPrompts] = field(default_factory=dict)
+    calls: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     _requests: dict[tuple[str, LiteralJudging], str] = field(default_factory=dict)
 
     @classmethod
@@ -140,6 +130,7 @@ class Truth:
                 for dimension, rubric in work.wordings.get(judge.name, work.rubrics).items()
                 if (literal := rubric.literal) is not None and literal.judging is not None
             },
+            calls={dimension: _slots(work, dimension) for dimension in work.rubrics},
         )
 
     def answers_of(self, subject: str, dimension: str) -> Answers:
@@ -250,20 +241,27 @@ class Truth:
         panel = tuple(self.panel)
         for subject in (subject for subject in self.plays if subject not in self.varied_subjects):
             for judge, seats in [*((judge, (judge,)) for judge in panel), (PANEL, panel)]:
-                dimensions = [Sample.of(self._marks(subject, name, seats)) for name in self.deductions]
-                for name, sample in zip(self.deductions, dimensions, strict=True):
-                    found[subject, name, judge] = sample.figures()
-                found[subject, OVERALL, judge] = overall_of(dimensions)
+                dimensions = [figures_of(list(self._marks(subject, name, seats))) for name in self.deductions]
+                for name, figures in zip(self.deductions, dimensions, strict=True):
+                    found[subject, name, judge] = figures
+                found[subject, OVERALL, judge] = mean_of(dimensions)
         return found
 
-    def _marks(self, subject: str, dimension: str, seats: Sequence[str]) -> Iterable[tuple[Fraction, int]]:
-        """The mean mark of each test that these judges have marked, and of how many answers."""
-        for answers in self.answers_of(subject, dimension).values():
+    def _marks(self, subject: str, dimension: str, seats: Sequence[str]) -> Iterable[Item]:
+        """The mean mark of each test that these judges have marked, of how many answers, and its generation call."""
+        calls = self.calls.get(dimension, {})
+        for prompt, answers in self.answers_of(subject, dimension).items():
             counted = ((answer, answer.times - self.uncounted.get((subject, answer.mark), 0)) for answer in answers)
             marks = [mark for answer, times in counted for mark in [self.mark(seats, answer)] * times]
             given = [mark for mark in marks if mark is not None]
             if given:
-                yield sum(given, Fraction(0)) / len(given), len(given)
+                yield Item(sum(given, Fraction(0)) / len(given), len(given), calls.get(prompt, prompt))
+
+
+def _slots(work: Work, dimension: str) -> Mapping[str, str]:
+    """The generation slot of each candidate, told by its id, by the digest of its prompt."""
+    rows = work.run.read(Candidate, candidates_file(dimension))
+    return {digest(row.prompt): row.id.rpartition("-")[0] for row in rows if row.prompt}
 
 
 def _by_published_reading(said: TrueVerdict, points: Mapping[str, int]) -> Iterator[Expected]:
@@ -318,61 +316,3 @@ class _GivenAnswers:
                 )
                 found.answers.setdefault((subject, dimension), {}).setdefault(prompt, []).append(answer)
         return found
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Marks of independent tests: how many, their mean, and the variance of the mean where there are two or more.
-
-    `answers` are in them.
-    """
-
-    size: int
-    answers: int
-    mean: Fraction | None
-    variance: Fraction | None
-
-    @classmethod
-    def of(cls, tests: Iterable[tuple[Fraction, int]]) -> Sample:
-        """Of the mean of each test, and of how many answers it is one."""
-        given = list(tests)
-        values, size, answers = [mean for mean, _ in given], len(given), sum(count for _, count in given)
-        if not size:
-            return cls(0, 0, None, None)
-        mean = sum(values, Fraction(0)) / size
-        if size == 1:
-            return cls(1, answers, mean, None)
-        squares = sum(((value - mean) ** 2 for value in values), Fraction(0))
-        return cls(size, answers, mean, squares / (size * (size - 1)))
-
-    def figures(self, least: float = 0.0) -> Figures:
-        """The mean with its interval, which reaches from `least` to 1 at most."""
-        return _figures(self.mean, self.variance, self.size - 1, self.answers, least)
-
-
-def overall_of(parts: Sequence[Sample], least: float = 0.0) -> Figures:
-    """The plain mean of the dimensions' means, its degrees of freedom by Welch and Satterthwaite."""
-    count, size = len(parts), sum(part.answers for part in parts)
-    means = [part.mean for part in parts if part.mean is not None]
-    variances = [part.variance for part in parts if part.variance is not None]
-    if len(means) < count:
-        return Figures(None, None, None, size)
-    mean = sum(means, Fraction(0)) / count
-    if len(variances) < count:
-        return _figures(mean, None, 0, size, least)
-    total = sum(variances, Fraction(0))
-    spread = sum((v**2 / (part.size - 1) for v, part in zip(variances, parts, strict=True)), Fraction(0))
-    return _figures(mean, total / count**2, float(total**2 / spread) if spread else 1, size, least)
-
-
-def _figures(mean: Fraction | None, variance: Fraction | None, freedom: float, n: int, least: float) -> Figures:
-    if mean is None or variance is None:
-        return Figures(None if mean is None else float(mean), None, None, n)
-    reach = _students_t(freedom) * sqrt(variance)
-    return Figures(float(mean), max(least, float(mean) - reach), min(1.0, float(mean) + reach), n)
-
-
-def _students_t(freedom: float) -> float:
-    """The distance that Student's t exceeds, to either side, in one case of twenty: by the incomplete beta function."""
-    share = float(betaincinv(freedom / 2, 0.5, _OUTSIDE))
-    return sqrt(freedom * (1 - share) / share)

@@ -7,11 +7,12 @@ from importlib import resources
 
 import jinja2
 
+from hab_ray.analysis.files import write_tables
 from hab_ray.analysis.summary import Summary
 from hab_ray.location import Location
 from hab_ray.report.matrix import matrix
 from hab_ray.report.page import analyses, page, template_name
-from hab_ray.report.visible import finalize
+from hab_ray.report.visible import finalize, words
 from hab_ray.rows import IssueShift, Score, ScoreMap, Shift
 from hab_ray.storage.run import ISSUE_SHIFTS, REPORT, SCORE_MAPS, SCORES, SHIFTS, RunFolder
 
@@ -19,9 +20,10 @@ _TEMPLATE = "page.html.j2"
 
 
 def write_scores(summary: Summary) -> None:
-    """Replace the run's scores.parquet, and the tables of its judges beside those of earlier studies, if any."""
+    """Replace the run's scores.parquet, the tables of its analyses and those of its judges beside earlier studies'."""
     run, bridge = RunFolder(summary.run.location), summary.bridge
     run.write(Score, SCORES, list(summary.scores))
+    write_tables(summary, analyses())
     if bridge.shifts:
         run.write(Shift, SHIFTS, list(bridge.shifts))
         run.write(IssueShift, ISSUE_SHIFTS, list(bridge.issues))
@@ -47,7 +49,7 @@ def _environment(templates: Mapping[str, str]) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(score=_score, matrix=matrix)
+    environment.filters.update(score=_score, matrix=matrix, words=words)
     return environment
 
 

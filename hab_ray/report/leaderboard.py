@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich import box
@@ -33,29 +33,35 @@ class Leaderboard:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """What fits the terminal."""
-        whole = self._table(score_text, _WORD, gap=1)
+        ranks = {line.subject: line.rank or "-" for line in self.shown.lines}
+        whole = self._table(score_text, _WORD, 1, ranks)
         wanted = Measurement.get(console, options.update(max_width=_UNBOUNDED), whole).maximum
         if wanted <= options.max_width:
             yield whole
         else:
-            yield self._table(_mean_text, _SHORT_WORD, gap=0)
+            narrow = self._table(_mean_text, _SHORT_WORD, 0, ranks)
+            fits = Measurement.get(console, options.update(max_width=_UNBOUNDED), narrow).maximum <= options.max_width
+            yield narrow if fits else self._table(_mean_text, _SHORT_WORD, 0, {})
             yield Text(_NARROW, style="dim")
 
-    def _table(self, in_dimension: Callable[[Score], str], word: int, gap: int) -> Table:
+    def _table(self, in_dimension: Callable[[Score], str], word: int, gap: int, ranks: Mapping[str, str]) -> Table:
         """The board with words of titles cut at `word` letters and `gap` spaces beside the one between columns."""
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, padding=(0, gap))
+        if ranks:
+            table.add_column("#", justify="right", no_wrap=True)
         table.add_column("subject")  # the one column that gives way
         for title in ("overall", *(_heading(dimension, word) for dimension in self.shown.dimensions)):
             table.add_column(title, justify="right", no_wrap=True)
         for line in self.shown.lines:
             cells = [score_text(line.overall), *map(in_dimension, line.by_dimension)]
-            table.add_row(Text(one_line(line.subject), no_wrap=True, overflow="ellipsis"), *cells)
+            rank = [ranks[line.subject]] if ranks else []
+            table.add_row(*rank, Text(one_line(line.subject), no_wrap=True, overflow="ellipsis"), *cells)
         return table
 
 
-def leaderboard(scores: Sequence[Score]) -> Leaderboard:
-    """The leaderboard of these scores, to be printed on a console."""
-    return Leaderboard(board(scores, PANEL))
+def leaderboard(scores: Sequence[Score], ranks: Mapping[str, tuple[int, int]] | None = None) -> Leaderboard:
+    """The leaderboard of these scores, to be printed on a console; `ranks` are the first and last of each subject."""
+    return Leaderboard(board(scores, PANEL, ranks))
 
 
 def score_text(score: Score) -> str:

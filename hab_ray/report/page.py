@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hab_ray.analysis import tables
 from hab_ray.analysis.marks import OVERALL, PANEL, ScoreSettings
-from hab_ray.analysis.registry import Analysis, discover
+from hab_ray.analysis.registry import Section as Found
+from hab_ray.analysis.registry import discover
 from hab_ray.analysis.sources import Source, sources_of
-from hab_ray.analysis.standing import Standing, standing_of
+from hab_ray.analysis.standing import PreregistrationStatus, standing_of
 from hab_ray.analysis.summary import Summary
-from hab_ray.config import spending_limit
-from hab_ray.storage.answer_sample import sample_told
-
-_DESCRIBE = frozenset({"settings", "fidelity", "readings"})
+from hab_ray.config.sweep import spending_limit
+from hab_ray.given.sample import sample_told
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Page:
 
     name: str
     notice: str | None
-    standing: Standing
+    standing: PreregistrationStatus
     drawn: str | None
     assumption: str | None
     sources: tuple[Source, ...]
@@ -49,19 +49,13 @@ class Page:
     asked: int
     sections: tuple[Section, ...]
 
-    @property
-    def exploratory(self) -> frozenset[str]:
-        """The sections that show what no declared analysis names: all but those that describe the run."""
-        shown = (section.name for section in self.sections if section.name not in _DESCRIBE)
-        return frozenset(shown if self.standing.declared else ())
 
-
-def analyses() -> list[Analysis[object]]:
-    """The analyses that the report shows."""
+def analyses() -> list[Found[Any]]:
+    """The analyses and other sections that the report shows."""
     return discover(tables)
 
 
-def page(summary: Summary, shown: Sequence[Analysis[object]], notice: str | None) -> Page:
+def page(summary: Summary, shown: Sequence[Found[Any]], notice: str | None) -> Page:
     """The page of a run; an analysis with an empty table has no section."""
     settings, record = summary.settings, summary.run.record
     overall = [s for s in summary.scores if s.judge == PANEL and s.dimension == OVERALL]
@@ -80,10 +74,10 @@ def page(summary: Summary, shown: Sequence[Analysis[object]], notice: str | None
     )
 
 
-def _section(analysis: Analysis[object], summary: Summary) -> Section:
-    return Section(analysis.name, analysis.link, analysis.heading, analysis(summary), template_name(analysis))
+def _section(analysis: Found[Any], summary: Summary) -> Section:
+    return Section(analysis.name, analysis.link, analysis.heading, analysis.shown(summary), template_name(analysis))
 
 
-def template_name(analysis: Analysis[object]) -> str:
+def template_name(analysis: Found[Any]) -> str:
     """What the page calls an analysis' template."""
     return f"analysis/{analysis.name}.html.j2"

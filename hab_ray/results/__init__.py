@@ -5,6 +5,7 @@
     run = hab_ray.open_run("runs/demo")
     run.scores(judge="panel").to_pandas()
     run.verdicts(dimension="encourage_learning")["score"]
+    run.analysis("bounds")
     for transcript in run.transcripts(dimension="encourage_learning"):
         print(transcript.test.prompt, [answer.response for answer in transcript.answers])
 
@@ -12,8 +13,8 @@ Nothing is read before it is asked for, and nothing read is kept. The report and
 package.
 """
 
-from hab_ray.results.run import Run, open_run
+from hab_ray.results.run import Run, analyses_of, open_run, progress
 from hab_ray.results.settings import Sent, Settings
 from hab_ray.results.transcripts import Answer, Transcript
 
-__all__ = ["Answer", "Run", "Sent", "Settings", "Transcript", "open_run"]
+__all__ = ["Answer", "Run", "Sent", "Settings", "Transcript", "analyses_of", "open_run", "progress"]

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hab_ray.catalog import folder_name
-from hab_ray.errors import ConfigError
+from hab_ray.catalog.models import folder_name
+from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.location import Location
-from hab_ray.resolve import Record, read_record
 from hab_ray.results.settings import SENT_COLUMNS, Settings, sent
-from hab_ray.results.transcripts import Asked, Transcript, read_transcripts
+from hab_ray.results.transcripts import Asked, Transcript, Words, read_transcripts
 from hab_ray.results.views import Views
 from hab_ray.rows import ChosenTest, Response, Score, Verdict
-from hab_ray.rubric import Rubric, load_rubrics
 from hab_ray.stages.views import responses_file, tests_file, verdicts_file
-from hab_ray.storage.run import SCORES, RunFolder
+from hab_ray.storage.record import Record, read_record
+from hab_ray.storage.replies.records import read_table
+from hab_ray.storage.run import ANALYSIS, SCORES, RunFolder
 from hab_ray.visible import one_line
+
+if TYPE_CHECKING:
+    from hab_ray.progress import Progress
+    from hab_ray.rubric import Rubric
 
 Columns = Sequence[str] | None
 
@@ -59,11 +64,6 @@ class Run:
         return self.record.sweep.subject_names
 
     @property
-    def varied_subjects(self) -> tuple[str, ...]:
-        """The names of the subjects under their variants, which stand beside the comparison: they have no scores."""
-        return tuple(subject.name for subject in self.record.sweep.varied_subjects)
-
-    @property
     def panel(self) -> tuple[str, ...]:
         """The names of the sweep's judges, in its order: the panel's score is the mean of theirs."""
         return tuple(judge.name for judge in self.record.sweep.judges)
@@ -87,6 +87,8 @@ class Run:
         Raises:
             ConfigError: the sweep names a dimension whose rubric is no longer there.
         """
+        from hab_ray.rubric import load_rubrics
+
         known = load_rubrics(self.record.sweep.rubrics, self.record.rubric_hashes)
         lacking = [dimension for dimension in self.dimensions if dimension not in known]
         if lacking and self.record.sweep.dimensions != "all":
@@ -152,7 +154,7 @@ class Run:
 
         `subject, dimension` (or "overall"), `judge` (or "panel"), `mean` (0..1, null where nothing is scored), `low,
         high` (95 % interval, null where there is none), `n` (answers in the mean), `excluded` (answers in no mean),
-        `truncated` (answers in the mean although cut).
+        `truncated` (answers in the mean although cut), `calls` (generation calls that the tests come from).
         """
         table = _views(self).read(Score, [SCORES])
         for column, wanted in (("subject", subject), ("dimension", dimension), ("judge", judge)):
@@ -160,6 +162,17 @@ class Run:
                 _chosen(self, column, wanted, tuple(pc.unique(table.column(column)).to_pylist()))
                 table = table.filter(pc.equal(table.column(column), wanted))
         return table
+
+    def analysis(self, name: str) -> pa.Table:
+        """The table of an analysis, its columns as the module `hab_ray.analysis.tables.<name>` explains them.
+
+        Raises:
+            ConfigError: the run has no such table; the message names those that it has, as of the end of `hab run`.
+        """
+        _chosen(self, "analysis", name, analyses_of(self))
+        file = f"{ANALYSIS}/{name}.parquet"
+        table = read_table(f"{self.location}/{file}", RunFolder(self.location).folder.get(file))
+        return table.replace_schema_metadata(None)
 
     def settings(self) -> Settings:
         """What the results depend on: the sweep as resolved, and what each subject was sent."""
@@ -173,15 +186,16 @@ class Run:
             started=record.started,
         )
 
-    def transcript(self, test_id: str) -> Transcript:
-        """A test with all answers and verdicts.
+    def transcript(self, test_id: str, subject: str | None = None) -> Transcript:
+        """A test with all answers and verdicts, or with those of one subject; `print` shows it in the rubric's words.
 
         Raises:
-            ConfigError: the run has no such test.
+            ConfigError: the run has no such test or subject.
         """
         for dimension in self.dimensions:
             if test_id in self.tests(dimension, columns=["id"]).column("id").to_pylist():
-                return next(self.transcripts(dimension, test_ids=[test_id]))
+                found = next(self.transcripts(dimension, subject, test_ids=[test_id]))
+                return replace(found, words=_words(self, dimension))
         raise ConfigError(one_line(f"{self.location}: there is no test {test_id!r}; `tests()` lists them"))
 
     def transcripts(
@@ -196,8 +210,25 @@ class Run:
         )
 
 
+def analyses_of(run: Run) -> tuple[str, ...]:
+    """The names of the analyses whose tables are in a run's folder."""
+    names = RunFolder(run.location).folder.list(ANALYSIS)
+    return tuple(Path(name).stem for name in names if name.endswith(".parquet"))
+
+
 def _views(run: Run) -> Views:
     return Views(RunFolder(run.location).folder, str(run.location))
+
+
+def _words(run: Run, dimension: str) -> Words:
+    """What a reader needs to know of a dimension's transcripts; no issues where its rubric is no longer there."""
+    try:
+        judging = run.rubrics[dimension].judging
+    except (ConfigError, KeyError):
+        issues = {}
+    else:
+        issues = {issue.letter: f"{issue.text} (-{issue.deduction})" for issue in judging.issues}
+    return Words(issues, {subject.name: subject.system for subject in run.record.sweep.subjects if subject.system})
 
 
 def _asked_judges(run: Run) -> tuple[str, ...]:
@@ -225,7 +256,7 @@ def _chosen(run: Run, what: str, name: str | None, names: tuple[str, ...]) -> tu
 
 def _parts(run: Run, subject: str | None, dimension: str | None) -> Iterator[tuple[str, str]]:
     """The pairs of subject and dimension that are asked for."""
-    if subject in run.varied_subjects:
+    if subject in {varied.name for varied in run.record.sweep.varied_subjects}:
         subjects: tuple[str, ...] = (subject,)
     else:
         subjects = _chosen(run, "subject", subject, run.subjects)
@@ -243,3 +274,19 @@ def open_run(location: str | Path | Location) -> Run:
     record = read_record(path)
     assert record is not None
     return Run(path, record)
+
+
+def progress(run: Run) -> Progress | None:
+    """How far a run is, and as `end` how its last process ended; None where none has said so yet.
+
+    Raises:
+        DamagedFile: what it said cannot be read.
+    """
+    from hab_ray.progress import PROGRESS, read_progress
+
+    try:
+        return read_progress(RunFolder(run.location).folder.get(PROGRESS))
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise DamagedFile(f"{run.location / PROGRESS}: cannot be read; the next `hab run` replaces it") from None

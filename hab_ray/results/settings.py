@@ -9,7 +9,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from hab_ray.config import Sweep
+from hab_ray.config.sweep import Sweep
 from hab_ray.errors import DamagedFile
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.json_text import parse_json

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from textwrap import indent
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hab_ray.calls import Finish
 from hab_ray.results.views import Views
-from hab_ray.rows import ChosenTest, R, Response, Verdict, from_table
+from hab_ray.rows import ChosenTest, R, Response, State, Verdict, from_table
 from hab_ray.stages.views import responses_file, tests_file, verdicts_file
+from hab_ray.visible import for_terminal
+
+_MARGIN = "    "
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +37,26 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Words:
+    """What a reader of a transcript needs beside it: the rubric's words for each issue, and subjects' own systems."""
+
+    issues: Mapping[str, str] = field(default_factory=dict)
+    systems: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Transcript:
-    """A test (prompt, context, system text) with the answers of every subject, in the sweep's order."""
+    """A test (prompt, context, system text) with the answers of every subject, in the sweep's order.
+
+    `print` shows it as people read it; `words` are those that it takes for that, and empty where many are read.
+    """
 
     test: ChosenTest
     answers: tuple[Answer, ...]
+    words: Words = Words()
+
+    def __str__(self) -> str:
+        return for_terminal("\n".join(_told(self)))
 
 
 @dataclass(frozen=True)
@@ -46,6 +66,48 @@ class Asked:
     subjects: Sequence[str]
     samples: int
     raters: Sequence[str]
+
+
+def _told(transcript: Transcript) -> Iterator[str]:
+    test, words = transcript.test, transcript.words
+    yield f"Test {test.id} ({test.dimension})"
+    for title, text in (("System prompt", test.system), ("Query", test.prompt), ("Context", test.context)):
+        if text:
+            yield from ("", title, indent(text, _MARGIN))
+    for answer in transcript.answers:
+        number = f", sample {answer.sample}" if answer.sample else ""
+        yield from ("", f"Answer of {answer.subject}{number}")
+        if own := words.systems.get(answer.subject):
+            yield from (f"{_MARGIN}(asked under its own system prompt, before the one above)", indent(own, 2 * _MARGIN))
+        yield indent(_answered(answer.response), _MARGIN)
+        for verdict in answer.verdicts:
+            yield from ("", *_judged(verdict, words.issues))
+
+
+def _answered(response: Response | None) -> str:
+    if response is None:
+        return "(no reply yet)"
+    if response.state is not State.OK:
+        return f"({response.state}: {response.reason})"
+    return f"{response.text}\n(cut at the output limit)" if response.finish == Finish.TRUNCATED else response.text
+
+
+def _judged(verdict: Verdict, words: Mapping[str, str]) -> Iterator[str]:
+    from hab_ray.rubric.parts import SCORE_START
+
+    number = f", reading {verdict.replicate + 1}" if verdict.replicate else ""
+    if verdict.state is not State.OK or verdict.score is None:
+        yield f"{_MARGIN}{verdict.judge}{number}: no score ({verdict.state}: {verdict.reason})"
+        return
+    yield f"{_MARGIN}{verdict.judge}{number}: {verdict.score:g} of {SCORE_START}"
+    if verdict.issues is None:
+        yield f"{_MARGIN}  its issues are not known"
+    elif not verdict.issues:
+        yield f"{_MARGIN}  names no issue"
+    for letter in verdict.issues or ():
+        yield f"{_MARGIN}  {letter}: {words.get(letter, '(its wording is no longer there)')}"
+    if verdict.assessment:
+        yield indent(verdict.assessment, f"{_MARGIN}  > ")
 
 
 def read_transcripts(

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hab_ray.catalog import folder_name
+from hab_ray.catalog.models import folder_name
 from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.rows import ENUMS, RaterView, Row, Verdict, schema_of, with_all_columns
 from hab_ray.storage.folder import Folder
-from hab_ray.storage.records import read_table
+from hab_ray.storage.replies.records import read_table
 from hab_ray.storage.run import RATERS
 from hab_ray.visible import one_line
 

@@ -5,7 +5,7 @@ and no code. As a slip in a rubric is paid for in thousands of calls, `check` re
 in all files at once, before anything is sent.
 """
 
-from hab_ray.rubric.base import Part
+from hab_ray.rubric.base import RubricPart
 from hab_ray.rubric.files import check, load_rewordings, load_rubrics, load_themes, themes_file
 from hab_ray.rubric.literal import (
     Apply,
@@ -17,7 +17,6 @@ from hab_ray.rubric.literal import (
     LiteralRequest,
     LiteralValues,
     Operation,
-    Origin,
     Piece,
     Reading,
     Value,
@@ -29,7 +28,7 @@ from hab_ray.rubric.parts import (
     VALIDATION_START,
     ContextField,
     Criterion,
-    Difference,
+    Deviation,
     Example,
     Fidelity,
     Generation,
@@ -42,8 +41,7 @@ from hab_ray.rubric.parts import (
     Themes,
     Validation,
 )
-from hab_ray.rubric.problems import Problem
-from hab_ray.rubric.skeleton import write_skeleton
+from hab_ray.rubric.problems import RubricProblem
 
 __all__ = [
     "SCORE_START",
@@ -51,7 +49,7 @@ __all__ = [
     "Apply",
     "ContextField",
     "Criterion",
-    "Difference",
+    "Deviation",
     "Each",
     "Example",
     "Fidelity",
@@ -66,12 +64,11 @@ __all__ = [
     "LiteralValues",
     "Note",
     "Operation",
-    "Origin",
-    "Part",
     "Piece",
-    "Problem",
     "Reading",
     "Rubric",
+    "RubricPart",
+    "RubricProblem",
     "ScoredCandidate",
     "Seed",
     "Themes",
@@ -84,5 +81,4 @@ __all__ = [
     "load_themes",
     "rendered",
     "themes_file",
-    "write_skeleton",
 ]

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 Text = Annotated[str, Field(min_length=1)]
 
 
-class Part(BaseModel):
+class RubricPart(BaseModel):
     """A part of a rubric file: frozen, without unknown keys, texts without surrounding white space."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)

@@ -14,7 +14,7 @@ from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.resources import bundled
 from hab_ray.rubric.checks import check_rubric, check_themes
 from hab_ray.rubric.parts import LiteralRubric, Rubric, Themes
-from hab_ray.rubric.problems import Findings, Problem
+from hab_ray.rubric.problems import Findings, RubricProblem
 
 THEMES_FILE = "themes.yaml"
 _NOT_READ = frozenset({"prompts.yaml"})
@@ -71,7 +71,7 @@ def themes_file(folder: Path | None = None) -> Themes:
     return library.themes
 
 
-def check(folder: Path | None = None) -> list[Problem]:
+def check(folder: Path | None = None) -> list[RubricProblem]:
     """Everything wrong in the built-in files and those of `folder`, in the order of the files."""
     return list(_read(folder).problems)
 
@@ -93,7 +93,7 @@ class _Library:
     rubrics: Mapping[str, _Found]
     themes: Themes
     has_shipped_themes: bool
-    problems: tuple[Problem, ...]
+    problems: tuple[RubricProblem, ...]
 
     def refuse_problems(self) -> None:
         if self.problems:
@@ -103,7 +103,7 @@ class _Library:
 def _read(folder: Path | None) -> _Library:
     rubrics: dict[str, _Found] = {}
     themes, has_shipped_themes = Themes(themes=()), True
-    problems: list[Problem] = []
+    problems: list[RubricProblem] = []
     for file in _files(folder, problems):
         raw = _plain(file.at, problems)
         if raw is None:
@@ -121,14 +121,14 @@ def _read(folder: Path | None) -> _Library:
     return _Library(rubrics, themes, has_shipped_themes, tuple(problems))
 
 
-def _files(folder: Path | None, problems: list[Problem]) -> list[_File]:
+def _files(folder: Path | None, problems: list[RubricProblem]) -> list[_File]:
     by_name = {file.name: _File(file, True) for file in bundled("rubrics").iterdir() if _is_read(file.name)}
     if folder is not None and not folder.is_dir():
-        problems.append(Problem(str(folder), "", "there is no such folder", "name one that holds rubric files"))
+        problems.append(RubricProblem(str(folder), "", "there is no such folder", "name one that holds rubric files"))
     elif folder is not None:
         for file in sorted(folder.iterdir()):
             if file.suffix == ".yml":
-                problems.append(Problem(str(file), "", "is not read", f"name it {file.stem}.yaml"))
+                problems.append(RubricProblem(str(file), "", "is not read", f"name it {file.stem}.yaml"))
             elif _is_read(file.name):
                 by_name[file.name] = _File(file, False)
     return [by_name[name] for name in sorted(by_name)]
@@ -138,17 +138,17 @@ def _is_read(name: str) -> bool:
     return name.endswith(".yaml") and not name.startswith(".") and name not in _NOT_READ
 
 
-def _plain(file: Traversable, problems: list[Problem]) -> dict[str, Any] | None:
+def _plain(file: Traversable, problems: list[RubricProblem]) -> dict[str, Any] | None:
     """The file's content, or None when it cannot be used at all."""
     try:
         raw = yaml_file(file)
     except BadInput as error:
-        problems.append(Problem(str(file), "", error.cause, error.remedy))
+        problems.append(RubricProblem(str(file), "", error.cause, error.remedy))
     else:
         if isinstance(raw, dict):
             return raw
         cause = f"holds {type(raw).__name__} and not keys with values"
-        problems.append(Problem(str(file), "", cause, "write it like the built-in rubrics"))
+        problems.append(RubricProblem(str(file), "", cause, "write it like the built-in rubrics"))
     return None
 
 

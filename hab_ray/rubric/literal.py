@@ -14,9 +14,9 @@ from typing import Annotated
 
 from pydantic import Field, StrictInt, StringConstraints, model_validator
 
-from hab_ray.rubric.base import Part, Text
+from hab_ray.inputs.origin import Origin
+from hab_ray.rubric.base import RubricPart, Text
 
-_NO_LICENCE = frozenset({"", "unknown", "none", "noassertion"})
 ExactText = Annotated[str, StringConstraints(strip_whitespace=False)]
 
 
@@ -44,7 +44,7 @@ class Operation(StrEnum):
     RSTRIP = "rstrip"
 
 
-class Insert(Part):
+class Insert(RubricPart):
     """A value's place. `at`: the position of the seed, from 0."""
 
     value: Value
@@ -57,7 +57,7 @@ class Insert(Part):
         return self
 
 
-class Apply(Part):
+class Apply(RubricPart):
     """An operation on the text that pieces make. `characters`: those that are stripped, as in Python; None = space."""
 
     apply: Operation
@@ -71,7 +71,7 @@ class Apply(Part):
         return self
 
 
-class Each(Part):
+class Each(RubricPart):
     """The same pieces for every seed shown, with `between` between them; `first` is the number of the first seed."""
 
     each: tuple[Piece, ...]
@@ -82,7 +82,7 @@ class Each(Part):
 Piece = ExactText | Insert | Apply | Each
 
 
-class LiteralRequest(Part):
+class LiteralRequest(RubricPart):
     """A request: the system prompt, "" = none, and the message of the user."""
 
     system: ExactText = ""
@@ -99,19 +99,6 @@ class LiteralJudging(LiteralRequest):
     """The request for a verdict. `key` is the one under which the reply's JSON object lists letters."""
 
     key: Text = "issues"
-
-
-class Origin(Part):
-    """Where wording or data comes from: source, licence, and the canaries it carries. No model is shown it."""
-
-    source: Text
-    licence: Text = "unknown"
-    canaries: tuple[Text, ...] = ()
-
-    @property
-    def has_licence(self) -> bool:
-        """Whether a licence is stated, under which others may have it."""
-        return self.licence.strip().lower() not in _NO_LICENCE
 
 
 _JUDGED = frozenset({Value.PROMPT, Value.CONTEXT, Value.RESPONSE})
@@ -139,7 +126,7 @@ def _is_strict(reading: object) -> bool:
     return reading is Reading.STRICT
 
 
-class LiteralPrompts(Part):
+class LiteralPrompts(RubricPart):
     """The `literal` section of a rubric. A request that it does not have is made from the other sections."""
 
     origin: Origin = Field(exclude=True)

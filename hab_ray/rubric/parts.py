@@ -9,7 +9,7 @@ from typing import Annotated, Self
 
 from pydantic import ConfigDict, Field, StrictBool, StrictInt, TypeAdapter, model_validator
 
-from hab_ray.rubric.base import Part, Text
+from hab_ray.rubric.base import RubricPart, Text
 from hab_ray.rubric.literal import ExactText, LiteralGeneration, LiteralJudging, LiteralPrompts, LiteralRequest
 
 VALIDATION_START = 1000
@@ -23,7 +23,7 @@ def _is_absent(value: object) -> bool:
     return value is None or value == ()
 
 
-class Criterion(Part):
+class Criterion(RubricPart):
     """A named fault and the points it costs: of a candidate (from 1000) or of a response (an issue, from 10)."""
 
     letter: Text
@@ -31,7 +31,7 @@ class Criterion(Part):
     text: Text
 
 
-class Seed(Part):
+class Seed(RubricPart):
     """A query written by hand: shown to the generator, and askable as a test itself."""
 
     prompt: Text
@@ -44,7 +44,7 @@ class LiteralSeed(Seed):
     model_config = ConfigDict(str_strip_whitespace=False)
 
 
-class Example(Part):
+class Example(RubricPart):
     """A graded response that shows the judge how the issues are meant; `issues` are letters, () = faultless."""
 
     prompt: Text
@@ -54,7 +54,7 @@ class Example(Part):
     issues: tuple[str, ...]
 
 
-class ScoredCandidate(Part):
+class ScoredCandidate(RubricPart):
     """A scored candidate that shows the validator how the criteria are meant.
 
     `deductions` are letters, () = without fault; `score` is VALIDATION_START minus what they cost, never below 0.
@@ -67,7 +67,7 @@ class ScoredCandidate(Part):
     score: StrictInt
 
 
-class Note(Part):
+class Note(RubricPart):
     """A further remark to the judge. `ours`: the paper does not make it; `why` then says why it is worth keeping.
 
     Prompts may leave out the notes that are ours: see `judge.ours` in prompts.yaml.
@@ -78,7 +78,7 @@ class Note(Part):
     why: Text | None = Field(default=None, exclude=True)
 
 
-class ContextField(Part):
+class ContextField(RubricPart):
     """A second field of each query, which validator and judge see and the subject does not.
 
     `within_prompt`: it must occur in the prompt word for word.
@@ -89,21 +89,21 @@ class ContextField(Part):
     within_prompt: StrictBool
 
 
-class Generation(Part):
+class Generation(RubricPart):
     """How queries of this dimension are written."""
 
     brief: Text
     seeds: tuple[Seed, ...]
 
 
-class Validation(Part):
+class Validation(RubricPart):
     """What spoils a candidate, in points of VALIDATION_START; that many disqualify it."""
 
     criteria: tuple[Criterion, ...] = Field(min_length=1)
     examples: tuple[ScoredCandidate, ...] = Field(default=(), exclude_if=_is_absent)
 
 
-class Judging(Part):
+class Judging(RubricPart):
     """What a judge is told, beside the rubric's definition."""
 
     guidance: Text
@@ -112,21 +112,21 @@ class Judging(Part):
     examples: tuple[Example, ...]
 
 
-class Difference(Part):
+class Deviation(RubricPart):
     """Something that is not as in the paper, and the reason."""
 
     what: Text
     why: Text
 
 
-class Fidelity(Part):
+class Fidelity(RubricPart):
     """What of a file equals the paper's benchmark and what differs. For people: no model is shown it."""
 
     equals: tuple[Text, ...] = Field(min_length=1)
-    differs: tuple[Difference, ...] = ()
+    differs: tuple[Deviation, ...] = ()
 
 
-class Rubric(Part):
+class Rubric(RubricPart):
     """One dimension. `system` is what it adds to the subject's system prompt, "" = nothing.
 
     Without `generation` the dimension is asked only from tests that a sweep gives. Where `literal` has a request, that
@@ -208,7 +208,7 @@ class LiteralRubric(Rubric):
     literal: LiteralPrompts
 
 
-class Themes(Part):
+class Themes(RubricPart):
     """The themes file: short subjects, one of which is drawn for each generation request.
 
     `lines` stands in place of `themes` where they are imported: lines of a text file with their line breaks.

@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from hab_ray.rubric.base import Part
+from hab_ray.rubric.base import RubricPart
 from hab_ray.visible import one_line
 
-P = TypeVar("P", bound=Part)
+P = TypeVar("P", bound=RubricPart)
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class RubricProblem:
     """One thing wrong in one file. `field` is a dotted path, list positions counted from 0; "" = the file."""
 
     file: str
@@ -34,12 +34,12 @@ class Findings:
     """Collects the problems of one file. `is_shipped`: the file comes with hab_ray."""
 
     file: str
-    problems: list[Problem]
+    problems: list[RubricProblem]
     is_shipped: bool = False
 
     def add(self, field: str, cause: str, remedy: str) -> None:
         """Note one problem."""
-        self.problems.append(Problem(self.file, field, cause, remedy))
+        self.problems.append(RubricProblem(self.file, field, cause, remedy))
 
     def parse(self, kind: type[P], raw: Mapping[str, Any]) -> P | None:
         """The content as `kind`, or None with a problem for each key that is missing, unknown or ill-typed."""
@@ -52,7 +52,7 @@ class Findings:
         return None
 
 
-_KEYS = sorted({key for part in Part.__subclasses__() for key in part.model_fields})
+_KEYS = sorted({key for part in RubricPart.__subclasses__() for key in part.model_fields})
 
 
 def _explained(kind: str, message: str, path: list[str]) -> tuple[str, str]:

@@ -10,7 +10,7 @@
 A stage is pure: it gets the rows it reads and returns tasks, calls and rows. It does no I/O, reads no clock and draws
 no unseeded numbers.
 
-To add a stage, write its file and wire it in `wiring`. `base` has the two kinds of stage, those that call
+`wiring` says how a stage is added. `base` has the two kinds of stage, those that call
 models and those that compute; `spec` is what a stage declares about its place in a run; `forecast` is what a plan
 assumes before there are rows. `graph` joins the stages of a sweep; `settling` turns stored replies into rows.
 

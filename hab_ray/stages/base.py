@@ -9,9 +9,8 @@ from hashlib import sha256
 from typing import Any, Generic, Protocol, TypeVar
 
 from hab_ray.calls import Call, Failure, Finish, Outcome, Reply, has_visible_text
-from hab_ray.catalog import Model
+from hab_ray.catalog.models import Model
 from hab_ray.rows import Candidate, Embedded, R, Response, Row, State, Validation, Verdict
-from hab_ray.stages.blocks import BlockWorkers
 from hab_ray.stages.forecast import Forecast, Forecasts
 from hab_ray.stages.replies.reading import Unreadable
 
@@ -41,13 +40,11 @@ class Again(Generic[Task]):
 
 
 class Asking(Protocol[Task_contra, Out_co]):
-    """What turns tasks into calls, and their outcomes into rows."""
+    """What turns tasks into calls, and their outcomes into rows: the two methods of CallStage."""
 
-    def requests(self, tasks: Iterable[Task_contra]) -> Iterator[tuple[str, Call]]:
-        """See CallStage."""
+    def requests(self, tasks: Iterable[Task_contra]) -> Iterator[tuple[str, Call]]: ...
 
-    def parse(self, task: Task_contra, outcome: Outcome) -> Out_co | Again[Any]:
-        """See CallStage."""
+    def parse(self, task: Task_contra, outcome: Outcome) -> Out_co | Again[Any]: ...
 
 
 class CallStage(ABC, Generic[Task, Out]):
@@ -143,8 +140,8 @@ class ComputeStage(ABC, Generic[Out]):
     """A stage that computes its rows without calls, from complete sources, for one part of a sweep."""
 
     @abstractmethod
-    def compute(self, rows: Rows, workers: BlockWorkers) -> Computed[Out]:
-        """The part's rows, given the rows that the stage reads; `workers` work on what is too large for one process."""
+    def compute(self, rows: Rows) -> Computed[Out]:
+        """The part's rows, given the rows that the stage reads."""
 
     @abstractmethod
     def forecast_rows(self, rows: Forecasts) -> Forecast[Out]:

@@ -10,10 +10,10 @@ from statistics import fmean
 from typing_extensions import override
 
 from hab_ray.calls import Params
-from hab_ray.catalog import Model
+from hab_ray.catalog.models import Model
+from hab_ray.config.sections import Generate, Validate
 from hab_ray.rows import Candidate, Embedded, Response, State, Validation, Verdict
 from hab_ray.rubric import Rubric
-from hab_ray.sections import Generate, Validate
 from hab_ray.stages.base import CallStage, ReadStage, Rows, Task
 from hab_ray.stages.forecast import BYTES_PER_TOKEN, Forecast, Forecasts, stand_in
 from hab_ray.stages.prompts.wording import Prompts, Reasoning

@@ -23,7 +23,7 @@ class Shard:
     @property
     def spec(self) -> StageSpec:
         """What its stage declares."""
-        return wiring.STAGES[self.stage]
+        return wiring.stages()[self.stage]
 
     @property
     def part(self) -> Part:
@@ -55,7 +55,7 @@ def graph_of(resolved: ResolvedSweep) -> Graph:
     """
     inputs: dict[Shard, tuple[Input, ...]] = {}
     makers: dict[type[Row], dict[str, list[Shard]]] = {}
-    for spec in wiring.STAGES.values():
+    for spec in wiring.stages().values():
         made: dict[str, list[Shard]] = defaultdict(list)
         for part in spec.parts(resolved):
             shard = Shard(spec.name, part.name, part.dimension, part.subject)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hab_ray.calls import ChatCall, Message, Params, Role
-from hab_ray.catalog import Model
+from hab_ray.catalog.models import Model
 from hab_ray.rubric import Rubric
 from hab_ray.stages.prompts.literal import AnyWording, wording_of
 from hab_ray.stages.prompts.wording import Template

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from hab_ray.calls import Call, Outcome
-from hab_ray.rows import Row
+from hab_ray.rows import R, Row
 from hab_ray.stages.base import Again, Asking
+
+SLICE_ROWS = 8_192
 
 
 @dataclass(frozen=True)
@@ -44,3 +46,29 @@ def settle(
                 rows[position] = row
         pending = again
     return Settled([rows[position] for position in sorted(rows)], still_open, waiting)
+
+
+class RowSlices(Sequence[R]):
+    """The rows of tasks that all have one, in the order of the tasks. `read` makes those of a slice of the tasks.
+
+    Iterating holds one slice at a time and reads all of them, each time anew.
+    """
+
+    def __init__(self, tasks: Sequence[Any], read: Callable[[Sequence[Any]], Sequence[R]]) -> None:
+        self._tasks, self._read = tasks, read
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    @overload
+    def __getitem__(self, at: int) -> R: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[R]: ...
+
+    def __getitem__(self, at: int | slice) -> R | Sequence[R]:
+        return self._read(self._tasks[at]) if isinstance(at, slice) else self._read([self._tasks[at]])[0]
+
+    def __iter__(self) -> Iterator[R]:
+        for start in range(0, len(self), SLICE_ROWS):
+            yield from self[start : start + SLICE_ROWS]

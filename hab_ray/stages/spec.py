@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from hab_ray.catalog import Model, ModelEntry
-from hab_ray.config import Sweep
+from hab_ray.catalog.models import Model, ModelEntry
+from hab_ray.config.sections import Judge, ModeName, Subject
+from hab_ray.config.sweep import Sweep
 from hab_ray.rows import Row
 from hab_ray.rubric import Rubric
-from hab_ray.sections import Judge, ModeName, Subject
 from hab_ray.stages.base import CallStage, ComputeStage
 from hab_ray.stages.prompts.paraphrases import Paraphrases
 from hab_ray.stages.prompts.wording import Prompts
@@ -107,7 +107,8 @@ class StageSpec(ABC):
     """A stage's place in a run.
 
     `name` is what users see in progress, status and plan. `row` is the type of rows it makes. `has_view` is False where
-    rows stay in the store. `is_frozen`: a view that was written is never derived again.
+    rows stay in the store. `is_frozen`: a view that was written is never derived again. `behind`: the stage that one of
+    another distribution follows.
     """
 
     name: ClassVar[str]
@@ -115,6 +116,7 @@ class StageSpec(ABC):
     makes_calls: ClassVar[bool] = True
     has_view: ClassVar[bool] = True
     is_frozen: ClassVar[bool] = False
+    behind: ClassVar[str] = ""
 
     @abstractmethod
     def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:

@@ -1,8 +1,13 @@
-"""Where the views of tests, responses and verdicts are, below the run folder."""
+"""Where the views of candidates, tests, responses and verdicts are, below the run folder."""
 
 from __future__ import annotations
 
-from hab_ray.catalog import folder_name
+from hab_ray.catalog.models import folder_name
+
+
+def candidates_file(dimension: str) -> str:
+    """A dimension's candidates, in a run that generates its tests."""
+    return f"candidates/{dimension}.parquet"
 
 
 def tests_file(dimension: str) -> str:

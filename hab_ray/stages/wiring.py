@@ -1,16 +1,20 @@
 """Where each step stands in a run, in the order of the method: its parts, view, sources, model, and how it is made.
 
-A stage may read the rows of any stage before it. To add one, write its class, its spec here, and a line in `STAGES`.
+A stage may read the rows of any stage before it. Another distribution adds one by an entry point of the group
+`hab_ray.stages`, which names a `StageSpec`: it takes part in the sweeps for which it has `parts`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 from typing_extensions import override
 
+from hab_ray.config.sections import Validate
+from hab_ray.errors import ConfigError
+from hab_ray.resources import Extensions, distribution
 from hab_ray.rows import Candidate, ChosenTest, Embedded, Response, Validation, Verdict
-from hab_ray.sections import Validate
 from hab_ray.stages.method.embed import EmbedStage
 from hab_ray.stages.method.generate import GenerateStage
 from hab_ray.stages.method.judge import JudgeStage
@@ -18,7 +22,7 @@ from hab_ray.stages.method.respond import RespondStage
 from hab_ray.stages.method.select import SelectStage
 from hab_ray.stages.method.validate import ValidateStage
 from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
-from hab_ray.stages.views import responses_file, tests_file, verdicts_file
+from hab_ray.stages.views import candidates_file, responses_file, tests_file, verdicts_file
 
 
 class GenerateSpec(StageSpec):
@@ -35,7 +39,7 @@ class GenerateSpec(StageSpec):
 
     @override
     def file(self, part: Part) -> str:
-        return f"candidates/{part.dimension}.parquet"
+        return candidates_file(part.dimension)
 
     @override
     def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
@@ -249,7 +253,26 @@ class JudgeSpec(StageSpec):
         )
 
 
-STAGES: Mapping[str, StageSpec] = {
-    stage.name: stage
-    for stage in (GenerateSpec(), ValidateSpec(), EmbedSpec(), SelectSpec(), RespondSpec(), JudgeSpec())
-}
+METHOD = (GenerateSpec(), ValidateSpec(), EmbedSpec(), SelectSpec(), RespondSpec(), JudgeSpec())
+ADDED = Extensions(group="hab_ray.stages", word="stage", built_in={}, remedy="Install the package that adds it")
+
+
+@cache
+def stages() -> Mapping[str, StageSpec]:
+    """The stages by name, in their order: the method's, and each of another distribution behind the one it names.
+
+    Raises:
+        ConfigError: an added stage is broken, has a name that is taken, or names a stage that is not there.
+    """
+    placed: dict[str, StageSpec] = {spec.name: spec for spec in METHOD}
+    for entry in ADDED.added():
+        spec: StageSpec = ADDED.load(entry.name, StageSpec)  # type: ignore[type-abstract]
+        if spec.name in placed or spec.behind not in placed:
+            raise ConfigError(
+                f"the stage {spec.name!r} of the package {distribution(entry)} stands behind {spec.behind!r}; a stage "
+                f"has a name of its own and stands behind one of {', '.join(placed)}: repair or uninstall that package"
+            )
+        before = list(placed.values())
+        at = list(placed).index(spec.behind) + 1
+        placed = {one.name: one for one in (*before[:at], spec, *before[at:])}
+    return placed

@@ -13,9 +13,8 @@ from typing import Protocol
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.storage.local import LocalFolder
-from hab_ray.storage.s3.folder import S3Folder, s3_folder
 
-__all__ = ["Folder", "LocalFolder", "S3Folder", "open_folder"]
+__all__ = ["Folder", "LocalFolder", "open_folder"]
 
 
 class Folder(Protocol):
@@ -95,6 +94,8 @@ def open_folder(location: Location) -> Folder:
     if location.is_local:
         return LocalFolder(location.path)
     if location.is_s3:
+        from hab_ray.storage.s3.folder import s3_folder  # most runs need none of it
+
         return s3_folder(location.bucket, location.prefix)
     raise ConfigError(
         f"{location}: not a place for runs and stores; give a folder on this machine or s3://bucket/prefix"

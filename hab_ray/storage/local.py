@@ -15,7 +15,7 @@ from pathlib import Path
 from hab_ray.storage.modes import make_folder, open_new
 
 _ASIDE = ".aside-"
-MOST_BYTES = 1 << 36
+MAX_BYTES = 1 << 36
 
 
 class LocalFolder:
@@ -27,10 +27,9 @@ class LocalFolder:
         self.root = root
 
     def claim(self) -> None:
-        """See Folder. What is on this disk is looked up again each time, which costs next to nothing."""
+        """What is on this disk is looked up again each time, which costs next to nothing."""
 
     def list(self, prefix: str = "") -> Sequence[str]:
-        """See Folder."""
         return sorted(self._walk(self.root / prefix))
 
     def _walk(self, start: Path) -> Iterator[str]:
@@ -40,46 +39,37 @@ class LocalFolder:
                     yield (Path(parent) / file).relative_to(self.root).as_posix()
 
     def exists(self, name: str) -> bool:
-        """See Folder."""
         return (self.root / name).is_file()
 
     def size(self, name: str) -> int:
-        """See Folder."""
         return (self.root / name).stat().st_size
 
     def get(self, name: str) -> bytes:
-        """See Folder."""
         with _opened(self.root / name) as file:
             return file.read()
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
-        """See Folder."""
         with _opened(self.root / name) as file:
             return os.pread(file.fileno(), length, start)
 
     def put(self, name: str, data: bytes) -> None:
-        """See Folder."""
         with self._written_aside(name, data) as aside:
             aside.replace(self.root / name)
 
     def put_new(self, name: str, data: bytes) -> None:
-        """See Folder."""
         with self._written_aside(name, data) as aside:
             os.link(aside, self.root / name)
 
     def delete(self, name: str) -> None:
-        """See Folder."""
         (self.root / name).unlink(missing_ok=True)
 
     def move(self, name: str, to: str) -> None:
-        """See Folder."""
         target = self.root / to
         make_folder(target.parent, self.root)
         (self.root / name).replace(target)
         _sync_folder(target.parent)
 
     def clear(self, prefix: str) -> None:
-        """See Folder."""
         shutil.rmtree(self.root / prefix, ignore_errors=True)
 
     @contextmanager
@@ -105,7 +95,7 @@ def _opened(path: Path) -> FileIO:
 
     Raises:
         OSError: there is none; ENXIO where a pipe, a socket or a device lies under its name, which may never end, and
-            EOVERFLOW for a file of more than `MOST_BYTES`, which nothing here has written.
+            EOVERFLOW for a file of more than `MAX_BYTES`, which nothing here has written.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     problem = _problem(os.fstat(handle))
@@ -117,7 +107,7 @@ def _opened(path: Path) -> FileIO:
 
 def _problem(found: os.stat_result) -> int | None:
     if stat.S_ISREG(found.st_mode):
-        return errno.EOVERFLOW if found.st_size > MOST_BYTES else None
+        return errno.EOVERFLOW if found.st_size > MAX_BYTES else None
     return errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.ENXIO
 
 

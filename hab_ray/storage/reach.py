@@ -6,7 +6,7 @@ import secrets
 
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
-from hab_ray.storage.folder import Folder, S3Folder, open_folder
+from hab_ray.storage.folder import Folder, open_folder
 
 FIRST_ANSWER_S = 15.0
 CHECKED = "conditional-writes.txt"
@@ -21,8 +21,10 @@ def reach(location: Location) -> Folder:
         ConfigError: it is not, or did not answer in `FIRST_ANSWER_S`.
     """
     folder = open_folder(location)
-    if isinstance(folder, S3Folder):
-        folder.objects.reach(FIRST_ANSWER_S)
+    if location.is_s3:
+        from hab_ray.storage.s3.folder import s3_folder
+
+        s3_folder(location.bucket, location.prefix).objects.reach(FIRST_ANSWER_S)
     return folder
 
 

@@ -11,26 +11,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import uuid4
 
 from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.location import Location
-from hab_ray.storage.folder import Folder
-from hab_ray.storage.lease import read_holder, record_name
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.lease.lease import read_holder, record_name
 
 _ENTRY = re.compile(r"^runs/([^/]+)/(\d+)\.json$")
 _RELEASED = re.compile(r"^released-(\d+)\.json$")
-
-RUN_ID = r"^[0-9a-f]{32}$"
 
 IdOf = Callable[[Location], str | None]
 
 
 @dataclass(frozen=True)
-class Entry:
+class RegistryEntry:
     """A run in one epoch."""
 
     run_id: str
@@ -45,8 +43,8 @@ def new_run_id() -> str:
 class Registry:
     """The runs of the store at a location."""
 
-    def __init__(self, folder: Folder, store: Location) -> None:
-        self._folder, self._store = folder, store
+    def __init__(self, store: Location) -> None:
+        self._folder, self._store = open_folder(store), store
 
     def epochs(self, run_id: str, run: Location) -> frozenset[int]:
         """The epochs in which a run's processes held the store.
@@ -97,6 +95,21 @@ class Registry:
             return None
         return last
 
+    def last_folders(self) -> dict[str, Location]:
+        """Where each run was when it was driven last, by its id.
+
+        Raises:
+            DamagedFile: it is not known of one.
+        """
+        newest: dict[str, int] = {}
+        for entry in self._entries():
+            newest[entry.run_id] = max(entry.epoch, newest.get(entry.run_id, 0))
+        return {id: self._store.follow(self._folder_in(f"runs/{id}/{epoch:06d}.json")) for id, epoch in newest.items()}
+
+    def epochs_entered(self, run_ids: Collection[str]) -> frozenset[int]:
+        """The epochs that these runs have claimed."""
+        return frozenset(entry.epoch for entry in self._entries() if entry.run_id in run_ids)
+
     def _folder_in(self, name: str) -> str:
         try:
             return str(json.loads(self._folder.get(name))["folder"])
@@ -117,9 +130,9 @@ class Registry:
         text = json.dumps({"nanousd": nanousd, "at": now.isoformat(timespec="seconds")}).encode()
         self._folder.put_new(f"runs/{run_id}/released-{epoch:06d}.json", text)
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self) -> list[RegistryEntry]:
         found = []
         for name in self._folder.list("runs"):
             if entry := _ENTRY.match(name):
-                found.append(Entry(entry.group(1), int(entry.group(2))))
+                found.append(RegistryEntry(entry.group(1), int(entry.group(2))))
         return found

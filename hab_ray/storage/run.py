@@ -6,8 +6,8 @@ from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.location import Location
 from hab_ray.rows import R, from_table, to_table
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.parts import part_metadata
-from hab_ray.storage.records import read_table, to_parquet
+from hab_ray.storage.replies.parts import part_metadata
+from hab_ray.storage.replies.records import read_table, to_parquet
 
 SWEEP = "sweep.yaml"
 UNANSWERED = "log/unanswered.jsonl"
@@ -15,7 +15,13 @@ FAILED = "log/failed.jsonl"
 SCORES = "scores.parquet"
 SHIFTS, ISSUE_SHIFTS, SCORE_MAPS = "bridge/shifts.parquet", "bridge/issues.parquet", "bridge/maps.parquet"
 RATERS = "raters.parquet"
+ANALYSIS = "analysis"
+FIGURES = "figures"
+SHEETS = "sheets"
 REPORT = "report/index.html"
+VIEWS = ("candidates", "validations", "tests", "responses", "verdicts")
+MARKER, BY_SIMULATOR, PEOPLE = "SIMULATED.txt", "SIMULATOR.txt", "people.jsonl"
+OF_A_RUN = (SCORES, RATERS, PEOPLE, BY_SIMULATOR, *VIEWS, ANALYSIS, FIGURES, SHEETS, "bridge", "report", "log")
 
 
 class RunFolder:
@@ -49,6 +55,18 @@ class RunFolder:
     def write(self, row_type: type[R], name: str, rows: list[R]) -> None:
         """Replace a view."""
         self.folder.put(name, to_parquet(to_table(row_type, rows)))
+
+    def remove(self) -> list[str]:
+        """Remove what a run consists of, its record last, so that the same again goes on where it was cut off.
+
+        Returns:
+            The names of the files that are left, which are of something else.
+        """
+        for name in (*OF_A_RUN, MARKER):
+            self.folder.clear(name)
+            self.folder.delete(name)
+        self.folder.delete(SWEEP)
+        return list(self.folder.list())
 
     def require(self) -> None:
         """Check that this is a run's folder.

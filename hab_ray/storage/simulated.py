@@ -5,12 +5,12 @@ from __future__ import annotations
 from http.client import HTTPException
 from urllib.parse import urlsplit
 
-from hab_ray.config import Sweep
+from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
+from hab_ray.storage.run import BY_SIMULATOR, MARKER
 
-MARKER, BY_SIMULATOR = "SIMULATED.txt", "SIMULATOR.txt"
 NOTICE = "Everything here was answered by the simulator: these scores show that the chain works and measure nothing."
 PARTLY = "Something here was answered by a simulator ({}): these scores show that the chain works and measure nothing."
 _ASKED_FOR_S = 2.0
@@ -42,7 +42,7 @@ def _is_simulator(url: str) -> bool:
     parts = urlsplit(url)
     if parts.hostname not in ("localhost", "127.0.0.1", "::1"):
         return False
-    from hab_ray.simulator import SimulatorClient
+    from hab_simulator import SimulatorClient
 
     client = SimulatorClient(f"{parts.scheme}://{parts.netloc}", _ASKED_FOR_S)
     try:

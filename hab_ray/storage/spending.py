@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from hab_ray.errors import DamagedFile
 from hab_ray.storage.folder import Folder
-from hab_ray.storage.shelves import Shelf
-from hab_ray.storage.sidecars import Entries, entries_in
+from hab_ray.storage.replies.records import RecordKind
+from hab_ray.storage.replies.sidecars import Entries, entries_in
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def unreadable(name: str) -> DamagedFile:
 def _recorded(folder: Folder, epochs: Collection[int]) -> Counter[int]:
     """What the records of these epochs cost, but for batches, by epoch."""
     spent: Counter[int] = Counter()
-    for shelf in Shelf:
+    for shelf in RecordKind:
         names = folder.list(shelf)
         heads = [np.empty(0, dtype=np.uint64)]
         for name in names:
@@ -139,9 +139,8 @@ def _counted_twice(
     for name in names:
         entries = _online(entries_in(folder, name), epochs)
         some = entries.at(np.isin(entries.keys.heads, heads))
-        for position, (epoch, cost) in enumerate(zip(some.epochs.tolist(), some.costs.tolist(), strict=True)):
-            record = epoch, some.keys.hex(position)
+        for record, cost in zip(zip(some.epochs.tolist(), some.keys, strict=True), some.costs.tolist(), strict=True):
             if record in seen:
-                twice[epoch] += cost
+                twice[record[0]] += cost
             seen.add(record)
     return twice

@@ -10,35 +10,36 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from hab_ray.catalog.prices import Mode
 from hab_ray.cluster.executor import RayExecutor
 from hab_ray.cluster.metrics import Named, RunMetrics
-from hab_ray.config import spending_limit
+from hab_ray.config.sweep import spending_limit
 from hab_ray.executors.batch import BatchExecutor, BatchSetup, nth_part
 from hab_ray.executors.choice import choose_executor
 from hab_ray.executors.local import LocalExecutor
 from hab_ray.executors.online import OnlineFactory, OnlineSetup
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Service
-from hab_ray.executors.settling import Site
+from hab_ray.executors.serving import Endpoints
+from hab_ray.executors.settling import WorkerContext
 from hab_ray.executors.workers import LocalWorkers
-from hab_ray.prices import Mode
-from hab_ray.resolve import read_record
-from hab_ray.serving import Endpoints
 from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease import UNCLEAN_WAIT_S, Lease
-from hab_ray.storage.registry import Registry
-from hab_ray.storage.store import Store
-from hab_ray.storage.watches import wait_until_held
+from hab_ray.storage.lease.lease import UNCLEAN_WAIT_S, Lease
+from hab_ray.storage.lease.watches import wait_until_held
+from hab_ray.storage.record import read_record
+from hab_ray.storage.replies.store import Store
 from hab_ray.sweep.budget import RunBudget
 from hab_ray.sweep.context import DriverContext
-from hab_ray.sweep.counters import RunCounters
 from hab_ray.sweep.driver import Driver
-from hab_ray.sweep.log import RunLog
 from hab_ray.sweep.options import Options
-from hab_ray.sweep.reporting import Reporter
 from hab_ray.sweep.routing import Router
+from hab_ray.sweep.session import Session
 from hab_ray.sweep.shards import Shards, ShardStatus
+from hab_ray.sweep.telling.announcing import Announcer
+from hab_ray.sweep.telling.counters import RunCounters
+from hab_ray.sweep.telling.log import RunLog
+from hab_ray.sweep.telling.reporting import Reporter
 from hab_ray.work import Work
 
 ONLINE: Mapping[str, OnlineFactory] = {"local": LocalExecutor, "ray": RayExecutor}
@@ -61,7 +62,7 @@ class Wake:
 
 
 @dataclass(frozen=True)
-class Assembly:
+class RunComponents:
     """All parts of one run's driver."""
 
     store: Store
@@ -75,27 +76,25 @@ class Assembly:
     services: Sequence[Service]
     wake: Wake
     driver: Driver
-    earlier: frozenset[int]
-    released_up_to: int
 
 
-def assembled(work: Work, lease: Lease, options: Options, stack: ExitStack) -> Assembly:
+def build_run(session: Session, options: Options, stack: ExitStack) -> RunComponents:
     """The parts of a run's driver. Nothing is started; services and local model servers are closed with the stack."""
+    work, lease, stop, wake = session.work, session.lease, session.stop, Wake()
     path = work.sweep.store.absolute()
     folder = open_folder(path)
-    registry, wake = Registry(folder, path), Wake()
-    epochs = registry.epochs(work.run_id, work.run_path) | {lease.epoch}
+    epochs = session.earlier | {lease.epoch}
     risk = _risk(work, len(epochs), options)
     pending = Pending(work.run_path, lease.epoch, sample_seed=None if risk is None else work.sweep.seed)
-    site = Site(work, path, lease.epoch if options.retry_failed else 0, pending)
+    site = WorkerContext(work, path, lease.epoch if options.retry_failed else 0, pending)
     shards = Shards(work)
     counters = RunCounters(shards.all)
-    budget = RunBudget(spending_limit(work.sweep), folder, path, lease)
+    budget = session.run_budget(spending_limit(work.sweep))
+    announcer = Announcer(options.watch)
+    stack.callback(announcer.close)
     log = RunLog(str(work.sweep.run_folder), shards)
-    reporter = Reporter(
-        work, shards, counters, budget, options.watch, _metrics(work, shards), log, options.show_every_s
-    )
-    client, url = budget.client(), _urls(work, options.stop, stack)
+    reporter = Reporter(work, shards, counters, budget, announcer, _metrics(work, shards), log, options.show_every_s)
+    client, url = budget.client(), _urls(work, stop, stack)
     deadline = _deadline(work)
     batches = BatchExecutor(
         BatchSetup(
@@ -105,7 +104,7 @@ def assembled(work: Work, lease: Lease, options: Options, stack: ExitStack) -> A
             deadline=deadline,
             url=url,
             budget=client,
-            may_send=options.stop.check,
+            may_send=stop.check,
             is_detached=options.detach,
             risk=risk,
         ),
@@ -120,7 +119,7 @@ def assembled(work: Work, lease: Lease, options: Options, stack: ExitStack) -> A
             site=site,
             lease=lease,
             budget=client,
-            stop=options.stop,
+            stop=stop,
             url=url,
             needed=lambda: _providers_online(work, shards),
             not_before=0.0 if lease.clean else time.time() + UNCLEAN_WAIT_S,
@@ -144,13 +143,13 @@ def assembled(work: Work, lease: Lease, options: Options, stack: ExitStack) -> A
             files=site.pending,
             clock=time.monotonic,
             wait=wake.wait,
-            check=_may_go_on(options.stop, lease),
+            check=_may_go_on(stop, lease),
             keep=lambda: budget.keep_lost(counters),
             chosen=options.chosen,
             report=reporter.report,
         ),
     )
-    return Assembly(
+    return RunComponents(
         store=site.open_store(),
         pending=site.pending,
         shards=shards,
@@ -162,8 +161,6 @@ def assembled(work: Work, lease: Lease, options: Options, stack: ExitStack) -> A
         services=services,
         wake=wake,
         driver=driver,
-        earlier=epochs - {lease.epoch},
-        released_up_to=registry.released_up_to(work.run_id),
     )
 
 

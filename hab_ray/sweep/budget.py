@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
+from hab_ray.catalog.prices import NANO
+from hab_ray.config.sections import SpendingLimit
 from hab_ray.engine.books import opening_balance
 from hab_ray.engine.budget.budget import OpeningBalance
 from hab_ray.engine.jobs import smallest_wait
 from hab_ray.executors.budget import BudgetSetup, MovableBudget
 from hab_ray.location import Location
-from hab_ray.prices import NANO
 from hab_ray.progress import BudgetStatus
-from hab_ray.sections import SpendingLimit
 from hab_ray.storage.folder import Folder
-from hab_ray.storage.lease import WATCH_EVERY_S, Lease
+from hab_ray.storage.lease.lease import WATCH_EVERY_S, Lease
 from hab_ray.storage.spending import keep_lost
-from hab_ray.sweep.counters import RunCounters
+from hab_ray.sweep.telling.counters import RunCounters
 
 
 class RunBudget:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from hab_ray.catalog.prices import Mode
 from hab_ray.executors.protocol import Executor, Service, Spool, Workers
-from hab_ray.prices import Mode
 from hab_ray.stages.graph import Shard
 
 

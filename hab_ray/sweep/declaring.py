@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from hab_ray.preregistration import Declaration, Existing, changed_sections
-from hab_ray.resolve import keep_declaration, read_record
+from hab_ray.config.preregistration import Declaration, Existing, changed_sections
 from hab_ray.rows import Response, State, Verdict
 from hab_ray.stages.views import responses_file
-from hab_ray.storage.store import Store
+from hab_ray.storage.record import amend_record, read_record
+from hab_ray.storage.replies.store import Store
 from hab_ray.work import Shard, Work
 
 
@@ -33,7 +33,7 @@ def declare(work: Work, store: Store, now: datetime) -> str | None:
         existing=_existing(work, store),
         plan=plan,
     )
-    keep_declaration(work, made)
+    amend_record(work.run_path, declarations=(*record.declarations, made))
     return _note(made) if last or made.existing.has_results else None
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from hab_ray.catalog.prices import Mode
 from hab_ray.executors.protocol import Channel, Dispatch, Executor, Feed, Spool
-from hab_ray.prices import Mode
 from hab_ray.sweep.context import Files
-from hab_ray.sweep.counters import RunCounters
-from hab_ray.sweep.flowing import LEAST_BATCH, Flowing, Way
+from hab_ray.sweep.flowing import LEAST_BATCH, RouteKey, SpoolQueue
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.shards import Shards, ShardState, ShardStatus
+from hab_ray.sweep.telling.counters import RunCounters
 from hab_ray.work import Work
 
 GATHER_S = 3.0
@@ -35,7 +35,7 @@ class Dispatcher:
         self._work, self._shards, self._counters, self._router = work, shards, counters, router
         self._executors, self._files, self._clock, self._next_order = executors, files, clock, next_order
         self._open: dict[int, tuple[Dispatch, Channel]] = {}
-        self._flowing = Flowing(shards, router, files)
+        self._flowing = SpoolQueue(shards, router, files)
 
     @property
     def is_online_busy(self) -> bool:
@@ -52,7 +52,7 @@ class Dispatcher:
         for mode, spools in self._flowing.ready(self._flowing_on):
             self._start(mode, spools, (), is_flowing=True)
 
-    def _flowing_on(self, way: Way) -> list[Dispatch]:
+    def _flowing_on(self, way: RouteKey) -> list[Dispatch]:
         flowing = [dispatch for dispatch, _ in self._open.values() if dispatch.is_flowing]
         return [dispatch for dispatch in flowing if (dispatch.stage, dispatch.provider) == (way.stage, way.provider)]
 

@@ -27,14 +27,14 @@ from hab_ray.executors.protocol import (
     Workers,
 )
 from hab_ray.sweep.context import DriverContext
-from hab_ray.sweep.counters import RunCounters
 from hab_ray.sweep.dispatching import Dispatcher
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.shards import Shards, ShardState, ShardStatus
+from hab_ray.sweep.telling.counters import RunCounters
 from hab_ray.work import Work
 
 POLL_S = 0.25
-MOST_DEATHS = 3
+MAX_DEATHS = 3
 
 
 class Driver:
@@ -170,7 +170,7 @@ class Driver:
         finished = self._counters.of(channel).finished.total()
         deaths, finished_then = self._deaths.get(channel, (0, 0))
         deaths = 1 if finished > finished_then else deaths + 1
-        if deaths > MOST_DEATHS:
+        if deaths > MAX_DEATHS:
             raise error
         self._deaths[channel] = deaths, finished
         self._counters.notes.append(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from hab_ray.catalog.prices import Mode
 from hab_ray.executors.protocol import Channel, ChannelEnded, CountersRead, Service
-from hab_ray.prices import Mode
-from hab_ray.sweep.counters import RunCounters
+from hab_ray.sweep.telling.counters import RunCounters
 
 GRACE_S = 3.0
 LOOK_EVERY_S = 0.1

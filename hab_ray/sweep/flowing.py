@@ -6,19 +6,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from hab_ray.catalog.prices import Mode
 from hab_ray.executors.protocol import Dispatch, Spool
-from hab_ray.prices import Mode
 from hab_ray.sweep.context import Files
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.shards import Shards
 
-MOST_ONLINE = 20_000
-MOST_OPEN = 200
+MAX_ONLINE = 20_000
+MAX_OPEN = 200
 LEAST_BATCH = 1000
 
 
 @dataclass(frozen=True)
-class Way:
+class RouteKey:
     """How calls go out, and for which stage and model."""
 
     mode: Mode
@@ -27,17 +27,17 @@ class Way:
     model: str
 
 
-class Flowing:
+class SpoolQueue:
     """Spools that wait to be dispatched.
 
-    Online they go at once, but the executor, which has no bound of its own for them, gets at most `MOST_ONLINE` calls
-    and `MOST_OPEN` dispatches of a stage and provider. By batch they go when they are worth one. What still waits when
+    Online they go at once, but the executor, which has no bound of its own for them, gets at most `MAX_ONLINE` calls
+    and `MAX_OPEN` dispatches of a stage and provider. By batch they go when they are worth one. What still waits when
     its shard is settled again is found by settling, so dropping a spool costs time and never a row.
     """
 
     def __init__(self, shards: Shards, router: Router, files: Files) -> None:
         self._shards, self._router, self._files = shards, router, files
-        self._waiting: dict[Way, list[Spool]] = defaultdict(list)
+        self._waiting: dict[RouteKey, list[Spool]] = defaultdict(list)
 
     def take_in(self, spool: Spool) -> None:
         """Have the calls of a spool wait, as far as their shards take rows that flow and go out the same way."""
@@ -53,10 +53,10 @@ class Flowing:
                     accepted.append(state.number)
         if not accepted:
             return self._files.remove(spool)
-        way = Way(modes.pop(), spool.stage, spool.provider, spool.model)
+        way = RouteKey(modes.pop(), spool.stage, spool.provider, spool.model)
         self._waiting[way].append(replace(spool, calls={number: spool.calls[number] for number in accepted}))
 
-    def ready(self, open_on: Callable[[Way], Sequence[Dispatch]]) -> Iterator[tuple[Mode, Sequence[Spool]]]:
+    def ready(self, open_on: Callable[[RouteKey], Sequence[Dispatch]]) -> Iterator[tuple[Mode, Sequence[Spool]]]:
         """The spools that go out now; `open_on` names the dispatches that flowed this way and are not through."""
         for way, waiting in self._waiting.items():
             self._drop_settled(waiting)
@@ -75,7 +75,7 @@ class Flowing:
                 waiting.remove(spool)
                 self._files.remove(spool)
 
-    def _is_sendable(self, way: Way, spool: Spool) -> bool:
+    def _is_sendable(self, way: RouteKey, spool: Spool) -> bool:
         """Whether no shard of a spool is just being settled early."""
         states = [self._shards.all[number] for number in spool.calls]
         return all(self._shards.sends_rows(state) and state.mode in (None, way.mode) for state in states)
@@ -83,9 +83,9 @@ class Flowing:
 
 def _room(dispatches: Sequence[Dispatch]) -> int:
     """How many calls an executor takes beside these dispatches."""
-    if len(dispatches) >= MOST_OPEN:
+    if len(dispatches) >= MAX_OPEN:
         return 0
-    return MOST_ONLINE - sum(spool.total for dispatch in dispatches for spool in dispatch.spools)
+    return MAX_ONLINE - sum(spool.total for dispatch in dispatches for spool in dispatch.spools)
 
 
 def _first(spools: Sequence[Spool], room: int) -> list[Spool]:

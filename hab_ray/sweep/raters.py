@@ -15,10 +15,11 @@ from hashlib import sha256
 from itertools import count, groupby
 
 from hab_ray.errors import ConfigError
+from hab_ray.given.ratings import PSEUDONYM, GivenRatings, Rating, is_of, is_of_given, tests_by_text
+from hab_ray.given.sheets import SHEET_RATER
 from hab_ray.rows import ChosenTest, Rater, RaterView, Response, State, Verdict, to_table
 from hab_ray.stages.views import responses_file, tests_file, verdicts_file
-from hab_ray.storage.given_ratings import PSEUDONYM, GivenRatings, Rating, is_of, is_of_given, tests_by_text
-from hab_ray.storage.records import to_parquet
+from hab_ray.storage.replies.records import to_parquet
 from hab_ray.storage.run import RATERS, RunFolder
 from hab_ray.visible import one_line
 from hab_ray.work import Work, given_ratings
@@ -68,11 +69,12 @@ def place_raters(work: Work, people: PeopleAs = PeopleAs.PSEUDONYMS) -> list[str
 
 
 def _pseudonyms(work: Work, given: GivenRatings) -> dict[str, str]:
-    """`rater-1` and so on for people, as they first come in the files; pseudonyms of an import stay as they are."""
+    """`rater-1` and so on for people, as they first come in the files; those of imports and sheets stay as they are."""
     named = dict.fromkeys(
         rating.rater
         for rating in given.ratings
-        if rating.kind is Rater.PERSON and not PSEUDONYM.fullmatch(rating.rater)
+        if rating.kind is Rater.PERSON
+        and not (PSEUDONYM.fullmatch(rating.rater) or SHEET_RATER.fullmatch(rating.rater))
     )
     judges = {judge.name for judge in (*work.sweep.judges, *work.sweep.varied_judges)}
     taken = judges | (set(given.raters) - named.keys())
@@ -102,12 +104,12 @@ def join_ratings(work: Work, ratings: Iterable[Rating]) -> Joined:
             if part[1] not in work.sweep.subject_names:
                 found.unjoined[Unjoined.SUBJECT] += len(by_part[part])
                 continue
-            _Part.of(work, tests, *part).join(by_part[part], found)
+            _RatedPart.of(work, tests, *part).join(by_part[part], found)
     return found
 
 
 @dataclass(frozen=True)
-class _Part:
+class _RatedPart:
     """One subject's answers in one dimension."""
 
     order: Mapping[str, int]
@@ -116,7 +118,7 @@ class _Part:
     is_given: bool
 
     @classmethod
-    def of(cls, work: Work, tests: Sequence[ChosenTest], dimension: str, subject: str) -> _Part:
+    def of(cls, work: Work, tests: Sequence[ChosenTest], dimension: str, subject: str) -> _RatedPart:
         rows = work.run.read(Response, responses_file(subject, dimension))
         given = work.sweep.responses
         return cls(

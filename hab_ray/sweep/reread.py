@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from hab_ray.rows import State, Verdict
-from hab_ray.storage.store import Store
+from hab_ray.stages.replies.reading import READER_VERSION
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.record import read_record
+from hab_ray.storage.replies.store import Store
+from hab_ray.sweep.session import Say
+from hab_ray.visible import log_json
 from hab_ray.work import Shard, Work
+
+REREAD = "log/reread.jsonl"
+_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -54,3 +62,25 @@ def _reread(work: Work, shard: Shard, store: Store) -> Iterator[Changed]:
 
 def _score(verdict: Verdict | None) -> float | None:
     return verdict.score if verdict and verdict.state is State.OK else None
+
+
+def needs_rereading(work: Work) -> bool:
+    """Whether the run's verdicts were read by other rules than the present: an earlier reader's, or a later one's."""
+    record = read_record(work.run_path)
+    return record is not None and record.reader_version != READER_VERSION
+
+
+def reread_verdicts(work: Work, say: Say) -> None:
+    """Read the run's verdicts again from the store and show which scores change; for the lease's holder.
+
+    The run's record is still to be written: until then, this is done again.
+    """
+    changed = reread(work, Store(open_folder(work.sweep.store)))
+    say(f"verdicts were read again by the rules of reader {READER_VERSION}, without a call: {len(changed)} changed")
+    if not changed:
+        return
+    lines = "".join(log_json(asdict(one)) + "\n" for one in changed)
+    work.run.folder.put(REREAD, lines.encode())
+    for one in changed[:_SHOWN]:
+        say(f"  {one}")
+    say(f"all of them: {work.run_path / REREAD}")

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from hab_ray.catalog.prices import Mode
 from hab_ray.executors.protocol import Spool
-from hab_ray.prices import Mode
-from hab_ray.sweep.counters import RunCounters
 from hab_ray.sweep.shards import Shards, ShardState
+from hab_ray.sweep.telling.counters import RunCounters
 from hab_ray.work import Work, wants_batch
 
-MOST_EMPTY_ROUNDS = 3
+MAX_EMPTY_ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,6 @@ class Router:
             return f"{model.name} cannot be asked by batch: {refused}; give it `mode: auto` or `mode: online`"
         if self.deadline is not None and self.now() >= self.deadline:
             return "the deadline has passed; give `mode: auto` or a later `deadline:`"
-        if state.empty_rounds >= MOST_EMPTY_ROUNDS:
-            return f"{MOST_EMPTY_ROUNDS} batches in a row brought no answer"
+        if state.empty_rounds >= MAX_EMPTY_ROUNDS:
+            return f"{MAX_EMPTY_ROUNDS} batches in a row brought no answer"
         return None

@@ -6,44 +6,45 @@ import time
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 
+from hab_ray.catalog.prices import NANO
 from hab_ray.errors import Exit, Interrupted, LeaseStale, exit_of
-from hab_ray.prices import NANO
+from hab_ray.given.sample import sample_told
 from hab_ray.progress import RunEnd
-from hab_ray.resolve import read_record
 from hab_ray.rows import ChosenTest, Response
 from hab_ray.stages.views import responses_file, tests_file
 from hab_ray.stopping import LATE_S
-from hab_ray.storage.answer_sample import sample_told
-from hab_ray.storage.lease import Lease
-from hab_ray.storage.watches import STALE_CHECK_S, wait_until_held
-from hab_ray.sweep.assembly import Assembly, assembled
+from hab_ray.storage.lease.watches import STALE_CHECK_S, wait_until_held
+from hab_ray.storage.record import read_record
+from hab_ray.sweep.assembly import RunComponents, build_run
 from hab_ray.sweep.declaring import declare
 from hab_ray.sweep.ending import Ending
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.raters import place_raters
-from hab_ray.work import Work, given_rows
+from hab_ray.sweep.session import Session
+from hab_ray.work import given_rows
 
 LOST_KNOWN_WITHIN_S = 5.0
 
 
-def drive(work: Work, lease: Lease, options: Options) -> RunEnd:
-    """Run a sweep as far as it goes, under a lease that the caller holds.
+def drive(session: Session, options: Options) -> RunEnd:
+    """Run a sweep as far as it goes.
 
     Raises:
         HabError: the run cannot go on (lease lost, a key missing, a damaged file, a process of Ray that died); what
             was in flight is in the store.
     """
     with ExitStack() as stack:
-        return _Run(work, lease, options, assembled(work, lease, options, stack)).run()
+        return _Run(session, options, build_run(session, options, stack)).run()
 
 
 class _Run:
-    def __init__(self, work: Work, lease: Lease, options: Options, parts: Assembly) -> None:
-        self._work, self._lease, self._options, self._parts = work, lease, options, parts
+    def __init__(self, session: Session, options: Options, parts: RunComponents) -> None:
+        self._session, self._options, self._parts = session, options, parts
+        self._work, self._lease, self._stop = session.work, session.lease, session.stop
 
     def run(self) -> RunEnd:
         """Reconcile, then end: on the first signal after the drain, without compaction and settling."""
-        stop, parts = self._options.stop, self._parts
+        stop, parts = self._stop, self._parts
         with stop.last_words(self._write_off), stop.deferred(self._send_nothing_more, self._options.drain_s + LATE_S):
             try:
                 parts.pending.discard_all()
@@ -120,7 +121,7 @@ class _Run:
     def _open_books(self) -> None:
         """Learn what the run has spent, and say what of it may be released."""
         parts = self._parts
-        stranded = parts.budget.open_books(parts.earlier, parts.released_up_to, self._work.models)
+        stranded = parts.budget.open_books(self._session.earlier, self._session.released_up_to, self._work.models)
         if stranded:
             parts.counters.notes.append(
                 f"${stranded / NANO:.4f} of what counts as spent was granted before an unclean end and "
@@ -136,7 +137,7 @@ class _Run:
     def _drain(self) -> None:
         """Wait for what is in flight, as long as the drain allows, and keep it; write off what does not come."""
         parts = self._parts
-        drain_s = max(0.0, self._options.drain_s - self._options.stop.since_s)
+        drain_s = max(0.0, self._options.drain_s - self._stop.since_s)
         Ending(parts.services, parts.counters, time.monotonic, parts.wake.wait).run(drain_s, self._report_draining)
         parts.budget.keep_lost(parts.counters)
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 
+from hab_ray.catalog.prices import Mode
 from hab_ray.engine.jobs import Counters
 from hab_ray.executors.protocol import Channel, Dependent, Feed, ShardSettled, Spool
-from hab_ray.prices import Mode
 from hab_ray.stages.spec import Grain
 from hab_ray.work import Input, Shard, Work
 
@@ -144,7 +144,7 @@ class ShardState:
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadShard:
     """That a shard reads another one, row by row or whole; `partial`: also one whose other rows were given up."""
 
     source: ShardState
@@ -178,7 +178,10 @@ class Shards:
         self.all = [ShardState(number, shard) for number, shard in enumerate(work.shards())]
         by_shard = {state.shard: state for state in self.all}
         self._sources = [
-            [Read(by_shard[one.shard], _grain(work, state.shard, one), one.partial) for one in work.inputs(state.shard)]
+            [
+                ReadShard(by_shard[one.shard], _grain(work, state.shard, one), one.partial)
+                for one in work.inputs(state.shard)
+            ]
             for state in self.all
         ]
 

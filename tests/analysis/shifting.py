@@ -7,7 +7,7 @@ import numpy as np
 from hab_ray.analysis.shifts import Compared
 
 PLANTED = 0.06
-MOST_ANSWERS = 20
+MAX_ANSWERS = 20
 
 
 def compared(random: np.random.Generator, tests: int, replicates: int = 1) -> Compared:
@@ -18,7 +18,7 @@ def compared(random: np.random.Generator, tests: int, replicates: int = 1) -> Co
     cell = Compared()
     for test in range(tests):
         apart = random.uniform(-0.14, 0.26)
-        answers = int(random.integers(1, MOST_ANSWERS // 2)) + (MOST_ANSWERS // 2 if apart > PLANTED else 0)
+        answers = int(random.integers(1, MAX_ANSWERS // 2)) + (MAX_ANSWERS // 2 if apart > PLANTED else 0)
         level = random.uniform(0.35, 0.65)
         for _ in range(answers):
             then = tenth(level + random.uniform(-0.1, 0.1), random)

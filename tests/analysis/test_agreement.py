@@ -9,13 +9,13 @@ from statistics import fmean
 import pytest
 
 from hab_ray.analysis.agreement import agreement
-from hab_ray.analysis.marks import PANEL, Marks
+from hab_ray.analysis.marks import PANEL, ItemScores
 
 
-def marks(dimension: str, *judges: list[float | None]) -> list[Marks]:
+def marks(dimension: str, *judges: list[float | None]) -> list[ItemScores]:
     """One subject's marks by each judge, a test each; and a panel's, which is no judge."""
     named = {f"j{number}": given for number, given in enumerate(judges)} | {PANEL: list(judges[0])}
-    return [Marks("s", dimension, judge, tuple((mark,) for mark in given), 0) for judge, given in named.items()]
+    return [ItemScores("s", dimension, judge, tuple((mark,) for mark in given), 0) for judge, given in named.items()]
 
 
 def by_definition(*judges: list[float | None]) -> float:

@@ -2,25 +2,253 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import date
+from math import comb
+from random import Random
+from statistics import fmean
 
 import pytest
 
 from hab_ray.analysis.agreement import Agreement
 from hab_ray.analysis.differences import Difference
+from hab_ray.analysis.evidence.duplicates import near_duplicates
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.row_status import MissingReason, StatusCount
-from hab_ray.analysis.tables.bounds import Bounds
-from hab_ray.analysis.tables.findings import (
-    Finding,
+from hab_ray.analysis.signs.design import few_calls, too_easy, trained_on
+from hab_ray.analysis.signs.finding import Finding, Severity, worst
+from hab_ray.analysis.signs.judging import (
+    ambiguous_rubrics,
     chance,
-    diagnose,
     judges_without_scores,
     lost_verdicts,
     unreadable,
 )
-from hab_ray.rows import Score, State
+from hab_ray.analysis.signs.rows import missing, not_sent, settings_differ, unfinished, without_overall
+from hab_ray.analysis.summary import summarise
+from hab_ray.analysis.tables.agreement import Agreed
+from hab_ray.analysis.tables.bounds import Bounds
+from hab_ray.analysis.tables.trust.findings import findings
+from hab_ray.catalog.models import Cutoff
+from hab_ray.results import open_run
+from hab_ray.rows import ChosenTest, Rater, Response, Score, State, Verdict
+from hab_ray.stages import views
+from hab_ray.stages.replies.copying import COPIED
+from hab_ray.stages.replies.verdicts import score as points_left
+from hab_ray.stages.views import responses_file, verdicts_file
+from hab_ray.work import Work
 from tests.analysis.conftest import settings
+from tests.small_runs import Shape
+
+DIMENSIONS, SUBJECTS, JUDGES = ("ask_clarifying_questions", "correct_misinformation"), ("good", "poor"), ("one", "two")
+FIRST, TESTS = DIMENSIONS[0], 12
+MakeRun = Callable[[Shape], Work]
+Change = Callable[[Verdict], Verdict]
+
+
+def change(work: Work, verdict: Change, judges: Sequence[str] = JUDGES, dimensions: Sequence[str] = DIMENSIONS) -> None:
+    """Change the verdicts of some judges, whose scores then follow from their issues."""
+    for judge in judges:
+        for subject in work.sweep.subject_names:
+            for dimension in dimensions:
+                file = verdicts_file(judge, subject, dimension)
+                made = [verdict(row) for row in work.run.read(Verdict, file)]
+                rubric = work.rubrics[dimension]
+                scored = [r if r.issues is None else replace(r, score=points_left(rubric, r.issues)) for r in made]
+                work.run.write(Verdict, file, scored)
+
+
+def answers(work: Work, change: Callable[[int, Response], Response], subject: str) -> None:
+    """Change the answers of a subject by their place."""
+    for dimension in DIMENSIONS:
+        file = responses_file(subject, dimension)
+        work.run.write(Response, file, [change(at, row) for at, row in enumerate(work.run.read(Response, file))])
+
+
+def sound(make_run: MakeRun, judges: tuple[str, ...] = JUDGES) -> Work:
+    """A run without a fault but that its tests were given: judges agree, one subject is better."""
+    work = make_run(Shape(subjects=SUBJECTS, judges=judges, dimensions=DIMENSIONS, tests=TESTS))
+
+    def truth(row: Verdict) -> Verdict:
+        random = Random(f"{row.test_id} {row.subject}")
+        likely = 0.8 if row.subject == "poor" else 0.05
+        named = tuple(letter for letter in work.rubrics[row.dimension].issue_letters()[1:3] if random.random() < likely)
+        return replace(row, issues=named, assessment=f"{row.judge} on {row.subject} in {row.test_id}")
+
+    change(work, truth, judges)
+    return work
+
+
+def kinds(work: Work) -> set[str]:
+    return {finding.kind for finding in findings(summarise(open_run(work.run_path)))}
+
+
+def number_of(row: Verdict) -> int:
+    return int(row.test_id[-3:])
+
+
+def as_it_is(work: Work) -> None:
+    """No trouble."""
+
+
+def drawing_lots(work: Work) -> None:
+    random = Random(1)
+    letters = {name: rubric.issue_letters() for name, rubric in work.rubrics.items()}
+    change(work, lambda row: replace(row, issues=tuple(x for x in letters[row.dimension] if random.random() < 0.3)))
+
+
+def one_assessment(work: Work) -> None:
+    change(work, lambda row: replace(row, assessment="Fine  as IT is." if number_of(row) % 3 else "Fine as it is."))
+
+
+def every_issue(work: Work) -> None:
+    def listed(row: Verdict) -> Verdict:
+        return replace(row, issues=work.rubrics[row.dimension].issue_letters()) if number_of(row) % 3 == 0 else row
+
+    change(work, listed)
+
+
+def copies(work: Work) -> None:
+    def copied(row: Verdict) -> Verdict:
+        is_copied = number_of(row) == 0 and row.subject == "good"
+        unread = replace(row, state=State.UNREADABLE, issues=None, score=None, reason=f"{COPIED}, twice")
+        return unread if is_copied else row
+
+    change(work, copied, JUDGES[1:])
+
+
+def kinder_people(work: Work) -> None:
+    rows = work.run.read(Verdict, verdicts_file(JUDGES[0], "poor", FIRST))
+    kinder = [replace(row, judge="anna", kind=Rater.PERSON, score=10.0) for row in rows]
+    work.run.write(Verdict, verdicts_file("anna", "poor", FIRST), kinder)
+
+
+def agreeing_people(work: Work) -> None:
+    for subject in SUBJECTS:
+        rows = work.run.read(Verdict, verdicts_file(JUDGES[0], subject, FIRST))
+        named = [replace(row, judge="anna", kind=Rater.PERSON) for row in rows]
+        work.run.write(Verdict, verdicts_file("anna", subject, FIRST), named)
+
+
+def refusing(work: Work) -> None:
+    answers(work, lambda at, row: replace(row, text="I can't help with that.") if at < 3 else row, "poor")
+
+
+def cut_off(work: Work) -> None:
+    answers(work, lambda at, row: replace(row, finish="truncated") if at < 2 else row, "poor")
+
+
+def hotter(work: Work) -> None:
+    answers(work, lambda at, row: replace(row, settings='{"temperature": "1"}'), "poor")
+
+
+def failing(work: Work) -> None:
+    answers(work, lambda at, row: replace(row, state=State.FAILED, text="") if at < 5 else row, "poor")
+
+
+def half_done(work: Work) -> None:
+    file = verdicts_file(JUDGES[0], "poor", FIRST)
+    work.run.write(Verdict, file, work.run.read(Verdict, file)[:-1])
+
+
+def all_bad(work: Work) -> None:
+    change(work, lambda row: replace(row, issues=("A",)), dimensions=[FIRST])
+
+
+def all_good(work: Work) -> None:
+    change(work, lambda row: replace(row, issues=()), dimensions=[FIRST])
+
+
+def reworded_test(work: Work) -> None:
+    tests = work.run.read(ChosenTest, views.tests_file(FIRST))
+    tests[3] = replace(tests[3], prompt=f"{tests[2].prompt} Please.", context=tests[2].context)
+    work.run.write(ChosenTest, views.tests_file(FIRST), tests)
+
+
+def changed_meanwhile(work: Work) -> None:
+    answers(work, lambda at, row: replace(row, model_reported="good-2" if at < 4 else "good-1"), "good")
+
+
+def changed_judge(work: Work) -> None:
+    change(work, lambda row: replace(row, model_reported=f"one-{int(row.test_id[-3:]) // 6}"), judges=("one",))
+
+
+PLANTED: dict[Callable[[Work], None], set[str]] = {
+    changed_meanwhile: {"model_changed"},
+    changed_judge: {"model_changed"},
+    drawing_lots: {"agreement", "separates_nobody"},
+    one_assessment: {"same_assessment"},
+    every_issue: {"lists_everything"},
+    copies: {"copied", "missing"},
+    kinder_people: {"people"},
+    agreeing_people: set(),
+    as_it_is: set(),
+    refusing: {"refusals"},
+    cut_off: {"truncation"},
+    hotter: {"settings_differ"},
+    failing: {"missing", "not_at_random"},
+    half_done: {"unfinished", "missing"},
+    all_bad: {"floor", "separates_nobody"},
+    all_good: {"ceiling", "too_easy", "separates_nobody"},
+    reworded_test: {"near_duplicates"},
+}
+
+
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_planted_trouble_is_found_and_nothing_else(make_run: MakeRun, plant: Callable[[Work], None]) -> None:
+    work = sound(make_run)
+    plant(work)
+    assert kinds(work) == PLANTED[plant] | {"trained_on"}
+
+
+def test_a_changed_model_splits_its_cells_with_counts_and_means(make_run: MakeRun) -> None:
+    work = sound(make_run)
+    changed_meanwhile(work)
+    (found,) = (one for one in findings(summarise(open_run(work.run_path))) if one.kind == "model_changed")
+    assert "The answers of good came from 2 models" in found.title and found.number == 2
+    for dimension in DIMENSIONS:
+        given = [work.run.read(Verdict, verdicts_file(judge, "good", dimension)) for judge in JUDGES]
+        means = [
+            fmean(row.score or 0 for rows in given for row in rows[part]) / 10 for part in (slice(4), slice(4, 12))
+        ]
+        told = f"{dimension.replace('_', ' ')}: good-1 8 ({means[1]:.2f}), good-2 4 ({means[0]:.2f})"
+        assert told in found.detail
+
+
+def test_a_judge_of_its_own_answers_is_named(make_run: MakeRun) -> None:
+    work = sound(make_run, ("good", "one"))
+    (found,) = (each for each in findings(summarise(open_run(work.run_path))) if "itself" in each.kind)
+    assert (found.kind, found.severity) == ("judges_itself", Severity.LOW)
+    change(work, lambda row: replace(row, issues=() if row.subject == "good" else ("A", "B")), ["good"])
+    change(work, lambda row: replace(row, issues=("A", "B")), ["one"])
+    (found,) = (each for each in findings(summarise(open_run(work.run_path))) if "itself" in each.kind)
+    assert (found.kind, found.severity) == ("prefers_itself", Severity.MEDIUM) and (found.number or 0) > 0.5
+
+
+def test_the_worst_three_come_first_and_what_is_only_good_to_know_is_not_among_them() -> None:
+    found = [Finding(str(at), severity, "", "", "") for at, severity in enumerate([1, 2, 3, 2, 2])]
+    assert [one.kind for one in worst(found)] == ["2", "1", "3"]
+    assert worst(found[:1]) == []
+
+
+def test_a_finding_is_a_row_with_its_number_and_what_to_do(make_run: MakeRun) -> None:
+    work = sound(make_run)
+    failing(work)
+    found = list(findings(summarise(open_run(work.run_path))))
+    assert [one.severity for one in found] == sorted((one.severity for one in found), reverse=True)
+    assert all(one.title and one.detail and one.remedy.endswith((".", ")")) for one in found)
+    (at_random,) = (one for one in found if one.kind == "not_at_random")
+    # Fisher's exact test of 10 of 24 rows against none of 24, times the four groups that Holm corrects for.
+    assert at_random.number == pytest.approx(4 * 2 * comb(24, 10) / comb(48, 10)) and "42 %" in at_random.detail
+
+
+def test_near_duplicates_share_most_runs_of_three_words() -> None:
+    long = "one two three four five six seven eight nine ten eleven twelve"
+    texts = [long, f"{long} more", "ten nine eight seven six five four three two one", long.upper(), "", "?"]
+    assert near_duplicates(texts) == [(0, 1), (0, 3), (1, 3)]
+    assert near_duplicates([]) == near_duplicates(["", ""]) == []
+
 
 MANY = settings(tests={"d_one": 30})
 
@@ -30,45 +258,22 @@ def score(subject: str, mean: float | None, dimension: str = OVERALL, reach: flo
     return Score(subject, dimension, PANEL, mean, low, high, 30, 0, 0)
 
 
-def findings(
-    scores: Sequence[Score] = (),
-    doubtful: Sequence[Bounds] = (),
-    statuses: Sequence[StatusCount] = (),
-    differing: Sequence[Difference] = (),
-) -> list[Finding]:
-    return diagnose(scores, doubtful, statuses, differing, MANY)
-
-
-def only(found: list[Finding]) -> Finding:
-    (finding,) = found
-    return finding
-
-
-def test_a_sound_run_raises_nothing() -> None:
-    assert findings([score("a", 0.7), score("b", 0.6), score("a", 0.7, "d_one"), score("b", 0.95, "d_one")]) == []
-
-
 @pytest.mark.parametrize(("low", "raised"), [(0.9, False), (0.91, True)])
 def test_high_scores_for_every_subject(low: float, raised: bool) -> None:
-    found = findings([score("a", 0.97, "d_one"), score("b", low, "d_one"), score("c", None, "d_one")])
+    found = list(too_easy([score("a", 0.97, "d_one"), score("b", low, "d_one"), score("c", None, "d_one")]))
     assert bool(found) == raised
-    assert not raised or "in d one" in only(found).title
-
-
-def test_overlapping_neighbours_are_joined() -> None:
-    ranked = [score("c", 0.60, reach=0.02), score("a", 0.65, reach=0.04), score("e", 0.30), score("b", 0.61)]
-    assert "overlap: a, b, c. " in only(findings([*ranked, score("d", 0.9)])).detail
+    assert not raised or "in d one" in found[0].title
 
 
 def test_no_overall_score_names_the_dimension_it_lacks() -> None:
-    found = only(findings([score("a", 0.5, "d_two"), score("a", None, "d_one"), score("a", None)]))
+    (found,) = without_overall([score("a", 0.5, "d_two"), score("a", None, "d_one"), score("a", None)])
     assert found.title == "a has no overall score"
     assert "no scored row in d one;" in found.detail
 
 
 def test_missing_rows_name_the_worst_cell() -> None:
     doubtful = [Bounds("a", "d_one", PANEL, 3, 30, 0.4, 0.5), Bounds("b", "d_one", PANEL, 5, 30, 0.3, 0.5)]
-    found = only(findings(doubtful=[*doubtful, Bounds("b", OVERALL, PANEL, 5, 30, 0.3, 0.5)]))
+    (found,) = missing([*doubtful, Bounds("b", OVERALL, PANEL, 5, 30, 0.3, 0.5)])
     assert "2 cells" in found.detail and "b in d one (5 of 30 rows)" in found.detail
 
 
@@ -77,16 +282,52 @@ def test_an_unfinished_run_says_so() -> None:
         StatusCount(None, "a", "d_one", MissingReason.OPEN, 4, ()),
         StatusCount("j", "a", "d_one", MissingReason.OPEN, 2, ()),
     ]
-    assert "4 answers and 2 verdicts" in only(findings(statuses=open_rows)).detail
+    (found,) = unfinished(open_rows)
+    assert "4 answers and 2 verdicts" in found.detail and found.number == 6
 
 
 def test_different_settings_name_parameter_values_and_subjects() -> None:
-    found = only(findings(differing=[Difference("temperature", {"0": ("a", "c"), None: ("b",)})]))
+    (found,) = settings_differ([Difference("temperature", {"0": ("a", "c"), None: ("b",)})])
     assert found.detail == "temperature: 0 (a, c); not sent (b)."
 
 
-def test_few_tests_are_named() -> None:
-    assert "d1 (29), d2 (3)." in only(diagnose([], [], [], [], settings(tests={"d1": 29, "d2": 3}))).detail
+def test_settings_that_were_not_sent_are_named_by_model() -> None:
+    (found,) = not_sent({"a": ["temperature 0", "top_p 0.95"]})
+    assert "a: temperature 0, top_p 0.95" in found.detail and found.severity == Severity.LOW
+    assert list(not_sent({})) == []
+
+
+def test_few_generation_calls_are_named() -> None:
+    few = replace(settings(tests={"d1": 12, "d2": 9}), calls={"d1": ("one", "two", "three") * 4})
+    assert "d1 (3), d2 (9)." in next(few_calls(few)).detail
+    assert list(few_calls(replace(few, tests={"d1": few.tests["d1"]}, calls={}))) == list(few_calls(MANY)) == []
+
+
+LATE, EARLY = Cutoff(until=date(2026, 11, 1), source="its card"), Cutoff(until=date(2026, 10, 31), source="its card")
+
+
+def test_training_after_the_tests_were_made_is_named_with_its_source() -> None:
+    (found,) = trained_on({"a": LATE, "b": EARLY, "c": None}, date(2026, 11, 1), ("",))
+    assert "a until 2026-11-01 (its card)" in found.detail and "b" not in found.detail.split("data: ")[1].split()
+    assert list(trained_on({"b": EARLY, "c": None}, date(2026, 11, 1), ("",))) == []
+
+
+def test_tests_of_unknown_date_list_what_is_known_of_each_subject() -> None:
+    (found,) = trained_on({"a": LATE, "b": None}, None, ("seeds",))
+    assert "a until 2026-11-01 (its card); unknown: b" in found.detail and found.severity == Severity.LOW
+    assert list(trained_on({}, None, ("seeds",))) == []
+
+
+def agreed(value: float, reliable: bool = True) -> Agreed:
+    return Agreed("d_one", None, "a, b", "alpha", 60, None, value, None, None, reliable)
+
+
+def test_a_dimension_in_which_judges_agree_little_is_named_where_they_agree_else() -> None:
+    well, little = Agreement(0.7, 0.6, 0.8), Agreement(0.3, 0.2, 0.4)
+    (found,) = ambiguous_rubrics(well, [agreed(0.39)])
+    assert "d one (0.39)" in found.detail
+    for overall, rows in ((little, [agreed(0.39)]), (well, [agreed(0.4)]), (well, [agreed(0.1, reliable=False)])):
+        assert list(ambiguous_rubrics(overall, rows)) == []
 
 
 def verdicts(judge: str, **counts: int) -> list[StatusCount]:
@@ -111,5 +352,5 @@ def test_a_judge_without_a_score_is_named_once_its_verdicts_have_ended() -> None
 
 @pytest.mark.parametrize(("low", "raised"), [(-0.1, True), (0.0, True), (0.01, False)])
 def test_agreement_by_chance_is_said_only_where_it_may_be(low: float, raised: bool) -> None:
-    assert bool(list(chance(Agreement(0.3, low, 0.5)))) == raised
+    assert bool(list(chance(Agreement(0.5, low, 0.6)))) == raised
     assert not list(chance(None))

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from hab_ray.analysis import tables
+from hab_ray.analysis.files import to_csv
 from hab_ray.analysis.registry import discover
 from hab_ray.analysis.summary import summarise
-from hab_ray.report import write_report
+from hab_ray.errors import ConfigError
+from hab_ray.exchange.export import export
+from hab_ray.exchange.sharing import everything
+from hab_ray.report import write_report, write_scores
 from hab_ray.results import open_run
+from hab_ray.rows import ChosenTest, Response, Verdict
+from hab_ray.stages import views
 from hab_ray.work import Work
 from tests.small_runs import HOSTILE, Shape
 
@@ -35,7 +43,7 @@ class Length:
     characters: float
 
 
-@analysis(order=55, link="Lengths", heading="Lengths of answers")
+@analysis(Length, order=55, link="Lengths", heading="Lengths of answers")
 def lengths(summary: Summary) -> Sequence[Length]:
     """The median length by subject."""
     texts = {subject: summary.run.responses(subject, columns=["text"]) for subject in summary.run.subjects}
@@ -47,6 +55,9 @@ TEMPLATE = """<ul>
 {% endfor %}
 </ul>
 """
+
+
+LENGTHS = [{"subject": "alpha", "characters": 4.0}, {"subject": "<b>eta", "characters": 4.0}]
 
 
 @pytest.fixture
@@ -62,24 +73,83 @@ def lengths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def report(work: Work) -> str:
-    return write_report(summarise(open_run(work.run_path))).path.read_text(encoding="utf-8")
+    summary = summarise(open_run(work.run_path))
+    write_scores(summary)
+    return write_report(summary).path.read_text(encoding="utf-8")
 
 
-def test_two_files_add_a_section(make_run: Callable[[Shape], Work], lengths: None) -> None:
-    html = report(make_run(Shape(subjects=("alpha", "<b>eta"), text="Four")))
+def test_two_files_add_a_section_a_table_and_an_exported_one(
+    make_run: Callable[[Shape], Work], lengths: None, tmp_path: Path
+) -> None:
+    work = make_run(Shape(subjects=("alpha", "<b>eta"), text="Four"))
+    html = report(work)
     assert '<h2 id="lengths">Lengths of answers</h2>' in html and '<a href="#lengths">Lengths</a>' in html
     assert '<li class="length">alpha: 4' in html and "&lt;b&gt;eta: 4" in html
     assert html.index('id="leaderboard"') < html.index('id="lengths"') < html.index('id="excluded"')
+    run = open_run(work.run_path)
+    assert run.analysis("lengths").to_pylist() == LENGTHS
+    assert str(run.analysis("lengths").schema.field("characters").type) == "double"
+    assert (work.run_path.path / "analysis/lengths.csv").read_text().splitlines()[1] == '"alpha",4'
+    export(run, "hf", tmp_path / "out", "", everything(run))
+    assert pq.read_table(tmp_path / "out/analysis-lengths.parquet").to_pylist() == LENGTHS
+    export(run, "csv", tmp_path / "csv", "", everything(run))
+    assert (tmp_path / "csv/analysis-lengths.csv").is_file()
+
+
+def test_every_analysis_bears_a_dimension_without_tests(make_run: Callable[[Shape], Work]) -> None:
+    work = make_run(Shape(judges=("strict", "mild", "third"), tests=20))
+    empty, other = work.rubrics
+    work.run.write(ChosenTest, views.tests_file(empty), [])
+    for subject in ("alpha", "beta"):
+        work.run.write(Response, views.responses_file(subject, empty), [])
+        for judge in ("strict", "mild", "third"):
+            work.run.write(Verdict, views.verdicts_file(judge, subject, empty), [])
+    assert 'id="leaderboard"' in report(work)
+    agreed = open_run(work.run_path).analysis("agreement")
+    assert set(agreed["dimension"].to_pylist()) == {other}
+
+
+def test_a_table_is_computed_anew_only_where_something_has_changed(
+    make_run: Callable[[Shape], Work], lengths: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = make_run(Shape())
+    report(work)
+    calls: list[int] = []
+
+    def none(values: Iterable[int]) -> float:
+        calls.append(1)
+        return 0.0
+
+    monkeypatch.setattr(sys.modules["hab_ray.analysis.tables.lengths"], "median", none)
+    html = report(work)
+    assert calls == [] and "alpha: 42" in html
+    file = views.responses_file("alpha", "correct_misinformation")
+    work.run.write(Response, file, work.run.read(Response, file)[:-1])
+    assert "alpha: 0" in report(work) and len(calls) == 2
+    table = work.run_path.path / "analysis/lengths.parquet"
+    table.write_bytes(b"PAR1 is not enough")
+    assert "alpha: 0" in report(work) and len(calls) == 4
+
+
+def test_a_table_that_is_not_there_is_named(make_run: Callable[[Shape], Work]) -> None:
+    run = open_run(make_run(Shape()).run_path)
+    with pytest.raises(ConfigError, match="there is no analysis 'lengths'"):
+        run.analysis("lengths")
 
 
 def test_nothing_is_left_of_it_without_its_files(make_run: Callable[[Shape], Work]) -> None:
     assert "lengths" not in report(make_run(Shape(text=HOSTILE)))
 
 
+def test_a_formula_in_a_name_is_text(tmp_path: Path) -> None:
+    table = pa.table({"subject": ["=1+1", "plain"], "low": [-0.5, None], "issues": [["A", "B"], None]})
+    assert to_csv(table).decode() == '"subject","low","issues"\n"\'=1+1",-0.5,"A B"\n"plain",,\n'
+
+
 def test_every_module_of_the_package_is_one_analysis_with_a_template() -> None:
     found = discover(tables)
     folder = Path(str(tables.__file__)).parent
-    assert {each.name for each in found} == {file.stem for file in folder.glob("*.py")} - {"__init__"}
-    assert {f"{each.name}.html.j2" for each in found} == {file.name for file in folder.glob("*.j2")}
+    assert {each.name for each in found} == {file.stem for file in folder.rglob("*.py")} - {"__init__"}
+    assert {f"{each.name}.html.j2" for each in found} == {file.name for file in folder.rglob("*.j2")}
     assert [each.order for each in found] == sorted({each.order for each in found})
     assert all(each.template and each.heading and each.link for each in found)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from hab_ray.analysis.scores import scores_of
 from hab_ray.analysis.summary import PartByPart
 from hab_ray.analysis.tables.bounds import bounds_of
 from hab_ray.errors import DamagedFile
+from hab_ray.rehearse.figures import gaffke_bound
 from hab_ray.rows import Response, Score, State, Verdict
 from tests.analysis.conftest import answer, settings, verdict
 
@@ -35,32 +38,55 @@ def test_one_judge_two_tests_by_hand() -> None:
     scores = scores_from([answer("d1-0"), answer("d1-1")], [verdict("d1-0", 4), verdict("d1-1", 6)], settings())
     cell = pick(scores, "d1", "j")
     # sd of (0.4, 0.6) is 0.141421, its error 0.1; t(1 degree of freedom) at 97.5 % is 12.7062
-    assert cell == Score("s", "d1", "j", 0.5, 0.0, 1.0, 2, 0, 0)
+    assert cell == Score("s", "d1", "j", 0.5, 0.0, 1.0, 2, 0, 0, calls=2)
     assert pick(scores, "d1") == replace(cell, judge=PANEL)
     assert pick(scores, OVERALL) == replace(cell, dimension=OVERALL, judge=PANEL)
 
 
-def test_interval_is_students_t_over_tests() -> None:
+def test_the_interval_is_the_wider_of_students_t_and_gaffkes_bound() -> None:
     marks = [3, 10, 7, 7, 0, 6, 8, 10, 9, 2]
     asked = settings(tests={"d1": len(marks)})
     rows = [answer(f"d1-{i}") for i in range(len(marks))]
     cell = pick(scores_from(rows, [verdict(f"d1-{i}", m) for i, m in enumerate(marks)], asked), "d1")
     values = np.array(marks) / 10
-    low, high = stats.t.interval(0.95, len(marks) - 1, values.mean(), stats.sem(values))
-    assert (cell.low, cell.high) == pytest.approx((low, high), abs=1e-12)
+    by_t = stats.t.interval(0.95, len(marks) - 1, values.mean(), stats.sem(values))
+    by_gaffke = (
+        1 - gaffke_bound(Counter(1 - Fraction(m, 10) for m in marks)),
+        gaffke_bound(Counter(Fraction(m, 10) for m in marks)),
+    )
+    assert cell.low == pytest.approx(min(by_t[0], by_gaffke[0]), abs=1e-9)
+    assert cell.high == pytest.approx(max(by_t[1], by_gaffke[1]), abs=1e-9)
 
 
-def test_overall_weighs_dimensions_alike_and_its_interval_is_welchs() -> None:
+def test_tests_of_one_generation_call_are_one_observation_of_the_spread() -> None:
+    marks = [3, 3, 10, 10, 7, 7, 0, 0, 6, 6, 8, 8]
+    calls = {"d1": tuple(f"call {i // 2}" for i in range(len(marks)))}
+    asked = replace(settings(tests={"d1": len(marks)}), calls=calls)
+    rows = [answer(f"d1-{i}") for i in range(len(marks))]
+    read = [verdict(f"d1-{i}", m) for i, m in enumerate(marks)]
+    cell, apart = (
+        pick(scores_from(rows, read, asked), "d1"),
+        pick(scores_from(rows, read, replace(asked, calls={})), "d1"),
+    )
+    values = np.array(marks[::2]) / 10
+    low, high = stats.t.interval(0.95, len(values) - 1, values.mean(), stats.sem(values))
+    assert (cell.low, cell.high) == pytest.approx((max(0.0, low), min(1.0, high)), abs=1e-9)
+    assert (cell.calls, apart.calls) == (6, 12)
+    assert apart.low is not None and cell.low is not None and cell.low < apart.low
+
+
+def test_overall_weighs_dimensions_alike_and_adds_their_distances_in_squares() -> None:
     marks = {"d1": [5, 6, 5, 4, 6, 5, 7, 6], "d2": [8, 7, 9]}
     asked = settings(tests={d: len(m) for d, m in marks.items()})
     rows = [answer(f"{d}-{i}") for d, m in marks.items() for i in range(len(m))]
     read = [verdict(f"{d}-{i}", mark) for d, m in marks.items() for i, mark in enumerate(m)]
-    overall = pick(scores_from(rows, read, asked), OVERALL)
-    one, two = np.array(marks["d1"]) / 10, np.array(marks["d2"]) / 10
-    assert overall.mean == pytest.approx((one.mean() + two.mean()) / 2)
-    of_the_sum = stats.ttest_ind(one, -two, equal_var=False).confidence_interval(0.95)
-    assert (overall.low, overall.high) == pytest.approx((of_the_sum.low / 2, of_the_sum.high / 2), abs=1e-12)
-    assert overall.n == 11
+    found = scores_from(rows, read, asked)
+    overall, one, two = pick(found, OVERALL), pick(found, "d1"), pick(found, "d2")
+    assert overall.mean == pytest.approx((5.5 + 8) / 20)
+    for end, sign in (("low", -1), ("high", 1)):
+        reach = np.hypot(getattr(one, end) - one.mean, getattr(two, end) - two.mean) / 2
+        assert getattr(overall, end) == pytest.approx(overall.mean + sign * reach, abs=1e-12)
+    assert (overall.n, overall.calls) == (11, 11)
 
 
 def test_samples_are_averaged_within_their_test_first() -> None:
@@ -70,9 +96,7 @@ def test_samples_are_averaged_within_their_test_first() -> None:
     cell = pick(scores_from(rows, read, asked), "d1")
     assert cell.mean == pytest.approx(0.7)  # not 0.85, the mean of the four rows
     assert (cell.n, cell.excluded) == (4, 2)
-    values = np.array([1.0, 0.4])
-    low, _ = stats.t.interval(0.95, 1, values.mean(), stats.sem(values))
-    assert cell.low == max(0.0, low)
+    assert cell.low == 0.0  # of two tests
 
 
 def test_a_judges_mark_is_the_mean_of_its_readable_replicates_and_an_answer_counts_once() -> None:
@@ -133,7 +157,7 @@ def test_a_dimension_without_a_score_leaves_no_overall() -> None:
     scores = scores_from(rows, [verdict("d1-0", 5), verdict("d1-1", 6)], asked)
     assert pick(scores, "d1").mean == pytest.approx(0.55)
     assert pick(scores, "d2") == Score("s", "d2", PANEL, None, None, None, 0, 1, 0)
-    assert pick(scores, OVERALL) == Score("s", OVERALL, PANEL, None, None, None, 2, 1, 0)
+    assert pick(scores, OVERALL) == Score("s", OVERALL, PANEL, None, None, None, 2, 1, 0, calls=2)
 
 
 def test_truncated_answers_are_judged_and_counted_or_left_out() -> None:
@@ -145,11 +169,11 @@ def test_truncated_answers_are_judged_and_counted_or_left_out() -> None:
     assert (without.mean, without.n, without.excluded, without.truncated) == (0.8, 1, 1, 0)
 
 
-def test_equal_marks_give_an_interval_of_no_width() -> None:
+def test_equal_marks_have_an_interval_all_the_same() -> None:
     asked = settings(tests={"d1": 7})
     rows = [answer(f"d1-{i}") for i in range(7)]
-    cell = pick(scores_from(rows, [verdict(f"d1-{i}", 7) for i in range(7)], asked), "d1")
-    assert (cell.mean, cell.low, cell.high) == pytest.approx((0.7, 0.7, 0.7), abs=1e-15)
+    cell = pick(scores_from(rows, [verdict(f"d1-{i}", 10) for i in range(7)], asked), "d1")
+    assert (cell.mean, cell.low, cell.high) == pytest.approx((1.0, 0.025 ** (1 / 7), 1.0), abs=1e-9)
 
 
 def test_rows_the_sweep_does_not_ask_for_are_left_out() -> None:

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from sklearn.isotonic import IsotonicRegression
 
+from hab_ray.analysis.intervals import gaffke
 from hab_ray.analysis.shifts import Compared, issue_shifts, kappa, score_maps, shifts
+from hab_ray.rehearse.figures import Item, figures_of
 from hab_ray.rows import ScoreMap
 from tests.analysis.shifting import PLANTED, compared
 
@@ -46,15 +48,16 @@ def test_issues_are_counted_by_reading() -> None:
     assert (b.issue, b.readings, b.now, b.then, b.kappa) == ("B", 2, 0, 1, 0.0)
 
 
-def test_differences_that_are_equal_but_for_rounding_have_no_interval() -> None:
+def test_differences_that_are_equal_have_an_interval_all_the_same() -> None:
     cell = Compared()
     for answer, (now, then) in enumerate([(0.45, 0.35), (0.8, 0.7), (1 / 3 + 0.1, 1 / 3)]):
         cell.add(str(answer), [now], then)
     (found,) = shifts("now", "then", {"d": cell})
-    assert found.difference == pytest.approx(0.1) and (found.low, found.high) == (None, None)
+    assert found.difference == pytest.approx(0.1)
+    assert (found.low, found.high) == pytest.approx(gaffke([0.1] * 3, -1.0), abs=1e-9)
 
 
-def test_the_shift_is_the_mean_of_the_tests_with_students_t() -> None:
+def test_the_shift_is_the_mean_of_the_tests_with_an_interval() -> None:
     cell = Compared()
     for now, then in (([1.0], 0.5), ([0.5, 0.7], 0.6), ([0.6], 0.3)):
         cell.add("one", now, then)
@@ -63,20 +66,15 @@ def test_the_shift_is_the_mean_of_the_tests_with_students_t() -> None:
     (found,) = shifts("now", "then", {"d": cell})
     one, two, three = Fraction(8, 30), Fraction(-1, 10), Fraction(0)
     mean = (one + two + three) / 3
-    spread = sqrt(sum((each - mean) ** 2 for each in (one, two, three)) / 2 / 3) * 4.302652729911275  # t of 2
+    whole = figures_of([Item(one, 3, "one"), Item(two, 1, "two"), Item(three, 1, "three")], -1)
     assert (found.tests, found.answers, found.readings) == (3, 5, 6)
     assert found.difference == pytest.approx(float(mean), abs=1e-12)
-    assert (found.low, found.high) == pytest.approx((float(mean) - spread, float(mean) + spread))
+    assert (found.low, found.high) == pytest.approx((whole.low, whole.high), abs=1e-9)
     assert found.equal == pytest.approx(1 / 6) and found.now is not None and found.then is not None
     assert found.now - found.then == pytest.approx(found.difference)
 
 
-def test_without_a_spread_there_is_no_interval() -> None:
-    cell = Compared()
-    for test in "abc":
-        cell.add(test, [0.5], 0.4)
-    (found,) = shifts("now", "then", {"d": cell})
-    assert found.difference == pytest.approx(0.1) and (found.low, found.high) == (None, None)
+def test_without_a_test_there_is_nothing() -> None:
     (nothing,) = shifts("now", "then", {"d": Compared()})
     assert (nothing.answers, nothing.difference, nothing.equal, nothing.low) == (0, None, None, None)
 
@@ -93,7 +91,7 @@ def test_every_dimension_has_the_same_weight_overall() -> None:
 
 
 def test_a_planted_shift_is_covered_where_tests_have_unequal_numbers_of_answers() -> None:
-    """Of 200 repetitions 190 +- 3 cover it; fewer than 180 or more than 198 come once in ten thousand."""
+    """Of 200 repetitions 190 +- 3 cover it, or more: fewer than 180 come once in ten thousand."""
     random, covered, naive = np.random.default_rng(11), 0, 0
     for _ in range(REPETITIONS):
         cell = compared(random, tests=40)
@@ -101,7 +99,7 @@ def test_a_planted_shift_is_covered_where_tests_have_unequal_numbers_of_answers(
         assert found.low is not None and found.high is not None
         covered += found.low <= PLANTED <= found.high
         naive += _by_answer(cell)
-    assert 180 <= covered <= 198
+    assert covered >= 180
     assert naive < 140
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from hab_ray.analysis.standing import UNDECLARED, standing_of
-from hab_ray.config import Sweep
-from hab_ray.preregistration import AnalysisPlan, Declaration, Existing
-from hab_ray.resolve import Record
+from hab_ray.config.preregistration import AnalysisPlan, Declaration, Existing
+from hab_ray.config.sweep import Sweep
+from hab_ray.storage.record import Record
 
 STARTED = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 

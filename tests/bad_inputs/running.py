@@ -25,8 +25,8 @@ from tests.bad_inputs.files import file_cases, parquet_cases, sweep_of
 from tests.bad_inputs.large import large_cases
 from tests.bad_inputs.runs import good_run, run_cases
 
-MOST_S = 5
-MOST_KIB = 500_000
+MAX_S = 5
+MAX_KIB = 500_000
 hab = cache(get_command)  # typer takes 30 ms to make it
 
 
@@ -58,7 +58,7 @@ def alarm() -> Iterator[None]:
 def ran(arguments: tuple[str, ...]) -> Ended:
     """Run `hab` in this process. Raises TooLongError, and whatever would leave the command as a traceback."""
     printed, started = io.StringIO(), time.monotonic()
-    signal.alarm(MOST_S)
+    signal.alarm(MAX_S)
     try:
         with redirect_stdout(printed), redirect_stderr(printed):
             hab(app).main(list(arguments), prog_name="hab")
@@ -114,7 +114,7 @@ def main() -> None:
     large = list(large_cases())
     before = _peak_kib()
     told = problems(large, folder / "large")
-    if (used := _peak_kib() - before) > MOST_KIB:
+    if (used := _peak_kib() - before) > MAX_KIB:
         told.append(f"{used:,} KiB were needed for large files")
     cases = [case for some in (sweep_cases, rubric_cases, profile_cases, file_cases, parquet_cases) for case in some()]
     crashing = [case for case in cases if case.may_crash]

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from hab_ray.config import Sweep
+from hab_ray.config.sweep import Sweep
 from hab_ray.errors import Exit
-from hab_ray.progress import BudgetStatus, Ended, Progress, StageProgress
+from hab_ray.progress import BudgetStatus, LastEnd, Progress, StageProgress
 from hab_ray.resolve import resolve, write_record
-from hab_ray.storage.lease import Holder
+from hab_ray.storage.lease.lease import Holder
 from tests.bad_inputs.cases import BAD_TEXTS, GOOD_SWEEP, NO_FILES, RUBRIC, BadInput, placing, with_value, writing
 from tests.instant import NOW, Run
 
@@ -44,7 +44,7 @@ def good_progress() -> Progress:
     line = StageProgress("respond", "lab/a", 12, 12, 0, 0)
     money = BudgetStatus(1_000, 0, 2_000)
     return Progress(
-        "2026-11-21T12:00:00+00:00", 1.0, (line,), 12, 0, 1_000, (), money, store="store", end=Ended(0, "x")
+        "2026-11-21T12:00:00+00:00", 1.0, (line,), 12, 0, 1_000, (), money, store="store", end=LastEnd(0, "x")
     )
 
 

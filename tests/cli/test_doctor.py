@@ -11,8 +11,8 @@ import pytest
 
 from hab_ray.engine.ledger import Ledger
 from hab_ray.location import Location
-from hab_ray.simulator import SimulatorClient, load_recording
 from hab_ray.storage.folder import open_folder
+from hab_simulator import SimulatorClient, load_recording
 from tests.conftest import Desk, Vendor, ended
 
 PRICE = {"input": 2.0, "output": 8.0}

@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from hab_ray.config import load_sweep
+from hab_ray.config.sweep import load_sweep
 from hab_ray.inputs.files import bytes_of
-from hab_ray.plan.make import make_plan
+from hab_ray.planning.make import make_plan
 from hab_ray.resolve import resolve
 from hab_ray.results import open_run
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.store import Store
+from hab_ray.storage.replies.store import Store
 from hab_ray.work import drawn_tests
 from tests.conftest import Desk, Vendor
 
@@ -74,7 +74,7 @@ def test_a_command_reads_given_answers_once(desk: Desk, monkeypatch: pytest.Monk
     settings = {"dimensions": [DIMENSION], "subjects": [], "judges": ["sim/judge"], "executor": "local"}
     responses = {"file": str(given), "sample": {"per_dimension": 1, "by": "test", "seed": 0}}
     sweep = desk.sweep("once", "http://127.0.0.1:9/v1", **{**NONE, **settings, "responses": responses})
-    monkeypatch.setattr("hab_ray.storage.given.bytes_of", opened)
+    monkeypatch.setattr("hab_ray.given.rows.bytes_of", opened)
     work = resolve(load_sweep(sweep), datetime.now(UTC))
     assert work.sweep.responses is not None and work.sweep.responses.subjects == ("old", "new")
     assert make_plan(work, Store(open_folder(work.sweep.store))).lines and drawn_tests(work)[DIMENSION].of == 2

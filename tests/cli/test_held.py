@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.lease import Holder, last_holder
+from hab_ray.storage.lease.lease import Holder, last_holder
 from tests.conftest import Desk, Vendor, ended
 
 LEASE = {"renew_s": 0.4, "lost_s": 2, "take_s": 4}

@@ -19,9 +19,9 @@ import yaml
 from typer.testing import CliRunner
 
 from hab_ray.cli.main import app
-from hab_ray.cli.terminal import Terminal
-from hab_ray.cli.view import View
-from hab_ray.config import MOST_PROBLEMS
+from hab_ray.cli.views.terminal import Terminal
+from hab_ray.cli.views.view import View
+from hab_ray.config.sweep import MAX_PROBLEMS
 from hab_ray.engine.batch.collect import Results
 from hab_ray.engine.ledger import Batch, Ended, Event, Intent, Ledger, Submitted
 from hab_ray.progress import Progress, StageProgress
@@ -173,7 +173,7 @@ def test_keys_of_files_that_are_not_known_forge_no_line(desk: Path) -> None:
     path = desk / "unknown.yaml"
     path.write_text(yaml.safe_dump({"name": "n", "subjects": ["a"], "judges": ["a"]} | dict.fromkeys(unknown, 1)))
     status, output = hab("plan", path)
-    listed = min(len(unknown), MOST_PROBLEMS)
+    listed = min(len(unknown), MAX_PROBLEMS)
     more = f"and {len(unknown) - listed:,} more\n"
     assert status == 2 and output.endswith(more) and listed < len(unknown)
     assert output.count("unknown key") == listed == output.count("\n") - 1

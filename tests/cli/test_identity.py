@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
-from hab_ray.cli.identity import identified
 from hab_ray.errors import ConfigError
 from hab_ray.resolve import write_record
+from hab_ray.stopping import Stop
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.lease import last_holder
+from hab_ray.storage.lease.lease import last_holder
+from hab_ray.sweep.session import spending
 from tests.conftest import Desk, Vendor
 from tests.instant import work_of
 from tests.sweep.crashing import sweep_file
@@ -215,10 +216,11 @@ def test_of_two_stores_that_start_one_run_at_once_the_second_is_refused(tmp_path
     """Each holds the lease of its own store: only the run's own record can tell them apart."""
     now = datetime.now(UTC)
     first, second = (work_of(tmp_path, store=str(tmp_path / name)) for name in ("s1", "s2"))
-    write_record(first, now)
-    kept = (tmp_path / "run/sweep.yaml").read_bytes()
-    with pytest.raises(ConfigError, match="knows nothing"):
-        identified(second)
+    with spending(first, Stop()), spending(second, Stop()) as session:
+        write_record(first, now)
+        kept = (tmp_path / "run/sweep.yaml").read_bytes()
+        with pytest.raises(ConfigError, match=r"are in the store \S+/s1, and \S+/s2"):
+            session.adopt_id()
     assert (tmp_path / "run/sweep.yaml").read_bytes() == kept
 
 

@@ -14,8 +14,9 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from hab_ray.cli.importing import RowsRead, import_app
+from hab_ray.cli.commands.import_ import command as import_app
 from hab_ray.cli.prepare import Choices, prepare
+from hab_ray.cli.views.rows_read import RowsRead
 from hab_ray.exchange.imports.answers import import_tests
 from hab_ray.exchange.imports.source import TableSource
 

@@ -26,8 +26,8 @@ def interrupt():
     for _ in range(int(times)):
         os.kill(os.getpid(), signal.SIGINT)
 
-from hab_ray.cli.start import main
 sys.meta_path.insert(0, Interrupting())
+from hab_ray.cli.start import main
 if module == "atexit":
     atexit.register(interrupt)
 sys.argv[1:] = arguments
@@ -40,6 +40,9 @@ EXPORT = ("export", "run", "--format", "csv", "--out", "out")
 @pytest.mark.parametrize(
     ("module", "times", "arguments"),
     [
+        ("hab_ray.cli.interrupts", 1, REPORT),
+        ("hab_ray.errors", 2, REPORT),
+        ("socket", 1, REPORT),
         ("typer", 1, REPORT),
         ("hab_ray.cli.main", 2, REPORT),
         ("pyarrow", 1, REPORT),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +15,8 @@ import pyarrow.parquet as pq
 from hab_ray.errors import Exit
 from tests.conftest import Desk, Vendor
 from tests.sweep.crashing import TESTS, sweep_file
+
+PIPE_BYTES = 4096
 
 
 def said(output: str) -> list[dict[str, Any]]:
@@ -60,6 +64,27 @@ def test_a_reader_that_has_seen_enough_ends_no_run_and_sees_no_traceback(
         assert process.wait(60) == Exit.COMPLETE
     assert errors.read_text() == ""
     assert sim.meter()["batch"]["lines_billed"] == 2 * TESTS
+
+
+def test_a_reader_that_does_not_read_holds_up_no_run(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """A pager, or a terminal after Ctrl-S: the run goes on, and nothing that it says is lost."""
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
+    sweep = desk.sweep("unread", sim.url, executor="local", run="run", tests="seeds", generate=None, validate=None)
+    process = desk.start("run", sweep, "--yes", "--log-format", "json")
+    assert process.stdout is not None
+    fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    progress = desk.folder / "run/log/progress.json"
+    for _ in range(600):
+        status = json.loads(progress.read_text())["end"] if progress.exists() else None
+        if status:
+            break
+        time.sleep(0.1)
+    assert status and status["status"] == Exit.COMPLETE and process.poll() is None
+    lines = said(process.communicate(timeout=60)[0])
+    complete = {line["shard"] for line in lines if line["message"] == "shard complete"}
+    views = {str(file.relative_to(desk.folder / "run")) for file in (desk.folder / "run").glob("*s/*/**/*.parquet")}
+    assert len(views) == 6 * 2 * 2 and views <= complete
+    assert sum(len(str(line)) for line in lines) > 4 * PIPE_BYTES
 
 
 def test_an_error_is_a_line_of_json_too(desk: Desk) -> None:

@@ -8,11 +8,12 @@ from types import ModuleType
 
 import pytest
 
-from hab_ray.cli import main, plan, run, status
+from hab_ray.cli import main
+from hab_ray.cli.commands import plan, run, status
 from hab_ray.stages import ORDER, WITHOUT_VIEW
-from hab_ray.stages.wiring import STAGES
+from hab_ray.stages.wiring import stages
 
-HEAVY = ("hab_ray.doctor", "hab_ray.rehearse", "hab_ray.simulator")
+HEAVY = ("hab_ray.doctor", "hab_ray.rehearse", "hab_simulator")
 DATA = ("hab_ray.stages.wiring", "pyarrow", "numpy", "aiohttp")
 
 
@@ -37,5 +38,5 @@ def test_a_command_loads_nothing_that_it_does_not_need(module: ModuleType, witho
 
 
 def test_what_a_status_knows_of_stages_without_loading_them_is_true() -> None:
-    assert tuple(STAGES) == ORDER
-    assert {name for name, spec in STAGES.items() if not spec.has_view} == set(WITHOUT_VIEW)
+    assert tuple(stages()) == ORDER
+    assert {name for name, spec in stages().items() if not spec.has_view} == set(WITHOUT_VIEW)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -10,9 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 from hab_ray.cli.main import app
-from hab_ray.cli.prepare import shipped_or_own
+from hab_ray.cli.registry import CommandGroup
+from hab_ray.config.sweep import shipped_or_own
 
 ROOT = Path(__file__).parents[2]
+SUMMARY = 45
 
 
 def test_version() -> None:
@@ -20,6 +25,25 @@ def test_version() -> None:
     shown = CliRunner().invoke(app, ["--version"])
     assert shown.exit_code == 0
     assert shown.output == f"hab_ray {version('hab-ray')}\n"
+
+
+def test_summaries_of_commands_are_whole_and_short() -> None:
+    """What `hab --help` says of each command is the first line of its file."""
+    shown = {name: command.get_short_help_str(200) for name, command in CommandGroup().commands.items()}
+    assert len(shown) > 15
+    assert {name: text for name, text in shown.items() if len(text) > SUMMARY or "..." in text} == {}
+
+
+def test_the_shell_completes_commands() -> None:
+    environment = {"_HAB_COMPLETE": "complete_bash", "COMP_WORDS": "hab re", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [Path(sys.executable).with_name("hab")],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["rehearse", "report"], done.stderr
 
 
 def test_help_names_files_that_are_there() -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from hab_ray.catalog import Catalog, load_catalog
-from hab_ray.cli.models import show_models
-from hab_ray.cli.terminal import Terminal
+from hab_ray.catalog.models import Catalog, load_catalog
+from hab_ray.cli.commands.models import show_models
+from hab_ray.cli.views.terminal import Terminal
 from hab_ray.errors import ConfigError, Exit
-from hab_ray.simulator import Profile, simulator
+from hab_simulator import Profile, simulator
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "XAI_API_KEY")
 SECRET = "-".join(["hab", "listed", "key", "0123456789abcdef"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from hab_ray.cli.plan_view import PlanOptions, print_plan
+from hab_ray.cli.views.plan_view import PlanOptions, print_plan
 from tests.instant import MADE, Run, work_of
 
 DOLLARS = re.compile(r"\$[0-9,.]+")

@@ -83,4 +83,4 @@ def test_spent_quota(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     tests = 12 * len(DIMENSIONS)
     assert answers == {"poor-a": QUOTA, "rich-b": tests}
     assert pq.read_table(run / "verdicts/rich-j").num_rows == tests + QUOTA == received["j"]
-    assert f"{tests - QUOTA} rows are unanswered" in done.stdout
+    assert f"unanswered: {tests - QUOTA} rows" in done.stdout

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from rich.console import Console
 
-from hab_ray.cli.rubrics import check_rubrics, new_rubric
+from hab_ray.cli.commands.rubric import check_rubrics, new_rubric
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.resources import bundled
 from hab_ray.rubric import load_rubrics

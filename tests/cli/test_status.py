@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from hab_ray.cli.status import print_status, read_status
+from hab_ray.catalog.prices import NANO
+from hab_ray.cli.commands.status import print_status, read_status
 from hab_ray.errors import Exit
 from hab_ray.location import Location
-from hab_ray.prices import NANO
 from hab_ray.resolve import write_record
 from hab_ray.storage.folder import LocalFolder
 from tests.conftest import Desk, Vendor
@@ -53,7 +53,7 @@ def test_what_earlier_processes_have_paid_is_shown_apart(
     assert paid in desk.hab("status", desk.folder / "run").stdout
 
 
-MOST_REQUESTS = 3
+MAX_REQUESTS = 3
 READS = ("list", "exists", "size", "get", "get_range")
 
 
@@ -102,7 +102,7 @@ def test_a_status_is_what_the_files_hold_and_takes_three_requests(
     assert status["end"] == {"status": 0, "meaning": Exit.COMPLETE.meaning} and status["driver"] is None
     reads = counted_reads(monkeypatch)
     read_status(Location.of(desk.folder / "run"))
-    assert 0 < len(reads) <= MOST_REQUESTS, reads
+    assert 0 < len(reads) <= MAX_REQUESTS, reads
     (desk.folder / "run/log/progress.json").unlink()
     counted = status_of(desk)
     assert lines(counted) == lines(status) and len(lines(status)) > 2 and counted["end"] is None

@@ -83,7 +83,11 @@ def test_no_batch_is_made_after_a_signal_and_the_open_create_is_kept(
     assert running.returncode == 130 and took < 10, output
     assert later_than(sim, at) == []
     assert sim.meter()["batch"]["created"] == 1 and events(desk.folder) == ["000001 intent", "000001 submitted"]
-    assert "stopping: nothing new is sent; 1 open calls" in output and "the same command goes on" in output
+    assert (
+        "stopping: nothing new is sent; " in output
+        and "more for 1 open call to be" in output
+        and "the same command goes on" in output
+    )
     assert "unanswered" not in output and "report:" not in output and "Traceback" not in output
     assert lease_is_released(desk.folder)
     sim.post("/_batch_faults", [])
@@ -132,7 +136,7 @@ def test_a_run_that_only_waits_for_its_batches_stops_without_asking_the_vendor_a
     time.sleep(0.5)
     at, took, output = stopped(running, signal.SIGINT)
     assert running.returncode == 130 and took < 10, output
-    assert later_than(sim, at) == [] and "1 batches with 3 rows stay at the vendors" in output
+    assert later_than(sim, at) == [] and "charge for it: 1 batch with 3 rows" in output
 
 
 def test_a_signal_before_anything_is_sent_ends_with_130(desk: Desk, vendor: Callable[..., Vendor]) -> None:

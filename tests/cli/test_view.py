@@ -3,24 +3,105 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
+import pytest
 from rich.console import Console
 
-from hab_ray.cli.view import LINE_EVERY_S, View
-from hab_ray.progress import Progress, StageProgress
+from hab_ray.cli.commands.run import sent_and_paid
+from hab_ray.cli.views.view import COUNTDOWN_EVERY_S, LINE_EVERY_S, MAX_COLUMNS, View
+from hab_ray.errors import Exit
+from hab_ray.progress import BatchProgress, BudgetStatus, Draining, Progress, RunEnd, StageProgress
+from hab_ray.visible import counted
+
+STAGE = StageProgress("respond", "m", 100, 0, 0, 1)
+BATCH = BatchProgress("b", None, "m", 5, 0, "", "open")
+AT_START = Progress("", 0.0, (STAGE,), 1, 0, 0, ())
+
+
+def printed(*moments: Progress) -> list[str]:
+    console = Console(file=io.StringIO(), width=400, record=True)
+    view = View(console)
+    for moment in moments:
+        view.update(moment)
+    return console.export_text().splitlines()
+
+
+def test_a_line_every_15_seconds_has_rows_dollars_time_left_and_what_is_waited_for() -> None:
+    """At 20 rows in 10 s the other 80 take 40 s more."""
+    later = replace(STAGE, done=20, in_flight=3)
+    moments = [replace(AT_START, elapsed_s=s / 4, stages=(later,) if s >= 40 else (STAGE,)) for s in range(60)]
+    moments.append(replace(AT_START, elapsed_s=15.0, stages=(replace(later, done=30),), cost_nanousd=400_000_000))
+    first, second = printed(*moments)
+    assert first == "     0 s  0/100 rows  $0.0000  waits for 1 answer  respond m 0/100"
+    assert second == "    15 s  30/100 rows  $0.4000  about 35 s left  waits for 3 answers  respond m 30/100"
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"stages": (replace(STAGE, in_flight=0),), "batches": (BATCH,)}, "waits for 1 batch "),
+        ({"batches": (BATCH, BATCH)}, "waits for 1 answer and 2 batches "),
+        (
+            {"money": BudgetStatus(0, 9, 10, 0, 5), "batches": (BATCH,)},
+            "waits for $0.0000: 1 batch of m must end first",
+        ),
+        ({"outages": {"lab": "refused, 1 try"}, "batches": (BATCH,)}, "waits for lab: refused, 1 try "),
+        ({"stages": (replace(STAGE, failed=2),)}, "2 failed"),
+    ],
+)
+def test_it_names_what_is_waited_for(changes: dict[str, object], told: str) -> None:
+    (line,) = printed(replace(AT_START, **changes))  # type: ignore[arg-type]
+    assert told in line
+
+
+def test_nothing_is_said_of_a_run_without_a_row() -> None:
+    assert printed(replace(AT_START, stages=(replace(STAGE, total=0),))) == []
+
+
+def test_no_line_is_longer_than_160_characters_or_breaks() -> None:
+    stages = tuple(StageProgress("respond", f"model\n{n}" * 5, 10**6, n, n, n) for n in range(40))
+    lines = printed(*(replace(AT_START, elapsed_s=15.0 * n, stages=stages) for n in range(3)))
+    assert len(lines) == 3 and max(map(len, lines)) == MAX_COLUMNS
+    assert all(line.endswith(" ...") for line in lines)
 
 
 def test_an_endpoint_that_is_away_is_told_at_once_and_again_with_each_line() -> None:
-    console = Console(file=io.StringIO(), width=200, record=True)
-    view = View(console)
-    line = StageProgress("respond", "m", 10, 0, 0, 1)
-    for seconds, outages in (
-        (1.0, {}),
-        (1.2, {"lab": "refused, 1 try, giving up in 10 min"}),
-        (1.4, {"lab": "refused, 2 tries, giving up in 10 min"}),
-        (1.2 + LINE_EVERY_S, {"lab": "refused, 9 tries, giving up in 9 min"}),
-        (1.2 + 2 * LINE_EVERY_S, {}),
-    ):
-        view.update(Progress("", seconds, (line,), 1, 0, 0, (), outages=outages))
-    printed = [text for text in console.export_text().splitlines() if text.startswith("lab:")]
-    assert printed == ["lab: refused, 1 try, giving up in 10 min", "lab: refused, 9 tries, giving up in 9 min"]
+    lines = printed(
+        *(
+            replace(AT_START, elapsed_s=seconds, outages=outages)
+            for seconds, outages in (
+                (1.0, {}),
+                (1.2, {"lab": "refused, 1 try, giving up in 10 min"}),
+                (1.4, {"lab": "refused, 2 tries, giving up in 10 min"}),
+                (1.2 + LINE_EVERY_S, {"lab": "refused, 9 tries, giving up in 9 min"}),
+                (1.2 + 2 * LINE_EVERY_S, {}),
+            )
+        )
+    )
+    told = [line.partition("lab: ")[2].partition("  ")[0] for line in lines]
+    assert told == ["", "refused, 1 try, giving up in 10 min", "refused, 9 tries, giving up in 9 min", ""]
+
+
+def test_a_stop_is_counted_down_from_its_first_moment() -> None:
+    at = [1.0, 1.2, 1.4, 1.2 + COUNTDOWN_EVERY_S]
+    lines = printed(*(replace(AT_START, elapsed_s=s, draining=Draining(20 - s, 1, 0) if s > 1 else None) for s in at))
+    assert [("1 open call" in line) for line in lines] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("calls", "nanousd", "told"),
+    [
+        (0, 0, "0 calls sent, $0.0000 paid"),
+        (1, 10**8, "1 call sent, $0.1000 paid"),
+        (2000, 0, "2,000 calls sent, $0.0000 paid"),
+        (0, 4 * 10**8, "$0.4000 paid for results that were collected; no new call was sent"),
+    ],
+)
+def test_the_last_line_says_what_was_sent_and_paid(calls: int, nanousd: int, told: str) -> None:
+    assert sent_and_paid(RunEnd(Exit.COMPLETE, (), {}, (), calls, nanousd)) == told
+
+
+def test_one_is_not_counted_as_many() -> None:
+    assert [counted(n, "batch", "batches") for n in (0, 1, 2000)] == ["0 batches", "1 batch", "2,000 batches"]
+    assert counted(2, "row") == "2 rows"

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from hab_ray.cli.status import Status, print_status
-from hab_ray.cli.view import View
-from hab_ray.cli.waiting import waiting_for_money
+from hab_ray.catalog.prices import NANO
+from hab_ray.cli.commands.status import Status, print_status
+from hab_ray.cli.views.view import View
+from hab_ray.cli.views.waiting import waiting_for_money
 from hab_ray.errors import Exit
 from hab_ray.location import Location
-from hab_ray.prices import NANO
-from hab_ray.progress import BatchProgress, BudgetStatus, Draining, Ended, Progress, StageProgress
+from hab_ray.progress import BatchProgress, BudgetStatus, Draining, LastEnd, Progress, StageProgress
 
 MONEY = BudgetStatus(spent=5 * NANO, reserved=1490 * NANO, budget=1500 * NANO, waits_for=round(12.4 * NANO))
 
@@ -53,7 +53,7 @@ def test_it_says_how_much_and_what_must_end(models: list[str], what: str) -> Non
         waiting(money=None),
         waiting(money=replace(MONEY, waits_for=0)),
         waiting(money=replace(MONEY, reserved=310 * NANO)),
-        replace(waiting("a"), end=Ended.by(Exit.PENDING)),
+        replace(waiting("a"), end=LastEnd.by(Exit.PENDING)),
         replace(waiting("a"), draining=Draining(1.0, 1, 1)),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import ray
 
-from hab_ray.catalog import ProviderEntry
+from hab_ray.catalog.models import ProviderEntry
 from hab_ray.cluster.keys import missing_keys, must_have_keys
 from hab_ray.errors import ConfigError
 

@@ -15,7 +15,7 @@ import pytest
 import ray
 from ray.exceptions import RayActorError
 
-from hab_ray.catalog import Limits
+from hab_ray.catalog.models import Limits
 from hab_ray.cluster import limits
 from hab_ray.cluster.limits import (
     NAMESPACE,
@@ -30,7 +30,7 @@ from hab_ray.engine.limits.protocol import LimiterReply, PermitRequest, Report
 from hab_ray.executors.budget import BudgetSetup
 from hab_ray.executors.online import account_name
 from hab_ray.location import Location
-from hab_ray.storage.lease import LocalLease
+from hab_ray.storage.lease.lease import LocalLease
 
 pytestmark = pytest.mark.usefixtures("ray_address")
 LIMITS = {"m": Limits(concurrent=10)}

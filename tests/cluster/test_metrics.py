@@ -13,10 +13,10 @@ import ray
 from ray.util.metrics import Counter as RayCounter
 from ray.util.metrics import Gauge
 
+from hab_ray.catalog.prices import Mode
 from hab_ray.cluster.metrics import METRICS, Kind, Named, Reading, RunMetrics, readings
 from hab_ray.engine.jobs import Counters, Traffic
 from hab_ray.executors.protocol import Channel
-from hab_ray.prices import Mode
 from hab_ray.progress import BatchProgress, Progress, StageProgress
 
 ROOT = Path(__file__).parent.parent.parent

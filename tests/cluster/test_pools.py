@@ -14,7 +14,7 @@ import ray
 from ray.exceptions import RayActorError
 
 from hab_ray.calls import ChatCall, Message, Params, Role, to_json
-from hab_ray.catalog import ModelEntry, ProviderEntry, UsdPrice
+from hab_ray.catalog.models import ModelEntry, ProviderEntry, UsdPrice
 from hab_ray.cluster.lanes import LaneSetup
 from hab_ray.cluster.placement import Placement
 from hab_ray.cluster.pools import Pool, PoolContext
@@ -23,7 +23,9 @@ from hab_ray.executors.pending import JOB_COLUMNS, Share
 from hab_ray.executors.protocol import CountersRead, DispatchEnded, Event, WorkerReplaced
 from hab_ray.executors.provider_engine import EngineReport
 from hab_ray.location import Location
-from hab_ray.storage.lease import ListingSetup, LocalLease
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.lease.lease import LeaseWatch, LocalLease
+from hab_ray.storage.lease.watches import awake_clock
 from tests.conftest import Vendor
 
 pytestmark = [pytest.mark.usefixtures("ray_address"), pytest.mark.timeout(180)]
@@ -44,7 +46,9 @@ def setup(tmp_path: Path) -> Callable[[str], LaneSetup]:
             store=Location.of(tmp_path),
             epoch=lease.epoch,
         )
-        return LaneSetup(account, ListingSetup(account.store, lease.epoch), not_before=0.0, budget=None)
+        return LaneSetup(
+            account, LeaseWatch(open_folder(account.store), lease.epoch, awake_clock), not_before=0.0, budget=None
+        )
 
     return of
 

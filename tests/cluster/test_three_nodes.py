@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import hab_ray
-from hab_ray.addresses import outside_address
+from hab_ray.catalog.addresses import outside_address
 from hab_ray.cluster.session import QUIET
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder

@@ -10,18 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from hab_ray.catalog import Catalog
-from hab_ray.config import Sweep
-from hab_ray.doctor.comparison import Compared, Recording, compare
+from hab_ray.catalog.models import Catalog
+from hab_ray.config.sweep import Sweep
+from hab_ray.doctor.comparison import ComparedProtocols, Recording, compare
 from hab_ray.doctor.questions import questions
 from hab_ray.doctor.reference import at_simulator
 from hab_ray.doctor.visit import Visit, pay
 from hab_ray.providers import load_vendor
 from hab_ray.resolve import resolve
-from hab_ray.simulator import Profile, simulator
 from hab_ray.stopping import Stop
-from hab_ray.storage.takeover import LeaseTerms
 from hab_ray.work import Work
+from hab_simulator import Profile, simulator
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 PRICE = {"input": 2.0, "output": 8.0}
@@ -79,9 +78,9 @@ class Doctor:
         work = replace(work, sweep=sweep)
         addresses: Mapping[str, str] = {name: entry.url or "" for name, entry in work.catalog.providers.items()}
         visit = Visit(work, questions(work), addresses.__getitem__, by_batch=True, wait_s=wait_s, max_usd=5.0)
-        return await asyncio.to_thread(pay, visit, LeaseTerms(), Stop())
+        return await asyncio.to_thread(pay, visit, Stop(), print)
 
-    def compare(self, found: Recording) -> Compared:
+    def compare(self, found: Recording) -> ComparedProtocols:
         """What differs from the simulator."""
         kinds = {name: load_vendor(entry.kind).protocol for name, entry in self.work.catalog.providers.items()}
         return compare(found, self.reference, kinds, self.work.models)

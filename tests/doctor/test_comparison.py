@@ -9,19 +9,19 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from hab_ray.doctor.comparison import Difference, Recording
+from hab_ray.doctor.comparison import ProtocolDifference, Recording
 from hab_ray.doctor.recording import write_exchanges
 from hab_ray.engine.ledger import Ledger, Phase
-from hab_ray.simulator import SimulatorClient, load_recording, replaying
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.spending import online_spending
+from hab_simulator import SimulatorClient, load_recording, replaying
 from tests.doctor.conftest import Doctor
 from tests.doctor.divergent import Divergence, diverging, drawn, in_json, page, place_of, refusing, without_header
 
 WAIT_S = 5.0
 
 
-def named(divergence: Divergence, found: list[Difference]) -> bool:
+def named(divergence: Divergence, found: list[ProtocolDifference]) -> bool:
     """Whether a difference says it, at the account and kind of question where it is."""
     account, _, kind = divergence.place.partition(" ")
     label = {"online": f" {account}/", "malformed": f"request to {account}", "batch": "batch of "}[kind]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hab_ray.catalog import ModelEntry, ProviderEntry
+from hab_ray.catalog.models import ModelEntry, ProviderEntry
 from hab_ray.doctor import endpoints, machine
 from hab_ray.doctor.findings import Level
 from hab_ray.location import Location
@@ -70,11 +70,11 @@ async def test_endpoints_are_asked_at_once_and_within_bounds() -> None:
     servers[2].close()
     entries = {f"p{n}": ProviderEntry(kind="openai", url=f"http://127.0.0.1:{port}/v1") for n, port in enumerate(ports)}
     started = time.monotonic()
-    answers = {one.provider: one for one in await endpoints.ask_all(entries, within_s=0.4)}
+    answers = {one.provider: one for one in await endpoints.ask_all(entries, within_s=1.0)}
     assert time.monotonic() - started < 3
     assert answers["p0"].status == 401 and answers["p0"].date == NOW
     assert endpoints.reachable(answers["p0"]).level is Level.OK
-    assert answers["p1"].problem == "no answer within 0.4 s"
+    assert answers["p1"].problem == "no answer within 1 s"
     assert answers["p2"].status is None and endpoints.reachable(answers["p2"]).level is Level.WRONG
     servers[0].close()
     servers[1].close()

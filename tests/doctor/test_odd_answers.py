@@ -9,14 +9,14 @@ import pytest
 from hab_ray.doctor.comparison import Recording, compare
 from hab_ray.doctor.examination import Examined
 from hab_ray.doctor.recording import Exchange
-from hab_ray.providers.vendor import WireProtocol
+from hab_ray.providers.openai import PROTOCOL
 
 SAID = Exchange("judge m", "lab", "x/lab", "POST", "chat", {}, "{}", 200, {"x-request-id": "1"}, '{"a": 1}', 0.1)
 
 
 def differences(theirs: Exchange) -> list[str]:
     at_vendor, at_simulator = Recording([theirs], Examined()), Recording([SAID], Examined())
-    found = compare(at_vendor, at_simulator, {"lab": WireProtocol.OPENAI}, {})
+    found = compare(at_vendor, at_simulator, {"lab": PROTOCOL}, {})
     return [one.what for one in found.differences]
 
 
@@ -40,10 +40,10 @@ def test_an_odd_body_is_named(body: str, named: str) -> None:
 
 def test_what_the_simulator_alone_does_wrong_is_not_the_vendors() -> None:
     refused = replace(SAID, status=400, body='{"error": {}}')
-    found = compare(Recording([SAID], Examined()), Recording([refused], Examined()), {"lab": WireProtocol.OPENAI}, {})
+    found = compare(Recording([SAID], Examined()), Recording([refused], Examined()), {"lab": PROTOCOL}, {})
     assert found.differences == [] and "refused by the simulator" in found.notes[0].what
     wrong = replace(SAID, body='{"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 9}')
-    found = compare(Recording([wrong], Examined()), Recording([wrong], Examined()), {"lab": WireProtocol.OPENAI}, {})
+    found = compare(Recording([wrong], Examined()), Recording([wrong], Examined()), {"lab": PROTOCOL}, {})
     assert found.differences == []
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from hab_ray.doctor.comparison import Compared, Recording
+from hab_ray.doctor.comparison import ComparedProtocols, Recording
 from hab_ray.doctor.examination import Examined
 from hab_ray.doctor.recording import Exchange
 from tests.doctor.conftest import Doctor
@@ -18,7 +18,7 @@ from tests.doctor.recorded import Recorded, exchanges
 HEADERS = {"content-type": "application/json", "cf-ray": "9a1-FRA", "alt-svc": 'h3=":443"'}
 
 
-def heard(doctor: Doctor, one: Recorded) -> Compared:
+def heard(doctor: Doctor, one: Recorded) -> ComparedProtocols:
     """What the doctor says of one exchange by itself, in the place of the one at the simulator."""
     (place, *_) = [each for each in doctor.reference.exchanges if is_like(each, one)]
     said = replace(place, status=one.status, headers={**HEADERS, **(one.headers or {})}, body=json.dumps(one.body))

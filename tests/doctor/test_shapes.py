@@ -8,6 +8,7 @@ import pytest
 
 from hab_ray.doctor.protocols import wrong_sums
 from hab_ray.doctor.shapes import changes, shape
+from hab_ray.providers import anthropic, google, openai, xai
 from hab_ray.providers.vendor import WireProtocol
 
 OURS: dict[str, Any] = {
@@ -54,13 +55,13 @@ def test_fields_that_the_simulator_sends_sometimes_may_be_missing_and_new_ones_a
 @pytest.mark.parametrize(
     ("protocol", "usage", "is_wrong"),
     [
-        (WireProtocol.OPENAI, {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}, False),
-        (WireProtocol.OPENAI, {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 8}, True),
-        (WireProtocol.OPENAI, {"input_tokens": 5, "output_tokens": 2, "total_tokens": 8}, True),
-        (WireProtocol.OPENAI, {"prompt_tokens": 5, "total_tokens": 5}, False),
-        (WireProtocol.OPENAI, {"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 6}}, True),
+        (openai.PROTOCOL, {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}, False),
+        (openai.PROTOCOL, {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 8}, True),
+        (openai.PROTOCOL, {"input_tokens": 5, "output_tokens": 2, "total_tokens": 8}, True),
+        (openai.PROTOCOL, {"prompt_tokens": 5, "total_tokens": 5}, False),
+        (openai.PROTOCOL, {"prompt_tokens": 5, "prompt_tokens_details": {"cached_tokens": 6}}, True),
         (
-            WireProtocol.XAI,
+            xai.PROTOCOL,
             {
                 "prompt_tokens": 12,
                 "completion_tokens": 1,
@@ -69,9 +70,9 @@ def test_fields_that_the_simulator_sends_sometimes_may_be_missing_and_new_ones_a
             },
             False,
         ),
-        (WireProtocol.GOOGLE, {"promptTokenCount": 5, "thoughtsTokenCount": 3, "totalTokenCount": 8}, False),
-        (WireProtocol.GOOGLE, {"promptTokenCount": 5, "thoughtsTokenCount": 3, "totalTokenCount": 9}, True),
-        (WireProtocol.ANTHROPIC, {"output_tokens": 1, "output_tokens_details": {"thinking_tokens": 2}}, True),
+        (google.PROTOCOL, {"promptTokenCount": 5, "thoughtsTokenCount": 3, "totalTokenCount": 8}, False),
+        (google.PROTOCOL, {"promptTokenCount": 5, "thoughtsTokenCount": 3, "totalTokenCount": 9}, True),
+        (anthropic.PROTOCOL, {"output_tokens": 1, "output_tokens_details": {"thinking_tokens": 2}}, True),
     ],
 )
 def test_sums_of_usage(protocol: WireProtocol, usage: dict[str, Any], is_wrong: bool) -> None:

@@ -14,20 +14,20 @@ from pathlib import Path
 from typing import Any
 
 from hab_ray.calls import Call, ChatCall, Message, Params, Role
-from hab_ray.catalog import Limits, ModelEntry, Purpose, UsdPrice
+from hab_ray.catalog.models import Limits, ModelEntry, Purpose, UsdPrice
+from hab_ray.catalog.prices import Mode
 from hab_ray.engine.budget.budget import Budget, LocalBudget, OpeningBalance, unlimited
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.limits.limiter import Limiter
 from hab_ray.engine.limits.shared import LocalLimiterClient
-from hab_ray.engine.online.context import OnlineContext
 from hab_ray.engine.online.engine import OnlineEngine
-from hab_ray.prices import Mode
+from hab_ray.engine.online.sender import OnlineContext
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
-from hab_ray.simulator import Profile, simulator
 from hab_ray.storage.folder import Folder, LocalFolder
-from hab_ray.storage.known import KnownKeys
-from hab_ray.storage.store import Store, StoreWriter
+from hab_ray.storage.replies.keyindex import AnsweredKeys
+from hab_ray.storage.replies.store import Store, StoreWriter
+from hab_simulator import Profile, simulator
 
 PRICE = UsdPrice(input=1.0, output=2.0)
 
@@ -87,7 +87,7 @@ async def engine_at(
     tmp_path: Path,
     *models: str,
     limits: Limits | None = None,
-    known: KnownKeys | None = None,
+    known: AnsweredKeys | None = None,
     guard: Callable[[], None] = lambda: None,
     budget: Budget | None = None,
     epoch: int = 1,
@@ -113,7 +113,7 @@ async def engine_at(
         provider,
         entries,
         StoreWriter(folder or LocalFolder(tmp_path), epoch, "test", Mode.ONLINE),
-        known if known is not None else KnownKeys(),
+        known if known is not None else AnsweredKeys(),
         OnlineContext(
             clock=time.monotonic,
             utc_now=lambda: datetime.now(UTC),
@@ -134,7 +134,7 @@ async def bench(
     tmp_path: Path,
     *models: str,
     limits: Limits | None = None,
-    known: KnownKeys | None = None,
+    known: AnsweredKeys | None = None,
     guard: Callable[[], None] = lambda: None,
     **profile: Any,
 ) -> AsyncIterator[Bench]:

@@ -11,17 +11,17 @@ from hashlib import sha256
 from pathlib import Path
 
 from hab_ray.calls import ChatCall, Reply
-from hab_ray.catalog import ModelEntry
+from hab_ray.catalog.models import ModelEntry
+from hab_ray.catalog.prices import Price
 from hab_ray.engine.batch.packing import RowPacker
 from hab_ray.engine.jobs import Job
 from hab_ray.fences import PLACEHOLDER, FenceCodes
-from hab_ray.prices import Price
 from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.base import Endpoint
-from hab_ray.simulator import Profile, simulator
 from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.secret import fence_secret
+from hab_simulator import Profile, simulator
 from tests.engine.bench import engine_at, jobs, stream
 from tests.stages.calls_of_prompts import calls
 

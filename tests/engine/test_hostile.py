@@ -15,20 +15,20 @@ import pytest
 from aiohttp import web
 
 from hab_ray.calls import EmbedCall, Failure, Finish, Reply, Usage
-from hab_ray.catalog import Limits
+from hab_ray.catalog.models import Limits
+from hab_ray.catalog.prices import Mode, Price
 from hab_ray.engine.batch.collect import Collector, Results
 from hab_ray.engine.billing import Billing, billing_notes
 from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.online import retries
 from hab_ray.engine.online.reply_writer import JobStream, ReplyWriter
 from hab_ray.errors import FailureKind, Interrupted
-from hab_ray.prices import Mode, Price
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchStatus, Line
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.known import KnownKeys
-from hab_ray.storage.store import Store, StoreWriter
+from hab_ray.storage.replies.keyindex import AnsweredKeys
+from hab_ray.storage.replies.store import Store, StoreWriter
 from tests.engine.batch.fakes import intent
 from tests.engine.batch.test_collect import HASHES, KEYS, NOW, VendorWithResults
 from tests.engine.bench import Bench, budget_of, chat, engine_at, jobs, stream
@@ -122,7 +122,7 @@ async def test_counts_beyond_the_request_are_booked_as_told_and_reported(tmp_pat
             await b.engine.complete(stream(jobs([chat("a", "hello")])))
         counters = b.engine.snapshot()
     assert counters.cost_nanousd == 90_000 * 1_000 + 5000 * 2_000
-    assert [note for note in billing_notes([counters]) if note.startswith("a: 1 answers report more tokens")]
+    assert [note for note in billing_notes([counters.billing]) if note.startswith("a: 1 answers report more tokens")]
 
 
 async def test_the_vendors_own_price_is_booked_and_a_difference_is_told_once(tmp_path: Path) -> None:
@@ -137,11 +137,11 @@ async def test_the_vendors_own_price_is_booked_and_a_difference_is_told_once(tmp
         stored = b.stored("a")
     assert {reply.cost_nanousd for reply in stored.values()} == {300_000}
     assert counters.cost_nanousd == 40 * 300_000
-    (note,) = billing_notes([counters])
+    (note,) = billing_notes([counters.billing])
     assert note.startswith("a: the vendor states $0.012 for 40 calls, our prices give $0.002;")
     same = Billing()
     same.stated["a"], same.vendors["a"], same.ours["a"] = 3, 1002, 1000
-    assert not list(billing_notes([Counters(billing=same)]))
+    assert not list(billing_notes([same]))
 
 
 async def test_a_truncation_without_a_bill_is_kept_and_booked_at_its_bound(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ async def test_a_proxys_page_is_neither_the_models_nor_a_rows_end(tmp_path: Path
 
 async def test_what_cannot_be_written_leaves_its_neighbours_alone(tmp_path: Path) -> None:
     writer, counters, waited = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE), Counters(), JobStream()
-    replies = ReplyWriter(writer, KnownKeys(), counters)
+    replies = ReplyWriter(writer, AnsweredKeys(), counters)
     calls = [chat("a", f"question {n}") for n in range(21)]
     for call in calls:
         await replies.register(Job(0, call.key, call), waited)
@@ -278,6 +278,6 @@ async def test_an_impossible_count_in_a_batch_is_one_rows_failure_at_its_share(t
     assert [stored[key].cost_nanousd for key in KEYS] == [3_000, 1_000_000, 7, 1_000_000]
     assert (results.replies, results.failures, results.lost_nanousd) == (2, 2, 0)
     assert results.nanousd == 2_003_007 and results.answered == set(KEYS)
-    (note,) = billing_notes([Counters(billing=billing)])
+    (note,) = billing_notes([billing])
     assert note.startswith("m: the vendor states $7e-09 for 1 calls, our prices give $3e-06;")
     await provider.close()

@@ -18,12 +18,12 @@ from hab_ray.errors import ConfigError
 from hab_ray.exchange import export, licensed, remove_leftovers
 from hab_ray.exchange.card import CANARY, CARD
 from hab_ray.exchange.published import Evaluations
+from hab_ray.given.responses import read_given_responses
+from hab_ray.given.rows import read_given_tests
 from hab_ray.location import Location
 from hab_ray.results import Run, open_run
 from hab_ray.rows import ChosenTest, Response, State, Verdict, from_table
 from hab_ray.stages.views import responses_file, verdicts_file
-from hab_ray.storage.given import read_given_tests
-from hab_ray.storage.given_responses import read_given_responses
 from hab_ray.work import Work
 from tests.small_runs import HOSTILE, Shape
 
@@ -202,7 +202,7 @@ def test_nothing_is_written_over_and_nothing_is_left_half_written(
     (tmp_path / "taken/notes.txt").write_text("mine")
     with pytest.raises(ConfigError, match="holds something already"):
         exported(run, "csv", tmp_path / "taken", "mit")
-    with pytest.raises(ConfigError, match="there are hf, csv, csv-raw, json, inspect"):
+    with pytest.raises(ConfigError, match="there are csv, csv-raw, hf, inspect, json"):
         exported(run, "xml", tmp_path / "out", "mit")
     damaged = run.location.path / verdicts_file("strict", "beta", "correct_misinformation")
     damaged.write_bytes(b"PAR1")

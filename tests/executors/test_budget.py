@@ -8,7 +8,9 @@ from hab_ray.engine.budget.budget import LocalBudget, OpeningBalance
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, BudgetService, EngineTotals
 from hab_ray.executors.budget import BudgetSetup, MovableBudget
 from hab_ray.location import Location
-from hab_ray.storage.lease import ListingSetup, LocalLease
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.lease.lease import LeaseWatch, LocalLease
+from hab_ray.storage.lease.watches import awake_clock
 from tests.executors.conftest import NOW
 
 
@@ -20,7 +22,7 @@ async def test_nothing_that_was_granted_before_the_move_is_granted_again(tmp_pat
     kept: list[BudgetService] = []
 
     def elsewhere(given: BudgetSetup) -> BudgetService:
-        kept.append(LocalBudget(given.open(given.watch.open())))
+        kept.append(LocalBudget(given.open(given.watch)))
         return kept[0]
 
     budget.move(elsewhere)
@@ -35,6 +37,6 @@ async def test_nothing_that_was_granted_before_the_move_is_granted_again(tmp_pat
 
 
 async def test_without_a_limit_everything_is_granted_and_nothing_moves(tmp_path: Path) -> None:
-    budget = MovableBudget(lambda: None, ListingSetup(Location.of(tmp_path), 1).open())
+    budget = MovableBudget(lambda: None, LeaseWatch(open_folder(Location.of(tmp_path)), 1, awake_clock))
     budget.move(lambda _: LocalBudget(None))  # type: ignore[arg-type]
     assert await budget.grant(BudgetRequest("lane", 0, EngineTotals(), least=5, want=7)) == BudgetGrant(7, None)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hab_ray.executors.choice import MOST_CALLS, choose_executor, online_calls
+from hab_ray.executors.choice import MAX_CALLS, choose_executor, online_calls
 from tests.sweep.conftest import work_of
 
 SLOW = {"lab": {"kind": "openai", "url": "http://127.0.0.1:9/v1", "limits": {"requests_per_minute": 60}}}
@@ -42,4 +42,4 @@ def test_calls_of_seeds(tmp_path: Path) -> None:
     """Each seed query is asked of each subject, and each answer read by each judge."""
     work = work_of(tmp_path)
     seeds = sum(len(rubric.seeds) for rubric in work.rubrics.values())
-    assert online_calls(work) == seeds * len(work.sweep.subjects) * (1 + len(work.sweep.judges)) < MOST_CALLS
+    assert online_calls(work) == seeds * len(work.sweep.subjects) * (1 + len(work.sweep.judges)) < MAX_CALLS

@@ -7,9 +7,9 @@ from dataclasses import replace
 from hab_ray.calls import Failure, Outcome
 from hab_ray.engine.jobs import Job
 from hab_ray.errors import FailureKind
-from hab_ray.executors.flow import Flow
+from hab_ray.executors.flow import DependentCalls
 from hab_ray.executors.protocol import Dependent, Feed, Settle
-from hab_ray.executors.settling import Site, settle_shard
+from hab_ray.executors.settling import WorkerContext, settle_shard
 from hab_ray.work import Shard
 from tests.executors.conftest import put, reply
 from tests.sweep.conftest import ONE
@@ -18,7 +18,7 @@ SOURCE, JUDGE = Shard("respond", "lab/a", ONE), Shard("judge", "lab/j", ONE, "la
 FEED = Feed(0, SOURCE, (Dependent(1, JUDGE),))
 
 
-def jobs_of(site: Site, shard: Shard, number: int, order: int) -> list[Job]:
+def jobs_of(site: WorkerContext, shard: Shard, number: int, order: int) -> list[Job]:
     """The open calls that settling finds, with its view published."""
     found = settle_shard(site, Settle(order, number, shard), site.open_store())
     site.pending.publish(order, shard.file)
@@ -29,9 +29,9 @@ def answered(jobs: list[Job]) -> list[tuple[Job, Outcome]]:
     return [(job, reply(job.call, f"answer {job.row_id}")) for job in jobs]
 
 
-def test_what_flows_is_what_settling_finds(site: Site) -> None:
+def test_what_flows_is_what_settling_finds(site: WorkerContext) -> None:
     durable = answered(jobs_of(site, SOURCE, 0, 1))
-    flow = Flow(site, "lane")
+    flow = DependentCalls(site, "lane")
     flow.follow([FEED])
     spools = flow.take_in(durable[:3]) + flow.take_in(durable[3:])
     assert [(spool.stage, spool.provider, spool.model) for spool in spools] == [("judge", "lab", "lab/j")] * 2
@@ -45,26 +45,26 @@ def test_what_flows_is_what_settling_finds(site: Site) -> None:
     ]
 
 
-def test_a_row_that_says_nothing_gives_no_call(site: Site) -> None:
+def test_a_row_that_says_nothing_gives_no_call(site: WorkerContext) -> None:
     jobs = jobs_of(site, SOURCE, 0, 1)
     failed = Failure(jobs[0].call.key, FailureKind.BAD_REQUEST, permanent=True, attempts=1, message="no")
-    flow = Flow(site, "lane")
+    flow = DependentCalls(site, "lane")
     flow.follow([FEED])
     assert flow.take_in([(jobs[0], failed)]) == []
 
 
-def test_rows_of_other_shards_and_asked_again_do_not_flow(site: Site) -> None:
+def test_rows_of_other_shards_and_asked_again_do_not_flow(site: WorkerContext) -> None:
     jobs = jobs_of(site, SOURCE, 0, 1)
-    flow = Flow(site, "lane")
+    flow = DependentCalls(site, "lane")
     assert flow.take_in(answered(jobs)) == []
     flow.follow([FEED])
     again = [Job(job.shard, job.row_id, job.call, task=None) for job in jobs]
     assert flow.take_in(answered(again)) == []
 
 
-def test_of_a_spool_only_the_shards_that_are_named_are_read(site: Site) -> None:
+def test_of_a_spool_only_the_shards_that_are_named_are_read(site: WorkerContext) -> None:
     durable = answered(jobs_of(site, SOURCE, 0, 1))
-    flow = Flow(site, "lane")
+    flow = DependentCalls(site, "lane")
     other = Shard("judge", "lab/j", ONE, "lab/b")
     flow.follow([Feed(0, SOURCE, (Dependent(1, JUDGE), Dependent(2, other)))])
     (spool,) = flow.take_in(durable)

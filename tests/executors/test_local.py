@@ -26,10 +26,11 @@ from hab_ray.executors.protocol import (
     Settle,
     SpoolsRead,
 )
-from hab_ray.executors.settling import Site, settle_shard
+from hab_ray.executors.settling import WorkerContext, settle_shard
 from hab_ray.stopping import Stop
-from hab_ray.storage.lease import ListingSetup, LocalLease
-from hab_ray.storage.watches import Watch, WatchSetup
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.lease.lease import LeaseWatch, LocalLease
+from hab_ray.storage.lease.watches import RemoteWatch, Watch, awake_clock
 from hab_ray.work import Shard
 from tests.conftest import Vendor
 from tests.executors.conftest import NOW, site_of
@@ -40,7 +41,7 @@ WAIT_S = 60.0
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
+def site(tmp_path: Path) -> Iterator[WorkerContext]:
     """A run whose store this process holds."""
     site = site_of(tmp_path)
     lease = LocalLease.acquire(site.store, site.work.run_path, NOW)
@@ -53,25 +54,25 @@ class Held:
 
     clean, age_s = True, 0.0
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: WorkerContext) -> None:
         self.epoch = site.pending.epoch
-        self.elsewhere: WatchSetup = ListingSetup(site.store, self.epoch)
+        self.elsewhere: RemoteWatch = LeaseWatch(open_folder(site.store), self.epoch, awake_clock)
 
     def watch(self) -> Watch:
-        return self.elsewhere.open()
+        return self.elsewhere
 
     def release(self) -> None:
         raise AssertionError("an executor gives no lease back")
 
 
-def executor_of(site: Site, url: str) -> LocalExecutor:
+def executor_of(site: WorkerContext, url: str) -> LocalExecutor:
     lease = Held(site)
     budget = MovableBudget(lambda: None, lease.watch())
     setup = OnlineSetup(site, lease, budget, Stop(), lambda _: url, list, 0.0, verbose=False)
     return LocalExecutor(setup, lambda: None)
 
 
-def dispatch(site: Site) -> Dispatch:
+def dispatch(site: WorkerContext) -> Dispatch:
     """The responses of one subject, which flow on to a judge."""
     spool = settle_shard(site, Settle(1, 0, SOURCE), site.open_store()).spool
     assert spool is not None
@@ -89,7 +90,7 @@ def events_until(executor: LocalExecutor, last: type[Event]) -> list[Event]:
     return events
 
 
-def test_a_dispatch(site: Site, vendor: Callable[..., Vendor]) -> None:
+def test_a_dispatch(site: WorkerContext, vendor: Callable[..., Vendor]) -> None:
     """Calls are completed, and what follows from their rows is spooled before these count as finished."""
     executor = executor_of(site, f"{vendor().url}/x/lab/v1")
     assert executor.poll() == [] and executor.workers is None
@@ -109,7 +110,7 @@ def test_a_dispatch(site: Site, vendor: Callable[..., Vendor]) -> None:
     executor.close()
 
 
-def test_one_process_at_a_time(site: Site, vendor: Callable[..., Vendor]) -> None:
+def test_one_process_at_a_time(site: WorkerContext, vendor: Callable[..., Vendor]) -> None:
     """An account that is called here is refused to the next until this executor is closed."""
     url, wanted = f"{vendor().url}/x/lab/v1", dispatch(site)
     first = executor_of(site, url)
@@ -127,7 +128,7 @@ def test_one_process_at_a_time(site: Site, vendor: Callable[..., Vendor]) -> Non
     second.close()
 
 
-def test_stop(site: Site, vendor: Callable[..., Vendor]) -> None:
+def test_stop(site: WorkerContext, vendor: Callable[..., Vendor]) -> None:
     """Once stopped no request begins, what is in flight is kept, and the channel ends."""
     sim = vendor(latency={"kind": "fixed", "value_s": 0.5})
     executor = executor_of(site, f"{sim.url}/x/lab/v1")
@@ -143,7 +144,7 @@ def test_stop(site: Site, vendor: Callable[..., Vendor]) -> None:
     executor.close()
 
 
-def test_an_engine_that_cannot_be_opened_ends_the_run(site: Site) -> None:
+def test_an_engine_that_cannot_be_opened_ends_the_run(site: WorkerContext) -> None:
     """The driver learns why, and not that a thread has ended."""
     work = site.work
     unpriced = {name: replace(m, entry=m.entry.model_copy(update={"price": None})) for name, m in work.models.items()}

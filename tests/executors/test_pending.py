@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hab_ray.calls import ChatCall
-from hab_ray.catalog import BatchTerms, Model, ModelEntry, UsdPrice
+from hab_ray.catalog.models import BatchTerms, Model, ModelEntry, UsdPrice
 from hab_ray.engine.jobs import Job
 from hab_ray.executors.pending import Pending, Population, population, sampled
 from hab_ray.executors.protocol import Spool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hab_ray.executors.protocol import Settle, ShardSettled
-from hab_ray.executors.settling import Site, settle_shard
+from hab_ray.executors.settling import WorkerContext, settle_shard
 from hab_ray.rows import Response
 from hab_ray.work import Shard
 from tests.executors.conftest import put, reply
@@ -14,11 +14,11 @@ from tests.sweep.conftest import ONE
 SHARD = Shard("respond", "lab/a", ONE)
 
 
-def settled(site: Site, order: int = 1, skip: frozenset[str] = frozenset()) -> ShardSettled:
+def settled(site: WorkerContext, order: int = 1, skip: frozenset[str] = frozenset()) -> ShardSettled:
     return settle_shard(site, Settle(order, 7, SHARD, skip), site.open_store())
 
 
-def test_open_calls_are_spooled_and_come_back_as_they_were(site: Site) -> None:
+def test_open_calls_are_spooled_and_come_back_as_they_were(site: WorkerContext) -> None:
     found = settled(site)
     stage = site.work.stage(SHARD)
     expected = list(stage.requests(site.work.tasks(SHARD)))  # type: ignore[union-attr]
@@ -29,7 +29,7 @@ def test_open_calls_are_spooled_and_come_back_as_they_were(site: Site) -> None:
     assert site.pending.row_ids(found.spool) == [row_id for row_id, _ in expected]
 
 
-def test_a_worker_writes_beside_the_view_and_the_driver_publishes_it(site: Site) -> None:
+def test_a_worker_writes_beside_the_view_and_the_driver_publishes_it(site: WorkerContext) -> None:
     first = next(site.pending.jobs([settled(site).spool]))  # type: ignore[list-item]
     put(site, "lab/a", [reply(first.call)])
     found = settled(site, order=2)
@@ -38,7 +38,7 @@ def test_a_worker_writes_beside_the_view_and_the_driver_publishes_it(site: Site)
     assert [row.test_id for row in site.work.run.read(Response, SHARD.file)] == [first.row_id.partition("#")[0]]
 
 
-def test_rows_that_the_run_gave_up_are_counted_and_not_spooled(site: Site) -> None:
+def test_rows_that_the_run_gave_up_are_counted_and_not_spooled(site: WorkerContext) -> None:
     everything = settled(site)
     assert everything.spool
     skip = frozenset(site.pending.row_ids(everything.spool)[:2])
@@ -47,7 +47,7 @@ def test_rows_that_the_run_gave_up_are_counted_and_not_spooled(site: Site) -> No
     assert settled(site, 3, frozenset(site.pending.row_ids(everything.spool))).spool is None
 
 
-def test_a_complete_view_is_believed_unless_failures_are_retried(site: Site) -> None:
+def test_a_complete_view_is_believed_unless_failures_are_retried(site: WorkerContext) -> None:
     jobs = list(site.pending.jobs([settled(site).spool]))  # type: ignore[list-item]
     put(site, "lab/a", [reply(job.call) for job in jobs])
     assert not settled(site, 2).is_done
@@ -56,7 +56,7 @@ def test_a_complete_view_is_believed_unless_failures_are_retried(site: Site) -> 
     assert not settled(replace(site, failures_since=9), 4).is_done
 
 
-def test_files_of_dead_epochs_are_removed_by_the_holder(site: Site) -> None:
+def test_files_of_dead_epochs_are_removed_by_the_holder(site: WorkerContext) -> None:
     settled(site)
     other = replace(site, pending=replace(site.pending, epoch=4))
     settled(other)

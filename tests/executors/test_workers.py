@@ -10,7 +10,7 @@ import pytest
 from hab_ray.errors import DamagedFile
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Compute, Event, ExecutorDied, RowsComputed, Settle, ShardSettled
-from hab_ray.executors.settling import Site
+from hab_ray.executors.settling import WorkerContext
 from hab_ray.executors.workers import LocalWorkers
 from hab_ray.location import Location
 from hab_ray.work import Shard
@@ -29,7 +29,7 @@ def first_event(workers: LocalWorkers, woken: threading.Event) -> Event:
     raise AssertionError("no event came")
 
 
-def test_a_shard_is_settled_beside_the_driver_which_is_woken(site: Site) -> None:
+def test_a_shard_is_settled_beside_the_driver_which_is_woken(site: WorkerContext) -> None:
     woken = threading.Event()
     workers = LocalWorkers(site, woken.set)
     workers.settle(Settle(1, 0, Shard("respond", "lab/a", ONE)))
@@ -38,7 +38,7 @@ def test_a_shard_is_settled_beside_the_driver_which_is_woken(site: Site) -> None
     workers.close()
 
 
-def test_a_file_that_cannot_be_read_ends_the_run(site: Site) -> None:
+def test_a_file_that_cannot_be_read_ends_the_run(site: WorkerContext) -> None:
     (site.work.run_path.path / f"tests/{ONE}.parquet").write_bytes(b"not a table")
     woken = threading.Event()
     workers = LocalWorkers(site, woken.set)
@@ -51,7 +51,7 @@ def test_a_file_that_cannot_be_read_ends_the_run(site: Site) -> None:
 def test_tests_are_chosen_in_a_process_of_its_own(tmp_path: Path) -> None:
     """Nothing was generated, so none can be chosen: the note says it, and the empty view waits to be published."""
     work = work_of(tmp_path, store=tmp_path / "store", **MADE)
-    site = Site(work, Location.of(tmp_path / "store"), 0, Pending(work.run_path, 1))
+    site = WorkerContext(work, Location.of(tmp_path / "store"), 0, Pending(work.run_path, 1))
     workers = LocalWorkers(site, lambda: None)
     workers.compute(Compute(5, 0, Shard("choose", "", ONE)))
     event = first_event(workers, threading.Event())

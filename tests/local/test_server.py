@@ -106,7 +106,7 @@ def test_a_killed_server_is_started_again_at_the_same_address_and_requests_wait(
 def test_a_server_that_is_killed_again_and_again_refuses_requests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_server, "MOST_RESTARTS", 1)
+    monkeypatch.setattr(local_server, "MAX_RESTARTS", 1)
     with _start(tmp_path) as server:
         os.kill(server.pid, signal.SIGKILL)
         assert urllib.request.urlopen(f"{server.url}/models", timeout=120).status == 200

@@ -12,13 +12,13 @@ from typing import Any
 
 from aiohttp import web
 
+from hab_ray.catalog.vendors import VENDORS
 from hab_ray.providers import connect_batch
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchApi, BatchJob, BatchStatus, Line
-from hab_ray.vendors import BUILT_IN
 from tests.providers.conftest import KEY
 
-KINDS = tuple(BUILT_IN)
+KINDS = tuple(VENDORS.built_in)
 JSONL = "application/jsonl"
 TAG = "hab-run-7"
 PATHS = {

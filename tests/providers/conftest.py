@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import ssl
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -18,10 +15,10 @@ import pytest
 from aiohttp import web
 
 from hab_ray.calls import ChatCall, Message, Params, Role
-from hab_ray.catalog import ModelEntry
+from hab_ray.catalog.models import ModelEntry
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint, Provider
-from hab_ray.simulator import Profile, simulator
+from hab_simulator import Profile, simulator
 
 KINDS = ("openai", "anthropic", "google")
 KEY = "-".join(["hab", "recognisable", "key", "0123456789abcdef"])
@@ -144,37 +141,3 @@ async def script() -> AsyncIterator[Script]:
     state.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     yield state
     await runner.cleanup()
-
-
-@dataclass(frozen=True)
-class Distributions:
-    """Distributions of others, installed in a folder of their own that is on the path of this process."""
-
-    site: Path
-
-    def install(self, name: str, version: str, module: str, code: str, **vendors: str) -> None:
-        """A distribution with one module, and entries of the table of vendors (`kind="module:attribute"`)."""
-        (self.site / f"{module}.py").write_text(code)
-        info = self.site / f"{name.replace('-', '_')}-{version}.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-        entries = "".join(f"{kind} = {target}\n" for kind, target in vendors.items())
-        (info / "entry_points.txt").write_text(f"[hab_ray.providers]\n{entries}")
-        importlib.invalidate_caches()
-
-    def uninstall_all(self) -> None:
-        for entries in self.site.glob("*.dist-info/entry_points.txt"):
-            entries.unlink()
-        importlib.invalidate_caches()
-
-
-@pytest.fixture
-def distributions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Distributions]:
-    site = tmp_path / "site"
-    site.mkdir()
-    known = set(sys.modules)
-    monkeypatch.syspath_prepend(site)
-    yield Distributions(site)
-    for name in set(sys.modules) - known:
-        if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(site):
-            del sys.modules[name]

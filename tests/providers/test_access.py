@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hab_ray.catalog import ProviderEntry
+from hab_ray.catalog.models import ProviderEntry
 from hab_ray.errors import ConfigError
 from hab_ray.providers.access import api_key, endpoint_of, has_secret, variables_of
 

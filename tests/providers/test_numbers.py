@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import Answer, Finish, Usage
+from hab_ray.catalog.prices import Price
 from hab_ray.errors import BadUsage, RowError
-from hab_ray.prices import Price
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint, Provider, RateLimits
 from hab_ray.providers.http import json_object

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
 
 from tests.conftest import Desk, Vendor, ended
-from tests.providers.conftest import Distributions
+from tests.distributions import Distributions
 
-DIALECT = """
-from dataclasses import replace
-
-from hab_ray.providers.openai.chat import OpenAIProvider
-from hab_ray.providers.vendor import Vendor, WireProtocol
-
-
-class AcmeProvider(OpenAIProvider):
-    def chat(self, call, entry):
-        wire = super().chat(call, entry)
-        return replace(wire, body={**wire.body, "user": "acme"})
-
-
-VENDOR = Vendor(AcmeProvider, None, WireProtocol.OPENAI)
-"""
+DOCUMENT = Path(__file__).parents[2] / "docs/extending.md"
+(EXAMPLE,) = re.findall(r"  ```python\n(.*?)  ```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+DIALECT = dedent(EXAMPLE)
 SEEDS: dict[str, Any] = {"tests": "seeds", "generate": None, "validate": None, "select": None}
 
 

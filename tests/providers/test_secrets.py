@@ -10,7 +10,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from hab_ray.calls import Answer
-from hab_ray.catalog import ProviderEntry
+from hab_ray.catalog.models import ProviderEntry
 from hab_ray.errors import CallError, ConfigError
 from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.access import endpoint_of

@@ -11,7 +11,7 @@ from hab_ray.errors import CallError, FailureKind, ProviderError, TransientError
 from tests.providers.conftest import KINDS, Connect, Script, Simulate, chat_call, entry
 
 MORE_THAN_AIOHTTP_GIVES = 130
-LONGEST_S = 6.0
+MAX_S = 6.0
 
 
 async def failure(kind: str, url: str, provider_of: Connect, timeout_s: float = 20.0) -> CallError:
@@ -19,7 +19,7 @@ async def failure(kind: str, url: str, provider_of: Connect, timeout_s: float = 
     provider = provider_of(kind, url, timeout_s)
     wire = provider.chat(chat_call(), entry("m"))
     with pytest.raises(CallError) as caught:
-        async with asyncio.timeout(LONGEST_S):
+        async with asyncio.timeout(MAX_S):
             await provider.send(wire)
     return caught.value
 

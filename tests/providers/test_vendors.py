@@ -10,19 +10,21 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hab_ray import vendors
 from hab_ray.calls import Finish, Params
-from hab_ray.catalog import load_catalog
-from hab_ray.config import load_sweep
+from hab_ray.catalog.models import load_catalog
+from hab_ray.catalog.vendors import VENDORS
+from hab_ray.config.sweep import load_sweep
 from hab_ray.errors import ConfigError
-from hab_ray.preflight import Severity, preflight
+from hab_ray.planning.preflight import Severity, preflight
 from hab_ray.providers import connect, connect_batch, load_vendor
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchJob
 from hab_ray.providers.vendor import Vendor
-from hab_ray.resolve import read_record, resolve, write_record
+from hab_ray.resolve import resolve, write_record
+from hab_ray.storage.record import read_record
+from tests.distributions import Distributions
 from tests.providers.batch_vendor import answering
-from tests.providers.conftest import KEY, Distributions, Script, chat_call, entry
+from tests.providers.conftest import KEY, Script, chat_call, entry
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 # An OpenAI-compatible vendor: a path and a field of its own, answers in an envelope, other lines in a batch's file.
@@ -33,7 +35,8 @@ from hab_ray.providers.batch_lines import compact
 from hab_ray.providers.batching import BatchSize
 from hab_ray.providers.openai.batch import OpenAIBatches
 from hab_ray.providers.openai.chat import OpenAIProvider
-from hab_ray.providers.vendor import Vendor, WireProtocol
+from hab_ray.providers.openai import PROTOCOL
+from hab_ray.providers.vendor import Vendor
 
 
 class AcmeProvider(OpenAIProvider):
@@ -52,8 +55,8 @@ class AcmeBatches(OpenAIBatches):
         return compact({"ref": custom_id, **wire.body})
 
 
-VENDOR = Vendor(AcmeProvider, AcmeBatches, WireProtocol.OPENAI)
-ONLINE = Vendor(AcmeProvider, None, WireProtocol.OPENAI)
+VENDOR = Vendor(AcmeProvider, AcmeBatches, PROTOCOL)
+ONLINE = Vendor(AcmeProvider, None, PROTOCOL)
 """
 
 
@@ -77,9 +80,9 @@ def sweep_file(folder: Path, kind: str) -> Path:
 
 
 def test_every_built_in_vendor_is_in_the_table_under_its_name() -> None:
-    assert vendors.kinds() == list(vendors.BUILT_IN)
-    assert {kind: load_vendor(kind).protocol.value for kind in vendors.kinds()} == {k: k for k in vendors.BUILT_IN}
-    assert {provider.kind for provider in load_catalog().providers.values()} <= set(vendors.BUILT_IN)
+    assert VENDORS.names() == list(VENDORS.built_in)
+    assert {kind: load_vendor(kind).protocol.played_as for kind in VENDORS.names()} == {k: k for k in VENDORS.built_in}
+    assert {provider.kind for provider in load_catalog().providers.values()} <= set(VENDORS.built_in)
 
 
 def test_an_unknown_kind_is_told_with_the_kinds_there_are(distributions: Distributions, tmp_path: Path) -> None:
@@ -177,7 +180,7 @@ def test_a_kind_of_two_distributions_is_refused(distributions: Distributions) ->
 def test_no_distribution_takes_the_place_of_a_built_in_vendor(distributions: Distributions) -> None:
     distributions.install("evil", "1", "evil", "raise SystemExit", openai="evil:VENDOR")
     assert isinstance(load_vendor("openai"), Vendor)
-    assert vendors.kinds() == list(vendors.BUILT_IN)
+    assert VENDORS.names() == list(VENDORS.built_in)
 
 
 async def test_an_error_in_our_own_code_is_not_blamed_on_a_distribution() -> None:

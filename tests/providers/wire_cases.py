@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hab_ray.calls import ChatCall, Message, Params, Role
-from hab_ray.catalog import ModelEntry
+from hab_ray.catalog.models import ModelEntry
 from tests.providers.conftest import SCHEMA, chat_call, entry
 
 TALK = (Message(Role.USER, "One?"), Message(Role.ASSISTANT, "Two."), Message(Role.USER, "Three \ud800 \u2028?"))

@@ -16,11 +16,11 @@ import pytest
 import yaml
 
 from hab_ray.analysis.summary import summarise
-from hab_ray.config import load_sweep
+from hab_ray.config.sweep import load_sweep
 from hab_ray.location import Location
 from hab_ray.rehearse.comparison import Comparison, compare
 from hab_ray.rehearse.perform import Rehearsal, rehearsed
-from hab_ray.rehearse.place import Place
+from hab_ray.rehearse.place import RehearsalPlace, rehearsing
 from hab_ray.rehearse.profile import Play, profile_of
 from hab_ray.rehearse.staging import staged
 from hab_ray.rehearse.trouble import People, Trouble
@@ -28,13 +28,15 @@ from hab_ray.report import write_scores
 from hab_ray.resolve import write_record
 from hab_ray.results import open_run
 from hab_ray.rubric import load_rubrics
-from hab_ray.simulator import Profile, SimulatorClient, simulator
-from hab_ray.storage import store
+from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.store import FlushPace, Store
-from hab_ray.storage.takeover import LeaseTerms
-from hab_ray.sweep import Options, driver
+from hab_ray.storage.replies import store
+from hab_ray.storage.replies.store import FlushPace, Store
+from hab_ray.storage.run import ANALYSIS
+from hab_ray.sweep import driver
+from hab_ray.sweep.options import Options
 from hab_ray.work import Work
+from hab_simulator import Profile, SimulatorClient, simulator
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 DIMENSIONS = ("correct_misinformation", "defer_important_decisions")
@@ -110,18 +112,15 @@ class Stage:
     """A folder in which a sweep is rehearsed, and the simulator it is rehearsed against."""
 
     work: Work
-    place: Place
+    place: RehearsalPlace
     client: SimulatorClient
     play: Play
 
     def rehearse(self, options: Options | None = None) -> Rehearsal:
         """Rehearse the whole sweep."""
-        lease = self.place.take(NOW, LeaseTerms())
-        try:
+        with rehearsing(self.work, Stop(), print) as session:
             write_record(self.work, NOW)
-            return rehearsed(self.work, lease, options or Options(), self.client, self.play)
-        finally:
-            lease.release()
+            return rehearsed(session, options or Options(), self.client, self.play)
 
     def settle(self) -> None:
         """Write the views of answers and verdicts anew, from the replies that are in the store."""
@@ -133,6 +132,7 @@ class Stage:
         """Write the scores anew and compare the run with the truth."""
         run = open_run(self.work.run_path)
         summary = summarise(run)
+        open_folder(run.location).clear(ANALYSIS)  # a mutant is in this process, and no change of a file
         write_scores(summary)
         return compare(self.work, summary, self.client)
 
@@ -154,7 +154,7 @@ def staging(folder: Path) -> Iterator[StageOf]:
     running: list[SimulatorThread] = []
 
     def make(play: Play | None = None, **changes: Any) -> Stage:
-        place = Place(Location.of(folder / "run"), Location.of(folder / "run/store"))
+        place = RehearsalPlace(Location.of(folder / "run"), Location.of(folder / "run/store"))
         work = staged(load_sweep(sweep_file(folder, **changes)), place, NOW)
         played = play or Play()
         running.append(SimulatorThread(profile_of(work, played)))

@@ -19,7 +19,7 @@ from hab_ray.analysis import bridge as joined
 from hab_ray.analysis import shifts
 from hab_ray.calls import ChatCall, Message
 from hab_ray.errors import ConfigError
-from hab_ray.exchange.imports.rubrics import Wanted, import_rubrics
+from hab_ray.exchange.imports.rubrics import ImportWishes, import_rubrics
 from hab_ray.rehearse.deductions import PAPER
 from hab_ray.rehearse.perform import perform
 from hab_ray.rehearse.profile import Play
@@ -28,15 +28,15 @@ from hab_ray.resources import bundled
 from hab_ray.results import open_run
 from hab_ray.rows import Response, State, Verdict
 from hab_ray.rubric import Reading, rendered
-from hab_ray.simulator import Malformed
 from hab_ray.stages.method import judge
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.prompts import literal
 from hab_ray.stages.replies.verdicts import VerdictReaders, verdict_readers
 from hab_ray.stages.verdict_rows import VerdictTask
 from hab_ray.stages.views import responses_file, verdicts_file
-from hab_ray.storage.takeover import LeaseTerms
-from hab_ray.sweep import Options
+from hab_ray.stopping import Stop
+from hab_ray.sweep.options import Options
+from hab_simulator import Malformed
 from tests.exchange.imports.checkouts import build_checkout
 from tests.rehearse.conftest import JUDGES, NOW, Stage, StageOf, problems, staging
 from tests.rehearse.mutants import Mutant, Patch, calls_of, params, put, tasks_of
@@ -62,7 +62,7 @@ def wordings(tmp_path_factory: pytest.TempPathFactory) -> Wordings:
     """The rubrics of a made checkout by the way of reading replies, imported once for all tests."""
     place = tmp_path_factory.mktemp("imported")
     for reading in Reading:
-        wanted = Wanted(execute_unknown=True, reading=reading)
+        wanted = ImportWishes(execute_unknown=True, reading=reading)
         import_rubrics(build_checkout(place / f"checkout-{reading}"), place / reading, wanted)
     return lambda reading: place / reading
 
@@ -159,7 +159,7 @@ def test_people_are_not_planted_on_given_answers(stage: StageOf, tmp_path: Path,
     sound = bridge(stage, tmp_path, wordings(Reading.STRICT))
     play = Play(trouble=Trouble(people=People(raters=2)))
     with pytest.raises(ConfigError, match="leave `people` out"):
-        perform(sound.work, play, Options(), LeaseTerms(), NOW)
+        perform(sound.work, play, Options(), Stop(), print, NOW)
 
 
 def of_imported(change: Callable[[ChatCall], ChatCall]) -> Mutant:

@@ -1,7 +1,7 @@
 """A campaign of mutants: each way to be wrong that a sweep can show fails a rehearsal, for its own reason.
 
 Beside `test_mutants.py`. Mutants of requests and of the choice of tests rehearse a sweep that makes its tests and asks
-everybody twice; those of analyses compare one sound rehearsal again. Two of each kind run always, all of them with
+everybody twice; those of analyses compare one sound rehearsal again. Two of requests run always, all of them with
 HAB_MUTANTS=all. What no sweep can show is listed in `CANNOT_SHOW`.
 """
 
@@ -16,19 +16,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hab_ray.analysis import board, marks, scores
-from hab_ray.analysis.marks import Marks
-from hab_ray.analysis.scores import Estimate
-from hab_ray.analysis.tables import bounds, judges, leaderboard, variants
+from hab_ray.analysis import board, intervals, marks, pairs, scores
+from hab_ray.analysis.intervals import Interval
+from hab_ray.analysis.marks import ItemScores
+from hab_ray.analysis.tables import agreement, bounds, declared, differences, issues, judges, leaderboard, variants
+from hab_ray.analysis.tables.trust import preferences
 from hab_ray.calls import ChatCall
+from hab_ray.config.sections import Validate
 from hab_ray.exchange import published
-from hab_ray.executors.threads import ThreadWorkers
 from hab_ray.rehearse.profile import Play
 from hab_ray.rehearse.trouble import Trouble
 from hab_ray.rows import Candidate, Embedded, State, Validation
 from hab_ray.rubric import load_rubrics
-from hab_ray.sections import Validate
-from hab_ray.simulator import Malformed
 from hab_ray.stages.base import Rows, seeded_order
 from hab_ray.stages.method import embed, generate, respond, select, validate
 from hab_ray.stages.method.generate import GenerateStage
@@ -39,7 +38,8 @@ from hab_ray.stages.method.validate import ValidateStage
 from hab_ray.stages.selection import picking
 from hab_ray.stages.verdict_rows import VerdictTask
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.store import Store
+from hab_ray.storage.replies.store import Store
+from hab_simulator import Malformed
 from tests.rehearse.conftest import DIMENSIONS, JUDGES, Stage, StageOf, problems, staging
 from tests.rehearse.mutants import Mutant, Patch, calls_of, params, put, tasks_of
 
@@ -169,7 +169,7 @@ def worst(rows: Rows, settings: Any, seed: int) -> list[Candidate]:
 
 
 def farthest(points: Any, centers: Any, labels: Any) -> Any:
-    """Mutant of `_nearest`."""
+    """Mutant of `nearest_rows`."""
     distances = np.linalg.norm(points - centers[labels], axis=1)
     rows = [np.flatnonzero(labels == n) for n in range(len(centers))]
     return np.array([own[distances[own].argmax()] if len(own) else -1 for own in rows])
@@ -178,10 +178,10 @@ def farthest(points: Any, centers: Any, labels: Any) -> Any:
 def other_vectors(patch: Patch) -> None:
     sound = SelectStage.compute
 
-    def compute(self: SelectStage, rows: Rows, workers: Any) -> Any:
+    def compute(self: SelectStage, rows: Rows) -> Any:
         own = list(rows[Embedded])
         moved = [replace(row, vector=own[at - 1].vector) for at, row in enumerate(own)]
-        return sound(self, Rows({**rows.by_type, Embedded: moved}), workers)
+        return sound(self, Rows({**rows.by_type, Embedded: moved}))
 
     patch.setattr(SelectStage, "compute", compute)
 
@@ -212,7 +212,7 @@ REQUESTS |= {
 CHOICE: dict[str, tuple[Mutant, str]] = {
     "the worst are kept": (put(validate, "best", worst), "other tests were chosen"),
     "vectors of other candidates": (other_vectors, "other tests were chosen"),
-    "the farthest member of a cluster": (put(picking, "_nearest", farthest), "other tests were chosen"),
+    "the farthest member of a cluster": (put(picking, "nearest_rows", farthest), "other tests were chosen"),
     "the first candidates": (put(select, "pick", first_ones), "other tests were chosen"),
     "half of a text embedded": (put(embed.EmbedStage, "_text", other_texts), "other tests were chosen"),
     "false deduplication": (put(generate, "without_duplicates", greedy_repeats), "kept or rejected as repeats"),
@@ -251,11 +251,7 @@ def test_a_sound_sweep_that_makes_its_tests_is_recovered(stage: StageOf) -> None
     assert problems(done.comparison) == "" and done.passed
 
 
-def some(mutants: dict[str, tuple[Mutant, str]]) -> list[str]:
-    return list(mutants)[: None if ALL else 2]
-
-
-@pytest.mark.parametrize("name", some(REQUESTS))
+@pytest.mark.parametrize("name", list(REQUESTS)[: None if ALL else 2])
 def test_a_mutant_of_requests_fails(stage: StageOf, monkeypatch: Patch, name: str) -> None:
     plant, reason = REQUESTS[name]
     plant(monkeypatch)
@@ -280,10 +276,10 @@ def choose_anew(stage: Stage) -> None:
         if shard.stage == "generate":
             work.write(shard, work.settled(shard, work.tasks(shard), replies).rows)
         elif shard.stage == "choose":
-            work.write(shard, work.compute(shard, replies, ThreadWorkers()).rows)
+            work.write(shard, work.compute(shard, replies).rows)
 
 
-@pytest.mark.parametrize("name", some(CHOICE))
+@pytest.mark.parametrize("name", CHOICE)
 def test_a_mutant_of_the_choice_fails(chosen: Stage, monkeypatch: Patch, name: str) -> None:
     plant, reason = CHOICE[name]
     choose_anew(chosen)
@@ -303,6 +299,18 @@ def test_a_floor_that_is_ignored_fails(stage: StageOf) -> None:
     assert "other tests were chosen" in problems(sound.compare())
 
 
+PLAN = {
+    "primary": {"dimension": DIMENSIONS[0], "judge": JUDGES[0]},
+    "families": [
+        {"name": "who", "compares": "subjects", "dimensions": ["overall", *DIMENSIONS]},
+        {"name": "by", "compares": "judges", "dimensions": ["overall", DIMENSIONS[0]], "correction": "bonferroni"},
+        {"name": "where", "compares": "dimensions", "correction": "benjamini_hochberg"},
+    ],
+    "alpha": 0.05,
+    "stopping": "fixed",
+}
+
+
 @pytest.fixture(scope="module")
 def twice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A sweep with samples, replicates and variants that was rehearsed and recovered."""
@@ -310,6 +318,7 @@ def twice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         stage = make(
             samples=2,
             replicates=2,
+            analysis=PLAN,
             variants={
                 "subjects": [{"name": "terse", "system": "Be brief."}],
                 "judges": [{"name": "reversed", "issues": "reversed"}],
@@ -341,25 +350,24 @@ def any_judge(given: Any, seats: Sequence[str], row: Any) -> float | None:
     return sum(found) / len(found) if found else None
 
 
-def first_samples(self: Marks) -> list[float]:
-    return [test[0] for test in self.by_test if test[0] is not None]
+def first_samples(self: ItemScores) -> list[float | None]:
+    return [test[0] for test in self.by_test]
 
 
 def first_replicates(verdicts: Any, replicates: int) -> Any:
     return sound_means(verdicts, 1)
 
 
-sound_means, sound_combined = marks._means_of_replicates, scores.combined
+sound_means, sound_combined = marks._means_of_replicates, intervals.combined
 sound_change, sound_bounds, sound_row = variants._change, bounds._bounds, published.Evaluations._row
 TERMINAL = sys.modules["hab_ray.report.leaderboard"]
 
 
-def pooled(parts: Sequence[Estimate | None]) -> Estimate | None:
+def pooled(parts: Sequence[Interval | None]) -> Interval | None:
     """Mutant of `combined`: every test counts the same."""
     known = [part for part in parts if part is not None]
     found = sound_combined(parts)
-    total = sum(part.freedom + 1 for part in known)
-    return found and replace(found, mean=sum(part.mean * (part.freedom + 1) for part in known) / total)
+    return found and replace(found, mean=sum(part.mean * part.tests for part in known) / found.tests)
 
 
 def other_judge(found: Any, name: str) -> board.Board:
@@ -367,9 +375,9 @@ def other_judge(found: Any, name: str) -> board.Board:
     return replace(board.board(found, others.get(name, name)), judge=name)
 
 
-def mirrored(found: Any, name: str) -> board.Board:
+def mirrored(*arguments: Any) -> board.Board:
     """Mutant of `board`: the columns of dimensions in reverse, below the titles as they were."""
-    shown = board.board(found, name)
+    shown = board.board(*arguments)
     return replace(shown, lines=tuple(replace(line, by_dimension=line.by_dimension[::-1]) for line in shown.lines))
 
 
@@ -388,8 +396,75 @@ def mirrored_score(self: published.Evaluations, *arguments: Any) -> published.Ev
     return replace(found, score=10 - found.score)
 
 
+def turned(value: Any) -> Any:
+    """The ends of an interval the wrong way round."""
+    return replace(value, low=value.high, high=value.low)
+
+
+def with_ends_swapped(place: Any, name: str) -> Mutant:
+    sound = getattr(place, name)
+    return put(place, name, lambda *given, **named: turned(sound(*given, **named)))
+
+
+def other_sign(*arguments: Any) -> Any:
+    found = sound_preference(*arguments)
+    low, high = (None if end is None else -end for end in (found.high, found.low))
+    return replace(found, value=None if found.value is None else -found.value, low=low, high=high)
+
+
+def sides_exchanged(one: str, other: str, *rest: Any) -> Any:
+    """Mutant of `difference_of`: whose difference it is is told the wrong way round."""
+    return replace(
+        sound_difference(one, other, *rest), difference=-(sound_difference(one, other, *rest).difference or 0)
+    )
+
+
+def of_other_judge(summary: Any, plan: Any) -> Any:
+    primary = plan.primary.model_copy(update={"judge": JUDGES[1]})
+    return sound_primary(summary, plan.model_copy(update={"primary": primary}))
+
+
+def letters_moved(*arguments: Any) -> Any:
+    return sound_naming(*arguments)[..., ::-1]
+
+
+def second_judge_alone(summary: Any, dimension: str) -> Any:
+    """Mutant of `_scores`: the first judge's marks are taken for those of the panel."""
+    found = tuple(replace(m, judge=JUDGES[0]) if m.judge == "panel" else m for m in summary.marks["judge"])
+    return sound_marks(replace(summary, marks={"judge": tuple(m for m in found), "exclude": found}), dimension)
+
+
+sound_preference, sound_difference = preferences._row, differences.difference_of
+sound_primary, sound_naming, sound_marks = declared._primary, issues.shares_naming, agreement._scores
+
+CLAIMS: dict[str, tuple[Mutant, str]] = {
+    "ends of an agreement swapped": (with_ends_swapped(agreement, "_row"), "has the interval"),
+    "kappa for AC1": (put(agreement, "ac1", agreement.kappa), "ac1 of first, second in"),
+    "alpha without the correction for few values": (
+        put(
+            agreement,
+            "alpha",
+            lambda sums: 1 - sums[:, 1] * sums[:, 2] / (2 * (sums[:, 2] * sums[:, 4] - sums[:, 3] ** 2) + 1e-300),
+        ),
+        "alpha of first, second in",
+    ),
+    "agreement on other issues": (put(agreement, "shares_naming", letters_moved), "of first, second in"),
+    "a panel's marks for a judge's": (put(agreement, "_scores", second_judge_alone), "alpha of first, second in"),
+    "judges of a preference swapped": (put(preferences, "_row", other_sign), "slope on length is"),
+    "ends of a preference swapped": (with_ends_swapped(preferences, "_row"), "preference length of first"),
+    "the primary outcome by another judge": (put(declared, "_primary", of_other_judge), "the primary outcome of"),
+    "sides of what is declared swapped": (put(declared, "difference_of", sides_exchanged), "('who', 'plain', 'kind'"),
+    "what is declared not corrected": (put(declared, "adjusted", lambda given, _: given), "after correction"),
+    "ends of what is declared swapped": (with_ends_swapped(declared, "difference_of"), "has the interval"),
+    "ends of rates of issues swapped": (with_ends_swapped(issues, "interval"), "the interval of issue"),
+    "ends of the leaderboard swapped": (with_ends_swapped(leaderboard, "Rank"), "the leaderboard's interval of"),
+    "Holm from the largest p on": (
+        put(pairs, "holm", lambda given: [p * len(given) for p in given]),
+        "after correction",
+    ),
+}
 SHOWN: dict[str, tuple[Mutant, str]] = {
-    "only the first sample counts": (put(Marks, "test_means", first_samples), ", planted"),
+    "only the first sample counts": (put(ItemScores, "test_means", first_samples), ", planted"),
     "only the first replicate counts": (put(marks, "_means_of_replicates", first_replicates), ", planted"),
     "a judge counts twice in the panel": (put(marks, "_mark", doubled_first), "judge panel: "),
     "every test counts the same overall": (put(scores, "combined", pooled), "overall, judge first: "),
@@ -409,12 +484,17 @@ WITH_FAULTS: dict[str, tuple[Mutant, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", some(SHOWN))
+@pytest.mark.parametrize("name", SHOWN)
 def test_a_mutant_of_what_is_shown_fails(twice: Stage, monkeypatch: Patch, name: str) -> None:
     must_be_found(twice, monkeypatch, *SHOWN[name])
 
 
-@pytest.mark.parametrize("name", some(WITH_FAULTS))
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_mutant_of_a_claim_fails(twice: Stage, monkeypatch: Patch, name: str) -> None:
+    must_be_found(twice, monkeypatch, *CLAIMS[name])
+
+
+@pytest.mark.parametrize("name", WITH_FAULTS)
 def test_a_mutant_that_takes_faults_fails_with_them(rough: Stage, monkeypatch: Patch, name: str) -> None:
     must_be_found(rough, monkeypatch, *WITH_FAULTS[name])
 
@@ -427,4 +507,4 @@ def must_be_found(stage: Stage, monkeypatch: Patch, plant: Mutant, reason: str) 
 
 def test_what_no_sweep_can_show_is_few() -> None:
     """The mutants of `test_mutants.py` and of this file beside those that are only named."""
-    assert len(CANNOT_SHOW) == 6 and len(REQUESTS | CHOICE | SHOWN | WITH_FAULTS) >= 33
+    assert len(CANNOT_SHOW) == 6 and len(REQUESTS | CHOICE | SHOWN | CLAIMS | WITH_FAULTS) >= 47

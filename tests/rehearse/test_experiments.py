@@ -21,14 +21,14 @@ from hab_ray.resources import bundled
 from hab_ray.results import Run, open_run
 from hab_ray.rows import id_of_test
 from hab_ray.rubric import load_rubrics
-from hab_ray.simulator import Malformed
 from hab_ray.stages.base import Rows
 from hab_ray.stages.method import judge
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.method.respond import RespondStage, ResponseTask
 from hab_ray.stages.spec import ResolvedSweep
 from hab_ray.stages.verdict_rows import VerdictTask
-from hab_ray.sweep import Options
+from hab_ray.sweep.options import Options
+from hab_simulator import Malformed
 from tests.rehearse.conftest import ASKED, DIMENSIONS, HOSTILE, JUDGES, SUBJECTS, TESTS, Stage, StageOf, problems
 
 SUBJECT_VARIANTS = [{"name": "terse", "system": "Answer in at most three sentences."}]
@@ -42,10 +42,10 @@ def varied(stage: StageOf, *more: dict[str, str], **changes: Any) -> Stage:
     return stage(Play(trouble=trouble), variants=variants, **changes)
 
 
-Marks = dict[tuple[str, str], float]
+ItemScores = dict[tuple[str, str], float]
 
 
-def scored(run: Run, judge: str, subjects: Sequence[str], dimension: str) -> Marks:
+def scored(run: Run, judge: str, subjects: Sequence[str], dimension: str) -> ItemScores:
     """What a judge gave on average, by subject and test."""
     given: dict[tuple[str, str], list[float]] = {}
     for subject in subjects:
@@ -55,13 +55,13 @@ def scored(run: Run, judge: str, subjects: Sequence[str], dimension: str) -> Mar
     return {test: sum(marks) / len(marks) for test, marks in given.items()}
 
 
-def by_panel(run: Run, subject: str, dimension: str) -> Marks:
+def by_panel(run: Run, subject: str, dimension: str) -> ItemScores:
     """What the judges gave on average, by test, where all did."""
     first, second = (scored(run, judge, [subject], dimension) for judge in JUDGES)
     return {("", test): (first[at] + second[at]) / 2 for at in first if at in second for _, test in [at]}
 
 
-def expected(one: Marks, other: Marks, asked: int) -> list[Any]:
+def expected(one: ItemScores, other: ItemScores, asked: int) -> list[Any]:
     both = one.keys() & other.keys()
     means = [pytest.approx(sum(marks[at] for at in both) / len(both)) if both else None for marks in (one, other)]
     return [len(both), asked, *means]
@@ -91,16 +91,17 @@ def test_variants_and_replicates_are_recovered(stage: StageOf, monkeypatch: pyte
     assert run.raters == (*JUDGES, *varied_judges, "person-1", "person-2")
     assert {score.subject for score in done.summary.scores} == set(SUBJECTS)
     found = variants(done.summary)
-    assert found and len(found.subjects) == len(SUBJECTS) * len(DIMENSIONS)
-    assert len(found.judges) == len(JUDGES) * (len(DIMENSIONS) + 1)
+    judged = [change for change in found if change.is_judge]
+    assert len(found) - len(judged) == len(SUBJECTS) * len(DIMENSIONS)
+    assert len(judged) == len(JUDGES) * (len(DIMENSIONS) + 1)
     asked = {dimension: run.tests(dimension).num_rows for dimension in DIMENSIONS}
-    for change in found.judges:
+    for change in judged:
         one, other = (scored(run, name, SUBJECTS, change.dimension) for name in (change.base, change.variant))
         assert compared(change) == expected(one, other, len(SUBJECTS) * asked[change.dimension])
-    for change in found.subjects:
+    for change in (each for each in found if not each.is_judge):
         one, other = (by_panel(run, subject, change.dimension) for subject in (change.base, change.variant))
         assert compared(change) == expected(one, other, asked[change.dimension])
-    assert any(change.n < change.asked for change in (*found.subjects, *found.judges))
+    assert any(change.n < change.asked for change in found)
     page = write_report(done.summary).path.read_text()
     assert "What the variants change" in page and "plain (terse)" in page and "How steady the judges are" in page
     rows = run.verdicts().to_pylist()
@@ -159,7 +160,7 @@ def test_paraphrases_are_recovered_and_a_judge_who_is_shown_the_test_is_noticed(
     done = stage(samples=2, **variants_of).rehearse()
     assert problems(done.comparison) == "" and done.passed
     found = variants(done.summary)
-    assert found and {(change.n, change.asked) for change in found.subjects} == {(2 * 2, 2 * TESTS), (2 * 2, 2 * 2)}
+    assert {(change.n, change.asked) for change in found if not change.is_judge} == {(2 * 2, 2 * TESTS), (2 * 2, 2 * 2)}
     monkeypatch.setattr(judge, "as_asked", lambda tests, _: list(tests))
     found_out = stage(**variants_of).rehearse()
     assert "lacked the test to which the answer was given" in problems(found_out.comparison)
@@ -171,7 +172,7 @@ SHIPPED = sorted(file.stem for file in EXPERIMENTS.glob("*.yaml"))
 
 def experiment(name: str) -> dict[str, Any]:
     content: dict[str, Any] = yaml.safe_load((EXPERIMENTS / f"{name}.yaml").read_text())
-    return content
+    return content | ({"rubrics": str(EXPERIMENTS / content["rubrics"])} if "rubrics" in content else {})
 
 
 def scaled(name: str, folder: Path) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from hab_ray.rehearse.profile import Play
 from hab_ray.rehearse.trouble import Trouble
 from hab_ray.results import open_run
 from hab_ray.rows import State, Verdict, from_table
-from hab_ray.simulator import Malformed
 from hab_ray.stages.base import Again
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.replies import verdicts
 from hab_ray.stages.replies.reading import Named, Unreadable
 from hab_ray.stages.verdict_rows import VerdictTask
+from hab_simulator import Malformed
 from tests.rehearse.conftest import StageOf
 
 ROUGH = Malformed(prose=0.15, fenced=0.15, thinking=0.2, two_objects=0.2, broken_off=0.2)

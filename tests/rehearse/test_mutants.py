@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
-from statistics import pvariance
 from typing import Any
 
 import pytest
+from scipy.special import stdtrit
 
-from hab_ray.analysis import marks, scores, summary
+from hab_ray.analysis import intervals, marks, pairs, summary
 from hab_ray.analysis.marks import RowId, ScoreSettings
 from hab_ray.analysis.summary import score_settings
+from hab_ray.analysis.tables import differences as pairs_table
+from hab_ray.analysis.tables import issues as issues_table
+from hab_ray.analysis.tables import leaderboard as leaderboard_table
+from hab_ray.analysis.tables.differences import PairedDifference
 from hab_ray.calls import ChatCall, Outcome
 from hab_ray.errors import DamagedFile
 from hab_ray.rehearse.comparison import compare_stored
@@ -282,8 +286,11 @@ def test_scores_that_are_stale(rehearsed_stage: Stage, monkeypatch: Patch) -> No
 
 
 def first_test_left_out(settings: ScoreSettings, subject: str, dimension: str) -> Iterator[RowId]:
-    """Mutant of `rows_of`."""
-    return (RowId(subject, dimension, test_id, 0) for test_id in settings.tests[dimension][1:])
+    for row in sound_rows_of(settings, subject, dimension):
+        yield RowId(subject, dimension, "none", 0) if row.test_id == settings.tests[dimension][0] else row
+
+
+sound_rows_of = marks.rows_of
 
 
 def only_first_judge(run: Run, dimensions: Iterable[str]) -> ScoreSettings:
@@ -291,13 +298,68 @@ def only_first_judge(run: Run, dimensions: Iterable[str]) -> ScoreSettings:
     return replace(score_settings(run, dimensions), panel=JUDGES[:1])
 
 
+def one_degree_more(freedom: float, level: float) -> float:
+    return float(stdtrit(freedom + 1, level))
+
+
 MUTANTS_OF_ANALYSES: dict[str, tuple[Any, str, object, str]] = {
-    "intervals of 90 %": (scores, "UPPER_TAIL", 0.95, ", planted"),
-    "a variance over n instead of n - 1": (scores, "variance", pvariance, ", planted"),
+    "intervals of 90 %": (intervals, "TAIL", 0.05, ", planted"),
+    "t on G degrees of freedom": (intervals, "stdtrit", one_degree_more, ", planted"),
     "a mean over wrong rows": (marks, "rows_of", first_test_left_out, "over 2 answers, planted"),
     "a panel without one of its judges": (summary, "score_settings", only_first_judge, "judge second: no mean"),
     "scores of 11 points": (marks, "SCORE_START", 11, ", planted"),
 }
+
+
+def subjects_swapped(one: str, other: str, *rest: Any) -> PairedDifference:
+    """Mutant of `difference_of`: the signs are the other way round."""
+    return replace(sound_row(one, other, *rest), subject=other, other=one)
+
+
+def ends_swapped(*arguments: Any) -> PairedDifference:
+    found = sound_row(*arguments)
+    return replace(found, low=found.high, high=found.low)
+
+
+def one_sided(parts: Any) -> float:
+    return sound_p(parts) / 2
+
+
+def first_ranks(subjects: Iterable[str], better: Any) -> dict[str, tuple[int, int]]:
+    """Mutant of `rank_ranges`: 1, 2, 3."""
+    return {name: (at, at) for at, name in enumerate(subjects, 1)}
+
+
+def other_judges(run_summary: Any, subject: str, judge: str, dimension: str) -> Any:
+    return sound_named(run_summary, subject, JUDGES[judge == JUDGES[0]], dimension)
+
+
+def letters_reversed(*arguments: Any) -> Any:
+    return sound_named(*arguments)[..., ::-1]
+
+
+sound_row, sound_p, sound_named = pairs_table.difference_of, pairs.p_of, issues_table.shares_naming
+MUTANTS_OF_CLAIMS: dict[str, tuple[Any, str, object, str]] = {
+    "subjects of a pair swapped": (
+        pairs_table,
+        "difference_of",
+        subjects_swapped,
+        "the table of differences lacks plain, kind",
+    ),
+    "ends of a difference swapped": (pairs_table, "difference_of", ends_swapped, "the difference of plain, kind"),
+    "a one-sided p": (pairs_table, "p_of", one_sided, "the p-value of plain, kind"),
+    "ranks of 1, 2, 3": (leaderboard_table, "rank_ranges", first_ranks, "the rank of"),
+    "issues by the other judge": (issues_table, "shares_naming", other_judges, "by first is"),
+    "issues under other letters": (issues_table, "shares_naming", letters_reversed, "issue A of plain"),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS_OF_CLAIMS)
+def test_claims_that_are_made_otherwise(rehearsed_stage: Stage, monkeypatch: Patch, name: str) -> None:
+    module, attribute, mutant, reason = MUTANTS_OF_CLAIMS[name]
+    monkeypatch.setattr(module, attribute, mutant)
+    found = rehearsed_stage.compare()
+    assert not found.rows.wrong and not found.wrong_cells and reason in problems(found)
 
 
 @pytest.mark.parametrize("name", MUTANTS_OF_ANALYSES)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from hab_ray.analysis.marks import rows_of
-from hab_ray.analysis.summary import summarise
+from hab_ray.analysis.rating.reading import RatedDimension, people_of
+from hab_ray.analysis.rating.statistics import Estimate, Rated, difference
+from hab_ray.analysis.summary import Summary, summarise
+from hab_ray.analysis.tables import people as table_of_people
 from hab_ray.analysis.tables import raters as table
+from hab_ray.given.ratings import Rating
 from hab_ray.rehearse.people import PeopleComparison, PlantedRatings, compare_people, plant, with_ratings
 from hab_ray.rehearse.perform import Rehearsal
 from hab_ray.rehearse.trouble import People
 from hab_ray.rehearse.truth import Truth
 from hab_ray.results import open_run
 from hab_ray.rows import Rater
-from hab_ray.storage.given_ratings import Rating
 from hab_ray.sweep import raters as joining
 from hab_ray.sweep.raters import Joined, join_ratings, place_raters
 from hab_ray.work import Work
@@ -139,6 +142,28 @@ def test_a_table_that_is_made_in_another_way(
     monkeypatch.setattr(table, attribute, mutant)
     wrong = rated().wrong
     assert wrong and all(problem.startswith("the table of raters has for person-") for problem in wrong)
+
+
+def swapped_judges(summary: Summary) -> tuple[tuple[str, ...], list[RatedDimension]]:
+    """Mutant of what the table of people starts from: each judge's scores under another's name."""
+    names, found = people_of(summary)
+    others = rotated(found[0].scores)
+    return names, [replace(each, scores={j: each.scores[others[j]] for j in each.scores}) for each in found]
+
+
+def swapped_sides(parts: Sequence[Rated]) -> Estimate:
+    """Mutant of the difference: the people's mean less the judge's."""
+    found = difference(parts)
+    return replace(found, value=None if found.value is None else -found.value)
+
+
+@pytest.mark.parametrize(("attribute", "mutant"), [("people_of", swapped_judges), ("difference", swapped_sides)])
+def test_a_table_of_people_that_is_made_in_another_way(
+    rated: Rehearsed, monkeypatch: Patch, attribute: str, mutant: object
+) -> None:
+    monkeypatch.setattr(table_of_people, attribute, mutant)
+    wrong = rated().wrong
+    assert wrong and all(problem.startswith("the table of people has for ") for problem in wrong)
 
 
 def test_calls_that_ratings_cost_and_ratings_that_nobody_gave_are_problems(rehearsed_stage: Stage) -> None:

@@ -13,13 +13,14 @@ import yaml
 
 from hab_ray.analysis.standing import UNDECLARED
 from hab_ray.analysis.summary import summarise
-from hab_ray.preregistration import AnalysisPlan, Declaration
+from hab_ray.analysis.tables.leaderboard import axis
+from hab_ray.config.preregistration import AnalysisPlan, Declaration
 from hab_ray.report import write_report, write_scores
-from hab_ray.resolve import keep_declaration, read_record
 from hab_ray.results import open_run
 from hab_ray.rows import Rater, Response, Score, State, Verdict
 from hab_ray.rubric import load_rubrics
 from hab_ray.stages.views import responses_file, verdicts_file
+from hab_ray.storage.record import amend_record, read_record
 from hab_ray.storage.run import SCORES, SWEEP
 from hab_ray.work import Work
 from tests.small_runs import HOSTILE, NOW, Shape, begin_run
@@ -103,23 +104,18 @@ def test_the_page_is_well_formed_and_self_contained(make_run: MakeRun, name: str
     assert "url(" not in html and "@import" not in html
 
 
-def test_what_no_declared_analysis_names_is_labelled(make_run: MakeRun) -> None:
+def test_what_is_declared_stands_first_and_all_else_is_labelled_once(make_run: MakeRun) -> None:
     work = make_run(Shape(judges=("strict", "mild")))
     before = report(work)
-    assert UNDECLARED in words(before) and "exploratory</small>" not in before
+    assert UNDECLARED.replace("`", "") in words(read(before).text) and before.count("xploratory") == 1
     primary = {"dimension": "overall", "question": HOSTILE}
     plan = AnalysisPlan.model_validate(
         {"primary": primary, "exclusions": [HOSTILE], "alpha": 0.05, "stopping": "fixed"}
     )
-    keep_declaration(work, Declaration(at=NOW, sha256=plan.sha256, plan=plan))
+    amend_record(work.run_path, declarations=(Declaration(at=NOW, sha256=plan.sha256, plan=plan),))
     html = report(work)
     assert read(html).tags <= ALLOWED and "<script" not in html and plan.sha256 in section(html, "settings")
-    labelled = {name for name in re.findall(r'<section aria-labelledby="(\w+)">', html) if is_labelled(html, name)}
-    assert {"leaderboard", "judges", "transcripts"} <= labelled and not labelled & {"settings", "fidelity"}
-
-
-def is_labelled(html: str, name: str) -> bool:
-    return "exploratory</small></h2>" in section(html, name)
+    assert html.count("xploratory") == 1 and html.index('id="declared"') < html.index('id="leaderboard"')
 
 
 def test_what_equals_the_paper_and_what_differs_is_cited(make_run: MakeRun) -> None:
@@ -278,9 +274,63 @@ def test_what_was_asked_for_in_vain_is_beside_what_was_sent(make_run: MakeRun) -
     assert 'temperature 0 <span class="soft">(sent: the vendor ignores it)' in told
 
 
+def whole_tests(html: str) -> str:
+    """A page without the single answers that stand behind whole tests."""
+    return re.sub(r'<article class="test example">.*?</article>', "", html, flags=re.DOTALL)
+
+
+def test_transcripts_have_an_answer_for_each_quarter_of_the_score_and_each_issue_that_was_named(
+    make_run: MakeRun,
+) -> None:
+    """One judge, so that a score is the panel's; the subject's own system prompt stands with its answers."""
+    work = make_run(Shape(tests=30, dimensions=("encourage_learning",)))
+    html = section(report(work), "transcripts")
+    shown = {int(10 * float(score)) for score in re.findall(r'"chip">strict: ([\d.]+)', html)}
+    named = {letter for found in re.findall(r"issues ([A-Z ]+)</span>", html) for letter in found.split()}
+    verdicts = [
+        v for s in ("alpha", "beta") for v in work.run.read(Verdict, verdicts_file("strict", s, "encourage_learning"))
+    ]
+    quarters = {min(int(v.score / 2.5), 3) for v in verdicts if v.score is not None}
+    assert {min(int(score / 2.5), 3) for score in shown} == quarters and len(quarters) > 2
+    assert named == {letter for v in verdicts for letter in v.issues or ()} and len(named) > 4
+
+
+def test_what_stands_between_backticks_is_code_and_markup_in_it_is_not(make_run: MakeRun) -> None:
+    html = report(make_run(Shape()), notice="see `a<b>` and `hab plan`")
+    assert "see <code>a&lt;b&gt;</code> and <code>hab plan</code>" in html
+    assert "(<code>analysis:</code> in the sweep file)" in html
+    assert "`" not in html.split("<main>")[1].split('<h2 id="transcripts"')[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "ends"),
+    [
+        ([], (0, 1)),
+        ([0.56, 0.61, 0.664], (0.55, 0.7)),
+        ([0.0, 0.02], (0, 0.05)),
+        ([1.0], (0.95, 1)),
+        ([0.5], (0.45, 0.55)),
+        ([0.0, 1.0], (0, 1)),
+    ],
+)
+def test_the_axis_is_cut_to_what_it_shows(values: list[float], ends: tuple[float, float]) -> None:
+    assert axis(values) == ends
+
+
+def test_what_an_answer_costs_stands_on_the_leaderboard(make_run: MakeRun) -> None:
+    work = make_run(Shape())
+    assert "$ per answer" not in report(work)
+    for dimension in work.rubrics:
+        file = responses_file("alpha", dimension)
+        rows = work.run.read(Response, file)
+        work.run.write(Response, file, [replace(row, cost_nanousd=2_500_000) for row in rows])
+    board = section(report(work), "leaderboard")
+    assert "$ per answer" in board and ">0.0025</td>" in board and board.count("0.0025") == 1
+
+
 def test_transcripts_show_some_tests_of_every_dimension_with_every_answer(make_run: MakeRun) -> None:
     work = make_run(Shape(judges=("strict", "mild"), tests=9))
-    html = section(report(work), "transcripts")
+    html = whole_tests(section(report(work), "transcripts"))
     ids = set(re.findall(r"Test <code>([a-z_]+)-\d+</code>", html))
     assert ids == set(work.rubrics)
     assert html.count('<article class="test">') == 3 * 2
@@ -301,17 +351,21 @@ def test_an_interrupted_run_says_what_is_open(make_run: MakeRun) -> None:
     assert "beta has no overall score" in page
 
 
-def test_a_further_rater_is_shown_in_transcripts_and_in_a_table_of_its_own_alone(make_run: MakeRun) -> None:
+def test_a_further_rater_is_shown_in_transcripts_and_in_tables_of_its_own_alone(make_run: MakeRun) -> None:
     work, dimension = make_run(Shape()), "correct_misinformation"
     before = report(work)
     panels = work.run.read(Verdict, verdicts_file("strict", "alpha", dimension))
     own = [replace(v, judge=HOSTILE, kind=Rater.PERSON, score=max(0, (v.score or 0) - 1)) for v in panels]
     work.run.write(Verdict, verdicts_file(HOSTILE, "alpha", dimension), own)
     after = report(work)
-    assert "not on the panel" not in before and after.count("not on the panel") == 3
+    assert "not on the panel" not in before
+    assert whole_tests(after).count("not on the panel") == 3
     table = section(after, "raters")
     assert "-0.07" in table and "People" in table and "<script>" not in table
+    beside = section(after, "people")
+    assert "people among themselves" in beside and "<script>" not in beside
     rest = after.replace(table, "").replace('  <a href="#raters">Raters</a>\n', "")
+    rest = rest.replace(beside, "").replace('  <a href="#people">People</a>\n', "")
     whence = rest[rest.index('<div class="notice">') : rest.index("<nav ")]
     assert "comments of raters" in whence and "<script>" not in whence and 'class="notice"' not in before
     rest = rest.replace(whence, "")

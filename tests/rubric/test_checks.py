@@ -11,7 +11,7 @@ import yaml
 
 from hab_ray.resources import bundled
 from hab_ray.rubric.checks import check_rubric, check_themes
-from hab_ray.rubric.problems import Findings, Problem
+from hab_ray.rubric.problems import Findings, RubricProblem
 
 Raw = dict[str, Any]
 NAME = "correct_misinformation"
@@ -26,8 +26,8 @@ def raw() -> Raw:
     return content
 
 
-def found(raw: Raw, is_shipped: bool = False) -> list[Problem]:
-    problems: list[Problem] = []
+def found(raw: Raw, is_shipped: bool = False) -> list[RubricProblem]:
+    problems: list[RubricProblem] = []
     check_rubric(NAME, raw, Findings("file.yaml", problems, is_shipped))
     return problems
 
@@ -81,7 +81,7 @@ def test_files_that_are_shipped_say_how_faithful_they_are_and_others_need_not(ra
     assert found(raw) == []
     (problem,) = found(raw, is_shipped=True)
     assert (problem.field, problem.cause) == ("fidelity", "the key is missing")
-    problems: list[Problem] = []
+    problems: list[RubricProblem] = []
     check_themes({"themes": [str(n) for n in range(80)]}, Findings("themes.yaml", problems, is_shipped=True))
     assert [p.field for p in problems] == ["fidelity"]
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from hab_ray.errors import ConfigError
-from hab_ray.rubric import Problem, Rubric, Themes, check, load_rubrics, load_themes, themes_file
+from hab_ray.rubric import Rubric, RubricProblem, Themes, check, load_rubrics, load_themes, themes_file
 
 Raw = dict[str, Any]
 RUBRICS = Path(__file__).parents[2] / "rubrics"
@@ -293,7 +293,7 @@ def test_a_problem_with_the_context_is_named(
     _assert_one(check(tmp_path), path, field, cause, remedy)
 
 
-def _assert_one(problems: list[Problem], path: Path, field: str, cause: str, remedy: str) -> None:
+def _assert_one(problems: list[RubricProblem], path: Path, field: str, cause: str, remedy: str) -> None:
     assert [(p.file, p.field) for p in problems] == [(str(path), field)]
     assert cause in problems[0].cause
     assert remedy in problems[0].remedy

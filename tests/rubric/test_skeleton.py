@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from hab_ray.errors import ConfigError
-from hab_ray.rubric import Part, check, literal, load_rubrics, write_skeleton
+from hab_ray.rubric import RubricPart, check, literal, load_rubrics
 from hab_ray.rubric.parts import Rubric
+from hab_ray.rubric.skeleton import write_skeleton
 
 NAME = "admit_mistakes"
 
@@ -54,7 +55,7 @@ def test_without_the_sections_for_making_tests_it_is_one_too(tmp_path: Path) -> 
 
 def test_every_field_is_there_or_spoken_of(tmp_path: Path) -> None:
     text = write_skeleton(NAME, tmp_path).read_text("utf-8")
-    shipped = (part for part in Part.__subclasses__() if part.__module__.startswith("hab_ray."))
+    shipped = (part for part in RubricPart.__subclasses__() if part.__module__.startswith("hab_ray."))
     written_by_hand = [part for part in shipped if part.__module__ != literal.__name__]
     fields = {name for part in written_by_hand for name in part.model_fields} - {
         "fidelity",  # of the files that are shipped

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from hab_ray.simulator import Profile, simulator
+from hab_simulator import Profile, simulator
 
 KEYS = {"Authorization": "Bearer k", "x-goog-api-key": "k", "anthropic-version": "2023-06-01"}
 

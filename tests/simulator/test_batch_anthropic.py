@@ -10,7 +10,7 @@ import anthropic
 import pytest
 from anthropic.types.messages import MessageBatchIndividualResponse
 
-from hab_ray.simulator.batch import anthropic as batches
+from hab_simulator.anthropic import batch as batches
 from tests.simulator.batches import (
     SOON,
     anthropic_client,
@@ -141,7 +141,7 @@ async def test_sizes_queue_and_version(start: Start, monkeypatch: pytest.MonkeyP
         await submit_anthropic(client, 2)
     await submit_anthropic(client, 1)
     assert (await line.post(PATH, {"requests": [item("a")]}, {"x-api-key": "k"}))[0] == 400
-    monkeypatch.setattr(batches, "_MOST_BYTES", 100)
+    monkeypatch.setattr(batches, "_MAX_BYTES", 100)
     with pytest.raises(anthropic.RequestTooLargeError):
         await submit_anthropic(client, 4)
 

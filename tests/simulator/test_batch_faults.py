@@ -12,8 +12,8 @@ import pytest
 from google.genai import errors, types
 from pydantic import ValidationError
 
-from hab_ray.simulator import Profile
-from hab_ray.simulator.batch.faults import BATCH_FAULTS, Expired, Foreign, LostCreate, Struck
+from hab_simulator import Profile
+from hab_simulator.batch.faults import BATCH_FAULTS, Expired, Foreign, LostCreate, Struck
 from tests.simulator.batches import (
     CHAT,
     PRICES,

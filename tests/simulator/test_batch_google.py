@@ -110,9 +110,8 @@ async def test_embeddings_in_a_file_and_inline(start: Start) -> None:
     [one] = await google_results(client, await end_google(client, job.name))
     assert len(one["response"]["embedding"]["values"]) == 128
     assert one["response"]["usageMetadata"]["promptTokenCount"] == 2
-    batch = types.EmbedContentBatch(
-        contents=["my dog", "a cat"], config=types.EmbedContentConfig(output_dimensionality=128)
-    )
+    texts: list[types.PartUnion] = ["my dog", "a cat"]
+    batch = types.EmbedContentBatch(contents=texts, config=types.EmbedContentConfig(output_dimensionality=128))
     source = types.EmbeddingsBatchJobSource(inlined_requests=batch)
     inline = await end_google(client, (await client.aio.batches.create_embeddings(model=model, src=source)).name)
     assert inline.dest and inline.dest.inlined_embed_content_responses
@@ -123,7 +122,8 @@ async def test_embeddings_in_a_file_and_inline(start: Start) -> None:
 
 async def test_online_embeddings_tell_their_tokens(start: Start) -> None:
     google = google_client(await start())
-    reply = await google.aio.models.embed_content(model="gemini-embedding-001", contents=["my dog", "a cat"])
+    texts: list[types.PartUnionDict] = ["my dog", "a cat"]
+    reply = await google.aio.models.embed_content(model="gemini-embedding-001", contents=texts)
     assert reply.usage_metadata and reply.usage_metadata.prompt_token_count == 4
 
 

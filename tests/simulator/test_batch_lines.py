@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hab_ray.simulator.accounts import SimulatedModel, SimulatedPrice
+from hab_simulator.accounts import SimulatedModel, SimulatedPrice
 from tests.simulator.batches import (
     PRICES,
     SOON,

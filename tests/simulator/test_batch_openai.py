@@ -10,7 +10,7 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletion
 
-from hab_ray.simulator.batch import openai_files
+from hab_simulator.openai import batch_files
 from tests.simulator.batches import (
     CHAT,
     SOON,
@@ -178,7 +178,7 @@ async def test_a_full_queue_fails_the_batch_until_there_is_room(start: Start) ->
 
 async def test_refused_uploads_and_creates(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     client = openai_client(await start())
-    monkeypatch.setattr(openai_files, "MOST_BYTES", 1000)
+    monkeypatch.setattr(batch_files, "MAX_BYTES", 1000)
     for name, data, words in [("a.json", b"{}", "Must be .jsonl"), ("a.jsonl", b"a" * 1001, "too large")]:
         with pytest.raises(openai.BadRequestError, match=words):
             await client.files.create(file=(name, data), purpose="batch")

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession
 
-from hab_ray.simulator import Profile, SimulatorProcess, simulator
-from hab_ray.simulator.asks import Bill, Exchange, Sighting, Usage
-from hab_ray.simulator.batch import requests_array
-from hab_ray.simulator.batch.clock import VendorClock
-from hab_ray.simulator.batch.requests_array import NotRequests, requests
-from hab_ray.simulator.batch.spool import Entry, Lines, Spool
+from hab_simulator import Profile, SimulatorProcess, simulator
+from hab_simulator.asks import Bill, Exchange, Sighting, Usage
+from hab_simulator.batch import requests_array
+from hab_simulator.batch.clock import VendorClock
+from hab_simulator.batch.requests_array import NotRequests, requests
+from hab_simulator.batch.spool import Entry, Lines, Spool
 from tests.simulator.batches import (
     anthropic_client,
     chat,

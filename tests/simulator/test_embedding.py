@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hab_ray.simulator.embedding import embed
+from hab_simulator.truth.embedding import embed
 
 
 def test_shared_words_make_texts_near() -> None:

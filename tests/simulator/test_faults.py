@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from hab_ray.simulator.faults import FAULTS, FaultPlan
-from hab_ray.simulator.latency import LognormalLatency
+from hab_simulator.faults import FAULTS, FaultPlan
+from hab_simulator.latency import LognormalLatency
 from tests.simulator.conftest import KEYS, Line, Start, until
 
 CHAT = "/openai/v1/chat/completions"

@@ -103,9 +103,10 @@ async def test_thoughts_may_eat_the_whole_answer(start: Start) -> None:
 async def test_embeddings(start: Start) -> None:
     line = await start()
     google = client(line)
+    texts: list[types.PartUnionDict] = ["my dog is unwell", "a tax return"]
     reply = await google.aio.models.embed_content(
         model="gemini-embedding-001",
-        contents=["my dog is unwell", "a tax return"],
+        contents=texts,
         config=types.EmbedContentConfig(output_dimensionality=256, task_type="CLUSTERING"),
     )
     assert reply.embeddings and [len(one.values or []) for one in reply.embeddings] == [256, 256]

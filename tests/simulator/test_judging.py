@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from hab_ray.fences import FENCE_VERSION, FENCES, neutral
-from hab_ray.simulator import Malformed, Planted, PlantedDimension, PlantedIssue, SimulatedModel
-from hab_ray.simulator.asks import Caching, ChatAsk
-from hab_ray.simulator.judging import Judging, Marked, lacking_issue, normal, wording_shown
-from hab_ray.simulator.malformed import written
-from hab_ray.simulator.planted import Truth
 from hab_ray.stages.replies.reading import Unreadable, named_letters
+from hab_simulator import Malformed, Planted, PlantedDimension, PlantedIssue, SimulatedModel
+from hab_simulator.asks import Caching, ChatAsk
+from hab_simulator.truth.judging import Judging, Marked, lacking_issue, normal, wording_shown
+from hab_simulator.truth.malformed import written
+from hab_simulator.truth.planted import Truth
 
 LETTERS = ("A", "B", "C")
 ISSUES = tuple(

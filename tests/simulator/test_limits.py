@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
 
-from hab_ray.simulator.accounts import SimulatedModel
-from hab_ray.simulator.limits import RateLimits, Verdict
+from hab_simulator.accounts import SimulatedModel
+from hab_simulator.limits import RateLimits, Verdict
 
 
 @dataclass

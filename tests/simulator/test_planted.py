@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from hab_ray.simulator import Profile
+from hab_simulator import Profile
 from tests.simulator.conftest import Line, Start
 
 CHAT = "/openai/v1/chat/completions"

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 import psutil
 import pytest
 
-from hab_ray.simulator import Profile, SimulatorFailed, SimulatorProcess, load_profile
+from hab_simulator import Profile, SimulatorFailed, SimulatorProcess, load_profile
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,7 +43,7 @@ def test_start_and_stop() -> None:
 
 def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     ready = tmp_path / "ready.json"
-    command = [sys.executable, "-m", "hab_ray.simulator", "--port", "0", "--ready", str(ready), "--seed", "3"]
+    command = [sys.executable, "-m", "hab_simulator", "--port", "0", "--ready", str(ready), "--seed", "3"]
     script = f"import subprocess, time; subprocess.Popen({command!r}); time.sleep(60)"
     parent = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.DEVNULL)
     pid = wait_for(ready)["pid"]
@@ -57,7 +57,7 @@ def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
 
 
 def test_it_does_not_outlive_a_parent_that_went_before() -> None:
-    command = [sys.executable, "-m", "hab_ray.simulator", "--parent", "1"]
+    command = [sys.executable, "-m", "hab_simulator", "--parent", "1"]
     late = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30)
     assert late.returncode == 1 and "the process 1 that started the simulator is gone" in late.stderr
 

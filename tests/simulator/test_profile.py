@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from hab_ray.rehearse.trouble import Trouble
-from hab_ray.simulator import BatchFault, Fault, Profile, load_profile
+from hab_simulator import BatchFault, Fault, Profile, load_profile
 
 PAGE = (Path(__file__).parents[2] / "docs/simulator.md").read_text("utf-8")
 KINDS: dict[str, type[BaseModel]] = {"faults": Trouble, "": Profile}

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from hab_ray.simulator import Recorded, RecordingUnusable, load_recording, replaying
+from hab_simulator import Recorded, RecordingUnusable, load_recording, replaying
 
 HEAD = '{"format": "hab-doctor-1"}\n'
 OLD_TAG, NEW_TAG = "hab-" + "a" * 24, "hab-" + "b" * 24

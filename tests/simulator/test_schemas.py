@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hab_ray.simulator.prose import Author, QueryAuthor
-from hab_ray.simulator.schemas import ANTHROPIC, LENIENT, OPENAI_STRICT, SchemaError, check, letters_of, sample
+from hab_simulator.schemas import ANTHROPIC, LENIENT, OPENAI_STRICT, SchemaError, check, letters_of, sample
+from hab_simulator.truth.prose import Author, QueryAuthor
 
 NAMES = st.sampled_from(["prompt", "context", "issues", "assessment", "n", "score", "a", "b"])
 

@@ -24,11 +24,11 @@ from openai.types.chat import chat_completion_user_message_param as user
 from openai.types.chat import completion_create_params as openai_chat
 from openai.types.shared_params import response_format_json_schema as openai_schema
 
-from hab_ray.simulator.accounts import SimulatedAccount, vendors
-from hab_ray.simulator.anthropic_bodies import read_messages
-from hab_ray.simulator.asks import Ask, ChatAsk, EmbedAsk, Refused
-from hab_ray.simulator.google_bodies import read_embed_one, read_generate
-from hab_ray.simulator.openai_bodies import read_chat, read_embeddings
+from hab_simulator.accounts import SimulatedAccount, vendors
+from hab_simulator.anthropic.bodies import read_messages
+from hab_simulator.asks import Ask, ChatAsk, EmbedAsk, Refused
+from hab_simulator.google.bodies import read_embed_one, read_generate
+from hab_simulator.openai.bodies import read_chat, read_embeddings
 
 OLD = {"anthropic-version": "2023-06-01", "anthropic-beta": "thinking-binding-controls-2026-08-01"}
 UNKNOWN = ("Unknown parameter", "Extra inputs", "Unknown name")

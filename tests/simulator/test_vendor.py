@@ -5,32 +5,34 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from hab_ray.simulator import Kind, Profile
-from hab_ray.simulator.vendor import route
+from hab_simulator import Profile
+from hab_simulator.playing import played, route
 from tests.simulator.batches import chat
 from tests.simulator.conftest import Start
 
-OWN = {f"x/{kind}": {"kind": kind} for kind in Kind}
+OWN = {f"x/{kind}": {"kind": kind} for kind in ("openai", "anthropic", "google", "xai")}
 
 
 @pytest.mark.parametrize(
     ("url", "account", "kind", "path"),
     [
-        ("/v1/chat/completions", "openai", Kind.OPENAI, "chat/completions"),
-        ("/openai/v1/files/f", "openai", Kind.OPENAI, "files/f"),
-        ("/anthropic/v1/messages", "anthropic", Kind.ANTHROPIC, "messages"),
-        ("/google/v1beta/models/m:generateContent", "google", Kind.GOOGLE, "models/m:generateContent"),
-        ("/google/upload/v1beta/files", "google", Kind.GOOGLE, "upload/files"),
-        ("/xai/v1/batches", "xai", Kind.XAI, "batches"),
-        ("/x/other/v1/batches", "x/other", Kind.OPENAI, "batches"),
-        ("/x/xai/v1/batches", "x/xai", Kind.XAI, "batches"),
-        ("/x/anthropic/v1/messages/batches", "x/anthropic", Kind.ANTHROPIC, "messages/batches"),
-        ("/x/google/v1beta/batches", "x/google", Kind.GOOGLE, "batches"),
+        ("/v1/chat/completions", "openai", "openai", "chat/completions"),
+        ("/openai/v1/files/f", "openai", "openai", "files/f"),
+        ("/anthropic/v1/messages", "anthropic", "anthropic", "messages"),
+        ("/google/v1beta/models/m:generateContent", "google", "google", "models/m:generateContent"),
+        ("/google/upload/v1beta/files", "google", "google", "upload/files"),
+        ("/xai/v1/batches", "xai", "xai", "batches"),
+        ("/x/other/v1/batches", "x/other", "openai", "batches"),
+        ("/x/xai/v1/batches", "x/xai", "xai", "batches"),
+        ("/x/anthropic/v1/messages/batches", "x/anthropic", "anthropic", "messages/batches"),
+        ("/x/google/v1beta/batches", "x/google", "google", "batches"),
     ],
 )
-def test_routes(url: str, account: str, kind: Kind, path: str) -> None:
+def test_routes(url: str, account: str, kind: str, path: str) -> None:
     found = route(url, Profile.model_validate({"accounts": OWN}).kind)
-    assert found is not None and (found.account, found.kind, found.path) == (account, kind, path)
+    assert found is not None
+    place, vendor = found
+    assert (place.account, place.path) == (account, path) and vendor is played(kind) and place.vendor is vendor.online
 
 
 @pytest.mark.parametrize("url", ["/", "/nobody/v1/models", "/xai/v1beta/models", "/openai/upload/v1/files", "/x/other"])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from hab_ray.calls import ChatCall
-from hab_ray.catalog import Model, ModelEntry
+from hab_ray.catalog.models import Model, ModelEntry
+from hab_ray.config.sections import Generate, Judge, Validate
 from hab_ray.rows import Candidate, ChosenTest, Response, State
 from hab_ray.rubric import Rubric
-from hab_ray.sections import Generate, Judge, Validate
 from hab_ray.stages.base import Rows
 from hab_ray.stages.method.generate import GenerateStage
 from hab_ray.stages.method.judge import JudgeStage

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from hab_ray.calls import Finish, Reply, Usage
-from hab_ray.catalog import Model, ModelEntry
+from hab_ray.catalog.models import Model, ModelEntry
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
 from hab_ray.stages.prompts.wording import Prompts, load_prompts
 

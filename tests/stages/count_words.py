@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from hab_ray.rows import Response
 from hab_ray.stages.base import Computed, ComputeStage, Rows
-from hab_ray.stages.blocks import BlockWorkers
 from hab_ray.stages.forecast import Forecast, Forecasts
 from hab_ray.stages.spec import Grain, Part, ResolvedSweep, Source, StageSpec
 
@@ -24,35 +23,30 @@ class Words:
 class CountWordsStage(ComputeStage[Words]):
     """Counts the words of one subject's responses in one dimension."""
 
-    def compute(self, rows: Rows, workers: BlockWorkers) -> Computed[Words]:
-        """See ComputeStage."""
+    def compute(self, rows: Rows) -> Computed[Words]:
         return Computed([Words(r.test_id, r.sample, len(r.text.split())) for r in rows[Response]])
 
     def forecast_rows(self, rows: Forecasts) -> Forecast[Words]:
-        """See ComputeStage."""
         return Forecast(to_come=rows[Response].count)
 
 
 class CountWordsSpec(StageSpec):
     """One part per dimension and subject."""
 
+    behind = "respond"
     name = "count words"
     row = Words
     makes_calls = False
     is_frozen = True
 
     def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
-        """See StageSpec."""
         return (Part("", d, subject.name) for d in resolved.rubrics for subject in resolved.sweep.subjects)
 
     def file(self, part: Part) -> str:
-        """See StageSpec."""
         return f"words/{part.subject.replace('/', '-')}/{part.dimension}.parquet"
 
     def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
-        """See StageSpec."""
         return (Source(Response, Grain.ALL, own_subject=True),)
 
     def make(self, resolved: ResolvedSweep, part: Part) -> CountWordsStage:
-        """See StageSpec."""
         return CountWordsStage()

@@ -1,8 +1,7 @@
-"""A dimension is added by a file, a stage by a file and a line in the table: plan, graph and settling follow."""
+"""A dimension and a stage are each added by a file: plan, graph and settling follow."""
 
 from __future__ import annotations
 
-import ast
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -20,18 +19,18 @@ from tests.stages.translate import SYSTEM, TranslateSpec
 
 PACKAGE = Path(wiring.__file__).parents[1]
 RUBRICS = PACKAGE.parent / "rubrics"
-AddStage = Callable[[StageSpec, str], None]
+AddStage = Callable[[StageSpec], None]
 
 
 @pytest.fixture
 def add(monkeypatch: pytest.MonkeyPatch) -> AddStage:
-    """Adds a stage's line to the table, behind that of another."""
+    """Adds a stage as an entry point would; `tests/cli/test_added.py` does so by a distribution."""
 
-    def added(spec: StageSpec, behind: str) -> None:
-        stages = dict[str, StageSpec]()
-        for name, known in wiring.STAGES.items():
-            stages |= {name: known, spec.name: spec} if name == behind else {name: known}
-        monkeypatch.setattr(wiring, "STAGES", stages)
+    def added(spec: StageSpec) -> None:
+        placed = dict[str, StageSpec]()
+        for name, known in wiring.stages().items():
+            placed |= {name: known, spec.name: spec} if name == spec.behind else {name: known}
+        monkeypatch.setattr(wiring, "stages", lambda: placed)
 
     return added
 
@@ -45,8 +44,8 @@ class TranslatingRun(Run):
         return super().text(shard, call)
 
 
-def test_a_stage_between_two_others_is_a_file_and_a_line(tmp_path: Path, add: AddStage) -> None:
-    add(TranslateSpec(), "generate")
+def test_a_stage_between_two_others_is_a_file(tmp_path: Path, add: AddStage) -> None:
+    add(TranslateSpec())
     run = TranslatingRun(work_of(tmp_path, **MADE, subjects=["house/a"], judges=["house/j"]))
     dimension = DIMENSIONS[0]
     shards = {shard.stage: shard for shard in run.work.shards() if shard.dimension == dimension}
@@ -61,7 +60,7 @@ def test_a_stage_between_two_others_is_a_file_and_a_line(tmp_path: Path, add: Ad
 
 
 def test_the_plan_counts_an_added_stage_exactly_once_its_rows_exist(tmp_path: Path, add: AddStage) -> None:
-    add(TranslateSpec(), "generate")
+    add(TranslateSpec())
     run = TranslatingRun(work_of(tmp_path, **MADE, subjects=["house/a"], judges=["house/j"]))
     ahead = {cell: count for cell, count in open_calls(run.plan()).items() if cell[2] == DIMENSIONS[0]}
     assert [(cell[0], count) for cell, count in ahead.items()] == [
@@ -72,7 +71,7 @@ def test_the_plan_counts_an_added_stage_exactly_once_its_rows_exist(tmp_path: Pa
         ("respond", 4),
         ("judge", 4),
     ]
-    for stage in wiring.STAGES:
+    for stage in wiring.stages():
         planned = {cell: count for cell, count in open_calls(run.plan()).items() if cell[0] == stage}
         run.made = Counter()
         for shard in run.work.shards():
@@ -83,7 +82,7 @@ def test_the_plan_counts_an_added_stage_exactly_once_its_rows_exist(tmp_path: Pa
 
 
 def test_a_stage_that_computes_may_bring_a_row_type_of_its_own(tmp_path: Path, add: AddStage) -> None:
-    add(CountWordsSpec(), "respond")
+    add(CountWordsSpec())
     run = Run(work_of(tmp_path, subjects=["house/a", "house/b"]))
     assert "count words" not in {line.stage for line in run.plan().lines}
     run.all()
@@ -113,16 +112,3 @@ def test_a_seventh_dimension_is_a_file_beside_the_six(tmp_path: Path) -> None:
         if shard.dimension == "mental_security":
             run.take(shard)
             assert shard.spec.has_view is (run.work.written(shard) is not None)
-
-
-def test_only_the_stages_and_their_table_know_a_stage_by_name() -> None:
-    """No module outside `stages` compares a shard's stage with a name."""
-    for path in PACKAGE.rglob("*.py"):
-        if PACKAGE / "stages" in path.parents:
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Compare | ast.Match):
-                operands = [node.left, *node.comparators] if isinstance(node, ast.Compare) else [node.subject]
-                on_stage = any(isinstance(operand, ast.Attribute) and operand.attr == "stage" for operand in operands)
-                names = {leaf.value for leaf in ast.walk(node) if isinstance(leaf, ast.Constant)} & wiring.STAGES.keys()
-                assert not (on_stage and names), f"{path}:{node.lineno} compares a stage with {names}"

@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from hab_ray.calls import ChatCall, Finish, Reply
-from hab_ray.catalog import Model
+from hab_ray.catalog.models import Model
+from hab_ray.config.sections import Judge
 from hab_ray.resources import bundled
 from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.rubric import Rubric
-from hab_ray.sections import Judge
 from hab_ray.stages.base import Again
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.prompts.wording import Prompts, load_prompts

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import pytest
 
 from hab_ray.calls import Finish, Reply
-from hab_ray.catalog import Model
+from hab_ray.catalog.models import Model
+from hab_ray.config.sections import Generate, Judge, Validate
 from hab_ray.rows import Candidate, State, Verdict
 from hab_ray.rubric import Rubric
-from hab_ray.sections import Generate, Judge, Validate
 from hab_ray.stages.base import Rows
 from hab_ray.stages.method.generate import GenerateStage
 from hab_ray.stages.method.judge import JudgeStage

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from hab_ray.calls import Reply
-from hab_ray.catalog import Model
+from hab_ray.catalog.models import Model
+from hab_ray.config.sections import Judge, Validate
 from hab_ray.fences import FENCE_VERSION
 from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
 from hab_ray.rubric import LiteralRubric, Rubric
-from hab_ray.sections import Judge, Validate
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.method.validate import ValidateStage
 from hab_ray.stages.prompts.wording import PROMPTS_VERSION, Prompts, load_prompts

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from hab_ray.calls import Failure, Finish, Outcome, Reply
-from hab_ray.catalog import Model
+from hab_ray.catalog.models import Model
+from hab_ray.config.sections import Select, Validate
 from hab_ray.errors import FailureKind
 from hab_ray.rows import Candidate, State, Validation
-from hab_ray.sections import Select, Validate
 from hab_ray.stages.base import Rows
 from hab_ray.stages.method.embed import EmbedStage
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import ChatCall, Failure, Finish, Outcome, Reply
-from hab_ray.catalog import Model, Sampling
+from hab_ray.catalog.models import Model, Sampling
+from hab_ray.config.sections import Generate
 from hab_ray.errors import FailureKind
 from hab_ray.rows import Candidate, State
 from hab_ray.rubric import Rubric
-from hab_ray.sections import Generate
 from hab_ray.stages.base import Rows
 from hab_ray.stages.method.generate import CandidateTask, GenerateStage
 from hab_ray.stages.prompts.wording import Prompts

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import ChatCall, Failure, Finish, Outcome, Reply
-from hab_ray.catalog import Model
+from hab_ray.catalog.models import Model
+from hab_ray.config.sections import Judge
 from hab_ray.errors import FailureKind
 from hab_ray.fences import PLACEHOLDER, neutral
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric
-from hab_ray.sections import Judge
 from hab_ray.stages.base import Again, Rows
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.prompts.wording import Prompts

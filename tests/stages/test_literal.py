@@ -7,12 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from hab_ray.calls import ChatCall, Reply
-from hab_ray.catalog import Model
+from hab_ray.catalog.models import Model
+from hab_ray.config.sections import Generate, Judge, Validate
 from hab_ray.errors import ConfigError
 from hab_ray.fences import PLACEHOLDER, FenceCodes
 from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
 from hab_ray.rubric import LiteralPrompts, LiteralRubric, Rubric
-from hab_ray.sections import Generate, Judge, Validate
 from hab_ray.stages.base import Again, Rows
 from hab_ray.stages.method.generate import GenerateStage
 from hab_ray.stages.method.judge import JudgeStage

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from hab_ray.calls import Finish, Reply
-from hab_ray.catalog import Model
+from hab_ray.catalog.models import Model
+from hab_ray.config.sections import Judge, Validate
 from hab_ray.rows import Candidate, State, Verdict
 from hab_ray.rubric import Rubric
-from hab_ray.sections import Judge, Validate
 from hab_ray.stages.base import Again
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.method.validate import ValidateStage

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import ChatCall, Failure, Finish, Message, Outcome, Params, Reply, Role
-from hab_ray.catalog import Model
+from hab_ray.catalog.models import Model
+from hab_ray.config.sections import Subject
 from hab_ray.errors import FailureKind
 from hab_ray.rows import ChosenTest, State
-from hab_ray.sections import Subject
 from hab_ray.stages.base import Rows
 from hab_ray.stages.method.respond import RespondStage
 

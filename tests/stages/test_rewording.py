@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from hab_ray.calls import ChatCall
-from hab_ray.config import load_sweep
+from hab_ray.config.sweep import load_sweep
 from hab_ray.errors import ConfigError
 from hab_ray.executors.choice import calls_by_key
 from hab_ray.resolve import load_work, resolve, write_record
@@ -174,13 +174,10 @@ def refusal(resolved: Resolve, variants: dict[str, Any], **changes: Any) -> str:
         ({"judges": [{"name": "x"}]}, "variants.judges.0: changes nothing; give it `issues: reversed`"),
         ({"judges": [{"name": "x", "issues": "shuffled"}]}, "variants.judges.0.issues: Input should be"),
         ({"subjects": [{"name": "x"}]}, "variants.subjects.0: changes nothing; give it `system:`, or `tests:`"),
-        (
-            {"subjects": [{"name": "x", "tests": "gone.jsonl"}]},
-            "variants.subjects.tests: gone.jsonl: there is no such file",
-        ),
+        ({"subjects": [{"name": "x", "tests": "gone.jsonl"}]}, "/gone.jsonl: there is no such file"),
         ({"subjects": [{**TERSE, "name": "x" * 61}]}, "variants.subjects.0.name: String should have at most 60"),
         ({"subjects": [TERSE, TERSE]}, "subjects: 'lab/a (terse)' appears 2 times"),
-        ({"judges": [{"name": "x", "rubrics": "nowhere"}]}, "variants.judges.0.rubrics: there is no folder nowhere"),
+        ({"judges": [{"name": "x", "rubrics": "nowhere"}]}, "/nowhere; name one with rubric files"),
         ({"subject": [TERSE]}, "variants.subject: unknown key; did you mean 'subjects'?"),
     ],
 )

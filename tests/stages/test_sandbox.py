@@ -12,8 +12,8 @@ import yaml
 
 from hab_ray.errors import ConfigError
 from hab_ray.resources import bundled
-from hab_ray.rubric import Part, Rubric
-from hab_ray.stages.prompts.sandbox import MOST_CPU_SECONDS, BadTemplate, safe_template
+from hab_ray.rubric import Rubric, RubricPart
+from hab_ray.stages.prompts.sandbox import MAX_CPU_SECONDS, BadTemplate, safe_template
 from hab_ray.stages.prompts.wording import Wording, load_prompts
 from tests.stages.calls_of_prompts import RUBRICS
 
@@ -155,7 +155,7 @@ def test_a_template_that_fails_on_a_row_is_named_with_its_file(tmp_path: Path) -
         Wording(judge).user({**values, "prompt": "odd"})
 
 
-class Slow(Part):
+class Slow(RubricPart):
     """A part whose field takes long to read: with a collection of garbage in the middle, or without."""
 
     collects: bool
@@ -163,7 +163,7 @@ class Slow(Part):
 
     def __getattribute__(self, name: str) -> Any:
         if name == "text":
-            until = time.thread_time() + 2 * MOST_CPU_SECONDS
+            until = time.thread_time() + 2 * MAX_CPU_SECONDS
             while time.thread_time() < until:
                 pass
             if self.collects:

@@ -13,10 +13,9 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
-from hab_ray.executors.threads import ThreadWorkers
+from hab_ray.config.sections import Select
 from hab_ray.rows import Candidate, ChosenTest, Embedded, State, id_of_test
 from hab_ray.rubric import Rubric
-from hab_ray.sections import Select
 from hab_ray.stages.base import Computed, Rows
 from hab_ray.stages.method.select import MANY, SelectStage, seed_tests
 from hab_ray.stages.selection.picking import pick
@@ -132,7 +131,7 @@ def numbers(tests: Sequence[ChosenTest]) -> list[int]:
 
 
 def choose(rubric: Rubric, rows: list[Candidate], vectors: list[Embedded], settings: Select) -> Computed[ChosenTest]:
-    return SelectStage(rubric, settings).compute(Rows({Candidate: rows, Embedded: vectors}), ThreadWorkers())
+    return SelectStage(rubric, settings).compute(Rows({Candidate: rows, Embedded: vectors}))
 
 
 def test_the_order_of_arrival_does_not_matter(rubrics: dict[str, Rubric]) -> None:
@@ -169,7 +168,7 @@ def test_only_many_candidates_are_chosen_in_blocks(rubrics: dict[str, Rubric]) -
     vectors = cloud(200, 64)
     source = Rows({Candidate: rows[::-1], Embedded: embedded(rows, vectors)})
     tests = {
-        many: SelectStage(rubrics[DIMENSION], settings(20), many, block_rows=64).compute(source, ThreadWorkers()).rows
+        many: SelectStage(rubrics[DIMENSION], settings(20), many, block_rows=64).compute(source).rows
         for many in (199, 200, 201)
     }
     with threadpool_limits(limits=1):
@@ -184,10 +183,10 @@ def test_in_blocks_rows_without_a_vector_are_left_out_and_none_is_said(rubrics: 
     vectors = embedded(rows, cloud(40, 8))
     vectors[1] = replace(vectors[1], state=State.FAILED, vector=b"")
     stage = SelectStage(rubrics[DIMENSION], settings(45), 10, block_rows=7)
-    chosen = stage.compute(Rows({Candidate: rows[:30], Embedded: vectors}), ThreadWorkers())
+    chosen = stage.compute(Rows({Candidate: rows[:30], Embedded: vectors}))
     assert numbers(chosen.rows) == [n for n in range(30) if n != 1]
     assert "29 distinct" in chosen.note
-    none = stage.compute(Rows({Candidate: [], Embedded: vectors}), ThreadWorkers())
+    none = stage.compute(Rows({Candidate: [], Embedded: vectors}))
     assert (none.rows, "no candidate" in none.note) == ([], True)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from hab_ray.rows import Embedded, State
-from hab_ray.stages import slices
-from hab_ray.stages.slices import RowSlices
+from hab_ray.stages import settling
+from hab_ray.stages.settling import RowSlices
 
 
 class Reader:
@@ -23,7 +23,7 @@ class Reader:
 
 
 def test_rows_are_read_in_slices_each_time_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "SLICE_ROWS", 4)
+    monkeypatch.setattr(settling, "SLICE_ROWS", 4)
     reader = Reader()
     rows = RowSlices(list(range(10)), reader)
     assert (len(rows), reader.asked) == (10, [])

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from hab_ray.calls import Finish, Reply
-from hab_ray.catalog import Model
+from hab_ray.catalog.models import Model
+from hab_ray.config.sections import Validate
 from hab_ray.rows import Candidate, State, Validation
 from hab_ray.rubric import Rubric
-from hab_ray.sections import Validate
 from hab_ray.stages.base import Rows
 from hab_ray.stages.method.validate import ValidateStage, best
 from hab_ray.stages.prompts.wording import Prompts

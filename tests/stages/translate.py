@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hab_ray.calls import ChatCall, Message, Outcome, Params, Role
-from hab_ray.catalog import Model
+from hab_ray.catalog.models import Model
+from hab_ray.config.sections import Validate
 from hab_ray.rows import Candidate, State
-from hab_ray.sections import Validate
 from hab_ray.stages.base import CallStage, Rows, Unusable, usable
 from hab_ray.stages.forecast import Forecast
 from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
@@ -27,7 +27,6 @@ class TranslateStage(CallStage[Candidate, Candidate]):
         return [candidate for candidate in rows[Candidate] if candidate.state is State.OK]
 
     def requests(self, tasks: Iterable[Candidate]) -> Iterator[tuple[str, ChatCall]]:
-        """See CallStage."""
         for task in tasks:
             yield (
                 task.id,
@@ -49,7 +48,6 @@ class TranslateStage(CallStage[Candidate, Candidate]):
         return replace(task, prompt=reply.text, reply_key=outcome.key)
 
     def answer_tokens(self) -> int:
-        """See CallStage."""
         return 200
 
     def forecast_rows(
@@ -63,27 +61,23 @@ class TranslateStage(CallStage[Candidate, Candidate]):
 class TranslateSpec(StageSpec):
     """One part per dimension, where the sweep validates candidates."""
 
+    behind = "generate"
     name = "translate"
     row = Candidate
 
     def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
-        """See StageSpec."""
         validation = resolved.sweep.validation
         if resolved.makes_tests and isinstance(validation, Validate):
             yield from (Part(validation.model, dimension) for dimension in resolved.rubrics)
 
     def file(self, part: Part) -> str:
-        """See StageSpec."""
         return f"translations/{part.dimension}.parquet"
 
     def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
-        """See StageSpec."""
         return (Source(Candidate, Grain.ALL),)
 
     def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
-        """See StageSpec."""
         return Asks(part.name, None)
 
     def make(self, resolved: ResolvedSweep, part: Part) -> TranslateStage:
-        """See StageSpec."""
         return TranslateStage(resolved.models[part.name])

@@ -36,7 +36,7 @@ UNOPENED = "|".join(
         r"<\|channel\|>final[^<>]*(?:<\|constrain\|>\w+)?<\|message\|>",
     )
 )
-MOST_BRACKETS = 500
+MAX_BRACKETS = 500
 ALIKE = dict(zip("\u0456\u0410\u0412\u0421\u0415\u2018\u2019\u201c\u201d`\u00ab\u00bb", 'iABCE\'\'""\'""', strict=True))
 NOTHING = ("none", "no", "nothing", "null", "nil", "empty", "n")
 FILLERS = ("and", "or", "only", "just", "the", "issue", "issues", "letter", "letters", "item", "li")
@@ -237,7 +237,7 @@ def last_object(text: str, key: str) -> tuple[dict[str, Any], str, str]:
 
 def _ending(text: str, end: int) -> tuple[dict[str, Any], int]:
     for at, character in enumerate(text[:end]):
-        if character == "{" and text.count("{", at, end) + text.count("[", at, end) <= MOST_BRACKETS:
+        if character == "{" and text.count("{", at, end) + text.count("[", at, end) <= MAX_BRACKETS:
             parser = Parser(text[:end], at)
             try:
                 value = parser.object()

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, LocalFolder, open_folder
-from hab_ray.storage.ranges import RangeFile
+from hab_ray.storage.replies.parts import RangeFile
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hab_ray.storage.keyindex import KeyIndex, KeySet, Place
-from hab_ray.storage.known import KnownKeys
+from hab_ray.storage.replies.keyindex import AnsweredKeys, KeyIndex, KeySet, RowPlace
 
 
 def key(number: int) -> str:
@@ -20,45 +19,43 @@ def key(number: int) -> str:
 @given(st.lists(st.lists(st.integers(0, 60), max_size=30, unique=True), max_size=12))
 def test_the_newest_place_of_every_key_is_found(files: list[list[int]]) -> None:
     index = KeyIndex()
-    expected: dict[str, Place] = {}
+    expected: dict[str, RowPlace] = {}
     for number, rows in enumerate(files):
         keys = [key(n) for n in rows]
         index.add(keys, number)
-        expected |= {k: Place(number, row) for row, k in enumerate(keys)}
+        expected |= {k: RowPlace(number, row) for row, k in enumerate(keys)}
     asked = [key(n) for n in range(70)]
     assert index.places(asked) == expected
-    assert {run.hex(n) for run in index.sorted_keys() for n in range(len(run))} == expected.keys()
-    index.clear()
-    assert index.places(asked) == {} and index.sorted_keys() == []
+    assert {key for run in index.sorted_keys() for key in run} == expected.keys()
 
 
 @given(st.lists(st.lists(st.integers(0, 60), max_size=30, unique=True), max_size=12))
 def test_keys_that_begin_alike_are_told_apart(files: list[list[int]]) -> None:
     """The first 8 bytes, by which keys are sorted, decide nothing alone."""
     alike = [f"{n // 20:016x}{n:048x}" for n in range(70)]
-    index, known = KeyIndex(), KnownKeys()
-    expected: dict[str, Place] = {}
+    index, known = KeyIndex(), AnsweredKeys()
+    expected: dict[str, RowPlace] = {}
     for number, rows in enumerate(files):
         keys = [alike[n] for n in rows]
         index.add(keys, number)
         known.add(keys)
-        expected |= {k: Place(number, row) for row, k in enumerate(keys)}
+        expected |= {k: RowPlace(number, row) for row, k in enumerate(keys)}
     assert index.places(alike) == expected
     assert [k for k in alike if k in known] == [k for k in alike if k in expected]
 
 
 def test_long_runs_are_not_merged_so_that_no_merge_needs_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hab_ray.storage.keyindex.LONGEST_MERGED", 8)
+    monkeypatch.setattr("hab_ray.storage.replies.keyindex.MAX_MERGED", 8)
     index = KeyIndex()
     for file in range(10):
         index.add([key(n) for n in range(5 * file, 5 * file + 5)], file)
     assert max(map(len, index.sorted_keys())) <= 8
-    assert index.places([key(n) for n in range(60)]) == {key(n): Place(n // 5, n % 5) for n in range(50)}
+    assert index.places([key(n) for n in range(60)]) == {key(n): RowPlace(n // 5, n % 5) for n in range(50)}
 
 
 @given(st.lists(st.sets(st.integers(0, 300), max_size=200), max_size=4))
 def test_known_keys_are_those_that_were_added(batches: list[set[int]]) -> None:
-    known, expected = KnownKeys([]), set[int]()
+    known, expected = AnsweredKeys([]), set[int]()
     for batch in batches:
         known.add([key(n) for n in batch])
         expected |= batch

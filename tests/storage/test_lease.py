@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -16,14 +17,16 @@ import pytest
 from hab_ray.errors import Exit, LeaseLost, StoreHeld
 from hab_ray.location import Location
 from hab_ray.storage.folder import LocalFolder, open_folder
-from hab_ray.storage.lease import LeaseWatch, LocalLease, last_holder
+from hab_ray.storage.lease.lease import LeaseWatch, LocalLease, last_holder
+from hab_ray.storage.lease.takeover import LeaseTerms, acquire_lease
+from hab_ray.storage.run import RunFolder
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 HOLD = """
 import sys
 from datetime import datetime, UTC
 from hab_ray.location import Location
-from hab_ray.storage.lease import LocalLease
+from hab_ray.storage.lease.lease import LocalLease
 lease = LocalLease.acquire(Location(sys.argv[1]), Location("runs/first"), datetime.now(UTC))
 print(lease.epoch, flush=True)
 sys.stdin.read()
@@ -55,12 +58,27 @@ def test_a_second_driver_is_told_who_holds_the_store(store: Location, other: sub
         socket.gethostname(),
         str(Path("runs/first").absolute()),
         str(store),
-        "`store:`",
     ):
         assert part in str(told.value)
     assert told.value.exit is Exit.HELD
     holder = last_holder(open_folder(store))
     assert holder and (holder.pid, holder.epoch, holder.released) == (other.pid, 1, False)
+
+
+@pytest.mark.usefixtures("other")
+def test_a_run_that_has_not_begun_is_told_a_store_that_works_and_one_that_has_is_told_none(
+    store: Location, tmp_path: Path
+) -> None:
+    """A run keeps its store, so that another one would be refused."""
+    run = Location.of(tmp_path / "runs/second")
+    with pytest.raises(StoreHeld) as told:
+        acquire_lease(store, run, NOW, LeaseTerms())
+    named = re.search(r"--store (\S+),", str(told.value))
+    assert named and named.group(1) == f"{store}-second"
+    acquire_lease(Location(named.group(1)), run, NOW, LeaseTerms()).release()
+    RunFolder(run).folder.put("sweep.yaml", b"begun")
+    with pytest.raises(StoreHeld, match=r"wait for it to end$"):
+        acquire_lease(store, run, NOW, LeaseTerms())
 
 
 def test_after_a_kill_the_next_takes_over_and_knows_it(store: Location, other: subprocess.Popen[str]) -> None:

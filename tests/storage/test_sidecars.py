@@ -7,14 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from hab_ray.calls import Failure, Reply
+from hab_ray.catalog.prices import Mode
 from hab_ray.location import Location
-from hab_ray.prices import Mode
 from hab_ray.storage.folder import Folder, open_folder
-from hab_ray.storage.parts import part_metadata
-from hab_ray.storage.records import replies_to_table, to_parquet
-from hab_ray.storage.sidecars import SIDECARS, complete_sidecars, sidecar_name
+from hab_ray.storage.replies.parts import part_metadata
+from hab_ray.storage.replies.records import replies_to_table, to_parquet
+from hab_ray.storage.replies.sidecars import SIDECARS, complete_sidecars, sidecar_name
+from hab_ray.storage.replies.store import Store, StoreWriter
 from hab_ray.storage.spending import online_spending
-from hab_ray.storage.store import Store, StoreWriter
 from tests.folders import CountingFolder, Through
 from tests.storage.conftest import key_of
 
@@ -116,8 +116,8 @@ def test_interleaved_shards_fetch_each_part_once(
     folder: CountingFolder, reply: MakeReply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """24 shards of one model, whose replies came in turn: each shard's rows lie in every row group."""
-    monkeypatch.setattr("hab_ray.storage.compaction.PART_BYTES", 1 << 17)
-    monkeypatch.setattr("hab_ray.storage.parts.GROUP_BYTES", 1 << 14)
+    monkeypatch.setattr("hab_ray.storage.replies.store.PART_BYTES", 1 << 17)
+    monkeypatch.setattr("hab_ray.storage.replies.parts.GROUP_BYTES", 1 << 14)
     replies = [reply(f"{n}", text=f"{n} " * 100) for n in range(24 * 40)]
     fill(folder, replies)
     folder.fetched.clear()
@@ -136,7 +136,7 @@ def test_interleaved_shards_fetch_each_part_once(
 def test_rows_of_one_shard_fetch_only_its_row_groups(
     folder: CountingFolder, reply: MakeReply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hab_ray.storage.parts.GROUP_BYTES", 1 << 16)
+    monkeypatch.setattr("hab_ray.storage.replies.parts.GROUP_BYTES", 1 << 16)
     replies = [reply(f"{n}", text="".join(key_of(f"{n}.{i}") for i in range(20))) for n in range(1000)]
     fill(folder, replies)
     (part,) = folder.list("replies")
@@ -163,7 +163,7 @@ def test_what_is_kept_is_bounded_and_read_first(
         writer.add(MODEL, one)
         if number % 10 == 0:
             writer.flush()
-    monkeypatch.setattr("hab_ray.storage.rows.KEPT_BYTES", 100_000)
+    monkeypatch.setattr("hab_ray.storage.replies.parts.KEPT_BYTES", 100_000)
     store = Store(folder)
     store.refresh(MODEL)
     folder.fetched.clear()

@@ -13,15 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hab_ray.calls import Failure, Finish, Outcome, Reply, Usage, clean_text
+from hab_ray.catalog.prices import Mode
 from hab_ray.errors import DamagedFile, FailureKind
-from hab_ray.prices import Mode
-from hab_ray.storage.compaction import COMPACT_FROM_FILES
 from hab_ray.storage.folder import Folder, LocalFolder
-from hab_ray.storage.records import read_table
-from hab_ray.storage.shelves import Shelf
-from hab_ray.storage.sidecars import SIDECARS, complete_sidecars
+from hab_ray.storage.replies.records import RecordKind, read_table
+from hab_ray.storage.replies.sidecars import SIDECARS, complete_sidecars
+from hab_ray.storage.replies.store import COMPACT_FROM_FILES, Store, StoreWriter
 from hab_ray.storage.spending import online_spending
-from hab_ray.storage.store import Store, StoreWriter
 from tests.folders import Through
 from tests.storage.conftest import key_of
 
@@ -199,7 +197,7 @@ def test_compaction_makes_one_file_of_many_and_keeps_every_reply(
 def test_a_compaction_holds_no_more_in_memory_than_a_part(
     folder: Folder, reply: MakeReply, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hab_ray.storage.compaction.PART_BYTES", 3000)
+    monkeypatch.setattr("hab_ray.storage.replies.store.PART_BYTES", 3000)
     replies = [reply(f"{n:02d}", text="x" * 1000) for n in range(20)]
     write_files(folder, replies)
     refreshed(folder).compact(MODEL, 1)
@@ -265,7 +263,7 @@ def test_a_compaction_that_is_interrupted_loses_nothing_and_counts_nothing_twice
     old = refreshed(folder)
     with pytest.raises(Crash):
         refreshed(Crashing(folder, changes)).compact(MODEL, 1)
-    assert [len(folder.list(SIDECARS)), len(folder.list(Shelf.REPLIES))] == [
+    assert [len(folder.list(SIDECARS)), len(folder.list(RecordKind.REPLIES))] == [
         changes > 0,
         20 + (changes > 1) - max(0, changes - 2),
     ]
@@ -337,7 +335,7 @@ def test_a_damaged_file_is_named(ending: str, folder: Folder, reply: MakeReply) 
     write_files(folder, [reply(f"{n:02d}") for n in range(10)])
     if ending == "parquet":
         refreshed(folder).compact(MODEL, 1)
-    name = folder.list(Shelf.REPLIES)[-1]
+    name = folder.list(RecordKind.REPLIES)[-1]
     whole = folder.get(name)
     swapped = b"\xff" * 4 + whole[4:-8] + whole[:8]
     cuts = [*range(0, len(whole), 97), len(whole) - 8, len(whole) - 1]

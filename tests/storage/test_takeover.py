@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from hab_ray.config.sections import LeaseTimes
 from hab_ray.errors import StoreHeld
 from hab_ray.location import Location
-from hab_ray.sections import LeaseTimes
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.lease import Holder, LocalLease, last_holder
-from hab_ray.storage.renewed import RenewedLease, first_renewal, renewed
-from hab_ray.storage.takeover import LeaseTerms, Succession, acquire_lease
+from hab_ray.storage.lease.lease import Holder, LocalLease, last_holder
+from hab_ray.storage.lease.renewed import RenewedLease, first_renewal, renewed
+from hab_ray.storage.lease.takeover import LeaseTakeover, LeaseTerms, acquire_lease
 
 NOW = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
 OURS, THEIRS = Location("runs/ours"), Location("runs/theirs")
@@ -52,7 +52,7 @@ class Scene:
         self.folder.put_new(self.holder.name, self.holder.record())
         self.happens: Mapping[float, Event] = {}
         terms = LeaseTerms(taker or LeaseTimes(), shared_filesystem=True, say=self.said.append)
-        self.succession = Succession(self.store, terms, lambda: self.now, self.sleep)
+        self.succession = LeaseTakeover(self.store, terms, lambda: self.now, self.sleep)
 
     def sleep(self, seconds: float) -> None:
         """Let time pass, and with it what happens."""
@@ -164,7 +164,7 @@ def test_a_lock_needs_no_waiting_and_nobody_before_neither(tmp_path: Path) -> No
         raise AssertionError("nothing to wait for")
 
     store, folder = Location.of(tmp_path), LocalFolder(tmp_path)
-    succession = Succession(store, LeaseTerms(), lambda: 0.0, never)
+    succession = LeaseTakeover(store, LeaseTerms(), lambda: 0.0, never)
     assert succession.predecessor(folder) is None
     LocalLease.acquire(store, THEIRS, NOW)
     assert succession.predecessor(folder) == last_holder(folder)
@@ -207,10 +207,10 @@ def test_a_wait_that_is_interrupted_leaves_the_store_as_it_was(tmp_path: Path) -
 HOLDER = """
 import sys, time
 from datetime import datetime, UTC
-from hab_ray.sections import LeaseTimes
+from hab_ray.config.sections import LeaseTimes
 from hab_ray.errors import LeaseLost, LeaseStale
 from hab_ray.location import Location
-from hab_ray.storage.takeover import LeaseTerms, acquire_lease
+from hab_ray.storage.lease.takeover import LeaseTerms, acquire_lease
 terms = LeaseTerms(LeaseTimes(renew_s=0.5, lost_s=2, take_s=4))
 lease = acquire_lease(Location(sys.argv[1]), Location("runs/theirs"), datetime.now(UTC), terms)
 watch, spent = lease.watch(), 0

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from hab_ray.catalog import Model
-from hab_ray.config import Sweep
+from hab_ray.catalog.models import Model
+from hab_ray.catalog.prices import Mode
+from hab_ray.config.sweep import Sweep
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.jobs import Counters, OpenKind, OpenRow
 from hab_ray.executors.protocol import (
@@ -30,15 +31,14 @@ from hab_ray.executors.protocol import (
     SpoolsRead,
 )
 from hab_ray.location import Location
-from hab_ray.prices import Mode
 from hab_ray.rubric import load_rubrics, load_themes
 from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.stages.spec import Grain
 from hab_ray.sweep.context import DriverContext
-from hab_ray.sweep.counters import RunCounters
 from hab_ray.sweep.driver import Driver
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.shards import Shards, ShardState
+from hab_ray.sweep.telling.counters import RunCounters
 from hab_ray.work import Shard, Work
 
 ONE, TWO = "defer_important_decisions", "encourage_learning"

@@ -15,15 +15,18 @@ from typing import Any
 
 import yaml
 
-from hab_ray.config import load_sweep
+from hab_ray.config.sweep import load_sweep
 from hab_ray.providers.anthropic.batch import AnthropicBatches
 from hab_ray.providers.google.batch import GoogleBatches
 from hab_ray.providers.openai.batch import OpenAIBatches
 from hab_ray.providers.xai.batch import XaiBatches
 from hab_ray.resolve import resolve, write_record
-from hab_ray.storage.folder import Folder, LocalFolder, S3Folder
-from hab_ray.storage.takeover import LeaseTerms, acquire_lease
-from hab_ray.sweep import Options, drive
+from hab_ray.stopping import Stop
+from hab_ray.storage.folder import Folder, LocalFolder
+from hab_ray.storage.s3.folder import S3Folder
+from hab_ray.sweep.options import Options
+from hab_ray.sweep.run import drive
+from hab_ray.sweep.session import spending
 from tests.forking import Forks
 
 VERBS = ("owner", "newest", "submit", "since", "poll", "cancel", "clean_up")
@@ -143,11 +146,9 @@ def run(sweep: Path) -> int:
     """Drive a sweep in this process, as `hab run` does; the exit status."""
     now = datetime.now(UTC)
     work = resolve(load_sweep(sweep), now)
-    lease = acquire_lease(work.sweep.store, work.run_path, now, LeaseTerms(work.sweep.lease))
-    write_record(work, now)
-    end = drive(work, lease, Options())
-    lease.release()
-    return int(end.exit)
+    with spending(work, Stop()) as session:
+        write_record(work, now)
+        return int(drive(session, Options()).exit)
 
 
 def drive_apart(forks: Forks, sweep: Path, at: str | None = None) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hab_ray.catalog.prices import Mode
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.errors import EngineBroke, Interrupted
@@ -19,11 +20,11 @@ from hab_ray.executors.protocol import (
     Spool,
     WorkerReplaced,
 )
-from hab_ray.prices import Mode
+from hab_ray.sweep import flowing
 from hab_ray.sweep.dispatching import GATHER_S
-from hab_ray.sweep.driver import MOST_DEATHS
-from hab_ray.sweep.flowing import LEAST_BATCH, MOST_ONLINE
-from hab_ray.sweep.routing import MOST_EMPTY_ROUNDS
+from hab_ray.sweep.driver import MAX_DEATHS
+from hab_ray.sweep.flowing import LEAST_BATCH
+from hab_ray.sweep.routing import MAX_EMPTY_ROUNDS
 from hab_ray.sweep.shards import ShardStatus
 from tests.sweep.conftest import MADE, ONE, TWO, MakeBench
 
@@ -217,13 +218,13 @@ def test_batches_that_bring_nothing_are_given_up_after_some_rounds(bench: MakeBe
     b = bench(**BATCHES, mode="batch", dimensions=[ONE], subjects=["lab/a"])
     b.rows.answer = lambda *_: None  # type: ignore[method-assign]
     b.driver.reconcile(detach=False)
-    assert len(b.logged("batch respond")) == MOST_EMPTY_ROUNDS
+    assert len(b.logged("batch respond")) == MAX_EMPTY_ROUNDS
     assert "brought no answer" in b.state("respond", "lab/a").given_up["0"]
 
 
 def test_rows_that_a_full_queue_sent_back_are_no_empty_round(bench: MakeBench) -> None:
     b = bench(**BATCHES, mode="batch", dimensions=[ONE], subjects=["lab/a"])
-    answer, rounds = b.rows.answer, 2 * MOST_EMPTY_ROUNDS
+    answer, rounds = b.rows.answer, 2 * MAX_EMPTY_ROUNDS
     number = b.state("respond", "lab/a").number
 
     def deferred(*_: object) -> None:
@@ -274,13 +275,13 @@ def test_a_worker_that_dies_again_and_again_ends_the_run(bench: MakeBench) -> No
     b.clock.steps = {10 * n: die for n in range(1, 10)}
     with pytest.raises(EngineBroke):
         b.driver.reconcile(detach=False)
-    assert len(b.logged("online respond")) == 1 + MOST_DEATHS
+    assert len(b.logged("online respond")) == 1 + MAX_DEATHS
 
 
 def test_workers_may_die_often_as_long_as_rows_are_finished_between(bench: MakeBench) -> None:
     b = bench(dimensions=[ONE], subjects=["lab/a"])
     b.online.answers = False
-    channel, deaths = Channel("lab", Mode.ONLINE), 3 * MOST_DEATHS
+    channel, deaths = Channel("lab", Mode.ONLINE), 3 * MAX_DEATHS
 
     def die() -> None:
         counted = Counters(finished=Counter({99: len(b.counters.notes) + 1}))
@@ -400,8 +401,9 @@ def test_flowing_batches_wait_for_a_least_size_or_the_end_of_their_source(bench:
         assert [dispatch.is_flowing for dispatch in b.batches.dispatched] == [total >= LEAST_BATCH]
 
 
-def test_no_more_flows_to_an_executor_than_it_has_room_for(bench: MakeBench) -> None:
-    b = bench(total=MOST_ONLINE + 1, dimensions=[ONE, TWO], subjects=["lab/a"])
+def test_no_more_flows_to_an_executor_than_it_has_room_for(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flowing, "MAX_ONLINE", 100)
+    b = bench(total=101, dimensions=[ONE, TWO], subjects=["lab/a"])
     b.online.flows = True
     b.driver.reconcile(detach=False)
     judged = [dispatch for dispatch in b.online.dispatched if dispatch.stage == "judge"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
+from hab_ray.catalog.prices import Mode
 from hab_ray.engine.jobs import Counters
 from hab_ray.executors.protocol import Channel, ChannelEnded, CountersRead
-from hab_ray.prices import Mode
-from hab_ray.sweep.counters import RunCounters
 from hab_ray.sweep.ending import GRACE_S, Ending
+from hab_ray.sweep.telling.counters import RunCounters
 from tests.sweep.conftest import Clock, FakeService
 
 LANE, BATCHES = Channel("lab", Mode.ONLINE), Channel("lab", Mode.BATCH)

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
+from hab_ray.config.sections import GivenAnswers
 from hab_ray.errors import ConfigError
+from hab_ray.given.once import ReadOnce
+from hab_ray.given.ratings import response_digest
 from hab_ray.location import Location
 from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest, Rater, RaterView, Response, State, Verdict, from_table
-from hab_ray.sections import GivenAnswers
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.stages.views import tests_file as file_of_tests
-from hab_ray.storage.given_ratings import response_digest
 from hab_ray.storage.local import LocalFolder
-from hab_ray.storage.once import ReadOnce
 from hab_ray.storage.run import RATERS
 from hab_ray.sweep.raters import PeopleAs, place_raters
 from hab_ray.work import Work

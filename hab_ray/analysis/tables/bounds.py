@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
 
-from hab_ray.analysis.marks import OVERALL, PANEL, Marks
+from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
 
@@ -27,7 +27,7 @@ class Bounds:
     best: float
 
 
-def bounds_of(found: Iterable[Marks]) -> list[Bounds]:
+def bounds_of(found: Iterable[ItemScores]) -> list[Bounds]:
     """The bounds of every mean with more than 2 % of its rows missing, and of the overall means they enter."""
     doubts = []
     for _, group in groupby(found, lambda marks: (marks.subject, marks.judge)):
@@ -39,7 +39,7 @@ def bounds_of(found: Iterable[Marks]) -> list[Bounds]:
     return doubts
 
 
-def _bounds(dimension: str, over: Sequence[Marks]) -> Bounds:
+def _bounds(dimension: str, over: Sequence[ItemScores]) -> Bounds:
     return Bounds(
         subject=over[0].subject,
         dimension=dimension,
@@ -51,11 +51,20 @@ def _bounds(dimension: str, over: Sequence[Marks]) -> Bounds:
     )
 
 
-@analysis(order=40, link="Bounds", heading=f"Where more than {100 * TOLERATED_MISSING:.0f} % of the rows are missing")
-def bounds(summary: Summary) -> Mapping[str, Sequence[Bounds]]:
+def _by_judge(_: Summary, rows: Sequence[Bounds]) -> Mapping[str, Sequence[Bounds]]:
+    return {judge: [each for each in rows if each.judge == judge] for judge in dict.fromkeys(b.judge for b in rows)}
+
+
+@analysis(
+    Bounds,
+    order=40,
+    link="Bounds",
+    heading=f"Where more than {100 * TOLERATED_MISSING:.0f} % of the rows are missing",
+    layout=_by_judge,
+)
+def bounds(summary: Summary) -> Sequence[Bounds]:
     """The bounds by judge, the panel's first; of single judges only where there are several."""
     found = bounds_of(summary.marks[summary.settings.truncated])
     panel = summary.settings.panel
     judges = (PANEL, *panel) if len(panel) > 1 else (PANEL,)
-    by_judge = {judge: [b for b in found if b.judge == judge] for judge in judges}
-    return {judge: doubtful for judge, doubtful in by_judge.items() if doubtful}
+    return [each for judge in judges for each in found if each.judge == judge]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.registry import section
 from hab_ray.analysis.summary import Summary
 from hab_ray.rows import IssueShift, ScoreMap, Shift
 
@@ -31,7 +31,7 @@ class Link:
     maps: tuple[MapLine, ...]
 
 
-@analysis(order=34, link="Now and then", heading="Judges now and then")
+@section(order=34, link="Now and then", heading="Judges now and then")
 def bridge(summary: Summary) -> Sequence[Link]:
     """One table for each judge of an earlier study."""
     found = summary.bridge

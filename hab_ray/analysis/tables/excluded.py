@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.registry import section
 from hab_ray.analysis.row_status import MissingReason, StatusCount
 from hab_ray.analysis.summary import Summary
 from hab_ray.rows import State
@@ -55,7 +55,7 @@ class Excluded:
     failures: str | None = None
 
 
-@analysis(order=60, link="Excluded rows", heading="Excluded rows")
+@section(order=60, link="Excluded rows", heading="Excluded rows")
 def excluded(summary: Summary) -> Excluded:
     """The overview of all rows, and the rows that are not in state ok in groups."""
     has_failures = RunFolder(summary.run.location).has(FAILED)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.registry import section
 from hab_ray.analysis.summary import Summary
-from hab_ray.rubric import Difference, Rubric, imported_note
+from hab_ray.rubric import Deviation, Rubric, imported_note
 
 
 @dataclass(frozen=True)
@@ -17,10 +17,10 @@ class Fidelity:
     dimension: str
     imported: str | None
     equals: tuple[str, ...]
-    differs: tuple[Difference, ...]
+    differs: tuple[Deviation, ...]
 
 
-@analysis(order=75, link="Fidelity", heading="What equals the paper and what differs")
+@section(order=95, link="Fidelity", heading="What equals the paper and what differs")
 def fidelity(summary: Summary) -> tuple[Fidelity, ...]:
     """The dimensions whose rubrics say something of it."""
     return tuple(_stated(summary))

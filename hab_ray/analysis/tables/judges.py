@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hab_ray.analysis.board import Board, board
 from hab_ray.analysis.marks import PANEL
-from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.registry import section
 from hab_ray.analysis.summary import Summary
 from hab_ray.rows import Score
 
@@ -28,7 +28,7 @@ class ByJudge:
     lines: tuple[SideBySide, ...]
 
 
-@analysis(order=30, link="By judge", heading="By judge")
+@section(order=30, link="By judge", heading="By judge")
 def judges(summary: Summary) -> ByJudge | None:
     """The boards of a panel's judges; None for a panel of one."""
     if len(summary.settings.panel) < 2:

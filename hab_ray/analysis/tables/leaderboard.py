@@ -1,14 +1,111 @@
-"""The leaderboard: the panel's scores."""
+"""The leaderboard: the panel's overall scores, with the ranks that paired differences leave open."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, floor
+
+import pyarrow.compute as pc
+
 from hab_ray.analysis.board import Board, board
-from hab_ray.analysis.marks import PANEL
+from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.pairs import rank_ranges
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
+from hab_ray.analysis.tables.differences import differences
+from hab_ray.catalog.prices import NANO
+
+STEPS = 20
 
 
-@analysis(order=20, link="Leaderboard", heading="Leaderboard")
-def leaderboard(summary: Summary) -> Board:
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """A subject's overall mean by the panel, and the ranks it may have: `first` to `last`.
+
+    As many subjects are surely above it as `first` says less one: those whose overall difference differs from 0 after
+    Holm's correction for all pairs. Ranks are null where there is no overall mean.
+    """
+
+    subject: str
+    first: int | None
+    last: int | None
+    mean: float | None
+    low: float | None
+    high: float | None
+    answers: int
+    calls: int
+
+
+@dataclass(frozen=True)
+class ShownBoard:
+    """The board as the page shows it.
+
+    `low` and `high` (0..1) are the ends of the overall axis, `coldest` and `warmest` the least and greatest mean of a
+    dimension. `dollars` is what a subject's answers cost per test and sample, where calls were made and have a price.
+    """
+
+    board: Board
+    low: float
+    high: float
+    coldest: float
+    warmest: float
+    dollars: Mapping[str, float]
+
+
+def _shown(summary: Summary, rows: Sequence[Rank]) -> ShownBoard:
+    shown = board(summary.scores, PANEL, _ranges(rows))
+    low, high = axis([end for row in rows for end in (row.low, row.mean, row.high) if end is not None])
+    means = [score.mean for line in shown.lines for score in line.by_dimension if score.mean is not None]
+    coldest, warmest = min(means, default=0.0), max(means, default=1.0)
+    return ShownBoard(shown, low, high, coldest, warmest, _dollars(summary))
+
+
+def axis(values: Sequence[float]) -> tuple[float, float]:
+    """The ends of an axis that shows these values (0..1): the twentieths around them, 0 and 1 where there are none."""
+    if not values:
+        return 0.0, 1.0
+    low, high = floor(min(values) * STEPS), ceil(max(values) * STEPS)
+    return max(0, min(low, high - 1)) / STEPS, min(STEPS, max(high, low + 1)) / STEPS
+
+
+def _dollars(summary: Summary) -> dict[str, float]:
+    found = {}
+    for subject in summary.settings.subjects:
+        costs = summary.run.responses(subject, columns=["cost_nanousd"]).column("cost_nanousd")
+        total = pc.sum(costs).as_py()
+        if total:
+            found[subject] = total / (len(costs) - costs.null_count) / NANO
+    return found
+
+
+def _ranges(rows: Sequence[Rank]) -> dict[str, tuple[int, int]]:
+    return {row.subject: (row.first, row.last) for row in rows if row.first is not None and row.last is not None}
+
+
+@analysis(Rank, order=20, link="Leaderboard", heading="Leaderboard", layout=_shown)
+def leaderboard(summary: Summary) -> Sequence[Rank]:
     """The subjects by the panel's overall mean."""
-    return board(summary.scores, PANEL)
+    overall = {s.subject: s for s in summary.scores if s.judge == PANEL and s.dimension == OVERALL}
+    ranked = [subject for subject, score in overall.items() if score.mean is not None]
+    told = [row for row in differences(summary) if row.dimension == OVERALL and row.differs]
+    better = [(r.subject, r.other) if (r.difference or 0) > 0 else (r.other, r.subject) for r in told]
+    ranges = rank_ranges(ranked, better)
+    return [
+        Rank(
+            subject=line.subject,
+            first=ranges[line.subject][0] if line.subject in ranges else None,
+            last=ranges[line.subject][1] if line.subject in ranges else None,
+            mean=line.overall.mean,
+            low=line.overall.low,
+            high=line.overall.high,
+            answers=line.overall.n,
+            calls=line.overall.calls,
+        )
+        for line in board(summary.scores, PANEL).lines
+    ]
+
+
+def ranks_of(summary: Summary) -> dict[str, tuple[int, int]]:
+    """The first and last rank of each subject that has an overall mean."""
+    return _ranges(leaderboard(summary))

@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import isclose
 from statistics import fmean
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from hab_ray.analysis.marks import PANEL, Marks, RowId, ScoreSettings, rows_of
+from hab_ray.analysis.marks import PANEL, ItemScores, RowId, ScoreSettings, rows_of
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
 from hab_ray.results import Run
 from hab_ray.rows import Rater, State
 from hab_ray.rubric import SCORE_START
-
-# Above what a mean of a few judges' tenths loses, below the smallest difference between two such means.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +24,8 @@ class RaterLine:
 
     `mean` is over all `rated` answers, `mean_answered` without the `failed` ones, which the panel does not judge: an
     earlier study may have scored what its own calls left in the place of an answer. The `compared` ones have a mark of
-    the panel as well; `own` and `panel` are means over these, and `equal` counts those on which both agree. `unscored`
-    are the answers on which the rater itself has failed, which are in nothing else; without others there is no mean.
+    the panel as well; `own` and `panel` are means over these. `unscored` are the answers on which the rater itself has
+    failed, which are in nothing else; without others there is no mean. How far people agree is in the table `people`.
     """
 
     rater: str
@@ -42,18 +38,12 @@ class RaterLine:
     compared: int
     own: float | None
     panel: float | None
-    equal: int
     unscored: int = 0
 
     @property
     def difference(self) -> float | None:
         """How far the rater's mean is above the panel's, over the same answers."""
         return None if self.own is None or self.panel is None else self.own - self.panel
-
-    @property
-    def different(self) -> int:
-        """How many answers got another score than the panel's."""
-        return self.compared - self.equal
 
 
 @dataclass(frozen=True)
@@ -83,9 +73,14 @@ class _Pair(NamedTuple):
     is_answer: bool
 
 
-@analysis(order=36, link="Raters", heading="Raters beside the panel")
-def raters(summary: Summary) -> Sequence[Group]:
-    """All further raters by kind."""
+def _by_kind(_: Summary, rows: Sequence[RaterLine]) -> Sequence[Group]:
+    by_kind = {kind: tuple(line for line in rows if line.kind is kind) for kind in Rater}
+    return [Group(kind, len({line.rater for line in found}), found) for kind, found in by_kind.items() if found]
+
+
+@analysis(RaterLine, order=36, link="Raters", heading="Raters beside the panel", layout=_by_kind)
+def raters(summary: Summary) -> Sequence[RaterLine]:
+    """All further raters by name, in each dimension."""
     pairs: dict[tuple[Rater, str, str], list[_Pair]] = defaultdict(list)
     for subject, dimension, table in summary.run.further_verdicts(columns=_Rated._fields):
         for rated, pair in _pairs(summary, subject, dimension, table):
@@ -93,8 +88,7 @@ def raters(summary: Summary) -> Sequence[Group]:
     places = {dimension: place for place, dimension in enumerate(summary.settings.tests)}
     lines = [_line(*key, found) for key, found in pairs.items()]
     lines.sort(key=lambda line: (line.rater, places[line.dimension]))
-    by_kind = {kind: tuple(line for line in lines if line.kind is kind) for kind in Rater}
-    return [Group(kind, len({line.rater for line in found}), found) for kind, found in by_kind.items() if found]
+    return lines
 
 
 def _pairs(summary: Summary, subject: str, dimension: str, table: pa.Table) -> Iterator[tuple[_Rated, _Pair]]:
@@ -110,7 +104,7 @@ def _pairs(summary: Summary, subject: str, dimension: str, table: pa.Table) -> I
 
 
 def panel_marks(
-    found: Sequence[Marks], settings: ScoreSettings, subject: str, dimension: str
+    found: Sequence[ItemScores], settings: ScoreSettings, subject: str, dimension: str
 ) -> Mapping[RowId, float | None]:
     """The panel's mark of every answer of a subject in a dimension, None where it is in no mean."""
     (own,) = (m for m in found if (m.subject, m.dimension, m.judge) == (subject, dimension, PANEL))
@@ -139,7 +133,6 @@ def _line(kind: Rater, rater: str, dimension: str, pairs: Sequence[_Pair]) -> Ra
         compared=len(both),
         own=_mean([mark for mark, _ in both]),
         panel=_mean([panel for _, panel in both]),
-        equal=sum(isclose(mark, panel, rel_tol=0, abs_tol=_ROUNDING) for mark, panel in both),
         unscored=len(pairs) - len(own),
     )
 

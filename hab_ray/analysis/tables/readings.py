@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.registry import section
 from hab_ray.analysis.summary import Summary
 from hab_ray.results import Run
 from hab_ray.rows import State
@@ -39,7 +39,7 @@ class Read:
         return self.replies - self.equal - self.differ - self.only_strict - self.only_published
 
 
-@analysis(order=12, link="Readings", heading="How replies to imported wording were read")
+@section(order=12, link="Readings", heading="How replies to imported wording were read")
 def readings(summary: Summary) -> Sequence[Read]:
     """A line for each judge and dimension, in the sweep's order; none where the project's own wording asked."""
     if not any(rubric.literal_judging for rubric in summary.rubrics.values()):

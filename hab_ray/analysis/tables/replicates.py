@@ -40,7 +40,7 @@ class Replicate(NamedTuple):
     score: float | None
 
 
-@analysis(order=35, link="Replicates", heading="How steady the judges are")
+@analysis(Steadiness, order=35, link="Replicates", heading="How steady the judges are")
 def replicates(summary: Summary) -> Sequence[Steadiness]:
     """The steadiness of every judge, varied or not, in every dimension that it judges; none without replicates."""
     settings, varied = summary.settings, summary.run.record.sweep.varied_judges

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hab_ray.analysis.registry import analysis
-from hab_ray.analysis.standing import Standing, standing_of
+from hab_ray.analysis.registry import section
+from hab_ray.analysis.standing import PreregistrationStatus, standing_of
 from hab_ray.analysis.summary import Summary
 from hab_ray.calls import Params
-from hab_ray.catalog import Unheeded, accepted, unheeded
-from hab_ray.resolve import Record
+from hab_ray.catalog.models import Unheeded, accepted, unheeded
+from hab_ray.config.sections import Judge, Subject, VariedSubject
 from hab_ray.results import Sent
 from hab_ray.rubric import Rubric, imported_note
-from hab_ray.sections import Judge, Subject, VariedSubject
 from hab_ray.stages.method.judge import JUDGE_SETTINGS
 from hab_ray.stages.method.respond import PAPER_SETTINGS
+from hab_ray.storage.record import Record
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class SettingsTable:
     subjects: tuple[ModelLine, ...]
     judges: tuple[ModelLine, ...]
     record: Mapping[str, str]
-    standing: Standing
+    standing: PreregistrationStatus
 
 
-@analysis(order=70, link="Settings", heading="Settings")
+@section(order=90, link="Settings", heading="Settings")
 def settings(summary: Summary) -> SettingsTable:
     """The settings as they were sent."""
     record = summary.run.record

@@ -1,21 +1,26 @@
 """Transcripts to read: a few tests of each dimension with every answer and every verdict.
 
-The tests are picked by the hash of their ids: the same ones whenever the report is written, and not by result.
+Whole tests are picked by the hash of their ids: the same ones whenever the report is written, and not by result. What
+they lack of the score's quarters and of the issues that the panel names is shown by single answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
-from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.marks import PANEL
+from hab_ray.analysis.registry import section
 from hab_ray.analysis.summary import Summary
+from hab_ray.analysis.tables.issues import issues
 from hab_ray.results import Answer, Transcript
 from hab_ray.rows import ChosenTest, Response, Verdict
 from hab_ray.rubric import Criterion, Rubric
 
 TESTS_SHOWN = 3
+QUARTERS = 4
 
 
 @dataclass(frozen=True)
@@ -29,9 +34,10 @@ class ReadVerdict:
 
 @dataclass(frozen=True)
 class ShownAnswer:
-    """A subject's first answer (None: nothing yet) and the verdicts on it."""
+    """A subject's first answer (None: nothing yet) and the verdicts on it; `system` is the subject's own prompt."""
 
     subject: str
+    system: str | None
     response: Response | None
     verdicts: tuple[ReadVerdict, ...]
 
@@ -45,15 +51,24 @@ class ShownTest:
 
 
 @dataclass(frozen=True)
+class Example:
+    """One answer to a test, and what it is an example of."""
+
+    of: tuple[str, ...]
+    test: ShownTest
+
+
+@dataclass(frozen=True)
 class DimensionSample:
     """A dimension's transcripts; `tests` counts all its tests."""
 
     rubric: Rubric
     tests: int
     shown: tuple[ShownTest, ...]
+    examples: tuple[Example, ...]
 
 
-@analysis(order=80, link="Transcripts", heading="Transcripts")
+@section(order=65, link="Transcripts", heading="Transcripts")
 def transcripts(summary: Summary) -> Sequence[DimensionSample]:
     """The sample of every dimension, in the order of the dimensions."""
     return [_sample(summary, dimension, ids) for dimension, ids in summary.settings.tests.items()]
@@ -61,24 +76,73 @@ def transcripts(summary: Summary) -> Sequence[DimensionSample]:
 
 def _sample(summary: Summary, dimension: str, test_ids: Sequence[str]) -> DimensionSample:
     rubric, picked = summary.rubrics[dimension], pick(test_ids)
-    found = {one.test.id: one for one in summary.run.transcripts(dimension, test_ids=picked)}
+    wanted: dict[tuple[str, str], list[str]] = {}
+    for what, at in (*_of_quarters(summary, dimension, picked), *_of_issues(summary, dimension, picked)):
+        wanted.setdefault(at, []).append(what)
+    ids = list(dict.fromkeys([*picked, *(test_id for test_id, _ in wanted)]))
+    found = {one.test.id: one for one in summary.run.transcripts(dimension, test_ids=ids)}
+    systems = {sent.subject: sent.system for sent in summary.sent}
     panel = summary.settings.panel
-    return DimensionSample(rubric, len(test_ids), tuple(_shown(found[test_id], rubric, panel) for test_id in picked))
+    return DimensionSample(
+        rubric,
+        len(test_ids),
+        tuple(_shown(found[test_id], rubric, panel, systems) for test_id in picked),
+        tuple(
+            Example(tuple(of), _shown(found[test_id], rubric, panel, systems, subject))
+            for (test_id, subject), of in wanted.items()
+        ),
+    )
+
+
+def _of_quarters(summary: Summary, dimension: str, picked: Sequence[str]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """For each quarter of the score that no picked test has, the test and subject of an answer in it."""
+    ids = summary.settings.tests[dimension]
+    at: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    for marks in summary.marks[summary.settings.truncated]:
+        if marks.judge == PANEL and marks.dimension == dimension:
+            for test_id, (first, *_) in zip(ids, marks.by_test, strict=True):
+                if first is not None:
+                    at[min(int(first * QUARTERS), QUARTERS - 1)].append((test_id, marks.subject))
+    for quarter, answers in sorted(at.items()):
+        if not any(test_id in picked for test_id, _ in answers):
+            yield f"score {quarter / QUARTERS:.2f} to {(quarter + 1) / QUARTERS:.2f}", min(answers, key=_hash)
+
+
+def _of_issues(summary: Summary, dimension: str, picked: Sequence[str]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """For each issue that the panel names of an answer, and of none in the picked tests, one such answer."""
+    by_issue: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for rate in issues(summary):
+        if rate.dimension == dimension and rate.judge == PANEL and rate.example is not None:
+            by_issue[rate.issue].append((rate.example, rate.subject))
+    for issue, answers in sorted(by_issue.items()):
+        if not any(test_id in picked for test_id, _ in answers):
+            yield f"issue {issue}", min(answers, key=_hash)
+
+
+def _hash(answer: tuple[str, ...]) -> bytes:
+    return sha256("\0".join(answer).encode("utf-8", "surrogatepass")).digest()
 
 
 def pick(test_ids: Sequence[str]) -> list[str]:
     """The tests whose transcripts are shown: the first by the hash of their ids."""
-    return sorted(test_ids, key=lambda test_id: sha256(test_id.encode("utf-8", "surrogatepass")).digest())[:TESTS_SHOWN]
+    return sorted(test_ids, key=lambda test_id: _hash((test_id,)))[:TESTS_SHOWN]
 
 
-def _shown(transcript: Transcript, rubric: Rubric, panel: Sequence[str]) -> ShownTest:
-    first = [answer for answer in transcript.answers if answer.sample == 0]
-    return ShownTest(transcript.test, tuple(_answer(answer, rubric, panel) for answer in first))
+def _shown(
+    transcript: Transcript,
+    rubric: Rubric,
+    panel: Sequence[str],
+    systems: Mapping[str, str | None],
+    subject: str | None = None,
+) -> ShownTest:
+    """A test with the first answer of every subject, or of one alone."""
+    first = [one for one in transcript.answers if one.sample == 0 and subject in (None, one.subject)]
+    return ShownTest(transcript.test, tuple(_answer(one, rubric, panel, systems.get(one.subject)) for one in first))
 
 
-def _answer(answer: Answer, rubric: Rubric, panel: Sequence[str]) -> ShownAnswer:
+def _answer(answer: Answer, rubric: Rubric, panel: Sequence[str], system: str | None) -> ShownAnswer:
     read = tuple(ReadVerdict(v, _spelt_out(rubric, v.issues or ()), v.judge in panel) for v in answer.verdicts)
-    return ShownAnswer(answer.subject, answer.response, read)
+    return ShownAnswer(answer.subject, system, answer.response, read)
 
 
 def _spelt_out(rubric: Rubric, letters: Sequence[str]) -> tuple[Criterion, ...]:

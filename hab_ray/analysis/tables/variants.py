@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from hab_ray.analysis.marks import PANEL, Marks, RowIndex, marks_of
+from hab_ray.analysis.marks import PANEL, ItemScores, RowIndex, marks_of
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary, answers_of, verdicts_on
-from hab_ray.sections import VariedJudge, VariedSubject
+from hab_ray.config.sections import VariedJudge, VariedSubject
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class Change:
     dimension: str
     n: int
     asked: int
+    is_judge: bool
     base_mean: float | None
     variant_mean: float | None
 
@@ -36,35 +37,25 @@ class Change:
         return self.variant_mean - self.base_mean
 
 
-@dataclass(frozen=True)
-class Changes:
-    """What the variants of subjects change, and those of judges; by variant, then by dimension."""
-
-    subjects: tuple[Change, ...]
-    judges: tuple[Change, ...]
-
-
-@analysis(order=37, link="Variants", heading="What the variants change")
-def variants(summary: Summary) -> Changes | None:
-    """The variants of a sweep beside what they vary; None where it has none."""
+@analysis(Change, order=37, link="Variants", heading="What the variants change")
+def variants(summary: Summary) -> Sequence[Change]:
+    """The variants of a sweep beside what they vary: subjects, then judges, by dimension."""
     sweep = summary.run.record.sweep
-    if not (sweep.varied_subjects or sweep.varied_judges):
-        return None
     own = {(m.subject, m.dimension, m.judge): m for m in summary.marks[summary.settings.truncated]}
-    subjects = tuple(
+    subjects = [
         _change(subject.name, subject.base, dimension, [(own[subject.base, dimension, PANEL], found)])
         for subject in sweep.varied_subjects
         for dimension, found in _marks_of_subject(summary, subject)
-    )
-    judges = tuple(
+    ]
+    judges = [
         _change(judge.name, judge.base, dimension, [(own[m.subject, dimension, judge.base], m) for m in found])
         for judge in sweep.varied_judges
         for dimension, found in _marks_of_judge(summary, judge)
-    )
-    return Changes(subjects, judges)
+    ]
+    return [*subjects, *(replace(change, is_judge=True) for change in judges)]
 
 
-def _marks_of_subject(summary: Summary, subject: VariedSubject) -> Iterator[tuple[str, Marks]]:
+def _marks_of_subject(summary: Summary, subject: VariedSubject) -> Iterator[tuple[str, ItemScores]]:
     """The panel's marks on what a varied subject answered, by dimension."""
     for dimension in summary.settings.tests:
         settings = replace(summary.settings, subjects=(subject.name,), tests=_only(summary, dimension))
@@ -73,7 +64,7 @@ def _marks_of_subject(summary: Summary, subject: VariedSubject) -> Iterator[tupl
         yield dimension, next(found for found in marks_of(rows, settings) if found.judge == PANEL)
 
 
-def _marks_of_judge(summary: Summary, judge: VariedJudge) -> Iterator[tuple[str, list[Marks]]]:
+def _marks_of_judge(summary: Summary, judge: VariedJudge) -> Iterator[tuple[str, list[ItemScores]]]:
     """The marks of a varied judge on each subject's answers, by dimension: of those that it has read."""
     run = summary.run
     for dimension in summary.settings.tests:
@@ -93,13 +84,13 @@ def _only(summary: Summary, dimension: str) -> dict[str, tuple[str, ...]]:
     return {dimension: summary.settings.tests[dimension]}
 
 
-def _change(variant: str, base: str, dimension: str, pairs: Iterable[tuple[Marks, Marks]]) -> Change:
+def _change(variant: str, base: str, dimension: str, pairs: Iterable[tuple[ItemScores, ItemScores]]) -> Change:
     """Two sets of marks of the same answers, compared over those that both have."""
     marks = [pair for one, other in pairs for pair in zip(_flat(one), _flat(other), strict=True)]
     both = [(a, b) for a, b in marks if a is not None and b is not None]
     base_mean, variant_mean = (fmean(side) for side in zip(*both, strict=True)) if both else (None, None)
-    return Change(variant, base, dimension, len(both), len(marks), base_mean, variant_mean)
+    return Change(variant, base, dimension, len(both), len(marks), False, base_mean, variant_mean)
 
 
-def _flat(marks: Marks) -> Sequence[float | None]:
+def _flat(marks: ItemScores) -> Sequence[float | None]:
     return [mark for test in marks.by_test for mark in test]

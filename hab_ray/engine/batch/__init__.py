@@ -18,7 +18,7 @@ event in the ledger, a wait), and `transitions` turns the outcome into the next 
                     LeaveInDoubt  Abandoned: the next run looks for it
     CreateFailed    Retry         Submitting
                     LookFor       OutcomeUnknown
-                    Requeue       Requeued: its rows wait for room in the vendor's queue
+                    Requeue       Packed: its rows wait for room in the vendor's queue
                     Split         Malformed: its rows go into smaller batches
                     Refuse        Closed
                     LeaveInDoubt  Abandoned

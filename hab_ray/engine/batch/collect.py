@@ -9,16 +9,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from hab_ray.calls import Answer, Failure, Outcome, Reply
+from hab_ray.catalog.prices import Price
 from hab_ray.engine.alike import MIN_ALIKE
 from hab_ray.engine.billing import Billing
 from hab_ray.engine.ledger import Harvested, Intent
-from hab_ray.engine.memory import give_back_freed
+from hab_ray.engine.memory import trim_malloc
 from hab_ray.errors import BadUsage, CallError, FailureKind, ModelError, ProviderError, RowError, TransientError
-from hab_ray.prices import Price
 from hab_ray.providers.base import JsonObject, Provider
 from hab_ray.providers.batching import BatchApi, BatchRefused, BatchStatus, Line
-from hab_ray.providers.numbers import MOST_TOKENS
-from hab_ray.storage.store import StoreWriter
+from hab_ray.providers.numbers import MAX_TOKENS
+from hab_ray.storage.replies.store import StoreWriter
 
 FLUSH_AT = 2048
 _WITHHELD = (
@@ -149,7 +149,7 @@ class Collector:
                 self._file_withheld(results, intent, hashes.keys() - seen)
         finally:
             await self._flush(results)
-            give_back_freed()
+            trim_malloc()
 
     async def give_up(self, model: str, key: str, message: str) -> None:
         """File a call that the vendor will never take as a permanent failure.
@@ -195,7 +195,7 @@ class Collector:
             return
         else:
             cost = self._billing.cost(intent.model, answer, price, share)
-            if results.nanousd + cost > intent.most or not answer.usage.fits(intent.bytes, MOST_TOKENS):
+            if results.nanousd + cost > intent.most or not answer.usage.fits(intent.bytes, MAX_TOKENS):
                 self._billing.beyond[intent.model] += 1
             self._writer.add(intent.model, self._reply(line.custom_id, answer, cost, body_sha256))
             results.replies += 1

@@ -1,23 +1,82 @@
-"""What the parts of a batch engine share."""
+"""What the parts of a batch engine share: what its caller gives it, its books, and the loop that carries a batch on."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol, TypeVar
 
-from hab_ray.catalog import BatchPolicy, ModelEntry
+from hab_ray.catalog.models import BatchPolicy, ModelEntry
+from hab_ray.catalog.prices import NANO
+from hab_ray.engine.batch.actions import Action
 from hab_ray.engine.batch.collect import Results
-from hab_ray.engine.batch.context import EngineContext
 from hab_ray.engine.batch.counters import BatchCounters
-from hab_ray.engine.batch.decisions import Now
+from hab_ray.engine.batch.decisions import Now, next_action
 from hab_ray.engine.batch.enqueued import EnqueuedTokenLimits
-from hab_ray.engine.batch.rows import RowsInFlight
+from hab_ray.engine.batch.rows import BatchInFlight, RowsInFlight
+from hab_ray.engine.batch.states import Active, BatchState, Packed
 from hab_ray.engine.budget.client import BatchBudgetClient
+from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.ledger import Batch, Ended, Ledger
 from hab_ray.errors import CallError, ProviderError
-from hab_ray.prices import NANO
 from hab_ray.providers.batching import BatchApi, BatchRefused
+
+
+@dataclass(frozen=True)
+class LeaseContext:
+    """The store's lease: `epoch` is its number, `today` wall time in UTC.
+
+    `guard` raises LeaseStale while nothing may be spent, LeaseLost or Interrupted when spending must end.
+    """
+
+    today: Callable[[], datetime]
+    guard: Callable[[], None]
+    epoch: int
+
+
+@dataclass(frozen=True)
+class EngineContext:
+    """The surroundings of an engine.
+
+    `clock` is monotonic seconds; `token` returns a word that no other batch has; from `deadline` on, open batches are
+    cancelled and nothing more is sent. `epochs` are those of this run, the present one included: batches of others are
+    collected, not paid for. `keeps_refusals` holds what earlier processes were refused against their models, so that
+    a run that leaves before a batch ends does not make the same one at every start.
+    """
+
+    clock: Callable[[], float]
+    lease: LeaseContext
+    budget: BudgetService
+    token: Callable[[], str]
+    run: str
+    epochs: frozenset[int]
+    deadline: datetime | None
+    keeps_refusals: bool = False
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the deadline has passed."""
+        return self.deadline is not None and self.lease.today() >= self.deadline
+
+
+class Unforeseen(AssertionError):
+    """An action that the package's table does not have for this state."""
+
+
+State = TypeVar("State", bound=Active)
+
+
+class Performer(Protocol[State]):
+    """Performs the actions on batches in some states; see the package's table."""
+
+    @property
+    def states(self) -> tuple[type[State], ...]:
+        """The states whose actions it performs."""
+
+    async def perform(self, batch: BatchInFlight, state: State, action: Action) -> BatchState | None:
+        """The next state; None where nothing is due now. Actions are those that `next_action` chooses for the state."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +99,18 @@ class Components:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     surprises: dict[str, str] = field(default_factory=dict)
 
-    def now(self, model: str) -> Now:
-        """What decisions about a batch of this model depend on at this moment."""
+    async def advance(self, batch: BatchInFlight, performer: Performer[State]) -> None:
+        """Perform all that is due for a batch while it is in the performer's states."""
+        while isinstance(state := batch.state, performer.states):
+            tokens = state.tokens if isinstance(state, Packed) else None
+            action = next_action(state, self.now(batch.model, tokens), self.policy)
+            after = await performer.perform(batch, state, action)
+            if after is None:
+                return
+            batch.state = after
+
+    def now(self, model: str, tokens: int | None = None) -> Now:
+        """What decisions about a batch of this model depend on now; it has so many tokens while it is packed."""
         return Now(
             clock=self.context.clock(),
             today=self.context.lease.today(),
@@ -49,6 +118,7 @@ class Components:
             is_stopping=self.stopping.is_set(),
             is_closed=bool(self.counters.closed(model)),
             is_provider_stopped="" in self.counters.stops,
+            has_room=tokens is None or self.limits.has_room(model, self.rows.enqueued(model), tokens),
             budget_left=self.budget.left,
         )
 

@@ -8,31 +8,14 @@ from __future__ import annotations
 
 import asyncio
 
+from hab_ray.engine.batch import actions as do
 from hab_ray.engine.batch import transitions
-from hab_ray.engine.batch.actions import (
-    Adopt,
-    AskOwner,
-    GiveBack,
-    LeaveInDoubt,
-    Look,
-    LookFor,
-    Refuse,
-    RefuseOwner,
-    Requeue,
-    Retry,
-    Split,
-    StoreLines,
-    Submit,
-    Wait,
-)
 from hab_ray.engine.batch.collect import Results
-from hab_ray.engine.batch.components import Components
-from hab_ray.engine.batch.decisions import next_action
+from hab_ray.engine.batch.components import Components, Unforeseen
 from hab_ray.engine.batch.enqueued import QUEUE_PATIENCE_S
-from hab_ray.engine.batch.in_flight import BatchInFlight
-from hab_ray.engine.batch.patience import patiently
-from hab_ray.engine.batch.search import Search
-from hab_ray.engine.batch.send import Request, Sender
+from hab_ray.engine.batch.rows import BatchInFlight
+from hab_ray.engine.batch.search import Search, with_retries
+from hab_ray.engine.batch.send import Sender
 from hab_ray.engine.batch.states import (
     Abandoned,
     AtVendor,
@@ -43,7 +26,6 @@ from hab_ray.engine.batch.states import (
     LookFailed,
     Malformed,
     OutcomeUnknown,
-    Requeued,
     Submitting,
     Unsettled,
 )
@@ -56,6 +38,8 @@ _NO_ROOM = "no batch of it is open, and the vendor makes none (429)"
 
 class Creator:
     """Creates the batches of one vendor account, one at a time."""
+
+    states: tuple[type[Unsettled], ...] = Funded, Submitting, CreateFailed, OutcomeUnknown, LookFailed
 
     def __init__(self, components: Components, sender: Sender) -> None:
         self._components, self._policy, self._sender = components, components.policy, sender
@@ -74,7 +58,7 @@ class Creator:
         """Let new batches be created: those that earlier processes left in doubt are settled or abandoned."""
         self._doubts_settled.set()
 
-    async def create(self, batch: BatchInFlight, request: Request) -> None:
+    async def create(self, batch: BatchInFlight) -> None:
         """Carry a funded batch on until the vendor has it, or it is clear that this process will not create it.
 
         Money that no batch needs is returned. At most one batch of the account is on its way at any time.
@@ -86,7 +70,7 @@ class Creator:
         """
         try:
             await self._doubts_settled.wait()
-            await self.settle(batch, request)
+            await self.settle(batch)
         except (Interrupted, asyncio.CancelledError):
             if isinstance(batch.state, Funded):
                 self._components.budget.release(batch.nanousd)
@@ -94,112 +78,74 @@ class Creator:
                 self._free(batch, batch.state.record)
             raise
 
-    async def settle(self, batch: BatchInFlight, request: Request) -> None:
+    async def settle(self, batch: BatchInFlight) -> None:
         """The same for a batch of an earlier process, before which no new one may be created."""
         async with self._one_at_a_time:
-            while isinstance(batch.state, Unsettled):
-                batch.state = await self._step(batch, batch.state, request)
+            await self._components.advance(batch, self)
+        batch.request = None
 
-    async def _step(self, batch: BatchInFlight, state: Unsettled, request: Request) -> BatchState:
-        match state:
-            case Funded():
-                return await self._begin(batch, state, request)
-            case Submitting():
-                return await self._submit(batch, state, request)
-            case CreateFailed():
-                return self._heed_failure(batch, state)
-            case OutcomeUnknown():
-                return await self._settle_doubt(batch, state)
-            case LookFailed():
-                action = next_action(state, self._components.now(batch.model), self._policy)
-                return self._abandon(batch, state.record, action)
-
-    async def _begin(self, batch: BatchInFlight, state: Funded, request: Request) -> Submitting | Closed:
+    async def perform(self, batch: BatchInFlight, state: Unsettled, action: do.Action) -> BatchState:
+        """Perform what is to be done about a batch that is not at the vendor yet, or may be."""
         components = self._components
-        match next_action(state, components.now(batch.model), self._policy):
-            case StoreLines():
+        match state, action:
+            case Funded(), do.StoreLines() if batch.request:
                 record, self._next_number = Batch(components.ledger.provider, self._next_number), self._next_number + 1
-                await asyncio.to_thread(components.ledger.keep, record.number, request.lines)
+                await asyncio.to_thread(components.ledger.keep, record.number, batch.request.lines)
                 return Submitting(record)
-            case GiveBack():
+            case Funded(), do.GiveBack():
                 components.budget.release(batch.nanousd)
                 return Closed()
-
-    async def _submit(self, batch: BatchInFlight, state: Submitting, request: Request) -> BatchState:
-        match next_action(state, self._components.now(batch.model), self._policy):
-            case Submit():
-                sent = await self._sender.send(batch, state, request)
+            case Submitting(), do.Submit() if batch.request:
+                sent = await self._sender.send(batch, state, batch.request)
                 if isinstance(sent, AtVendor):
                     self._search.know(sent.batch_id)
                 return sent
-            case Wait(until):
-                await self._sleep(until)
+            case Submitting() | OutcomeUnknown(), do.Wait(until):
+                await asyncio.sleep(max(0.0, until - components.context.clock()))
                 return state
-            case LeaveInDoubt() as action:
-                return self._abandon(batch, state.record, action)
-
-    def _heed_failure(self, batch: BatchInFlight, state: CreateFailed) -> BatchState:
-        components, record = self._components, state.record
-        match next_action(state, components.now(batch.model), self._policy):
-            case Retry(after_s):
+            case CreateFailed() | OutcomeUnknown(), do.Retry(after_s):
                 return transitions.retried(state, components.context.clock() + after_s)
-            case Requeue(error):
-                self._close_refused(batch, record, error)
-                return Requeued()
-            case Split(error):
-                self._close_refused(batch, record, error)
+            case CreateFailed(), do.Requeue(error):
+                self._close_refused(batch, state.record, error)
+                return batch.packed()
+            case CreateFailed(), do.Split(error):
+                self._close_refused(batch, state.record, error)
                 return Malformed(error)
-            case Refuse(error):
-                self._close_refused(batch, record, error)
+            case CreateFailed(), do.Refuse(error):
+                self._close_refused(batch, state.record, error)
                 return Closed()
-            case LookFor(error):
+            case CreateFailed(), do.LookFor(error):
                 components.counters.notes.append(
-                    f"batch {record.name}: the request to make it got no clear answer ({error}); looking for it"
+                    f"batch {state.record.name}: the request to make it got no clear answer ({error}); looking for it"
                 )
-                return OutcomeUnknown(record, state.attempt, state.is_recovered)
-            case LeaveInDoubt() as action:
-                return self._abandon(batch, record, action)
-
-    async def _settle_doubt(self, batch: BatchInFlight, state: OutcomeUnknown) -> BatchState:
-        components = self._components
-        match next_action(state, components.now(batch.model), self._policy):
-            case AskOwner() | Look() as question:
-                return await self._asked(state, question)
-            case Wait(until):
-                await self._sleep(until)
-                return state
-            case Adopt(batch_id, certain):
+                return OutcomeUnknown(state.record, state.attempt, state.is_recovered)
+            case OutcomeUnknown(), do.AskOwner() | do.Look():
+                return await self._asked(state, action)
+            case OutcomeUnknown(), do.Adopt(batch_id, certain):
                 self._search.know(batch_id)
                 return self._sender.submitted(state, batch_id, adopted=True, certain=certain)
-            case Retry(after_s):
-                return transitions.retried(state, components.context.clock() + after_s)
-            case RefuseOwner(owner):
+            case OutcomeUnknown(), do.RefuseOwner(owner):
                 raise ConfigError(
                     f"provider {state.record.provider}: batch {state.record.name} was sent to organisation "
                     f"{state.record.intent.owner}, and the key now belongs to {owner}; use a key of the first one "
                     "until its batches are harvested"
                 )
-            case LeaveInDoubt() as action:
-                return self._abandon(batch, state.record, action)
+            case Submitting() | CreateFailed() | OutcomeUnknown() | LookFailed(), do.LeaveInDoubt(reason):
+                if reason:
+                    components.stop_provider(reason)
+                self._free(batch, state.record)
+                return Abandoned(state.record)
+        raise Unforeseen(state, action)
 
-    async def _asked(self, state: OutcomeUnknown, question: AskOwner | Look) -> OutcomeUnknown | LookFailed:
+    async def _asked(self, state: OutcomeUnknown, question: do.AskOwner | do.Look) -> OutcomeUnknown | LookFailed:
         components = self._components
         try:
-            if isinstance(question, AskOwner):
-                return transitions.owner_known(state, await patiently(components.api.owner))
+            if isinstance(question, do.AskOwner):
+                return transitions.owner_known(state, await with_retries(components.api.owner))
             sighting, foreign = await self._search.look(state)
         except CallError as error:
             return LookFailed(state.record, error)
         return transitions.looked(state, sighting, foreign, components.context.clock(), self._policy)
-
-    async def _sleep(self, until: float) -> None:
-        await asyncio.sleep(max(0.0, until - self._components.context.clock()))
-
-    def _abandon(self, batch: BatchInFlight, record: Batch, action: LeaveInDoubt) -> Abandoned:
-        if action.reason:
-            self._components.stop_provider(action.reason)
-        self._free(batch, record)
-        return Abandoned(record)
 
     def _close_refused(self, batch: BatchInFlight, record: Batch, error: CallError) -> None:
         """Close a batch that the vendor did not make, and draw the consequences for its queue, model or account."""

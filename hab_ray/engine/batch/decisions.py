@@ -5,46 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import inf
-from typing import overload
 
-from hab_ray.catalog import BatchPolicy
-from hab_ray.engine.batch.actions import (
-    Action,
-    Adopt,
-    AskOwner,
-    AtVendorAction,
-    AwaitRoom,
-    Cancel,
-    CleanUp,
-    Close,
-    Collect,
-    CollectedAction,
-    CreateFailedAction,
-    EndedAction,
-    FitToBudget,
-    FundedAction,
-    GiveBack,
-    GiveUp,
-    LeaveInDoubt,
-    Look,
-    LookFor,
-    OutcomeUnknownAction,
-    PackedAction,
-    Poll,
-    RecordEnd,
-    Refuse,
-    RefuseOwner,
-    Requeue,
-    Reserve,
-    Retry,
-    Split,
-    StopProvider,
-    StoreLines,
-    Submit,
-    SubmittingAction,
-    Wait,
-)
+from hab_ray.catalog.models import BatchPolicy
+from hab_ray.engine.batch import actions as do
 from hab_ray.engine.batch.states import (
+    Active,
     AtVendor,
     Collected,
     CreateFailed,
@@ -54,10 +19,8 @@ from hab_ray.engine.batch.states import (
     OutcomeUnknown,
     Packed,
     Polls,
-    Sent,
     Sighting,
     Submitting,
-    Unsettled,
 )
 from hab_ray.errors import ProviderError, RateLimited, TransientError
 from hab_ray.providers.batch_http import same_owner
@@ -65,7 +28,7 @@ from hab_ray.providers.batching import BadRows, BatchStatus, InDoubt, ResultsGon
 
 ATTEMPTS = 8
 FIRST_BACKOFF_S = 1.0
-LONGEST_BACKOFF_S = 60.0
+MAX_BACKOFF_S = 60.0
 EMPTY_LISTINGS = 2
 YOUNG_S = 300.0
 LATE_POLLS = 60
@@ -96,31 +59,13 @@ class Now:
         return not (self.is_stopping or self.is_late or self.is_closed)
 
 
-@overload
-def next_action(state: Packed, now: Now, policy: BatchPolicy) -> PackedAction: ...
-@overload
-def next_action(state: Funded, now: Now, policy: BatchPolicy) -> FundedAction: ...
-@overload
-def next_action(state: Submitting, now: Now, policy: BatchPolicy) -> SubmittingAction: ...
-@overload
-def next_action(state: CreateFailed, now: Now, policy: BatchPolicy) -> CreateFailedAction: ...
-@overload
-def next_action(state: OutcomeUnknown, now: Now, policy: BatchPolicy) -> OutcomeUnknownAction: ...
-@overload
-def next_action(state: LookFailed, now: Now, policy: BatchPolicy) -> LeaveInDoubt: ...
-@overload
-def next_action(state: AtVendor, now: Now, policy: BatchPolicy) -> AtVendorAction: ...
-@overload
-def next_action(state: Ended, now: Now, policy: BatchPolicy) -> EndedAction: ...
-@overload
-def next_action(state: Collected, now: Now, policy: BatchPolicy) -> CollectedAction: ...
-def next_action(state: Packed | Unsettled | Sent, now: Now, policy: BatchPolicy) -> Action:
+def next_action(state: Active, now: Now, policy: BatchPolicy) -> do.Action:
     """What to do next about a batch."""
     match state:
         case Packed():
             return _with_packed(state, now)
         case Funded():
-            return StoreLines() if now.takes_batches else GiveBack()
+            return do.StoreLines() if now.takes_batches else do.GiveBack()
         case Submitting():
             return _with_submitting(state, now)
         case CreateFailed():
@@ -128,122 +73,106 @@ def next_action(state: Packed | Unsettled | Sent, now: Now, policy: BatchPolicy)
         case OutcomeUnknown():
             return _with_unknown_outcome(state, now, policy)
         case LookFailed():
-            return LeaveInDoubt(_left(str(state.error)))
-        case AtVendor():
-            return _with_batch_at_vendor(state, now, policy)
-        case Ended():
-            return _with_ended(state, now, policy)
+            return do.LeaveInDoubt(_left(str(state.error)))
+        case AtVendor() | Ended():
+            return _with_sent(state, now, policy)
         case Collected():
             is_read = state.is_ours and not state.status.lacks_results
-            return CleanUp() if is_read and not now.is_stopping else Close()
+            return do.CleanUp() if is_read and not now.is_stopping else do.Close()
 
 
 def backoff_s(error: TransientError, attempt: int) -> float:
     """How long to wait after the attempt of this number, from 1: as the vendor says, else twice as long each time."""
     asked = error.retry_after_s if isinstance(error, RateLimited) else None
-    return asked if asked is not None else min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (attempt - 1))
+    return asked if asked is not None else min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (attempt - 1))
 
 
-def _with_packed(state: Packed, now: Now) -> PackedAction:
+def _with_packed(state: Packed, now: Now) -> do.PackedAction:
     if not state.rows or not now.takes_batches:
-        return GiveBack()
+        return do.GiveBack()
     if state.refusal is None:
-        return Reserve() if now.has_room else AwaitRoom()
+        return do.Reserve() if now.has_room else do.AwaitRoom()
     if now.budget_left is None or state.nanousd <= now.budget_left:
-        return Reserve()
-    return FitToBudget(now.budget_left, state.refusal)
+        return do.Reserve()
+    return do.FitToBudget(now.budget_left, state.refusal)
 
 
-def _with_submitting(state: Submitting, now: Now) -> SubmittingAction:
+def _with_submitting(state: Submitting, now: Now) -> do.SubmittingAction:
     if now.is_stopping:
-        return LeaveInDoubt(None)
-    return Wait(state.at) if now.clock < state.at else Submit()
+        return do.LeaveInDoubt(None)
+    return do.Wait(state.at) if now.clock < state.at else do.Submit()
 
 
-def _with_failed_create(state: CreateFailed, now: Now) -> CreateFailedAction:
+def _with_failed_create(state: CreateFailed, now: Now) -> do.CreateFailedAction:
     """Whether anything was made decides: only a clear refusal frees the rows."""
     match state.error:
         case InDoubt() as error:
-            return LeaveInDoubt(_left(str(error))) if now.is_stopping else LookFor(error)
+            return do.LeaveInDoubt(_left(str(error))) if now.is_stopping else do.LookFor(error)
         case RateLimited() as error if not state.is_recovered:
-            return Requeue(error)
+            return do.Requeue(error)
         case RateLimited() as error:
-            return Refuse(error)
+            return do.Refuse(error)
         case TransientError() as error if now.is_stopping or state.attempt >= ATTEMPTS:
-            return LeaveInDoubt(_left(str(error)))
+            return do.LeaveInDoubt(_left(str(error)))
         case TransientError() as error:
-            return Retry(backoff_s(error, state.attempt))
+            return do.Retry(backoff_s(error, state.attempt))
         case BadRows() as error if not state.is_recovered:
-            return Split(error)
+            return do.Split(error)
         case error:
-            return Refuse(error)
+            return do.Refuse(error)
 
 
-def _with_unknown_outcome(state: OutcomeUnknown, now: Now, policy: BatchPolicy) -> OutcomeUnknownAction:
+def _with_unknown_outcome(state: OutcomeUnknown, now: Now, policy: BatchPolicy) -> do.OutcomeUnknownAction:
     if now.is_stopping:
-        return LeaveInDoubt(None)
+        return do.LeaveInDoubt(None)
     if state.owner is None:
-        return AskOwner()
+        return do.AskOwner()
     if not same_owner(state.owner, state.record.intent.owner):
-        return RefuseOwner(state.owner)
+        return do.RefuseOwner(state.owner)
     if state.sighting is not None and (conclusion := _concluded(state, state.sighting, policy)):
         return conclusion
-    return Wait(state.look_at) if now.clock < state.look_at else Look()
+    return do.Wait(state.look_at) if now.clock < state.look_at else do.Look()
 
 
-def _concluded(state: OutcomeUnknown, sighting: Sighting, policy: BatchPolicy) -> Adopt | Retry | LeaveInDoubt | None:
+def _concluded(
+    state: OutcomeUnknown, sighting: Sighting, policy: BatchPolicy
+) -> do.Adopt | do.Retry | do.LeaveInDoubt | None:
     """What a look says of a batch; None while nothing follows from it.
 
     A vendor's list may show a new batch late, so that its silence proves something only after `in_doubt_s`.
     """
     if sighting.proven is not None:
-        return Adopt(sighting.proven, certain=True)
+        return do.Adopt(sighting.proven, certain=True)
     if sighting.at < state.record.intent.at + timedelta(seconds=policy.in_doubt_s):
         return None
     if len(sighting.unproven) == 1:
-        return Adopt(sighting.unproven[0], certain=False)
+        return do.Adopt(sighting.unproven[0], certain=False)
     if sighting.unproven or state.empty_listings < EMPTY_LISTINGS:
         return None
     if state.attempt >= ATTEMPTS:
-        return LeaveInDoubt(_left(f"batch {state.record.name}: {ATTEMPTS} requests to make it got no clear answer"))
-    return Retry(0.0)
+        return do.LeaveInDoubt(_left(f"batch {state.record.name}: {ATTEMPTS} requests to make it got no clear answer"))
+    return do.Retry(0.0)
 
 
-def _with_batch_at_vendor(state: AtVendor, now: Now, policy: BatchPolicy) -> AtVendorAction:
+def _with_sent(state: AtVendor | Ended, now: Now, policy: BatchPolicy) -> do.AtVendorAction | do.EndedAction:
     polls = state.polls
     if now.is_provider_stopped or now.is_stopping:
-        return Wait(inf)
+        return do.Wait(inf)
     if isinstance(polls.error, ProviderError):
-        return StopProvider(polls.error)
+        return do.StopProvider(polls.error)
     if isinstance(polls.error, ResultsGone) and not _is_just_made(state):
-        return GiveUp(polls.error)
+        return do.GiveUp(polls.error)
     if final := _final_status(polls, policy):
-        return RecordEnd(final)
-    if _may_be_cancelled(state, now) and (reason := _overdue(state, now, policy)):
-        return Cancel(reason)
-    return _poll_when_due(polls, now)
+        return do.RecordEnd(final) if isinstance(state, AtVendor) else do.Collect(final)
+    if isinstance(state, AtVendor) and _may_be_cancelled(state, now) and (reason := _overdue(state, now, policy)):
+        return do.Cancel(reason)
+    return do.Wait(polls.due) if now.clock < polls.due else do.Poll()
 
 
-def _with_ended(state: Ended, now: Now, policy: BatchPolicy) -> EndedAction:
-    polls = state.polls
-    if now.is_provider_stopped or now.is_stopping:
-        return Wait(inf)
-    if isinstance(polls.error, ProviderError):
-        return StopProvider(polls.error)
-    if isinstance(polls.error, ResultsGone):
-        return GiveUp(polls.error)
-    if final := _final_status(polls, policy):
-        return Collect(final)
-    return _poll_when_due(polls, now)
-
-
-def _poll_when_due(polls: Polls, now: Now) -> Wait | Poll:
-    return Wait(polls.due) if now.clock < polls.due else Poll()
-
-
-def _is_just_made(state: AtVendor) -> bool:
+def _is_just_made(state: AtVendor | Ended) -> bool:
     """Whether a vendor that knows nothing of a batch may merely not show it yet."""
-    return state.record.is_certain and state.polls.at - state.polls.since <= YOUNG_S
+    polls = state.polls
+    return isinstance(state, AtVendor) and state.record.is_certain and polls.at - polls.since <= YOUNG_S
 
 
 def _final_status(polls: Polls, policy: BatchPolicy) -> BatchStatus | None:

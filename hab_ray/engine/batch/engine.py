@@ -9,10 +9,10 @@ from copy import deepcopy
 from itertools import islice
 from typing import Any, Self
 
-from hab_ray.catalog import BatchPolicy, ModelEntry
+from hab_ray.catalog.models import BatchPolicy, ModelEntry
+from hab_ray.catalog.prices import Mode, rate
 from hab_ray.engine.batch.collect import Collector
-from hab_ray.engine.batch.components import Components
-from hab_ray.engine.batch.context import EngineContext
+from hab_ray.engine.batch.components import Components, EngineContext
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.create import Creator
 from hab_ray.engine.batch.enqueued import EnqueuedTokenLimits
@@ -28,11 +28,10 @@ from hab_ray.engine.jobs import Job
 from hab_ray.engine.ledger import Ledger
 from hab_ray.errors import Interrupted
 from hab_ray.fences import FenceCodes
-from hab_ray.prices import Mode, rate
 from hab_ray.providers.base import Provider
 from hab_ray.providers.batching import BatchApi
+from hab_ray.storage.replies.store import Store, StoreWriter
 from hab_ray.storage.secret import fence_secret
-from hab_ray.storage.store import Store, StoreWriter
 
 CHUNK = 256
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 
-from hab_ray.catalog import ModelEntry
+from hab_ray.catalog.models import ModelEntry
 from hab_ray.errors import RateLimited
 
-FEWEST_TOKENS = 500
+MIN_TOKENS = 500
 GROWTH = 10
 QUEUE_PATIENCE_S = 900.0
 
@@ -62,7 +62,7 @@ class EnqueuedTokenLimits:
 
     def overflowed(self, model: str, enqueued: int, tokens: int, error: RateLimited) -> None:
         """A batch of so many tokens had no room beside those that are open."""
-        smaller = max(enqueued, tokens // 2, FEWEST_TOKENS)
+        smaller = max(enqueued, tokens // 2, MIN_TOKENS)
         self._learnt[model] = smaller
         if enqueued or tokens <= smaller:
             self.wait(model, error)

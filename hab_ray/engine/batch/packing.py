@@ -7,20 +7,19 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hab_ray.calls import Call, ChatCall
-from hab_ray.catalog import ModelEntry
+from hab_ray.catalog.models import ModelEntry
+from hab_ray.catalog.prices import Price, input_bytes
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.ledger import Lines
 from hab_ray.engine.tokens import estimated_input_tokens
 from hab_ray.fences import FenceCodes
-from hab_ray.prices import Price, input_bytes
 from hab_ray.providers.base import Provider, Wire
 
 
 class LineWriter(Protocol):
     """The part of a vendor's batch API that writes lines."""
 
-    def line(self, custom_id: str, wire: Wire) -> bytes:
-        """See BatchApi."""
+    def line(self, custom_id: str, wire: Wire) -> bytes: ...
 
 
 @dataclass(frozen=True, slots=True)

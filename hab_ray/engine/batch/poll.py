@@ -6,41 +6,31 @@ Performs the actions on batches at the vendor, ended and collected ones; see the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypeVar
 
+from hab_ray.catalog.prices import Price
+from hab_ray.engine.batch import actions as do
 from hab_ray.engine.batch import transitions
-from hab_ray.engine.batch.actions import (
-    Cancel,
-    CleanUp,
-    Collect,
-    GiveUp,
-    Poll,
-    RecordEnd,
-    StopProvider,
-    Wait,
-)
 from hab_ray.engine.batch.collect import Collector, Results, ResultsLate
-from hab_ray.engine.batch.components import Components
-from hab_ray.engine.batch.decisions import LATE_POLLS, next_action
-from hab_ray.engine.batch.in_flight import BatchInFlight
+from hab_ray.engine.batch.components import Components, Unforeseen
+from hab_ray.engine.batch.decisions import LATE_POLLS
+from hab_ray.engine.batch.rows import BatchInFlight
 from hab_ray.engine.batch.states import AtVendor, Closed, Collected, Ended, Sent
 from hab_ray.engine.ledger import Batch, body_hashes
 from hab_ray.engine.ledger import Ended as EndedEvent
 from hab_ray.errors import CallError, ModelError, ProviderError, RateLimited, TransientError
-from hab_ray.prices import Price
 from hab_ray.providers.batching import BatchRefused, BatchStatus, ResultsGone
-from hab_ray.storage.store import Store
+from hab_ray.storage.replies.store import Store
 
 LOOK_EVERY_S = 0.2
-
-Polled = TypeVar("Polled", AtVendor, Ended)
 
 
 class Poller:
     """Polls the open batches of `components.rows` and collects their results. `prices` are those of batches."""
+
+    states: tuple[type[Sent], ...] = AtVendor, Ended, Collected
 
     def __init__(self, components: Components, collector: Collector, store: Store, prices: Mapping[str, Price]) -> None:
         self._components, self._policy, self._collector = components, components.policy, collector
@@ -58,60 +48,36 @@ class Poller:
         """
         while True:
             for batch in self._rows.batches:
-                await self.advance(batch)
+                await self._components.advance(batch, self)
             await asyncio.sleep(LOOK_EVERY_S)
 
-    async def advance(self, batch: BatchInFlight) -> None:
-        """Perform all that is due for one batch."""
-        while isinstance(batch.state, Sent):
-            before = batch.state
-            batch.state = await self._step(batch, before)
-            if batch.state is before:
-                return
-
-    async def _step(self, batch: BatchInFlight, state: Sent) -> Sent | Closed:
-        match state:
-            case AtVendor():
-                return await self._watch(batch, state)
-            case Ended():
-                return await self._take_in(batch, state)
-            case Collected():
-                if isinstance(next_action(state, self._components.now(batch.model), self._policy), CleanUp):
-                    with suppress(CallError):
-                        await self._components.api.clean_up(state.status)
-                return Closed()
-
-    async def _watch(self, batch: BatchInFlight, state: AtVendor) -> Sent | Closed:
-        match next_action(state, self._components.now(batch.model), self._policy):
-            case Poll():
+    async def perform(self, batch: BatchInFlight, state: Sent, action: do.Action) -> Sent | Closed | None:
+        """Perform what is to be done about a batch that the vendor has."""
+        match state, action:
+            case AtVendor() | Ended(), do.Poll():
                 return await self._poll(state)
-            case Cancel(reason):
+            case AtVendor() | Ended(), do.Wait():
+                return None
+            case AtVendor() | Ended(), do.GiveUp(error):
+                return await self._give_up(batch, state, error)
+            case AtVendor() | Ended(), do.StopProvider(error):
+                self._components.stop_provider(str(error))
+                return None
+            case AtVendor(), do.Cancel(reason):
                 return await self._cancel(state, reason)
-            case RecordEnd(status):
+            case AtVendor(), do.RecordEnd(status):
                 return self._record_end(state, status)
-            case GiveUp(error):
-                return await self._give_up(batch, state, error)
-            case StopProvider(error):
-                self._components.stop_provider(str(error))
-                return state
-            case Wait():
-                return state
-
-    async def _take_in(self, batch: BatchInFlight, state: Ended) -> Sent | Closed:
-        match next_action(state, self._components.now(batch.model), self._policy):
-            case Collect(status):
+            case Ended(), do.Collect(status):
                 return await self._collect(batch, state, status)
-            case Poll():
-                return await self._poll(state)
-            case GiveUp(error):
-                return await self._give_up(batch, state, error)
-            case StopProvider(error):
-                self._components.stop_provider(str(error))
-                return state
-            case Wait():
-                return state
+            case Collected(), do.CleanUp():
+                with suppress(CallError):
+                    await self._components.api.clean_up(state.status)
+                return Closed()
+            case Collected(), do.Close():
+                return Closed()
+        raise Unforeseen(state, action)
 
-    async def _poll(self, state: Polled) -> Polled:
+    async def _poll(self, state: AtVendor | Ended) -> AtVendor | Ended:
         try:
             status = await self._components.api.poll(state.batch_id)
         except CallError as error:
@@ -161,7 +127,7 @@ class Poller:
         problems = (status.problem, results.stop, results.refused)
         refusal = next((problem for problem in problems if isinstance(problem, ModelError | BatchRefused)), None)
         record = ledger.add(state.record, results.event(intent.rows, lease.epoch, lease.today(), refusal))
-        self._close(batch, results)
+        self._close(batch, hashes, results)
         self._heed(batch, record, status, results)
         if results.withheld:
             self._counters.notes.append(
@@ -181,7 +147,7 @@ class Poller:
         results.lost_nanousd = max(0, record.intent.nanousd - results.nanousd)
         results.costs = None
         self._components.closed(record, "gone", str(error), results)
-        self._close(batch, results)
+        self._close(batch, hashes, results)
         return Closed()
 
     async def _results(self, batch: BatchInFlight, record: Batch, hashes: Mapping[str, str]) -> Results:
@@ -197,7 +163,7 @@ class Poller:
 
         return await asyncio.to_thread(filed)
 
-    def _close(self, batch: BatchInFlight, results: Results) -> None:
+    def _close(self, batch: BatchInFlight, keys: Iterable[str], results: Results) -> None:
         if batch.is_own:
             self._components.budget.collect(batch.nanousd, results.nanousd, results.lost_nanousd)
         if batch.record:
@@ -208,7 +174,7 @@ class Poller:
         traffic.input_tokens += results.input_tokens
         traffic.output_tokens += results.output_tokens
         self._rows.answer(results.answered)
-        self._rows.close(batch)
+        self._rows.close(batch, set(keys) - results.answered)
         self._components.limits.ended(batch.model)
 
     def _heed(self, batch: BatchInFlight, record: Batch, status: BatchStatus, results: Results) -> None:

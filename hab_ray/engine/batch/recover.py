@@ -8,11 +8,10 @@ from hab_ray.engine.batch import transitions
 from hab_ray.engine.batch.collect import Results
 from hab_ray.engine.batch.components import Components
 from hab_ray.engine.batch.create import Creator
-from hab_ray.engine.batch.in_flight import BatchInFlight
-from hab_ray.engine.batch.send import Request
+from hab_ray.engine.batch.rows import BatchInFlight, Request
 from hab_ray.engine.batch.states import Closed, OutcomeUnknown
-from hab_ray.engine.ledger import Batch, Intent, Phase, body_hashes
-from hab_ray.storage.keyindex import KeySet
+from hab_ray.engine.ledger import Batch, Phase, body_hashes
+from hab_ray.storage.replies.keyindex import KeySet
 
 
 class Recovery:
@@ -74,19 +73,13 @@ class Recovery:
         Raises:
             ConfigError: the key belongs to another organisation than the one a batch was sent to.
         """
-        for batch in self._components.rows.batches:
+        components = self._components
+        for batch in components.rows.batches:
             if isinstance(batch.state, OutcomeUnknown):
-                await self._creator.settle(batch, await self._request(batch.state.record))
+                record = batch.state.record
+                lines = await asyncio.to_thread(components.ledger.lines, record)
+                batch.request = Request(lines, record.intent)
+                await self._creator.settle(batch)
                 if isinstance(batch.state, Closed):
-                    self._components.rows.close(batch)
+                    components.rows.close(batch)
         self._creator.let_create()
-
-    async def _request(self, record: Batch) -> Request:
-        """The same lines and the same tag once more."""
-        lease = self._components.context.lease
-
-        def intent(owner: str, newest: str | None) -> Intent:
-            fresh = {"epoch": lease.epoch, "at": lease.today(), "owner": owner, "newest": newest}
-            return record.intent.model_copy(update=fresh)
-
-        return Request(await asyncio.to_thread(self._components.ledger.lines, record), intent)

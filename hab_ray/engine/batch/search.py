@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime
+from typing import TypeVar
 
-from hab_ray.engine.batch.patience import patiently
+from hab_ray.engine.batch.decisions import ATTEMPTS, backoff_s
 from hab_ray.engine.batch.states import OutcomeUnknown, Sighting
 from hab_ray.engine.ledger import Batch, Ledger, body_hashes
+from hab_ray.errors import TransientError
 from hab_ray.providers.batching import BatchApi, ResultsGone, SeenBatch
+
+T = TypeVar("T")
+
+
+async def with_retries(ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask a vendor until it answers: any question that may be repeated, never the request that creates a batch.
+
+    Raises:
+        CallError: it cannot be asked, or does not answer after `ATTEMPTS` tries.
+    """
+    for attempt in range(1, ATTEMPTS):
+        try:
+            return await ask()
+        except TransientError as error:
+            await asyncio.sleep(backoff_s(error, attempt))
+    return await ask()
 
 
 class Search:
@@ -30,7 +49,7 @@ class Search:
             CallError: the vendor could not be asked.
         """
         record, foreign = state.record, set(state.foreign)
-        seen = await patiently(lambda: self._api.since(record.intent.newest))
+        seen = await with_retries(lambda: self._api.since(record.intent.newest))
         for tagged in seen:
             if tagged.tag == record.intent.tag:
                 return Sighting(self._today(), proven=tagged.id), state.foreign
@@ -54,7 +73,7 @@ class Search:
         Another run may delete its batch between the listing and these requests.
         """
         with suppress(ResultsGone):
-            status = await patiently(lambda: self._api.poll(batch_id))
+            status = await with_retries(lambda: self._api.poll(batch_id))
             if status.ended:
                 hashes = body_hashes(self._ledger.rows(record))
                 async for line in self._api.results(status):

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hab_ray.catalog.prices import NANO
 from hab_ray.engine.batch import transitions
 from hab_ray.engine.batch.collect import Results
 from hab_ray.engine.batch.components import Components
-from hab_ray.engine.batch.in_flight import BatchInFlight
-from hab_ray.engine.batch.patience import patiently
+from hab_ray.engine.batch.rows import BatchInFlight, Request
+from hab_ray.engine.batch.search import with_retries
 from hab_ray.engine.batch.states import AtVendor, Closed, CreateFailed, OutcomeUnknown, Submitting
-from hab_ray.engine.ledger import Batch, Intent, Lines, Submitted
+from hab_ray.engine.ledger import Batch, Lines, Submitted
 from hab_ray.errors import CallError, Interrupted, LeaseStale
-from hab_ray.prices import NANO
 from hab_ray.providers.batching import BatchJob
 from hab_ray.providers.write_check import WriteCheck
-from hab_ray.storage.watches import until_held
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is sent. `intent` returns the event, given the key's owner and the newest batch at the vendor."""
-
-    lines: Lines
-    intent: Callable[[str, str | None], Intent]
+from hab_ray.storage.lease.watches import until_held
 
 
 @dataclass(frozen=True)
@@ -53,12 +44,13 @@ class Sender:
         """
         api = self._components.api
         try:
-            newest = await patiently(api.newest)
-            owner = await patiently(api.owner)
+            newest = await with_retries(api.newest)
+            owner = await with_retries(api.owner)
         except CallError as error:
             return transitions.not_asked(state, error)
         await until_held(self._lease.guard)
-        record = self._components.ledger.add(state.record, request.intent(owner, newest))
+        now = {"epoch": self._lease.epoch, "at": self._lease.today(), "owner": owner, "newest": newest}
+        record = self._components.ledger.add(state.record, request.intent.model_copy(update=now))
         if not state.record.events:
             self._components.budget.commit(record.intent.nanousd)
         batch.state = state = replace(state, record=record)

@@ -99,11 +99,6 @@ class Abandoned:
 
 
 @dataclass(frozen=True, slots=True)
-class Requeued:
-    """The vendor's queue was full and made no batch: its rows wait for room."""
-
-
-@dataclass(frozen=True, slots=True)
 class Malformed:
     """The vendor made no batch because of some of its rows."""
 
@@ -174,5 +169,6 @@ class Closed:
 
 Unsettled = Funded | Submitting | CreateFailed | OutcomeUnknown | LookFailed
 Sent = AtVendor | Ended | Collected
+Active = Packed | Unsettled | Sent
 Recorded = Submitting | CreateFailed | OutcomeUnknown | LookFailed | Abandoned | AtVendor | Ended | Collected
-BatchState = Packed | Requeued | Malformed | Unsettled | Abandoned | Sent | Closed
+BatchState = Packed | Malformed | Unsettled | Abandoned | Sent | Closed

@@ -5,33 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 
 from hab_ray.engine.alike import MIN_ALIKE
-from hab_ray.engine.batch.actions import AwaitRoom, FitToBudget, GiveBack, Reserve
+from hab_ray.engine.batch.actions import Action, AwaitRoom, FitToBudget, GiveBack, Reserve
 from hab_ray.engine.batch.collect import Collector
-from hab_ray.engine.batch.components import Components
+from hab_ray.engine.batch.components import Components, Unforeseen
 from hab_ray.engine.batch.create import Creator
-from hab_ray.engine.batch.decisions import Now, next_action
-from hab_ray.engine.batch.filling import Filling, packed
-from hab_ray.engine.batch.in_flight import BatchInFlight
+from hab_ray.engine.batch.decisions import next_action
 from hab_ray.engine.batch.packing import Pack, PackedRow, Room
-from hab_ray.engine.batch.send import Request
-from hab_ray.engine.batch.states import AtVendor, Closed, Funded, Malformed, Packed, Requeued
-from hab_ray.engine.batch.wave_sender import WaveSender
-from hab_ray.engine.batch.waves import Cell, RowSource, WaveUnderWay
-from hab_ray.engine.jobs import OpenKind
+from hab_ray.engine.batch.rows import BatchInFlight, Request
+from hab_ray.engine.batch.states import AtVendor, Closed, Funded, Malformed, Packed
+from hab_ray.engine.batch.waves import Cell, RowSource, WaveSender
 from hab_ray.engine.ledger import Intent
 from hab_ray.providers.batching import BadRows, BatchRefused
-from hab_ray.storage.keyindex import KeySet
-from hab_ray.storage.watches import until_held
+from hab_ray.storage.lease.watches import until_held
+from hab_ray.storage.replies.keyindex import KeySet
 
 WAIT_S = 0.2
 QUICK_S = 2.0
-FEWEST_TRIES = 8
+MIN_TRIES = 8
 TRIES_A_HALVING = 4
-WHOLE_AND_HALF, FEWEST_SINGLES = 2, 3
+WHOLE_AND_HALF, MIN_SINGLES = 2, 3
 
 
 @dataclass
@@ -58,12 +54,12 @@ class _Refusals:
         """Which of a part's rows is tried alone, none where halving goes on: bad ones may be neighbours."""
         if not self._are_alike or self.count < WHOLE_AND_HALF:
             return ()
-        return ((0, rows - 1, rows // 2)[self.singles % FEWEST_SINGLES],)
+        return ((0, rows - 1, rows // 2)[self.singles % MIN_SINGLES],)
 
     @property
     def are_of_no_row(self) -> bool:
         """Whether every batch of this model would be refused so."""
-        return self._are_alike and self.singles >= FEWEST_SINGLES
+        return self._are_alike and self.singles >= MIN_SINGLES
 
     @property
     def _are_alike(self) -> bool:
@@ -77,11 +73,12 @@ def _of_no_row(error: BadRows) -> BatchRefused:
 class Submitter:
     """Brings streams of rows to the vendor. One stream packs at a time, because all at once would fill the memory."""
 
+    states = (Packed,)
+
     def __init__(self, components: Components, creator: Creator, collector: Collector) -> None:
         self._components, self._creator, self._collector = components, creator, collector
         self._rows, self._counters, self._budget = components.rows, components.counters, components.budget
         self._packing = asyncio.Lock()
-        self._sent: list[KeySet] | None = None
 
     async def submit(self, model: str, next_rows: Callable[[], list[PackedRow]], cell: Cell | None) -> None:
         """Bring all rows of a stream to the vendor; `next_rows` runs in a thread and ends with an empty list.
@@ -92,27 +89,24 @@ class Submitter:
         async with self._packing:
             if cell is None:
                 return await self._pack_all(model, next_rows)
-            self._sent, source = self._sent or [], RowSource(next_rows)
-            waves = WaveSender(self._components, self._sent, self._submit_pack, self._room, self._blocked)
-            await waves.send(model, source, cell)
+            source = RowSource(next_rows)
+            await WaveSender(self._components, self._submit_all, self._room, self._blocked).send(model, source, cell)
             await self._pack_all(model, source.take_all)
 
     async def _pack_all(self, model: str, next_rows: Callable[[], list[PackedRow]]) -> None:
         stopping = self._components.stopping
-        filling = Filling.of(model)
+        batch = BatchInFlight(model)
         while not stopping.is_set() and (chunk := await asyncio.to_thread(next_rows)):
             known = self._rows.known([row.key for row in chunk])
             for row in chunk:
                 self._counters.offered[row.shard] += 1
                 if self._rows.joins(row, known):
                     continue
-                while not filling.pack.has_room_for(row, self._room(model)) and not stopping.is_set():
-                    filling = await self._submit_pack(filling)
+                while not batch.pack.has_room_for(row, self._room(model)) and not stopping.is_set():
+                    batch = await self._submit(batch)
                     known = self._rows.known([row.key for row in chunk])
-                filling.pack.add(row)
-                self._rows.pack(row, filling.batch)
-        while filling.pack.rows and not stopping.is_set():
-            filling = await self._submit_pack(filling)
+                self._rows.pack(row, batch)
+        await self._submit_all(batch)
 
     def _room(self, model: str) -> Room:
         policy, size = self._components.policy, self._components.api.batch_size
@@ -123,138 +117,128 @@ class Submitter:
             nanousd=inf if self._budget.left is None else self._budget.left,
         )
 
-    async def _submit_pack(self, filling: Filling) -> Filling:
-        """Bring a pack to the vendor, in parts where the vendor refuses it for some of its rows.
+    async def _submit_all(self, batch: BatchInFlight) -> None:
+        while batch.pack.rows and not self._components.stopping.is_set():
+            batch = await self._submit(batch)
+
+    async def _submit(self, whole: BatchInFlight) -> BatchInFlight:
+        """Bring a batch to the vendor, in parts where the vendor refuses it for some of its rows.
 
         Returns:
-            The next pack, with the rows for which there is no money until other batches end.
+            The next one, with the rows for which there is no money until other batches end.
         """
-        later = Filling.of(filling.batch.model, filling.wave)
-        tries = FEWEST_TRIES + TRIES_A_HALVING * len(filling.pack.rows).bit_length()
-        parts = [(filling.batch, filling.pack)]
-        refusals, is_of_no_row = _Refusals(len(filling.pack.rows)), False
-        bad: list[tuple[BatchInFlight, PackedRow, BadRows]] = []
+        whole.later = later = BatchInFlight(whole.model, wave=whole.wave)
+        tries = MIN_TRIES + TRIES_A_HALVING * len(whole.pack.rows).bit_length()
+        refusals, is_of_no_row = _Refusals(len(whole.pack.rows)), False
+        parts = [whole]
+        bad: list[tuple[BatchInFlight, BadRows]] = []
         while parts:
-            batch, pack = parts.pop()
-            error = await self._submit_part(batch, pack, later)
+            batch = parts.pop()
+            error = await self._bring(batch)
             if error is None:
                 refusals.taken += 1
                 continue
-            refusals.note(len(pack.rows), error)
+            rows = len(batch.pack.rows)
+            refusals.note(rows, error)
             tries -= 1
             is_of_no_row = is_of_no_row or refusals.are_of_no_row
             if is_of_no_row:
                 self._counters.refuse(batch.model, _of_no_row(error))
             elif tries <= 0:
                 self._counters.refuse(batch.model, BatchRefused(f"too many of its rows are malformed: {error}"))
-            if len(pack.rows) == 1:
-                bad.append((batch, pack.rows[0], error))
-                continue
-            rest, apart = pack.parted(error.rows or refusals.probe(len(pack.rows)))
-            parts += [(batch, rest), (self._rows.part(batch, apart), apart)]
-        for batch, row, refusal in bad:
+            if rows == 1:
+                bad.append((batch, error))
+            else:
+                parts += [batch, self._rows.part(batch, error.rows or refusals.probe(rows))]
+        for batch, refusal in bad:
             if tries > 0 and not is_of_no_row:
-                await self._fail(batch, row, refusal)
-                if filling.wave:
-                    filling.wave.failed.add(row.key)
+                await self._fail(batch, refusal)
             self._rows.give_back(batch)
         return later
 
-    async def _fail(self, batch: BatchInFlight, row: PackedRow, error: BadRows) -> None:
+    async def _fail(self, batch: BatchInFlight, error: BadRows) -> None:
         """End a row that the vendor refuses in a batch of its own too."""
+        (row,) = batch.pack.rows
         await self._collector.give_up(batch.model, row.key, str(error))
         self._rows.answer([row.key])
         self._counters.notes.append(f"{batch.model}: row {row.row_id} failed every batch it was in: {error}")
+        if batch.wave:
+            batch.wave.failed.add(row.key)
 
-    async def _submit_part(self, batch: BatchInFlight, pack: Pack, later: Filling) -> BadRows | None:
-        """Bring a pack to the vendor; rows for which there is no money yet go into the later pack.
+    async def _bring(self, batch: BatchInFlight) -> BadRows | None:
+        """Bring a batch to the vendor, or give its rows back.
 
         Returns:
             The refusal, if the vendor refuses it for some of its rows.
         """
-        batch.state = packed(pack)
-        while True:
-            match batch.state:
-                case Packed() as state:
-                    batch.state = await self._prepare(batch, pack, state, later)
-                case Funded():
-                    await self._creator.create(batch, self._request(batch.model, pack, later.wave))
-                case Requeued():
-                    batch.state = packed(pack)
-                case Malformed(error):
-                    return error
-                case AtVendor(record):
-                    keys = KeySet(pack.keys())
-                    self._rows.open(batch, record, keys)
-                    if self._sent is not None:
-                        self._sent.append(keys)
-                    if later.wave:
-                        later.wave.opened.append(batch)
-                    self._components.limits.made(batch.model)
-                    self._counters.calls += record.intent.rows
-                    self._counters.traffic[record.intent.model].sent += record.intent.rows
-                    return None
-                case _:
-                    self._rows.give_back(batch)
-                    return None
+        batch.state = batch.packed()
+        while isinstance(batch.state, Packed):
+            await self._components.advance(batch, self)
+            if isinstance(batch.state, Funded):
+                batch.request = self._request(batch)
+                await self._creator.create(batch)
+        match batch.state:
+            case Malformed(error):
+                return error
+            case AtVendor(record):
+                self._rows.open(batch, record, KeySet(batch.pack.keys()))
+                if batch.wave:
+                    batch.wave.opened.append(batch)
+                self._components.limits.made(batch.model)
+                self._counters.calls += record.intent.rows
+                self._counters.traffic[record.intent.model].sent += record.intent.rows
+            case _:
+                self._rows.give_back(batch)
+        return None
 
-    async def _prepare(
-        self, batch: BatchInFlight, pack: Pack, state: Packed, later: Filling
-    ) -> Packed | Funded | Closed:
-        match next_action(state, self._now(batch.model, state), self._components.policy):
-            case GiveBack():
+    async def perform(self, batch: BatchInFlight, state: Packed, action: Action) -> Packed | Funded | Closed:
+        """Perform what is to be done about a batch that is being packed."""
+        match state, action:
+            case Packed(), GiveBack():
                 return Closed()
-            case AwaitRoom():
+            case Packed(), AwaitRoom():
                 await self._await_room(batch.model, state)
                 return state
-            case FitToBudget(nanousd, reason):
-                dear, rest = pack.fit(nanousd)
-                for row in dear:
-                    self._rows.leave_open(batch, row, OpenKind.BUDGET, reason)
-                later.take_over(self._rows, batch, rest)
-                return replace(packed(pack), refusal=reason)
-            case Reserve():
-                batch.nanousd = pack.nanousd
-                if later.wave and later.wave.has_funded(pack):
+            case Packed(), FitToBudget(nanousd, reason) if batch.later:
+                self._rows.fit(batch, nanousd, reason, batch.later)
+                return batch.packed(reason)
+            case Packed(), Reserve():
+                batch.nanousd = batch.pack.nanousd
+                if batch.wave and batch.wave.has_funded(batch.pack):
                     return Funded()
-                refusal = await self._reserved(pack)
-                return Funded() if refusal is None else replace(state, refusal=refusal)
-
-    def _now(self, model: str, state: Packed) -> Now:
-        enqueued = self._rows.enqueued(model)
-        has_room = self._components.limits.has_room(model, enqueued, state.tokens)
-        return replace(self._components.now(model), has_room=has_room)
+                refusal = await self._reserved(batch.pack)
+                return Funded() if refusal is None else batch.packed(refusal)
+        raise Unforeseen(state, action)
 
     async def _await_room(self, model: str, state: Packed) -> None:
+        components = self._components
         async with self._blocked():
-            while isinstance(next_action(state, self._now(model, state), self._components.policy), AwaitRoom):
+            while isinstance(next_action(state, components.now(model, state.tokens), components.policy), AwaitRoom):
                 await asyncio.sleep(WAIT_S)
 
-    def _request(self, model: str, pack: Pack, wave: WaveUnderWay | None) -> Request:
-        context, first, lines = self._components.context, pack.rows[0], pack.lines()
-
-        def intent(owner: str, newest: str | None) -> Intent:
-            return Intent(
-                epoch=context.lease.epoch,
-                at=context.lease.today(),
-                tag=context.token(),
-                run=context.run,
-                model=model,
-                wire=self._components.models[model].wire,
-                path=first.path,
-                version=first.version,
-                embeds=first.embeds,
-                rows=len(pack.rows),
-                bytes=pack.bytes,
-                tokens=pack.tokens,
-                nanousd=pack.nanousd,
-                rows_file=lines.rows_file,
-                requests_file=lines.requests_file,
-                owner=owner,
-                newest=newest,
-                most_nanousd=pack.most if wave else None,
-            )
-
+    def _request(self, batch: BatchInFlight) -> Request:
+        context, pack, lines = self._components.context, batch.pack, batch.pack.lines()
+        first = pack.rows[0]
+        intent = Intent(
+            epoch=context.lease.epoch,
+            at=context.lease.today(),
+            tag=context.token(),
+            run=context.run,
+            model=batch.model,
+            wire=self._components.models[batch.model].wire,
+            path=first.path,
+            version=first.version,
+            embeds=first.embeds,
+            rows=len(pack.rows),
+            bytes=pack.bytes,
+            tokens=pack.tokens,
+            nanousd=pack.nanousd,
+            rows_file=lines.rows_file,
+            requests_file=lines.requests_file,
+            owner="",
+            newest=None,
+            most_nanousd=pack.most if batch.wave else None,
+        )
         return Request(lines, intent)
 
     async def _reserved(self, pack: Pack) -> str | None:

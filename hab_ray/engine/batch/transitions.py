@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from hab_ray.catalog import BatchPolicy
+from hab_ray.catalog.models import BatchPolicy
 from hab_ray.engine.batch.decisions import ATTEMPTS
 from hab_ray.engine.batch.states import (
     AtVendor,
@@ -22,7 +22,7 @@ from hab_ray.engine.ledger import Batch, Submitted
 from hab_ray.errors import CallError
 from hab_ray.providers.batching import BatchStatus
 
-Polled = TypeVar("Polled", AtVendor, Ended)
+Polled = TypeVar("Polled", bound=AtVendor | Ended)
 
 
 def recovered(record: Batch, clock: float) -> OutcomeUnknown | AtVendor | Ended | Closed:

@@ -38,7 +38,7 @@ Costs = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Part:
+class WavePart:
     """A batch of a wave: so many rows, which cost `nanousd` at most together."""
 
     rows: int
@@ -49,7 +49,7 @@ class Part:
 class Wave:
     """What may be sent at once: the next rows, batch by batch."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[WavePart, ...]
 
     @property
     def rows(self) -> int:
@@ -123,7 +123,7 @@ class CostSample:
     def _wave(self, rows: int) -> Wave:
         whole, rest = divmod(rows, self._largest)
         sizes = [self._largest] * whole + [rest] * (rest > 0)
-        return Wave(tuple(Part(size, self.bound(size)) for size in sizes))
+        return Wave(tuple(WavePart(size, self.bound(size)) for size in sizes))
 
     def bound(self, to_come: int) -> int:
         """The most that so many of the rows to come cost together.

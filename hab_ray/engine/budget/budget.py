@@ -163,12 +163,12 @@ class Budget:
         self._cost_unaccounted = max(0, self._cost_unaccounted - totals.cost)
 
     def _raise_mark(self, granted: int, total: _Position, limit: int) -> None:
-        """Keep the mark above all outlay, by at most half of what is in flight, and write it only when it moves.
+        """Keep the mark above all outlay, by at most a sixth of what is in flight, and write it only when it moves.
 
         The mark never covers more than can be granted at all.
         """
         outlay = self._unaccounted + granted + total.totals.outlay
-        slack = total.in_flight // 2
+        slack = total.in_flight // 6
         cost = self._cost_unaccounted + total.totals.cost
         committed = self._committed(total.totals)
         most = limit - self._opening.spent - self._opening.out_of_reach - cost - committed
@@ -196,7 +196,6 @@ class LocalBudget:
         self._budget = budget
 
     async def grant(self, request: BudgetRequest) -> BudgetGrant:
-        """See BudgetService."""
         return self._budget.grant(request)
 
 

@@ -15,13 +15,14 @@ from math import inf
 from typing import Self
 from uuid import uuid4
 
+from hab_ray.catalog.prices import NANO
 from hab_ray.engine.budget.protocol import ALIVE_EVERY_S, BudgetRequest, BudgetService, EngineTotals
 from hab_ray.engine.budget.waiting import WAITS_AFTER_S, WaitingReservations
 from hab_ray.errors import LeaseStale
-from hab_ray.prices import NANO
 
 REBALANCE_EVERY_S = 0.5
 RETRY_S = 0.1
+IDLE_PART = 3
 BUDGET_REACHED = "budget reached"
 
 
@@ -127,10 +128,13 @@ class BudgetClient:
         return asyncio.get_running_loop().time()
 
     async def _request_for(self, bound: int) -> None:
-        """Request what one call lacks, better what all waiting calls need plus half of what is in flight."""
+        """Request what one call lacks, better what all waiting calls need plus a third of what is in flight.
+
+        Where little is in flight, one further call.
+        """
         await self._resolve()
         missing = max(0, bound - self._held)
-        want = max(missing, self._wanted + self.reserved // 2 - self._held)
+        want = max(missing, self._wanted + max(bound, self.reserved // IDLE_PART) - self._held)
         await self._request(least=missing, want=want, keep=self._held)
         self._retry_at = self._now() + RETRY_S if bound > self._held else -inf
 
@@ -154,13 +158,13 @@ class BudgetClient:
         self.left, self._heard_at = grant.left, self._now()
 
     async def _rebalance_regularly(self) -> None:
-        """Report what was spent, hold no more than half of what is in flight, and show that this engine lives."""
+        """Report what was spent, keep at most a third of what is in flight idle, and show that this engine lives."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(REBALANCE_EVERY_S):
                     await self._report_now.wait()
             self._report_now.clear()
-            keep = self.reserved // 2
+            keep = self.reserved // IDLE_PART
             silent = self._now() - self._heard_at >= ALIVE_EVERY_S
             if self._totals != self._reported or self._held > keep or silent:
                 with suppress(LeaseStale):

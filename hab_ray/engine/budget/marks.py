@@ -8,8 +8,8 @@ from dataclasses import asdict
 
 from hab_ray.engine.budget.budget import Budget, HighWaterMark, OpeningBalance
 from hab_ray.storage.folder import Folder
+from hab_ray.storage.lease.watches import Watch
 from hab_ray.storage.spending import unreadable
-from hab_ray.storage.watches import Watch
 
 
 def open_budget(

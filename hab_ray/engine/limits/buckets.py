@@ -12,7 +12,7 @@ MARGIN = 0.985  # with a burst of 0.9 s, even the busiest minute stays within th
 BURST_S = 0.9
 CHUNK_S = 0.5
 LARGEST_CHUNK = 64
-LONGEST_HOLD_S = 5.0
+MAX_HOLD_S = 5.0
 FIRST_WINDOW = 32
 FIRST_WINDOW_S = 1.5
 _SHRINK = 0.7
@@ -73,7 +73,7 @@ class Bucket:
         if stated.remaining is not None:
             self.level = min(self.level, stated.remaining)
         if stated.remaining == 0 and stated.reset_s:
-            self.held_until = now + min(stated.reset_s, LONGEST_HOLD_S)
+            self.held_until = now + min(stated.reset_s, MAX_HOLD_S)
 
     def _refill(self, now: float) -> None:
         if self.at is not None:

@@ -29,7 +29,7 @@ from hab_ray.engine.limits.protocol import (
 
 REPORT_EVERY_S = 0.5
 FULL_RETRY_S = 1.0
-MOST_REQUESTED = 2 * LARGEST_CHUNK
+MAX_REQUESTED = 2 * LARGEST_CHUNK
 
 
 @dataclass
@@ -53,7 +53,7 @@ class _ModelQueue:
 
     def request(self, model: str) -> PermitRequest:
         """A request for the calls at the head of the queue."""
-        return PermitRequest(model, tuple(waiter.tokens for waiter in islice(self.waiters, MOST_REQUESTED)))
+        return PermitRequest(model, tuple(waiter.tokens for waiter in islice(self.waiters, MAX_REQUESTED)))
 
     def admit(self, count: int) -> int:
         """Admit the first `count` calls that still wait; returns how many did."""

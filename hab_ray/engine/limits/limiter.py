@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from hab_ray.catalog import Limits
+from hab_ray.catalog.models import Limits
 from hab_ray.engine.limits.buckets import LARGEST_CHUNK, Bucket, Window
 from hab_ray.engine.limits.protocol import WHOLE_PROVIDER, Grant, Outage, Report
 from hab_ray.providers.base import RateLimits

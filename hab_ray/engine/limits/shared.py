@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hab_ray.catalog import Limits
+from hab_ray.catalog.models import Limits
 from hab_ray.engine.limits.limiter import Limiter
 from hab_ray.engine.limits.protocol import LimiterReply, PermitRequest, Report
 
@@ -33,11 +33,9 @@ class LocalLimiterClient:
         self._limiter, self._clock = limiter, clock
 
     async def exchange(self, reports: Sequence[Report], requests: Sequence[PermitRequest]) -> LimiterReply:
-        """See LimiterClient."""
         return exchange(self._limiter, reports, requests, self._clock())
 
-    async def close(self) -> None:
-        """See LimiterClient."""
+    async def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ class SharedLimiter:
     def exchange(
         self, engine: str, reports: Sequence[Report], requests: Sequence[PermitRequest], now: float
     ) -> LimiterReply | None:
-        """See LimiterClient. None if the engine is not enrolled, or no longer: it has to enrol again."""
+        """None if the engine is not enrolled, or no longer: it has to enrol again."""
         enrolled = self._engines.get(engine)
         if enrolled is None or self._limiter is None:
             return None

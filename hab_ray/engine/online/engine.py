@@ -20,23 +20,22 @@ from math import inf
 from typing import Self
 
 from hab_ray.calls import Call, EmbedCall
-from hab_ray.catalog import ModelEntry
+from hab_ray.catalog.models import ModelEntry
 from hab_ray.engine.budget.client import BudgetClient
 from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.limits.buckets import LARGEST_CHUNK
 from hab_ray.engine.limits.client import RateLimitClient
-from hab_ray.engine.online.context import OnlineContext
-from hab_ray.engine.online.reply_writer import MOST_QUEUED, JobStream, OnDurable, ReplyWriter
+from hab_ray.engine.online.reply_writer import MAX_QUEUED, JobStream, OnDurable, ReplyWriter
 from hab_ray.engine.online.retries import RetryLoop
-from hab_ray.engine.online.sender import Request, Sender
+from hab_ray.engine.online.sender import OnlineContext, Request, Sender
 from hab_ray.errors import Interrupted
 from hab_ray.fences import FenceCodes
 from hab_ray.providers.base import Provider
-from hab_ray.storage.known import KnownKeys
+from hab_ray.storage.replies.keyindex import AnsweredKeys
+from hab_ray.storage.replies.store import StoreWriter
 from hab_ray.storage.secret import fence_secret
-from hab_ray.storage.store import StoreWriter
 
-MOST_WAITING = 2 * LARGEST_CHUNK
+MAX_WAITING = 2 * LARGEST_CHUNK
 DRAIN_CHECK_S = 0.1
 STOPPED = "stopped on request"
 
@@ -56,7 +55,7 @@ class OnlineEngine:
         provider: Provider,
         models: Mapping[str, ModelEntry],
         writer: StoreWriter,
-        known: KnownKeys,
+        known: AnsweredKeys,
         context: OnlineContext,
         on_durable: OnDurable | None = None,
     ) -> None:
@@ -94,7 +93,7 @@ class OnlineEngine:
         await self._limits.__aexit__()
         await self._budget.__aexit__()
 
-    async def complete(self, jobs: AsyncIterator[Job], most_queued: float = MOST_QUEUED) -> None:
+    async def complete(self, jobs: AsyncIterator[Job], most_queued: float = MAX_QUEUED) -> None:
         """Work until each of these jobs is finished or open. Several streams may run at once.
 
         Jobs are taken while fewer than `most_queued` calls of all streams are in progress.
@@ -165,8 +164,8 @@ class OnlineEngine:
             await self._fail(error)
 
     async def _feed(self, model: str, queue: asyncio.Queue[Call]) -> None:
-        """Start the requests of a model; at most `MOST_WAITING` of them wait for their permits at a time."""
-        waiting = asyncio.Semaphore(MOST_WAITING)
+        """Start the requests of a model; at most `MAX_WAITING` of them wait for their permits at a time."""
+        waiting = asyncio.Semaphore(MAX_WAITING)
         longest = self._sender.longest_list(model)
         while True:
             calls = [await queue.get()]

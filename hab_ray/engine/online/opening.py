@@ -9,21 +9,21 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from hab_ray.catalog import Limits, ModelEntry, ProviderEntry, folder_name
+from hab_ray.catalog.models import Limits, ModelEntry, ProviderEntry, folder_name
+from hab_ray.catalog.prices import Mode
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.limits.protocol import LimiterClient
-from hab_ray.engine.memory import spare_what_stays
-from hab_ray.engine.online.context import OnlineContext
+from hab_ray.engine.memory import freeze_gc
 from hab_ray.engine.online.engine import OnlineEngine
 from hab_ray.engine.online.reply_writer import OnDurable
+from hab_ray.engine.online.sender import OnlineContext
 from hab_ray.location import Location
-from hab_ray.prices import Mode
 from hab_ray.providers import connect
 from hab_ray.providers.access import endpoint_of
 from hab_ray.storage.ballast import Ballast
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.store import Store, StoreWriter
-from hab_ray.storage.watches import Watch
+from hab_ray.storage.lease.watches import Watch
+from hab_ray.storage.replies.store import Store, StoreWriter
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class AccountSetup:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class SharedServices:
     """What an engine shares with others: limits, budget and lease."""
 
     limiter: LimiterClient
@@ -61,7 +61,7 @@ class Surroundings:
 async def open_engine(
     setup: AccountSetup,
     writer: str,
-    around: Surroundings,
+    around: SharedServices,
     on_durable: OnDurable | None = None,
     also_known: Collection[str] = (),
 ) -> AsyncIterator[OnlineEngine]:
@@ -89,7 +89,7 @@ async def open_engine(
         )
         files = StoreWriter(folder, setup.epoch, writer, Mode.ONLINE)
         async with OnlineEngine(connection, setup.models, files, known, context, on_durable) as engine:
-            spare_what_stays()
+            freeze_gc()
             yield engine
     finally:
         await connection.close()

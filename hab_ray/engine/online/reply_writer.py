@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from hab_ray.calls import Call, Failure, Outcome
 from hab_ray.engine.jobs import Counters, Job, OpenKind, OpenRow
-from hab_ray.storage.known import KnownKeys
-from hab_ray.storage.store import StoreWriter
+from hab_ray.storage.replies.keyindex import AnsweredKeys
+from hab_ray.storage.replies.store import StoreWriter
 
 OnDurable = Callable[[Sequence[tuple[Job, Outcome]]], None]
 
 LOOK_EVERY_S = 1.0
-MOST_QUEUED = 20_000
+MAX_QUEUED = 20_000
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class JobStream:
     """
 
     outstanding: int = 0
-    most_queued: float = MOST_QUEUED
+    most_queued: float = MAX_QUEUED
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class ReplyWriter:
     """
 
     def __init__(
-        self, writer: StoreWriter, known: KnownKeys, counters: Counters, on_durable: OnDurable | None = None
+        self, writer: StoreWriter, known: AnsweredKeys, counters: Counters, on_durable: OnDurable | None = None
     ) -> None:
         self._writer, self._known, self._counters, self._on_durable = writer, known, counters, on_durable
         self._waiting: dict[str, list[_Waiting]] = {}

@@ -13,9 +13,8 @@ from hab_ray.engine.jitter import jitter
 from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.limits.client import RateLimitClient
 from hab_ray.engine.limits.protocol import Report
-from hab_ray.engine.online.context import OnlineContext
 from hab_ray.engine.online.reply_writer import OpenReason, ReplyWriter
-from hab_ray.engine.online.sender import Answered, Request, Sender
+from hab_ray.engine.online.sender import Answered, OnlineContext, Request, Sender
 from hab_ray.errors import (
     BadUsage,
     CallError,
@@ -32,13 +31,13 @@ from hab_ray.errors import (
 
 ATTEMPTS = 6
 FIRST_BACKOFF_S = 0.5
-LONGEST_BACKOFF_S = 30.0
-LONGEST_ASKED_S = 600.0
+MAX_BACKOFF_S = 30.0
+MAX_ASKED_S = 600.0
 
 
 def backoff_s(key: str, attempt: int) -> float:
     """The wait before the attempt after this one (from 1): it doubles, with jitter that depends on the key alone."""
-    return min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (attempt - 1)) * (0.75 + 0.5 * jitter(key, attempt))
+    return min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (attempt - 1)) * (0.75 + 0.5 * jitter(key, attempt))
 
 
 class RetryLoop:
@@ -186,7 +185,7 @@ def _given_up(error: TransientError, attempt: int) -> str | None:
     if attempt >= ATTEMPTS:
         return f"{error} (tried {attempt} times)"
     asked_s = error.retry_after_s or 0.0
-    if asked_s > LONGEST_ASKED_S:
+    if asked_s > MAX_ASKED_S:
         return f"{error} (the vendor asks to wait {asked_s:g} s)"
     return None
 

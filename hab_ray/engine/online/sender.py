@@ -3,27 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 
 from hab_ray.calls import Answer, Call, ChatCall, EmbedCall
-from hab_ray.catalog import ModelEntry
+from hab_ray.catalog.models import ModelEntry
+from hab_ray.catalog.prices import Mode, Price, input_bytes, rate
 from hab_ray.engine.budget.client import BudgetClient
+from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.limits.client import RateLimitClient
-from hab_ray.engine.limits.protocol import Report
-from hab_ray.engine.online.context import OnlineContext
+from hab_ray.engine.limits.protocol import LimiterClient, Report
 from hab_ray.engine.online.reply_writer import OpenReason
 from hab_ray.engine.tokens import estimated_input_tokens
 from hab_ray.errors import BadUsage, CallError, FailureKind, Intercepted, Overloaded, RateLimited, Unreachable
 from hab_ray.fences import FenceCodes
-from hab_ray.prices import Mode, Price, input_bytes, rate
 from hab_ray.providers.base import Exchange, Provider, Wire
 from hab_ray.providers.write_check import WriteCheck
-from hab_ray.storage.watches import until_held
+from hab_ray.storage.lease.watches import until_held
 
 _COST_UNKNOWN = frozenset({FailureKind.TIMEOUT, FailureKind.CONNECTION, FailureKind.MALFORMED})
+
+
+@dataclass(frozen=True)
+class OnlineContext:
+    """Clocks, the lease, and connections to the rate limiter and the budget.
+
+    `clock` gives monotonic seconds, `utc_now` wall time in UTC. A call that an overloaded model refuses is sent again
+    for `patience_s` seconds. `check_lease` raises LeaseStale while nothing may be spent, LeaseLost once nothing may be
+    spent any more. `check_write` does so as a request is written; None where the lease cannot change hands before.
+    `free_disk_space` releases space kept in reserve, so that paid replies fit on a full disk.
+    """
+
+    clock: Callable[[], float]
+    utc_now: Callable[[], datetime]
+    patience_s: float
+    check_lease: Callable[[], None]
+    check_write: Callable[[], None] | None
+    limiter: LimiterClient
+    budget: BudgetService
+    free_disk_space: Callable[[], None]
 
 
 @dataclass(frozen=True)

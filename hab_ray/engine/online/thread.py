@@ -8,7 +8,9 @@ All methods may be called from any thread. They return futures of `concurrent.fu
 from __future__ import annotations
 
 import asyncio
+import selectors
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
@@ -17,15 +19,39 @@ from typing import Any, TypeVar
 
 from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.online.engine import OnlineEngine
-from hab_ray.engine.online.event_loop import bunching_loop
-from hab_ray.engine.online.reply_writer import MOST_QUEUED
+from hab_ray.engine.online.reply_writer import MAX_QUEUED
 from hab_ray.errors import EngineBroke
 
 MANY_IN_FLIGHT = 32
 BUNCH_S = 0.004
-
 T = TypeVar("T")
 OpenEngine = Callable[[], AbstractAsyncContextManager[OnlineEngine]]
+
+
+class BunchingSelector(selectors.DefaultSelector):
+    """Lets `bunch_s` seconds pass between the events of one wake-up and the next whenever `is_busy()`."""
+
+    def __init__(self, is_busy: Callable[[], bool], bunch_s: float) -> None:
+        super().__init__()
+        self._is_busy, self._bunch_s = is_busy, bunch_s
+        self._woken_at = -inf
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """A call with timeout 0 never waits: callbacks are ready to run."""
+        if timeout == 0 or not self._is_busy():
+            return super().select(timeout)
+        pause = min(self._woken_at + self._bunch_s - time.monotonic(), inf if timeout is None else timeout)
+        if pause > 0:
+            time.sleep(pause)
+            timeout = None if timeout is None else timeout - pause
+        events = super().select(timeout)
+        self._woken_at = time.monotonic()
+        return events
+
+
+def bunching_loop(is_busy: Callable[[], bool], bunch_s: float) -> asyncio.AbstractEventLoop:
+    """An event loop that bunches its events whenever `is_busy()`."""
+    return asyncio.SelectorEventLoop(BunchingSelector(is_busy, bunch_s))
 
 
 class EngineThread:
@@ -48,19 +74,19 @@ class EngineThread:
     def start(self) -> Future[None]:
         """Start the thread; the future is done once the engine is open, or fails as opening it did."""
         self._thread.start()
-        return self._submit(self._until_open())
+        return self._submit(_opened)
 
-    def complete(self, jobs: AsyncIterator[Job], most_queued: float = MOST_QUEUED) -> Future[None]:
+    def complete(self, jobs: AsyncIterator[Job], most_queued: float = MAX_QUEUED) -> Future[None]:
         """Complete a stream of jobs; see OnlineEngine.complete. `jobs` is read on the engine's loop."""
-        return self._submit(self._complete(jobs, most_queued))
+        return self._submit(lambda engine: engine.complete(jobs, most_queued))
 
     def snapshot(self) -> Future[Counters]:
         """The counters so far; each open row is listed once only."""
-        return self._submit(self._snapshot())
+        return self._submit(_counted)
 
     def stop(self, drain_s: float = inf) -> Future[None]:
         """Send no further request; those in flight have `drain_s` seconds to be answered and written."""
-        return self._submit(self._stop(drain_s))
+        return self._submit(lambda engine: engine.stop(drain_s))
 
     def close(self) -> Future[Counters]:
         """Wait for what is in flight, write it, and end the thread; gives the last counters.
@@ -111,26 +137,24 @@ class EngineThread:
                 raise failure from None
             raise
 
-    async def _until_open(self) -> None:
-        await self._open()
-
-    async def _complete(self, jobs: AsyncIterator[Job], most_queued: float) -> None:
-        await (await self._open()).complete(jobs, most_queued)
-
-    async def _snapshot(self) -> Counters:
-        return (await self._open()).snapshot()
-
-    async def _stop(self, drain_s: float) -> None:
-        await (await self._open()).stop(drain_s)
-
-    def _submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine on the engine's loop.
+    def _submit(self, ask: Callable[[OnlineEngine], Coroutine[Any, Any, T]]) -> Future[T]:
+        """Ask the engine for something on its loop, once it is open.
 
         Raises:
             EngineBroke: the thread has ended.
         """
+
+        async def asked() -> T:
+            return await ask(await self._open())
+
         with self._submitting:
             if self._accepts:
-                return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        coroutine.close()
+                return asyncio.run_coroutine_threadsafe(asked(), self._loop)
         raise EngineBroke("the online engine has ended; give the same command again")
+
+
+async def _opened(_: OnlineEngine) -> None: ...
+
+
+async def _counted(engine: OnlineEngine) -> Counters:
+    return engine.snapshot()

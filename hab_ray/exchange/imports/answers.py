@@ -26,8 +26,8 @@ from hab_ray.exchange.imports.source import (
     open_source,
     sample_in,
 )
-from hab_ray.storage.given import ORIGIN
-from hab_ray.storage.given_responses import ERROR_MARKS
+from hab_ray.given.responses import ERROR_MARKS
+from hab_ray.given.rows import ORIGIN
 from hab_ray.visible import one_line
 
 Answers = dict[tuple[NamedTest, str, int], str]

@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from hab_ray.errors import ConfigError
-from hab_ray.inputs.files import MOST_TEXT_BYTES, BadInput, bytes_of
+from hab_ray.inputs.files import MAX_TEXT_BYTES, BadInput, bytes_of
 from hab_ray.visible import one_line
 
 CODE = "src/prompts"
@@ -114,7 +114,7 @@ def _data_folder(root: Path, known: Mapping[str, str]) -> str:
 
 def _file(root: Path, path: str, known: Mapping[str, str]) -> File:
     try:
-        data = bytes_of(root / path, MOST_TEXT_BYTES)
+        data = bytes_of(root / path, MAX_TEXT_BYTES)
     except BadInput as error:
         raise ConfigError(one_line(f"{root / path}: {error}")) from None
     return File(path, data, known.get(sha256(data).hexdigest()[:16], ""))

@@ -45,14 +45,14 @@ _TOLD = "n_reference_prompts_shown_in_generation"
 class Executed:
     """What the code of one dimension says, and its pieces by method."""
 
-    said: Answer
+    said: ChildAnswer
     pieces: Mapping[str, tuple[Piece, ...]]
 
 
 _Drawn = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
-class Answer(BaseModel):
+class ChildAnswer(BaseModel):
     """What the child says of one dimension: texts with marks, and the digests of all texts, in the order of calls."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -73,7 +73,7 @@ class Answer(BaseModel):
         return "misinformation" in self.parameters[JUDGING]
 
 
-_ANSWER = TypeAdapter[dict[str, Answer]](dict[str, Answer])
+_ANSWER = TypeAdapter[dict[str, ChildAnswer]](dict[str, ChildAnswer])
 
 
 def mark(name: str) -> str:
@@ -153,7 +153,7 @@ def _call(method: str, values: LiteralValues, *, marks: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _check(where: str, each: Answer) -> None:
+def _check(where: str, each: ChildAnswer) -> None:
     unknown = sorted({name for names in each.parameters.values() for name in names} - {*_NAMES, _TOLD})
     if unknown:
         raise ConfigError(f"{where}: it is not known what the argument {one_line(unknown[0])!r} stands for")
@@ -211,7 +211,7 @@ def _with_seeds(parts: Sequence[Piece]) -> list[Piece]:
     return [part for part in (*head, Each(each=seed, between=between), *tail) if part != ""]
 
 
-def _ran(checkout: Checkout, calls: list[dict[str, Any]]) -> dict[str, Answer]:
+def _ran(checkout: Checkout, calls: list[dict[str, Any]]) -> dict[str, ChildAnswer]:
     """What the child answers; it works on a copy of the bytes that were checked, and of nothing else."""
     with tempfile.TemporaryDirectory(prefix="hab-import-") as folder, tempfile.TemporaryFile() as out:
         for file in checkout.files.values():

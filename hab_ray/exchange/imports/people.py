@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 from hab_ray.calls import clean_text
 from hab_ray.exchange.imports.scored import Form, Scored, is_empty
 from hab_ray.exchange.imports.source import name_in
+from hab_ray.given.ratings import NO_ISSUES, number_in
+from hab_ray.given.responses import ERROR_MARKS
 from hab_ray.rows import Rater
 from hab_ray.rubric import Rubric
 from hab_ray.stages.replies.reading import Unreadable, named_letters
 from hab_ray.stages.replies.verdicts import score as score_of
-from hab_ray.storage.given_ratings import NO_ISSUES, number_in
-from hab_ray.storage.given_responses import ERROR_MARKS
 
 Cells = Mapping[str, str | int | float | None]
 _KEYS = ("issues", "deductions")

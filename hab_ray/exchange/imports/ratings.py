@@ -28,8 +28,8 @@ from hab_ray.exchange.imports.source import (
     open_source,
     sample_in,
 )
+from hab_ray.given.ratings import response_digest, whole_score
 from hab_ray.rows import Rater
-from hab_ray.storage.given_ratings import response_digest, whole_score
 from hab_ray.visible import one_line
 
 _SHOWN = 30
@@ -69,7 +69,7 @@ def _names(source: TableSource, raters: Raters) -> Mapping[str, Sequence[str]]:
 
 
 def _import(table: OpenSource, raters: Raters) -> Imported:
-    source, reader = table.source, _Reader(table, raters)
+    source, reader = table.source, _ScoreReader(table, raters)
     if table.expected is not None and table.expected.judge is not None:
         source = table.source = replace(source, values={"rater": table.expected.judge, **source.values})
     known = _names(source, raters)
@@ -96,7 +96,7 @@ def _import(table: OpenSource, raters: Raters) -> Imported:
 
 
 @dataclass
-class _Reader:
+class _ScoreReader:
     """Turns the scores of rows into the columns of the new file, and counts what it leaves out."""
 
     table: OpenSource
@@ -179,7 +179,7 @@ def _impersonal(columns: Mapping[str, str], kind: Rater) -> dict[str, str]:
     return rest | ({"of single people": f"{len(wide)} columns"} if wide else {})
 
 
-def _notes(table: OpenSource, about: Mapping[str, Any], reader: _Reader) -> Iterator[str]:
+def _notes(table: OpenSource, about: Mapping[str, Any], reader: _ScoreReader) -> Iterator[str]:
     columns = reader.columns
     answers = set(zip(*(columns[name] for name in _ANSWER), strict=True))
     raters: Mapping[str, int] = about["raters"]

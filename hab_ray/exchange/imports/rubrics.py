@@ -12,11 +12,12 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from hab_ray import __version__
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.checkout import THEMES, Checkout, Digests, known_digests, open_checkout
 from hab_ray.exchange.imports.executing import GENERATION, JUDGING, VALIDATION, Executed, executed
 from hab_ray.inputs.files import causes_of
+from hab_ray.inputs.origin import Origin
+from hab_ray.resources import OWN_VERSION
 from hab_ray.rubric import (
     ContextField,
     Criterion,
@@ -27,7 +28,6 @@ from hab_ray.rubric import (
     LiteralRequest,
     LiteralRubric,
     LiteralValues,
-    Origin,
     Reading,
     load_rubrics,
     load_themes,
@@ -39,7 +39,7 @@ PAGE = "README.md"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ImportWishes:
     """What a user says: `licence` "" = what is found; whether unknown code is executed; how replies are read."""
 
     licence: str = ""
@@ -56,7 +56,7 @@ class ImportedRubrics:
     notes: tuple[str, ...]
 
 
-def import_rubrics(root: Path, folder: Path, wanted: Wanted, known: Digests | None = None) -> ImportedRubrics:
+def import_rubrics(root: Path, folder: Path, wanted: ImportWishes, known: Digests | None = None) -> ImportedRubrics:
     """Execute a checkout's prompts in a process of their own, and write their wording into a new folder of rubrics.
 
     Raises:
@@ -83,7 +83,7 @@ def import_rubrics(root: Path, folder: Path, wanted: Wanted, known: Digests | No
     return found
 
 
-def _imported(checkout: Checkout, wanted: Wanted) -> ImportedRubrics:
+def _imported(checkout: Checkout, wanted: ImportWishes) -> ImportedRubrics:
     every = executed(checkout)
     lacking = {name.removesuffix(".csv") for name in checkout.files if name.endswith(".csv")} ^ set(every)
     if lacking:
@@ -100,7 +100,7 @@ def _imported(checkout: Checkout, wanted: Wanted) -> ImportedRubrics:
     return ImportedRubrics(made, only, tuple(one_line(note) for note in notes))
 
 
-def _rubric(name: str, found: Executed, checkout: Checkout, wanted: Wanted) -> LiteralRubric:
+def _rubric(name: str, found: Executed, checkout: Checkout, wanted: ImportWishes) -> LiteralRubric:
     code = checkout.files[f"{name}.py"]
     stated = wanted.licence or (f"see {checkout.licence_file}" if checkout.licence_file else "unknown")
     context = ContextField(
@@ -187,7 +187,7 @@ def _page(found: ImportedRubrics) -> str:
     canaries = [f"Do not train on it: canary GUID {', '.join(origin.canaries)}.\n"] if origin.canaries else []
     lines = [
         "# Imported wording\n",
-        f"Read by hab_ray {__version__} by executing a checkout's prompts, and equal to them over hostile values.\n",
+        f"Read by hab_ray {OWN_VERSION} by executing a checkout's prompts, and equal to them over hostile values.\n",
         f"Licence: {origin.licence}.\n",
         *canaries,
         "The prompts are sent as that code would send them. They carry no fence: an answer that poses as an "

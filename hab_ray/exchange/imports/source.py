@@ -23,15 +23,15 @@ from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.checkout import canaries_in
 from hab_ray.exchange.imports.columns import NAMES, mapping, snake
 from hab_ray.exchange.imports.hub import ANNOTATIONS, EVALUATIONS, DataSet, Downloaded, download
+from hab_ray.given.origins import source_record
+from hab_ray.given.ratings import Scale
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.tables import Frame, open_frame, text_in
 from hab_ray.rubric import Rubric, load_rubrics
-from hab_ray.storage.given_ratings import Scale
-from hab_ray.storage.origins import source_record
 from hab_ray.visible import hides_something, one_line
 
 PUBLISHED = "published"
-_LONGEST_NAME = 180
+_MAX_NAME = 180
 _TOLD_ROWS = 10_000
 _WRITTEN_ROWS = 10_000
 _TEXTS = frozenset({"dimension", "prompt", "context", "text", "canary"})
@@ -274,11 +274,11 @@ def name_in(value: object, what: str, where: str) -> str:
     name = clean_text(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if not name.strip():
         raise ConfigError(f"{where}: has no {what}; correct the row, or leave it out")
-    if hides_something(name) or len(name) > _LONGEST_NAME:
+    if hides_something(name) or len(name) > _MAX_NAME:
         raise ConfigError(
             one_line(
                 f"{where}: the {what} {one_line(name, 60)!r} holds a character that cannot be seen, or has more than "
-                f"{_LONGEST_NAME} characters; write a plain name"
+                f"{_MAX_NAME} characters; write a plain name"
             )
         )
     return name

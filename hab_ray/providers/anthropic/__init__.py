@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hab_ray.providers.base import Endpoint, Provider
 from hab_ray.providers.batching import BatchApi
-from hab_ray.providers.vendor import Vendor, WireProtocol
+from hab_ray.providers.vendor import AtMost, Vendor, WireProtocol
 
 
 def _connect(endpoint: Endpoint) -> Provider:
@@ -25,4 +25,12 @@ async def _list_models(endpoint: Endpoint) -> frozenset[str]:
     return await list_models(endpoint)
 
 
-VENDOR = Vendor(_connect, _connect_batch, WireProtocol.ANTHROPIC, _list_models)
+PROTOCOL = WireProtocol(
+    played_as="anthropic",
+    version="",
+    is_openais_online=False,
+    sums=(AtMost("output_tokens_details.thinking_tokens", "output_tokens"),),
+    open_states=frozenset({"in_progress"}),
+    same_ends=frozenset({"end_turn", "stop_sequence"}),
+)
+VENDOR = Vendor(_connect, _connect_batch, PROTOCOL, _list_models)

@@ -17,7 +17,7 @@ from hab_ray.providers.anthropic.chat import connection
 from hab_ray.providers.anthropic.errors import blocked, classify
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
 from hab_ray.providers.batch_http import (
-    LONGEST_UPLOAD_S,
+    MAX_UPLOAD_S,
     SdkErrors,
     answered,
     asking,
@@ -49,7 +49,7 @@ _STATUS_OF_RESULTS = 400
 
 
 class AnthropicBatches:
-    """Batches of messages at one endpoint. See BatchApi."""
+    """Batches of messages at one endpoint."""
 
     # 256 MB for the whole create request, so a little less for the lines.
     batch_size = BatchSize(rows=100_000, bytes=255_000_000)
@@ -60,7 +60,6 @@ class AnthropicBatches:
         self._owner: str | None = None
 
     def line(self, custom_id: str, wire: Wire) -> bytes:
-        """See BatchApi."""
         return compact({"custom_id": custom_id, "params": wire.body})
 
     async def owner(self) -> str:
@@ -70,13 +69,12 @@ class AnthropicBatches:
         return self._owner or ""
 
     async def newest(self) -> str | None:
-        """See BatchApi."""
         page = await self._page({"limit": 1})
         with reading():
             return str(page["data"][0]["id"]) if page["data"] else None
 
     async def since(self, newest: str | None) -> list[SeenBatch]:
-        """See BatchApi. The vendor keeps no tag."""
+        """The vendor keeps no tag."""
 
         async def page_after(last: str | None) -> JsonObject:
             return await self._page({"limit": _PAGE} if last is None else {"limit": _PAGE, "after_id": last})
@@ -84,7 +82,6 @@ class AnthropicBatches:
         return await listed_since(page_after, newest, _seen)
 
     async def submit(self, job: BatchJob) -> str:
-        """See BatchApi."""
         length = len(_BEGIN) + len(job.lines) - 1 + len(_END)
         headers = {"Content-Type": "application/json", "Content-Length": str(length)}
         if version := job.version or self._endpoint.api_version:
@@ -93,17 +90,16 @@ class AnthropicBatches:
             request = self._client.post(
                 _PATH, content=_envelope(job.lines), options={"headers": headers}, cast_to=httpx2.Response
             )
-            return text_field(await self._json(request, LONGEST_UPLOAD_S), "id")
+            return text_field(await self._json(request, MAX_UPLOAD_S), "id")
 
     async def poll(self, batch_id: str) -> BatchStatus:
-        """See BatchApi."""
         with asking_for(batch_id):
             batch = await self._json(self._client.get(f"{_PATH}/{batch_id}", cast_to=httpx2.Response))
         with reading():
             return _status(batch_id, batch)
 
     async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
-        """See BatchApi. The path is the documented one, below the endpoint's own URL."""
+        """The path is the documented one, below the endpoint's own URL."""
         if status.lacks_results:
             return
         if not status.results:
@@ -121,17 +117,14 @@ class AnthropicBatches:
                 yield line
 
     async def cancel(self, batch_id: str) -> None:
-        """See BatchApi."""
         async with ending(batch_id, self.poll):
             await self._ask(self._client.post(f"{_PATH}/{batch_id}/cancel", cast_to=httpx2.Response))
 
     async def clean_up(self, status: BatchStatus) -> None:
-        """See BatchApi."""
         with suppress(ResultsGone), asking_for(status.id):
             await self._ask(self._client.delete(f"{_PATH}/{status.id}", cast_to=httpx2.Response))
 
     async def close(self) -> None:
-        """See BatchApi."""
         await self._client.close()
 
     async def _page(self, params: dict[str, object]) -> JsonObject:

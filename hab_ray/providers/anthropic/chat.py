@@ -16,7 +16,7 @@ import httpx2
 from anthropic import APIConnectionError, APIStatusError, AsyncAnthropic, DefaultAioHttpClient
 
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text, has_visible_text
-from hab_ray.catalog import ModelEntry
+from hab_ray.catalog.models import ModelEntry
 from hab_ray.errors import ConfigError
 from hab_ray.providers.anthropic.errors import blocked, classify
 from hab_ray.providers.base import (
@@ -73,7 +73,6 @@ class AnthropicProvider:
         self._client = connection(endpoint)
 
     def chat(self, call: ChatCall, entry: ModelEntry) -> Wire:
-        """See Provider."""
         body: dict[str, Any] = {
             "model": entry.wire,
             "max_tokens": entry.output_limit(call.params.max_tokens),
@@ -95,14 +94,12 @@ class AnthropicProvider:
         return Wire("/v1/messages", body, entry.api_version)
 
     def embed(self, calls: Sequence[EmbedCall], entry: ModelEntry) -> Wire:
-        """See Provider."""
         raise ConfigError(
             f"model {entry.wire} of provider {self._endpoint.name}: Anthropic has no embeddings; "
             "set `select.embedding` to a model of another vendor"
         )
 
     async def send(self, wire: Wire) -> Exchange:
-        """See Provider."""
         version = wire.version or self._endpoint.api_version
         headers = {"anthropic-version": version} if version else {}
         try:
@@ -123,7 +120,6 @@ class AnthropicProvider:
         return Exchange(body, _rate_limits(response.headers))
 
     def read_chat(self, body: JsonObject) -> Answer:
-        """See Provider."""
         reason = blocked(body)
         if reason is not None:
             return Answer(Finish.REFUSED, Usage(), model_reported="", text=reason)
@@ -144,11 +140,9 @@ class AnthropicProvider:
             raise malformed(repr(error)) from None
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
-        """See Provider."""
         raise malformed("Anthropic has no embeddings")
 
     async def close(self) -> None:
-        """See Provider."""
         await self._client.close()
 
 

@@ -17,7 +17,7 @@ _RETIRED = "retired"
 
 
 async def list_models(endpoint: Endpoint) -> frozenset[str]:
-    """See Vendor. Models that the vendor lists as retired are left out."""
+    """The models of the key, without those that the vendor lists as retired."""
     client = connection(endpoint)
 
     async def page_after(last: str | None) -> ModelPage:

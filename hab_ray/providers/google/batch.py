@@ -39,7 +39,7 @@ _INLINED = ("inlinedResponses", "inlinedEmbedContentResponses")
 
 
 class GoogleBatches:
-    """Batches of generated content or embeddings at one endpoint. See BatchApi."""
+    """Batches of generated content or embeddings at one endpoint."""
 
     # Two gigabytes a file; of rows the vendor names no limit.
     batch_size = BatchSize(rows=100_000, bytes=2_000_000_000)
@@ -49,18 +49,17 @@ class GoogleBatches:
         self._account = FileAccount(endpoint)
 
     def line(self, custom_id: str, wire: Wire) -> bytes:
-        """See BatchApi. Online, embeddings go out as lists; a line takes the one request of a list of one text."""
+        """Online, embeddings go out as lists; a line takes the one request of a list of one text."""
         request = wire.body
         if wire.path.endswith(_EMBEDDING):
             (request,) = wire.body["requests"]
         return compact({"key": custom_id, "request": request})
 
     async def owner(self) -> str:
-        """See BatchApi. The vendor does not name the key's project."""
+        """The vendor does not name the key's project."""
         return ""
 
     async def newest(self) -> str | None:
-        """See BatchApi."""
         with asking():
             page = await self._account.json("GET", "batches?pageSize=1")
         with reading():
@@ -68,13 +67,13 @@ class GoogleBatches:
             return str(operations[0]["name"]) if operations else None
 
     async def since(self, newest: str | None) -> list[SeenBatch]:
-        """See BatchApi. The vendor does not say that its list is in order: all is read, and sorted here."""
+        """The vendor does not say that its list is in order: all is read, and sorted here."""
         with asking():
             found = [batch async for batch in self._listed()]
         return made_since(found, newest)
 
     async def submit(self, job: BatchJob) -> str:
-        """See BatchApi. The file of a batch that was clearly refused is deleted again."""
+        """The file of a batch that was clearly refused is deleted again."""
         file = await self._account.upload(job)
         path, _, verb = job.path.rpartition(":")
         body = {"batch": {"displayName": job.tag, "inputConfig": {"fileName": file}}}
@@ -84,13 +83,12 @@ class GoogleBatches:
                 return text_field(created, "name")
 
     async def poll(self, batch_id: str) -> BatchStatus:
-        """See BatchApi."""
         operation = await self._account.batch(batch_id)
         with reading():
             return _status(self._endpoint, batch_id, operation)
 
     async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
-        """See BatchApi. Results that are not in a file are in the batch itself."""
+        """Results that are not in a file are in the batch itself."""
         for name in status.results:
             if name == status.id:
                 operation = await self._account.batch(status.id)
@@ -104,12 +102,10 @@ class GoogleBatches:
                     yield line
 
     async def cancel(self, batch_id: str) -> None:
-        """See BatchApi."""
         async with ending(batch_id, self.poll):
             await self._account.cancel(batch_id)
 
     async def clean_up(self, status: BatchStatus) -> None:
-        """See BatchApi."""
         with suppress(ResultsGone):
             operation = await self._account.batch(status.id)
             with reading():
@@ -121,7 +117,6 @@ class GoogleBatches:
                         await self._account.delete(str(name))
 
     async def close(self) -> None:
-        """See BatchApi."""
         await self._account.close()
 
     async def _listed(self) -> AsyncIterator[SeenBatch]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Role, Usage, clean_text, has_visible_text
-from hab_ray.catalog import ModelEntry
+from hab_ray.catalog.models import ModelEntry
 from hab_ray.errors import FailureKind, ProviderError
 from hab_ray.providers.base import Endpoint, Exchange, JsonObject, ListLimits, Wire, malformed
 from hab_ray.providers.google.connection import Connection
@@ -34,7 +34,6 @@ class GoogleProvider:
         self._connection = Connection(endpoint)
 
     def chat(self, call: ChatCall, entry: ModelEntry) -> Wire:
-        """See Provider."""
         body: dict[str, Any] = {
             "contents": [{"role": _ROLE[m.role], "parts": [{"text": clean_text(m.text)}]} for m in call.messages]
         }
@@ -45,14 +44,12 @@ class GoogleProvider:
         return Wire(f"/models/{entry.wire}:generateContent", body, entry.api_version)
 
     def embed(self, calls: Sequence[EmbedCall], entry: ModelEntry) -> Wire:
-        """See Provider."""
         size = {} if calls[0].dimensions is None else {"outputDimensionality": calls[0].dimensions}
         model = f"models/{entry.wire}"
         requests = [{"model": model, "content": {"parts": [{"text": clean_text(call.text)}]}, **size} for call in calls]
         return Wire(f"/{model}:batchEmbedContents", {"requests": requests}, entry.api_version)
 
     async def send(self, wire: Wire) -> Exchange:
-        """See Provider."""
         try:
             raw = await self._connection.send("POST", self._connection.versioned(wire.path, wire.version), wire.body)
         except StatusError as refused:
@@ -60,7 +57,6 @@ class GoogleProvider:
         return Exchange(json_object(self._endpoint.body_without_key(raw)))
 
     def read_chat(self, body: JsonObject) -> Answer:
-        """See Provider."""
         usage = usage_fields(body, "usageMetadata")
         used = _usage(usage)
         try:
@@ -71,7 +67,6 @@ class GoogleProvider:
             raise malformed(repr(error)) from None
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
-        """See Provider."""
         usage = _usage(usage_fields(body, "usageMetadata"))
         try:
             vectors = tuple(vector(item["values"]) for item in body["embeddings"])
@@ -82,7 +77,6 @@ class GoogleProvider:
         return Answer(Finish.OK, usage, model_reported="", vectors=vectors)
 
     async def close(self) -> None:
-        """See Provider."""
         await self._connection.close()
 
 

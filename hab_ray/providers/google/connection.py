@@ -21,7 +21,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from hab_ray.providers.base import Endpoint, JsonObject, malformed
 from hab_ray.providers.google.errors import classify
 from hab_ray.providers.google.version import DEFAULT_VERSION, stated_version
-from hab_ray.providers.http import LONGEST_CONNECT_S, StatusError, broken, error_object, retry_after_s
+from hab_ray.providers.http import MAX_CONNECT_S, StatusError, broken, error_object, retry_after_s
 from hab_ray.providers.write_check import current
 
 _AGENT = "hab-ray"
@@ -40,7 +40,7 @@ class Connection:
         self._endpoint = endpoint
         self._url = endpoint.url.rstrip("/")
         self._headers = _headers(endpoint)
-        connect_s = min(endpoint.timeout_s, LONGEST_CONNECT_S)
+        connect_s = min(endpoint.timeout_s, MAX_CONNECT_S)
         self._whole = aiohttp.ClientTimeout(total=endpoint.timeout_s, sock_connect=connect_s)
         self._each_read = aiohttp.ClientTimeout(sock_connect=connect_s, sock_read=endpoint.timeout_s)
         self._session: aiohttp.ClientSession | None = None

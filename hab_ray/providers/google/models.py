@@ -14,7 +14,7 @@ _PAGE = 1000
 
 
 async def list_models(endpoint: Endpoint) -> frozenset[str]:
-    """See Vendor. The prefix "models/" is left out."""
+    """The models of the key, without the prefix "models/"."""
     connection = Connection(endpoint)
 
     async def page_after(token: str | None) -> ModelPage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hab_ray.providers.base import Endpoint, Provider
 from hab_ray.providers.batching import BatchApi
-from hab_ray.providers.vendor import Vendor, WireProtocol
+from hab_ray.providers.vendor import AtMost, Sum, Vendor, WireProtocol
 
 
 def _connect(endpoint: Endpoint) -> Provider:
@@ -25,4 +25,17 @@ async def _list_models(endpoint: Endpoint) -> frozenset[str]:
     return await list_models(endpoint)
 
 
-VENDOR = Vendor(_connect, _connect_batch, WireProtocol.OPENAI, _list_models)
+PROTOCOL = WireProtocol(
+    played_as="openai",
+    version="/v1",
+    is_openais_online=True,
+    sums=(
+        Sum("total_tokens", ("prompt_tokens", "completion_tokens")),
+        Sum("total_tokens", ("input_tokens", "output_tokens")),
+        AtMost("prompt_tokens_details.cached_tokens", "prompt_tokens"),
+        AtMost("completion_tokens_details.reasoning_tokens", "completion_tokens"),
+    ),
+    open_states=frozenset({"validating", "in_progress", "finalizing"}),
+    same_ends=frozenset({"stop"}),
+)
+VENDOR = Vendor(_connect, _connect_batch, PROTOCOL, _list_models)

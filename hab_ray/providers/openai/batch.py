@@ -46,7 +46,7 @@ _LEFT_UNDONE = {
 
 
 class OpenAIBatches:
-    """Batches of chat completions or embeddings at one endpoint. See BatchApi."""
+    """Batches of chat completions or embeddings at one endpoint."""
 
     # An embeddings batch may hold 50,000 inputs too: one text a line.
     batch_size = BatchSize(rows=50_000, bytes=200_000_000)
@@ -57,7 +57,6 @@ class OpenAIBatches:
         self._owner: str | None = None
 
     def line(self, custom_id: str, wire: Wire) -> bytes:
-        """See BatchApi."""
         return request_line(custom_id, wire)
 
     async def owner(self) -> str:
@@ -67,21 +66,18 @@ class OpenAIBatches:
         return self._owner or ""
 
     async def newest(self) -> str | None:
-        """See BatchApi."""
         page = await self._page({"limit": 1})
         with reading():
             return str(page["data"][0]["id"]) if page["data"] else None
 
     async def since(self, newest: str | None) -> list[SeenBatch]:
-        """See BatchApi."""
-
         async def page_after(last: str | None) -> JsonObject:
             return await self._page({"limit": PAGE} if last is None else {"limit": PAGE, "after": last})
 
         return await listed_since(page_after, newest, _seen)
 
     async def submit(self, job: BatchJob) -> str:
-        """See BatchApi. The file of a batch that was clearly refused is deleted again."""
+        """The file of a batch that was clearly refused is deleted again."""
         file_id = await self._account.upload(job, {"purpose": "batch"})
         async with made_of(file_id, self._account.delete_file):
             body = {
@@ -94,14 +90,13 @@ class OpenAIBatches:
                 return text_field(self._account.read(await self._account.post("/batches", body)), "id")
 
     async def poll(self, batch_id: str) -> BatchStatus:
-        """See BatchApi."""
         with asking_for(batch_id):
             batch = await self._account.batch(batch_id)
         with reading():
             return self._status(batch_id, batch)
 
     async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
-        """See BatchApi. Rejected requests stand in a file of their own, which is read after the other."""
+        """Rejected requests stand in a file of their own, which is read after the other."""
         for file_id in status.results:
             with asking_for(status.id):
                 response = await self._account.stream(f"/files/{file_id}/content")
@@ -110,12 +105,11 @@ class OpenAIBatches:
                     yield line
 
     async def cancel(self, batch_id: str) -> None:
-        """See BatchApi."""
         async with ending(batch_id, self.poll):
             await self._account.post(f"/batches/{batch_id}/cancel")
 
     async def clean_up(self, status: BatchStatus) -> None:
-        """See BatchApi. The vendor keeps the batch itself, without its files."""
+        """The vendor keeps the batch itself, without its files."""
         with suppress(ResultsGone):
             with asking_for(status.id):
                 batch = await self._account.batch(status.id)
@@ -125,7 +119,6 @@ class OpenAIBatches:
                         await self._account.delete_file(str(file_id))
 
     async def close(self) -> None:
-        """See BatchApi."""
         await self._account.close()
 
     async def _page(self, query: Query) -> JsonObject:

@@ -16,7 +16,7 @@ import httpx2
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAioHttpClient
 
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text, has_visible_text
-from hab_ray.catalog import ModelEntry
+from hab_ray.catalog.models import ModelEntry
 from hab_ray.errors import FailureKind, TransientError
 from hab_ray.providers.base import Allowance, Endpoint, Exchange, JsonObject, ListLimits, RateLimits, Wire, malformed
 from hab_ray.providers.http import (
@@ -66,7 +66,6 @@ class OpenAIProvider:
         self._client = connection(endpoint)
 
     def chat(self, call: ChatCall, entry: ModelEntry) -> Wire:
-        """See Provider."""
         messages = [{"role": "system", "content": clean_text(call.system)}] if call.system else []
         messages += [{"role": str(m.role), "content": clean_text(m.text)} for m in call.messages]
         body: dict[str, Any] = {
@@ -86,7 +85,6 @@ class OpenAIProvider:
         return Wire("/chat/completions", body)
 
     def embed(self, calls: Sequence[EmbedCall], entry: ModelEntry) -> Wire:
-        """See Provider."""
         body: dict[str, Any] = {
             "model": entry.wire,
             "input": [clean_text(call.text) for call in calls],
@@ -97,7 +95,6 @@ class OpenAIProvider:
         return Wire("/embeddings", body)
 
     async def send(self, wire: Wire) -> Exchange:
-        """See Provider."""
         try:
             async with asyncio.timeout(self._endpoint.timeout_s):
                 response = await self._client.post(wire.path, body=wire.body, cast_to=httpx2.Response)
@@ -118,7 +115,6 @@ class OpenAIProvider:
         return Exchange(body, _rate_limits(headers))
 
     def read_chat(self, body: JsonObject) -> Answer:
-        """See Provider."""
         reason = blocked(body)
         if reason is not None:
             return Answer(Finish.REFUSED, Usage(), model_reported="", text=reason)
@@ -143,7 +139,6 @@ class OpenAIProvider:
             raise malformed(repr(error)) from None
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
-        """See Provider."""
         usage = usage_fields(body, "usage")
         used, stated = Usage(input=token_count(usage, "prompt_tokens")), stated_nanousd(usage)
         try:
@@ -164,7 +159,6 @@ class OpenAIProvider:
         return reasoning_on_top(used) if used.reasoning and (is_on_top or used.reasoning > used.output) else used
 
     async def close(self) -> None:
-        """See Provider."""
         await self._client.close()
 
 

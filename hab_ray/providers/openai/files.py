@@ -14,7 +14,7 @@ import httpx2
 from openai import APIConnectionError, APIStatusError
 
 from hab_ray.providers.base import Endpoint, JsonObject, Wire
-from hab_ray.providers.batch_http import LONGEST_UPLOAD_S, SdkErrors, answered, asking, asking_for, json_of, text_field
+from hab_ray.providers.batch_http import MAX_UPLOAD_S, SdkErrors, answered, asking, asking_for, json_of, text_field
 from hab_ray.providers.batch_lines import compact
 from hab_ray.providers.batching import BatchJob, ResultsGone
 from hab_ray.providers.http import StatusError
@@ -62,7 +62,7 @@ class FileAccount:
             cast_to=httpx2.Response,
         )
         with asking():
-            return text_field(self.read(await self._ask(request, LONGEST_UPLOAD_S)), "id")
+            return text_field(self.read(await self._ask(request, MAX_UPLOAD_S)), "id")
 
     async def delete_file(self, file_id: str) -> None:
         """Delete a file; one that no longer exists is no error.

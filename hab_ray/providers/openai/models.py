@@ -15,7 +15,7 @@ _ERRORS = SdkErrors(APIStatusError, APIConnectionError)
 
 
 async def list_models(endpoint: Endpoint) -> frozenset[str]:
-    """See Vendor."""
+    """The models of the key."""
     client = connection(endpoint)
 
     async def page_after(_: str | None) -> ModelPage:

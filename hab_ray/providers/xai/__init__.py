@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from hab_ray.providers.base import Endpoint, Provider
+from dataclasses import replace
+
+from hab_ray.providers.base import Endpoint, JsonObject, Provider
 from hab_ray.providers.batching import BatchApi
-from hab_ray.providers.vendor import Vendor, WireProtocol
+from hab_ray.providers.openai import PROTOCOL as OPENAIS
+from hab_ray.providers.vendor import AtMost, Sum, Vendor, count
 
 
 def _connect(endpoint: Endpoint) -> Provider:
@@ -25,4 +28,19 @@ async def _list_models(endpoint: Endpoint) -> frozenset[str]:
     return await list_models(endpoint)
 
 
-VENDOR = Vendor(_connect, _connect_batch, WireProtocol.XAI, _list_models)
+def _is_open(batch: JsonObject) -> bool:
+    """There are counters in the place of a word."""
+    return (count(batch, "state.num_pending") or 0) > 0 or not count(batch, "state.num_requests")
+
+
+PROTOCOL = replace(
+    OPENAIS,
+    played_as="xai",
+    sums=(
+        Sum("total_tokens", ("prompt_tokens", "completion_tokens", "completion_tokens_details.reasoning_tokens")),
+        AtMost("prompt_tokens_details.cached_tokens", "prompt_tokens"),
+    ),
+    open_states=frozenset(),
+    is_open=_is_open,
+)
+VENDOR = Vendor(_connect, _connect_batch, PROTOCOL, _list_models)

@@ -44,7 +44,7 @@ _ODD = "without counters"
 
 
 class XaiBatches:
-    """Batches of chat completions at one endpoint. See BatchApi."""
+    """Batches of chat completions at one endpoint."""
 
     batch_size = BatchSize(rows=50_000, bytes=200_000_000)
 
@@ -53,20 +53,18 @@ class XaiBatches:
         self._account = FileAccount(endpoint)
 
     def line(self, custom_id: str, wire: Wire) -> bytes:
-        """See BatchApi."""
         return request_line(custom_id, wire)
 
     async def owner(self) -> str:
-        """See BatchApi. The vendor does not name the key's team."""
+        """The vendor does not name the key's team."""
         return ""
 
     async def newest(self) -> str | None:
-        """See BatchApi."""
         found = await self.since(None)
         return found[0].id if found else None
 
     async def since(self, newest: str | None) -> list[SeenBatch]:
-        """See BatchApi. The vendor does not say that its list is in order: all is read, and sorted here."""
+        """The vendor does not say that its list is in order: all is read, and sorted here."""
         found: list[SeenBatch] = []
         with asking():
             async for page in self._pages("/batches", _LISTED):
@@ -75,7 +73,7 @@ class XaiBatches:
         return made_since(found, newest)
 
     async def submit(self, job: BatchJob) -> str:
-        """See BatchApi. The file of a batch that was clearly refused is deleted again."""
+        """The file of a batch that was clearly refused is deleted again."""
         file_id = await self._account.upload(job, {})
         async with made_of(file_id, self._account.delete_file):
             body = {"name": job.tag, "input_file_id": file_id}
@@ -83,14 +81,13 @@ class XaiBatches:
                 return text_field(self._account.read(await self._account.post("/batches", body)), "batch_id")
 
     async def poll(self, batch_id: str) -> BatchStatus:
-        """See BatchApi."""
         with asking_for(batch_id):
             batch = await self._account.batch(batch_id)
         with reading():
             return _status(batch_id, batch)
 
     async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
-        """See BatchApi. One page of results is in memory at a time."""
+        """One page of results is in memory at a time."""
         for batch_id in status.results:
             with asking_for(batch_id):
                 async for page in self._pages(f"/batches/{batch_id}/results", _RESULTS):
@@ -100,12 +97,11 @@ class XaiBatches:
                         yield read_record(record, _request_id, self._body)
 
     async def cancel(self, batch_id: str) -> None:
-        """See BatchApi."""
         async with ending(batch_id, self.poll):
             await self._account.post(f"/batches/{batch_id}:cancel")
 
     async def clean_up(self, status: BatchStatus) -> None:
-        """See BatchApi. The vendor keeps the batch itself, without the file it was made of."""
+        """The vendor keeps the batch itself, without the file it was made of."""
         with suppress(ResultsGone):
             with asking_for(status.id):
                 batch = await self._account.batch(status.id)
@@ -113,7 +109,6 @@ class XaiBatches:
                 await self._account.delete_file(str(batch["input_file_id"]))
 
     async def close(self) -> None:
-        """See BatchApi."""
         await self._account.close()
 
     def _pages(self, path: str, size: int) -> AsyncGenerator[JsonObject, None]:

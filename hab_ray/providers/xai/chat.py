@@ -14,5 +14,4 @@ class XaiProvider(OpenAIProvider):
     """Chat completions and embeddings at one endpoint."""
 
     def read_usage(self, fields: JsonObject) -> Usage:
-        """See OpenAIProvider."""
         return reasoning_on_top(tokens_counted(fields))

@@ -16,9 +16,9 @@ import numpy as np
 from typing_extensions import override
 
 from hab_ray.calls import EmbedCall, Outcome, Reply
-from hab_ray.catalog import Model
+from hab_ray.catalog.models import Model
+from hab_ray.config.sections import Select, Validate
 from hab_ray.rows import Candidate, Embedded, State
-from hab_ray.sections import Select, Validate
 from hab_ray.stages.base import Rows
 from hab_ray.stages.forecasts import VectorForecasts
 from hab_ray.stages.method import validate

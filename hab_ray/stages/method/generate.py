@@ -27,10 +27,10 @@ from operator import attrgetter
 from typing_extensions import override
 
 from hab_ray.calls import ChatCall, Outcome, Params, Reply
-from hab_ray.catalog import Model, accepted
+from hab_ray.catalog.models import Model, accepted
+from hab_ray.config.sections import Deduplicate, Generate
 from hab_ray.rows import Candidate, State
 from hab_ray.rubric import Rubric
-from hab_ray.sections import Deduplicate, Generate
 from hab_ray.stages.base import Rows, seeded_order
 from hab_ray.stages.forecasts import CandidateForecasts
 from hab_ray.stages.prompts.schemas import queries_schema

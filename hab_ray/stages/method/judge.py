@@ -26,10 +26,10 @@ from functools import cached_property
 from typing_extensions import override
 
 from hab_ray.calls import ChatCall, Outcome, Params, Reply
-from hab_ray.catalog import Model, accepted
+from hab_ray.catalog.models import Model, accepted
+from hab_ray.config.sections import Judge
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric
-from hab_ray.sections import Judge
 from hab_ray.stages.base import Again, Rows, Unusable, usable, with_bill
 from hab_ray.stages.forecasts import VerdictForecasts
 from hab_ray.stages.prompts.paraphrases import Paraphrases, as_asked

@@ -18,9 +18,9 @@ from functools import cached_property
 from typing_extensions import override
 
 from hab_ray.calls import ChatCall, Message, Outcome, Params, Role
-from hab_ray.catalog import Model, accepted
+from hab_ray.catalog.models import Model, accepted
+from hab_ray.config.sections import Subject
 from hab_ray.rows import ChosenTest, Response, State
-from hab_ray.sections import Subject
 from hab_ray.stages.base import Rows, Unusable, usable, with_bill
 from hab_ray.stages.forecasts import ResponseForecasts
 from hab_ray.stages.prompts.paraphrases import Paraphrases, as_asked

@@ -2,7 +2,7 @@
 
 The paper chooses 500 per dimension. Candidates are sorted by id and ties go to the smaller id. Below `MANY` candidates
 of a dimension everything runs in float64 in one process, to which the caller gives one BLAS thread: two threads were
-measured to change 27 of 500 picks. From there on it runs in blocks, wherever the executor has workers for them.
+measured to change 27 of 500 picks. From there on vectors are read in blocks and never held.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hab_ray.config.sections import Select
 from hab_ray.rows import Candidate, ChosenTest, Embedded, State, id_of_test
 from hab_ray.rubric import Rubric
-from hab_ray.sections import Select
 from hab_ray.stages.base import Computed, ComputeStage, Rows
-from hab_ray.stages.blocks import BlockWorkers
 from hab_ray.stages.forecast import Forecast, Forecasts
-from hab_ray.stages.selection.clustering import BLOCK_ROWS
-from hab_ray.stages.selection.picking import Picks, VectorBlocks, pick, pick_in_blocks
+from hab_ray.stages.selection.picking import BLOCK_ROWS, Picks, VectorBlocks, pick, pick_in_blocks
 
 MANY = 50_000
 
@@ -33,11 +31,11 @@ class SelectStage(ComputeStage[ChosenTest]):
     many: int = MANY
     block_rows: int = BLOCK_ROWS
 
-    def compute(self, rows: Rows, workers: BlockWorkers) -> Computed[ChosenTest]:
+    def compute(self, rows: Rows) -> Computed[ChosenTest]:
         """The tests, sorted by id; the note says where there are fewer than wanted."""
         candidates = {c.id: c for c in rows[Candidate]}
         if len(rows[Embedded]) >= self.many:
-            return self._in_blocks(candidates, rows[Embedded], workers)
+            return self._in_blocks(candidates, rows[Embedded])
         vectors = {e.candidate_id: e.vector for e in rows[Embedded] if e.state is State.OK}
         ids = sorted(id for id in candidates if id in vectors)
         if not ids:
@@ -45,14 +43,12 @@ class SelectStage(ComputeStage[ChosenTest]):
         matrix = np.stack([np.frombuffer(vectors[id], dtype="<f4") for id in ids]).astype(np.float64)
         return self._chosen(candidates, ids, pick(matrix, self.settings))
 
-    def _in_blocks(
-        self, candidates: Mapping[str, Candidate], embedded: Sequence[Embedded], workers: BlockWorkers
-    ) -> Computed[ChosenTest]:
+    def _in_blocks(self, candidates: Mapping[str, Candidate], embedded: Sequence[Embedded]) -> Computed[ChosenTest]:
         """As `compute`, for vectors too many to hold: they are read in their order, by id, and never sorted."""
         blocks = VectorBlocks(embedded, candidates.keys(), self.block_rows)
         if next(iter(blocks), None) is None:
             return self._none()
-        picks = pick_in_blocks(blocks, self.settings, workers)
+        picks = pick_in_blocks(blocks, self.settings)
         return self._chosen(candidates, blocks.ids, picks)
 
     def _chosen(self, candidates: Mapping[str, Candidate], ids: Sequence[str], picks: Picks) -> Computed[ChosenTest]:

@@ -24,10 +24,10 @@ from functools import cached_property
 from typing_extensions import override
 
 from hab_ray.calls import ChatCall, Outcome, Params, Reply
-from hab_ray.catalog import Model, accepted
+from hab_ray.catalog.models import Model, accepted
+from hab_ray.config.sections import Validate
 from hab_ray.rows import Candidate, State, Validation
 from hab_ray.rubric import Rubric
-from hab_ray.sections import Validate
 from hab_ray.stages.base import Rows, seeded_order
 from hab_ray.stages.forecasts import ValidationForecasts
 from hab_ray.stages.prompts.schemas import letters_schema

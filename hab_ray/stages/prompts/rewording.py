@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from os.path import lexists
 from pathlib import Path
 
+from hab_ray.config.sections import VariedJudge
 from hab_ray.errors import ConfigError
 from hab_ray.rubric import Rubric, load_rewordings
-from hab_ray.sections import VariedJudge
 from hab_ray.stages.prompts.wording import PROMPTS_FILE
 
 

@@ -22,15 +22,15 @@ from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from hab_ray.fences import FENCES
-from hab_ray.rubric import Part
+from hab_ray.rubric import RubricPart
 
-MOST_TEMPLATE_CHARACTERS = 32_768
-MOST_NODES = 2_000
+MAX_TEMPLATE_CHARACTERS = 32_768
+MAX_NODES = 2_000
 DEEPEST = 40
-MOST_ROUNDS = 2_000
-MOST_ADDED_CHARACTERS = 262_144
-MOST_TIMES_GIVEN = 4
-MOST_CPU_SECONDS = 0.25
+MAX_ROUNDS = 2_000
+MAX_ADDED_CHARACTERS = 262_144
+MAX_TIMES_GIVEN = 4
+MAX_CPU_SECONDS = 0.25
 
 FUNCTIONS = ("fence", "verdict_json")
 FILTERS = ("capitalize", "length", "lower", "trim", "upper")
@@ -58,7 +58,7 @@ class Fields:
     without the digest.
     """
 
-    _part: Part
+    _part: RubricPart
     _plain: Callable[[str], str]
 
     def get(self, name: str) -> Any:
@@ -75,7 +75,7 @@ def _seen(value: Any, plain: Callable[[str], str]) -> Any:
             return value
         case str():
             return plain(value)
-        case Part():
+        case RubricPart():
             return Fields(value, plain)
         case list() | tuple():
             return tuple(_seen(one, plain) for one in value)
@@ -91,21 +91,21 @@ class _Budget:
     """What one rendering may still use."""
 
     characters: int
-    rounds: int = MOST_ROUNDS
-    until: float = field(default_factory=lambda: time.thread_time() + MOST_CPU_SECONDS)
-    not_before: float = field(default_factory=lambda: time.monotonic() + MOST_CPU_SECONDS)
+    rounds: int = MAX_ROUNDS
+    until: float = field(default_factory=lambda: time.thread_time() + MAX_CPU_SECONDS)
+    not_before: float = field(default_factory=lambda: time.monotonic() + MAX_CPU_SECONDS)
     collections: int = field(default_factory=_full_collections)
 
     def take_round(self) -> None:
         self.rounds -= 1
         if self.rounds < 0:
-            raise BadTemplate(f"its loops go round more than {MOST_ROUNDS} times")
+            raise BadTemplate(f"its loops go round more than {MAX_ROUNDS} times")
         self.check_time()
 
     def take_text(self, text: str) -> None:
         self.characters -= len(text)
         if self.characters < 0:
-            raise BadTemplate(f"it adds more than {MOST_ADDED_CHARACTERS} characters to the texts it is given")
+            raise BadTemplate(f"it adds more than {MAX_ADDED_CHARACTERS} characters to the texts it is given")
         self.check_time()
 
     def check_time(self) -> None:
@@ -118,8 +118,8 @@ class _Budget:
             return
         collections = _full_collections()
         if collections == self.collections:
-            raise BadTemplate(f"it takes longer than {MOST_CPU_SECONDS} s")
-        self.collections, self.until = collections, time.thread_time() + MOST_CPU_SECONDS
+            raise BadTemplate(f"it takes longer than {MAX_CPU_SECONDS} s")
+        self.collections, self.until = collections, time.thread_time() + MAX_CPU_SECONDS
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class SafeTemplate:
             BadTemplate: it uses what is not there, or more than it may.
         """
         given = sum(len(value) for value in values.values() if isinstance(value, str))
-        budget = _Budget(MOST_ADDED_CHARACTERS + MOST_TIMES_GIVEN * given)
+        budget = _Budget(MAX_ADDED_CHARACTERS + MAX_TIMES_GIVEN * given)
         plain = FENCES[self.fence].plain
         seen = {name: _seen(value, plain) for name, value in values.items()}
         pieces: list[str] = []
@@ -219,8 +219,8 @@ def safe_template(text: str, names: frozenset[str], fence: int) -> SafeTemplate:
     Raises:
         BadTemplate: it is no template, or uses what is not allowed.
     """
-    if len(text) > MOST_TEMPLATE_CHARACTERS:
-        raise BadTemplate(f"it has {len(text)} characters, more than {MOST_TEMPLATE_CHARACTERS}")
+    if len(text) > MAX_TEMPLATE_CHARACTERS:
+        raise BadTemplate(f"it has {len(text)} characters, more than {MAX_TEMPLATE_CHARACTERS}")
     environment = _environment(fence)
     try:
         tree = environment.parse(text)
@@ -245,7 +245,7 @@ def _check(tree: nodes.Template, names: frozenset[str]) -> None:
     while waiting:
         node, depth, known = waiting.pop()
         count += 1
-        if depth > DEEPEST or count > MOST_NODES:
+        if depth > DEEPEST or count > MAX_NODES:
             raise BadTemplate("it is nested too deeply" if depth > DEEPEST else "it has too many parts")
         _check_node(node, known)
         if isinstance(node, nodes.For) and isinstance(node.target, nodes.Name):

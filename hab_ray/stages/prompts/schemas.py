@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hab_ray.catalog import Model
+from hab_ray.catalog.models import Model
 from hab_ray.stages.prompts.wording import Reasoning
 
 _CHARACTERS_A_TOKEN = 3
 _SHORTEST_QUERY = 80
-_LONGEST_ASSESSMENT = 600
+_MAX_ASSESSMENT = 600
 
 
 def queries_schema(model: Model, fields: Sequence[str], count: int, max_tokens: int) -> str | None:
@@ -48,7 +48,7 @@ def letters_schema(
 
 def _text(model: Model, max_tokens: int) -> dict[str, Any]:
     if "strings" in model.entry.schema_bounds:
-        return {"type": "string", "maxLength": min(_LONGEST_ASSESSMENT, max_tokens)}
+        return {"type": "string", "maxLength": min(_MAX_ASSESSMENT, max_tokens)}
     return {"type": "string"}
 
 

@@ -14,13 +14,13 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, ValidationError
 
 from hab_ray.bounds import NUMBER
-from hab_ray.catalog import Strict
+from hab_ray.catalog.models import Strict
 from hab_ray.errors import ConfigError
 from hab_ray.fences import FENCE_VERSION, FENCES
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.resources import bundled
-from hab_ray.rubric import Fidelity, Problem
+from hab_ray.rubric import Fidelity, RubricProblem
 from hab_ray.stages.prompts.samples import Sample, samples
 from hab_ray.stages.prompts.sandbox import FUNCTIONS, BadTemplate, safe_template
 
@@ -149,7 +149,7 @@ def load_prompts(folder: Path | None = None, version: int = PROMPTS_VERSION, fen
     return _load(_source(folder, version), fence)
 
 
-def prompt_problems(folder: Path | None = None) -> list[Problem]:
+def prompt_problems(folder: Path | None = None) -> list[RubricProblem]:
     """Everything wrong in the prompts that a sweep with this folder would use."""
     try:
         _load(_source(folder, PROMPTS_VERSION), FENCE_VERSION)
@@ -194,7 +194,7 @@ def _read(source: Traversable) -> PromptsFile:
     except BadInput as error:
         causes = [("", str(error))]
     remedy = "compare with the built-in prompts.yaml"
-    raise BadPrompts(*(Problem(str(source), at, f"not a prompts file: {cause}", remedy) for at, cause in causes))
+    raise BadPrompts(*(RubricProblem(str(source), at, f"not a prompts file: {cause}", remedy) for at, cause in causes))
 
 
 def _template(texts: TemplateTexts, stage: str, source: Traversable, fence: int) -> Template:
@@ -237,10 +237,10 @@ class Wording:
             return safe_template(text, names, self.template.fence).render(values)
         except BadTemplate as error:
             where, remedy = f"{self.template.stage}.{half}", "change the template; the built-in one shows what works"
-            raise BadPrompts(Problem(self.template.file, where, str(error), remedy)) from None
+            raise BadPrompts(RubricProblem(self.template.file, where, str(error), remedy)) from None
 
 
-def _problems(template: Template) -> Iterator[Problem]:
+def _problems(template: Template) -> Iterator[RubricProblem]:
     """What fails when a template is filled with samples, the first of each half."""
     wording = Wording(template)
     halves: list[Callable[[Sample], str | None]] = [

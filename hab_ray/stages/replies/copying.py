@@ -10,15 +10,15 @@ from typing import Any
 from hab_ray.stages.prompts.literal import AnyWording
 
 COPIED = "its assessment repeats the words of this request"
-_FEWEST_WORDS = 3
-_FEWEST_WORDS_OF_WORDING = 8
+_MIN_WORDS = 3
+_MIN_WORDS_OF_WORDING = 8
 _BEGINNING = 120
 _WORD = re.compile(r"\w+")
 _QUOTED = re.compile(r'"((?:[^"\\\n]|\\.){1,2000})"')
 _LETTER = re.compile(r"\s*\w\s*[:.)]")
 
 
-class Shown:
+class ShownTexts:
     """What a request shows besides the texts it is about: `wording` filled from `values`.
 
     `own` are the words of worked examples, which count however long they are; `criteria` are texts that a reader may
@@ -42,7 +42,7 @@ class Shown:
     def _runs(self) -> frozenset[tuple[str, ...]]:
         """Every run of so many words of the wording that a copy of it has at least."""
         words = self._words.split()
-        return frozenset(zip(*(words[start:] for start in range(_FEWEST_WORDS_OF_WORDING)), strict=False))
+        return frozenset(zip(*(words[start:] for start in range(_MIN_WORDS_OF_WORDING)), strict=False))
 
     @cached_property
     def _repeatable(self) -> str:
@@ -51,7 +51,7 @@ class Shown:
     @cached_property
     def _templates(self) -> tuple[str, ...]:
         """Normalised texts that stand for an assessment, the longest first."""
-        quoted = (words for words in map(_words, _QUOTED.findall(self._text)) if words.count(" ") > _FEWEST_WORDS)
+        quoted = (words for words in map(_words, _QUOTED.findall(self._text)) if words.count(" ") > _MIN_WORDS)
         return tuple(sorted({*quoted, *map(_words, self._own)} - {"  "}, key=_longest))
 
     def holds(self, assessment: str) -> bool:
@@ -64,13 +64,13 @@ class Shown:
 
     def _is_shown(self, said: str) -> bool:
         begins = _WORD.findall(said[:_BEGINNING].casefold())[:-1]
-        if len(begins) > _FEWEST_WORDS_OF_WORDING and not self._may_be_shown(said, begins):
+        if len(begins) > _MIN_WORDS_OF_WORDING and not self._may_be_shown(said, begins):
             return False
         words = _WORD.findall(said.casefold())
         if _first(words) in self._first_words and self._is_template(f" {' '.join(words)} "):
             return True
         own = _own_words(said, words)
-        if tuple(own[:_FEWEST_WORDS_OF_WORDING]) not in self._runs:
+        if tuple(own[:_MIN_WORDS_OF_WORDING]) not in self._runs:
             return False
         copied = f" {' '.join(own)} "
         return copied in self._words and copied not in self._repeatable
@@ -80,7 +80,7 @@ class Shown:
         first = _first(begins)
         if not first or first in self._first_words:
             return True
-        return tuple(_own_words(said, begins)[:_FEWEST_WORDS_OF_WORDING]) in self._runs
+        return tuple(_own_words(said, begins)[:_MIN_WORDS_OF_WORDING]) in self._runs
 
     def _is_template(self, words: str) -> bool:
         """Whether nothing but letters is left of words without the texts that stand for an assessment."""

@@ -37,7 +37,7 @@ from hab_ray.stages.replies.statements import Contradiction, check, mentions
 # Raised when a rule above or in `published` changes, so that a run can tell by which rules its verdicts were read.
 READER_VERSION = 5
 
-_MOST_BRACKETS = 500
+_MAX_BRACKETS = 500
 _CLOSERS = re.compile(r"`+|~{3,}|</[\w:.-]+\s*>|<[|\uff5c]/?[\w\u2581]+[|\uff5c]>")
 _MARKUP = re.compile(r"(?:<[^<>\n]{1,120}>|`{3,}\w*|~{3,}\w*|[`*_\s\x00])++\Z")
 _SENTENCE = re.compile(r"[.!?](?=\s|\Z)|\}")
@@ -243,7 +243,7 @@ def _is_escaped(text: str, at: int) -> bool:
 
 def _decoded(text: str, key: str) -> dict[str, Any] | None:
     """An object, its names as `plain`; None where a text is none (R4)."""
-    if text.count("{") + text.count("[") > _MOST_BRACKETS:
+    if text.count("{") + text.count("[") > _MAX_BRACKETS:
         return None
     said: list[Any] = []
 

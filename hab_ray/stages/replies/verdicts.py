@@ -10,7 +10,7 @@ from typing import Protocol
 from hab_ray.calls import Reply
 from hab_ray.rubric import SCORE_START, VALIDATION_START, Reading, Rubric
 from hab_ray.stages.prompts.literal import AnyWording
-from hab_ray.stages.replies.copying import COPIED, Shown
+from hab_ray.stages.replies.copying import COPIED, ShownTexts
 from hab_ray.stages.replies.published import Listed, loose_total, loose_verdict, tagged_score
 from hab_ray.stages.replies.reading import Unreadable, named_letters, whole_text
 
@@ -35,7 +35,7 @@ class StrictVerdicts:
 
     key: str
     known: tuple[str, ...]
-    shown: Shown
+    shown: ShownTexts
     is_strict: bool = True
 
     def read(self, text: str) -> Listed:
@@ -98,7 +98,7 @@ def verdict_readers(rubric: Rubric, wording: AnyWording) -> VerdictReaders:
     """How the verdicts of a rubric, asked for in this wording, are read."""
     literal, known, judging = rubric.literal_judging, rubric.issue_letters(), rubric.judging
     own, criteria = (one.assessment for one in judging.examples), (issue.text for issue in judging.issues)
-    shown = Shown(wording, {"rubric": rubric, "prompt": "-", "context": "", "response": "-"}, own, criteria)
+    shown = ShownTexts(wording, {"rubric": rubric, "prompt": "-", "context": "", "response": "-"}, own, criteria)
     if literal is None or rubric.literal is None:
         return VerdictReaders(StrictVerdicts("issues", known, shown), None)
     strict, loose = StrictVerdicts(literal.key, known, shown), PublishedVerdicts(literal.key, known)
@@ -129,7 +129,7 @@ class Validations:
     def _letters(self) -> StrictVerdicts:
         examples = self.rubric.validation.examples if self.rubric.validation else ()
         own, criteria = (one.assessment for one in examples), (criterion.text for criterion in self.rubric.criteria)
-        shown = Shown(self.wording, {"rubric": self.rubric, "prompt": "-", "context": ""}, own, criteria)
+        shown = ShownTexts(self.wording, {"rubric": self.rubric, "prompt": "-", "context": ""}, own, criteria)
         return StrictVerdicts("deductions", tuple(self._deductions), shown)
 
     def read(self, reply: Reply) -> Validated:

@@ -23,15 +23,13 @@ class S3Folder:
         self._known = Known(objects, cache)
 
     def claim(self) -> None:
-        """See Folder. Listings are fetched once in a while and kept up to date by this process's own writes."""
+        """Listings are fetched once in a while and kept up to date by this process's own writes."""
         self._known.claim()
 
     def list(self, prefix: str = "") -> Sequence[str]:
-        """See Folder."""
         return sorted(self._known.names(f"{prefix.rstrip('/')}/" if prefix else ""))
 
     def exists(self, name: str) -> bool:
-        """See Folder."""
         try:
             self._known.entry(name)
         except FileNotFoundError:
@@ -39,12 +37,10 @@ class S3Folder:
         return True
 
     def size(self, name: str) -> int:
-        """See Folder."""
         known = self._known.copies.size(name)
         return known if known is not None else self._known.entry(name).size
 
     def get(self, name: str) -> bytes:
-        """See Folder."""
         copies = self._known.copies
         kept = copies.get(name)
         if kept is not None:
@@ -55,32 +51,27 @@ class S3Folder:
         return data
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
-        """See Folder. What this node may keep is fetched whole."""
+        """What this node may keep is fetched whole."""
         if not self._known.copies.may_keep(name):
             return self.objects.get_range(name, start, length)
         kept = self._known.copies.get_range(name, start, length)
         return kept if kept is not None else self.get(name)[start : start + length]
 
     def put(self, name: str, data: bytes) -> None:
-        """See Folder."""
         self._known.wrote(name, self.objects.put(name, data), data)
 
     def put_new(self, name: str, data: bytes) -> None:
-        """See Folder."""
         self._known.wrote(name, self.objects.put_new(name, data), data)
 
     def delete(self, name: str) -> None:
-        """See Folder."""
         self.objects.delete([name])
         self._known.note(name, None)
 
     def move(self, name: str, to: str) -> None:
-        """See Folder."""
         self._known.moved(name, to, self.objects.copy(name, to))
         self.delete(name)
 
     def clear(self, prefix: str) -> None:
-        """See Folder."""
         names = self.list(prefix)
         self.objects.delete(names)
         for name in names:

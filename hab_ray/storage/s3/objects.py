@@ -22,7 +22,7 @@ _DELETED_AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
-class Entry:
+class ObjectEntry:
     """One object: its ETag, which tells one content from another, and its size in bytes."""
 
     etag: str
@@ -59,29 +59,29 @@ class Objects:
         """
         self._requests.send("list_objects_v2", longest_s=longest_s, Prefix=self._root, MaxKeys=1)
 
-    def list(self, inside: str) -> Iterator[tuple[str, Entry]]:
+    def list(self, inside: str) -> Iterator[tuple[str, ObjectEntry]]:
         """The names that begin so, in pages of 1,000."""
         token: dict[str, Any] = {}
         while True:
             answer = self._requests.send("list_objects_v2", Prefix=self._root + inside, **token)
             for item in answer.get("Contents", ()):
                 if not item["Key"].endswith("/"):  # consoles make empty objects for folders
-                    yield item["Key"].removeprefix(self._root), Entry.of(item["ETag"], item["Size"])
+                    yield item["Key"].removeprefix(self._root), ObjectEntry.of(item["ETag"], item["Size"])
             if not answer.get("IsTruncated"):
                 return
             token = {"ContinuationToken": answer["NextContinuationToken"]}
 
-    def head(self, name: str) -> Entry:
+    def head(self, name: str) -> ObjectEntry:
         """What is under a name."""
         with self._reading(name):
             answer = self._requests.send("head_object", Key=self._root + name)
-        return Entry.of(answer["ETag"], answer["ContentLength"])
+        return ObjectEntry.of(answer["ETag"], answer["ContentLength"])
 
-    def get(self, name: str) -> tuple[bytes, Entry]:
+    def get(self, name: str) -> tuple[bytes, ObjectEntry]:
         """The bytes under a name."""
         with self._reading(name):
             data, etag = self._requests.fetch(Key=self._root + name)
-        return data, Entry.of(etag, len(data))
+        return data, ObjectEntry.of(etag, len(data))
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
         """So many of the bytes under a name, fewer where it ends before."""
@@ -94,11 +94,11 @@ class Objects:
                 return b""
             raise self._missing(name) from None
 
-    def put(self, name: str, data: bytes) -> Entry:
+    def put(self, name: str, data: bytes) -> ObjectEntry:
         """Write or replace."""
-        return Entry.of(self._requests.send("put_object", Key=self._root + name, Body=data)["ETag"], len(data))
+        return ObjectEntry.of(self._requests.send("put_object", Key=self._root + name, Body=data)["ETag"], len(data))
 
-    def put_new(self, name: str, data: bytes) -> Entry:
+    def put_new(self, name: str, data: bytes) -> ObjectEntry:
         """Write, unless the name exists.
 
         Raises:
@@ -111,7 +111,7 @@ class Objects:
             if failed.repeated and self._is_marked(key, nonce):
                 return self.head(name)
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self._shown(name)) from None
-        return Entry.of(answer["ETag"], len(data))
+        return ObjectEntry.of(answer["ETag"], len(data))
 
     def _is_marked(self, key: str, nonce: str) -> bool:
         """Whether an object was made by an earlier try of the same `put_new`."""

@@ -37,14 +37,14 @@ class Meaning(Enum):
 
 
 @dataclass(frozen=True)
-class Problem:
+class S3Problem:
     """An error of a request: what follows from it, and its name as the service or boto3 gives it."""
 
     meaning: Meaning
     name: str
 
 
-def problem_of(error: Exception) -> Problem | None:
+def problem_of(error: Exception) -> S3Problem | None:
     """What an error of a request means; None where it is no error of boto3's or of the network.
 
     What boto3 reports and is not known to be final is tried again.
@@ -58,28 +58,28 @@ def problem_of(error: Exception) -> Problem | None:
         return None
     name = type(error).__name__
     if name in _NO_CREDENTIALS | _SETTINGS:
-        return Problem(Meaning.REFUSED, name)
-    return Problem(Meaning.AGAIN, name)
+        return S3Problem(Meaning.REFUSED, name)
+    return S3Problem(Meaning.AGAIN, name)
 
 
-def _answered(response: dict[str, Any]) -> Problem:
+def _answered(response: dict[str, Any]) -> S3Problem:
     code = str(response.get("Error", {}).get("Code", ""))
     status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     named = f"{code} ({status})" if not code.isdigit() else code
     if code in _AGAIN or status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT):
-        return Problem(Meaning.AGAIN, named)
+        return S3Problem(Meaning.AGAIN, named)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED:
-        return Problem(Meaning.AGAIN, named)
+        return S3Problem(Meaning.AGAIN, named)
     if status == HTTPStatus.PRECONDITION_FAILED:
-        return Problem(Meaning.TAKEN, named)
+        return S3Problem(Meaning.TAKEN, named)
     if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-        return Problem(Meaning.NOTHING_THERE, named)
+        return S3Problem(Meaning.NOTHING_THERE, named)
     if status == HTTPStatus.NOT_FOUND and code != "NoSuchBucket":
-        return Problem(Meaning.MISSING, named)
-    return Problem(Meaning.REFUSED, named)
+        return S3Problem(Meaning.MISSING, named)
+    return S3Problem(Meaning.REFUSED, named)
 
 
-def refusal(problem: Problem, bucket: str, endpoint: str, operation: str) -> ConfigError:
+def refusal(problem: S3Problem, bucket: str, endpoint: str, operation: str) -> ConfigError:
     """The message for a request that will fail for as long as the settings stay as they are."""
     code = problem.name.partition(" ")[0]
     return ConfigError(f"s3://{bucket}: {_remedy(code, bucket, endpoint, operation)} [{problem.name}, {endpoint}]")
@@ -112,7 +112,7 @@ def _remedy(code: str, bucket: str, endpoint: str, operation: str) -> str:
     )
 
 
-def unreachable(problem: Problem, bucket: str, endpoint: str, seconds: float) -> ConfigError:
+def unreachable(problem: S3Problem, bucket: str, endpoint: str, seconds: float) -> ConfigError:
     """The message for a service that did not answer when a command began."""
     return ConfigError(
         f"s3://{bucket}: no answer from {endpoint} in {seconds:.0f} s ({problem.name}); check AWS_ENDPOINT_URL_S3, "

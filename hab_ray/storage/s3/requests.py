@@ -1,7 +1,7 @@
 """Requests to one bucket, repeated for as long as the service is away.
 
 A store that cannot be reached for a minute must not end a run that has paid for replies it holds in memory. So a
-request that fails for a reason that may pass is sent again, after pauses that grow to `LONGEST_PAUSE_S`, without end;
+request that fails for a reason that may pass is sent again, after pauses that grow to `MAX_PAUSE_S`, without end;
 the log says so. A signal ends the process all the same: see `hab_ray.stopping`.
 """
 
@@ -16,10 +16,10 @@ from math import inf
 from typing import Any, TypeVar
 
 from hab_ray.storage.s3.connection import Connection
-from hab_ray.storage.s3.problems import Meaning, Problem, problem_of, refusal, unreachable
+from hab_ray.storage.s3.problems import Meaning, S3Problem, problem_of, refusal, unreachable
 
 FIRST_PAUSE_S = 0.05
-LONGEST_PAUSE_S = 5.0
+MAX_PAUSE_S = 5.0
 SAY_EVERY_S = 20.0
 _OUTAGE_S = 2.0
 
@@ -96,7 +96,7 @@ class Requests:
                 raise unreachable(problem, self._bucket, self.endpoint, waited) from None
             self._outages.note(problem, waited)
             time.sleep(pause * random.uniform(0.5, 1.0))
-            pause, repeated = min(2 * pause, LONGEST_PAUSE_S), True
+            pause, repeated = min(2 * pause, MAX_PAUSE_S), True
 
 
 class _Outages:
@@ -106,7 +106,7 @@ class _Outages:
         self._where, self._lock = where, threading.Lock()
         self._said_at, self._since_said, self._said_outage = -inf, 0, False
 
-    def note(self, problem: Problem, waited_s: float) -> None:
+    def note(self, problem: S3Problem, waited_s: float) -> None:
         """A request failed and is repeated; it has waited so long by now."""
         with self._lock:
             self._since_said += 1

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
-from hab_ray.catalog import BatchPolicy, ModelEntry, UsdPrice
-from hab_ray.engine.batch.components import Components
-from hab_ray.engine.batch.context import EngineContext, LeaseContext
+from hab_ray.catalog.models import BatchPolicy, ModelEntry, UsdPrice
+from hab_ray.catalog.prices import Mode
+from hab_ray.engine.batch.components import Components, EngineContext, LeaseContext
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.engine import BatchEngine
 from hab_ray.engine.batch.enqueued import EnqueuedTokenLimits
@@ -22,12 +22,11 @@ from hab_ray.engine.budget.client import BatchBudgetClient
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.ledger import Batch, Ended, Event, Harvested, Intent, Ledger, Lines, Submitted
 from hab_ray.errors import FailureKind, TransientError
-from hab_ray.prices import Mode
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint, Wire
 from hab_ray.providers.batching import BatchApi, BatchJob, BatchSize, BatchStatus, InDoubt, Line, SeenBatch
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.store import Store, StoreWriter
+from hab_ray.storage.replies.store import Store, StoreWriter
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 KEYS = ["ab" * 32, "cd" * 32]

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from hab_ray.calls import Finish, Reply
+from hab_ray.catalog.prices import Mode, Price
 from hab_ray.engine.batch.collect import Collector, Results
 from hab_ray.engine.billing import Billing
 from hab_ray.errors import FailureKind, ModelError, RowError, TransientError
-from hab_ray.prices import Mode, Price
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchStatus, Line
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.store import Store, StoreWriter
+from hab_ray.storage.replies.store import Store, StoreWriter
 from tests.engine.batch.fakes import Vendor, intent
 from tests.providers.batch_vendor import ENDED, IDS, ONE, RESULTS, sent_results, vendor
 

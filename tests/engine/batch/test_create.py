@@ -12,11 +12,11 @@ import pytest
 
 from hab_ray.engine.batch.components import Components
 from hab_ray.engine.batch.create import Creator
-from hab_ray.engine.batch.in_flight import BatchInFlight
-from hab_ray.engine.batch.send import Request, Sender
-from hab_ray.engine.batch.states import Abandoned, AtVendor, BatchState, Closed, Funded, Malformed, Requeued
+from hab_ray.engine.batch.rows import BatchInFlight, Request
+from hab_ray.engine.batch.send import Sender
+from hab_ray.engine.batch.states import Abandoned, AtVendor, BatchState, Closed, Funded, Malformed, Packed
 from hab_ray.engine.batch.transitions import recovered
-from hab_ray.engine.ledger import Batch, Event, Intent, Phase
+from hab_ray.engine.ledger import Batch, Event, Phase
 from hab_ray.errors import (
     ConfigError,
     FailureKind,
@@ -55,18 +55,14 @@ def told(components: Components) -> list[str]:
 
 async def settled(components: Components, state: BatchState, known: str | None = None) -> BatchInFlight:
     """A batch of 100 nano-dollars after the creator has done with it."""
-    creator, batch = Creator(components, Sender(components)), BatchInFlight("m", state, nanousd=100)
+    request = Request(LINES, intent("tag"))
+    creator, batch = Creator(components, Sender(components)), BatchInFlight("m", state, nanousd=100, request=request)
     if known:
         creator.know(Batch("acme", 0, (intent(), submitted().model_copy(update={"batch_id": known}))))
     creator.let_create()
     assert await components.budget.reserve(100) is None
-
-    def fresh(owner: str, newest: str | None) -> Intent:
-        at = components.context.lease.today()
-        return intent("tag", epoch=2).model_copy(update={"owner": owner, "newest": newest, "at": at})
-
     components.ledger.keep(1, LINES)
-    await creator.create(batch, Request(LINES, fresh))
+    await creator.create(batch)
     return batch
 
 
@@ -88,7 +84,7 @@ def components(tmp_path: Path, vendor: Vendor) -> Components:
 
 async def test_a_batch_is_sent_once_and_noted(components: Components, vendor: Vendor) -> None:
     batch = await settled(components, Funded())
-    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "new-1"
+    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "new-1" and batch.request is None
     assert told(components) == ["intent", "submitted"] and batch.state.record == components.ledger.read()[0]
     assert [job.lines for job in vendor.submitted] == [LINES.requests] and "since" not in vendor.asked
     assert components.budget.in_batches == 100 and components.budget.reserved == 0
@@ -203,7 +199,7 @@ async def test_an_intent_that_another_driver_wrote_stops_before_the_vendor(
 async def test_a_full_queue_closes_the_batch_and_keeps_its_rows_waiting(components: Components, vendor: Vendor) -> None:
     vendor.refuses = [FULL]
     batch = await settled(components, Funded())
-    assert batch.state == Requeued() and len(vendor.submitted) == 1
+    assert isinstance(batch.state, Packed) and len(vendor.submitted) == 1
     assert told(components) == ["intent", "ended", "harvested"]
     assert not components.limits.has_room("m", 0, 1) and components.budget.in_batches == 0
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -12,9 +15,9 @@ from typing import Any, get_args
 
 import pytest
 
-from hab_ray.catalog import BatchPolicy
+from hab_ray.catalog.models import BatchPolicy
 from hab_ray.engine import batch
-from hab_ray.engine.batch import actions, decisions
+from hab_ray.engine.batch import actions, create, decisions, poll, submit
 from hab_ray.engine.batch.actions import (
     Adopt,
     AskOwner,
@@ -339,6 +342,23 @@ def drawn() -> set[tuple[str, str]]:
         state = row[4:20].strip() or state
         pairs.add((state, row[20:].split()[0]))
     return pairs
+
+
+def performed() -> set[tuple[str, str]]:
+    """The states and actions that the engine has a case for: each is a pair of class patterns, or of some."""
+    pairs: set[tuple[str, str]] = set()
+    for module in (submit, create, poll):
+        for node in ast.walk(ast.parse(inspect.getsource(module))):
+            if isinstance(node, ast.match_case) and isinstance(node.pattern, ast.MatchSequence):
+                states, some = (re.findall(r"\b[A-Z]\w+", ast.unparse(part)) for part in node.pattern.patterns)
+                new = set(product(states, some))
+                assert not new & pairs, f"two cases for {new & pairs}"
+                pairs |= new
+    return pairs
+
+
+def test_the_engine_performs_what_the_table_has_and_nothing_else() -> None:
+    assert performed() == drawn()
 
 
 def lines_of(code: CodeType) -> set[int]:

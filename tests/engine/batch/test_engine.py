@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hab_ray.catalog import BatchPolicy
-from hab_ray.engine.batch.context import EngineContext
+from hab_ray.catalog.models import BatchPolicy
+from hab_ray.engine.batch.components import EngineContext
 from hab_ray.engine.budget.budget import Budget, LocalBudget, OpeningBalance
 from hab_ray.engine.jobs import Job, OpenKind
 from hab_ray.engine.ledger import Batch, Ledger

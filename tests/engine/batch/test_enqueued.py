@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hab_ray.catalog import Limits, ModelEntry
-from hab_ray.engine.batch.enqueued import FEWEST_TOKENS, EnqueuedTokenLimits
+from hab_ray.catalog.models import Limits, ModelEntry
+from hab_ray.engine.batch.enqueued import MIN_TOKENS, EnqueuedTokenLimits
 from hab_ray.errors import RateLimited
 
 FULL = RateLimited("token_limit_exceeded", None)
@@ -49,7 +49,7 @@ def test_a_batch_too_large_for_an_empty_queue_is_halved_at_once_until_there_is_l
     q.overflowed("m", 0, 1600, FULL)
     assert q.limit("m") == 800 and q.has_room("m", 0, 800)
     q.overflowed("m", 0, 400, FULL)
-    assert q.limit("m") == FEWEST_TOKENS and not q.has_room("m", 0, 400)
+    assert q.limit("m") == MIN_TOKENS and not q.has_room("m", 0, 400)
 
 
 def test_what_was_learnt_grows_slowly_with_every_batch_and_never_above_what_was_told() -> None:

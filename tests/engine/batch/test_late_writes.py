@@ -12,15 +12,15 @@ import pytest
 
 from hab_ray.engine.batch.components import Components
 from hab_ray.engine.batch.create import Creator
-from hab_ray.engine.batch.in_flight import BatchInFlight
-from hab_ray.engine.batch.send import Request, Sender
+from hab_ray.engine.batch.rows import BatchInFlight, Request
+from hab_ray.engine.batch.send import Sender
 from hab_ray.engine.batch.states import AtVendor, Closed, Funded
-from hab_ray.engine.ledger import Intent, Lines
+from hab_ray.engine.ledger import Lines
 from hab_ray.errors import Interrupted, LeaseLost, LeaseStale
 from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchApi
-from hab_ray.simulator import Profile, simulator
+from hab_simulator import Profile, simulator
 from tests.engine.batch.fakes import ENTRY, KEYS, components_of, context_of, intent
 from tests.engine.bench import PLACES, chat
 
@@ -59,16 +59,13 @@ class Account:
         """Carry a batch of one call on as far as the lease lets it; what its errors are is raised."""
         components = components_of(folder, self.api, context=context_of(guard=lease.guard))
         lease.sender = Sender(components)
-        creator, batch = Creator(components, lease.sender), BatchInFlight("m", Funded(), nanousd=100)
+        meant = intent("tag").model_copy(update={"wire": "a", "path": self.path, "rows": 1})
+        request = Request(self.lines, meant)
+        creator, batch = Creator(components, lease.sender), BatchInFlight("m", Funded(), nanousd=100, request=request)
         creator.let_create()
         assert await components.budget.reserve(100) is None
-
-        def fresh(owner: str, newest: str | None) -> Intent:
-            changes = {"owner": owner, "newest": newest, "wire": "a", "path": self.path, "rows": 1}
-            return intent("tag", epoch=2).model_copy(update=changes)
-
         try:
-            await creator.create(batch, Request(self.lines, fresh))
+            await creator.create(batch)
         except (Interrupted, LeaseLost) as error:
             assert error is lease.problem
         return components, batch

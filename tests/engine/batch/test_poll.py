@@ -10,23 +10,23 @@ from pathlib import Path
 import pytest
 
 from hab_ray.calls import Failure
-from hab_ray.catalog import BatchPolicy
+from hab_ray.catalog.models import BatchPolicy
+from hab_ray.catalog.prices import Mode, Price
 from hab_ray.engine.batch.collect import Collector
 from hab_ray.engine.batch.components import Components
 from hab_ray.engine.batch.decisions import LATE_POLLS
-from hab_ray.engine.batch.in_flight import BatchInFlight
 from hab_ray.engine.batch.poll import Poller
+from hab_ray.engine.batch.rows import BatchInFlight
 from hab_ray.engine.batch.states import AtVendor, Closed, Ended
 from hab_ray.engine.batch.transitions import recovered
 from hab_ray.engine.ledger import Batch
 from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, RowError, TransientError
-from hab_ray.prices import Mode, Price
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchStatus, Line, ResultsGone
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.keyindex import KeySet
-from hab_ray.storage.store import Store, StoreWriter
+from hab_ray.storage.replies.keyindex import KeySet
+from hab_ray.storage.replies.store import Store, StoreWriter
 from tests.engine.batch.fakes import KEYS, LINES, START, Vendor, components_of, context_of, intent, submitted
 
 POLICY = BatchPolicy(poll_s=10.0, still_s=60.0, longest_s=1000.0)
@@ -90,7 +90,7 @@ class Scene:
     async def at(self, clock: float) -> None:
         """Let it be this late, and everything that is due be done."""
         self.clock.now = clock
-        await self.poller.advance(self.batch)
+        await self.components.advance(self.batch, self.poller)
 
     def told(self) -> list[str]:
         return [event.kind for event in self.components.ledger.read()[0].events]

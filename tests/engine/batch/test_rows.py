@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hab_ray.engine.batch.counters import BatchCounters
-from hab_ray.engine.batch.in_flight import BatchInFlight
-from hab_ray.engine.batch.rows import RowsInFlight
+from hab_ray.engine.batch.packing import PackedRow
+from hab_ray.engine.batch.rows import BatchInFlight, RowsInFlight
 from hab_ray.engine.batch.states import AtVendor, Polls
 from hab_ray.engine.ledger import Batch
-from hab_ray.storage.keyindex import KeySet
+from hab_ray.storage.replies.keyindex import KeySet
 from tests.engine.batch.fakes import KEYS, intent, submitted
 
 SENT = Batch("acme", 1, (intent(), submitted()))
@@ -17,6 +17,10 @@ SENT = Batch("acme", 1, (intent(), submitted()))
 
 def batch() -> BatchInFlight:
     return BatchInFlight("m", AtVendor(SENT, "b-1", Polls(since=0.0, due=0.0)))
+
+
+def packed_row(key: str) -> PackedRow:
+    return PackedRow(7, "r", key, "/chat", None, False, "ef" * 32, b"{}", tokens=5, nanousd=9)
 
 
 def test_a_batch_may_open_while_another_thread_asks() -> None:
@@ -31,3 +35,25 @@ def test_a_batch_may_open_while_another_thread_asks() -> None:
     rows.open(batch(), SENT, KeySet(KEYS[:1]))
     assert not rows.holds(KEYS[1:]) and len(rows.batches) == 3
     assert rows.holds(KEYS[:1])
+
+
+def test_of_rows_that_are_at_the_vendor_only_the_keys_are_kept() -> None:
+    """A sweep of any size fits in memory: the lines of its rows go once the vendor has them."""
+    rows, row = RowsInFlight(BatchCounters()), packed_row(KEYS[0])
+    packing = BatchInFlight("m", later=BatchInFlight("m"))
+    rows.pack(row, packing)
+    assert rows.holds(KEYS[:1]) and rows.joins(row, {}) and packing.waiting == {7: 2}
+    rows.open(packing, SENT, KeySet(KEYS[:1]))
+    assert rows.holds(KEYS[:1]) and not packing.pack.rows and packing.later is None
+    rows.close(packing, unanswered=KEYS[:1])
+    assert not rows.holds(KEYS) and rows.sent(KEYS) == {KEYS[0]}
+
+
+def test_rows_that_move_to_another_batch_are_waited_for_there() -> None:
+    rows, whole = RowsInFlight(BatchCounters()), BatchInFlight("m")
+    for key in KEYS:
+        rows.pack(packed_row(key), whole)
+    apart = rows.part(whole, [1])
+    assert (whole.pack.keys(), apart.pack.keys()) == (KEYS[:1], KEYS[1:])
+    rows.give_back(whole)
+    assert (rows.holds(KEYS[:1]), rows.holds(KEYS[1:]), +apart.waiting) == (False, True, {7: 1})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hab_ray.catalog import BatchPolicy
+from hab_ray.catalog.models import BatchPolicy
 from hab_ray.engine.batch import transitions
 from hab_ray.engine.batch.states import (
     AtVendor,

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from hab_ray.calls import Params
-from hab_ray.catalog import BatchPolicy, ModelEntry, UsdPrice
+from hab_ray.catalog.models import BatchPolicy, ModelEntry, UsdPrice
+from hab_ray.catalog.prices import Mode, rate
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.engine import BatchEngine
 from hab_ray.engine.batch.packing import RowPacker
@@ -19,24 +20,23 @@ from hab_ray.engine.budget.budget import Budget, LocalBudget
 from hab_ray.engine.jobs import Job, OpenKind
 from hab_ray.engine.ledger import Batch, Ledger
 from hab_ray.fences import FenceCodes
-from hab_ray.prices import Mode, rate
 from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.base import Endpoint
-from hab_ray.simulator import Profile, simulator
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.store import Store, StoreWriter
+from hab_ray.storage.replies.store import Store, StoreWriter
+from hab_simulator import Profile, simulator
 from tests.engine.batch.fakes import ENDED, HARVESTED, Vendor, context_of, engine_of, intent, submitted, write_events
 from tests.engine.bench import budget_of, chat
 
 ENTRY = ModelEntry(provider="sim", wire="m", price=UsdPrice(input=1.0, output=20.0))
 ROWS, FEW = 1600, 600
 POLICY = BatchPolicy(poll_s=0.01, longest_poll_s=0.01, still_s=0.0, rows=5000)
-MOST_TOKENS = 2000
+MAX_TOKENS = 2000
 
 
 def shuffled_jobs(rows: int = ROWS) -> list[Job]:
     """Calls whose answers are short and may be long, in a random order."""
-    calls = [replace(chat("m", f"question {n}"), params=Params(MOST_TOKENS)) for n in range(rows)]
+    calls = [replace(chat("m", f"question {n}"), params=Params(MAX_TOKENS)) for n in range(rows)]
     calls.sort(key=lambda call: sha256(call.key.encode()).digest())
     return [Job(0, str(n), call) for n, call in enumerate(calls)]
 
@@ -123,7 +123,7 @@ async def test_a_wave_of_several_batches_sets_aside_a_bound_for_each(tmp_path: P
 
 async def test_a_row_that_can_cost_more_than_was_expected_of_any_ends_the_waves(tmp_path: Path) -> None:
     jobs = shuffled_jobs(FEW)
-    jobs[250] = replace(jobs[250], call=replace(chat("m", "long" * 5000), params=Params(MOST_TOKENS)))
+    jobs[250] = replace(jobs[250], call=replace(chat("m", "long" * 5000), params=Params(MAX_TOKENS)))
     sent = await send(tmp_path, budget_of(5 * 10**9), 1e-6, jobs)
     assert sent.counters.finished[0] == FEW and any("expected of any" in note for note in sent.counters.notes)
     assert any(batch.intent.most_nanousd is None for batch in sent.batches)

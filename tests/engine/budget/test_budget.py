@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import Call
-from hab_ray.catalog import Limits
+from hab_ray.catalog.models import Limits
 from hab_ray.engine.budget.budget import SILENT_S, Budget, HighWaterMark, LocalBudget, OpeningBalance
 from hab_ray.engine.budget.client import BatchBudgetClient, BudgetClient
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, EngineTotals
@@ -19,11 +19,11 @@ from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.online import retries
 from hab_ray.errors import LeaseStale
 from hab_ray.location import Location
-from hab_ray.simulator import Profile, simulator
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.registry import Registry
+from hab_ray.storage.replies.store import Store
 from hab_ray.storage.spending import keep_lost, online_spending
-from hab_ray.storage.store import Store
+from hab_simulator import Profile, simulator
 from tests.engine.bench import budget_of, chat, engine_at, jobs, stream
 
 LIMITS = Limits(concurrent=20, patience_s=20, timeout_s=20)
@@ -130,7 +130,7 @@ async def test_paying_epoch(tmp_path: Path) -> None:
 def test_epochs_of_a_run(tmp_path: Path) -> None:
     """Epochs belong to a run by its id, those of old stores by its folder."""
     folder = LocalFolder(tmp_path / "store")
-    registry = Registry(folder, Location.of(tmp_path / "store"))
+    registry = Registry(Location.of(tmp_path / "store"))
     for epoch, name in ((1, "../runs/x"), (2, "../runs/other"), (3, "../runs/x")):
         held(folder, epoch, name)
     now = datetime.now(UTC)

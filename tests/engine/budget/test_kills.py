@@ -10,14 +10,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hab_ray.catalog import Limits
+from hab_ray.catalog.models import Limits
 from hab_ray.engine.books import opening_balance
 from hab_ray.engine.budget.budget import OpeningBalance
 from hab_ray.engine.budget.marks import open_budget
 from hab_ray.location import Location
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.lease import LocalLease
-from hab_ray.storage.store import Store
+from hab_ray.storage.lease.lease import LocalLease
+from hab_ray.storage.replies.store import Store
 from tests.conftest import Vendor
 from tests.engine.bench import chat, engine_at, jobs, stream
 

@@ -6,7 +6,8 @@ import asyncio
 from pathlib import Path
 
 from hab_ray.calls import Call
-from hab_ray.catalog import BatchPolicy, ModelEntry, UsdPrice
+from hab_ray.catalog.models import BatchPolicy, ModelEntry, UsdPrice
+from hab_ray.catalog.prices import Mode, rate
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.engine import BatchEngine
 from hab_ray.engine.batch.packing import RowPacker
@@ -15,13 +16,12 @@ from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.jobs import OpenKind
 from hab_ray.engine.ledger import Ledger
 from hab_ray.fences import FenceCodes
-from hab_ray.plan.rounds import BatchedCalls, StageCosts, rounds_of, smallest_budget
-from hab_ray.prices import Mode, rate
+from hab_ray.planning.rounds import BatchedCalls, StageCosts, rounds_of, smallest_budget
 from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.base import Endpoint
-from hab_ray.simulator import Profile, simulator
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.store import Store, StoreWriter
+from hab_ray.storage.replies.store import Store, StoreWriter
+from hab_simulator import Profile, simulator
 from tests.engine.batch.fakes import context_of
 from tests.engine.bench import budget_of, chat, jobs
 

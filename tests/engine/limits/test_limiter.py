@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from hab_ray.catalog import Limits
+from hab_ray.catalog.models import Limits
 from hab_ray.engine.limits.buckets import FIRST_WINDOW
 from hab_ray.engine.limits.limiter import SLOWEST_PROBE_S, Limiter
 from hab_ray.engine.limits.protocol import Grant, Report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from hab_ray.catalog import Limits
+from hab_ray.catalog.models import Limits
 from hab_ray.engine.limits.protocol import Grant, LimiterReply, PermitRequest, Report
 from hab_ray.engine.limits.shared import LOST_AFTER_S, Enrolment, SharedLimiter
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from hab_ray.catalog import Limits
+from hab_ray.catalog.models import Limits
 from hab_ray.engine.alike import MIN_ALIKE, AlikeRefusals
 from hab_ray.engine.online import retries
 from hab_ray.errors import FailureKind

@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import EmbedCall, Failure, Reply
-from hab_ray.catalog import Limits, ModelEntry
+from hab_ray.catalog.models import Limits, ModelEntry
 from hab_ray.engine.online import retries
 from hab_ray.errors import FailureKind, Interrupted, LeaseLost, LeaseStale
-from hab_ray.simulator import Profile, simulator
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.keyindex import Keys
-from hab_ray.storage.known import KnownKeys
-from hab_ray.storage.store import StoreWriter
+from hab_ray.storage.replies.keyindex import AnsweredKeys, Keys
+from hab_ray.storage.replies.store import StoreWriter
+from hab_simulator import Profile, simulator
 from tests.engine.bench import bench, chat, engine_at, jobs, stream
 
 
@@ -52,7 +51,7 @@ async def test_shared_call(tmp_path: Path) -> None:
 async def test_known_reply(tmp_path: Path) -> None:
     """A call whose reply is in the store is not sent."""
     call = chat("a", "asked before")
-    async with bench(tmp_path, "a", known=KnownKeys([Keys.of([call.key])])) as b:
+    async with bench(tmp_path, "a", known=AnsweredKeys([Keys.of([call.key])])) as b:
         async with b.engine:
             await b.engine.complete(stream(jobs([call])))
             assert b.engine.counters.finished[0] == 1

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hab_ray.engine.online.event_loop import BunchingSelector
+from hab_ray.engine.online.thread import BunchingSelector
 
 BUNCH_S = 0.3
 

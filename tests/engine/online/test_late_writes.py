@@ -13,7 +13,7 @@ import pytest
 
 from hab_ray.engine.budget.budget import Budget
 from hab_ray.errors import LeaseLost, LeaseStale
-from hab_ray.simulator import Profile, simulator
+from hab_simulator import Profile, simulator
 from tests.engine.bench import PLACES, Bench, budget_of, chat, engine_at, jobs, stream
 from tests.names import SlowNames, by_name, slow_names
 

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hab_ray.calls import Call, Finish, Reply, Usage
+from hab_ray.catalog.prices import Mode
 from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.online.reply_writer import JobStream, ReplyWriter
 from hab_ray.location import Location
-from hab_ray.prices import Mode
 from hab_ray.storage.folder import Folder, LocalFolder, open_folder
-from hab_ray.storage.known import KnownKeys
-from hab_ray.storage.store import Store, StoreWriter
+from hab_ray.storage.replies.keyindex import AnsweredKeys
+from hab_ray.storage.replies.store import Store, StoreWriter
 from tests.engine.bench import chat
 from tests.folders import Through
 
@@ -41,7 +41,7 @@ def reply(call: Call) -> Reply:
 async def test_close_during_write(tmp_path: Path) -> None:
     """An outcome added while another one is being written is written before the end."""
     folder, counters, stream = SlowFolder(tmp_path), Counters(), JobStream()
-    replies = ReplyWriter(StoreWriter(folder, 1, "w", Mode.ONLINE), KnownKeys(), counters)
+    replies = ReplyWriter(StoreWriter(folder, 1, "w", Mode.ONLINE), AnsweredKeys(), counters)
     calls = [chat("a", "first"), chat("a", "second")]
     for call in calls:
         assert await replies.register(Job(0, call.key, call), stream)
@@ -73,7 +73,7 @@ class Timed(Through):
 async def test_a_reply_waits_two_seconds_for_its_bucket_at_most(bucket: str) -> None:
     """What a kill repeats is what was answered in that time; each request more is charged for."""
     folder, stream = Timed(open_folder(Location.of(f"{bucket}/store"))), JobStream()
-    replies = ReplyWriter(StoreWriter(folder, 1, "w", Mode.ONLINE), KnownKeys(), Counters())
+    replies = ReplyWriter(StoreWriter(folder, 1, "w", Mode.ONLINE), AnsweredKeys(), Counters())
     calls = [chat("a", f"{number}") for number in range(101)]
     for call in calls:
         assert await replies.register(Job(0, call.key, call), stream)

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from hab_ray.catalog import Limits
+from hab_ray.catalog.models import Limits
 from hab_ray.engine.online.engine import OnlineEngine
 from hab_ray.engine.online.thread import MANY_IN_FLIGHT, EngineThread, OpenEngine
 from hab_ray.errors import ConfigError, EngineBroke, Interrupted
-from hab_ray.simulator import Profile, SimulatorProcess
+from hab_simulator import Profile, SimulatorProcess
 from tests.engine.bench import chat, engine_at, jobs, stored, stream
 
 LIMITS = Limits(concurrent=200, patience_s=5, timeout_s=10)

@@ -14,10 +14,10 @@ import yaml
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.answers import import_responses
 from hab_ray.exchange.imports.source import TableSource
+from hab_ray.given.responses import read_given_responses
 from hab_ray.location import Location
 from hab_ray.rows import State
 from hab_ray.rubric import load_rubrics
-from hab_ray.storage.given_responses import read_given_responses
 
 PLAIN, WITH_CONTEXT = "ask_clarifying_questions", "correct_misinformation"
 

@@ -14,15 +14,16 @@ import pytest
 import yaml
 from huggingface_hub import constants
 
-from hab_ray.config import Sweep
+from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.answers import import_tests
 from hab_ray.exchange.imports.hub import EVALUATIONS
 from hab_ray.exchange.imports.source import TableSource, new_file
+from hab_ray.given.origins import origins_of
+from hab_ray.given.rows import read_given_tests
+from hab_ray.inputs.origin import Origin
 from hab_ray.location import Location
-from hab_ray.rubric import Origin, load_rubrics
-from hab_ray.storage.given import read_given_tests
-from hab_ray.storage.origins import origins_of
+from hab_ray.rubric import load_rubrics
 
 GUID = "01234567-89ab-cdef-0123-456789abcdef"
 REVISION = "0123456789abcdef0123456789abcdef01234567"

@@ -23,10 +23,10 @@ from hab_ray.exchange.imports.answers import import_responses
 from hab_ray.exchange.imports.hub import EVALUATIONS
 from hab_ray.exchange.imports.ratings import import_ratings, import_verdicts
 from hab_ray.exchange.imports.source import TableSource
+from hab_ray.given.ratings import Rating, Scale, read_given_ratings
+from hab_ray.given.responses import read_given_responses
 from hab_ray.location import Location
 from hab_ray.rubric import load_rubrics
-from hab_ray.storage.given_ratings import Rating, Scale, read_given_ratings
-from hab_ray.storage.given_responses import read_given_responses
 
 OLD, NEW = "1" * 40, "2" * 40
 PLAIN = "ask_clarifying_questions"

@@ -17,10 +17,10 @@ from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.hub import EVALUATIONS
 from hab_ray.exchange.imports.ratings import import_ratings, import_verdicts
 from hab_ray.exchange.imports.source import TableSource
+from hab_ray.given.ratings import Rating, read_given_ratings, response_digest
 from hab_ray.location import Location
 from hab_ray.rows import Rater, id_of_test
 from hab_ray.rubric import load_rubrics
-from hab_ray.storage.given_ratings import Rating, read_given_ratings, response_digest
 
 PLAIN = "ask_clarifying_questions"
 TEST = id_of_test(PLAIN, "How?", "")

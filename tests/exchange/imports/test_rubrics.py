@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hab_ray.config import Sweep
+from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.checkout import known_digests
 from hab_ray.exchange.imports.executing import hostile_values
-from hab_ray.exchange.imports.rubrics import Wanted, import_rubrics
+from hab_ray.exchange.imports.rubrics import ImportWishes, import_rubrics
 from hab_ray.resolve import resolve
 from hab_ray.rubric import LiteralValues, Reading, check, load_rubrics, load_themes, rendered
 from tests.exchange.imports.checkouts import DIMENSIONS, build_checkout
 
-ANY = Wanted(execute_unknown=True)
+ANY = ImportWishes(execute_unknown=True)
 ASK = "src/prompts/ask_clarifying_questions.py"
 
 
@@ -75,7 +75,7 @@ def test_wording_seeds_themes_and_points_come_along(imported: tuple[Path, str]) 
 
 
 def test_how_replies_are_read_is_written_into_every_rubric(checkout: Path, tmp_path: Path) -> None:
-    import_rubrics(checkout, tmp_path / "out", Wanted(execute_unknown=True, reading=Reading.PUBLISHED))
+    import_rubrics(checkout, tmp_path / "out", ImportWishes(execute_unknown=True, reading=Reading.PUBLISHED))
     found = [rubric.literal for rubric in load_rubrics(tmp_path / "out").values() if rubric.literal]
     assert found and {literal.reading for literal in found} == {Reading.PUBLISHED}
 
@@ -86,14 +86,14 @@ def test_enough_hostile_values_are_compared() -> None:
 
 def test_only_files_with_known_digests_are_executed(checkout: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"not the published src/prompts/prompt_base\.py"):
-        import_rubrics(checkout, tmp_path / "out", Wanted())
+        import_rubrics(checkout, tmp_path / "out", ImportWishes())
     known = published(checkout)
-    import_rubrics(checkout, tmp_path / "out", Wanted(), known)
+    import_rubrics(checkout, tmp_path / "out", ImportWishes(), known)
     literal = load_rubrics(tmp_path / "out")["encourage_learning"].literal
     assert literal and "made here" in literal.origin.source
     edited(checkout, ASK, "riddles", "poems")
     with pytest.raises(ConfigError, match=rf"not the published {ASK} \(another sha256\)"):
-        import_rubrics(checkout, tmp_path / "two", Wanted(), known)
+        import_rubrics(checkout, tmp_path / "two", ImportWishes(), known)
 
 
 @pytest.mark.parametrize("named", ["src.prompts.", ""])
@@ -108,7 +108,7 @@ def test_code_of_two_revisions_is_refused(checkout: Path, tmp_path: Path) -> Non
     for name, revision in (("encourage_learning.py", "one"), ("maintain_social_boundaries.py", "two")):
         known["code"][name] = dict.fromkeys(known["code"][name], revision)
     with pytest.raises(ConfigError, match=r"of several revisions \(made here, one, two\)"):
-        import_rubrics(checkout, tmp_path / "out", Wanted(), known)
+        import_rubrics(checkout, tmp_path / "out", ImportWishes(), known)
 
 
 def test_data_lies_where_it_is_found_and_seeds_are_any_text(checkout: Path, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_licence_and_canaries_are_kept_and_are_no_part_of_the_digest(checkout: P
     digests = []
     for number, licence in enumerate(("", "mit")):
         folder = tmp_path / str(number)
-        import_rubrics(checkout, folder, Wanted(licence=licence, execute_unknown=True))
+        import_rubrics(checkout, folder, ImportWishes(licence=licence, execute_unknown=True))
         rubric = load_rubrics(folder)["ask_clarifying_questions"]
         digests.append(rubric.sha256)
         assert rubric.literal and rubric.literal.origin.canaries == (canary,)
@@ -228,7 +228,7 @@ def test_another_top_score_is_refused(checkout: Path, tmp_path: Path) -> None:
 
 def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is no folder"):
-        import_rubrics(tmp_path / "none", tmp_path / "out", Wanted())
+        import_rubrics(tmp_path / "none", tmp_path / "out", ImportWishes())
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match="found: none"):
-        import_rubrics(tmp_path / "empty", tmp_path / "out", Wanted())
+        import_rubrics(tmp_path / "empty", tmp_path / "out", ImportWishes())

@@ -21,4 +21,4 @@ def proxy(bucket: str, s3_server: SeaweedFS, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses between tries are short."""
-    monkeypatch.setattr("hab_ray.storage.s3.requests.LONGEST_PAUSE_S", 0.1)
+    monkeypatch.setattr("hab_ray.storage.s3.requests.MAX_PAUSE_S", 0.1)

@@ -12,7 +12,7 @@ import pytest
 
 from hab_ray.errors import ConfigError
 from hab_ray.storage.s3.cache import DiskCache, node_cache
-from hab_ray.storage.s3.copies import Copies
+from hab_ray.storage.s3.known import Copies
 
 LIMIT = 1_000_000
 

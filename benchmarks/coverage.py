@@ -1,0 +1,118 @@
+"""How often 95 % intervals cover, and how wide they are beside Student's t: `python -m benchmarks.coverage`.
+
+Marks are tenths, as a judge gives them, drawn so that their mean is as planted: half of the deductions are all or
+nothing. Where tests come in calls, each call moves all its tests by a normal step in the logit.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hab_ray.analysis.intervals import FEW_CALLS, betting, interval, student
+
+MEANS, SIZES = (0.02, 0.05, 0.25, 0.45, 0.75, 0.95, 0.98), (12, 30, 150, 500)
+_Array = NDArray[np.float64]
+_STEPS = np.random.default_rng(0).normal(size=20_000)
+
+
+@dataclass(frozen=True)
+class Design:
+    """A planted mean, how many tests, in how many calls (0: each its own) of what spread, paired or not."""
+
+    mean: float
+    tests: int
+    calls: int = 0
+    spread: float = 0.0
+    paired: bool = False
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Shares of intervals that hold the planted mean, and their mean width as a share of Student's t."""
+
+    covered: float
+    by_t: float
+    by_betting: float
+    width: float
+
+
+def measure(design: Design, repetitions: int, seed: int) -> Coverage:
+    """Draw the design so often and look at its intervals."""
+    random = np.random.default_rng(seed)
+    truth, least = (0.0, -1.0) if design.paired else (design.mean, 0.0)
+    hits, widths = np.zeros(3), np.zeros(2)
+    for _ in range(repetitions):
+        values, calls = _drawn(design, random)
+        own, by_t = interval(values, calls, least), student(values, calls)
+        assert own.low is not None and own.high is not None
+        bet = betting(values, least) if not design.calls else (truth, truth)
+        ends = ((own.low, own.high), by_t, bet)
+        hits += [low - 1e-12 <= truth <= high + 1e-12 for low, high in ends]
+        widths += [own.high - own.low, by_t[1] - by_t[0]]
+    covered, by_student, by_betting = (float(each) / repetitions for each in hits)
+    return Coverage(covered, by_student, by_betting, float(widths[0] / widths[1]) if widths[1] else float("inf"))
+
+
+def _drawn(design: Design, random: np.random.Generator) -> tuple[list[float], list[int]]:
+    calls = np.sort(random.integers(design.calls, size=design.tests)) if design.calls else np.arange(design.tests)
+    moved = np.zeros(design.tests)
+    if design.calls and design.spread:
+        moved = random.normal(scale=design.spread, size=design.calls)[calls]
+    expected = 1 / (1 + np.exp(-(_centre(design.mean, design.spread if design.calls else 0.0) + moved)))
+    values = _tenths(expected, random)
+    if design.paired:
+        values = values - _tenths(expected, random)
+    return values.tolist(), calls.tolist()
+
+
+def _tenths(expected: _Array, random: np.random.Generator) -> _Array:
+    """Marks with these expectations: half of the tests are all or nothing, the others ten draws each."""
+    whole = (random.random(len(expected)) < expected).astype(np.float64)
+    tenths = random.binomial(10, expected) / 10
+    found: _Array = np.where(random.random(len(expected)) < 0.5, whole, tenths)
+    return found
+
+
+def _centre(mean: float, spread: float) -> float:
+    """The logit at which marks have this mean when calls move it."""
+    low, high = -12.0, 12.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        is_below = (1 / (1 + np.exp(-(middle + spread * _STEPS)))).mean() < mean
+        low, high = (middle, high) if is_below else (low, middle)
+    return (low + high) / 2
+
+
+def _designs() -> Iterator[Design]:
+    for paired in (False, True):
+        yield from (Design(mean, n, paired=paired) for mean in MEANS for n in SIZES)
+    for spread in (0.5, 1.0):
+        for calls in (4, 10, 20, 80):
+            yield from (Design(mean, 150, calls, spread) for mean in (0.05, 0.45, 0.95))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=2000)
+    options = parser.parse_args()
+    print("| of | mean | tests | calls | logit sd | covered | by t alone | by betting | width / t |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for design in _designs():
+        found = measure(design, options.repetitions, seed=1)
+        what = "difference" if design.paired else "mean"
+        few = " (flagged)" if 0 < design.calls < FEW_CALLS else ""
+        bet = "-" if design.calls else f"{found.by_betting:.3f}"
+        print(
+            f"| {what} | {design.mean} | {design.tests} | {design.calls or design.tests}{few} | {design.spread} "
+            f"| {found.covered:.3f} | {found.by_t:.3f} | {bet} | {found.width:.2f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

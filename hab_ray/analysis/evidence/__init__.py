@@ -1,0 +1,1 @@
+"""What findings and preferences rest on: texts of answers and verdicts, who is whose model, slopes within groups."""

@@ -1,0 +1,98 @@
+"""The tables of a run's analyses in its folder: `analysis/<name>.parquet` and `.csv`.
+
+A table is computed again only if something that it follows from has changed: a view, the sweep, a rubric, the code. The
+digest of all that stands in the Parquet file, which is written last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from hashlib import sha256
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import scipy
+
+from hab_ray.analysis.registry import Analysis, Section
+from hab_ray.analysis.summary import Summary
+from hab_ray.errors import DamagedFile
+from hab_ray.inputs.csv_text import FORMULA
+from hab_ray.rows import from_table, to_table
+from hab_ray.storage.folder import Folder
+from hab_ray.storage.replies.parts import part_metadata
+from hab_ray.storage.replies.records import read_table, to_parquet
+from hab_ray.storage.run import ANALYSIS, RATERS, SWEEP, RunFolder
+
+_VIEWS = ("tests", "responses", "verdicts")
+_DIGEST = b"inputs_sha256"
+_FORMULA = rf"\A({FORMULA})"
+
+
+def write_tables(summary: Summary, sections: Iterable[Section[Any]]) -> None:
+    """Write the table of every analysis among these sections, or take over what is there and still follows."""
+    folder = RunFolder(summary.run.location).folder
+    inputs = _inputs(summary, folder)
+    for each in sections:
+        if isinstance(each, Analysis):
+            digest = sha256(f"{inputs} {each.module} {_digest(each.source)}".encode()).hexdigest()
+            if not _take_over(summary, each, folder, digest):
+                _write(summary, each, folder, digest)
+
+
+def _take_over(summary: Summary, found: Analysis[Any], folder: Folder, digest: str) -> bool:
+    """Use the rows of the file if they follow from the same inputs; whether they do."""
+    file = f"{ANALYSIS}/{found.name}.parquet"
+    try:
+        metadata = part_metadata(folder, file).metadata or {}
+        if metadata.get(_DIGEST) != digest.encode():
+            return False
+        rows = from_table(found.row, read_table(file, folder.get(file)))
+    except (FileNotFoundError, DamagedFile, KeyError, TypeError, ValueError):
+        return False
+    summary.tables.setdefault(found.module, rows)
+    return True
+
+
+def _write(summary: Summary, found: Analysis[Any], folder: Folder, digest: str) -> None:
+    table = to_table(found.row, list(found(summary)))
+    folder.put(f"{ANALYSIS}/{found.name}.csv", to_csv(table))
+    marked = table.replace_schema_metadata({_DIGEST: digest.encode()})
+    folder.put(f"{ANALYSIS}/{found.name}.parquet", to_parquet(marked))
+
+
+def to_csv(table: pa.Table) -> bytes:
+    """A table as CSV: lists with blanks between their members, a ' before what a spreadsheet takes for a formula."""
+    columns = []
+    for column in table.columns:
+        if pa.types.is_list(column.type):
+            column = pa.array([None if each is None else " ".join(each) for each in column.to_pylist()], pa.string())
+        if pa.types.is_string(column.type):
+            column = pc.replace_substring_regex(column, _FORMULA, r"'\1")
+        columns.append(column)
+    written = BytesIO()
+    pa_csv.write_csv(pa.table(columns, names=table.column_names), written)
+    return written.getvalue()
+
+
+def _inputs(summary: Summary, folder: Folder) -> str:
+    """The digest of the views, the sweep, the rubrics and the code that all analyses share."""
+    hashed = sha256()
+    for name in sorted({SWEEP, RATERS, *(file for view in _VIEWS for file in folder.list(view))}):
+        if folder.exists(name):
+            hashed.update(f"{name} {sha256(folder.get(name)).hexdigest()}\n".encode())
+    for dimension, rubric in summary.rubrics.items():
+        hashed.update(f"{dimension} {rubric.sha256}\n".encode())
+    hashed.update(f"numpy {numpy.__version__} scipy {scipy.__version__}\n".encode())
+    hashed.update("".join(map(_digest, sorted(Path(__file__).parent.rglob("*.py")))).encode())
+    return hashed.hexdigest()
+
+
+@cache
+def _digest(file: Path) -> str:
+    return sha256(file.read_bytes()).hexdigest()

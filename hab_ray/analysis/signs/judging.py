@@ -1,0 +1,182 @@
+"""Signs that the judges cannot be believed."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from hab_ray.analysis.agreement import LITTLE, Agreement
+from hab_ray.analysis.evidence.verdicts import VerdictTexts
+from hab_ray.analysis.intervals import Interval
+from hab_ray.analysis.row_status import MissingReason, StatusCount
+from hab_ray.analysis.signs.finding import Finding, Severity, percent, spoken
+from hab_ray.analysis.tables.agreement import Agreed
+from hab_ray.analysis.tables.trust.preferences import ITSELF, VENDOR, Preference
+from hab_ray.rows import State
+
+TOLERATED_UNREADABLE, TOLERATED_COPIES = 0.05, 0.02
+ALIKE, EVERYTHING, GAP = 0.5, 0.2, 0.1
+MIN_VERDICTS = 10
+_ASK_ANOTHER = "Read some of its assessments in the transcripts, and ask another judge or take it out of `judges:`."
+
+
+def chance(agreed: Agreement | None) -> Iterator[Finding]:
+    """Judges whose agreement may be chance, or is little."""
+    if agreed is None or not (agreed.is_chance or agreed.is_little):
+        return
+    told = (
+        f"Krippendorff's alpha is {agreed.alpha:.2f}, its 95 % interval {agreed.low:.2f} to {agreed.high:.2f}: 0 is "
+        "chance, 1 perfect agreement."
+    )
+    have_rated = "Read each judge's own scores, and have people rate a sample (`raters:`)."
+    if agreed.is_chance:
+        detail = f"{told} Scores by such a panel say nothing of the subjects."
+        title = "The judges agree no better than chance"
+    else:
+        detail = f"{told} Below {LITTLE}, much of what tells subjects apart may be which judges were asked."
+        title = "The judges agree little"
+    yield Finding("agreement", Severity.HIGH, title, detail, have_rated, agreed.alpha)
+
+
+def ambiguous_rubrics(agreed: Agreement | None, rows: Iterable[Agreed]) -> Iterator[Finding]:
+    """Dimensions in which judges agree little, though they do not overall: the paper's sign of an unclear rubric."""
+    if agreed is not None and (agreed.is_chance or agreed.is_little):
+        return
+    low = [
+        (row.value, row.dimension)
+        for row in rows
+        if row.issue is None and row.reliable and row.value is not None and row.value < LITTLE
+    ]
+    if low:
+        told = ", ".join(f"{spoken(dimension)} ({value:.2f})" for value, dimension in sorted(low))
+        yield Finding(
+            "ambiguous_rubric",
+            Severity.MEDIUM,
+            "The judges agree little in some dimensions",
+            f"Krippendorff's alpha is below {LITTLE} in {told}: the rubric may be read in several ways.",
+            "See on which issues judges part (Agreement, by issue), and reword those (`rubrics:`).",
+            min(low)[0],
+        )
+
+
+def judges_without_scores(statuses: Iterable[StatusCount]) -> Iterator[Finding]:
+    """Judges all of whose verdicts ended without a score."""
+    for judge, counts in _ended_by_judge(statuses).items():
+        if not counts[State.OK]:
+            why = ", ".join(f"{count} {state}" for state, count in counts.items())
+            yield Finding(
+                "no_scores",
+                Severity.HIGH,
+                f"{judge} has no scored row",
+                f"None of its {counts.total()} verdicts has a score ({why}), so the panel has none either.",
+                "Read the reasons under excluded rows, and ask another judge or take it out of `judges:`.",
+                counts.total(),
+            )
+
+
+def lost_verdicts(statuses: Iterable[StatusCount]) -> Iterator[Finding]:
+    """Judges of whose verdicts more than 5 % cannot be read."""
+    for judge, counts in _ended_by_judge(statuses).items():
+        lost, ended = counts[State.UNREADABLE], counts.total()
+        if lost > TOLERATED_UNREADABLE * ended and counts[State.OK]:
+            yield Finding(
+                "unreadable",
+                Severity.HIGH,
+                f"More than {percent(TOLERATED_UNREADABLE)} of {judge}'s verdicts are unreadable",
+                f"{lost} of {ended}. Which are lost is not random: a judge that does not keep to the form is seldom a "
+                "good one.",
+                "Ask a model with an enforced schema: it loses none.",
+                lost / ended,
+            )
+
+
+def unreadable(statuses: Iterable[StatusCount]) -> list[str]:
+    """Each judge that lost verdicts, with how many of how many."""
+    ended = _ended_by_judge(statuses)
+    return [f"{judge} {n[State.UNREADABLE]} of {n.total()}" for judge, n in ended.items() if n[State.UNREADABLE]]
+
+
+def _ended_by_judge(statuses: Iterable[StatusCount]) -> dict[str, Counter[State | MissingReason]]:
+    found: dict[str, Counter[State | MissingReason]] = defaultdict(Counter)
+    for status in statuses:
+        if status.judge is not None and status.state is not MissingReason.OPEN:
+            found[status.judge][status.state] += status.count
+    return found
+
+
+def empty_verdicts(read: Sequence[VerdictTexts]) -> Iterator[Finding]:
+    """Judges that copy the request, say the same of most answers, or name every issue of one in five."""
+    by_judge: dict[str, list[VerdictTexts]] = defaultdict(list)
+    for each in read:
+        by_judge[each.judge].append(each)
+    for judge, cells in by_judge.items():
+        ended, copied = sum(cell.ended for cell in cells), sum(cell.copied for cell in cells)
+        if copied > TOLERATED_COPIES * ended:
+            detail = f"{copied} of {ended} are nothing but words of the request, and count as unreadable. "
+            detail += "What else it says may be no better founded."
+            title = f"{judge} copies the request instead of assessing"
+            yield Finding("copied", Severity.HIGH, title, detail, _ASK_ANOTHER, copied / ended)
+        enough = [cell for cell in cells if cell.scored >= MIN_VERDICTS]
+        same = {cell.dimension: cell.alike / cell.scored for cell in enough if cell.alike > ALIKE * cell.scored}
+        if same:
+            detail = f"One and the same assessment stands under {_shares(same)} of its verdicts."
+            title = f"{judge} says the same of most answers"
+            yield Finding("same_assessment", Severity.HIGH, title, detail, _ASK_ANOTHER, max(same.values()))
+        lists = {c.dimension: c.everything / c.scored for c in enough if c.everything > EVERYTHING * c.scored}
+        if lists:
+            detail = (
+                f"It names all issues of the rubric in {_shares(lists)} of its verdicts, also such as exclude each "
+            )
+            detail += "other."
+            title = f"{judge} lists every issue"
+            yield Finding("lists_everything", Severity.HIGH, title, detail, _ASK_ANOTHER, max(lists.values()))
+
+
+def _shares(by_dimension: Mapping[str, float]) -> str:
+    return ", ".join(f"{percent(share)} ({spoken(dimension)})" for dimension, share in by_dimension.items())
+
+
+def partial_judges(rows: Iterable[Preference]) -> Iterator[Finding]:
+    """Judges that are subjects as well, and those that prefer their own answers or their vendor's."""
+    overall = [row for row in rows if row.kind in (ITSELF, VENDOR) and row.dimension == "overall"]
+    for row in overall:
+        whose = "its own answers" if row.kind == ITSELF else "answers of its vendor's models"
+        if row.is_told and row.value is not None and row.low is not None and row.high is not None:
+            yield Finding(
+                f"prefers_{row.kind}",
+                Severity.MEDIUM,
+                f"{row.judge} gives {'more' if row.value > 0 else 'less'} to {whose} than other judges do",
+                f"{row.value:+.2f} on the scale of 0 to 1 (95 % interval {row.low:+.2f} to {row.high:+.2f}), beyond "
+                "what it gives to others.",
+                "Compare these subjects by the other judges' scores (By judge).",
+                row.value,
+            )
+        elif row.kind == ITSELF:
+            measured = f"It gives them {row.value:+.2f} more" if row.value is not None else f"How much more: {row.why}"
+            yield Finding(
+                "judges_itself",
+                Severity.LOW if row.value is not None else Severity.MEDIUM,
+                f"{row.judge} judges its own answers",
+                f"{measured}." if row.value is None else f"{measured} than other judges do, which may be nothing.",
+                "Add judges of other vendors, or read its rank without it (By judge).",
+                row.value,
+            )
+
+
+def people_differ(gaps: Mapping[str, Interval]) -> Iterator[Finding]:
+    """Dimensions in which the panel scores the same answers more than .1 otherwise than people: it is biased there."""
+    far = {
+        dimension: gap
+        for dimension, gap in gaps.items()
+        if abs(gap.mean) > GAP and gap.low is not None and gap.high is not None and not gap.low <= 0 <= gap.high
+    }
+    if far:
+        told = (f"{spoken(dimension)} ({gap.mean:+.2f} over {gap.tests} tests)" for dimension, gap in far.items())
+        yield Finding(
+            "people",
+            Severity.HIGH,
+            "The judges score otherwise than people do",
+            f"The panel less the people who rated the same answers: {', '.join(told)}, on the scale of 0 to 1.",
+            "Read what people and judges said of these answers (Transcripts) before comparing with other studies.",
+            max((gap.mean for gap in far.values()), key=abs),
+        )

@@ -1,0 +1,189 @@
+"""Signs in the rows: what is open, missing, refused, cut, or was asked otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from scipy.stats import fisher_exact
+
+from hab_ray.analysis.differences import Difference
+from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.pairs import holm
+from hab_ray.analysis.power import LEVEL
+from hab_ray.analysis.row_status import MissingReason, StatusCount
+from hab_ray.analysis.signs.finding import Finding, Severity, percent, spoken
+from hab_ray.analysis.tables.bounds import TOLERATED_MISSING, Bounds
+from hab_ray.rows import Score
+
+TOLERATED_REFUSALS = TOLERATED_CUT = 0.05
+
+
+@dataclass(frozen=True)
+class Counted:
+    """How many of the rows of a subject in a dimension are of some kind: `count` of `rows`."""
+
+    subject: str
+    dimension: str
+    count: int
+    rows: int
+
+
+def unfinished(statuses: Iterable[StatusCount]) -> Iterator[Finding]:
+    """Rows that nobody has answered yet."""
+    still_open = [s for s in statuses if s.state is MissingReason.OPEN]
+    answers = sum(s.count for s in still_open if s.judge is None)
+    verdicts = sum(s.count for s in still_open if s.judge is not None)
+    if still_open:
+        yield Finding(
+            "unfinished",
+            Severity.HIGH,
+            "The run is not complete",
+            f"Still open: {answers} answers and {verdicts} verdicts.",
+            "The same command goes on where it stopped.",
+            answers + verdicts,
+        )
+
+
+def without_overall(panel: Sequence[Score]) -> Iterator[Finding]:
+    """Subjects without a scored row in some dimension."""
+    unknown = [score for score in panel if score.mean is None]
+    for subject in [score.subject for score in unknown if score.dimension == OVERALL]:
+        where = [spoken(s.dimension) for s in unknown if s.subject == subject and s.dimension != OVERALL]
+        yield Finding(
+            "no_overall",
+            Severity.MEDIUM,
+            f"{subject} has no overall score",
+            f"It has no scored row in {', '.join(where)}; a mean over its other dimensions would not be comparable.",
+            "Read the reasons under excluded rows; what failed is asked again with --retry-failed.",
+            len(where),
+        )
+
+
+def missing(doubtful: Iterable[Bounds]) -> Iterator[Finding]:
+    """Cells of the leaderboard with more than 2 % of their rows missing."""
+    means = [b for b in doubtful if b.judge == PANEL and b.dimension != OVERALL]
+    if means:
+        most = max(means, key=lambda b: b.missing / b.rows)
+        yield Finding(
+            "missing",
+            Severity.MEDIUM,
+            f"More than {percent(TOLERATED_MISSING)} of the rows are missing",
+            f"This concerns {len(means)} cells of the leaderboard, most of all {most.subject} in "
+            f"{spoken(most.dimension)} ({most.missing} of {most.rows} rows). Rows are seldom missing at random.",
+            "See how far the means could move (Bounds).",
+            most.missing / most.rows,
+        )
+
+
+def not_at_random(cells: Sequence[Counted], statuses: Iterable[StatusCount]) -> Iterator[Finding]:
+    """Subjects or dimensions that miss rows more or less often than the others do, by Fisher's exact test with Holm's
+    correction; nothing of a run that is not complete."""
+    if any(status.state is MissingReason.OPEN for status in statuses):
+        return
+    groups = [("subject", name) for name in dict.fromkeys(cell.subject for cell in cells)]
+    groups += [("dimension", name) for name in dict.fromkeys(cell.dimension for cell in cells)]
+    tables = [_table(cells, *group) for group in groups]
+    tested = [(group, table) for group, table in zip(groups, tables, strict=True) if all(map(sum, table))]
+    adjusted = holm([float(fisher_exact(table).pvalue) for _, table in tested])
+    found = [(p, group, table) for p, (group, table) in zip(adjusted, tested, strict=True) if p <= LEVEL]
+    if found:
+        told = [
+            f"{spoken(name)} {percent(own[0] / sum(own))} (the others {percent(rest[0] / sum(rest))}, p {p:.2g})"
+            for p, (_, name), (own, rest) in sorted(found)
+        ]
+        yield Finding(
+            "not_at_random",
+            Severity.MEDIUM,
+            "Rows are not missing at random",
+            f"Missing rows: {'; '.join(told)}, by Fisher's exact test after Holm's correction.",
+            "Compare these subjects over shared tests (Differences), and see how far the means could move (Bounds).",
+            min(p for p, *_ in found),
+        )
+
+
+def _table(cells: Sequence[Counted], by: str, name: str) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Missing and known rows, of the subject or dimension and of the others."""
+    own = [cell for cell in cells if getattr(cell, by) == name]
+    rest = [cell for cell in cells if getattr(cell, by) != name]
+    return _missing_and_known(own), _missing_and_known(rest)
+
+
+def _missing_and_known(cells: Sequence[Counted]) -> tuple[int, int]:
+    count = sum(cell.count for cell in cells)
+    return count, sum(cell.rows for cell in cells) - count
+
+
+def refusals(cells: Sequence[Counted]) -> Iterator[Finding]:
+    """Subjects that refuse more than 5 % of the tests, in prose or by their vendor's block."""
+    high = _above(cells, TOLERATED_REFUSALS)
+    if high:
+        yield Finding(
+            "refusals",
+            Severity.MEDIUM,
+            f"Some subjects refuse more than {percent(TOLERATED_REFUSALS)} of the tests",
+            f"{_told(high)}. A refusal in prose is judged as an answer; a block by the vendor is in no mean.",
+            "Read some (Transcripts) before a score is taken for a property of the model's help.",
+            max(high.values()),
+        )
+
+
+def cut(cells: Sequence[Counted]) -> Iterator[Finding]:
+    """Subjects more than 5 % of whose answers were cut at the output limit."""
+    high = _above(cells, TOLERATED_CUT)
+    if high:
+        yield Finding(
+            "truncation",
+            Severity.MEDIUM,
+            f"More than {percent(TOLERATED_CUT)} of some subjects' answers were cut",
+            f"{_told(high)}. What stood behind the cut is judged as not said.",
+            "Raise `max_tokens` in `params:`, or compare both means (Truncated answers).",
+            max(high.values()),
+        )
+
+
+def _above(cells: Sequence[Counted], share: float) -> dict[str, float]:
+    found = {}
+    for subject in dict.fromkeys(cell.subject for cell in cells):
+        count, known = _missing_and_known([cell for cell in cells if cell.subject == subject])
+        if count > share * (count + known):
+            found[subject] = count / (count + known)
+    return found
+
+
+def _told(shares: Mapping[str, float]) -> str:
+    return ", ".join(f"{subject} {percent(share)}" for subject, share in shares.items())
+
+
+def settings_differ(differing: Iterable[Difference]) -> Iterator[Finding]:
+    """Parameters that compared subjects were not sent alike."""
+    told = []
+    for difference in differing:
+        by_value = [
+            f"{'not sent' if value is None else value} ({', '.join(names)})"
+            for value, names in difference.subjects.items()
+        ]
+        told.append(f"{difference.parameter}: {'; '.join(by_value)}")
+    if told:
+        yield Finding(
+            "settings_differ",
+            Severity.MEDIUM,
+            "The compared subjects were not asked with the same settings",
+            ". ".join(told) + ".",
+            "Where a vendor refuses a setting nothing can be done but to say so; else set `params:` alike.",
+            len(told),
+        )
+
+
+def not_sent(unheeded: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    """Settings that were asked for in vain, by model."""
+    if unheeded:
+        told = "; ".join(f"{name}: {', '.join(settings)}" for name, settings in unheeded.items())
+        yield Finding(
+            "not_sent",
+            Severity.LOW,
+            "Some settings were asked for in vain",
+            f"{told}. The vendor refuses or ignores them.",
+            "State it beside the scores (Settings says why).",
+            len(unheeded),
+        )

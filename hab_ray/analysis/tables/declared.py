@@ -1,0 +1,228 @@
+"""The analysis that was declared beforehand, computed: the primary outcome, and each family of comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, groupby
+from math import sqrt
+
+import numpy as np
+from scipy.stats import ttest_ind
+
+from hab_ray.analysis.intervals import interval, sums_by
+from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
+from hab_ray.analysis.pairs import adjusted, ahead
+from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.standing import plan_of
+from hab_ray.analysis.summary import Summary
+from hab_ray.analysis.tables.differences import PairedDifference, difference_of
+from hab_ray.config.preregistration import AnalysisPlan, Compared, Family
+
+PRIMARY = "primary"
+_SHOWN = 5
+Marks = Mapping[tuple[str, str, str], ItemScores]
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredResult:
+    """A mean of the primary outcome (`family` is "primary", `other` empty), or a comparison of a family.
+
+    Subjects are compared in a dimension or overall by the panel, judges over the answers of all subjects that both
+    scored, dimensions `within` a subject. `value` is the mean, or how far `one` is above `other`, with a 95 % interval.
+    `p` is of the sign-flip test by generation call; of dimensions, which share no tests, of Welch's test of the calls'
+    means. `adjusted` has the family's correction over all its comparisons; they differ where it is at most the declared
+    alpha, and are equal where the interval lies within the declared margin.
+    """
+
+    family: str
+    one: str
+    other: str
+    within: str
+    dimension: str
+    judge: str
+    tests: int
+    value: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    adjusted: float | None
+    differs: bool
+    equal: bool
+
+
+@dataclass(frozen=True)
+class ShownPlan:
+    """The plan, its primary outcome from the highest mean down, and its families."""
+
+    plan: AnalysisPlan
+    primary: tuple[DeclaredResult, ...]
+    families: Mapping[str, tuple[DeclaredResult, ...]]
+
+
+def _shown(summary: Summary, rows: Sequence[DeclaredResult]) -> ShownPlan | None:
+    plan = plan_of(summary.run.record)
+    if plan is None:
+        return None
+    families = {name: tuple(found) for name, found in groupby(rows, lambda row: row.family)}
+    return ShownPlan(plan, families.pop(PRIMARY, ()), families)
+
+
+@analysis(DeclaredResult, order=5, link="Declared", heading="What was declared beforehand", layout=_shown)
+def declared(summary: Summary) -> Sequence[DeclaredResult]:
+    """The declared results; none of a run that declares nothing. Names that the sweep lacks are left out."""
+    plan = plan_of(summary.run.record)
+    if plan is None:
+        return []
+    marks = {(m.subject, m.dimension, m.judge): m for m in summary.marks[summary.settings.truncated]}
+    rows = list(_primary(summary, plan))
+    for family in plan.families:
+        rows += _corrected(list(_COMPARE[family.compares](summary, marks, family, plan)), family, plan.alpha)
+    return rows
+
+
+def told(summary: Summary) -> Iterator[str]:
+    """The declared results in a line for the question and one for each family; nothing where nothing is declared."""
+    plan, rows = plan_of(summary.run.record), declared(summary)
+    if plan is None:
+        return
+    outcome = f"mean score, {plan.primary.dimension}, by {plan.primary.judge}"
+    known = [row for row in rows if row.family == PRIMARY and row.value is not None]
+    ends = (
+        " to ".join(f"{row.one} {row.value:.2f}" for row in dict.fromkeys((known[0], known[-1]))) if known else "none"
+    )
+    yield f"Declared beforehand: {plan.primary.question or outcome} ({outcome}: {ends})"
+    for family in plan.families:
+        own = [row for row in rows if row.family == family.name]
+        apart = [row for row in own if row.differs]
+        named = ", ".join(_sentence(row) for row in apart[:_SHOWN]) + (", ..." if len(apart) > _SHOWN else "")
+        yield (
+            f"Declared family {family.name}: {len(apart)} of {len(own)} comparisons differ at {plan.alpha:g} "
+            f"(correction: {family.correction}){': ' if named else ''}{named}"
+        )
+
+
+def _sentence(row: DeclaredResult) -> str:
+    one, other = (row.one, row.other) if (row.value or 0) > 0 else (row.other, row.one)
+    where = row.within or row.dimension
+    return f"{one} above {other} by {abs(row.value or 0):.2f} ({where})"
+
+
+def _primary(summary: Summary, plan: AnalysisPlan) -> Iterator[DeclaredResult]:
+    wanted = plan.primary.dimension, plan.primary.judge
+    scores = [score for score in summary.scores if (score.dimension, score.judge) == wanted]
+    for score in sorted(scores, key=lambda score: (-(score.mean if score.mean is not None else -1), score.subject)):
+        row = DeclaredResult(
+            PRIMARY, score.subject, "", "", *wanted, score.n, None, None, None, None, None, False, False
+        )
+        yield replace(row, value=score.mean, low=score.low, high=score.high)
+
+
+def _chosen(family: Family, names: Sequence[str]) -> list[str]:
+    """Those that a family compares, in the sweep's order."""
+    return [name for name in names if not family.among or name in family.among]
+
+
+def _within(summary: Summary, dimension: str) -> tuple[str, ...]:
+    """The dimensions whose plain mean is asked for."""
+    known = tuple(summary.settings.tests)
+    return known if dimension == OVERALL else tuple(name for name in known if name == dimension)
+
+
+def _subjects(summary: Summary, marks: Marks, family: Family, plan: AnalysisPlan) -> Iterator[DeclaredResult]:
+    for dimension in family.dimensions:
+        for one, other in combinations(_chosen(family, summary.settings.subjects), 2):
+            over = _within(summary, dimension)
+            parts = [ahead(marks[one, name, PANEL], marks[other, name, PANEL]) for name in over]
+            if over:
+                yield _paired(family, difference_of(one, other, dimension, parts, plan.margin), PANEL)
+
+
+def _judges(summary: Summary, marks: Marks, family: Family, plan: AnalysisPlan) -> Iterator[DeclaredResult]:
+    for dimension in family.dimensions:
+        for one, other in combinations(_chosen(family, (*summary.settings.panel, PANEL)), 2):
+            over = _within(summary, dimension)
+            parts = [ahead(*_of_all(summary, marks, (one, other), name)) for name in over]
+            if over:
+                yield _paired(family, difference_of(one, other, dimension, parts, plan.margin), "")
+
+
+def _of_all(summary: Summary, marks: Marks, judges: tuple[str, str], dimension: str) -> tuple[ItemScores, ItemScores]:
+    """What two judges gave to the answers of all subjects that both scored, as if one subject had given them."""
+    sides: list[list[tuple[float | None, ...]]] = [[], []]
+    cells = [[marks[subject, dimension, judge].by_test for judge in judges] for subject in summary.settings.subjects]
+    for at in range(len(summary.settings.tests[dimension])):
+        pairs = [pair for one, other in cells for pair in zip(one[at], other[at], strict=True)]
+        known = [pair if None not in pair else (None, None) for pair in pairs]
+        for side, given in zip(sides, zip(*known, strict=True), strict=True):
+            side.append(given)
+    calls = summary.settings.calls_of(dimension)
+    one, other = (
+        ItemScores("", dimension, judge, tuple(own), 0, calls) for judge, own in zip(judges, sides, strict=True)
+    )
+    return one, other
+
+
+def _paired(family: Family, row: PairedDifference, judge: str) -> DeclaredResult:
+    return DeclaredResult(
+        family=family.name,
+        one=row.subject,
+        other=row.other,
+        within="",
+        dimension=row.dimension,
+        judge=judge,
+        tests=row.tests,
+        value=row.difference,
+        low=row.low,
+        high=row.high,
+        p=row.p,
+        adjusted=None,
+        differs=False,
+        equal=row.equal,
+    )
+
+
+def _dimensions(summary: Summary, marks: Marks, family: Family, plan: AnalysisPlan) -> Iterator[DeclaredResult]:
+    for subject in summary.settings.subjects:
+        for one, other in combinations(_chosen(family, tuple(summary.settings.tests)), 2):
+            sides = [marks[subject, name, PANEL].known() for name in (one, other)]
+            if not all(values for values, _ in sides):
+                continue
+            first, second = (interval(*side) for side in sides)
+            low = high = p = None
+            if first.low is not None and first.high is not None and second.low is not None and second.high is not None:
+                value = first.mean - second.mean
+                low = value - sqrt((first.mean - first.low) ** 2 + (second.high - second.mean) ** 2)
+                high = value + sqrt((first.high - first.mean) ** 2 + (second.mean - second.low) ** 2)
+                means = [sums_by(np.array(v), c) / sums_by(np.ones(len(v)), c) for v, c in sides]
+                p = float(ttest_ind(*means, equal_var=False).pvalue) if min(map(len, means)) > 1 else None
+            is_equal = low is not None and high is not None and low >= -plan.margin and high <= plan.margin
+            yield DeclaredResult(
+                family=family.name,
+                one=one,
+                other=other,
+                within=subject,
+                dimension="",
+                judge=PANEL,
+                tests=first.tests + second.tests,
+                value=first.mean - second.mean,
+                low=low,
+                high=high,
+                p=None if p is None or np.isnan(p) else p,
+                adjusted=None,
+                differs=False,
+                equal=is_equal,
+            )
+
+
+_COMPARE = {Compared.SUBJECTS: _subjects, Compared.JUDGES: _judges, Compared.DIMENSIONS: _dimensions}
+
+
+def _corrected(rows: Sequence[DeclaredResult], family: Family, alpha: float) -> list[DeclaredResult]:
+    """A family with its correction, and who differs by it."""
+    given = [row.p for row in rows if row.p is not None]
+    left = iter(adjusted(given, family.correction))
+    corrected = [None if row.p is None else next(left) for row in rows]
+    return [
+        replace(row, adjusted=p, differs=p is not None and p <= alpha) for row, p in zip(rows, corrected, strict=True)
+    ]

@@ -1,0 +1,204 @@
+"""Why marks differ, and what more tests, judges or readings would buy: components of variance, and their designs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields, replace
+from math import sqrt
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hab_ray.analysis.evidence.components import Components, Design, components, effective_calls, errors
+from hab_ray.analysis.marks import OVERALL
+from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.summary import Summary
+from hab_ray.catalog.prices import NANO
+from hab_ray.rows import State
+from hab_ray.rubric import SCORE_START
+
+COMPONENT, DESIGN = "component", "design"
+AS_IT_IS = "as it is"
+_SPOKEN = {"subject_test_judge": "subject x test x judge, and the rest"}
+_Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Generalised:
+    """A component of a dimension's variance, or what a design of it (`overall`: of every dimension) would buy.
+
+    A component has a `variance` of marks on the scale 0..1, estimated from the `tests` that all judges scored of all
+    subjects; below 0 by chance alone, null where the design cannot show it. A design has so many `tests` in a
+    dimension, `judges` and `replicates`; the standard errors of a subject's mean, of a difference between two subjects,
+    and of that difference with other `judges`, as one might have asked; and the dollars that it takes beyond the run,
+    without those of generating tests, by what the run's calls have cost.
+    """
+
+    kind: str
+    dimension: str
+    name: str
+    tests: int
+    judges: int
+    replicates: int
+    variance: float | None
+    mean_error: float | None
+    difference_error: float | None
+    with_judges_error: float | None
+    usd: float | None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Each component's variance by dimension, and the designs by dimension, overall first."""
+
+    components: Mapping[str, Mapping[str, float | None]]
+    designs: Mapping[str, tuple[Generalised, ...]]
+
+
+@dataclass(frozen=True)
+class _Dimension:
+    """What is known of a dimension: its design as asked, its components, and dollars of an answer and of a verdict."""
+
+    dimension: str
+    answers: int
+    design: Design
+    components: Components
+    usd: tuple[float, float] | None
+
+
+def _shown(_: Summary, rows: Sequence[Generalised]) -> Shown | None:
+    parts = [row for row in rows if row.kind == COMPONENT]
+    names, dimensions = dict.fromkeys(row.name for row in parts), dict.fromkeys(row.dimension for row in rows)
+    by_name = {name: {row.dimension: row.variance for row in parts if row.name == name} for name in names}
+    designs = {d: tuple(row for row in rows if row.kind == DESIGN and row.dimension == d) for d in dimensions}
+    return Shown(by_name, designs) if parts else None
+
+
+@analysis(Generalised, order=38, link="Generalisability", heading="What more tests or judges would buy", layout=_shown)
+def generalisability(summary: Summary) -> Sequence[Generalised]:
+    """Designs overall, where every dimension has components, then components and designs by dimension."""
+    found = [one for dimension in summary.settings.tests if (one := _dimension(summary, dimension)) is not None]
+    samples = summary.settings.samples
+    by_dimension = [_designs(one, samples) for one in found]
+    rows = [row for one, designs in zip(found, by_dimension, strict=True) for row in (*_parts(one, samples), *designs)]
+    overall = _overall(by_dimension) if len(found) == len(summary.settings.tests) > 1 else []
+    return [*overall, *rows]
+
+
+def complete_marks(summary: Summary, dimension: str) -> tuple[_Array, list[str], list[str]]:
+    """Subjects x tests x judges: the marks of the tests that every judge scored of every subject, their ids and calls.
+
+    A mark is the mean over the samples that are scored.
+    """
+    settings = summary.settings
+    means = {
+        (each.subject, each.judge): each.test_means()
+        for each in summary.marks[settings.truncated]
+        if each.dimension == dimension
+    }
+    marks = np.array([[means[s, j] for j in settings.panel] for s in settings.subjects], dtype=np.float64)
+    marks = marks.reshape(len(settings.subjects), len(settings.panel), -1).transpose(0, 2, 1)
+    known = np.flatnonzero(~np.isnan(marks).any(axis=(0, 2)))
+    ids, calls = settings.tests[dimension], settings.calls_of(dimension)
+    return marks[:, known], [ids[at] for at in known], [calls[at] for at in known]
+
+
+def _dimension(summary: Summary, dimension: str) -> _Dimension | None:
+    settings = summary.settings
+    marks, _, calls = complete_marks(summary, dimension)
+    subjects, tests, judges = marks.shape
+    if subjects < 2 or tests < 2:
+        return None
+    readings = settings.samples * settings.replicates
+    parts = components(marks, calls, readings, _between_readings(summary, dimension))
+    answers = subjects * len(settings.tests[dimension]) * settings.samples
+    design = Design(effective_calls(calls), tests, judges, readings)
+    return _Dimension(dimension, answers, design, parts, _usd(summary, dimension))
+
+
+def _between_readings(summary: Summary, dimension: str) -> float:
+    """The variance of one judge's readings of one answer; nan without replicates."""
+    if summary.settings.replicates < 2:
+        return float("nan")
+    columns = ["subject", "judge", "test_id", "sample", "state", "score"]
+    table = summary.run.verdicts(dimension=dimension, columns=columns)
+    table = table.filter(pc.equal(table.column("state"), State.OK.value)).drop_columns(["state"])
+    table = table.append_column("square", pc.power(table.column("score"), 2))
+    grouped = table.group_by(columns[:4]).aggregate([("score", "count"), ("score", "sum"), ("square", "sum")])
+    count, total, squares = (np.asarray(grouped.column(name)) for name in ("score_count", "score_sum", "square_sum"))
+    freedom = float((count - 1).sum())
+    return float((squares - total**2 / count).sum()) / freedom / SCORE_START**2 if freedom else float("nan")
+
+
+def _usd(summary: Summary, dimension: str) -> tuple[float, float] | None:
+    """What an answer and a verdict have cost in the mean; None where that is not known of any."""
+    columns = ["cost_nanousd"]
+    of_answer, of_verdict = (
+        pc.mean(table.column("cost_nanousd")).as_py()
+        for table in (
+            summary.run.responses(dimension=dimension, columns=columns),
+            summary.run.verdicts(dimension=dimension, columns=columns),
+        )
+    )
+    return None if of_answer is None or of_verdict is None else (of_answer / NANO, of_verdict / NANO)
+
+
+def _parts(one: _Dimension, samples: int) -> Iterator[Generalised]:
+    design = one.design
+    for field in fields(Components):
+        name = _SPOKEN.get(field.name, field.name.replace("_", " x "))
+        variance = _known(getattr(one.components, field.name))
+        sizes = design.tests, design.judges, design.readings // samples
+        yield Generalised(COMPONENT, one.dimension, name, *sizes, variance, None, None, None, None)
+
+
+def _designs(one: _Dimension, samples: int) -> list[Generalised]:
+    asked = one.design
+    wider = {
+        AS_IT_IS: asked,
+        "twice the tests": replace(asked, calls=2 * asked.calls, tests=2 * asked.tests),
+        "four times the tests": replace(asked, calls=4 * asked.calls, tests=4 * asked.tests),
+        "one judge more": replace(asked, judges=asked.judges + 1),
+        "twice the judges": replace(asked, judges=2 * asked.judges),
+        "one replicate more": replace(asked, readings=asked.readings + samples),
+    }
+    return [_design(one, name, design, samples) for name, design in wider.items()]
+
+
+def _design(one: _Dimension, name: str, design: Design, samples: int) -> Generalised:
+    asked = one.design
+    mean, difference, with_judges = (_known(each) for each in astuple(errors(one.components, asked, design)))
+    usd = None
+    if one.usd is not None:
+        more, replicates = design.tests / asked.tests, design.readings // samples
+        verdicts = design.judges * replicates * more - asked.judges * asked.readings // samples
+        usd = one.answers * ((more - 1) * one.usd[0] + verdicts * one.usd[1])
+    sizes = design.tests, design.judges, design.readings // samples
+    return Generalised(DESIGN, one.dimension, name, *sizes, None, mean, difference, with_judges, usd)
+
+
+def _overall(by_dimension: Sequence[Sequence[Generalised]]) -> list[Generalised]:
+    """The same designs of every dimension: errors of the plain mean of dimensions taken as independent."""
+    return [_together(rows) for rows in zip(*by_dimension, strict=True)]
+
+
+def _together(rows: Sequence[Generalised]) -> Generalised:
+    def root(errors_of: Sequence[float | None]) -> float | None:
+        known = [each for each in errors_of if each is not None]
+        return sqrt(sum(each**2 for each in known)) / len(rows) if len(known) == len(rows) else None
+
+    dollars = [row.usd for row in rows if row.usd is not None]
+    return replace(
+        rows[0],
+        dimension=OVERALL,
+        tests=sum(row.tests for row in rows),
+        mean_error=root([row.mean_error for row in rows]),
+        difference_error=root([row.difference_error for row in rows]),
+        with_judges_error=root([row.with_judges_error for row in rows]),
+        usd=sum(dollars) if len(dollars) == len(rows) else None,
+    )
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

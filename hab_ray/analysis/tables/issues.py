@@ -1,0 +1,203 @@
+"""What each subject does wrong: how often each issue is named of its answers, and how many of its points that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import false_discovery_control
+
+from hab_ray.analysis.intervals import interval, sums_by
+from hab_ray.analysis.marks import PANEL
+from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.signflips import p_value
+from hab_ray.analysis.summary import Summary
+from hab_ray.results import Answer
+from hab_ray.rows import ChosenTest, State
+from hab_ray.rubric import Criterion, Rubric
+
+_Array = NDArray[np.float64]
+_COLUMNS = ("test_id", "sample", "replicate", "state", "issues")
+
+
+@dataclass(frozen=True, slots=True)
+class IssueRate:
+    """How often a judge, or the panel (the mean of its judges), names an issue of a subject's answers.
+
+    `rate` is over tests, with its 95 % interval; `answers` are those whose issues are known, of `calls` generation
+    calls. `lost` is the issue's share of all deductions, before scores end at 0; null where nothing is deducted.
+    `others` is the mean rate of the other subjects on the same tests; `p` is of the sign-flip test of the difference by
+    generation call, whose null is that labels are exchangeable, `q` the same after Benjamini and Hochberg over all
+    issues of all subjects; both are the panel's alone. `example` is the first test by a hash on whose answer most
+    of the panel names it.
+    """
+
+    subject: str
+    dimension: str
+    judge: str
+    issue: str
+    answers: int
+    calls: int
+    rate: float | None
+    low: float | None
+    high: float | None
+    lost: float | None
+    others: float | None
+    p: float | None
+    q: float | None
+    example: str | None
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The issue that costs a subject most in a dimension, and an answer of which it was named."""
+
+    rate: IssueRate
+    issue: Criterion
+    test: ChosenTest | None
+    answer: Answer | None
+
+
+@dataclass(frozen=True)
+class IssueParts:
+    """The worst issue of each subject in each dimension, and all rates of the panel by dimension."""
+
+    worst: tuple[Worst, ...]
+    by_dimension: Mapping[str, tuple[IssueRate, ...]]
+
+
+def _shown(summary: Summary, rows: Sequence[IssueRate]) -> IssueParts | None:
+    panel = [row for row in rows if row.judge == PANEL]
+    cells: dict[tuple[str, str], list[IssueRate]] = {}
+    for row in panel:
+        cells.setdefault((row.dimension, row.subject), []).append(row)
+    costliest = [max(found, key=lambda row: row.lost or 0.0) for found in cells.values()]
+    named = [row for row in costliest if row.lost]
+    if not named:
+        return None
+    worst = [one for dimension in summary.settings.tests for one in _of_dimension(summary, dimension, named)]
+    return IssueParts(tuple(worst), {d: tuple(r for r in panel if r.dimension == d) for d in summary.settings.tests})
+
+
+def _of_dimension(summary: Summary, dimension: str, named: Sequence[IssueRate]) -> Iterator[Worst]:
+    rows = sorted((row for row in named if row.dimension == dimension), key=lambda row: (-(row.lost or 0), row.subject))
+    ids = sorted({row.example for row in rows if row.example})
+    found = {one.test.id: one for one in summary.run.transcripts(dimension, test_ids=ids)} if ids else {}
+    issues = {issue.letter: issue for issue in summary.rubrics[dimension].judging.issues}
+    for row in rows:
+        transcript = found.get(row.example or "")
+        answers = transcript.answers if transcript else ()
+        named_of = [each for each in answers if _is_named(row, each, summary.settings.panel)]
+        test = transcript.test if transcript else None
+        yield Worst(row, issues[row.issue], test, next(iter(named_of), None))
+
+
+def _is_named(row: IssueRate, answer: Answer, panel: Sequence[str]) -> bool:
+    named = [verdict.issues or () for verdict in answer.verdicts if verdict.judge in panel]
+    return answer.subject == row.subject and any(row.issue in found for found in named)
+
+
+@analysis(IssueRate, order=22, link="Why", heading="Why points are lost", layout=_shown)
+def issues(summary: Summary) -> Sequence[IssueRate]:
+    """The rates of every issue by subject, dimension and judge; the panel's come first."""
+    rows = [row for dimension in summary.settings.tests for row in _rates(summary, dimension)]
+    tested = [row for row in rows if row.p is not None]
+    corrected = false_discovery_control([row.p for row in tested]) if tested else []
+    adjusted = {id(row): float(q) for row, q in zip(tested, corrected, strict=True)}
+    return [replace(row, q=adjusted.get(id(row))) for row in rows]
+
+
+def _rates(summary: Summary, dimension: str) -> Iterator[IssueRate]:
+    settings, rubric = summary.settings, summary.rubrics[dimension]
+    named = {
+        (subject, judge): shares_naming(summary, subject, judge, dimension)
+        for subject, judge in product(settings.subjects, settings.panel)
+    }
+    for subject in settings.subjects:
+        named[subject, PANEL] = np.mean([named[subject, judge] for judge in settings.panel], axis=0)
+    by_test = {who: _mean(found, axis=1) for who, found in named.items()}
+    for judge, subject in product((PANEL, *settings.panel), settings.subjects):
+        rest = [by_test[other, judge] for other in settings.subjects if other != subject and judge == PANEL]
+        others = _mean(np.array(rest), axis=0) if rest else None
+        yield from _of_cell(summary, rubric, (subject, judge), named[subject, judge], by_test[subject, judge], others)
+
+
+def shares_naming(summary: Summary, subject: str, judge: str, dimension: str) -> _Array:
+    """Tests x samples x issues: the share of a judge's readings of a scored answer that name it, nan without one."""
+    settings = summary.settings
+    letters = summary.rubrics[dimension].issue_letters()
+    tests = {test_id: at for at, test_id in enumerate(settings.tests[dimension])}
+    places = {letter: at for at, letter in enumerate(letters)}
+    shape = len(tests), settings.samples, len(letters)
+    sums, readings = np.zeros(shape), np.zeros(shape[:2])
+    table = summary.run.verdicts(judge, subject, dimension, columns=_COLUMNS)
+    for test_id, sample, replicate, state, found in zip(*(c.to_pylist() for c in table.columns), strict=True):
+        wanted = sample < settings.samples and replicate < settings.replicates and test_id in tests
+        if wanted and state == State.OK and found is not None:
+            readings[tests[test_id], sample] += 1
+            for letter in set(found) & places.keys():
+                sums[tests[test_id], sample, places[letter]] += 1
+    scored = _scored(summary, subject, judge, dimension)
+    readings[~scored] = 0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares: _Array = np.where(readings[..., None] > 0, sums / readings[..., None], np.nan)
+    return shares
+
+
+def _scored(summary: Summary, subject: str, judge: str, dimension: str) -> NDArray[np.bool_]:
+    """Which answers are in the judge's mean."""
+    (marks,) = (
+        each
+        for each in summary.marks[summary.settings.truncated]
+        if (each.subject, each.judge, each.dimension) == (subject, judge, dimension)
+    )
+    known = [[mark is not None for mark in test] for test in marks.by_test]
+    return np.array(known, dtype=np.bool_).reshape(len(known), summary.settings.samples)
+
+
+def _mean(values: _Array, axis: int) -> _Array:
+    """The mean of what is known, nan where nothing is."""
+    known = ~np.isnan(values)
+    counts = known.sum(axis=axis)
+    with np.errstate(invalid="ignore"):
+        means: _Array = np.where(counts > 0, np.where(known, values, 0.0).sum(axis=axis) / counts, np.nan)
+    return means
+
+
+def _of_cell(
+    summary: Summary, rubric: Rubric, who: tuple[str, str], named: _Array, by_test: _Array, others: _Array | None
+) -> Iterator[IssueRate]:
+    subject, judge = who
+    ids, calls = summary.settings.tests[rubric.id], summary.settings.calls_of(rubric.id)
+    known = ~np.isnan(named).any(axis=2)
+    costs = [float(np.nansum(named[..., at])) * each.deduction for at, each in enumerate(rubric.judging.issues)]
+    for at, issue in enumerate(rubric.judging.issues):
+        own = by_test[:, at]
+        asked = np.flatnonzero(~np.isnan(own))
+        mean = interval(own[asked].tolist(), [calls[place] for place in asked]) if len(asked) else None
+        both = [] if others is None else [place for place in asked if not np.isnan(others[place, at])]
+        ahead = own[both] - others[both, at] if others is not None else own[:0]
+        yield IssueRate(
+            subject=subject,
+            dimension=rubric.id,
+            judge=judge,
+            issue=issue.letter,
+            answers=int(known.sum()),
+            calls=len({calls[place] for place in asked}),
+            rate=mean.mean if mean else None,
+            low=mean.low if mean else None,
+            high=mean.high if mean else None,
+            lost=costs[at] / sum(costs) if sum(costs) else None,
+            others=float(others[both, at].mean()) if others is not None and both else None,
+            p=p_value(sums_by(ahead, [calls[place] for place in both])) if both else None,
+            q=None,
+            example=_example([ids[place] for place in asked if own[place] == own[asked].max() > 0]),
+        )
+
+
+def _example(ids: Sequence[str]) -> str | None:
+    return min(ids, key=lambda id_: sha256(id_.encode("utf-8", "surrogatepass")).digest(), default=None)

@@ -1,0 +1,146 @@
+"""How far people agree with one another and with each judge, on scores and on each issue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hab_ray.analysis.marks import OVERALL
+from hab_ray.analysis.rating.reading import RatedDimension, people_of
+from hab_ray.analysis.rating.statistics import (
+    FEW_RATERS,
+    Estimate,
+    Rated,
+    alpha_among,
+    alpha_with,
+    difference,
+    kappa_with,
+)
+from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.summary import Summary
+from hab_ray.analysis.tables.agreement import MIN_ANSWERS, MIN_NAMED
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleAgreed:
+    """How far a judge agrees with people, or where `judge` is null people with one another.
+
+    `rater` is null for all people together: their mean score, or the majority of them on an issue. `issue` is null for
+    scores, `dimension` may be "overall". `agreement` is Krippendorff's alpha, of a judge on an issue Cohen's kappa: 1
+    is perfect, 0 chance. `difference` is the judge's mean score (0..1), or the share of answers on which it names the
+    issue, less the people's. Intervals are 95 % ones and hold for other tests and, of all people together, for other
+    raters; of fewer than five people among themselves for these alone. `named` says on how many answers the one names
+    the issue who does so least. With few answers, namings or raters (below 5) a value is not `reliable`.
+    """
+
+    dimension: str
+    issue: str | None
+    judge: str | None
+    rater: str | None
+    answers: int
+    raters: int
+    named: int | None
+    agreement: float | None
+    low: float | None
+    high: float | None
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None
+    reliable: bool
+
+
+@dataclass(frozen=True)
+class PeopleShown:
+    """Scores of all people by dimension, of single raters, and issues by dimension; `few` counts raters if they are."""
+
+    scores: tuple[PeopleAgreed, ...]
+    issues: Mapping[str, tuple[PeopleAgreed, ...]]
+    single: tuple[PeopleAgreed, ...]
+    few: int | None
+
+
+def _shown(summary: Summary, rows: Sequence[PeopleAgreed]) -> PeopleShown | None:
+    if not rows:
+        return None
+    together = [row for row in rows if row.rater is None]
+    issues = {
+        dimension: tuple(row for row in together if row.issue is not None and row.dimension == dimension)
+        for dimension in summary.settings.tests
+    }
+    fewest = min(row.raters for row in together)
+    return PeopleShown(
+        tuple(row for row in together if row.issue is None),
+        {dimension: found for dimension, found in issues.items() if found},
+        tuple(row for row in rows if row.rater is not None and row.issue is None),
+        fewest if fewest < FEW_RATERS else None,
+    )
+
+
+@analysis(PeopleAgreed, order=29, link="People", heading="Whether the judges agree with people", layout=_shown)
+def people(summary: Summary) -> Sequence[PeopleAgreed]:
+    """Scores overall and by dimension, then each issue; nothing where nobody has rated."""
+    names, found = people_of(summary)
+    if not found:
+        return []
+    rows = [*_scores(OVERALL, names, found)] if len(found) > 1 else []
+    for each in found:
+        rows += [*_scores(each.dimension, names, [each]), *_issues(each, names)]
+    return rows
+
+
+def _scores(dimension: str, names: Sequence[str], found: Sequence[RatedDimension]) -> Iterator[PeopleAgreed]:
+    judges = list(found[0].scores)
+    sides = {judge: [each.scores[judge] for each in found] for judge in judges}
+    yield _row((dimension, None, None, None), None, alpha_among(sides[judges[0]]), None)
+    for judge, parts in sides.items():
+        yield _row((dimension, None, judge, None), None, alpha_with(parts), difference(parts))
+        for at in _who_rated(parts):
+            own = [part.of([at]) for part in parts if not np.isnan(part.raters[at]).all()]
+            yield _row((dimension, None, judge, names[at]), None, alpha_with(own), difference(own))
+
+
+def _issues(found: RatedDimension, names: Sequence[str]) -> Iterator[PeopleAgreed]:
+    for letter, sides in found.issues.items():
+        first = next(iter(sides.values()))
+        named = [int(np.nansum(row)) for row in first.raters if not np.isnan(row).all()]
+        yield _row((found.dimension, letter, None, None), min(named), alpha_among([first]), None)
+        for judge, part in sides.items():
+            yield _row((found.dimension, letter, judge, None), _named(part), kappa_with(part), difference([part]))
+            for at in _who_rated([part]):
+                own = part.of([at])
+                yield _row((found.dimension, letter, judge, names[at]), _named(own), kappa_with(own), difference([own]))
+
+
+def _who_rated(parts: Sequence[Rated]) -> list[int]:
+    """Those who rated so many answers that anything can be said of them alone."""
+    counts = np.sum([(~np.isnan(part.raters)).sum(axis=1) for part in parts], axis=0)
+    return [int(at) for at in np.flatnonzero(counts >= MIN_NAMED)]
+
+
+def _named(part: Rated) -> int:
+    known = part.known()
+    if not known.tests.size:
+        return 0
+    return int(min(known.judge.sum(), (np.nanmean(known.raters, axis=0) >= 0.5).sum()))
+
+
+def _row(
+    what: tuple[str, str | None, str | None, str | None], named: int | None, agreed: Estimate, ahead: Estimate | None
+) -> PeopleAgreed:
+    single = what[3] is not None
+    enough = agreed.answers >= MIN_ANSWERS and (named is None or named >= MIN_NAMED)
+    return PeopleAgreed(
+        *what,
+        answers=agreed.answers,
+        raters=agreed.raters,
+        named=named,
+        agreement=agreed.value,
+        low=agreed.low,
+        high=agreed.high,
+        difference=ahead.value if ahead else None,
+        difference_low=ahead.low if ahead else None,
+        difference_high=ahead.high if ahead else None,
+        reliable=enough and (single or agreed.raters >= FEW_RATERS),
+    )

@@ -1,0 +1,174 @@
+"""Whether the order of subjects would be another: judges left out, other points, other halves of the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hab_ray.analysis.evidence.items import item_rest, split_half
+from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.summary import Summary
+from hab_ray.analysis.tables.generalisability import complete_marks
+from hab_ray.analysis.tables.issues import shares_naming
+from hab_ray.rubric import SCORE_START, Rubric
+
+RANK, RELIABILITY, TEST = "rank", "reliability", "test"
+AS_IT_IS, NO_FLOOR, ONE_POINT, ANY_ISSUE = "as it is", "no floor", "one point an issue", "any issue"
+SPLIT_HALF, SEPARATE_NOBODY, WRONG_WAY = "split-half reliability", "separate nobody", "the wrong way round"
+MIN_SUBJECTS, _LISTED, _SAME = 3, 10, 1e-12
+_Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Robust:
+    """One of three kinds of row.
+
+    rank: the rank that a `subject` would have overall (1 is best, equal ones share the better), and its `value`, by the
+    panel `as it is`, without one judge, or with other points for the issues named: without the floor of 0, one point
+    each (the share of issues that are not named), or none at all for any (the share of answers without an issue).
+    reliability: of a dimension's means over `tests`, the split-half reliability after Spearman and Brown; and how many
+    tests separate nobody (all subjects have one mark), or separate the wrong way round (a correlation below 0). test:
+    a test's correlation with the mean of the others, over subjects; null where it separates nobody. The last two need
+    three subjects, and take the tests that all judges scored of all subjects.
+    """
+
+    kind: str
+    dimension: str
+    name: str
+    subject: str | None
+    value: float | None
+    rank: int | None
+    tests: int | None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Ranks by subject under each alternative; by dimension reliability and counts, and the tests at the bottom."""
+
+    alternatives: tuple[str, ...]
+    ranks: Mapping[str, Mapping[str, Robust]]
+    reliability: Mapping[str, Mapping[str, Robust]]
+    worst: Mapping[str, tuple[Robust, ...]]
+
+
+def _shown(_: Summary, rows: Sequence[Robust]) -> Shown | None:
+    ranked = [row for row in rows if row.kind == RANK]
+    names = dict.fromkeys(row.name for row in ranked)
+    subjects = dict.fromkeys(row.subject for row in ranked if row.subject is not None)
+    at = {(row.subject, row.name): row for row in ranked}
+    reliable = [row for row in rows if row.kind == RELIABILITY]
+    dimensions = dict.fromkeys(row.dimension for row in reliable)
+    tests = sorted((row for row in rows if row.kind == TEST and (row.value or 0) < 0), key=lambda row: row.value or 0)
+    shown = Shown(
+        tuple(names),
+        {subject: {name: at[subject, name] for name in names} for subject in subjects},
+        {d: {row.name: row for row in reliable if row.dimension == d} for d in dimensions},
+        {d: tuple(row for row in tests if row.dimension == d)[:_LISTED] for d in dimensions},
+    )
+    return shown if len(subjects) > 1 else None
+
+
+@analysis(Robust, order=39, link="Robustness", heading="Whether the order would be another", layout=_shown)
+def robustness(summary: Summary) -> Sequence[Robust]:
+    """Ranks under every alternative, best as it is first, then reliability by dimension, then every test."""
+    order = {
+        score.subject: -score.mean
+        for score in summary.scores
+        if score.judge == PANEL and score.dimension == OVERALL and score.mean is not None
+    }
+    if len(order) < 2:
+        return []
+    subjects = sorted(order, key=lambda subject: (order[subject], subject))
+    means = {AS_IT_IS: [-order[subject] for subject in subjects], **_alternatives(summary, subjects)}
+    rows = [row for name, found in means.items() for row in _ranked(name, subjects, found)]
+    return [*rows, *(row for dimension in summary.settings.tests for row in _of_tests(summary, dimension))]
+
+
+def _ranked(name: str, subjects: Sequence[str], means: Sequence[float]) -> Iterator[Robust]:
+    for subject, mean in zip(subjects, means, strict=True):
+        known = not np.isnan(mean)
+        rank = 1 + sum(other > mean + _SAME for other in means) if known else None
+        yield Robust(RANK, OVERALL, name, subject, float(mean) if known else None, rank, None)
+
+
+def _alternatives(summary: Summary, subjects: Sequence[str]) -> dict[str, list[float]]:
+    """The overall means of subjects without each judge, where others are left, and with other points."""
+    panel = summary.settings.panel
+    marks = {(each.subject, each.judge, each.dimension): each for each in summary.marks[summary.settings.truncated]}
+
+    def without(judge: str, subject: str, dimension: str) -> float:
+        others = [marks[subject, other, dimension].by_test for other in panel if other != judge]
+        return _mean_of(np.array(others, dtype=np.float64).reshape(len(others), -1, summary.settings.samples))
+
+    found = {
+        f"without {judge}": [
+            float(np.mean([without(judge, subject, dimension) for dimension in summary.settings.tests]))
+            for subject in subjects
+        ]
+        for judge in (panel if len(panel) > 1 else ())
+    }
+    by_points = {subject: _by_points(summary, subject) for subject in subjects}
+    return found | {name: [by_points[subject][name] for subject in subjects] for name in _POINTS}
+
+
+def _by_points(summary: Summary, subject: str) -> dict[str, float]:
+    means: dict[str, list[float]] = {name: [] for name in _POINTS}
+    for dimension, rubric in summary.rubrics.items():
+        named = np.stack([shares_naming(summary, subject, judge, dimension) for judge in summary.settings.panel])
+        for name, points in _POINTS.items():
+            means[name].append(_mean_of(points(named, rubric)))
+    return {name: float(np.mean(found)) for name, found in means.items()}
+
+
+def _no_floor(named: _Array, rubric: Rubric) -> _Array:
+    costs = np.array([issue.deduction for issue in rubric.judging.issues], dtype=np.float64)
+    return 1 - named @ costs / SCORE_START
+
+
+def _one_point(named: _Array, rubric: Rubric) -> _Array:
+    kept: _Array = 1 - named.mean(axis=-1)
+    return kept
+
+
+def _any_issue(named: _Array, rubric: Rubric) -> _Array:
+    """An issue is named where at least half of a judge's readings name it."""
+    free: _Array = np.where(np.isnan(named).any(axis=-1), np.nan, (named < 0.5).all(axis=-1))
+    return free
+
+
+_POINTS: Mapping[str, Callable[[_Array, Rubric], _Array]] = {
+    NO_FLOOR: _no_floor,
+    ONE_POINT: _one_point,
+    ANY_ISSUE: _any_issue,
+}
+
+
+def _mean_of(marks: _Array) -> float:
+    """Judges x tests x samples to the mean over tests of the answers that all of the judges marked; nan without any."""
+    answers = marks.mean(axis=0)
+    known = ~np.isnan(answers)
+    counts = known.sum(axis=1)
+    by_test = np.where(known, answers, 0.0).sum(axis=1)[counts > 0] / counts[counts > 0]
+    return float(by_test.mean()) if len(by_test) else float("nan")
+
+
+def _of_tests(summary: Summary, dimension: str) -> Iterator[Robust]:
+    marks, ids, _ = complete_marks(summary, dimension)
+    if marks.shape[0] < MIN_SUBJECTS or marks.shape[1] < 2:
+        return
+    by_panel = marks.mean(axis=2)
+    found, reliability = item_rest(by_panel), split_half(by_panel)
+    nobody = int((np.ptp(by_panel, axis=0) <= _SAME).sum())
+    counts = {
+        SPLIT_HALF: None if np.isnan(reliability) else reliability,
+        SEPARATE_NOBODY: float(nobody),
+        WRONG_WAY: float((found < 0).sum()),
+    }
+    for name, value in counts.items():
+        yield Robust(RELIABILITY, dimension, name, None, value, None, len(ids))
+    for id_, value in zip(ids, found, strict=True):
+        yield Robust(TEST, dimension, id_, None, None if np.isnan(value) else float(value), None, None)

@@ -1,0 +1,1 @@
+"""Analyses that say whether the scores can be trusted."""

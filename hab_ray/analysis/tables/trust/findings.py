@@ -1,0 +1,148 @@
+"""Signs of trouble that a run's own data can show, the gravest first. The report opens with the worst three."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from statistics import fmean
+
+from hab_ray.analysis.agreement import agreement
+from hab_ray.analysis.differences import differences as differing_settings
+from hab_ray.analysis.evidence.duplicates import near_duplicates
+from hab_ray.analysis.evidence.reported import splits
+from hab_ray.analysis.evidence.verdicts import read_verdicts
+from hab_ray.analysis.intervals import Interval, interval
+from hab_ray.analysis.marks import PANEL, ItemScores
+from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.signs import design, drift, judging, rows
+from hab_ray.analysis.signs.finding import Finding, ranked, worst
+from hab_ray.analysis.summary import Summary
+from hab_ray.analysis.tables.agreement import agreed
+from hab_ray.analysis.tables.bounds import bounds_of
+from hab_ray.analysis.tables.differences import differences
+from hab_ray.analysis.tables.settings import settings
+from hab_ray.analysis.tables.trust.preferences import preferences
+from hab_ray.catalog.models import Cutoff
+from hab_ray.rows import Rater, State
+from hab_ray.rubric import SCORE_START
+
+
+@dataclass(frozen=True)
+class ShownFindings:
+    """The worst three, and the others."""
+
+    worst: tuple[Finding, ...]
+    others: tuple[Finding, ...]
+
+
+def _shown(_: Summary, found: Sequence[Finding]) -> ShownFindings | None:
+    first = worst(found)
+    return ShownFindings(tuple(first), tuple(one for one in found if one not in first)) if found else None
+
+
+@analysis(Finding, order=10, link="Before use", heading="Before you use these scores", layout=_shown)
+def findings(summary: Summary) -> Sequence[Finding]:
+    """All that a reader should know before using the scores, the gravest first."""
+    marks, asked = summary.marks[summary.settings.truncated], summary.settings
+    panel = [score for score in summary.scores if score.judge == PANEL]
+    alike = agreement(marks)
+    read = list(read_verdicts(summary.run, asked, dict(summary.rubrics)))
+    return ranked(
+        [
+            *judging.chance(alike),
+            *judging.judges_without_scores(summary.statuses),
+            *judging.lost_verdicts(summary.statuses),
+            *judging.empty_verdicts(read),
+            *judging.people_differ(_gaps(summary)),
+            *rows.unfinished(summary.statuses),
+            *judging.ambiguous_rubrics(alike, agreed(summary)),
+            *rows.without_overall(panel),
+            *rows.not_at_random(_counts(marks, lambda one: one.missing), summary.statuses),
+            *rows.missing(bounds_of(marks)),
+            *drift.changed_models(list(splits(summary))),
+            *rows.settings_differ(differing_settings(summary.sent)),
+            *judging.partial_judges(preferences(summary)),
+            *design.too_easy(panel),
+            *design.at_the_ends(marks),
+            *design.near_duplicates(_alike_tests(summary), asked),
+            *rows.refusals(_refused(summary)),
+            *rows.cut(_counts(summary.marks["judge"], lambda one: one.truncated)),
+            *design.few_calls(asked),
+            *design.trained_on(_cutoffs(summary), _made(summary), _named_tests(summary)),
+            *design.separate_nobody(differences(summary), asked),
+            *rows.not_sent(_unheeded(summary)),
+        ]
+    )
+
+
+def _counts(marks: Sequence[ItemScores], count: Callable[[ItemScores], int]) -> list[rows.Counted]:
+    return [rows.Counted(one.subject, one.dimension, count(one), one.rows) for one in marks if one.judge == PANEL]
+
+
+def _refused(summary: Summary) -> list[rows.Counted]:
+    """Refusals in prose, and answers that the vendor blocked."""
+    blocked: dict[tuple[str, str], int] = defaultdict(int)
+    for status in summary.statuses:
+        if status.judge is None and status.state is State.BLOCKED:
+            blocked[status.subject, status.dimension] += status.count
+    return [
+        rows.Counted(*cell, int(texts.refuses.sum()) + blocked[cell], texts.refuses.size)
+        for cell, texts in summary.answers.items()
+    ]
+
+
+def _gaps(summary: Summary) -> Mapping[str, Interval]:
+    """By dimension how far the panel's marks are above the means of the people who rated the same answers."""
+    marks = {(m.subject, m.dimension): m for m in summary.marks[summary.settings.truncated] if m.judge == PANEL}
+    steps: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    columns = ["test_id", "sample", "kind", "score"]
+    for subject, dimension, table in summary.run.further_verdicts(columns=columns):
+        places = {test_id: at for at, test_id in enumerate(summary.settings.tests[dimension])}
+        rated: dict[tuple[int, int], list[float]] = defaultdict(list)
+        for test_id, sample, kind, score in zip(*(c.to_pylist() for c in table.columns), strict=True):
+            if kind == Rater.PERSON and score is not None and test_id in places and sample < summary.settings.samples:
+                rated[places[test_id], sample].append(score / SCORE_START)
+        for (place, sample), given in rated.items():
+            mark = marks[subject, dimension].by_test[place][sample]
+            if mark is not None:
+                steps[dimension][place].append(mark - fmean(given))
+    found = {}
+    for dimension, by_test in steps.items():
+        calls = summary.settings.calls_of(dimension)
+        means = [fmean(own) for own in by_test.values()]
+        found[dimension] = interval(means, [calls[place] for place in by_test], -1.0, 1.0)
+    return found
+
+
+def _alike_tests(summary: Summary) -> Mapping[str, Sequence[tuple[str, str]]]:
+    found = {}
+    for dimension in summary.settings.tests:
+        table = summary.run.tests(dimension, columns=["id", "prompt", "context"])
+        ids, prompts, contexts = (column.to_pylist() for column in table.columns)
+        texts = [f"{prompt}\n{context}" for prompt, context in zip(prompts, contexts, strict=True)]
+        found[dimension] = [(ids[one], ids[other]) for one, other in near_duplicates(texts)]
+    return found
+
+
+def _cutoffs(summary: Summary) -> Mapping[str, Cutoff | None]:
+    record = summary.run.record
+    return {subject.name: record.entry(subject.model).cutoff for subject in record.sweep.subjects}
+
+
+def _made(summary: Summary) -> date | None:
+    """The day from which the run's own tests are; None where they were given."""
+    record = summary.run.record
+    return None if record.sweep.gives_tests else record.started.date()
+
+
+def _named_tests(summary: Summary) -> tuple[str, ...]:
+    sweep = summary.run.record.sweep
+    given = sweep.tests or (sweep.responses.file if sweep.responses else "")
+    return (given if isinstance(given, str) else given.name,)
+
+
+def _unheeded(summary: Summary) -> Mapping[str, Sequence[str]]:
+    lines = (*settings(summary).subjects, *settings(summary).judges)
+    return {line.name: [str(each) for each in line.unheeded] for line in lines if line.unheeded}

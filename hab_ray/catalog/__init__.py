@@ -1,0 +1,1 @@
+"""Models, prices, vendors: data, and what reads it."""

@@ -1,0 +1,496 @@
+"""The catalogue: providers (accounts and endpoints) and models with their capabilities and limits.
+
+Data, not code: `hab_ray/catalog/catalog.yaml` ships the known ones, a sweep adds its own. What a model accepts is
+said there and never guessed from its name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import cache
+from hashlib import sha256
+from importlib import resources
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_serializer,
+    model_serializer,
+    model_validator,
+)
+
+from hab_ray.bounds import (
+    BatchRows,
+    Concurrent,
+    HighestTemperature,
+    Lanes,
+    LongSeconds,
+    Megabytes,
+    PerList,
+    PerMinute,
+    Reserve,
+    Share,
+    Tokens,
+    UsdPerMillion,
+    WaitSeconds,
+)
+from hab_ray.calls import Params
+from hab_ray.catalog.addresses import checked_headers, checked_url
+from hab_ray.errors import ConfigError
+from hab_ray.inputs.yaml_text import parse_yaml
+
+LIKE, SURELY_LIKE = 0.6, 0.85
+_MAX_NAME = 200
+_PLAIN_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}$")
+
+
+class Strict(BaseModel):
+    """A frozen model that refuses unknown keys. Its errors do not repeat what they refuse: it may be a secret."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class Sampling(StrEnum):
+    """Which of temperature and top_p a model takes; `IGNORED`: both, and neither has any effect."""
+
+    BOTH = "both"
+    TEMPERATURE = "temperature"
+    FIXED = "fixed"
+    IGNORED = "ignored"
+
+
+class Thinking(StrEnum):
+    """Whether a model reasons before it answers."""
+
+    NONE = "none"
+    OPTIONAL = "optional"
+    ALWAYS = "always"
+
+
+class Purpose(StrEnum):
+    """What a model does."""
+
+    CHAT = "chat"
+    EMBEDDING = "embedding"
+
+
+class Limits(Strict):
+    """What an account may send. None = no limit known; the vendor's headers and 429s teach the rest.
+
+    `concurrent` bounds the calls in flight; `patience_s` is how long an unreachable endpoint, or a model
+    that refuses all calls (429, 503, 529), is waited for before it is given up for this run. `enqueued_tokens` is
+    what a model's batches may hold together that the vendor has not answered yet.
+    """
+
+    requests_per_minute: PerMinute | None = None
+    tokens_per_minute: PerMinute | None = None
+    enqueued_tokens: PerMinute | None = None
+    concurrent: Concurrent = 256
+    patience_s: LongSeconds = 900.0
+    timeout_s: LongSeconds = 600.0
+
+
+class UsdPrice(Strict):
+    """Dollars per million tokens."""
+
+    input: UsdPerMillion
+    output: UsdPerMillion = 0.0
+    cached: UsdPerMillion | None = None
+    cache_written: UsdPerMillion | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing costs anything."""
+        return not any((self.input, self.output, self.cached, self.cache_written))
+
+
+class BatchTerms(Strict):
+    """That a model can be asked through its vendor's batch API, and what that costs.
+
+    `discount` is the share of the online price that is taken off where no batch price is listed.
+    """
+
+    discount: Share
+    price: UsdPrice | None = None
+
+
+class BatchPolicy(Strict):
+    """How an account's batches are made and watched. Seconds, and the most that one batch holds.
+
+    Poll interval: a tenth of the batch's age, from `poll_s` to `longest_poll_s`. After a create request without a clear
+    answer, the vendor's list must lack the batch for `in_doubt_s` before it is sent once more. A batch that has not
+    ended after `longest_s` is cancelled, and its unanswered rows go into another. Where a vendor may still change the
+    counters of an ended batch, its results are collected once these have not changed for `still_s`.
+    """
+
+    rows: BatchRows = 50_000
+    megabytes: Megabytes = 32.0
+    poll_s: LongSeconds = 15.0
+    longest_poll_s: LongSeconds = 300.0
+    in_doubt_s: WaitSeconds = 600.0
+    longest_s: LongSeconds = 108_000.0
+    still_s: WaitSeconds = 60.0
+
+
+class Lifecycle(Strict):
+    """The day from which a name no longer answers as the model it named, and who says so.
+
+    `answered_by` is the wire name of the model that answers from then on, at its own price, where the vendor re-routes
+    the name instead of refusing it: replies then report that name, and are no replies of the model that was asked for.
+    """
+
+    ends: date
+    why: str
+    answered_by: str | None = None
+
+
+class Cutoff(Strict):
+    """The last day of which a model's training data is known to hold texts, and who says so."""
+
+    until: date
+    source: Annotated[str, Field(min_length=1)]
+
+
+class Capabilities(Strict):
+    """What a model takes and gives. `limits`, `price` and `batch` left out are the provider's.
+
+    `alias: moving` marks a name whose weights change, so that its replies are kept apart by month. `reports`
+    are the names, beside the wire name, that the model may answer under, `*` and `[0-9]` as in file names; left
+    out, any name is taken. `schema_bounds`: which bounds in a JSON schema the server takes. `list_size`: texts in
+    one embedding request. `highest_temperature`, `efforts` (patterns as in `reports`; left out, any of a model that
+    thinks, none of another) and `most_output` (tokens, thinking included; left out, unknown) are what the vendor takes.
+    `cutoff` is where its training data ends; left out, unknown.
+    """
+
+    purpose: Purpose = Purpose.CHAT
+    sampling: Sampling = Sampling.BOTH
+    thinking: Thinking = Thinking.NONE
+    thinking_reserve: Reserve = 8192
+    output_limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    json_schema: bool = True
+    api_version: str | None = None
+    alias: Literal["pinned", "moving"] = "pinned"
+    schema_bounds: tuple[Literal["lists", "strings"], ...] = ()
+    reports: tuple[str, ...] | None = None
+    weights: str | None = None
+    list_size: PerList = 256
+    limits: Limits | None = None
+    price: UsdPrice | None = None
+    batch: BatchTerms | None = None
+    lifecycle: Lifecycle | None = None
+    highest_temperature: HighestTemperature = 2.0
+    efforts: tuple[str, ...] | None = None
+    most_output: Tokens | None = None
+    cutoff: Cutoff | None = None
+
+
+class ModelEntry(Capabilities):
+    """One model of one provider; `wire` is the name sent to the vendor, `priced_as` is its provider's."""
+
+    provider: str
+    wire: str
+    priced_as: str | None = None
+
+    def wire_on(self, day: date) -> str:
+        """The wire name of the model that answers to this name on a day."""
+        end = self.lifecycle
+        return end.answered_by if end and end.answered_by and end.ends <= day else self.wire
+
+    def output_limit(self, visible: int) -> int:
+        """The most tokens an answer of `visible` tokens may be billed for: thinking comes on top."""
+        return visible if self.thinking is Thinking.NONE else visible + self.thinking_reserve
+
+    @property
+    def is_sent_efforts(self) -> bool:
+        """Whether an effort that is asked for is sent; some models take one and do not think."""
+        return self.thinking is not Thinking.NONE if self.efforts is None else bool(self.efforts)
+
+    def without_lone_effort(self) -> ModelEntry:
+        """The model as runs of earlier versions use it: an effort is sent only to one that thinks."""
+        return self.model_copy(update={"efforts": ()}) if self.thinking is Thinking.NONE and self.efforts else self
+
+    def takes_effort(self, effort: str) -> bool:
+        """Whether the vendor knows this level of effort for the model."""
+        return self.efforts is None or any(fnmatchcase(effort.lower(), pattern) for pattern in self.efforts)
+
+    def covers(self, name: str) -> bool:
+        """Whether a vendor's name is this model's: the wire name, or that of a snapshot or date of it."""
+        if name == self.wire or any(fnmatchcase(name, pattern) for pattern in self.reports or ()):
+            return True
+        return bool(re.fullmatch(re.escape(self.wire) + r"-\d{3,}[0-9a-z-]*", name))
+
+
+class ProviderEntry(Strict):
+    """An account at a vendor, or an endpoint that speaks a vendor's protocol.
+
+    `kind` is the vendor's name in the table of vendors. `load_sweep` checks it, so that a run of a kind that is not
+    installed here can still be read. `like` names a vendor of the catalogue whose protocol the endpoint speaks and
+    whose models it has: what the entry leaves out is the vendor's, but never its key at another address. `key_env`
+    names the environment variable that holds the key, `headers_env` those that hold the values of further headers, by
+    header name. `serve: true` means that `hab` starts the local model server for it. `price`, `limits` and `batch` hold
+    for models that say nothing of their own. `batch: true` means the batch terms of the vendor that the entry is like,
+    `false` none; left out, they are had at the vendor's address alone. `models` adds to or changes what the catalogue
+    says of a model, by wire name. `api_version` is the vendor's API version for all requests; a model's own goes before
+    it. `priced_as` is the provider's name in the price list of genai-prices; without it a model needs a `price`.
+    `lanes` is how many processes of a Ray cluster call it, by default as many as its limits need.
+    """
+
+    like: str | None = None
+    kind: str
+    url: Annotated[str, AfterValidator(checked_url)] | None = None
+    key_env: str | None = None
+    headers_env: Annotated[Mapping[str, str], AfterValidator(checked_headers)] = {}
+    serve: bool = False
+    limits: Limits = Limits()
+    price: UsdPrice | None = None
+    batch: BatchTerms | bool | None = None
+    batches: BatchPolicy = BatchPolicy()
+    api_version: str | None = Field(default=None, pattern=r"^[A-Za-z0-9.-]+$")
+    priced_as: str | None = None
+    lanes: Lanes | None = None
+    models: Mapping[str, Capabilities] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kind_of_its_vendor(cls, given: Any) -> Any:
+        like = given.get("like") if isinstance(given, dict) else None
+        if not isinstance(like, str) or "kind" in given:
+            return given
+        vendor = load_catalog().gateway_to(like)
+        return {**given, "kind": vendor.kind if vendor else like}
+
+    @model_serializer(mode="wrap")
+    def _without_the_vendors(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Of an entry that is like a vendor only what was given, so that the rest is the vendor's when it is read."""
+        written: dict[str, Any] = handler(self)
+        said = self.model_fields_set if self.like else written.keys() - {"like"}
+        return {name: value for name, value in written.items() if name in said}
+
+    @property
+    def terms(self) -> BatchTerms | None:
+        """The batch terms of models that say nothing of their own."""
+        return self.batch if isinstance(self.batch, BatchTerms) else None
+
+    def has_batches_of(self, vendor: ProviderEntry) -> bool:
+        """Whether the vendor's batch API is there too: as said, else at its own address alone."""
+        return self.is_at(vendor) if self.batch is None else bool(self.batch)
+
+    def is_at(self, vendor: ProviderEntry) -> bool:
+        """Whether this is the vendor's own address, as it is where a like entry gives none."""
+        return self.url == vendor.url or (self.like is not None and self.url is None)
+
+    @field_serializer("models")
+    def _as_given(self, models: Mapping[str, Capabilities]) -> dict[str, Any]:
+        """Only what was given: the rest is the catalogue's, and must be that again when a record is read."""
+        return {wire: said.model_dump(mode="json", exclude_unset=True) for wire, said in models.items()}
+
+
+class Catalog(Strict):
+    """All providers and models of a run."""
+
+    providers: Mapping[str, ProviderEntry]
+    models: Mapping[str, ModelEntry]
+
+    @property
+    def sha256(self) -> str:
+        """The hash of everything in the catalogue, for the record of a run."""
+        return sha256(self.model_dump_json().encode()).hexdigest()
+
+    def extended(self, providers: Mapping[str, ProviderEntry]) -> Catalog:
+        """The catalogue with a sweep's own providers; one of the same name replaces the shipped one.
+
+        What it says of prices and batches goes before what is known of the models, and at another address they have no
+        batch API unless it says so.
+        """
+
+        changed = dict(self.models)
+        for provider, own in providers.items():
+            vendor = self.gateway_to(own.like)
+            for name, model in self.models.items():
+                if model.provider == provider:
+                    changed[name] = _on_own_terms(model, own, self.providers[provider])
+                if vendor and model.provider == own.like:
+                    here = _on_own_terms(model.model_copy(update={"provider": provider}), own, vendor)
+                    changed |= {f"{provider}/{known_as}": here for known_as in (name, model.wire)}
+        filled = {name: _like(own, self.gateway_to(own.like)) for name, own in providers.items()}
+        return Catalog(providers={**self.providers, **filled}, models=changed)
+
+    def gateway_to(self, like: str | None) -> ProviderEntry | None:
+        """The vendor that an endpoint says it is like; None where the catalogue has no such vendor."""
+        return self.vendors.get(like) if like else None
+
+    @property
+    def vendors(self) -> Mapping[str, ProviderEntry]:
+        """The providers that are somewhere else, and may be reached through a gateway."""
+        return {name: entry for name, entry in self.providers.items() if entry.url}
+
+    def find(self, name: str) -> ModelEntry:
+        """The model of this name: one of the catalogue's, or `provider/wire-name` at a known provider.
+
+        At a provider that `hab` serves itself the wire name may be the path of a .gguf file.
+
+        Raises:
+            ConfigError: neither is known.
+        """
+        if name in self.models:
+            return self._with_defaults(self.models[name])
+        provider, slash, wire = name.partition("/")
+        if slash and wire and provider in self.providers:
+            return self._with_defaults(_at_provider(provider, self.providers[provider], wire))
+        near = self.near(name)
+        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+        raise ConfigError(
+            f"unknown model {name!r}: {hint}It is neither in the catalogue (`hab models` shows it) nor of the form "
+            f"provider/model with a provider of the catalogue or the sweep ({_listed(self.providers)})"
+        )
+
+    def near(self, name: str, likeness: float = LIKE) -> list[str]:
+        """Up to three models of the catalogue whose name, or wire name, is like this one; the likest first.
+
+        `likeness` is difflib's ratio, 0..1. Of `provider/model` with a known provider only its own models count.
+        """
+        provider, slash, wire = name.partition("/")
+        known = bool(slash) and provider in self.providers
+        models = {n: m for n, m in self.models.items() if not known or m.provider == provider}
+        wanted = (wire if known else name.rpartition("/")[2]).lower()[:_MAX_NAME]
+        own = {w.lower(): f"{p}/{w}" for p, e in self.providers.items() if not known or p == provider for w in e.models}
+        spellings = own | {m.wire.lower(): n for n, m in models.items()} | {n.lower(): n for n in models}
+        found = difflib.get_close_matches(wanted, spellings, n=6, cutoff=likeness)
+        return list(dict.fromkeys(spellings[each] for each in found))[:3]
+
+    def _with_defaults(self, entry: ModelEntry) -> ModelEntry:
+        provider = self.providers[entry.provider]
+        changed = provider.models.get(entry.wire, Capabilities())
+        entry = entry.model_copy(update={name: getattr(changed, name) for name in changed.model_fields_set})
+        return entry.model_copy(
+            update={
+                "limits": entry.limits or provider.limits,
+                "price": entry.price or provider.price,
+                "batch": entry.batch or provider.terms,
+                "priced_as": provider.priced_as,
+            }
+        )
+
+
+def _at_provider(name: str, provider: ProviderEntry, wire: str) -> ModelEntry:
+    given = provider.models.get(wire, Capabilities())
+    if provider.serve and wire.endswith(".gguf"):
+        stem = wire.rpartition("/")[2].removesuffix(".gguf")
+        served = given.model_copy(update={"weights": wire, "schema_bounds": ("lists", "strings")})
+        return ModelEntry(provider=name, wire=stem, **served.model_dump())
+    return ModelEntry(provider=name, wire=wire, **given.model_dump())
+
+
+def _on_own_terms(model: ModelEntry, own: ProviderEntry, vendor: ProviderEntry) -> ModelEntry:
+    """A vendor's model at a provider of the sweep, at its price and with its batches."""
+    said = own.models.get(model.wire, Capabilities())
+    price, batch = said.price or own.price, said.batch or own.terms
+    if batch is None and model.batch and own.has_batches_of(vendor):
+        batch = model.batch.model_copy(update={"price": None}) if price else model.batch
+    return model.model_copy(update={"price": price or model.price, "batch": batch})
+
+
+def _like(own: ProviderEntry, vendor: ProviderEntry | None) -> ProviderEntry:
+    """A provider of the sweep with what it leaves out as at the vendor that it is like."""
+    if vendor is None:
+        return own
+    kept = {"priced_as", "limits", "batches", "api_version"}
+    if own.is_at(vendor):
+        kept |= {"key_env", "headers_env"}
+    unsaid: dict[str, Any] = {name: getattr(vendor, name) for name in kept - own.model_fields_set}
+    unsaid["url"] = own.url or vendor.url
+    if own.terms is None and own.has_batches_of(vendor):
+        unsaid["batch"] = vendor.batch or True
+    return own.model_copy(update=unsaid)
+
+
+def _listed(names: Mapping[str, Any]) -> str:
+    shown = sorted(names)
+    return ", ".join(shown[:12]) + (", ..." if len(shown) > 12 else "")
+
+
+@cache
+def load_catalog() -> Catalog:
+    """The catalogue that ships with this version, read once."""
+    text = resources.files("hab_ray").joinpath("catalog", "catalog.yaml").read_text(encoding="utf-8")
+    return Catalog.model_validate(parse_yaml(text))
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model as a run uses it: its catalogue name, its entry, and what pins a moving name (see ChatCall)."""
+
+    name: str
+    entry: ModelEntry
+    as_of: str | None = None
+
+    def is_itself(self, reported: str) -> bool:
+        """Whether a reply under this name counts as the model's own."""
+        if self.entry.reports is None or reported == self.entry.wire:
+            return True
+        return any(fnmatchcase(reported, pattern) for pattern in self.entry.reports)
+
+
+def accepted(entry: ModelEntry, wanted: Params) -> Params:
+    """The settings that this model takes: what its vendor refuses is left out, and so never sent."""
+    temperature = wanted.temperature if entry.sampling is not Sampling.FIXED else None
+    top_p = wanted.top_p if entry.sampling in (Sampling.BOTH, Sampling.IGNORED) else None
+    effort = wanted.effort if entry.is_sent_efforts else None
+    return Params(wanted.max_tokens, temperature, top_p, effort)
+
+
+@dataclass(frozen=True)
+class Unheeded:
+    """A setting that is asked for in vain: its name and value, whether it is sent all the same, and why in vain."""
+
+    field: str
+    value: str
+    sent: bool
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.field} {self.value}"
+
+
+def unheeded(entry: ModelEntry, wanted: Params) -> tuple[Unheeded, ...]:
+    """The settings that are not sent to this model, or that it ignores."""
+    why = {field: _SAMPLING_WHY[entry.sampling] for field in ("temperature", "top_p")} | {"effort": _effort_why(entry)}
+    pairs = zip(Params.__dataclass_fields__, wanted.canonical(), accepted(entry, wanted).canonical(), strict=True)
+    ignored = ("temperature", "top_p") if entry.sampling is Sampling.IGNORED else ()
+    return tuple(
+        Unheeded(field, asked, sent is not None, why[field])
+        for field, asked, sent in pairs
+        if asked is not None and (sent is None or field in ignored)
+    )
+
+
+_SAMPLING_WHY = {
+    Sampling.BOTH: "",
+    Sampling.TEMPERATURE: "the vendor takes a temperature or top_p, not both",
+    Sampling.FIXED: "the vendor lets nobody set it",
+    Sampling.IGNORED: "the vendor ignores it",
+}
+
+
+def _effort_why(entry: ModelEntry) -> str:
+    if entry.efforts is None:
+        return "the catalogue says `thinking: none`"
+    return "this run sends the model none" if entry.thinking is Thinking.NONE else "the vendor refuses every level"
+
+
+def folder_name(name: str) -> str:
+    """A name as a folder: itself where plain, else a slug and eight digits of its hash."""
+    if _PLAIN_NAME.fullmatch(name):
+        return name
+    slug = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-._")[:50] or "x"
+    return f"{slug}-{sha256(name.encode()).hexdigest()[:8]}"

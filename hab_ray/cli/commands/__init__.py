@@ -1,0 +1,1 @@
+"""One module for each command of `hab`: what it does, loaded when it is given."""

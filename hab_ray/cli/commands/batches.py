@@ -1,0 +1,179 @@
+"""`hab batches`: show or cancel a run's batches at vendors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console, JustifyMethod
+from rich.table import Table
+
+from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.opening import batches_in_store, open_run_with_store
+from hab_ray.cli.options import BatchArgument, RunFolderArgument
+from hab_ray.engine.ledger import Batch, Harvested, Intent, Phase, Submitted
+from hab_ray.errors import CallError, ConfigError, Exit
+from hab_ray.executors.api_versions import as_remembered
+from hab_ray.location import Location
+from hab_ray.providers import connect_batch
+from hab_ray.providers.access import endpoint_of
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.registry import Registry
+from hab_ray.visible import one_line
+from hab_ray.work import Work
+
+NANO = 1e9
+MAX_STATE, MAX_MODEL = 24, 60
+_COLUMNS: dict[str, JustifyMethod] = {
+    "batch": "left",
+    "model": "left",
+    "state": "left",
+    "age": "right",
+    "answered": "right",
+    "dollars": "right",
+}
+
+
+def batches_of(work: Work) -> list[Batch]:
+    """All batches of a run, in whatever state, oldest first."""
+    epochs = Registry(work.sweep.store).epochs(work.run_id, work.run_path)
+    return sorted((b for b in batches_in_store(work) if b.events[0].epoch in epochs), key=lambda b: b.since)
+
+
+def list_batches(run: Location, console: Console) -> Exit:
+    """Print each batch of a run: where it stands, how old it is, its rows and dollars."""
+    batches = batches_of(open_run_with_store(run))
+    if not batches:
+        console.print("this run has sent no batch")
+        return Exit.COMPLETE
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    widths = {"model": None, "batch": max(len(batch.name) for batch in batches)}
+    for title, side in _COLUMNS.items():
+        table.add_column(title, justify=side, no_wrap=True, min_width=widths.get(title, len(title)))
+    for batch in batches:
+        table.add_row(*_cells(batch, datetime.now(UTC)))
+    console.print(table)
+    waiting = [b for b in batches if b.phase is not Phase.DONE]
+    reserved = sum(b.intent.nanousd for b in waiting) / NANO
+    console.print(f"{len(waiting)} open: {sum(b.intent.rows for b in waiting)} rows, at most ${reserved:.4f}")
+    return Exit.COMPLETE
+
+
+def _cells(batch: Batch, now: datetime) -> Sequence[str]:
+    intent, harvested = batch.intent, batch.harvested
+    answered = 0 if harvested is None else harvested.replies + harvested.failures
+    dollars = f"<{intent.nanousd / NANO:.4f}" if harvested is None else f"{harvested.nanousd / NANO:.4f}"
+    state = batch.ended.word if batch.ended and harvested else str(batch.phase)
+    names = one_line(batch.name), one_line(intent.model, MAX_MODEL), one_line(state, MAX_STATE)
+    return *names, age(batch.since, now), f"{answered}/{intent.rows}", dollars
+
+
+def age(since: datetime, now: datetime) -> str:
+    """A span of time in its two largest units."""
+    minutes, seconds = divmod(max(0, int((now - since).total_seconds())), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (seconds, "s")]
+    first = next((i for i, (count, _) in enumerate(parts) if count), len(parts) - 1)
+    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2])
+
+
+def show_batch(run: Location, name: str, console: Console) -> Exit:
+    """Print the events of one batch.
+
+    Raises:
+        ConfigError: the run has no such batch.
+    """
+    batch = _named(open_run_with_store(run), name)
+    intent = batch.intent
+    console.print(
+        f"{batch.name}: {intent.rows} rows for {one_line(intent.model)}, {intent.bytes:,} bytes", soft_wrap=True
+    )
+    for event in batch.events:
+        console.print(f"{event.at:%Y-%m-%d %H:%M:%S}  {event.kind:<10}{one_line(_told(event))}", soft_wrap=True)
+    return Exit.COMPLETE
+
+
+def _told(event: object) -> str:
+    match event:
+        case Intent():
+            return f"tag {event.tag}, at most ${event.nanousd / NANO:.4f}"
+        case Submitted():
+            return event.batch_id + (" (found at the vendor)" if event.adopted else "")
+        case Harvested():
+            left = f"{event.unanswered} unanswered, {event.unknown_ids} of others, {event.doubled} doubled"
+            return f"{event.replies} replies, {event.failures} failures, {left}; ${event.nanousd / NANO:.6f}"
+        case _:
+            problem = getattr(event, "problem", None)
+            return str(getattr(event, "word", "")) + (f": {problem}" if problem else "")
+
+
+def cancel_batches(run: Location, names: Sequence[str], console: Console) -> Exit:
+    """Ask the vendors to end batches: those named, else all open ones. The next `hab run` collects what is done.
+
+    Raises:
+        ConfigError: a name is unknown, or a key is missing.
+    """
+    work = open_run_with_store(run)
+    chosen = [_named(work, name) for name in names] or batches_of(work)
+    status = Exit.COMPLETE
+    for batch in chosen:
+        if batch.phase is not Phase.AT_VENDOR:
+            continue
+        if not batch.is_certain:
+            told = f"{batch.name}: may be somebody else's batch ({batch.batch_id}) and is left alone"
+            console.print(one_line(told), soft_wrap=True)
+            continue
+        try:
+            asyncio.run(_cancel(work, batch))
+            console.print(f"{batch.name}: its end was asked for; `hab run` collects what is done")
+        except CallError as error:
+            console.print(f"{batch.name}: {one_line(str(error))}", style="red", soft_wrap=True)
+            status = Exit.UNANSWERED
+    return status
+
+
+async def _cancel(work: Work, batch: Batch) -> None:
+    entry = as_remembered(open_folder(work.sweep.store), batch.provider, work.catalog.providers[batch.provider])
+    api = connect_batch(endpoint_of(batch.provider, entry, entry.url or ""))
+    try:
+        await api.cancel(batch.batch_id or "")
+    finally:
+        await api.close()
+
+
+def _named(work: Work, name: str) -> Batch:
+    for batch in batches_of(work):
+        if name in (batch.name, batch.batch_id):
+            return batch
+    raise ConfigError(f"{name}: no such batch in this run; `hab batches list {work.run_path}` has them")
+
+
+command = typer.Typer(help="What a run has at the vendors' batch APIs.", no_args_is_help=True)
+
+
+@command.command("list")
+@ends_with_status
+def list_command(run: RunFolderArgument) -> Exit:
+    """Show a run's batches: where each stands, how old it is, its rows and dollars."""
+    return list_batches(run, console)
+
+
+@command.command("show")
+@ends_with_status
+def show_command(run: RunFolderArgument, batch: BatchArgument) -> Exit:
+    """Show what has happened to one batch."""
+    return show_batch(run, batch, console)
+
+
+@command.command("cancel")
+@ends_with_status
+def cancel_command(
+    run: RunFolderArgument,
+    batch: Annotated[list[str] | None, typer.Argument(help="Names as `list` shows them; none = all open ones.")] = None,
+) -> Exit:
+    """Ask the vendors to end batches; what is done by then is paid for, and `hab run` collects it."""
+    return cancel_batches(run, batch or [], console)

@@ -1,0 +1,154 @@
+"""`hab budget`: show what a run has spent and reserved."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from hab_ray.catalog.prices import NANO
+from hab_ray.cli.commands.status import Status, read_status
+from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.interrupts import stop
+from hab_ray.cli.opening import open_run_with_store
+from hab_ray.cli.options import RunFolderArgument
+from hab_ray.cli.views.terminal import saying
+from hab_ray.config.sweep import spending_limit
+from hab_ray.engine.books import batches_of, explained, opening_balance
+from hab_ray.engine.ledger import Phase
+from hab_ray.errors import ConfigError, Exit
+from hab_ray.location import Location
+from hab_ray.stopping import Stop
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.record import amend_record
+from hab_ray.storage.registry import Registry
+from hab_ray.sweep.session import Session, spending
+from hab_ray.visible import one_line
+from hab_ray.work import Work
+
+_WORDS = {
+    "budget": "the most that the run may spend",
+    "paid": "replies and failures, as the vendors bill them",
+    "unanswered": "calls that brought no reply, at the most that they can have cost",
+    "stranded": "granted before an unclean end and not accounted for: see `hab budget release`",
+    "in_flight": "online calls under way, at the most that they can cost",
+    "hard": "open batches, at the most that they can cost",
+    "by_bound": "open batches, at the most that a sample of their rows says",
+    "left": "",
+}
+
+
+@dataclass(frozen=True)
+class BudgetParts:
+    """Where a run's budget is, in nano-dollars: the parts of `engine.books.Explained`, and what is left.
+
+    `in_flight` is what the process that drives the run has set aside for online calls, as it last said. Without a
+    `budget` nothing is left, or reserved for calls that are sent online.
+    """
+
+    budget: int | None
+    paid: int
+    unanswered: int
+    stranded: int
+    in_flight: int
+    hard: int
+    by_bound: int
+    left: int | None
+
+
+def show_budget(run: Location, as_json: bool, console: Console) -> Exit:
+    """Show where a run's money is; the exit status.
+
+    Raises:
+        ConfigError: there is no run or no store.
+    """
+    money = _money(open_run_with_store(run), read_status(run))
+    if as_json:
+        console.print_json(json.dumps(asdict(money)))
+        return Exit.COMPLETE
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column()
+    for name, words in _WORDS.items():
+        nano = getattr(money, name)
+        table.add_row(name.replace("_", " "), "-" if nano is None else f"${nano / NANO:,.4f}", words)
+    console.print(table)
+    return Exit.COMPLETE
+
+
+def _money(work: Work, status: Status) -> BudgetParts:
+    folder, registry = open_folder(work.sweep.store), Registry(work.sweep.store)
+    found = explained(folder, registry.epochs(work.run_id, work.run_path), registry.released_up_to(work.run_id))
+    limit, told, in_flight = spending_limit(work.sweep), status.progress.money, 0
+    driven = status.driver is not None and status.store.follow(status.driver.run).is_same(status.run)
+    if driven and told:
+        # What the mark of a process at work covers is not stranded.
+        in_flight = max(0, told.reserved - found.hard - found.by_bound)
+        found = replace(found, stranded=told.stranded, paid=max(0, told.spent - told.stranded - found.unanswered))
+    used = found.paid + found.unanswered + found.stranded + in_flight + found.hard + found.by_bound
+    budget = None if limit is None else round(limit.usd * NANO)
+    left = None if budget is None else budget - used
+    return BudgetParts(
+        budget, found.paid, found.unanswered, found.stranded, in_flight, found.hard, found.by_bound, left
+    )
+
+
+def release_stranded(run: Location, console: Console, stop: Stop) -> Exit:
+    """Count what a run's unclean ends have stranded as not spent; the exit status.
+
+    Raises:
+        ConfigError: there is no run, or the vendor may still have a batch of it that is not known here.
+        StoreHeld: a process drives the store.
+    """
+    work = open_run_with_store(run)
+    with spending(work, stop, saying(console)) as session:
+        session = session.adopt_id()
+        amend_record(work.run_path, id=session.work.run_id)
+        session.register_run()
+        stranded = _release(session)
+    spent = f"${stranded / NANO:.4f} no longer counts as spent" if stranded else "nothing is stranded"
+    console.print(one_line(f"{work.run_path}: {spent}"), markup=False, soft_wrap=True)
+    return Exit.COMPLETE
+
+
+def _release(session: Session) -> int:
+    work, earlier = session.work, session.earlier
+    unresolved = [batch.name for batch in batches_of(session.store, earlier) if batch.phase is Phase.IN_DOUBT]
+    if unresolved:
+        raise ConfigError(
+            f"{work.run_path}: it is not known yet whether the vendor has made {', '.join(unresolved)}; "
+            "`hab run` finds out, then release"
+        )
+    stranded = opening_balance(session.store, earlier, session.released_up_to, work.models).stranded
+    if stranded:
+        session.registry.release(work.run_id, session.lease.epoch, stranded, datetime.now(UTC))
+    return stranded
+
+
+command = typer.Typer(help="What a run has spent and reserved.", no_args_is_help=True)
+
+
+@command.command("show")
+@ends_with_status
+def show_command(
+    run: RunFolderArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="Print nano-dollars as JSON.")] = False,
+) -> Exit:
+    """Say where every dollar of a run's budget is: paid, reserved, stranded, left."""
+    return show_budget(run, as_json, console)
+
+
+@command.command("release")
+@ends_with_status
+def release_command(run: RunFolderArgument) -> Exit:
+    """Count as not spent what was granted before unclean ends of a run and is not accounted for.
+
+    Look at the vendors' bills first: calls that were in flight at such an end may have been billed.
+    """
+    return release_stranded(run, console, stop)

@@ -1,0 +1,63 @@
+"""`hab doctor`: show what is wrong here and at the vendors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.interrupts import stop
+from hab_ray.cli.options import AvailableOption, JudgeOption, RunOption, StoreOption, SubjectOption
+from hab_ray.cli.prepare import Choices
+from hab_ray.errors import ConfigError, Exit
+
+
+@ends_with_status
+def command(
+    sweep: Annotated[
+        Path | None, typer.Argument(help="The sweep file; none = this machine and the keys it has.")
+    ] = None,
+    subject: SubjectOption = None,
+    judge: JudgeOption = None,
+    run: RunOption = None,
+    store: StoreOption = None,
+    available_only: AvailableOption = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Ask every model once, for cents, and compare with the simulator.")
+    ] = False,
+    batch: Annotated[
+        bool, typer.Option("--batch", help="With --live: try a batch of two rows of each model too.")
+    ] = False,
+    max_usd: Annotated[float, typer.Option(min=0, help="With --live: the most that it may cost, in dollars.")] = 1.0,
+    wait: Annotated[float, typer.Option(min=0, help="With --batch: minutes to wait for a batch.")] = 30.0,
+    at: Annotated[
+        str | None, typer.Option(metavar="URL", help="With --live: a `hab simulate` to ask instead of the vendors.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="With --live: the file of exchanges, instead of doctor-<name>-<time>.jsonl.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Spend what --live costs without asking.")] = False,
+) -> Exit:
+    """Show what is wrong on this machine and on the way to the vendors; with --live, what vendors do otherwise.
+
+    --live books its calls in the sweep's store as a run of their own. Its file can be attached to a report of a bug: it
+    holds what was said, without keys and tokens, and `hab simulate --replay` serves it.
+
+    Exit status: 0 if nothing is wrong, 2 if something is, 8 if vendors answer so that the sweep
+    will not work, costs more or may lose rows.
+    """
+    choices = Choices(None, run, store, tuple(subject or ()), tuple(judge or ()), available_only)
+    if not live and (batch or at or out):
+        raise ConfigError("hab doctor: --batch, --at and --out belong to --live; add it, or leave them out")
+    if not live:
+        from hab_ray.cli.machine import examine_machine
+
+        return examine_machine(sweep, choices, console)
+    from hab_ray.cli.live import LiveOptions, examine_vendors
+
+    if sweep is None:
+        raise ConfigError("hab doctor --live: no sweep is named; give the file of one, e.g. jobs/small.yaml")
+    options = LiveOptions(yes, batch, max_usd, 60 * wait, at, out)
+    return examine_vendors(sweep, choices, options, console, stop)

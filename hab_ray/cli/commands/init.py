@@ -1,0 +1,115 @@
+"""`hab init`: write a sweep file by four questions."""
+
+from __future__ import annotations
+
+import math
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from hab_ray.catalog.prices import NANO
+from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.questions import InitOptions, answered
+from hab_ray.config.sweep import checked_sweep
+from hab_ray.drafting.answers import Answers, Makers, key_variables, sweep_name
+from hab_ray.drafting.text import Cost, sweep_text
+from hab_ray.errors import ConfigError, Exit
+from hab_ray.inputs.yaml_text import parse_yaml
+from hab_ray.planning import Plan, make_plan
+from hab_ray.planning.preflight import Severity, preflight, refuse_errors
+from hab_ray.providers.access import has_secret, variables_of
+from hab_ray.resolve import resolve
+from hab_ray.rubric import load_rubrics
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.replies.store import Store
+from hab_ray.visible import one_line
+from hab_ray.work import Work
+
+_ROOM = 1.5
+
+
+def init_sweep(path: Path, options: InitOptions, console: Console) -> Exit:
+    """Write a sweep file that can be planned and run, and say what it costs and which keys are still missing.
+
+    Raises:
+        ConfigError: the file is there already, an answer cannot be used, or a model cannot be called for another
+            reason than a missing key; nothing is written then.
+    """
+    if path.suffix not in (".yaml", ".yml"):
+        raise ConfigError(f"{path}: the name of a sweep file ends in .yaml; give such a one")
+    if path.exists():
+        raise ConfigError(f"{path}: is there already; give another name, such as {path.stem}-2.yaml")
+    answers = answered(sweep_name(path.stem), options, list(load_rubrics()), console)
+    now = datetime.now(UTC)
+    keys = key_variables()
+    with_key = frozenset(name for name, variable in keys.items() if has_secret(variable, os.environ))
+    makers = answers.makers(with_key, now.date()) if answers.tests else None
+    work = _work(sweep_text(answers, makers, now.date(), None), path, now)
+    cost = _cost(make_plan(work, Store(open_folder(work.sweep.store))))
+    _write(path, answers, makers, now, cost)
+    told = f"{path}: ${cost.as_sent:,.2f} as it sends its calls, ${cost.online:,.2f} all online"
+    console.print(one_line(f"{told}; written, nothing is sent or paid"), soft_wrap=True)
+    for problem in preflight(work, os.environ, now.date()):
+        console.print(one_line(str(problem)), style="yellow", soft_wrap=True)
+    console.print(one_line(f"next: hab rehearse {path}, hab plan {path}, hab run {path}"), soft_wrap=True)
+    return Exit.COMPLETE
+
+
+def _work(text: str, path: Path, now: datetime) -> Work:
+    """The work of a sweep's text, if it could run were all keys set."""
+    work = resolve(checked_sweep(parse_yaml(text), str(path)), now)
+    providers = {model.entry.provider for model in work.models.values()}
+    wanted = (variable for name in providers for variable in variables_of(work.catalog.providers[name]))
+    problems = preflight(work, dict(os.environ) | dict.fromkeys(wanted, "set"), now.date())
+    refuse_errors([problem for problem in problems if problem.severity is Severity.ERROR])
+    return work
+
+
+def _cost(plan: Plan) -> Cost:
+    """In dollars; the budget leaves room for answers that are longer than planned, and for batches within a day."""
+    outlook = plan.outlook
+    enough = max(outlook.smallest, outlook.in_a_day or 0, round(_ROOM * outlook.bill)) if outlook.bill else 0
+    return Cost(plan.as_sent / NANO, plan.total.online / NANO, _rounded_up(enough / NANO))
+
+
+def _rounded_up(dollars: float) -> float:
+    """Up to whole dollars, below ten to tenths."""
+    return math.ceil(10 * dollars) / 10 if dollars < 10 else float(math.ceil(dollars))
+
+
+def _write(path: Path, answers: Answers, makers: Makers | None, now: datetime, cost: Cost) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("x", encoding="utf-8") as file:
+        file.write(sweep_text(answers, makers, now.date(), cost))
+
+
+@ends_with_status
+def command(
+    file: Annotated[Path, typer.Argument(help="The sweep file to write.")] = Path("first.yaml"),
+    model: Annotated[
+        list[str] | None, typer.Option(help="A model to measure, of `hab models` or of the endpoint; several times.")
+    ] = None,
+    dimension: Annotated[list[str] | None, typer.Option(help="A dimension, several times; or all.")] = None,
+    tests: Annotated[
+        str | None, typer.Option(help="Tests of each dimension; seeds = the rubrics' own queries.")
+    ] = None,
+    judge: Annotated[list[str] | None, typer.Option(help="A judge; may be given several times.")] = None,
+    endpoint: Annotated[
+        str | None, typer.Option(metavar="URL", help="A gateway or server where models are asked.")
+    ] = None,
+    like: Annotated[str | None, typer.Option(help="With --endpoint: the vendor to which it is a gateway.")] = None,
+    key_env: Annotated[
+        str | None, typer.Option(metavar="VARIABLE", help="With --endpoint: the variable that holds its key.")
+    ] = None,
+    price: Annotated[
+        str | None, typer.Option(metavar="IN/OUT", help="With --endpoint: dollars per million tokens; 0/0 = free.")
+    ] = None,
+) -> Exit:
+    """Write a sweep file by four questions, or by options, with its price. Nothing is sent; no key is written."""
+    models, dimensions, judges = (tuple(given or ()) for given in (model, dimension, judge))
+    options = InitOptions(models, dimensions, tests, judges, endpoint, like, key_env, price)
+    return init_sweep(file, options, console)

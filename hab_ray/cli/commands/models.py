@@ -1,0 +1,169 @@
+"""`hab models`: show the models: prices, context, last days."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from hab_ray.catalog.models import Catalog, Limits, ModelEntry, ProviderEntry, UsdPrice, load_catalog
+from hab_ray.catalog.prices import context_tokens, priced
+from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.errors import ConfigError, Exit, HabError
+from hab_ray.providers import load_vendor
+from hab_ray.providers.access import endpoint_of, has_secret
+from hab_ray.visible import one_line
+
+_ASKED_FOR_S = 30.0
+_MAX_NAME = 80
+_MAX_NEW = 12
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What a provider lists today: names of models, or why nobody knows."""
+
+    names: frozenset[str] = frozenset()
+    problem: str | None = None
+
+
+def show_models(text: str, check: bool, console: Console, catalog: Catalog | None = None) -> Exit:
+    """Print the models whose name, wire name or provider holds `text`; with `check`, beside the vendors' own lists.
+
+    Raises:
+        ConfigError: no model does, or no vendor could be asked.
+    """
+    catalog = catalog or load_catalog()
+    found = _found(catalog, text)
+    if not found:
+        near = catalog.near(text)
+        hint = f"did you mean {' or '.join(near)}?" if near else "`hab models` alone shows all"
+        raise ConfigError(f"no model of the catalogue has {one_line(text)!r} in its name or provider; {hint}")
+    today = datetime.now(UTC).date()
+    listings = asyncio.run(_ask_all(catalog, {entry.provider for entry in found.values()})) if check else {}
+    for provider in dict.fromkeys(entry.provider for entry in found.values()):
+        console.print(f"{provider} ({_key(catalog.providers[provider])})", style="bold", soft_wrap=True)
+        entries = {name: entry for name, entry in found.items() if entry.provider == provider}
+        console.print(_table(entries, listings.get(provider), today))
+        if provider in listings:
+            console.print(_told(catalog, provider, listings[provider], text), soft_wrap=True)
+    console.print("$ per million tokens, input/output", style="dim")
+    if check and all(listing.problem for listing in listings.values()):
+        raise ConfigError("--check: no vendor could be asked; the lines above say why")
+    return Exit.COMPLETE
+
+
+def _found(catalog: Catalog, text: str) -> dict[str, ModelEntry]:
+    wanted = text.lower()
+    entries = {name: catalog.find(name) for name in catalog.models}
+    return {n: e for n, e in entries.items() if any(wanted in each.lower() for each in (n, e.wire, e.provider))}
+
+
+async def _ask_all(catalog: Catalog, providers: set[str]) -> dict[str, Listing]:
+    """What each provider lists; those that hab serves itself are left out."""
+    asked = sorted(name for name in providers if not catalog.providers[name].serve)
+    listings = await asyncio.gather(*(_ask(name, catalog.providers[name]) for name in asked))
+    return dict(zip(asked, listings, strict=True))
+
+
+async def _ask(name: str, provider: ProviderEntry) -> Listing:
+    hurried = provider.model_copy(update={"limits": Limits(timeout_s=_ASKED_FOR_S)})
+    try:
+        vendor = load_vendor(provider.kind)
+        if vendor.list_models is None or provider.url is None:
+            return Listing(problem="it has no list of models that hab can read")
+        async with asyncio.timeout(_ASKED_FOR_S):
+            return Listing(await vendor.list_models(endpoint_of(name, hurried, provider.url)))
+    except TimeoutError:
+        return Listing(problem=f"no whole list came within {_ASKED_FOR_S:g} s")
+    except HabError as error:
+        return Listing(problem=one_line(str(error), 300))
+
+
+def _table(entries: Mapping[str, ModelEntry], listing: Listing | None, today: date) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("model", overflow="fold")
+    for title in ("online $", "batch $", "context"):
+        table.add_column(title, no_wrap=True, justify="right")
+    for title in ("ends", *(["listed"] if listing else [])):
+        table.add_column(title, no_wrap=True)
+    for name, entry in entries.items():
+        cells = _cells(name, priced(entry, today), today)
+        is_gone = entry.lifecycle is not None and entry.lifecycle.ends <= today
+        table.add_row(*cells, *([_listed(entry, listing)] if listing else []), style="dim" if is_gone else "")
+    return table
+
+
+def _cells(name: str, entry: ModelEntry, today: date) -> list[str]:
+    return [
+        f"  {name}",
+        _dollars(entry.price),
+        _dollars(entry.batch.price if entry.batch else None),
+        _tokens(context_tokens(entry)),
+        _end(entry, today),
+    ]
+
+
+def _dollars(price: UsdPrice | None) -> str:
+    if price is None:
+        return "-"
+    return "free" if price.is_free else f"{price.input:g}/{price.output:g}"
+
+
+def _tokens(count: int | None) -> str:
+    if count is None:
+        return "?"
+    return f"{count / 1e6:.3g}M" if count >= 1_000_000 else f"{count // 1000}k"
+
+
+def _end(entry: ModelEntry, today: date) -> str:
+    """From which day the name no longer answers as the model it names."""
+    if entry.lifecycle is None:
+        return ""
+    return f"gone {entry.lifecycle.ends}" if entry.lifecycle.ends <= today else f"{entry.lifecycle.ends}"
+
+
+def _key(provider: ProviderEntry) -> str:
+    if provider.key_env is None:
+        return "needs no key"
+    return f"{provider.key_env} is {'set' if has_secret(provider.key_env, os.environ) else 'not set'}"
+
+
+def _listed(entry: ModelEntry, listing: Listing) -> str:
+    if listing.problem:
+        return "?"
+    return "yes" if any(entry.covers(name) for name in listing.names) else "NO"
+
+
+def _told(catalog: Catalog, provider: str, listing: Listing, text: str) -> str:
+    """A line about what a provider lists beyond the catalogue."""
+    if listing.problem:
+        return f"  not asked: {listing.problem}"
+    known = [entry for entry in catalog.models.values() if entry.provider == provider]
+    others = (name for name in listing.names if not any(entry.covers(name) for entry in known))
+    new = sorted(name for name in others if text.lower() in name.lower() or text.lower() in provider)
+    return f"  it lists {len(listing.names):,} models; not in the catalogue: {_some(new)}"
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = [one_line(name, _MAX_NAME) for name in names[:_MAX_NEW]]
+    more = f", and {len(names) - _MAX_NEW:,} more (`hab models TEXT --check` shows fewer)" if names[_MAX_NEW:] else ""
+    return ", ".join(shown) + more if shown else "none"
+
+
+@ends_with_status
+def command(
+    text: Annotated[str, typer.Argument(help="Only models whose name, wire name or provider holds this.")] = "",
+    check: Annotated[
+        bool, typer.Option("--check", help="Ask the vendors which of them exist today; their lists cost nothing.")
+    ] = False,
+) -> Exit:
+    """Show the catalogue: provider, dollars per million tokens, context, last day, whether the key is there."""
+    return show_models(text, check, console)

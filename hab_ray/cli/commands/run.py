@@ -1,0 +1,261 @@
+"""`hab run`: run a sweep as far as it goes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from hab_ray.catalog.prices import NANO
+from hab_ray.cli.agree import ask_to_spend
+from hab_ray.cli.commands.report import show_results
+from hab_ray.cli.ending import console, ends_with_status, errors
+from hab_ray.cli.interrupts import stop
+from hab_ray.cli.job import drain_s, stop_notice
+from hab_ray.cli.options import (
+    AvailableOption,
+    ExecutorOption,
+    JudgeOption,
+    ModelOption,
+    RunOption,
+    StoreOption,
+    SubjectOption,
+    SweepArgument,
+)
+from hab_ray.cli.prepare import Choices, prepare
+from hab_ray.cli.views.json_log import log_as_json
+from hab_ray.cli.views.plan_view import PlanOptions, print_plan, print_unheeded
+from hab_ray.cli.views.terminal import saying
+from hab_ray.cli.views.view import View
+from hab_ray.engine.memory import freeze_gc
+from hab_ray.errors import Exit
+from hab_ray.planning import make_plan
+from hab_ray.planning.preflight import Problem, Severity, refuse_errors, unheeded_settings
+from hab_ray.progress import FailedRows, RunEnd
+from hab_ray.stopping import DRAIN_S, Stop
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.replies.store import Store
+from hab_ray.storage.run import FAILED, UNANSWERED
+from hab_ray.sweep.options import Options
+from hab_ray.sweep.raters import PeopleAs
+from hab_ray.sweep.start import notice, run_work
+from hab_ray.visible import counted, one_line
+from hab_ray.work import Work
+
+SHOWN_UNANSWERED = 5
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How `hab run` goes about it: `yes` spends without asking; where progress `is_logged`, it is not shown."""
+
+    yes: bool
+    is_logged: bool
+    driving: Options
+
+
+def run_sweep(path: Path, choices: Choices, options: RunOptions, console: Console, stop: Stop) -> Exit:
+    """Run a sweep file; the exit status."""
+    now = datetime.now(UTC)
+    work, problems = prepare(path, choices, now)
+    freeze_gc()
+    for problem in problems:
+        if problem.severity is Severity.WARNING:
+            console.print(one_line(str(problem)), style="yellow", soft_wrap=True)
+    refuse_errors(problems)
+    _agree_to_spend(work, problems, options, console)
+    view = View(console)
+    driving = replace(options.driving, begun=lambda begun: _announce(begun, console))
+    if not options.is_logged:
+        driving = replace(driving, watch=view.update)
+    with view.shown(), stop.last_words(view.leave):
+        end = run_work(work, driving, stop, saying(console), now)
+    _tell(work, end, console)
+    if end.exit is not Exit.INTERRUPTED:
+        show_results(work, console)
+    return end.exit
+
+
+def _agree_to_spend(work: Work, problems: list[Problem], options: RunOptions, console: Console) -> None:
+    """Show the plan of a sweep that costs money and ask; `--yes` answers beforehand.
+
+    Raises:
+        ConfigError: nobody is there to answer.
+        Interrupted: the answer was no.
+    """
+    if options.yes or all(m.entry.price and m.entry.price.is_free for m in work.models.values()):
+        return
+    plan = make_plan(work, Store(open_folder(work.sweep.store)))
+    print_plan(work.sweep, plan, problems, PlanOptions(), console)
+    print_unheeded(unheeded_settings(work), console)
+    if plan.total.to_pay == 0:
+        return
+    ask_to_spend("this sweep", console)
+
+
+def _announce(work: Work, console: Console) -> None:
+    sweep = work.sweep
+    times = f" (each answer {sweep.replicates} times)" if sweep.replicates > 1 else ""
+    told = (
+        f"{sweep.name}: {counted(len(work.rubrics), 'dimension')}, {counted(len(sweep.subjects), 'subject')}, "
+        f"{counted(len(sweep.judges), 'judge')}{times}; run {sweep.run_folder}, store {sweep.store}"
+    )
+    console.print(one_line(told), soft_wrap=True)
+    if notice(work):
+        console.print(notice(work), style="yellow")
+
+
+def _tell(work: Work, end: RunEnd, console: Console) -> None:
+    for note in end.notes:
+        console.print(f"note: {one_line(note)}", style="yellow", soft_wrap=True)
+    for who, why in end.stops.items():
+        console.print(f"{one_line(who)} was stopped: {one_line(why)}", style="red", soft_wrap=True)
+    if end.unanswered:
+        _tell_unanswered(work, end, console)
+    for rows in end.failed:
+        _tell_failed(rows, console)
+    if end.failed:
+        console.print(one_line(f"each failed row: {work.run_path / FAILED}"), soft_wrap=True)
+    for who in end.without_ok:
+        console.print(one_line(who), style="red", soft_wrap=True)
+    if end.cut:
+        _tell_cut(end, console)
+    if end.exit is Exit.INTERRUPTED:
+        console.print("interrupted; the same command goes on where this ended", style="yellow")
+    if end.batches:
+        _tell_batches(work, end, console)
+    console.print(sent_and_paid(end), soft_wrap=True)
+
+
+def sent_and_paid(end: RunEnd) -> str:
+    """What this process sent and paid; results of batches are paid for when they are collected."""
+    paid = f"${end.cost_nanousd / NANO:.4f} paid"
+    if end.cost_nanousd and not end.calls:
+        return f"{paid} for results that were collected; no new call was sent"
+    return f"{counted(end.calls, 'call')} sent, {paid}"
+
+
+def _tell_failed(rows: FailedRows, console: Console) -> None:
+    reasons = "; ".join(f"{count:,} times {one_line(reason)}" for reason, count in rows.reasons)
+    console.print(
+        f"{rows.stage}: {rows.count:,} rows of {one_line(rows.name)} have failed and are not asked again: {reasons}. "
+        "Once the cause is mended, the same command with --retry-failed asks them",
+        style="red",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _tell_cut(end: RunEnd, console: Console) -> None:
+    """What was in flight and may be paid for twice: the online window of the documentation."""
+    calls = ", ".join(f"{count} of {model}" for model, count in sorted(end.cut.items()))
+    console.print(
+        f"cut off: {counted(sum(end.cut.values()), 'open call')} ({calls}). The vendors may charge for it: it counts "
+        f"as spent with at most ${end.cut_nanousd / NANO:.4f}, and the same command asks again.",
+        style="yellow",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _tell_batches(work: Work, end: RunEnd, console: Console) -> None:
+    rows, dollars = sum(b.rows for b in end.batches), sum(b.nanousd for b in end.batches) / 1e9
+    console.print(
+        f"at the vendors, which go on and charge for it: {counted(len(end.batches), 'batch', 'batches')} with "
+        f"{counted(rows, 'row')} (at most ${dollars:.4f}). The same command collects what they answer; `hab batches "
+        f"cancel {work.run_path}` ends them.",
+        style="yellow",
+        soft_wrap=True,
+    )
+
+
+def _tell_unanswered(work: Work, end: RunEnd, console: Console) -> None:
+    by_file = Counter(row.file for row in end.unanswered)
+    console.print(f"unanswered: {counted(len(end.unanswered), 'row')}", style="red")
+    for file, count in sorted(by_file.items()):
+        console.print(f"  {one_line(file)}: {count}", soft_wrap=True)
+    for row in itertools.islice(end.unanswered, SHOWN_UNANSWERED):
+        console.print(f"  {one_line(row.row_id)}: {one_line(row.reason)}", soft_wrap=True)
+    console.print(one_line(f"all of them: {work.run_path / UNANSWERED}; the same command asks again"), soft_wrap=True)
+
+
+class LogFormat(StrEnum):
+    """How `hab run` says what it does."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@ends_with_status
+def command(
+    sweep: SweepArgument,
+    subject: SubjectOption = None,
+    judge: JudgeOption = None,
+    model: ModelOption = None,
+    run: RunOption = None,
+    store: StoreOption = None,
+    available_only: AvailableOption = False,
+    executor: ExecutorOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Spend what the plan says without asking.")] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Send calls again that failed permanently.")
+    ] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Send all that goes by batch, then end; run again to collect.")
+    ] = False,
+    new_id: Annotated[
+        bool, typer.Option("--new-id", help="Make a copy of a run's folder a run of its own, which has spent nothing.")
+    ] = False,
+    drain: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help=f"Seconds that open calls get to be answered after Ctrl-C or SIGTERM: {DRAIN_S:g}, in a Ray job less "
+            "if RAY_JOB_STOP_WAIT_TIME_S is less.",
+            show_default=False,
+        ),
+    ] = None,
+    names: Annotated[
+        bool,
+        typer.Option("--names", help="Keep the names of people in `raters:`, who are rater-1, rater-2 otherwise."),
+    ] = False,
+    log_format: Annotated[
+        LogFormat, typer.Option(help="What is printed: text for people, or one JSON object per line.")
+    ] = LogFormat.TEXT,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Show Ray's own messages and tracebacks too.")
+    ] = False,
+) -> Exit:
+    """Run a sweep as far as it goes; the same command again goes on where it ended.
+
+    Ctrl-C or SIGTERM: nothing new is sent, open calls are waited for (--drain); a second one ends at once.
+
+    Exit status: 0 complete, 2 configuration, 3 batches are still at the vendors, 4 budget reached, 5 rows
+    unanswered because of failures, 6 store held by another driver, 7 the engine broke (a process of it died, the
+    disk is full, a file is damaged) and the same command goes on, 130 interrupted.
+    """
+    if log_format is LogFormat.JSON:
+        log_as_json(console, errors)
+    if drain is None:
+        drain = drain_s(os.environ)
+        if notice := stop_notice(os.environ, drain):
+            console.print(notice, style="yellow", soft_wrap=True)
+    choices = Choices(model, run, store, tuple(subject or ()), tuple(judge or ()), available_only, executor)
+    driving = Options(
+        new_id=new_id,
+        retry_failed=retry_failed,
+        detach=detach,
+        people=PeopleAs.NAMES if names else PeopleAs.PSEUDONYMS,
+        verbose=verbose,
+        drain_s=drain,
+    )
+    options = RunOptions(yes, log_format is LogFormat.JSON, driving)
+    return run_sweep(sweep, choices, options, console, stop)

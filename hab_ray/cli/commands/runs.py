@@ -1,0 +1,87 @@
+"""`hab runs`: show the runs in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from hab_ray.catalog.prices import NANO
+from hab_ray.cli.commands.status import Status, read_status
+from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.errors import ConfigError, Exit, HabError
+from hab_ray.location import Location
+from hab_ray.storage.folder import Folder, open_folder
+from hab_ray.storage.run import MARKER, SWEEP
+from hab_ray.visible import one_line
+
+MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A run in the table. `dollars` are those that its processes have reported as paid."""
+
+    name: str
+    state: str
+    rows: str
+    dollars: str
+    changed: str
+
+
+def list_runs(folder: Location, console: Console) -> Exit:
+    """Show the runs in a folder: how far each is, what it has cost, its size and when it last changed.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    files = open_folder(folder)
+    names = files.list()
+    found = [run for run, _, file in (name.partition("/") for name in names) if file == SWEEP]
+    if not found:
+        raise ConfigError(f"{folder}: there is no run in it; `hab run SWEEP.yaml` starts one, or name another folder")
+    shown = Table("run", "state", "rows", "paid", "MB", "last change", box=None, pad_edge=False)
+    for name in found:
+        row = _row(folder / name, name)
+        size = f"{_bytes_of(files, name, names) / MEGABYTE:,.1f}"
+        shown.add_row(*map(one_line, (row.name, row.state, row.rows, row.dollars, size, row.changed)))
+    console.print(shown)
+    return Exit.COMPLETE
+
+
+def _bytes_of(files: Folder, run: str, names: Sequence[str]) -> int:
+    return sum(files.size(name) for name in names if name.startswith(f"{run}/"))
+
+
+def _row(run: Location, name: str) -> _Row:
+    try:
+        status = read_status(run)
+    except HabError as error:
+        return _Row(name, f"cannot be read: {error}", "", "", "")
+    stages = status.progress.stages
+    rows = f"{sum(one.done for one in stages):,} of {sum(one.total for one in stages):,}"
+    paid = status.progress.cost_nanousd + status.progress.earlier_nanousd
+    simulated = "rehearsal, " if open_folder(run).exists(MARKER) else ""
+    return _Row(name, simulated + _state(status), rows, f"${paid / NANO:,.4f}", status.progress.at)
+
+
+def _state(status: Status) -> str:
+    if status.is_driven:
+        return "running"
+    if status.progress.end is None:
+        return "not ended: the same `hab run` goes on"
+    return status.progress.end.meaning
+
+
+@ends_with_status
+def command(
+    folder: Annotated[
+        Location | None, typer.Argument(parser=Location.of, metavar="FOLDER", help="Where they are; none = runs.")
+    ] = None,
+) -> Exit:
+    """Show the runs in a folder: how far each is, what was paid for it, its size, its last change."""
+    return list_runs(folder or Location("runs"), console)

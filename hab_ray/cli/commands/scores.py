@@ -1,0 +1,112 @@
+"""`hab scores`: show a run's scores, for papers too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+
+from hab_ray.analysis.board import Board, board
+from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.signs.finding import Finding, worst
+from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
+from hab_ray.cli.views.tables import Cell, Column, Estimate, PaperTable, Span, TableFormat, print_table
+from hab_ray.errors import ConfigError, Exit
+from hab_ray.location import Location
+from hab_ray.report import leaderboard
+from hab_ray.results import Run, open_run
+from hab_ray.results.run import analyses_of
+from hab_ray.rows import Score, from_table
+from hab_ray.storage.simulated import simulated_notice
+from hab_ray.visible import one_line
+
+UNIT = "Scores are from 0 (worst) to 1 (faultless), with 95 % intervals."
+
+
+def show_scores(location: Location, form: TableFormat | None, console: Console) -> Exit:
+    """Print the panel's scores as of the end of the last `hab run` or `hab report`; None prints them for a terminal.
+
+    Raises:
+        ConfigError: there is no run, or it has no scores yet.
+    """
+    run = open_run(location)
+    scores, ranks = _read(run)
+    if form is not None:
+        print_table(paper_table(run, board(scores, PANEL), ranks), form, console)
+        return Exit.COMPLETE
+    for note in _warnings(run):
+        console.print(one_line(note), style="yellow", soft_wrap=True)
+    console.print(leaderboard(scores, ranks))
+    console.print(UNIT, style="dim", soft_wrap=True)
+    return Exit.COMPLETE
+
+
+def paper_table(run: Run, shown: Board, ranks: dict[str, tuple[int, int]]) -> PaperTable:
+    """The panel's leaderboard: ranks, the overall mean, every dimension's, and how many answers are in them."""
+    titles = {dimension: rubric.title for dimension, rubric in run.rubrics.items()}
+    columns = (
+        Column("rank", "Rank"),
+        Column("subject", "Subject"),
+        Column(OVERALL, "Overall"),
+        *(Column(dimension, titles.get(dimension, dimension)) for dimension in shown.dimensions),
+        Column("answers", "Answers"),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for line in shown.lines:
+        rank = Span(*ranks[line.subject]) if line.subject in ranks else None
+        scores = (_estimate(score) for score in (line.overall, *line.by_dimension))
+        rows.append((rank, line.subject, *scores, line.overall.n))
+    return PaperTable("scores", f"HumanAgencyBench scores, {run.name}", UNIT, columns, tuple(rows), _notes(run, shown))
+
+
+def _estimate(score: Score) -> Estimate:
+    return Estimate(score.mean, score.low, score.high)
+
+
+def _notes(run: Run, shown: Board) -> tuple[str, ...]:
+    excluded = sum(line.overall.excluded for line in shown.lines)
+    judges = f"Each mark is the mean of {len(run.panel)} judges" if len(run.panel) > 1 else "The judge is"
+    tests = {run.tests(dimension, columns=["id"]).num_rows for dimension in run.dimensions}
+    counts = " to ".join(f"{count:,}" for count in sorted({min(tests), max(tests)}))
+    return (
+        *_warnings(run),
+        f"{judges}{': ' if len(run.panel) > 1 else ' '}{', '.join(run.panel)}. Tests in a dimension: {counts}; the "
+        "overall score gives every dimension the same weight.",
+        "Ranks are the range that paired differences leave open, after Holm's correction for all pairs. Intervals "
+        "speak of tests made this way and of these judges.",
+        *([f"Answers in no mean, for want of a usable reply or verdict: {excluded:,}."] if excluded else []),
+    )
+
+
+def _warnings(run: Run) -> Iterator[str]:
+    """What a reader has to know before any score: that a simulator answered, and the worst findings."""
+    if notice := simulated_notice(run.location):
+        yield notice
+    for finding in worst(from_table(Finding, run.analysis("findings"))):
+        yield f"Before use: {finding.title}. {finding.detail}"
+
+
+def _read(run: Run) -> tuple[list[Score], dict[str, tuple[int, int]]]:
+    """The scores, and the first and last rank of each subject that has an overall mean.
+
+    Raises:
+        ConfigError: they are not there.
+    """
+    scores = from_table(Score, run.scores())
+    if not scores or not {"leaderboard", "findings"} <= set(analyses_of(run)):
+        raise ConfigError(
+            f"{run.location}: there are no scores yet, or an earlier version's; `hab report {run.location}` writes them"
+        )
+    ranks = run.analysis("leaderboard").select(["subject", "first", "last"]).to_pylist()
+    return scores, {row["subject"]: (row["first"], row["last"]) for row in ranks if row["first"] is not None}
+
+
+@ends_with_status
+def command(run: RunFolderArgument, form: FormatOption = None, as_json: JsonOption = False) -> Exit:
+    """Show a run's scores, with --format for a paper.
+
+    They are those of the end of the last `hab run` or `hab report`: means with 95 % intervals and the ranks that paired
+    differences leave open, overall and by dimension, by the panel. `hab export` writes every judge's.
+    """
+    return show_scores(run, TableFormat.JSON if as_json else form, console)

@@ -1,0 +1,75 @@
+"""`hab sweeps`: show the sweeps that ship: size and price."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from hab_ray.catalog.prices import NANO
+from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.drafting.shipped import ShippedSweep, shipped_sweep, shipped_sweeps
+from hab_ray.errors import Exit, HabError
+from hab_ray.location import Location
+from hab_ray.planning import make_plan
+from hab_ray.resolve import resolve
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.replies.store import Store
+from hab_ray.visible import one_line
+
+_MAX_SENTENCE = 160
+
+
+def show_sweeps(name: str | None, console: Console) -> Exit:
+    """Print the sweeps that ship, or the path of the one that is named.
+
+    Raises:
+        ConfigError: none that ships has the name.
+    """
+    if name is not None:
+        console.print(str(shipped_sweep(name).path), soft_wrap=True)
+        return Exit.COMPLETE
+    table = Table("sweep", "subjects x tests x dimensions", "price", "what it is for", box=None, pad_edge=False)
+    with _nowhere() as place:
+        for each in shipped_sweeps():
+            table.add_row(
+                f"jobs/{each.name}.yaml", each.size, _price(each, place), one_line(each.sentence, _MAX_SENTENCE)
+            )
+    console.print(table)
+    console.print("price: of a first run, as the sweep sends its calls; `hab sweeps NAME` prints the path of the file")
+    return Exit.COMPLETE
+
+
+@contextmanager
+def _nowhere() -> Iterator[Location]:
+    """A folder without runs and replies: a price in it is that of a first run."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Location(folder)
+
+
+def _price(shipped: ShippedSweep, place: Location) -> str:
+    if shipped.is_free:
+        return "free"
+    if shipped.sweep is None or not shipped.is_priced_quickly:
+        return "`hab plan`"
+    sweep = shipped.sweep.model_copy(update={"run": place / "run", "store": place / "store"})
+    try:
+        work = resolve(sweep, datetime.now(UTC))
+        plan = make_plan(work, Store(open_folder(sweep.store)))
+    except HabError:
+        return "`hab plan`"
+    return f"${plan.as_sent / NANO:,.2f}"
+
+
+@ends_with_status
+def command(
+    name: Annotated[str | None, typer.Argument(help="Print the path of this one, e.g. compare.")] = None,
+) -> Exit:
+    """Show the sweeps that ship: size, price, what each is for."""
+    return show_sweeps(name, console)

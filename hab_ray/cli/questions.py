@@ -1,0 +1,121 @@
+"""The questions of `hab init`, for what its options leave open; without a terminal they are errors."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import typer
+from rich.console import Console
+
+from hab_ray.drafting.answers import Answers, OwnEndpoint, number_of_tests, price_of, variable, vendor_like
+from hab_ray.errors import ConfigError
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class InitOptions:
+    """What the command line of `hab init` says; what is None or empty is asked."""
+
+    models: tuple[str, ...] = ()
+    dimensions: tuple[str, ...] = ()
+    tests: str | None = None
+    judges: tuple[str, ...] = ()
+    endpoint: str | None = None
+    like: str | None = None
+    key_env: str | None = None
+    price: str | None = None
+
+    def lacking(self) -> list[str]:
+        """The options without which something would have to be asked."""
+        given = {"--model": self.models, "--dimension": self.dimensions, "--tests": self.tests, "--judge": self.judges}
+        if self.endpoint is not None and self.like is None:
+            given["--price (or --like)"] = self.price
+        return [option for option, value in given.items() if not value]
+
+
+def answered(name: str, options: InitOptions, known: Sequence[str], console: Console) -> Answers:
+    """The answers of the options and, where these leave something open, of the user.
+
+    `known` are the dimensions that there are.
+
+    Raises:
+        ConfigError: an option cannot be used, or something is open and nobody is there to be asked.
+    """
+    lacking = options.lacking()
+    if lacking and not (console.is_terminal and sys.stdin.isatty()):
+        raise ConfigError(f"hab init: nobody is there to be asked; give {', '.join(lacking)} too")
+    if options.endpoint is None and (options.like or options.key_env or options.price):
+        raise ConfigError("hab init: --like, --key-env and --price belong to --endpoint URL; add it, or leave them out")
+    models, endpoint = _models(options)
+    return Answers(
+        name=name,
+        models=models,
+        dimensions=_dimensions(options.dimensions, known) if options.dimensions else _which(known),
+        tests=_open(options.tests, "How many tests of each dimension (seeds = its own 12 queries)", number_of_tests),
+        judges=options.judges or _asked("Which judges (names of `hab models`, with commas)", _names),
+        endpoint=endpoint,
+    )
+
+
+def _models(options: InitOptions) -> tuple[tuple[str, ...], OwnEndpoint | None]:
+    given = options.models or _asked(
+        "Which models (names of `hab models`, with commas; or the URL of an endpoint)", _names
+    )
+    url = options.endpoint
+    if url is None and given[0].startswith(("http://", "https://")):
+        url, *others = given
+        given = tuple(others) or _asked("Which models are asked there", _names)
+    if url is None:
+        return given, None
+    asks = not (options.models and options.endpoint)
+    like, key_env, price = options.like, options.key_env, options.price
+    if asks:
+        like = like or _asked("A gateway to which vendor (openai, anthropic, ...; - = none)", _or_none(vendor_like))
+        key_env = key_env or _asked("The variable that holds its key (- = none)", _or_none(variable))
+    free = None if like else _open(price, "Dollars per million tokens, input/output (0/0 = free)", price_of)
+    own = OwnEndpoint(
+        url, like and vendor_like(like), key_env and variable(key_env), price_of(price) if price else free
+    )
+    return given, own
+
+
+def _which(known: Sequence[str]) -> tuple[str, ...]:
+    return _asked(
+        f"Which dimensions (all, or some of {', '.join(known)})", lambda text: _dimensions(_names(text), known)
+    )
+
+
+def _dimensions(given: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    if tuple(given) == ("all",):
+        return ()
+    if unknown := sorted(set(given) - set(known)):
+        raise ConfigError(f"dimensions: there is no {unknown[0]!r}; give all, or some of {', '.join(known)}")
+    return tuple(given)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise ConfigError("name at least one")
+    return names
+
+
+def _or_none(read: Callable[[str], str]) -> Callable[[str], str | None]:
+    return lambda text: None if text.strip() in ("-", "none") else read(text.strip())
+
+
+def _open(given: str | None, question: str, read: Callable[[str], Answer]) -> Answer:
+    return _asked(question, read) if given is None else read(given)
+
+
+def _asked(question: str, read: Callable[[str], Answer]) -> Answer:
+    """The first answer that can be read; what is wrong with others is said."""
+    while True:
+        try:
+            return read(typer.prompt(question))
+        except ConfigError as error:
+            typer.echo(str(error))

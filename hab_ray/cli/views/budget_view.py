@@ -1,0 +1,119 @@
+"""What budgets mean for a sweep, as a table and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from hab_ray.catalog.prices import NANO
+from hab_ray.errors import Exit
+from hab_ray.planning.rounds import (
+    MAX_ROUNDS,
+    ROUNDS_A_DAY,
+    BudgetLine,
+    BudgetOutlook,
+    StageRounds,
+    rounds_together,
+)
+
+
+def print_budgets(outlook: BudgetOutlook, is_likely: bool, console: Console) -> None:
+    """Which budgets finish the sweep, in how many rounds of batches, and what to expect of the sweep's own.
+
+    `is_likely` says how that reserves. Nothing where nothing costs anything.
+    """
+    if outlook.unhindered == outlook.spent:
+        return
+    if outlook.has_batches:
+        console.print(
+            f"\nA budget below {_usd(outlook.unhindered)} sends batches in rounds, each of an hour as a rule and "
+            "a day at most. `reserve: hard` (the default) sets aside the most that a batch can cost, `reserve: "
+            "likely` what it costs at most by a sample of its rows. If calls cost what the plan says:",
+            soft_wrap=True,
+        )
+        console.print(_table(outlook))
+        for reserve, budget in (("hard", outlook.in_a_day), ("likely", outlook.likely_in_a_day)):
+            if budget is not None:
+                console.print(
+                    f"smallest budget for at most {ROUNDS_A_DAY} rounds, a day as a rule, with `reserve: {reserve}`: "
+                    f"{_usd(budget)}",
+                    soft_wrap=True,
+                )
+    else:
+        console.print(
+            f"smallest budget that finishes: {_usd(outlook.smallest)}; from {_usd(outlook.unhindered)} on no call "
+            "waits for money",
+            soft_wrap=True,
+        )
+    for sentence in _sentences(outlook, is_likely):
+        console.print(sentence, soft_wrap=True)
+
+
+def _table(outlook: BudgetOutlook) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title in ("budget", "of the bill"):
+        table.add_column(title, justify="right")
+    for title in ("rounds, hard", "rounds, likely", ""):
+        table.add_column(title)
+    for line in outlook.lines:
+        share = f"{(line.budget - outlook.spent) / outlook.bill:.1f}" if outlook.bill else ""
+        cells = (_usd(line.budget), share, rounds_told(line.rounds), rounds_told(line.likely))
+        table.add_row(*cells, ", ".join(_notes(line, outlook)), style="bold" if line.is_sweeps_own else "")
+    return table
+
+
+def rounds_told(rounds: Sequence[StageRounds] | None) -> str:
+    """How many rounds, with the stage that takes most of them."""
+    if not rounds:
+        return "-" if rounds is None else "0"
+    longest = max(rounds, key=lambda one: one.rounds)
+    if longest.rounds >= MAX_ROUNDS:
+        return f"over {MAX_ROUNDS:,}"
+    most = f" ({longest.rounds} of {longest.stage})" if longest.rounds > 1 and len(rounds) > 1 else ""
+    return f"{rounds_together(rounds)}{most}"
+
+
+def _notes(line: BudgetLine, outlook: BudgetOutlook) -> Iterator[str]:
+    if line.is_sweeps_own:
+        yield "this sweep" if line.rounds is not None else "this sweep: not enough"
+    if line.budget == outlook.smallest:
+        yield "the smallest that finishes"
+    if line.budget == outlook.unhindered:
+        yield "nothing waits"
+
+
+def _sentences(outlook: BudgetOutlook, is_likely: bool) -> Iterator[str]:
+    own = outlook.own
+    if outlook.spent:
+        yield f"this run has spent or reserved {_usd(outlook.spent)} before, which is part of every budget here"
+    if own is None:
+        return
+    rounds, budget = own.likely if is_likely else own.rounds, f"its budget of {_usd(own.budget)}"
+    if rounds is None:
+        yield (
+            f"{budget} is not enough as estimated: the run ends with exit status {int(Exit.BUDGET)} once it is "
+            f"reached; raise it to {_usd(outlook.smallest)} or more and give the same command again"
+        )
+    elif own.budget >= outlook.unhindered:
+        yield f"with {budget} nothing waits for money"
+    elif rounds:
+        total = rounds_together(rounds)
+        most = max(total, rounds_together(own.rounds or ()))
+        yield (
+            f"with {budget} the run finishes as estimated, usually in {rounds_told(rounds)} rounds of batches, about "
+            f"{total:,} hours, {most:,} days at most; `hab run` and `hab status` say when it waits for money"
+        )
+        if is_likely:
+            yield "`--detach` reserves as `reserve: hard`: the process leaves before a first wave tells anything"
+    else:
+        yield f"with {budget} the run finishes as estimated; some calls wait until others end"
+
+
+def _usd(nano: int) -> str:
+    """Dollars, with cents where these matter."""
+    dollars = nano / NANO
+    if dollars >= 1000:
+        return f"${dollars:,.0f}"
+    return f"${dollars:,.2f}" if dollars >= 1 or not nano else f"${dollars:.4f}"

@@ -1,0 +1,255 @@
+"""One table as LaTeX, Markdown, CSV or JSON, for papers and for other programs.
+
+A command states its cells as values; what a value looks like is decided here, alike for all commands. LaTeX needs the
+packages booktabs and graphicx. An interval is sub- and superscript there, in brackets in Markdown, two further columns
+in CSV, an object in JSON.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rich.console import Console
+
+from hab_ray.inputs.csv_text import FORMULA
+from hab_ray.visible import log_json, one_line
+
+
+class TableFormat(StrEnum):
+    """How a table is printed."""
+
+    LATEX = "latex"
+    MARKDOWN = "markdown"
+    CSV = "csv"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value and the ends of its interval; None where it, or they, are not known."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The first and last whole number that something may be, such as a rank."""
+
+    first: int
+    last: int
+
+
+Cell = str | int | float | Estimate | Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column's name for programs, and its title for readers."""
+
+    key: str
+    title: str
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table with all that a reader has to know: what it shows, the unit of its estimates, and notes below it.
+
+    `name` is for programs, and for LaTeX's label. Estimates are printed for readers with `digits` decimals, for
+    programs in full.
+    """
+
+    name: str
+    caption: str
+    unit: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+    digits: int = 2
+
+    def by_column(self) -> list[list[Cell]]:
+        """The cells of each column."""
+        return [[row[at] for row in self.rows] for at in range(len(self.columns))]
+
+
+def print_table(table: PaperTable, form: TableFormat, console: Console) -> None:
+    """Print a table so that no line is broken or changed."""
+    console.print(FORMATS[form](table), soft_wrap=True, markup=False, highlight=False, end="")
+
+
+def as_latex(table: PaperTable) -> str:
+    """A floating table with booktabs' rules, in which no text is a command, nor an option of the line's end before."""
+    titles = " & ".join(_stacked(column.title) for column in table.columns)
+    kinds = "".join("l" if _is_text(cells) else "r" for cells in table.by_column())
+    notes = [
+        rf"\par\smallskip\parbox{{\linewidth}}{{\footnotesize {_in_latex(note)}}}"
+        for note in (table.unit, *table.notes)
+    ]
+    lines = [
+        "% needs \\usepackage{booktabs,graphicx}",
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{_in_latex(table.caption)}}}",
+        rf"\label{{tab:{re.sub('[^a-z0-9]+', '-', table.name.lower())}}}",
+        r"\small",
+        r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%",
+        rf"\begin{{tabular}}{{{kinds}}}",
+        r"\toprule",
+        rf"{titles} \\",
+        r"\midrule",
+        *(" & ".join(_latex_cell(cell, table.digits) for cell in row) + r" \\" for row in table.rows),
+        r"\bottomrule",
+        r"\end{tabular}}",
+        *notes,
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def as_markdown(table: PaperTable) -> str:
+    """A table of pipes, its columns of numbers to the right, the caption above and notes below."""
+    cells = [[_markdown_cell(cell, table.digits) for cell in row] for row in table.rows]
+    titles = [_in_markdown(column.title) for column in table.columns]
+    sides = [":---" if _is_text(cells) else "---:" for cells in table.by_column()]
+    lines = [
+        f"**{_in_markdown(table.caption)}**",
+        "",
+        *(f"| {' | '.join(line)} |" for line in (titles, sides, *cells)),
+        "",
+        *(f"- {_in_markdown(note)}" for note in (table.unit, *table.notes)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def as_csv(table: PaperTable) -> str:
+    """Titles are the columns' keys; `KEY_low` and `KEY_high`, or `KEY_first` and `KEY_last`, hold both ends.
+
+    A ' stands before a text that a spreadsheet would take for a formula.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    ends = [_ENDS[_kind(cells)] for cells in table.by_column()]
+    writer.writerow(f"{column.key}{end}" for column, names in zip(table.columns, ends, strict=True) for end in names)
+    for row in table.rows:
+        writer.writerow(value for cell, names in zip(row, ends, strict=True) for value in _csv_values(cell, len(names)))
+    return out.getvalue()
+
+
+def as_json(table: PaperTable) -> str:
+    """An object with the unit, the columns' titles by key, the notes, and one object for each row."""
+    keys = [column.key for column in table.columns]
+    rows = [{key: _json_value(cell) for key, cell in zip(keys, row, strict=True)} for row in table.rows]
+    whole = {
+        "table": table.name,
+        "caption": table.caption,
+        "unit": table.unit,
+        "columns": {column.key: column.title for column in table.columns},
+        "rows": rows,
+        "notes": list(table.notes),
+    }
+    return log_json(whole, indent=2) + "\n"
+
+
+FORMATS: Mapping[TableFormat, Callable[[PaperTable], str]] = {
+    TableFormat.LATEX: as_latex,
+    TableFormat.MARKDOWN: as_markdown,
+    TableFormat.CSV: as_csv,
+    TableFormat.JSON: as_json,
+}
+
+_ENDS: Mapping[type, tuple[str, ...]] = {Estimate: ("", "_low", "_high"), Span: ("_first", "_last"), str: ("",)}
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': "''",
+    "[": "{[}",
+    "*": "{*}",
+    **{each: f"\\{each}" for each in "&%$#_"},
+}
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~$!&])")
+
+
+def _in_latex(text: str) -> str:
+    return "".join(_LATEX.get(each, each) for each in one_line(text))
+
+
+def _in_markdown(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", one_line(text))
+
+
+def _stacked(title: str) -> str:
+    """A title with one word a line, as narrow as the numbers below it."""
+    words = r" \\ ".join(map(_in_latex, one_line(title).split()))
+    return rf"\shortstack{{{words}}}"
+
+
+def _latex_cell(cell: Cell, digits: int) -> str:
+    match cell:
+        case Estimate(value=float(value), low=float(low), high=float(high)):
+            return f"${value:.{digits}f}_{{{low:.{digits}f}}}^{{{high:.{digits}f}}}$"
+        case Span(first=first, last=last):
+            return f"{first}" if first == last else f"{first}--{last}"
+        case str():
+            return _in_latex(cell)
+        case Estimate(value=float(value)) | float(value):
+            return f"${value:.{digits}f}$"
+    return "--" if cell is None or isinstance(cell, Estimate) else f"{cell:,}".replace(",", r"\,")
+
+
+def _markdown_cell(cell: Cell, digits: int) -> str:
+    match cell:
+        case Estimate(value=float(value), low=float(low), high=float(high)):
+            return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+        case Span(first=first, last=last):
+            return f"{first}" if first == last else f"{first}-{last}"
+        case str():
+            return _in_markdown(cell)
+        case Estimate(value=float(value)) | float(value):
+            return f"{value:.{digits}f}"
+    return "-" if cell is None or isinstance(cell, Estimate) else f"{cell:,}"
+
+
+def _is_text(cells: Sequence[Cell]) -> bool:
+    return all(isinstance(cell, str) for cell in cells)
+
+
+def _kind(cells: Sequence[Cell]) -> type:
+    """What a column holds: estimates, spans, or plain values."""
+    return next((type(cell) for cell in cells if isinstance(cell, Estimate | Span)), str)
+
+
+def _csv_values(cell: Cell, wanted: int) -> Iterator[str | int | float]:
+    values: tuple[str | int | float | None, ...]
+    match cell:
+        case Estimate(value=value, low=low, high=high):
+            values = (value, low, high)
+        case Span(first=first, last=last):
+            values = (first, last)
+        case str() if re.match(FORMULA, cell):
+            values = (f"'{one_line(cell)}",)
+        case str():
+            values = (one_line(cell),)
+        case _:
+            values = (cell, *[None] * (wanted - 1))
+    return ("" if value is None else value for value in values)
+
+
+def _json_value(cell: Cell) -> object:
+    match cell:
+        case Estimate(value=value, low=low, high=high):
+            return {"value": value, "low": low, "high": high}
+        case Span(first=first, last=last):
+            return {"first": first, "last": last}
+    return cell

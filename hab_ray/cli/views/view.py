@@ -1,0 +1,162 @@
+"""The live view of a run: a table that redraws itself on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from hab_ray.cli.views.waiting import waiting_for_money, waits_for
+from hab_ray.progress import Draining, Progress, StageProgress
+from hab_ray.visible import counted, one_line
+
+LINE_EVERY_S = 15.0
+COUNTDOWN_EVERY_S = 5.0
+MAX_COLUMNS = 160
+NANO = 1e9
+
+
+@dataclass
+class _Rate:
+    """Rows a second of one model at one stage, since its first row."""
+
+    first_at: float | None = None
+    first_done: int = 0
+    per_s: float = 0.0
+
+    def see(self, stage: StageProgress, now: float) -> None:
+        if self.first_at is None:
+            self.first_at, self.first_done = now, stage.done
+        elif now > self.first_at and stage.done < stage.total:
+            self.per_s = (stage.done - self.first_done) / (now - self.first_at)
+
+
+@dataclass
+class View:
+    """Turns progress into something to look at."""
+
+    console: Console
+    _rates: dict[tuple[str, str], _Rate] = field(default_factory=dict)
+    _live: Live | None = None
+    _last_line: float = float("-inf")
+    _is_draining: bool = False
+    _out: frozenset[str] = frozenset()
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Show progress for as long as the context lasts."""
+        if not self.console.is_terminal:
+            yield
+            return
+        with Live(console=self.console, refresh_per_second=4, transient=True) as live:
+            self._live = live
+            yield
+        self._live = None
+
+    def leave(self) -> None:
+        """Give the terminal back before the process is ended by force."""
+        self.console.show_cursor(True)
+        self.console.print("ended at once; open calls count as spent, and the same command goes on", style="yellow")
+
+    def update(self, progress: Progress) -> None:
+        """Take in the newest figures."""
+        for stage in progress.stages:
+            self._rates.setdefault((stage.stage, stage.model), _Rate()).see(stage, progress.elapsed_s)
+        if self._live:
+            self._live.update(self._table(progress))
+        else:
+            self._print_what_is_due(progress)
+
+    def _print_what_is_due(self, progress: Progress) -> None:
+        """A line now and then; the first of a stop, and an endpoint that has gone away, at once."""
+        since = progress.elapsed_s - self._last_line
+        if progress.draining:
+            if not self._is_draining or since >= COUNTDOWN_EVERY_S:
+                self._is_draining, self._last_line = True, progress.elapsed_s
+                self.console.print(_countdown(progress.draining), style="yellow", soft_wrap=True)
+        elif progress.outages.keys() - self._out or (since >= LINE_EVERY_S and any(s.total for s in progress.stages)):
+            self._out, self._last_line = frozenset(progress.outages), progress.elapsed_s
+            self.console.print(self.line(progress), highlight=False, soft_wrap=True)
+
+    def line(self, progress: Progress) -> str:
+        """How far the run is in one line of at most `MAX_COLUMNS` characters.
+
+        Rows done of those known so far, dollars of this process, the longest time that a model still takes at its
+        present rate, what the run waits for, and each model under way.
+        """
+        stages = [stage for stage in progress.stages if stage.total]
+        done, total = sum(stage.done for stage in stages), sum(stage.total for stage in stages)
+        times = [self._left_s(stage) for stage in stages]
+        left = max((one for one in times if one is not None), default=None)
+        failed = sum(stage.failed for stage in stages)
+        under_way = [s for s in stages if s.in_flight or s.done < s.total]
+        parts = [
+            f"{done:,}/{total:,} rows",
+            f"{failed:,} failed" if failed else "",
+            f"${progress.cost_nanousd / NANO:.4f}",
+            f"about {_duration(left)} left" if left is not None else "",
+            f"waits for {waiting}" if (waiting := waits_for(progress)) else "",
+            ", ".join(f"{s.stage} {s.model} {s.done:,}/{s.total:,}" for s in under_way),
+        ]
+        told = one_line("  ".join(part for part in parts if part))
+        text = f"{progress.elapsed_s:6.0f} s  {told}"
+        return text if len(text) <= MAX_COLUMNS else f"{text[: MAX_COLUMNS - 4]} ..."
+
+    def _left_s(self, stage: StageProgress) -> float | None:
+        rate, left = self._rates[stage.stage, stage.model].per_s, stage.total - stage.done
+        return left / rate if rate > 0 and left else None
+
+    def _table(self, progress: Progress) -> Group:
+        table = Table(box=None, pad_edge=False)
+        for title, justify in (("stage", "left"), ("model", "left")):
+            table.add_column(title, justify=justify)  # type: ignore[arg-type]
+        for title in ("done", "failed", "in flight", "rows/s", "left"):
+            table.add_column(title, justify="right")
+        for stage in progress.stages:
+            table.add_row(*self._cells(stage), style="dim" if stage.done == stage.total else "")
+        cost = f"  ${progress.cost_nanousd / NANO:.4f}" if progress.cost_nanousd else ""
+        there = counted(len(progress.batches), "batch", "batches")
+        batches = f"  {there} at the vendors" if progress.batches else ""
+        calls, retries = counted(progress.calls, "call"), counted(progress.retries, "retry", "retries")
+        foot = f"{progress.elapsed_s:.0f} s  {calls}  {retries}{cost}{batches}"
+        last = [Text(_countdown(progress.draining), style="bold yellow")] if progress.draining else []
+        waiting = waiting_for_money(progress)
+        told = [*map(one_line, progress.notes), *_outages(progress), *([waiting] if waiting else [])]
+        return Group(table, Text(foot, style="dim"), *(Text(line, style="yellow") for line in told), *last)
+
+    def _cells(self, stage: StageProgress) -> tuple[str, ...]:
+        rate, left = self._rates[stage.stage, stage.model].per_s, stage.total - stage.done
+        left_s = self._left_s(stage)
+        return (
+            stage.stage,
+            one_line(stage.model),
+            f"{stage.done}/{stage.total or '?'}",
+            str(stage.failed or ""),
+            str(stage.in_flight or ""),
+            f"{rate:.1f}" if rate and left else "",
+            "" if left_s is None else _duration(left_s),
+        )
+
+
+def _duration(seconds: float) -> str:
+    """As short as a plan needs it: `40 s`, `12 min`, `3.5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _outages(progress: Progress) -> Iterator[str]:
+    return (one_line(f"{provider}: {told}") for provider, told in progress.outages.items())
+
+
+def _countdown(draining: Draining) -> str:
+    """How long open calls are waited for, and what is at stake."""
+    return (
+        f"stopping: nothing new is sent; {draining.left_s:.0f} s more for {counted(draining.calls, 'open call')} to be "
+        f"answered, at most ${draining.nanousd / NANO:.4f} at stake. Ctrl-C again ends at once"
+    )

@@ -1,0 +1,57 @@
+"""What to say of a run whose next calls wait for money."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hab_ray.catalog.prices import NANO
+from hab_ray.progress import Progress
+from hab_ray.visible import counted, one_line
+
+MAX_MODELS = 3
+
+
+def waits_for(progress: Progress) -> str:
+    """What the run waits for now, in a few words; "" where nothing is under way."""
+    for provider, told in progress.outages.items():
+        return one_line(f"{provider}: {told}")
+    if waiting := waiting_for_money(progress):
+        return waiting.removeprefix("waits for ")
+    in_flight = sum(stage.in_flight for stage in progress.stages)
+    parts = [counted(in_flight, "answer")] if in_flight else []
+    if progress.batches:
+        parts.append(counted(len(progress.batches), "batch", "batches"))
+    return " and ".join(parts)
+
+
+def waiting_for_money(progress: Progress) -> str | None:
+    """How much the run waits for, and what must end first; None while it waits for no money.
+
+    Where so much is free by now it is about to be granted.
+    """
+    money = progress.money
+    if money is None or progress.draining or progress.end:
+        return None
+    if money.waits_for <= max(0, money.budget - money.spent - money.reserved):
+        return None
+    return one_line(
+        f"waits for {_usd(money.waits_for)}: {_first(progress)} first "
+        f"({_usd(money.reserved)} reserved and {_usd(money.spent)} spent of {_usd(money.budget)})"
+    )
+
+
+def _first(progress: Progress) -> str:
+    """What must end: the batches, those models first that have the most."""
+    batches = Counter(batch.model for batch in progress.batches).most_common()
+    if not batches:
+        return "calls in flight must be answered"
+    named = [f"{counted(count, 'batch', 'batches')} of {model}" for model, count in batches[:MAX_MODELS]]
+    others = sum(count for _, count in batches[MAX_MODELS:])
+    if others:
+        named.append(f"{counted(others, 'batch', 'batches')} of other models")
+    listed = ", ".join(named[:-1]) + " and " + named[-1] if len(named) > 1 else named[0]
+    return f"{listed} must end"
+
+
+def _usd(nano: int) -> str:
+    return f"${nano / NANO:,.2f}" if nano >= NANO // 10 else f"${nano / NANO:.4f}"

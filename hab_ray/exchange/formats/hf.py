@@ -1,0 +1,39 @@
+"""A data set as the benchmark's own is published: Parquet files, the scored responses first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hab_ray.exchange.card import Contents
+from hab_ray.exchange.published import Evaluations
+from hab_ray.exchange.sharing import Sharing
+from hab_ray.exchange.tidy import write_tables, write_tidy
+from hab_ray.results import Run
+
+_FIRST = "evaluations.parquet"
+
+
+def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
+    """Write the evaluations in the published columns, and each of the run's tables."""
+    rows = write_tables(folder / _FIRST, Evaluations(run, sharing).tables(), ParquetFile)
+    return Contents(_FIRST, {_FIRST: rows, **write_tidy(run, sharing, folder, ".parquet", ParquetFile)})
+
+
+@dataclass
+class ParquetFile:
+    """Writes tables of one schema into a Parquet file."""
+
+    path: Path
+    schema: pa.Schema
+
+    def __enter__(self) -> Callable[[pa.Table], None]:
+        self._writer = pq.ParquetWriter(self.path, self.schema, compression="zstd")
+        return lambda table: self._writer.write_table(table)
+
+    def __exit__(self, *raised: object) -> None:
+        self._writer.close()

@@ -1,0 +1,178 @@
+"""A run as logs of Inspect (the package inspect-ai), one for each subject and dimension, which `inspect view` opens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hab_ray.analysis.marks import PANEL
+from hab_ray.analysis.sources import Texts
+from hab_ray.catalog.models import folder_name
+from hab_ray.errors import ConfigError
+from hab_ray.exchange.card import Contents
+from hab_ray.exchange.sharing import Sharing
+from hab_ray.results import Answer, Run, Transcript
+from hab_ray.rows import ChosenTest, Response, State, Verdict
+from hab_ray.stages.method.respond import whole_system
+
+if TYPE_CHECKING:
+    from inspect_ai.log import EvalLog, EvalSample
+    from inspect_ai.model import ChatMessage, ModelUsage
+    from inspect_ai.scorer import Score
+
+METRIC = "mean"
+
+
+def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
+    """Write a log for each subject and dimension; what is counted are its samples.
+
+    Raises:
+        ConfigError: inspect-ai is not installed.
+    """
+    try:
+        from inspect_ai.log import write_eval_log
+    except ImportError:
+        raise ConfigError(
+            "--format inspect: the package inspect-ai is missing; pip install 'hab-ray[inspect]'"
+        ) from None
+    counts = {}
+    for subject in run.subjects:
+        for dimension in run.dimensions:
+            name = f"{folder_name(subject)}-{dimension}.eval"
+            log = _Log(run, sharing, subject, dimension).made()
+            write_eval_log(log, folder / name)
+            counts[name] = len(log.samples or ())
+    return Contents("", counts)
+
+
+@dataclass(frozen=True)
+class _Log:
+    """The log of one subject in one dimension."""
+
+    run: Run
+    sharing: Sharing
+    subject: str
+    dimension: str
+
+    def made(self) -> EvalLog:
+        from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalResults, EvalSpec, EvalStats
+
+        transcripts = list(self.run.transcripts(self.dimension, self.subject))
+        samples = [sample for transcript in transcripts for sample in self._samples(transcript)]
+        spec = EvalSpec(
+            created=self.run.record.started.isoformat(),
+            task=f"hab_ray/{self.dimension}",
+            run_id=self.run.record.id or "",
+            model=self.subject,
+            dataset=EvalDataset(
+                name=self.dimension,
+                samples=len(transcripts),
+                sample_ids=[transcript.test.id for transcript in transcripts],
+            ),
+            config=EvalConfig(epochs=self.run.record.sweep.samples),
+            metadata={"sweep": self.run.name, "hashes": dict(self.run.record.hashes)},
+        )
+        results = EvalResults(total_samples=len(samples), completed_samples=len(samples), scores=list(self._means()))
+        stats = EvalStats(model_usage=_usage(read for each in transcripts for read in _read(each)))
+        return EvalLog(status="success", eval=spec, results=results, stats=stats, samples=samples)
+
+    def _means(self) -> Iterator[Any]:
+        """The panel's mean first: Inspect lists logs with the first score of each."""
+        from inspect_ai.log import EvalMetric, EvalScore
+
+        rows = self.run.scores(subject=self.subject, dimension=self.dimension).to_pylist()
+        for row in sorted(rows, key=lambda row: row["judge"] != PANEL):
+            if row["mean"] is not None:
+                metric = EvalMetric(name=METRIC, value=row["mean"])
+                yield EvalScore(name=row["judge"], scorer=row["judge"], metrics={METRIC: metric})
+
+    def _samples(self, transcript: Transcript) -> Iterator[EvalSample]:
+        for answer in transcript.answers:
+            if answer.response is not None:
+                yield self._sample(transcript.test, answer, answer.response)
+
+    def _sample(self, test: ChosenTest, answer: Answer, response: Response) -> EvalSample:
+        """What is not passed on is empty in a sample, whose metadata names it: Inspect has no null there."""
+        from inspect_ai.log import EvalError, EvalSample
+        from inspect_ai.model import ModelOutput
+
+        text, reason = ("", "") if self._left_out(Texts.ANSWERS) else (response.text, response.reason)
+        failed = EvalError(message=reason, traceback="", traceback_ansi="")
+        scored = (verdict for verdict in answer.verdicts if verdict.score is not None)
+        shown = {} if self._left_out(Texts.QUERIES) else {"context": test.context}
+        left_out = [str(texts) for texts in (Texts.QUERIES, Texts.ANSWERS, Texts.WORDING) if self._left_out(texts)]
+        return EvalSample(
+            id=test.id,
+            epoch=answer.sample + 1,
+            input="" if self._left_out(Texts.QUERIES) else test.prompt,
+            target="",
+            messages=list(self._messages(test, response)),
+            output=ModelOutput.from_content(response.model_reported or answer.subject, text),
+            scores={_scorer(verdict): self._score(verdict) for verdict in scored},
+            model_usage=_usage(_read(Transcript(test, (answer,)))),
+            metadata={
+                "dimension": test.dimension,
+                "state": str(response.state),
+                **shown,
+                **({"left_out": left_out} if left_out else {}),
+            },
+            error=None if response.state is State.OK else failed,
+        )
+
+    def _messages(self, test: ChosenTest, response: Response) -> Iterator[ChatMessage]:
+        from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
+
+        own = next((each.system for each in self.run.record.sweep.subjects if each.name == self.subject), "")
+        system = "" if self.sharing.without_system(self.dimension) else whole_system(own, test)
+        if system:
+            yield ChatMessageSystem(content=system)
+        if not self._left_out(Texts.QUERIES):
+            yield ChatMessageUser(content=test.prompt)
+        if not self._left_out(Texts.ANSWERS):
+            yield ChatMessageAssistant(content=response.text, model=response.model_reported or None)
+
+    def _left_out(self, texts: Texts) -> bool:
+        if texts is Texts.ANSWERS:
+            return self.sharing.without_answers(self.dimension, self.subject)
+        return self.sharing.without(texts, self.dimension)
+
+    def _score(self, verdict: Verdict) -> Score:
+        from inspect_ai.scorer import Score
+
+        assert verdict.score is not None
+        return Score(
+            value=verdict.score / 10,
+            answer=None if verdict.issues is None else " ".join(verdict.issues),
+            explanation=None if self._is_silent(verdict.judge) else verdict.assessment,
+            metadata={"score": verdict.score, "rater": str(verdict.kind)},
+        )
+
+    def _is_silent(self, rater: str) -> bool:
+        return self.sharing.without_assessments(rater, self.dimension, self.subject)
+
+
+def _read(transcript: Transcript) -> Iterator[tuple[str, Response | Verdict]]:
+    """Everything that was answered on a test, with the name of who answered."""
+    for answer in transcript.answers:
+        if answer.response is not None:
+            yield answer.subject, answer.response
+        yield from ((verdict.judge, verdict) for verdict in answer.verdicts)
+
+
+def _usage(rows: Iterable[tuple[str, Response | Verdict]]) -> dict[str, ModelUsage]:
+    """The tokens of each who answered, as far as they are known."""
+    from inspect_ai.model import ModelUsage
+
+    found: dict[str, ModelUsage] = {}
+    for name, row in rows:
+        if row.input_tokens is not None and row.output_tokens is not None:
+            total = row.input_tokens + row.output_tokens
+            usage = ModelUsage(input_tokens=row.input_tokens, output_tokens=row.output_tokens, total_tokens=total)
+            found[name] = found[name] + usage if name in found else usage
+    return found
+
+
+def _scorer(verdict: Verdict) -> str:
+    return f"{verdict.judge}#{verdict.replicate}" if verdict.replicate else verdict.judge

@@ -1,0 +1,86 @@
+"""A form on which one person rates: a single HTML file that asks nothing of a network.
+
+Its content is data: texts stand in a block of JSON without `<`, `>` or `&`, and the script puts them on the page as
+text alone. The page's policy lets no other script and no other style run, whatever an answer holds.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from importlib import resources
+from typing import Any
+
+from hab_ray.rubric import Rubric
+from hab_ray.visible import visible
+
+_PACKAGE = "hab_ray.exchange.sheets"
+_ESCAPED = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An item as raters see it: its texts with every hidden character as its code."""
+
+    item: str
+    dimension: str
+    prompt: str
+    context: str
+    answer: str
+
+
+@dataclass(frozen=True)
+class SheetPage:
+    """What one rater gets: the sheet's id, the rater's name, and the questions in their order."""
+
+    sheet: str
+    rater: str
+    questions: tuple[Question, ...]
+
+
+def form(page: SheetPage, rubrics: Mapping[str, Rubric]) -> str:
+    """The form as HTML."""
+    style, script = (_part(name) for name in ("form.css", "form.js"))
+    policy = (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    parts = {"{policy}": policy, "{style}": style, "{script}": script, "{data}": _data(page, rubrics)}
+    html = _part("form.html")
+    for name, text in parts.items():
+        html = html.replace(name, text, 1)
+    return html
+
+
+def _data(page: SheetPage, rubrics: Mapping[str, Rubric]) -> str:
+    shown = {question.dimension for question in page.questions}
+    data = {
+        "sheet": page.sheet,
+        "rater": page.rater,
+        "dimensions": {dimension: _dimension(rubrics[dimension]) for dimension in sorted(shown)},
+        "items": [asdict(question) for question in page.questions],
+    }
+    return json.dumps(data, ensure_ascii=True, separators=(",", ":")).translate(_ESCAPED)
+
+
+def _dimension(rubric: Rubric) -> dict[str, Any]:
+    issues: Sequence[dict[str, str]] = [
+        {"letter": issue.letter, "text": visible(issue.text)} for issue in rubric.judging.issues
+    ]
+    return {
+        "title": visible(rubric.title),
+        "definition": visible(rubric.definition),
+        "context": visible(rubric.context.label) if rubric.context else "",
+        "issues": issues,
+    }
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
+
+
+def _part(name: str) -> str:
+    return resources.files(_PACKAGE).joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,124 @@
+"""Writes a drawn sheet: for each rater a CSV table and a form, and the key into the run's folder.
+
+What is handed out names no subject and no model: neither in a column nor in a file's name, and where a text
+holds such a name, "[name]" stands in its place.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hab_ray.errors import ConfigError
+from hab_ray.exchange.sheets.drawing import order_for
+from hab_ray.exchange.sheets.form import Question, SheetPage, form
+from hab_ray.given.sheets import SheetItem
+from hab_ray.inputs.csv_text import FORMULA
+from hab_ray.location import Location
+from hab_ray.results import Run
+from hab_ray.rows import ChosenTest, from_table
+from hab_ray.rubric import Rubric
+from hab_ray.storage.run import SHEETS, RunFolder
+from hab_ray.visible import visible
+
+_SHOWN = ("item", "rater", "kind", "dimension", "prompt", "context", "answer", "choices")
+_FILLED = ("issues", "failed", "comment")
+_FORMULA = re.compile(FORMULA)
+_SHORTEST_NAME = 3
+
+
+@dataclass(frozen=True)
+class Written:
+    """The files for raters, and the key, which is for nobody who rates."""
+
+    files: tuple[Path, ...]
+    key: Location
+
+
+def write_sheet(run: Run, items: Sequence[SheetItem], folder: Path) -> Written:
+    """Write the files of a sheet into a new folder, and its key into the run's.
+
+    Raises:
+        ConfigError: the folder holds something already, or a rubric is gone.
+        DamagedFile: a view of the run cannot be read.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"--out: {folder} holds something already; name a folder that is not there yet")
+    rubrics, questions = run.rubrics, _questions(run, items)
+    key = f"{SHEETS}/{items[0].sheet}.parquet"
+    RunFolder(run.location).write(SheetItem, key, list(items))
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for rater in items[0].raters:
+        ordered = [questions[item.item] for item in order_for(rater, items)]
+        for name, text in (
+            (f"{rater}.html", form(SheetPage(items[0].sheet, rater, tuple(ordered)), rubrics)),
+            (f"{rater}.csv", _csv(rater, ordered, rubrics)),
+        ):
+            (folder / name).write_text(text, encoding="utf-8", newline="")
+            files.append(folder / name)
+    return Written(tuple(files), run.location / key)
+
+
+def _questions(run: Run, items: Sequence[SheetItem]) -> Mapping[str, Question]:
+    """What raters are shown of each item."""
+    tests: dict[str, ChosenTest] = {}
+    texts: dict[tuple[str, str, str, int], str] = {}
+    for dimension in dict.fromkeys(item.dimension for item in items):
+        tests |= {test.id: test for test in from_table(ChosenTest, run.tests(dimension))}
+        for subject in dict.fromkeys(item.subject for item in items if item.dimension == dimension):
+            table = run.responses(subject, dimension, columns=["test_id", "sample", "text"])
+            for test_id, sample, text in zip(*(column.to_pylist() for column in table.columns), strict=True):
+                texts[dimension, subject, test_id, sample] = text
+    names = _names(run)
+
+    def shown(text: str) -> str:
+        return visible(names.sub("[name]", text))
+
+    return {
+        item.item: Question(
+            item=item.item,
+            dimension=item.dimension,
+            prompt=shown(tests[item.test_id].prompt),
+            context=shown(tests[item.test_id].context),
+            answer=shown(texts[item.dimension, item.subject, item.test_id, item.sample]),
+        )
+        for item in items
+    }
+
+
+def _names(run: Run) -> re.Pattern[str]:
+    """Finds what subjects and their models are called, as a word of its own."""
+    found = {subject.name for subject in run.record.sweep.subjects} | {*run.subjects}
+    found |= {part for sent in run.settings().subjects for part in (sent.model, *sent.reported) if part}
+    found |= {name.rpartition("/")[2] for name in found}
+    long = sorted((name for name in found if len(name) >= _SHORTEST_NAME), key=len, reverse=True)
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, long))})(?!\w)" if long else r"(?!)", re.IGNORECASE)
+
+
+def _csv(rater: str, questions: Sequence[Question], rubrics: Mapping[str, Rubric]) -> str:
+    """The table for whoever prefers a spreadsheet: `issues` takes letters, or `none`; a row left empty is not rated."""
+    written = io.StringIO()
+    rows = csv.writer(written)
+    rows.writerow((*_SHOWN, *_FILLED))
+    for each in questions:
+        choices = "; ".join(f"{issue.letter}: {issue.text}" for issue in rubrics[each.dimension].judging.issues)
+        cells = (
+            each.item,
+            rater,
+            "person",
+            each.dimension,
+            each.prompt,
+            each.context,
+            each.answer,
+            choices,
+            "",
+            "",
+            "",
+        )
+        rows.writerow([f"'{cell}" if _FORMULA.match(cell) else cell for cell in cells])
+    return written.getvalue()

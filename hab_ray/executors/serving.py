@@ -1,0 +1,59 @@
+"""Where each provider is: a URL from the catalogue or sweep, or a local model server started for this run."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+
+import platformdirs
+
+from hab_ray.catalog.models import Purpose, folder_name
+from hab_ray.errors import ConfigError
+from hab_ray.local import LocalError, LocalServer
+from hab_ray.location import Location
+from hab_ray.resolve import weights_of
+from hab_ray.work import Work
+
+
+class Endpoints:
+    """The URLs of a run's providers. A local server starts at the first question and ends with the stack."""
+
+    def __init__(self, work: Work, stack: ExitStack) -> None:
+        self._work, self._stack = work, stack
+
+    def url(self, provider: str) -> str:
+        """The base URL of a provider.
+
+        Raises:
+            ConfigError: it has none, or the local server does not start.
+        """
+        entry = self._work.catalog.providers[provider]
+        if entry.serve:
+            return self._local.url
+        if entry.url is None:
+            raise ConfigError(f"providers.{provider}: no `url`; give the address of its API")
+        return entry.url
+
+    @cached_property
+    def _local(self) -> LocalServer:
+        providers = self._work.catalog.providers
+        served = [m for m in self._work.models.values() if providers[m.entry.provider].serve]
+        chat = {m.entry.wire: weights_of(m.name, m.entry) for m in served if m.entry.purpose is Purpose.CHAT}
+        embeddings = [m.entry.wire for m in served if m.entry.purpose is Purpose.EMBEDDING]
+        log = _log_folder(self._work.run_path)
+        slots = max((m.entry.limits.concurrent for m in served if m.entry.limits), default=4)
+        try:
+            server = LocalServer.start(
+                chat, embeddings, log=log / "local-server.log", pid_file=log / "local-server.pid", slots=slots
+            )
+        except LocalError as error:
+            raise ConfigError(str(error)) from None
+        return self._stack.enter_context(server)
+
+
+def _log_folder(run: Location) -> Path:
+    """Where a server of this machine writes: beside the run's log, where that is on this machine too."""
+    if run.is_local:
+        return (run / "log").path
+    return Path(platformdirs.user_log_dir("hab_ray")) / folder_name(str(run))

@@ -1,0 +1,1 @@
+"""Files that users give: tests, answers, ratings, paraphrases."""

@@ -1,0 +1,302 @@
+"""Ratings given in files: scores that people, or judges of earlier studies, gave to single answers."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from math import isfinite, nan
+from typing import Annotated, Any, Self
+
+from pydantic import AliasChoices, BeforeValidator, Field, model_validator
+
+from hab_ray.calls import clean_text
+from hab_ray.config.sections import Name
+from hab_ray.errors import ConfigError
+from hab_ray.given.rows import AnswerRow, Columns, Text, given_records, given_row
+from hab_ray.given.sheets import SheetItem, resolved
+from hab_ray.location import Location
+from hab_ray.rows import ChosenTest, Rater, Response, State, id_of_test
+from hab_ray.rubric import SCORE_START, Rubric
+from hab_ray.stages.replies.verdicts import score
+from hab_ray.visible import one_line
+
+NO_ISSUES = "none"
+_MAX_REASON = 300
+PSEUDONYM = re.compile(r"person-[0-9]+")
+_COLUMNS = Columns(
+    texts=(
+        "item",
+        "dimension",
+        "test_id",
+        "prompt",
+        "context",
+        "misinformation",
+        "subject",
+        "subject_model",
+        "rater",
+        "kind",
+        "issues",
+        "assessment",
+        "comment",
+        "response_sha256",
+        "failed",
+        "scale",
+    ),
+    numbers=("sample", "score"),
+)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The lowest and the highest score of an earlier study, which stand for 0 and 10; as text `LOW:HIGH`."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """The scale that a text names.
+
+        Raises:
+            ValueError: it names none.
+        """
+        low, high = (number_in(end) for end in text.split(":")) if text.count(":") == 1 else (nan, nan)
+        if not (low < high and isfinite(high - low)):
+            raise ValueError(f"{one_line(text, 40)!r} is no scale; write LOW:HIGH, such as 1:7 or 0:100")
+        return cls(low, high)
+
+    def __str__(self) -> str:
+        return f"{self.low:g}:{self.high:g}"
+
+    def score(self, given: object) -> float:
+        """A score of this scale on that of judges.
+
+        Raises:
+            ValueError: it is no number of this scale.
+        """
+        number = number_in(given)
+        if not self.low <= number <= self.high:
+            raise ValueError(f"{one_line(str(given), 40)!r} is no number from {self.low:g} to {self.high:g}")
+        return (number - self.low) / (self.high - self.low) * SCORE_START
+
+
+_ANY_SCORE = Scale(0, SCORE_START)
+
+
+def number_in(given: object) -> float:
+    """A number, or that in a text; NaN where there is none."""
+    try:
+        return float(given) if isinstance(given, int | float | str) and not isinstance(given, bool) else nan
+    except (ValueError, OverflowError):
+        return nan
+
+
+def whole_score(given: object) -> int:
+    """A score as a file has it, as a number or its text.
+
+    Raises:
+        ValueError: it is no whole number from 0 to 10.
+    """
+    number = number_in(given)
+    if not (number.is_integer() and 0 <= number <= SCORE_START):
+        raise ValueError(
+            f"{one_line(str(given), 40)!r} is no whole number from 0 to {SCORE_START}, as judges score; convert "
+            "ratings on another scale by --scale of `hab import`, and give each rater's own rating rather than a mean"
+        )
+    return int(number)
+
+
+def _letters(given: Any) -> Any:
+    """Letters written as one text: `A, C`, `none` for no issues, nothing where they are not known."""
+    if not isinstance(given, str):
+        return given
+    text = given.strip()
+    if text.lower() in ("", NO_ISSUES):
+        return () if text else None
+    return tuple(letter.strip() for letter in text.split(","))
+
+
+def response_digest(text: str) -> str:
+    """The sha256 of an answer's text, by which a rating knows whether it is of this very answer."""
+    return sha256(clean_text(text).encode()).hexdigest()
+
+
+def tests_by_text(tests: Iterable[ChosenTest]) -> dict[str, str]:
+    """The ids of tests by what ratings may call them: their ids, what their texts make, else the prompt alone.
+
+    The prompt alone names a test where no other has it.
+    """
+    ids, whole, alone = {}, {}, defaultdict(set)
+    for test in tests:
+        ids[test.id] = test.id
+        whole[id_of_test(test.dimension, test.prompt, test.context)] = test.id
+        alone[id_of_test(test.dimension, test.prompt, "")].add(test.id)
+    by_prompt = {key: found.pop() for key, found in alone.items() if len(found) == 1}
+    return by_prompt | whole | ids
+
+
+class GivenRating(AnswerRow):
+    """One row: a rater's score of a subject's answer, or the issues that make it.
+
+    With `response_sha256` the rating is of the answer with this text alone. `failed`
+    says why a rater has no score. `scale` is what an import has mapped a score from, which need not be whole then.
+    """
+
+    rater: Name
+    kind: Rater
+    score: Any = None
+    failed: Annotated[Text, BeforeValidator(lambda given: given or "")] = ""
+    scale: Text | None = None
+    issues: Annotated[tuple[str, ...] | None, BeforeValidator(_letters)] = None
+    assessment: Annotated[Text | None, Field(validation_alias=AliasChoices("assessment", "comment"))] = None
+    response_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+
+    @model_validator(mode="after")
+    def _is_scored_or_failed(self) -> Self:
+        self.mark()
+        return self
+
+    @property
+    def names_issues_alone(self) -> bool:
+        """Whether the score is what the named issues leave."""
+        return self.score in (None, "") and self.issues is not None and not self.failed.strip()
+
+    def mark(self) -> float | None:
+        """The score from 0 to 10; None where the rater failed, or named the issues alone.
+
+        Raises:
+            ValueError: it is none, or there is one although the rater failed.
+        """
+        try:
+            if not self.failed.strip() and not self.names_issues_alone:
+                return whole_score(self.score) if self.scale is None else _ANY_SCORE.score(self.score)
+        except ValueError as error:
+            raise ValueError(f"score: {error}") from None
+        if self.score not in (None, ""):
+            raise ValueError("score: is given, and `failed` says why there is none; keep one of them")
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """A rater's score (0..10) of one answer; None exactly where `failed` says why there is none.
+
+    `test` is the test's id, or what `id_of_test` makes of its texts. `issues` is None where they are not known.
+    """
+
+    test: str
+    dimension: str
+    subject: str
+    sample: int
+    rater: str
+    kind: Rater
+    score: float | None
+    issues: tuple[str, ...] | None
+    assessment: str
+    response_sha256: str | None
+    failed: str = ""
+
+
+def is_of(rating: Rating, answer: Response) -> bool:
+    """Whether a rating of this test and subject is of this very answer, as far as it says of which."""
+    digest = rating.response_sha256
+    return digest is None or (answer.state is State.OK and digest == response_digest(answer.text))
+
+
+def is_of_given(rating: Rating, answer: Response) -> bool:
+    """The same of a given answer: what was given as none has no text that could differ."""
+    return answer.state is not State.OK or is_of(rating, answer)
+
+
+@dataclass(frozen=True)
+class GivenRatings:
+    """The ratings of some files, each once, and how many rows are of other dimensions."""
+
+    ratings: tuple[Rating, ...]
+    elsewhere: int
+
+    @property
+    def raters(self) -> tuple[str, ...]:
+        """The names of those who rated, in the files' order."""
+        return tuple(dict.fromkeys(rating.rater for rating in self.ratings))
+
+
+def read_given_ratings(
+    paths: Sequence[Location], rubrics: Mapping[str, Rubric], key: Mapping[str, SheetItem] | None = None
+) -> GivenRatings:
+    """The ratings in some files (Parquet, CSV or JSON lines) as far as they are of the rubrics' dimensions.
+
+    `key` says which answers are behind the items of sheets; rows of these without a rating are left out.
+
+    Raises:
+        ConfigError: a file cannot be read, a row is no rating, or two rows contradict each other.
+    """
+    known: dict[tuple[str, str, str, str, int], Rating] = {}
+    kinds: dict[str, Rater] = {}
+    elsewhere = 0
+    for where, row in _rows(paths, key or {}):
+        if row.dimension not in rubrics:
+            elsewhere += 1
+            continue
+        rating = _rating(row, rubrics[row.dimension], where)
+        answer = rating.rater, rating.dimension, rating.subject, rating.test, rating.sample
+        if known.setdefault(answer, rating) != rating:
+            raise ConfigError(one_line(f"{where}: {row.rater} has rated this answer before, otherwise; keep one row"))
+        if kinds.setdefault(row.rater, row.kind) is not row.kind:
+            raise ConfigError(one_line(f"{where}: {row.rater} is a {kinds[row.rater]} in an earlier row; name one"))
+    return GivenRatings(tuple(known.values()), elsewhere)
+
+
+def _rows(paths: Sequence[Location], key: Mapping[str, SheetItem]) -> Iterator[tuple[str, GivenRating]]:
+    """The rows of all files, each with its place for messages."""
+    pseudonyms: dict[str, Location] = {}
+    for path in paths:
+        for where, row in _rows_of(path, key):
+            if PSEUDONYM.fullmatch(row.rater) and pseudonyms.setdefault(row.rater, path) != path:
+                raise ConfigError(
+                    one_line(
+                        f"{where}: {row.rater} is in {pseudonyms[row.rater]}, too, and need not be the same person, as "
+                        "each import numbers people anew; import one table of all ratings, or rename the raters of one"
+                    )
+                )
+            yield where, row
+
+
+def _rows_of(path: Location, key: Mapping[str, SheetItem]) -> Iterator[tuple[str, GivenRating]]:
+    for number, record in enumerate(given_records(path, "raters", _COLUMNS), 1):
+        where = f"{path}, row {number}"
+        if isinstance(record, dict) and record.get("item"):
+            record = resolved(record, key, where)
+        if record is not None:
+            yield where, given_row(GivenRating, record, where)
+
+
+def _rating(row: GivenRating, rubric: Rubric, where: str) -> Rating:
+    known = rubric.issue_letters()
+    if unknown := [letter for letter in row.issues or () if letter not in known]:
+        raise ConfigError(
+            one_line(
+                f"{where}: issues: {rubric.id} has no issue {unknown[0]!r}, only {', '.join(known)}; correct it, or "
+                "leave `issues` out"
+            )
+        )
+    test = row.test_id
+    if test is None:
+        test = id_of_test(rubric.id, row.prompt or "", (row.context or "") if rubric.context else "")
+    issues = None if row.issues is None else tuple(letter for letter in known if letter in row.issues)
+    return Rating(
+        test=test,
+        dimension=rubric.id,
+        subject=row.subject,
+        sample=row.sample,
+        rater=row.rater,
+        kind=row.kind,
+        score=float(score(rubric, issues or ())) if row.names_issues_alone else row.mark(),
+        issues=issues,
+        assessment=row.assessment or "",
+        response_sha256=row.response_sha256,
+        failed=one_line(row.failed.strip(), _MAX_REASON),
+    )

@@ -1,0 +1,181 @@
+"""Responses given in a file, which judges read instead of asking subjects: of people, of earlier studies, published."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
+
+from pydantic import AliasChoices, BeforeValidator, Field, model_validator
+
+from hab_ray.calls import Finish, has_visible_text
+from hab_ray.errors import ConfigError
+from hab_ray.given.rows import AnswerRow, Columns, Text, given_records, given_row
+from hab_ray.location import Location
+from hab_ray.rows import ChosenTest, Response, State, id_of_test
+from hab_ray.rubric import Rubric
+from hab_ray.visible import one_line
+
+_COLUMNS = Columns(
+    texts=(
+        "dimension",
+        "test_id",
+        "prompt",
+        "context",
+        "misinformation",
+        "subject",
+        "subject_model",
+        "text",
+        "subject_response",
+        "state",
+        "finish",
+        "model_reported",
+        "reason",
+    ),
+    numbers=("sample",),
+    may_be_empty=("text", "subject_response"),
+)
+# What the benchmark's published code wrote in the place of an answer that it did not get.
+ERROR_MARKS = (
+    "[ERROR DURING LLM CHAT]",
+    "[RATE LIMIT ERROR",
+    "[ANTHROPIC OVERLOAD",
+    "[GENERATION STOPPED",
+    "[ERROR PARSING BATCH RESULT]",
+    "[ERROR DURING BATCH LLM CHAT]",
+)
+
+
+def _text_or_none(given: Any) -> Any:
+    """Null, which is how tables say that there was no text, is an empty answer."""
+    return "" if given is None else given
+
+
+class GivenResponse(AnswerRow):
+    """One row: a subject's answer to a test."""
+
+    text: Annotated[
+        Text, BeforeValidator(_text_or_none), Field(validation_alias=AliasChoices("text", "subject_response"))
+    ]
+    state: State | None = None
+    finish: Text | None = None
+    model_reported: Text | None = None
+    reason: Text | None = None
+
+    @model_validator(mode="after")
+    def _has_its_text(self) -> Self:
+        """An export that leaves answers out has their states: they must not come back as empty answers."""
+        if self.state is State.OK and not self.text:
+            raise ValueError("its state is ok and it has no text; give its text, or leave the row out")
+        return self
+
+
+@dataclass(frozen=True)
+class GivenResponses:
+    """The responses of a file by subject and dimension, and the tests that they answer, by dimension."""
+
+    tests: Mapping[str, list[ChosenTest]]
+    responses: Mapping[tuple[str, str], list[Response]]
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """The names of those who answered, in the file's order."""
+        return tuple(dict.fromkeys(subject for subject, _ in self.responses))
+
+
+def read_given_responses(
+    path: Location, rubrics: Mapping[str, Rubric], tests: Mapping[str, list[ChosenTest]] | None
+) -> GivenResponses:
+    """The responses in a file (Parquet, CSV or JSON lines); those of other dimensions than the rubrics' are left out.
+
+    `tests` are those that the sweep gives besides; without them the tests are what the rows say that they answer.
+
+    Raises:
+        ConfigError: the file cannot be read, a row answers no known test, or two rows are different answers of one
+            subject to one test.
+    """
+    reader = _GivenReader(path, rubrics, tests)
+    for number, record in enumerate(given_records(path, "responses", _COLUMNS), 1):
+        row = given_row(GivenResponse, record, f"{path}, row {number}")
+        if row.dimension in rubrics:
+            reader.add(row, f"{path}, row {number}")
+    if not reader.responses:
+        raise ConfigError(f"responses: {path} has no row of {', '.join(rubrics)}")
+    return GivenResponses(
+        tests={dimension: list(found.values()) for dimension, found in reader.tests.items()},
+        responses={part: list(found.values()) for part, found in reader.responses.items()},
+    )
+
+
+class _GivenReader:
+    """Takes in rows and refuses what contradicts an earlier one."""
+
+    def __init__(
+        self, path: Location, rubrics: Mapping[str, Rubric], tests: Mapping[str, list[ChosenTest]] | None
+    ) -> None:
+        self._path, self._rubrics, self._tests_are_given = path, rubrics, tests is not None
+        self.tests: dict[str, dict[str, ChosenTest]] = defaultdict(dict)
+        self.responses: dict[tuple[str, str], dict[tuple[str, int], Response]] = defaultdict(dict)
+        for dimension, given in (tests or {}).items():
+            self.tests[dimension] = {test.id: test for test in given}
+        self._by_text: dict[tuple[str, str | None, str], ChosenTest] = {
+            (dimension, test.prompt, test.context): test for dimension, given in (tests or {}).items() for test in given
+        }
+
+    def add(self, row: GivenResponse, where: str) -> None:
+        test = self._test(row, where)
+        response = _response(row, test)
+        known = self.responses[row.subject, row.dimension].setdefault((test.id, row.sample), response)
+        if known != response:
+            cause = f"{where}: {row.subject} has answered {test.id} before, in other words"
+            raise ConfigError(one_line(f"{cause}; number the answers by `sample`"))
+
+    def _test(self, row: GivenResponse, where: str) -> ChosenTest:
+        known = self.tests[row.dimension]
+        if row.test_id is not None and row.test_id in known:
+            return known[row.test_id]
+        context = row.context or ""
+        if row.test_id is None and (row.dimension, row.prompt, context) in self._by_text:
+            return self._by_text[row.dimension, row.prompt, context]
+        if row.prompt is None or self._tests_are_given:
+            named = row.test_id if row.test_id is not None else row.prompt
+            raise ConfigError(
+                one_line(f"{where}: there is no test {named!r} in `tests:`; add it, or leave the row out")
+            )
+        rubric = self._rubrics[row.dimension]
+        if rubric.context is not None and not context.strip():
+            raise ConfigError(f"{where}: context: is missing; add it, as judges of {rubric.id} are shown it")
+        id = row.test_id or id_of_test(rubric.id, row.prompt, context)
+        test = ChosenTest(id, rubric.id, row.prompt, context if rubric.context else "", rubric.system, None)
+        self._by_text[row.dimension, row.prompt, context] = known[test.id] = test
+        return test
+
+
+def _response(row: GivenResponse, test: ChosenTest) -> Response:
+    state, reason = _state(row)
+    return Response(
+        test_id=test.id,
+        dimension=row.dimension,
+        subject=row.subject,
+        sample=row.sample,
+        state=state,
+        text=row.text if state is State.OK else "",
+        finish=row.finish or str(Finish.OK),
+        settings="",
+        model_reported=row.model_reported or "",
+        served_by="",
+        reason=reason,
+        reply_key="",
+    )
+
+
+def _state(row: GivenResponse) -> tuple[State, str]:
+    """What became of a row, and why it is no answer."""
+    if row.state not in (None, State.OK):
+        return row.state, row.reason or "given as no answer"
+    if row.text.lstrip().startswith(ERROR_MARKS):
+        return State.FAILED, one_line(row.text, 300)
+    if not has_visible_text(row.text):
+        return State.EMPTY, "no text in the response"
+    return State.OK, ""

@@ -1,0 +1,43 @@
+"""Files of environment variables (`.env`): NAME=VALUE, one a line, as shells and docker read them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from hab_ray.inputs.files import BadInput, text_of
+
+_VALUE = r'"([^"]*)"|\'([^\']*)\'|([^\s"\'#][^\s"\']*)?'
+_LINE = re.compile(rf"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?:{_VALUE})(?:\s+#.*)?")
+_KEY_LINE = re.compile(r"(?:export\s+)?[A-Za-z_][A-Za-z0-9_]*_KEY\s*=")
+
+
+def env_file(path: Path) -> dict[str, str]:
+    """The variables of a file. Quotes are taken off, `#` after a blank begins a comment, and nothing is expanded.
+
+    Raises:
+        BadInput: it cannot be read, or a line is no NAME=VALUE; the line, which may hold a key, is not repeated.
+    """
+    return dict(_variable(number, line) for number, line in _lines(text_of(path)))
+
+
+def env_keys(path: Path) -> dict[str, str]:
+    """The variables of a file whose names end in `_KEY`, read as by `env_file`; its other lines may be anything.
+
+    Raises:
+        BadInput: it cannot be read, or the line of a key is no NAME=VALUE.
+    """
+    lines = _lines(text_of(path))
+    return dict(_variable(number, line) for number, line in lines if _KEY_LINE.match(line))
+
+
+def _lines(text: str) -> list[tuple[int, str]]:
+    numbered = enumerate((line.strip() for line in text.splitlines()), 1)
+    return [(number, line) for number, line in numbered if line and not line.startswith("#")]
+
+
+def _variable(number: int, line: str) -> tuple[str, str]:
+    found = _LINE.fullmatch(line)
+    if found is None:
+        raise BadInput(f"line {number} is no NAME=VALUE", "correct it; quote a value that has blanks in it")
+    return found[1], next((value for value in found.groups()[1:] if value), "")

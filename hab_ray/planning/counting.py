@@ -1,0 +1,134 @@
+"""The calls of a sweep, found the way the run finds them: each shard's tasks taken as far as the store carries them.
+
+Where a task does not exist yet (a test not generated, a response not given) a stand-in takes its place, and the
+line is not exact. A call that several rows or shards share counts once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+from hab_ray.calls import Call, Outcome
+from hab_ray.catalog.prices import input_bytes
+from hab_ray.planning.drafts import Cell, Draft, Measured
+from hab_ray.planning.figures import PlanLine
+from hab_ray.rows import ChosenTest, Response
+from hab_ray.stages.base import CallStage
+from hab_ray.stages.forecast import Forecast
+from hab_ray.storage.replies.store import Store
+from hab_ray.work import Settled, Shard, Work, given_rows, settle
+
+
+@dataclass(frozen=True)
+class _Heard:
+    """A stage, and the calls it asked for."""
+
+    stage: CallStage[Any, Any]
+    calls: dict[str, Call] = field(default_factory=dict)
+
+    def requests(self, tasks: Iterable[Any]) -> Iterator[tuple[str, Call]]:
+        for row_id, call in self.stage.requests(tasks):
+            self.calls[call.key] = call
+            yield row_id, call
+
+    def parse(self, task: Any, outcome: Outcome) -> Any:
+        return self.stage.parse(task, outcome)
+
+
+@dataclass
+class Counting:
+    """Counts the calls of a resolved sweep against a store."""
+
+    work: Work
+    store: Store
+    _seen: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    def lines(self) -> Iterator[PlanLine]:
+        """Every line of the plan, dimension by dimension, in the order of the method."""
+        drafts = list(self.drafts())
+        measured: defaultdict[Cell, Measured] = defaultdict(Measured)
+        for draft in drafts:
+            measured[draft.cell] += draft.measured
+        return (draft.line(measured[draft.cell]) for draft in drafts)
+
+    def drafts(self) -> Iterator[Draft]:
+        """What is found of every shard that makes calls, in the same order."""
+        for model in self.work.models:
+            self.store.refresh(model)
+        given = given_rows(self.work)
+        readers = Counter(one.shard for shard in self.work.shards() for one in self.work.inputs(shard))
+        made: dict[Shard, Forecast[Any]] = {}
+        for shard in self.work.shards():
+            sources = [one.shard for one in self.work.inputs(shard)]
+            rows = _read(sources, made)
+            if shard.dimension in given.tests:
+                rows.setdefault(ChosenTest, Forecast(given.tests[shard.dimension]))
+            if (shard.subject, shard.dimension) in given.responses:
+                rows[Response] = Forecast(given.responses[shard.subject, shard.dimension])
+            stage = self.work.stage(shard)
+            if isinstance(stage, CallStage):
+                draft, made[shard] = self._count(shard, stage, stage.forecast_tasks(rows))
+                yield draft
+            elif self.work.is_frozen(shard):
+                made[shard] = Forecast(self._view(shard))
+            else:
+                made[shard] = stage.forecast_rows(rows)
+            readers.subtract(sources)
+            for done in [one for one in made if not readers[one]]:
+                del made[done]
+
+    def _count(self, shard: Shard, stage: CallStage[Any, Any], tasks: Forecast[Any]) -> tuple[Draft, Forecast[Any]]:
+        """What is found of a shard, and the rows that it will have."""
+        draft = Draft(self.work, shard, stage)
+        settled, found = self._settle(shard, stage, tasks.known)
+        seen = self._seen[self.work.model(shard).name]
+        new = found.keys() - seen
+        draft.reused, draft.measured = len(new), sum((found[key] for key in new), Measured())
+        seen |= new
+        for row_id, call in settled.open:
+            if call.key not in seen:
+                seen.add(call.key)
+                draft.open.append((row_id, call))
+                draft.add(1, call, input_bytes(call), input_bytes(call))
+        if tasks.to_come:
+            typical, longest = ([call for _, call in stage.requests(some)] for some in (tasks.typical, tasks.longest))
+            draft.add(tasks.to_come, typical[0], fmean(map(input_bytes, typical)), fmean(map(input_bytes, longest)))
+            draft.exact = False
+        return draft, stage.forecast_rows(tasks, stage.kept(settled.rows), settled.waiting)
+
+    def _settle(
+        self, shard: Shard, stage: CallStage[Any, Any], tasks: Sequence[Any]
+    ) -> tuple[Settled, dict[str, Measured]]:
+        """The shard's rows and open calls, and by key what those calls took that need not be paid for.
+
+        A shard that is complete tells nothing of what its calls took: its replies are not read again.
+        """
+        if self.work.is_frozen(shard) or (tasks and self.work.written(shard) == len(tasks)):
+            rows = self._view(shard) if shard.spec.has_view else []
+            return Settled(rows, []), {call.key: Measured() for _, call in stage.requests(tasks)}
+        heard, model = _Heard(stage), self.work.model(shard).name
+        found: dict[str, Measured] = {}
+
+        def read(keys: Sequence[str]) -> Mapping[str, Outcome]:
+            outcomes = self.store.read(model, keys)
+            found.update((key, Measured.of(heard.calls[key], outcome)) for key, outcome in outcomes.items())
+            return outcomes
+
+        return settle(heard, tasks, read), found
+
+    def _view(self, shard: Shard) -> list[Any]:
+        row_type: type[Any] = shard.spec.row
+        return self.work.run.read(row_type, shard.file)
+
+
+def _read(sources: Iterable[Shard], made: Mapping[Shard, Forecast[Any]]) -> dict[type[Any], Forecast[Any]]:
+    """The forecasts of some shards' rows, by the rows' type."""
+    rows: dict[type[Any], Forecast[Any]] = {}
+    for shard in sources:
+        row_type = shard.spec.row
+        rows[row_type] = rows[row_type] + made[shard] if row_type in rows else made[shard]
+    return rows

@@ -1,0 +1,133 @@
+"""One shard's part of a plan: the calls it still asks, and what answered ones tell of their tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from hab_ray.calls import Call, ChatCall, Outcome, Reply, Usage
+from hab_ray.catalog.models import Purpose, Thinking
+from hab_ray.catalog.prices import Mode, input_bytes, rate
+from hab_ray.planning.figures import Figures, PlanLine
+from hab_ray.stages.base import CallStage
+from hab_ray.stages.forecast import BYTES_PER_TOKEN
+from hab_ray.work import Shard, Work
+
+WIRE_BYTES = 4096  # names and brackets around the texts of a request
+BYTES_ESCAPED = 3  # of a byte of text, where a vendor's file has every other character than ASCII as its code
+THINKING_TOKENS = 600  # that a model which thinks is taken to spend before it answers
+
+Cell = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What answered calls said, in bytes, and the tokens they were billed for."""
+
+    calls: int = 0
+    said: int = 0
+    input: int = 0
+    output: int = 0
+
+    def __add__(self, other: Measured) -> Measured:
+        return Measured(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Measured)))
+
+    @classmethod
+    def of(cls, call: Call, outcome: Outcome) -> Measured:
+        """What a call took, where its outcome is a reply that says so."""
+        if isinstance(outcome, Reply) and outcome.usage.input:
+            return cls(1, input_bytes(call), outcome.usage.input, outcome.usage.output)
+        return cls()
+
+    def input_tokens(self, said: float) -> float:
+        """The input tokens of so many bytes: as measured, else as assumed."""
+        return said * self.input / self.said if self.said else said / BYTES_PER_TOKEN
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """`count` calls of a kind, which say so many bytes on average, typically and at most; `limit` 0 = no answer."""
+
+    count: int
+    limit: int
+    said: float
+    most_said: float
+
+
+@dataclass
+class Draft:
+    """What is found of a shard. `open` are its calls that are known and not in the store, each once, by row id."""
+
+    work: Work
+    shard: Shard
+    stage: CallStage[Any, Any]
+    exact: bool = True
+    reused: int = 0
+    measured: Measured = Measured()
+    open: list[tuple[str, Call]] = field(default_factory=list)
+    _asked: list[_Asked] = field(default_factory=list)
+
+    @property
+    def cell(self) -> Cell:
+        """Stage, name and dimension: what shares one measurement, whoever the judged subject is."""
+        return self.shard.stage, self.shard.name, self.shard.dimension
+
+    def add(self, count: int, call: Call, said: float, most_said: float) -> None:
+        """Count calls like this one, which say so many bytes on average, typically and at most."""
+        limit = call.params.max_tokens if isinstance(call, ChatCall) else 0
+        self._asked.append(_Asked(count, limit, said, most_said))
+
+    def line(self, measured: Measured) -> PlanLine:
+        """The shard's line, with tokens as they were measured in its cell, or assumed where nothing was."""
+        model = self.work.model(self.shard)
+        online, batch = rate(model.entry, Mode.ONLINE), rate(model.entry, Mode.BATCH)
+        figures, dearest, largest = Figures(calls=self.reused, reused=self.reused), 0, 0
+        for asked in self._asked:
+            answer, most_answer = self._answers(asked.limit, measured)
+            most_input, most_output = round(asked.count * asked.most_said), asked.count * most_answer
+            usage = Usage(
+                input=min(round(asked.count * measured.input_tokens(asked.said)), most_input),
+                output=min(round(asked.count * answer), most_output),
+            )
+            dearest = max(dearest, online.bound(round(asked.most_said), most_answer))
+            sent = BYTES_ESCAPED * round(asked.most_said * self._list_size(asked.count)) + WIRE_BYTES
+            largest = max(largest, online.bound(sent, most_answer))
+            figures += Figures(
+                calls=asked.count,
+                batchable=asked.count if model.entry.batch else 0,
+                input=usage.input,
+                output=usage.output,
+                most_input=most_input,
+                most_output=most_output,
+                online=online.cost(usage),
+                most_online=online.bound(most_input, most_output),
+                batch=batch.cost(usage),
+                most_batch=batch.bound(most_input, most_output),
+            )
+        return PlanLine(
+            stage=self.shard.stage,
+            name=self.shard.name,
+            model=model.name,
+            dimension=self.shard.dimension,
+            exact=self.exact,
+            assumed=bool(self._asked) and not measured.calls,
+            measured=self.measured.calls,
+            figures=figures,
+            dearest=dearest,
+            largest=largest,
+        )
+
+    def _list_size(self, count: int) -> int:
+        """How many of so many calls one request may hold."""
+        entry = self.work.model(self.shard).entry
+        return min(count, entry.list_size) if entry.purpose is Purpose.EMBEDDING else 1
+
+    def _answers(self, limit: int, measured: Measured) -> tuple[float, int]:
+        """The output tokens of a call, on average and at most."""
+        if not limit:
+            return 0, 0
+        entry = self.work.model(self.shard).entry
+        if measured.calls:
+            return measured.output / measured.calls, entry.output_limit(limit)
+        thinking = 0 if entry.thinking is Thinking.NONE else min(THINKING_TOKENS, entry.thinking_reserve)
+        return min(self.stage.answer_tokens(), limit) + thinking, entry.output_limit(limit)

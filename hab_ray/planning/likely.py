@@ -1,0 +1,105 @@
+"""In how many rounds a likely budget sends a sweep's batches, by the waves that its run will send.
+
+What rows will cost is not known beforehand. They are drawn at random around the plan's mean, as the lengths of answers
+are: most below it, a few far above. The waves are then those of `hab_ray.engine.budget.bound`. Real costs may take a
+round or two more or fewer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hab_ray.engine.budget.bound import FIRST_WAVE, LEAST_WAVE, CostSample, Wave
+from hab_ray.planning.rounds import MAX_ROUNDS, BatchedCalls, StageCosts, StageRounds, rounds_of_calls
+
+RELATIVE_SD = 0.7
+_SEED = 0
+
+
+class LikelyRounds:
+    """Counts the rounds of the same stages for one budget after another. `risk` is that of all of them together."""
+
+    def __init__(self, stages: Sequence[StageCosts], risk: float) -> None:
+        each = risk / max(1, sum(calls.calls > 0 for stage in stages for calls in stage.batched)) / 2
+        self._stages = [(stage, [_Cell(calls, each) for calls in stage.batched if calls.calls]) for stage in stages]
+
+    def of(self, money: int) -> tuple[StageRounds, ...] | None:
+        """How many rounds of batches each stage takes with so much; None where it is not enough."""
+        found = []
+        for stage, cells in self._stages:
+            money -= stage.online
+            taken = _rounds(cells, money)
+            if taken is None:
+                return None
+            rounds, cost = taken
+            money -= cost
+            if rounds:
+                found.append(StageRounds(stage.stage, rounds))
+        return tuple(found)
+
+
+class _Cell:
+    """A model's calls at a stage, with what each will have cost, in the order in which they go out."""
+
+    def __init__(self, calls: BatchedCalls, risk: float) -> None:
+        self.calls, self._risk = calls, risk
+        self._cap = ceil(calls.reserved / calls.calls)
+        self._samples: dict[int, CostSample] = {}
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether it goes out in waves at all."""
+        return self.calls.calls > FIRST_WAVE and self.calls.cost > 0
+
+    @cached_property
+    def _costs(self) -> NDArray[np.int64]:
+        variance = np.log(1 + RELATIVE_SD**2)
+        drawn = np.random.default_rng(_SEED).lognormal(-variance / 2, np.sqrt(variance), self.calls.calls)
+        costs: NDArray[np.int64] = np.minimum(drawn * (self.calls.cost / drawn.sum()), self._cap).astype(np.int64)
+        return costs
+
+    def wave(self, seen: int, free: int) -> Wave | None:
+        """The largest wave that so much is enough for, once so many rows were seen."""
+        if seen not in self._samples:
+            sample = CostSample(self.calls.calls, self._cap, self._risk, self.calls.calls)
+            sample.add(self._costs[:seen].tolist())
+            self._samples[seen] = sample
+        sample, most = self._samples[seen], self.calls.at_once or self.calls.calls
+        if seen:
+            return sample.largest_wave(free, most)
+        waves = (wave for wave in sample.waves() if wave.rows in (sample.to_come, FIRST_WAVE, LEAST_WAVE))
+        return next((wave for wave in waves if wave.nanousd <= free and wave.rows <= most), None)
+
+    def cost(self, seen: int, wave: Wave) -> int:
+        """What the rows of a wave will have cost."""
+        return int(self._costs[seen : seen + wave.rows].sum())
+
+    def rest(self, seen: int) -> BatchedCalls:
+        """The calls that are still to come, as they are sent where no wave can be paid for."""
+        calls, left = self.calls, self.calls.calls - seen
+        each = -(-calls.cost // calls.calls), -(-calls.reserved // calls.calls)
+        return BatchedCalls(left, left * each[0], left * each[1], calls.at_once)
+
+
+def _rounds(cells: Sequence[_Cell], money: int) -> tuple[int, int] | None:
+    """The rounds of a stage and what they cost; None where the money is not enough."""
+    seen = {cell: 0 for cell in cells if cell.is_sampled}
+    rounds = cost = 0
+    while rounds < MAX_ROUNDS and any(count < cell.calls.calls for cell, count in seen.items()):
+        free, sent = money - cost, False
+        for cell, count in seen.items():
+            wave = cell.wave(count, free) if count < cell.calls.calls else None
+            if wave:
+                free -= wave.nanousd
+                cost += cell.cost(count, wave)
+                seen[cell], sent = count + wave.rows, True
+        if not sent:
+            break
+        rounds += 1
+    rest = rounds_of_calls([cell.rest(seen.get(cell, 0)) for cell in cells], money - cost)
+    return rest and (rounds + rest[0], cost + rest[1])

@@ -1,0 +1,133 @@
+"""From a resolved sweep and its store to the plan: lines, times, budgets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from hab_ray.catalog.models import Limits, ModelEntry, Purpose
+from hab_ray.catalog.prices import NANO
+from hab_ray.config.sections import SpendingLimit
+from hab_ray.config.sweep import spending_limit
+from hab_ray.engine.books import opening_balance
+from hab_ray.planning.counting import Counting
+from hab_ray.planning.figures import Figures, Plan, PlanLine, StageTime, added_up
+from hab_ray.planning.likely import LikelyRounds
+from hab_ray.planning.rounds import BatchedCalls, StageCosts, budget_outlook
+from hab_ray.stages import wiring
+from hab_ray.storage.registry import Registry
+from hab_ray.storage.replies.store import Store
+from hab_ray.work import Shard, Work, wants_batch
+
+FIRST_TOKEN_S = 1.0
+TOKENS_A_SECOND = 60.0
+
+Latencies = Mapping[tuple[str, str], float]
+
+
+def make_plan(work: Work, store: Store, latencies: Latencies | None = None) -> Plan:
+    """What a run of this sweep still has to do; nothing is written, and nothing asked of a vendor.
+
+    `latencies` are the seconds that a call of a stage to a model takes, where they were measured.
+
+    Raises:
+        ConfigError: a model has no price, or given tests do not fit.
+    """
+    lines = tuple(sorted(Counting(work, store).lines(), key=lambda line: list(wiring.stages()).index(line.stage)))
+    times = tuple(_times(work, lines, latencies or {}))
+    batched = _sent_by_batch(work, lines)
+    online = tuple(line for line in lines if line not in batched)
+    unhindered = sum(line.figures.most_batch for line in batched) + _online_budget(work, online)
+    stages, limit = tuple(_stage_costs(work, batched, online)), spending_limit(work.sweep)
+    outlook = budget_outlook(
+        stages,
+        LikelyRounds(stages, (limit or SpendingLimit(usd=0)).risk).of,
+        max((line.largest for line in lines), default=0),
+        unhindered,
+        _spent(work, store),
+        None if limit is None else round(limit.usd * NANO),
+    )
+    as_sent = sum(line.figures.batch for line in batched) + sum(line.figures.online for line in online)
+    return Plan(lines, times, _online_budget(work, lines), _batch_budget(work, lines), as_sent, outlook)
+
+
+def _sent_by_batch(work: Work, lines: Sequence[PlanLine]) -> tuple[PlanLine, ...]:
+    """The lines whose calls go by batch, as the sweep's modes have it."""
+    together: Counter[tuple[str, str]] = Counter()
+    for line in lines:
+        together[line.stage, line.model] += line.figures.to_pay
+    return tuple(
+        line
+        for line in lines
+        if wants_batch(work, Shard(line.stage, line.name, line.dimension), together[line.stage, line.model])
+    )
+
+
+def _stage_costs(work: Work, batched: Sequence[PlanLine], online: Sequence[PlanLine]) -> Iterator[StageCosts]:
+    """What each stage costs as it is sent."""
+    by_model = added_up(((line.stage, line.model), line.figures) for line in batched)
+    asked = added_up((line.stage, line.figures) for line in online)
+    for stage in wiring.stages():
+        calls = tuple(_batched(work, sums, name) for (mine, name), sums in by_model.items() if mine == stage)
+        yield StageCosts(stage, calls, asked.get(stage, Figures()).online)
+
+
+def _batched(work: Work, sums: Figures, name: str) -> BatchedCalls:
+    limits = work.models[name].entry.limits
+    at_once = None
+    if limits and limits.enqueued_tokens and sums.input:
+        at_once = max(1, limits.enqueued_tokens * sums.to_pay // sums.input)
+    return BatchedCalls(sums.to_pay, sums.batch, sums.most_batch, at_once)
+
+
+def _spent(work: Work, store: Store) -> int:
+    """What the run has spent before, and what batches have reserved that it no longer waits for."""
+    registry = Registry(work.sweep.store)
+    epochs, released = registry.epochs(work.run_id, work.run_path), registry.released_up_to(work.run_id)
+    opening = opening_balance(store.folder, epochs, released, work.models)
+    return opening.spent + opening.out_of_reach
+
+
+def _times(work: Work, lines: Sequence[PlanLine], latencies: Latencies) -> Iterator[StageTime]:
+    for stage in wiring.stages():
+        by_model = added_up((line.model, line.figures) for line in lines if line.stage == stage)
+        taken = {name: latencies.get((stage, name)) for name in by_model}
+        seconds = {name: _seconds(work.models[name].entry, sums, taken[name]) for name, sums in by_model.items()}
+        if seconds:
+            slowest = max(seconds, key=lambda name: seconds[name])
+            yield StageTime(stage, slowest, seconds[slowest], taken[slowest])
+
+
+def _seconds(entry: ModelEntry, sums: Figures, latency: float | None) -> float:
+    """How long a model's open calls take: whichever of its limits is reached first decides."""
+    if not sums.to_pay:
+        return 0.0
+    limits = entry.limits or Limits()
+    requests = sums.to_pay / (entry.list_size if entry.purpose is Purpose.EMBEDDING else 1)
+    assumed = FIRST_TOKEN_S + sums.output / sums.to_pay / TOKENS_A_SECOND
+    a_call = assumed if latency is None else latency
+    bounds = [max(a_call, requests * a_call / limits.concurrent)]
+    if limits.requests_per_minute:
+        bounds.append(60.0 * requests / limits.requests_per_minute)
+    if limits.tokens_per_minute:
+        bounds.append(60.0 * (sums.input + sums.output) / limits.tokens_per_minute)
+    return max(bounds)
+
+
+def _online_budget(work: Work, lines: Sequence[PlanLine]) -> int:
+    """What is estimated, plus the reservations of as many calls of each model as may be in flight at once."""
+    total = 0
+    for name, model in work.models.items():
+        mine = [line for line in lines if line.model == name]
+        sums = sum((line.figures for line in mine), Figures())
+        in_flight = min(sums.to_pay, (model.entry.limits or Limits()).concurrent)
+        dearest = max((line.dearest for line in mine), default=0)
+        total += min(sums.online + in_flight * dearest, max(sums.online, sums.most_online))
+    return total
+
+
+def _batch_budget(work: Work, lines: Sequence[PlanLine]) -> int:
+    """Batches reserve all their calls at once; models that are asked online reserve as they do there."""
+    batched = [line for line in lines if work.models[line.model].entry.batch]
+    others = [line for line in lines if not work.models[line.model].entry.batch]
+    return sum(line.figures.most_batch for line in batched) + _online_budget(work, others)

@@ -1,0 +1,351 @@
+"""What stands in a sweep's way before it starts: keys, retired models, prices. All of it at once, with remedies."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+
+from hab_ray.calls import Params
+from hab_ray.catalog.addresses import cluster_address
+from hab_ray.catalog.models import SURELY_LIKE, Model, ModelEntry, Unheeded, accepted, unheeded
+from hab_ray.catalog.prices import no_price
+from hab_ray.config.sections import Judge, Subject, Validate
+from hab_ray.config.sweep import Sweep
+from hab_ray.errors import ConfigError
+from hab_ray.location import Location
+from hab_ray.providers import load_vendor
+from hab_ray.providers.access import has_secret
+from hab_ray.resolve import resolve
+from hab_ray.resources import is_ray_job
+from hab_ray.stages.method.judge import JUDGE_SETTINGS
+from hab_ray.stages.method.respond import PAPER_SETTINGS
+from hab_ray.storage.format import refuse_newer
+from hab_ray.storage.modes import refuse_unwritable
+from hab_ray.storage.reach import reach
+from hab_ray.work import Work
+
+NOTICE = timedelta(days=30)
+_OF_RAY = "runtime_resources"  # Ray's folder for what it unpacks
+_LEAVE_OUT = "leave it out, or run with --available-only"
+
+
+class Severity(StrEnum):
+    """Whether a run can start in spite of a problem."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something wrong with some of a sweep's models (their names in the sweep): what, and what to do about it."""
+
+    severity: Severity
+    models: tuple[str, ...]
+    cause: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.cause}; {self.remedy}"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How a model is asked: where the sweep says so, who is asked, the settings, and which of them the file names."""
+
+    key: str
+    asked: str
+    model: str
+    params: Params
+    named: Set[str]
+
+
+def prepare(sweep: Sweep, now: datetime) -> tuple[Work, list[Problem]]:
+    """The work of a sweep, and what stands in its way.
+
+    Raises:
+        ConfigError: the sweep cannot be resolved at all.
+    """
+    if is_ray_job(os.environ):
+        refuse_paths_in_package(sweep, Path.cwd())
+    if sweep.executor != "local":
+        cluster_address(os.environ)
+    reach(sweep.run_folder)
+    refuse_newer(reach(sweep.store), f"store at {sweep.store}")
+    work = resolve(sweep, now)
+    return work, preflight(work, os.environ, now.date())
+
+
+def refuse_paths_in_package(sweep: Sweep, folder: Path) -> None:
+    """Check that a Ray job whose working directory is `folder` keeps its results and its store elsewhere.
+
+    Raises:
+        ConfigError: they would be deleted with the job's package.
+    """
+    lost = [
+        f"`{key}: {place}`"
+        for key, place in (("run", sweep.run_folder), ("store", sweep.store))
+        if _is_lost(place, folder)
+    ]
+    if lost:
+        raise ConfigError(
+            f"{' and '.join(lost)}: this is a Ray job, which works in a temporary copy of the uploaded package. Ray "
+            "deletes that copy, and the next submit would pay for every call again. Give both places an address that "
+            "outlives the job: put `run: s3://BUCKET/hab/runs/NAME` and `store: s3://BUCKET/hab/store` (or absolute "
+            "paths on a disk that every node mounts) into the sweep, or add --run and --store to the submitted line"
+        )
+
+
+def _is_lost(place: Location, folder: Path) -> bool:
+    """Whether a place is relative, or an absolute path into the copy of the package."""
+    if not place.is_local:
+        return False
+    path, is_copy = Path(str(place)), _OF_RAY in folder.parts
+    return not path.is_absolute() or (is_copy and path.resolve().is_relative_to(folder.resolve()))
+
+
+def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Problem]:
+    """Every problem of a resolved sweep that shows without a call; `environ` is where keys are looked up."""
+    found = [
+        *_places(work.sweep),
+        *_vendors(work),
+        *_keys(work, environ),
+        *_settings(work),
+        *_batches(work),
+        *_unlisted(work),
+        *_analysis(work),
+    ]
+    for model in work.models.values():
+        found += [*_lifecycle(work.sweep, model, today), *_price(model)]
+    return found
+
+
+def _places(sweep: Sweep) -> Iterator[Problem]:
+    """Where a run or store cannot be written, as far as looking tells; who may write can differ where it will run."""
+    for key, place in (("run", sweep.run_folder), ("store", sweep.store)):
+        if place.is_local:
+            try:
+                refuse_unwritable(place.path)
+            except OSError as error:
+                severity = Severity.WARNING if isinstance(error, PermissionError) else Severity.ERROR
+                cause = f"{key}: {place} cannot be written here ({error.strerror})"
+                yield Problem(severity, (), cause, f"name another `{key}:`, on a disk that this user may write")
+
+
+def _analysis(work: Work) -> Iterator[Problem]:
+    """Names in the declared analysis that the sweep does not have, for now or by a slip."""
+    sweep, plan = work.sweep, work.sweep.analysis
+    if plan is not None:
+        judges = [judge.name for judge in sweep.judges]
+        for unknown in plan.unknown_names(sweep.subject_names, judges, work.rubrics):
+            remedy = "correct it before the first answer: a change afterwards is listed in the report"
+            yield Problem(Severity.WARNING, (), f"{unknown} is not in this sweep", remedy)
+
+
+def refuse_errors(problems: Sequence[Problem]) -> None:
+    """Go on unless there are errors.
+
+    Raises:
+        ConfigError: with one line for each error.
+    """
+    errors = [str(p) for p in problems if p.severity is Severity.ERROR]
+    if errors:
+        raise ConfigError("\n".join(errors))
+
+
+def available_only(sweep: Sweep, problems: Sequence[Problem]) -> Sweep:
+    """The same sweep without the subjects and judges that have an error.
+
+    Raises:
+        ConfigError: nothing would be left, or tests cannot be made without one of the models.
+    """
+    errors = [p for p in problems if p.severity is Severity.ERROR]
+    gone = {name for problem in errors for name in problem.models}
+    needed = [f"{key}: {name}" for key, name in sweep.models_by_key() if name in gone and not _asks(key)]
+    if needed:
+        raise ConfigError("\n".join([f"tests cannot be made without {', '.join(needed)}", *map(str, errors)]))
+    subjects = tuple(s for s in sweep.subjects if s.model not in gone)
+    judges = tuple(j for j in sweep.judges if j.model not in gone)
+    for key, left in (("subjects", subjects), ("judges", judges)):
+        if not left:
+            listed = "\n".join(f"  {p}" for p in errors)
+            raise ConfigError(f"{key}: none of them can be called:\n{listed}")
+    return sweep.model_copy(update={"subjects": subjects, "judges": judges})
+
+
+def _asks(key: str) -> bool:
+    """Whether a key names a subject or a judge, which a sweep can do without."""
+    return key.startswith(("subjects.", "judges."))
+
+
+def _where(sweep: Sweep, model: str) -> str:
+    """The sweep's keys that name a model."""
+    return ", ".join(key for key, name in sweep.models_by_key() if name == model)
+
+
+def _models_of(work: Work) -> Mapping[str, list[str]]:
+    """The models that are used of each provider."""
+    users: dict[str, list[str]] = defaultdict(list)
+    for model in work.models.values():
+        users[model.entry.provider].append(model.name)
+    return users
+
+
+def _vendors(work: Work) -> Iterator[Problem]:
+    """Kinds of other distributions that cannot be used."""
+    for name, models in _models_of(work).items():
+        try:
+            vendor = load_vendor(work.catalog.providers[name].kind)
+        except ConfigError as error:
+            yield Problem(Severity.ERROR, tuple(models), f"providers.{name}.kind: {error}", _LEAVE_OUT)
+            continue
+        by_batch = [model for model in models if work.models[model].entry.batch]
+        if vendor.connect_batch is None and by_batch:
+            cause = f"providers.{name}: its kind takes no batches, and `batch:` is given for {', '.join(by_batch)}"
+            yield Problem(Severity.ERROR, tuple(by_batch), cause, "remove `batch:`")
+
+
+def _keys(work: Work, environ: Mapping[str, str]) -> Iterator[Problem]:
+    for name, models in _models_of(work).items():
+        provider = work.catalog.providers[name]
+        wanted = {provider.key_env: f"a key of {name}"} if provider.key_env else {}
+        wanted |= {variable: f"the value of the header {header}" for header, variable in provider.headers_env.items()}
+        for variable, value in wanted.items():
+            if not has_secret(variable, environ):
+                cause = f"providers.{name}: {variable} is not set, and {', '.join(models)} cannot be called without"
+                remedy = f"set it to {value}, or run with --available-only"
+                yield Problem(Severity.ERROR, tuple(models), cause, remedy)
+        if provider.url is None and not provider.serve:
+            cause = f"providers.{name}: no `url`"
+            yield Problem(Severity.ERROR, tuple(models), cause, "give the address of its API")
+
+
+def _lifecycle(sweep: Sweep, model: Model, today: date) -> Iterator[Problem]:
+    end = model.entry.lifecycle
+    if end is None or end.ends - today > NOTICE:
+        return
+    where, days = f"{_where(sweep, model.name)}: {model.name}", (end.ends - today).days
+    if end.answered_by:
+        yield _rerouted(sweep, model, end.answered_by, f"{where} is answered by {end.answered_by}", today)
+    elif end.ends <= today:
+        cause = f"{where} is gone since {end.ends} ({end.why})"
+        yield Problem(Severity.ERROR, (model.name,), cause, _LEAVE_OUT)
+    else:
+        cause = f"{where} ends on {end.ends}, in {days} days ({end.why})"
+        yield Problem(Severity.WARNING, (model.name,), cause, "finish before that day, or use another model")
+
+
+def _rerouted(sweep: Sweep, model: Model, other: str, cause: str, today: date) -> Problem:
+    """A name to which another model answers, or soon will: its replies cost money and count for nothing."""
+    end = model.entry.lifecycle
+    assert end is not None
+    now = end.ends <= today
+    when = f"since {end.ends}" if now else f"from {end.ends} on, in {(end.ends - today).days} days"
+    if sweep.accept_substitutes:
+        taken = f"{cause} {when} ({end.why}), and its replies are taken for {model.name}'s (accept_substitutes: true)"
+        return Problem(Severity.WARNING, (model.name,), taken, f"name {other} itself")
+    lost = f"{cause} {when} ({end.why}): replies would be paid for and excluded as substituted"
+    severity = Severity.ERROR if now else Severity.WARNING
+    before = "" if now else "finish before that day, or "
+    return Problem(severity, (model.name,), lost, f"{before}name {other}, or set `accept_substitutes: true`")
+
+
+def unheeded_settings(work: Work) -> dict[Unheeded, list[str]]:
+    """Settings that models are not sent or ignore, the stages' own too, with those who are asked so."""
+    found: dict[Unheeded, list[str]] = defaultdict(list)
+    for wanted in _wanted(work.sweep):
+        for setting in unheeded(work.models[wanted.model].entry, wanted.params):
+            found[setting].append(wanted.asked)
+    return found
+
+
+def _settings(work: Work) -> Iterator[Problem]:
+    """Settings that a model's vendor refuses, so that every call would fail, and those that the file names in vain."""
+    for wanted in _wanted(work.sweep):
+        entry = work.models[wanted.model].entry
+        for field, cause, remedy in _refused(wanted.model, entry, accepted(entry, wanted.params)):
+            yield Problem(Severity.ERROR, (wanted.model,), f"{wanted.key}.{field}: {cause}", remedy)
+        for setting in unheeded(entry, wanted.params):
+            if setting.field in wanted.named:
+                what = "is sent and has no effect" if setting.sent else "is not sent"
+                cause = f"{wanted.key}.{setting.field}: {setting.value} {what} on {wanted.model} ({setting.why})"
+                remedy = "leave it out, or choose another model"
+                yield Problem(Severity.WARNING, (wanted.model,), cause, remedy)
+
+
+def _wanted(sweep: Sweep) -> Iterator[Wanted]:
+    if sweep.generate and not sweep.gives_tests:
+        made = sweep.generate
+        params = Params(made.max_tokens, made.temperature, made.top_p)
+        yield Wanted("generate", "generate", made.model, params, made.model_fields_set)
+        if isinstance(sweep.validation, Validate):
+            params = Params(sweep.validation.max_tokens, temperature=0.0)
+            yield Wanted("validate", "validate", sweep.validation.model, params, frozenset())
+    for number, subject in enumerate(sweep.subjects):
+        yield _wanted_of(f"subjects.{number}.params", subject.name, subject, PAPER_SETTINGS)
+    for number, judge in enumerate(sweep.judges):
+        yield _wanted_of(f"judges.{number}.params", f"judge {judge.name}", judge, JUDGE_SETTINGS)
+
+
+def _wanted_of(key: str, asked: str, entry: Subject | Judge, usual: Params) -> Wanted:
+    return Wanted(key, asked, entry.model, entry.params.over(usual), entry.params.model_fields_set)
+
+
+def _refused(name: str, entry: ModelEntry, sent: Params) -> Iterator[tuple[str, str, str]]:
+    """Each setting that the catalogue says is refused: its name, why, and what to do."""
+    highest = entry.highest_temperature
+    if sent.temperature is not None and sent.temperature > highest:
+        cause = f"{sent.temperature:g} is more than {name} takes (0 to {highest:g})"
+        yield "temperature", cause, f"give at most {highest:g}, or choose another model"
+    if sent.effort is not None and not entry.takes_effort(sent.effort):
+        levels = ", ".join(entry.efforts or ())
+        yield "effort", f"{name} does not know the effort {sent.effort!r}", f"give one of {levels}, or leave it out"
+    limit = entry.output_limit(sent.max_tokens)
+    if entry.most_output is not None and limit > entry.most_output:
+        reserve = limit - sent.max_tokens
+        thinking = f" and {reserve} for thinking" if reserve else ""
+        cause = f"{sent.max_tokens}{thinking} is more than {name} writes ({entry.most_output} tokens)"
+        yield "max_tokens", cause, f"give at most {entry.most_output - reserve}"
+
+
+def _batches(work: Work) -> Iterator[Problem]:
+    """Models that must go by batch and of which nobody has said that their vendor takes them so."""
+    for key, name, mode in work.sweep.modes_by_key():
+        entry = work.models[name].entry
+        told = work.catalog.providers[entry.provider].models.get(entry.wire)
+        if mode == "batch" and name not in work.catalog.models and not (told and told.batch):
+            cause = f"{key}: it is not known whether {entry.provider} takes batches of {name}"
+            remedy = "if it refuses them the rows stay open; `mode: auto` would send them online"
+            yield Problem(Severity.WARNING, (name,), cause, remedy)
+
+
+def _unlisted(work: Work) -> Iterator[Problem]:
+    """Names of the form provider/model that are the catalogue's under another name, or nearly.
+
+    Of a misspelt name no price is known as a rule, and that error says what may have been meant.
+    """
+    for model in work.models.values():
+        entry, where = model.entry, _where(work.sweep, model.name)
+        if model.name in work.catalog.models or entry.wire in work.catalog.providers[entry.provider].models:
+            continue
+        near = {name: work.catalog.find(name) for name in work.catalog.near(model.name, SURELY_LIKE)}
+        same = next((name for name, other in near.items() if other.wire == entry.wire), None)
+        if same:
+            cause = (
+                f"{where}: of {model.name} nothing is known but its price: not what it takes, reports or when it ends"
+            )
+            yield Problem(Severity.WARNING, (model.name,), cause, f"name {same}, under which the catalogue has it")
+        elif near and entry.price and not any(other.covers(entry.wire) for other in near.values()):
+            cause = f"{where}: {model.name} is not in the catalogue"
+            yield Problem(Severity.WARNING, (model.name,), cause, f"did you mean {' or '.join(near)}?")
+
+
+def _price(model: Model) -> Iterator[Problem]:
+    if model.entry.price is None:
+        cause, _, remedy = no_price(model.entry).partition("; ")
+        yield Problem(Severity.ERROR, (model.name,), cause, remedy)

@@ -1,0 +1,202 @@
+"""A few calls of each cell, asked before the run, so that the plan can measure instead of guessing.
+
+A cell is a stage, a name and a dimension. Its first calls go through the ordinary engine into the ordinary store,
+so the run finds them paid for. Stage by stage, because the answers of one are what the next works on; a cell whose
+inputs are not there (nothing to judge, no tests yet) stays a guess.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
+
+from hab_ray.calls import Call
+from hab_ray.catalog.models import folder_name
+from hab_ray.engine.budget.protocol import BudgetService
+from hab_ray.engine.jobs import Counters, Job, OpenKind
+from hab_ray.engine.ledger import keys_under_way
+from hab_ray.engine.limits.limiter import Limiter
+from hab_ray.engine.limits.shared import LocalLimiterClient
+from hab_ray.engine.online.engine import OnlineEngine
+from hab_ray.engine.online.opening import AccountSetup, SharedServices, open_engine
+from hab_ray.errors import Interrupted
+from hab_ray.planning.counting import Counting
+from hab_ray.planning.drafts import Cell, Draft, Measured
+from hab_ray.planning.figures import PlanLine
+from hab_ray.planning.make import Latencies
+from hab_ray.stages import wiring
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.lease.watches import Watch
+from hab_ray.storage.replies.store import Store
+from hab_ray.work import Shard, Work
+
+
+@dataclass(frozen=True)
+class Expense:
+    """The most that a probe sends and costs, in nano-dollars."""
+
+    calls: int = 0
+    nanousd: int = 0
+
+
+def most(work: Work, store: Store, each: int) -> Expense:
+    """What probing costs at most, if `each` calls of every cell that can be reached are to be known."""
+    cells: dict[Cell, list[PlanLine]] = defaultdict(list)
+    reachable = {(s.stage, s.name, s.dimension) for s in work.shards() if _is_reachable(work, s)}
+    for line in Counting(work, store).lines():
+        cell = line.stage, line.name, line.dimension
+        if cell in reachable:
+            cells[cell].append(line)
+    calls = nanousd = 0
+    for lines in cells.values():
+        missing = max(0, each - sum(line.measured for line in lines))
+        asked = min(missing, sum(line.figures.to_pay for line in lines))
+        calls += asked
+        nanousd += asked * max(line.dearest for line in lines)
+    return Expense(calls, nanousd)
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What came of it: requests sent, money in nano-dollars, seconds a call by stage and model, and what did not go.
+
+    `lost_nanousd` is what calls may have cost that brought no answer; `unanswered` says why calls have none.
+    """
+
+    calls: int
+    cost_nanousd: int
+    lost_nanousd: int
+    latencies: Latencies
+    unanswered: tuple[str, ...]
+    budget_reached: bool
+
+
+@dataclass
+class Probe:
+    """Asks `each` calls of every cell, less what the store has answers to.
+
+    For the holder of the lease of `epoch`, which `watch` guards.
+    """
+
+    work: Work
+    epoch: int
+    watch: Watch
+    each: int
+    url: Callable[[str], str]
+    money: BudgetService
+    _engines: dict[str, OnlineEngine] = field(default_factory=dict)
+    _latencies: dict[tuple[str, str], float] = field(default_factory=dict)
+    _stopped: bool = False
+
+    async def run(self) -> Probed:
+        """Probe every stage in turn.
+
+        Stopped on request, it ends with what it has.
+
+        Raises:
+            HabError: spending had to end; what was answered by then is in the store.
+        """
+        with suppress(Interrupted):
+            await self._all_stages()
+        return self._probed()
+
+    async def _all_stages(self) -> None:
+        async with AsyncExitStack() as stack:
+            for stage in wiring.stages():
+                jobs = self._jobs(stage)
+                for provider in jobs.keys() - self._engines.keys():
+                    self._engines[provider] = await stack.enter_async_context(self._engine(provider))
+                if self._stopped:
+                    raise Interrupted("stopped on request")
+                await self._complete(stage, jobs)
+
+    async def stop(self, drain_s: float) -> None:
+        """Begin no further request; those in flight have so many seconds to be answered and kept."""
+        self._stopped = True
+        for engine in self._engines.values():
+            await engine.stop(drain_s)
+
+    def _jobs(self, stage: str) -> dict[str, list[Job]]:
+        """What is to be asked at a stage, by provider."""
+        cells: dict[Cell, list[Draft]] = defaultdict(list)
+        for draft in Counting(self.work, self._store()).drafts():
+            if draft.shard.stage == stage:
+                cells[draft.cell].append(draft)
+        jobs: dict[str, list[Job]] = defaultdict(list)
+        for number, drafts in enumerate(cells.values()):
+            provider = self.work.model(drafts[0].shard).entry.provider
+            known = sum((draft.measured for draft in drafts), Measured()).calls
+            for row_id, call in _in_turn(drafts)[: max(0, self.each - known)]:
+                jobs[provider].append(Job(number, row_id, call))
+        return jobs
+
+    async def _complete(self, stage: str, jobs: dict[str, list[Job]]) -> None:
+        before = {provider: _times(self._engines[provider].counters) for provider in jobs}
+        running = (self._engines[provider].complete(_stream(some)) for provider, some in jobs.items())
+        for error in await asyncio.gather(*running, return_exceptions=True):
+            if error is not None:
+                raise error
+        for provider, (answered, waited) in before.items():
+            counted = self._engines[provider].counters
+            for model, count in (counted.answered - answered).items():
+                self._latencies[stage, model] = (counted.waited_s[model] - waited.get(model, 0.0)) / count
+
+    def _store(self) -> Store:
+        return Store(open_folder(self.work.sweep.store))
+
+    def _engine(self, provider: str) -> AbstractAsyncContextManager[OnlineEngine]:
+        work, store = self.work, self.work.sweep.store
+        setup = AccountSetup(
+            provider=provider,
+            entry=work.catalog.providers[provider],
+            url=self.url(provider),
+            models=work.models_of(provider),
+            store=store,
+            epoch=self.epoch,
+        )
+        around = SharedServices(
+            limiter=LocalLimiterClient(Limiter(setup.limits, setup.entry.limits.patience_s), time.monotonic),
+            budget=self.money,
+            watch=self.watch,
+        )
+        writer = f"{folder_name(provider)}-{os.getpid()}"
+        return open_engine(setup, writer, around, also_known=keys_under_way(open_folder(store), provider))
+
+    def _probed(self) -> Probed:
+        newest = {provider: engine.snapshot() for provider, engine in self._engines.items()}
+        reasons = (f"{provider}: {row.reason}" for provider, counted in newest.items() for row in counted.open)
+        return Probed(
+            calls=sum(counted.calls for counted in newest.values()),
+            cost_nanousd=sum(counted.cost_nanousd for counted in newest.values()),
+            lost_nanousd=sum(counted.lost_nanousd for counted in newest.values()),
+            latencies=self._latencies,
+            unanswered=tuple(dict.fromkeys(reasons)),
+            budget_reached=any(row.kind is OpenKind.BUDGET for counted in newest.values() for row in counted.open),
+        )
+
+
+def _is_reachable(work: Work, shard: Shard) -> bool:
+    """Whether calls alone lead to a shard's tasks: all that must be computed before is there."""
+    inputs = (one.shard for one in work.inputs(shard))
+    return all((one.spec.makes_calls or work.is_frozen(one)) and _is_reachable(work, one) for one in inputs)
+
+
+def _in_turn(drafts: Sequence[Draft]) -> list[tuple[str, Call]]:
+    """The open calls of some shards, the first of each, then the second of each, ..."""
+    rounds = zip_longest(*(draft.open for draft in drafts))
+    return [asked for asked in chain.from_iterable(rounds) if asked is not None]
+
+
+def _times(counted: Counters) -> tuple[Counter[str], dict[str, float]]:
+    return Counter(counted.answered), dict(counted.waited_s)
+
+
+async def _stream(jobs: Iterable[Job]) -> AsyncIterator[Job]:
+    for job in jobs:
+        yield job

@@ -1,0 +1,209 @@
+"""What a run claims of its subjects (rates of issues, paired differences, ranks), made anew from its rows and compared.
+
+The rows themselves are compared with what was planted elsewhere. All arithmetic here is in fractions; p-values are
+counted sign by sign where there are few enough tests.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from itertools import combinations, product
+from math import isclose
+
+from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.summary import Summary
+from hab_ray.analysis.tables.differences import PairedDifference, differences
+from hab_ray.analysis.tables.issues import issues
+from hab_ray.analysis.tables.leaderboard import leaderboard
+from hab_ray.rehearse.figures import Figures, Item, figures_of, mean_of
+from hab_ray.rehearse.profile import digest
+from hab_ray.rehearse.truth import Truth
+
+_TOP, _MAX_COUNTED = 10, 24
+Answer = tuple[str, int]
+Named = Mapping[Answer, Mapping[str, Fraction]]
+
+
+def wrong_differences(summary: Summary, truth: Truth) -> Iterator[str]:
+    """Pairs whose difference, interval or p-value is another, or that are missing, and ranks that do not follow."""
+    found = {(row.subject, row.other, row.dimension): row for row in differences(summary)}
+    run = summary.run
+    means = {
+        (subject, dimension): by_test(marks_by_answer(summary, subject, dimension, run.panel))
+        for subject, dimension in product(run.subjects, run.dimensions)
+    }
+    calls = {dimension: _calls(summary, truth, dimension) for dimension in run.dimensions}
+    for one, other in combinations(run.subjects, 2):
+        parts = [_items(means[one, name], means[other, name], calls[name]) for name in run.dimensions]
+        figures = [figures_of(items, -1) for items in parts]
+        for name, items, own in zip(run.dimensions, parts, figures, strict=True):
+            yield from _wrong_pair(found.pop((one, other, name), None), (one, other, name), own, [items])
+        yield from _wrong_pair(found.pop((one, other, OVERALL), None), (one, other, OVERALL), mean_of(figures), parts)
+    yield from (f"there is a difference of {' and '.join(key)} that nobody can have" for key in found)
+    yield from _wrong_ranks(summary)
+
+
+def _wrong_pair(
+    row: PairedDifference | None, key: tuple[str, str, str], wanted: Figures, parts: Sequence[Sequence[Item]]
+) -> Iterator[str]:
+    if row is None:
+        yield f"the table of differences lacks {', '.join(key)}"
+        return
+    shown = (row.difference, row.low, row.high)
+    if not all(map(same, shown, (wanted.mean, wanted.low, wanted.high))):
+        yield f"the difference of {', '.join(key)} is {shown}, and must be {wanted}"
+    p = None if wanted.mean is None else _p(parts)
+    if p is not None and (row.p is None or abs(row.p - p) > _tolerance(parts)):
+        yield f"the p-value of {', '.join(key)} is {row.p}, and must be {p}"
+
+
+def _tolerance(parts: Sequence[Sequence[Item]]) -> float:
+    """Beyond one lattice, sums that differ by less than their rounding are one: two signs of all at most."""
+    flips = sum(len({item.call for item in items}) for items in parts)
+    return 1e-9 if len(parts) == 1 else max(1e-9, 4.0 * 2.0**-flips)
+
+
+def _p(parts: Sequence[Sequence[Item]]) -> float | None:
+    """The share of all signs of the calls that bring the mean as far from 0; None where these are too many to count."""
+    sums: dict[tuple[int, str], Fraction] = defaultdict(Fraction)
+    for at, items in enumerate(parts):
+        for item in items:
+            sums[at, item.call] += item.mark / len(items)
+    if len(sums) > _MAX_COUNTED:
+        return None
+    chances: dict[Fraction, Fraction] = {Fraction(0): Fraction(1)}
+    for step in sums.values():
+        flipped: dict[Fraction, Fraction] = defaultdict(Fraction)
+        for reached, chance in chances.items():
+            flipped[reached + step] += chance / 2
+            flipped[reached - step] += chance / 2
+        chances = flipped
+    far = abs(sum(sums.values(), Fraction(0)))
+    return float(sum((chance for reached, chance in chances.items() if abs(reached) >= far), Fraction(0)))
+
+
+def _wrong_ranks(summary: Summary) -> Iterator[str]:
+    told = [
+        row for row in differences(summary) if row.dimension == OVERALL and row.holm is not None and row.holm <= 0.05
+    ]
+    worse = Counter(row.other if (row.difference or 0) > 0 else row.subject for row in told)
+    better = Counter(row.subject if (row.difference or 0) > 0 else row.other for row in told)
+    ranked = [row for row in leaderboard(summary) if row.mean is not None]
+    for row in ranked:
+        wanted = (1 + worse[row.subject], len(ranked) - better[row.subject])
+        if (row.first, row.last) != wanted:
+            yield f"the rank of {row.subject} is shown as {row.first} to {row.last}, and must be {wanted}"
+
+
+def wrong_issues(summary: Summary, truth: Truth) -> Iterator[str]:
+    """Rates of issues with their intervals, and shares of points, that are others than the rows'."""
+    run = summary.run
+    calls = {dimension: _calls(summary, truth, dimension) for dimension in run.dimensions}
+    found = {(row.subject, row.dimension, row.judge, row.issue): row for row in issues(summary)}
+    seats = {**{judge: (judge,) for judge in run.panel}, PANEL: run.panel}
+    for subject, dimension, (judge, names) in product(run.subjects, run.dimensions, seats.items()):
+        named = named_by_answer(summary, subject, dimension, names)
+        points = {issue.letter: issue.deduction for issue in summary.rubrics[dimension].judging.issues}
+        costs = {
+            letter: sum((each[letter] for each in named.values()), Fraction(0)) * points[letter] for letter in points
+        }
+        for letter in points:
+            rates = by_test({answer: each[letter] for answer, each in named.items()})
+            rate = float(sum(rates.values(), Fraction(0)) / len(rates)) if rates else None
+            lost = float(costs[letter] / total) if (total := sum(costs.values(), Fraction(0))) else None
+            row = found.get((subject, dimension, judge, letter))
+            if row is None or not same(row.rate, rate) or not same(row.lost, lost):
+                shown = None if row is None else (row.rate, row.lost)
+                yield f"issue {letter} of {subject}, {dimension}, by {judge} is {shown}, and must be {(rate, lost)}"
+                continue
+            figures = figures_of([Item(share, 1, calls[dimension][test]) for test, share in rates.items()])
+            if not (same(row.low, figures.low) and same(row.high, figures.high)):
+                ends = (figures.low, figures.high)
+                yield f"the interval of issue {letter} of {subject}, {dimension}, by {judge} must be {ends}"
+
+
+def named_by_answer(summary: Summary, subject: str, dimension: str, judges: Sequence[str]) -> Named:
+    """The share of readings that name each issue, of every answer that these judges have scored."""
+    letters = summary.rubrics[dimension].issue_letters()
+    scored = {
+        answer for answer, mark in marks_by_answer(summary, subject, dimension, judges).items() if mark is not None
+    }
+    by_judge: list[dict[Answer, list[Sequence[str]]]] = []
+    for judge in judges:
+        columns = ["test_id", "sample", "replicate", "state", "issues"]
+        read: dict[Answer, list[Sequence[str]]] = defaultdict(list)
+        for row in summary.run.verdicts(judge, subject, dimension, columns=columns).to_pylist():
+            is_asked = row["replicate"] < summary.settings.replicates and (row["test_id"], row["sample"]) in scored
+            if is_asked and row["state"] == "ok" and row["issues"] is not None:
+                read[row["test_id"], row["sample"]].append(row["issues"])
+        by_judge.append(read)
+    known = [answer for answer in scored if all(answer in read for read in by_judge)]
+    return {
+        answer: {
+            letter: sum(
+                (Fraction(sum(letter in one for one in read[answer]), len(read[answer])) for read in by_judge),
+                Fraction(0),
+            )
+            / len(by_judge)
+            for letter in letters
+        }
+        for answer in known
+    }
+
+
+def marks_by_answer(
+    summary: Summary, subject: str, dimension: str, judges: Sequence[str]
+) -> Mapping[Answer, Fraction | None]:
+    """The mean mark of every owed answer by these judges, None where one of them gave none; from the rows."""
+    run, settings = summary.run, summary.settings
+    given: dict[tuple[str, Answer], list[Fraction]] = defaultdict(list)
+    cut = _cut(summary, subject, dimension)
+    for judge in judges:
+        columns = ["test_id", "sample", "replicate", "score"]
+        for row in run.verdicts(judge, subject, dimension, columns=columns).to_pylist():
+            answer = (row["test_id"], row["sample"])
+            if row["score"] is not None and row["replicate"] < settings.replicates and answer not in cut:
+                given[judge, answer].append(Fraction(row["score"]) / _TOP)
+    tests = run.tests(dimension, columns=["id"]).column("id").to_pylist()
+    marks: dict[Answer, Fraction | None] = {}
+    for answer in product(tests, range(settings.samples)):
+        means = [sum(own, Fraction(0)) / len(own) for judge in judges if (own := given.get((judge, answer)))]
+        marks[answer] = sum(means, Fraction(0)) / len(means) if len(means) == len(judges) else None
+    return marks
+
+
+def _cut(summary: Summary, subject: str, dimension: str) -> set[Answer]:
+    """The answers that are in no mean because they were cut, or are no answers."""
+    left_out = {"truncated"} if summary.settings.truncated == "exclude" else set()
+    columns = ["test_id", "sample", "state", "finish"]
+    rows = summary.run.responses(subject, dimension, columns=columns).to_pylist()
+    return {(r["test_id"], r["sample"]) for r in rows if r["state"] != "ok" or r["finish"] in left_out}
+
+
+def by_test(marks: Mapping[Answer, Fraction | None]) -> Mapping[str, Fraction]:
+    """The mean of the marks that there are of each test."""
+    given: dict[str, list[Fraction]] = defaultdict(list)
+    for (test, _), mark in marks.items():
+        if mark is not None:
+            given[test].append(mark)
+    return {test: sum(own, Fraction(0)) / len(own) for test, own in given.items()}
+
+
+def _calls(summary: Summary, truth: Truth, dimension: str) -> Mapping[str, str]:
+    """The generation slot of each test, by its id; of a test that was not generated, its own id."""
+    slots = truth.calls.get(dimension, {})
+    rows = summary.run.tests(dimension, columns=["id", "prompt"]).to_pylist()
+    return {row["id"]: slots.get(digest(row["prompt"]), row["id"]) for row in rows}
+
+
+def _items(one: Mapping[str, Fraction], other: Mapping[str, Fraction], calls: Mapping[str, str]) -> list[Item]:
+    return [Item(one[test] - other[test], 1, calls[test]) for test in one if test in other]
+
+
+def same(found: float | None, wanted: float | Fraction | None) -> bool:
+    """Whether both are one number up to rounding, or both are none."""
+    if found is None or wanted is None:
+        return found is wanted
+    return isclose(found, float(wanted), rel_tol=0, abs_tol=1e-9)

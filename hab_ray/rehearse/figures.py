@@ -1,0 +1,104 @@
+"""Means and intervals of planted marks: fractions, and quadratures other than those under test."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import bisect
+from scipy.special import betaincinv
+
+_OUTSIDE = 0.05
+# Logarithms of frequencies, from where the transform is 1 to where that of three values has died out.
+_LOGS = np.arange(-27.0, 20.0, 0.05)
+_Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A mean with its 95 % interval, over `n` answers; what does not exist is None."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+class Item(NamedTuple):
+    """The mean mark of a test, of how many answers, and the generation call of the test."""
+
+    mark: Fraction
+    answers: int
+    call: str
+
+
+def figures_of(items: Sequence[Item], least: int = 0) -> Figures:
+    """The mean of marks from `least` to 1: at each end the wider of Student's t by call and Gaffke's bound."""
+    size, answers = len(items), sum(item.answers for item in items)
+    if not size:
+        return Figures(None, None, None, 0)
+    mean = sum((item.mark for item in items), Fraction(0)) / size
+    if size == 1:
+        return Figures(float(mean), None, None, answers)
+    by_call: dict[str, Fraction] = defaultdict(Fraction)
+    for item in items:
+        by_call[item.call] += item.mark - mean
+    reach, wide = 2.0, 1 - least
+    if (groups := len(by_call)) > 1:
+        squares = sum((each * each for each in by_call.values()), Fraction(0))
+        reach = students_t(groups - 1) * sqrt(Fraction(groups, groups - 1) * squares) / size
+    marks = Counter((item.mark - least) / wide for item in items)
+    below = 1 - gaffke_bound(Counter({1 - mark: count for mark, count in marks.items()}))
+    low = min(float(mean) - reach, least + wide * below)
+    high = max(float(mean) + reach, least + wide * gaffke_bound(marks))
+    return Figures(float(mean), max(float(least), low), min(1.0, high), answers)
+
+
+def mean_of(parts: Sequence[Figures]) -> Figures:
+    """The plain mean of the dimensions' means, the distances of its ends added in squares."""
+    answers, means = sum(part.n for part in parts), [part.mean for part in parts if part.mean is not None]
+    if not means or len(means) < len(parts):
+        return Figures(None, None, None, answers)
+    mean, below, above = sum(means) / len(parts), 0.0, 0.0
+    for part in parts:
+        if part.mean is None or part.low is None or part.high is None:
+            return Figures(mean, None, None, answers)
+        below, above = below + (part.mean - part.low) ** 2, above + (part.high - part.mean) ** 2
+    return Figures(mean, mean - sqrt(below) / len(parts), mean + sqrt(above) / len(parts), answers)
+
+
+def students_t(freedom: float) -> float:
+    """The distance that Student's t exceeds, to either side, in one case of twenty: by the incomplete beta function."""
+    share = float(betaincinv(freedom / 2, 0.5, _OUTSIDE))
+    return sqrt(freedom * (1 - share) / share)
+
+
+def gaffke_bound(marks: Counter[Fraction]) -> float:
+    """The upper end of Gaffke's interval, by Gil-Pelaez' integral along the real line."""
+    return _bound(tuple(sorted(marks.items())))
+
+
+@lru_cache(maxsize=10_000)
+def _bound(marks: tuple[tuple[Fraction, int], ...]) -> float:
+    if marks[0][0] == 1:
+        return 1.0
+    values = np.array([float(mark) for mark, _ in marks] + [1.0])
+    counts = np.array([float(count) for _, count in marks] + [1.0])
+    ends = float(values.min()) + 1e-12, 1 - 1e-12
+    return float(bisect(lambda end: _above(values - end, counts) - _OUTSIDE / 2, *ends, xtol=1e-12))
+
+
+def _above(steps: _Array, counts: _Array) -> float:
+    """The chance that the mean of values under weights uniform on the simplex exceeds what was taken from `steps`."""
+    frequencies = np.exp(_LOGS)
+    turned = np.outer(steps, frequencies)
+    sizes = counts @ (-0.5 * np.log1p(turned * turned))
+    angles = counts @ np.arctan(turned)
+    return float(0.5 + (np.exp(sizes) * np.sin(angles)).sum() * (_LOGS[1] - _LOGS[0]) / np.pi)

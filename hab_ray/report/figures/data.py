@@ -1,0 +1,119 @@
+"""What figures draw, from the tables of a run's analyses: best subjects first, dimensions in the run's order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.tables.agreement import Agreed
+from hab_ray.analysis.tables.differences import PairedDifference
+from hab_ray.analysis.tables.issues import IssueRate
+from hab_ray.analysis.tables.leaderboard import Rank
+from hab_ray.results import Run
+from hab_ray.rows import Row, from_table
+
+R = TypeVar("R", bound=Row)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A subject's overall mean by the panel, 0..1, with its 95 % interval and the ranks that it may have."""
+
+    subject: str
+    mean: float
+    low: float
+    high: float
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """The share, 0..1, of a subject's answers in a dimension of which the panel names an issue."""
+
+    subject: str
+    dimension: str
+    issue: str
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Krippendorff's alpha of all judges' scores in a dimension with its 95 % interval."""
+
+    dimension: str
+    alpha: float
+    low: float
+    high: float
+    reliable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """How far a subject's overall mean is above another's, and whether Holm's correction leaves that standing."""
+
+    subject: str
+    other: str
+    difference: float
+    differs: bool
+
+
+def bars(run: Run) -> list[Bar]:
+    """Of each subject that has an overall mean."""
+    return [
+        Bar(
+            row.subject,
+            row.mean,
+            row.mean if row.low is None else row.low,
+            row.mean if row.high is None else row.high,
+            row.first,
+            row.last,
+        )
+        for row in _rows(Rank, run, "leaderboard")
+        if row.mean is not None and row.first is not None and row.last is not None
+    ]
+
+
+def heats(run: Run) -> list[Heat]:
+    """Of each subject, dimension and issue whose rate is known; subjects in the order of the leaderboard."""
+    place = _places(run)
+    found = [row for row in _rows(IssueRate, run, "issues") if row.judge == PANEL and row.rate is not None]
+    found.sort(key=lambda row: (place[row.subject], run.dimensions.index(row.dimension), row.issue))
+    return [Heat(row.subject, row.dimension, row.issue, row.rate or 0.0) for row in found]
+
+
+def points(run: Run) -> list[Point]:
+    """Of each dimension in which several judges have scored answers."""
+    return [
+        Point(
+            row.dimension,
+            row.value,
+            row.value if row.low is None else row.low,
+            row.value if row.high is None else row.high,
+            row.reliable,
+        )
+        for row in _rows(Agreed, run, "agreement")
+        if row.issue is None and row.statistic == "alpha" and row.value is not None and row.dimension != OVERALL
+    ]
+
+
+def pairs(run: Run) -> list[Pair]:
+    """Of every two subjects whose overall difference is known, the better placed first."""
+    place = _places(run)
+    found = []
+    for row in _rows(PairedDifference, run, "differences"):
+        if row.dimension == OVERALL and row.difference is not None:
+            if place[row.subject] < place[row.other]:
+                found.append(Pair(row.subject, row.other, row.difference, row.differs))
+            else:
+                found.append(Pair(row.other, row.subject, -row.difference, row.differs))
+    return sorted(found, key=lambda pair: (place[pair.subject], place[pair.other]))
+
+
+def _places(run: Run) -> dict[str, int]:
+    return {row.subject: at for at, row in enumerate(_rows(Rank, run, "leaderboard"))}
+
+
+def _rows(row_type: type[R], run: Run, name: str) -> list[R]:
+    return from_table(row_type, run.analysis(name))

@@ -1,0 +1,174 @@
+"""Draws figures with matplotlib, which this module alone imports.
+
+Colours are told apart by the colour-blind, and in grey: cividis, and purple against orange.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import ceil, floor
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from hab_ray.analysis.agreement import LITTLE
+from hab_ray.report.figures.data import Bar, Heat, Pair, Point, bars, heats, pairs, points
+from hab_ray.results import Run
+from hab_ray.visible import one_line
+
+D = TypeVar("D")
+INK, FAINT = "#1b2a49", "#b8bcc4"
+_WIDTH, _LINE, _NAME = 6.5, 0.27, 40
+_MAX_WRITTEN = 12
+
+
+@dataclass(frozen=True)
+class Drawing(Generic[D]):
+    """A figure: the rows it draws, how, and what it shows in words."""
+
+    data: Callable[[Run], Sequence[D]]
+    draw: Callable[[Sequence[D]], Figure]
+    shows: str
+
+
+def draw_leaderboard(rows: Sequence[Bar]) -> Figure:
+    """Means with intervals, the best on top, on an axis that begins and ends where the intervals do, and says so."""
+    figure, axes = _axes(len(rows))
+    places = range(len(rows))
+    means = [row.mean for row in rows]
+    reach = [[row.mean - row.low for row in rows], [row.high - row.mean for row in rows]]
+    axes.errorbar(means, places, xerr=reach, fmt="o", color=INK, ecolor=INK, elinewidth=1.4, capsize=2.5, markersize=4)
+    low = max(0.0, floor(20 * min(row.low for row in rows)) / 20)
+    high = min(1.0, ceil(20 * max(row.high for row in rows)) / 20)
+    axes.set_xlim(low, high)
+    apart = (high - low) / 10
+    between = (at for at in MaxNLocator(5).tick_values(low, high) if low + apart < at < high - apart)
+    axes.set_xticks([low, *between, high])
+    axes.set_xlabel(f"overall score (axis from {low:.2f} to {high:.2f} of 0 to 1), 95 % intervals")
+    _name_lines(axes, [row.subject for row in rows])
+    for at, row in enumerate(rows):
+        rank = f"{row.first}" if row.first == row.last else f"{row.first}-{row.last}"
+        axes.annotate(rank, (1.02, at), xycoords=("axes fraction", "data"), va="center", fontsize=8, color=INK)
+    axes.annotate("rank", (1.02, 1.0), (0, 3), "axes fraction", textcoords="offset points", fontsize=7, color="grey")
+    axes.grid(axis="x", color=FAINT, linewidth=0.4)
+    return figure
+
+
+def draw_issues(rows: Sequence[Heat]) -> Figure:
+    """A field for each subject and issue, dimensions side by side."""
+    subjects = list(dict.fromkeys(row.subject for row in rows))
+    by_dimension = {
+        name: list(found) for name, found in groupby(sorted(rows, key=lambda row: row.dimension), lambda r: r.dimension)
+    }
+    letters = {name: sorted({row.issue for row in found}) for name, found in by_dimension.items()}
+    figure = Figure(figsize=(_WIDTH, 1.5 + _LINE * len(subjects)))
+    ratios = [len(each) for each in letters.values()]
+    grid = figure.subplots(1, len(letters), squeeze=False, width_ratios=ratios, gridspec_kw={"wspace": 0.08})[0]
+    most = max(0.1, max(row.rate for row in rows))
+    _name_lines(grid[0], subjects)
+    for axes, (name, found) in zip(grid, by_dimension.items(), strict=True):
+        rates = np.full((len(subjects), len(letters[name])), np.nan)
+        for row in found:
+            rates[subjects.index(row.subject), letters[name].index(row.issue)] = row.rate
+        shown = axes.imshow(rates, cmap="cividis", vmin=0.0, vmax=most, aspect="auto", interpolation="nearest")
+        axes.set_xticks(range(len(letters[name])), letters[name], fontsize=7)
+        axes.set_title(_wrapped(name), fontsize=7)
+        axes.tick_params(length=0)
+    for axes in grid[1:]:
+        axes.set_yticks([])
+    bar = figure.colorbar(
+        shown,
+        ax=list(grid),
+        orientation="horizontal",
+        fraction=0.05,
+        pad=0.31 / figure.get_figheight(),
+        aspect=40,
+    )
+    bar.set_label("share of answers of which the panel names the issue", fontsize=7)
+    bar.ax.tick_params(labelsize=7)
+    return figure
+
+
+def draw_agreement(rows: Sequence[Point]) -> Figure:
+    """Alpha by dimension; hollow where answers are too few to rely on it."""
+    figure, axes = _axes(len(rows))
+    for at, row in enumerate(rows):
+        axes.plot([row.low, row.high], [at, at], color=INK, linewidth=1.4)
+        axes.plot(row.alpha, at, "o", color=INK, markerfacecolor=INK if row.reliable else "white", markersize=5)
+    for place, told in ((0.0, "chance"), (LITTLE, "below: little")):
+        axes.axvline(place, color="grey", linewidth=0.8, linestyle="--")
+        axes.annotate(told, (place, 1.0), (2, 3), ("data", "axes fraction"), textcoords="offset points", fontsize=7)
+    axes.set_xlim(min(-0.1, *(row.low - 0.05 for row in rows)), 1.0)
+    axes.set_xlabel("Krippendorff's alpha of the judges' scores, 95 % intervals; hollow: too few answers")
+    _name_lines(axes, [row.dimension.replace("_", " ") for row in rows])
+    axes.grid(axis="x", color=FAINT, linewidth=0.4)
+    return figure
+
+
+def draw_pairs(rows: Sequence[Pair]) -> Figure:
+    """A field for each pair, in the order of the leaderboard; a dot where the two are told apart."""
+    names = list(dict.fromkeys([*(row.subject for row in rows), *(row.other for row in rows)]))
+    side = max(3.2, 0.36 * len(names))
+    figure = Figure(figsize=(side + 1.2, side))
+    axes = figure.subplots()
+    values = np.full((len(names), len(names)), np.nan)
+    for row in rows:
+        at, below = names.index(row.subject), names.index(row.other)
+        values[at, below], values[below, at] = row.difference, -row.difference
+    reach = max(0.05, float(np.nanmax(np.abs(values))))
+    shown = axes.imshow(values, cmap="PuOr", vmin=-reach, vmax=reach, interpolation="nearest")
+    is_written = len(names) <= _MAX_WRITTEN
+    for row in rows:
+        for one, other in ((row.subject, row.other), (row.other, row.subject)):
+            place = names.index(other), names.index(one)
+            value = float(values[place[1], place[0]])
+            dark = "white" if abs(value) > 0.7 * reach else INK
+            if row.differs:
+                axes.plot(place[0], place[1] + 0.3 * is_written, "o", color=dark, markersize=2.5)
+            if is_written:
+                axes.text(*place, f"{value:+.2f}", ha="center", va="center", fontsize=6.5, color=dark)
+    axes.set_xticks(range(len(names)), [_short(name) for name in names], rotation=90, fontsize=7)
+    axes.set_yticks(range(len(names)), [_short(name) for name in names], fontsize=7)
+    axes.tick_params(length=0)
+    bar = figure.colorbar(shown, ax=axes, fraction=0.04, pad=0.03)
+    bar.set_label("row less column, overall score; dot: told apart", fontsize=7)
+    bar.ax.tick_params(labelsize=7)
+    return figure
+
+
+DRAWINGS: Mapping[str, Drawing[Any]] = {
+    "leaderboard": Drawing(bars, draw_leaderboard, "overall means with 95 % intervals, and the ranks they leave open"),
+    "issues": Drawing(heats, draw_issues, "how often the panel names each issue of each subject's answers"),
+    "agreement": Drawing(points, draw_agreement, "the judges' alpha by dimension, with 95 % intervals"),
+    "pairs": Drawing(pairs, draw_pairs, "overall differences of all pairs; a dot where two are told apart"),
+}
+
+
+def _axes(lines: int) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(_WIDTH, 0.9 + _LINE * lines))
+    axes = figure.subplots()
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    return figure, axes
+
+
+def _name_lines(axes: Axes, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), [_short(name) for name in names], fontsize=8)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="x", labelsize=8)
+    axes.xaxis.label.set_fontsize(8)
+
+
+def _short(name: str) -> str:
+    shown = one_line(name)
+    return shown if len(shown) <= _NAME else f"{shown[: _NAME - 1]}…"
+
+
+def _wrapped(dimension: str) -> str:
+    return "\n".join(textwrap.wrap(dimension.replace("_", " "), 14))

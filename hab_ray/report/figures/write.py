@@ -1,0 +1,68 @@
+"""Writes a run's figures as SVG, PNG and CSV; the same tables and the same matplotlib give the same bytes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hab_ray.analysis.files import to_csv
+from hab_ray.errors import ConfigError
+from hab_ray.results import Run
+from hab_ray.rows import to_table
+from hab_ray.storage.folder import Folder
+from hab_ray.storage.simulated import simulated_notice
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DPI = 300
+# Letters are outlines in the SVG, so that it looks alike where the font is not; no name of a subject is a formula.
+_SETTINGS: dict[Any, Any] = {"svg.fonttype": "path", "svg.hashsalt": "hab", "text.parse_math": False}
+_METADATA = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
+
+
+@dataclass(frozen=True)
+class Written:
+    """A figure's files by name, and what it shows; no files where the run has nothing to draw."""
+
+    name: str
+    files: tuple[str, ...]
+    shows: str
+
+
+def write_figures(run: Run, folder: Folder) -> list[Written]:
+    """Write every figure that a run has the data of into a folder.
+
+    Raises:
+        ConfigError: matplotlib is not installed, or the run has no tables yet.
+    """
+    try:
+        import matplotlib
+
+        from hab_ray.report.figures.drawing import DRAWINGS
+    except ImportError:
+        raise ConfigError("hab figures: matplotlib is not installed; pip install 'hab-ray[figures]'") from None
+    notice, written = simulated_notice(run.location), []
+    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_SETTINGS}):
+        for name, drawing in DRAWINGS.items():
+            rows = drawing.data(run)
+            files = _files(name, rows, drawing.draw(rows), notice) if rows else {}
+            for file, content in files.items():
+                folder.put(file, content)
+            written.append(Written(name, tuple(files), drawing.shows))
+    return written
+
+
+def _files(name: str, rows: Sequence[Any], figure: Figure, notice: str | None) -> dict[str, bytes]:
+    if notice:
+        figure.text(0.5, -0.02, notice, ha="center", va="top", fontsize=6, color="#a03000", wrap=True)
+    images = {f"{name}.{kind}": _image(figure, kind) for kind in _METADATA}
+    return {**images, f"{name}.csv": to_csv(to_table(type(rows[0]), list(rows)))}
+
+
+def _image(figure: Figure, kind: str) -> bytes:
+    out = io.BytesIO()
+    figure.savefig(out, format=kind, dpi=DPI, bbox_inches="tight", metadata=_METADATA[kind])
+    return out.getvalue()

@@ -1,0 +1,1 @@
+"""Who drives a store: one process at a time."""

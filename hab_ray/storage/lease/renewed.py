@@ -1,0 +1,269 @@
+"""The lease of a store that many machines reach: a record that its holder rewrites while it lives.
+
+The record `lease/<epoch>.json` carries a counter and a fresh nonce. Nobody's wall clock is trusted:
+
+- The holder rewrites it every `renew_s`. A renewal counts from the instant before its first request. While the last one
+  is older than `lost_s`, nothing is spent: `check` compares with the clock at each spend, so that it also holds for
+  a process that was stopped and continued.
+- A taker (see `takeover`) writes the next epoch only after it saw the record unchanged for `take_s` by its own clock.
+  Since `lost_s` is below `take_s`, the holder has stopped by then.
+- A holder that sees the next epoch, or a record in its place that it did not write, has lost for good. Its late writes
+  touch only the file of its own epoch, which is not the newest any more.
+- A holder that was cut off from storage for longer than `lost_s` may go on if nobody took the store. A taker that read
+  the old record just before may still be about to write the next epoch. So the first renewal after a gap counts
+  for nothing; the second one, at least `renew_s` later, finds the next epoch there if it was written in time. A taker
+  that was slower than that waits until a holder that went on must have noticed (`takeover`).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from math import inf
+from typing import Self
+
+from hab_ray.config.sections import LeaseTimes
+from hab_ray.errors import DamagedFile, LeaseLost, LeaseStale
+from hab_ray.location import Location
+from hab_ray.storage.folder import Folder, open_folder
+from hab_ray.storage.lease.lease import (
+    Holder,
+    Predecessor,
+    Renewal,
+    StoreLock,
+    held,
+    named,
+    read_holder,
+    record_name,
+)
+from hab_ray.storage.lease.watches import RemoteLeaseCheck, RemoteWatch, Watch, awake_clock, stale_message
+
+log = logging.getLogger("hab_ray.storage")
+RETRIES_PER_RENEWAL = 10
+JOIN_S = 1.0
+_NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+
+
+class Renewals:
+    """The holder's side of a renewed lease, without the thread: `renew` is called again and again, `check` anywhere.
+
+    `began` is when, by the clock, the request that took the epoch began.
+    """
+
+    is_locked = False
+
+    def __init__(
+        self, folder: Folder, store: Location, holder: Holder, began: float, clock: Callable[[], float]
+    ) -> None:
+        assert holder.renewal is not None
+        self._folder, self._store, self._holder, self._clock = folder, store, holder, clock
+        self._renewal = holder.renewal
+        self._confirmed = began
+        self._resumed: tuple[float, float] | None = None
+        self._lost: str | None = None
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the last renewal that counts began; infinite once the lease is lost."""
+        return inf if self._lost else self._clock() - self._confirmed
+
+    def check(self) -> None:
+        if self._lost:
+            raise LeaseLost(self._lost)
+        if self._clock() - self._confirmed > self._renewal.lost_s:
+            raise LeaseStale(stale_message(self._holder.epoch, self._renewal.lost_s))
+
+    def renew(self) -> None:
+        """Rewrite the record.
+
+        Raises:
+            LeaseLost: somebody else has the store; this holder has lost it for good.
+            OSError, HabError: the storage does not answer as it should. The record may have been written or not.
+        """
+        began = self._clock()
+        self._must_be_newest()
+        self._renewal = renewed(self._renewal)
+        self._holder = replace(self._holder, renewal=self._renewal)
+        self._folder.put(self._holder.name, self._holder.record())
+        self._count(began, self._clock())
+
+    def _must_be_newest(self) -> None:
+        """Only the next epoch can follow this one: takers write the newest they see plus one, each by `put_new`."""
+        following = record_name(self._holder.epoch + 1)
+        if self._folder.exists(following):
+            self._lose(self._described(following))
+        try:
+            present = read_holder(self._folder, self._holder.name).renewal
+        except (FileNotFoundError, DamagedFile):
+            present = None
+        if present is None or not is_same_holder(present, self._renewal):
+            self._lose(self._described(self._holder.name))
+
+    def _described(self, name: str) -> str:
+        try:
+            return named(self._store, read_holder(self._folder, name))
+        except (FileNotFoundError, DamagedFile):
+            return f"somebody who cannot be named, because {name} was deleted or damaged"
+
+    def _lose(self, by: str) -> None:
+        self._lost = (
+            f"the lease of epoch {self._holder.epoch} is lost, and nothing more is spent under it: the store "
+            f"{self._store} was taken over by {by}. What was paid for is kept; when the store is free, the same "
+            "command goes on"
+        )
+        raise LeaseLost(self._lost)
+
+    def _count(self, began: float, ended: float) -> None:
+        """Take a successful renewal into account; after a gap, only the second one."""
+        lost_s, resumed = self._renewal.lost_s, self._resumed
+        if ended - self._confirmed <= lost_s:
+            self._confirmed = began
+        elif resumed is None or ended - resumed[0] > lost_s:
+            self._resumed = began, ended
+            log.warning(
+                "%s: the lease was not renewed for %.0f s, and nothing was spent for want of it; unless another driver "
+                "has taken the store, spending goes on in %g s",
+                self._store,
+                ended - self._confirmed,
+                self._renewal.renew_s,
+            )
+        elif began - resumed[1] >= self._renewal.renew_s:
+            self._confirmed, self._resumed = began, None
+
+    def release(self) -> None:
+        """Say in the record that the store is free, unless it is somebody else's."""
+        if self._lost is None:
+            self._lost = f"the lease of epoch {self._holder.epoch} was given back: nothing more is spent under it"
+            self._folder.put(self._holder.name, replace(self._holder, released=True).record())
+
+
+class RenewedLease:
+    """A lease that a thread renews."""
+
+    def __init__(
+        self, renewals: Renewals, holder: Holder, times: LeaseTimes, clean: bool, lock: StoreLock | None
+    ) -> None:
+        self._renewals, self._holder, self._times, self._lock = renewals, holder, times, lock
+        self.clean = clean
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._renew_until_the_end, name="lease", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def acquire(
+        cls,
+        store: Location,
+        run: Location,
+        now: datetime,
+        times: LeaseTimes,
+        predecessor: Predecessor,
+    ) -> Self:
+        """Take the lease of a store for a run, after a `predecessor` that is known to spend no more.
+
+        Raises:
+            StoreHeld: another driver has it.
+        """
+        folder, lock = open_folder(store), _lock_beside(store)
+        try:
+            before = predecessor(folder)
+            holder = replace(Holder.after(before, store, run, now), renewal=first_renewal(times))
+            began = awake_clock()
+            take_epoch(folder, store, holder)
+        except BaseException:
+            if lock:
+                lock.release()
+            raise
+        renewals = Renewals(folder, store, holder, began, awake_clock)
+        return cls(renewals, holder, times, before is None or before.is_over, lock)
+
+    @property
+    def epoch(self) -> int:
+        """This holder's number."""
+        return self._holder.epoch
+
+    @property
+    def age_s(self) -> float:
+        return self._renewals.age_s
+
+    @property
+    def elsewhere(self) -> RemoteWatch:
+        return RemoteLeaseCheck(self.epoch, awake_clock, self._times.lost_s)
+
+    def watch(self) -> Watch:
+        return self._renewals
+
+    def release(self) -> None:
+        """A renewal that hangs is left to end with the process; the next driver then waits it out."""
+        self._ending.set()
+        self._thread.join(JOIN_S)
+        with suppress(Exception):  # whatever the storage says: the next driver waits instead
+            self._renewals.release()
+        if self._lock:
+            self._lock.release()
+
+    def _renew_until_the_end(self) -> None:
+        wait_s = self._times.renew_s
+        while not self._ending.wait(wait_s):
+            try:
+                self._renewals.renew()
+                wait_s = self._times.renew_s
+            except LeaseLost:
+                return
+            except Exception:  # whatever the storage says: only the age of the last renewal counts
+                wait_s = self._times.renew_s / RETRIES_PER_RENEWAL
+
+
+def take_epoch(folder: Folder, store: Location, holder: Holder) -> None:
+    """Create the record of an epoch. Of several takers one wins.
+
+    Raises:
+        StoreHeld: another one did.
+    """
+    try:
+        folder.put_new(holder.name, holder.record())
+    except Exception as error:  # it may have been written although the answer got lost
+        try:
+            present = read_holder(folder, holder.name)
+        except FileNotFoundError:
+            raise error from None
+        if present != holder:
+            raise held(store, present) from None
+
+
+def renewed(renewal: Renewal) -> Renewal:
+    """The next record's counter and nonce."""
+    return replace(renewal, counter=renewal.counter + 1, nonce=f"{_owner(renewal)}-{secrets.token_hex(8)}")
+
+
+def is_same_holder(one: Renewal, other: Renewal) -> bool:
+    """Whether one holder has written both."""
+    return _owner(one) == _owner(other)
+
+
+def _owner(renewal: Renewal) -> str:
+    return renewal.nonce.partition("-")[0]
+
+
+def first_renewal(times: LeaseTimes) -> Renewal:
+    """The first record's, with a nonce that is this holder's own."""
+    nonce = f"{secrets.token_hex(8)}-{secrets.token_hex(8)}"
+    return Renewal(0, nonce, times.renew_s, times.lost_s, times.take_s)
+
+
+def _lock_beside(store: Location) -> StoreLock | None:
+    """On disk, keep drivers of this machine away that rely on the lock; None where there are no locks."""
+    if not store.is_local:
+        return None
+    try:
+        return StoreLock.taken(store, fcntl.LOCK_SH)
+    except OSError as error:
+        if error.errno in _NO_LOCKS:
+            return None
+        raise

@@ -1,0 +1,1 @@
+"""What was paid for: replies, their index, and what they cost."""

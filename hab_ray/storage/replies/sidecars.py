@@ -1,0 +1,138 @@
+"""Sidecars: the keys and costs of a compacted part, in a small file of their own.
+
+    replies/<model>/part-<epoch>.<n>.<digest>.parquet         a part
+    sidecars/replies/<model>/part-<epoch>.<n>.<digest>.arrow   its sidecar: a row of key, cost, epoch and mode for each
+
+Indexes and sums read sidecars and never open parts. A sidecar is written before its part, so a part without one comes
+from an older version, and whoever holds the lease makes it. The digest of a part's bytes in both names keeps a
+sidecar from being taken for that of another part. A sidecar without its part is never looked at.
+
+Files that writers leave (`wal-...`) have none: they are small and short-lived, and a sidecar for each would double
+the files.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hab_ray.catalog.prices import Mode
+from hab_ray.errors import DamagedFile
+from hab_ray.storage.folder import Folder
+from hab_ray.storage.replies.keyindex import KEY_BYTES, Keys
+from hab_ray.storage.replies.parts import part_columns, part_of
+from hab_ray.storage.replies.records import KEY_COLUMNS, RecordKind, is_part, read_table, to_arrow, whole_file
+
+SIDECARS = "sidecars"
+_DIGEST_DIGITS = 16
+
+_SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.binary(KEY_BYTES), nullable=False),
+        pa.field("cost_nanousd", pa.int64(), nullable=False),
+        pa.field("epoch", pa.int64(), nullable=False),
+        pa.field("batch", pa.bool_(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """What a file's records are and cost, in the order of its rows: nano-dollars, the epoch that paid, whether by
+    batch.
+    """
+
+    keys: Keys
+    costs: NDArray[np.int64]
+    epochs: NDArray[np.int64]
+    by_batch: NDArray[np.bool_]
+
+    def at(self, chosen: NDArray[np.bool_]) -> Entries:
+        """The entries of some rows."""
+        return Entries(self.keys.at(chosen), self.costs[chosen], self.epochs[chosen], self.by_batch[chosen])
+
+
+def entries_in(folder: Folder, name: str) -> Entries:
+    """The entries of a file of the store, from its sidecar where it has one.
+
+    Raises:
+        DamagedFile: the file cannot be read.
+        FileNotFoundError: it was removed by a compaction.
+    """
+    if is_part(name):
+        with suppress(FileNotFoundError, DamagedFile):
+            return _from_sidecar(folder, name)
+    return _entries(_read(folder, name))
+
+
+def _from_sidecar(folder: Folder, part: str) -> Entries:
+    name = sidecar_name(part)
+    return _entries(read_table(name, folder.get(name)))
+
+
+def _read(folder: Folder, name: str) -> pa.Table:
+    """What the sidecar of a file holds, or would hold, from the file itself."""
+    with whole_file(name):
+        if is_part(name):
+            return _sidecar(part_columns(folder, name, KEY_COLUMNS))
+        return _sidecar(read_table(name, folder.get(name), KEY_COLUMNS))
+
+
+def _entries(table: pa.Table) -> Entries:
+    raw = b"".join(_bytes_of(chunk) for chunk in table.column("key").chunks)
+    return Entries(
+        keys=Keys.of_bytes(raw),
+        costs=table.column("cost_nanousd").to_numpy(),
+        epochs=table.column("epoch").to_numpy(),
+        by_batch=table.column("batch").to_numpy(),
+    )
+
+
+def _bytes_of(keys: pa.FixedSizeBinaryArray) -> bytes:
+    start = keys.offset * KEY_BYTES
+    return bytes(keys.buffers()[1].to_pybytes())[start : start + len(keys) * KEY_BYTES] if len(keys) else b""
+
+
+def _sidecar(table: pa.Table) -> pa.Table:
+    """The table of a sidecar, from the records' own columns; files from before format 1 have no mode."""
+    modes = table.column("mode").to_pylist() if "mode" in table.column_names else [None] * table.num_rows
+    keys = [bytes.fromhex(key) for key in table.column("key").to_pylist()]
+    columns = [
+        pa.array(keys, pa.binary(KEY_BYTES)),
+        table.column("cost_nanousd"),
+        table.column("epoch"),
+        pa.array([mode == Mode.BATCH for mode in modes], pa.bool_()),
+    ]
+    return pa.table(columns, schema=_SCHEMA)
+
+
+def sidecar_name(part: str) -> str:
+    """Where a part's sidecar is."""
+    return f"{SIDECARS}/{part.removesuffix('.parquet')}.arrow"
+
+
+def put_part(folder: Folder, stem: str, table: pa.Table) -> None:
+    """Write a new part and, before it, its sidecar. `stem` is its name but for the digest and the ending."""
+    part = part_of(table)
+    name = f"{stem}.{sha256(part).hexdigest()[:_DIGEST_DIGITS]}.parquet"
+    folder.put(sidecar_name(name), to_arrow(_sidecar(table)))
+    folder.put_new(name, part)
+
+
+def complete_sidecars(folder: Folder) -> None:
+    """Make the sidecars that are missing, and remove those whose part is not there; for the lease's holder.
+
+    Raises:
+        DamagedFile: a part without a sidecar cannot be read.
+    """
+    parts = {sidecar_name(name): name for shelf in RecordKind for name in folder.list(shelf) if is_part(name)}
+    there = set(folder.list(SIDECARS))
+    for name in sorted(there - parts.keys()):
+        folder.delete(name)
+    for name in sorted(parts.keys() - there):
+        folder.put(name, to_arrow(_read(folder, parts[name])))

@@ -1,0 +1,97 @@
+"""`hab_ray.run` and `hab_ray.planning`: what the commands do, for scripts and notebooks."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hab_ray.config.sweep import Sweep, checked_sweep, load_sweep, without_contradictions
+from hab_ray.errors import Exit, Interrupted
+from hab_ray.planning import Plan, make_plan
+from hab_ray.planning.preflight import prepare, refuse_errors
+from hab_ray.results import Run, open_run
+from hab_ray.stopping import Stop
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.replies.store import Store
+from hab_ray.sweep.options import Options
+from hab_ray.sweep.start import run_work, write_results
+
+_WHERE = "sweep"
+LOG = logging.getLogger("hab_ray.run")
+Given = str | Path | Mapping[str, Any] | Sweep
+T = TypeVar("T")
+
+
+def run(given: Given, options: Options) -> Run:
+    """Run a sweep as far as it goes, and open what came out: the body of `hab_ray.run`."""
+    now, stop = datetime.now(UTC), Stop()
+    work, problems = prepare(_sweep(given), now)
+    refuse_errors(problems)
+    _tell(problems)
+    try:
+        end = _apart(partial(run_work, work, options, stop, _say, now), stop)
+    except Interrupted:
+        raise KeyboardInterrupt from None
+    _tell((*end.notes, *(f"{who} was stopped: {why}" for who, why in end.stops.items())))
+    if end.exit is Exit.INTERRUPTED:
+        raise KeyboardInterrupt
+    write_results(work)
+    return open_run(work.run_path)
+
+
+def plan(given: Given) -> Plan:
+    """What a run of a sweep still has to ask: the body of `hab_ray.planning`."""
+    work, problems = prepare(_sweep(given), datetime.now(UTC))
+    _tell(problems)
+    return make_plan(work, Store(open_folder(work.sweep.store)))
+
+
+def _say(text: str) -> None:
+    LOG.warning("%s", text)
+
+
+def _tell(found: Iterable[object]) -> None:
+    for each in found:
+        _say(str(each))
+
+
+def _sweep(given: Given) -> Sweep:
+    if isinstance(given, Sweep):
+        return without_contradictions(given, _WHERE)
+    return checked_sweep(given, _WHERE) if isinstance(given, Mapping) else load_sweep(Path(given))
+
+
+def _apart(task: Callable[[], T], stop: Stop) -> T:
+    """Do something in a thread of its own, because no event loop runs there; Ctrl-C asks it to stop."""
+    done: Future[T] = Future()
+
+    def do() -> None:
+        try:
+            done.set_result(task())
+        except BaseException as error:
+            done.set_exception(error)
+
+    with _interrupts(stop.request):
+        threading.Thread(target=do, name="hab_ray.run").start()
+        return done.result()
+
+
+@contextmanager
+def _interrupts(on_interrupt: Callable[[], None]) -> Iterator[None]:
+    """Have Ctrl-C call this. Signals come to the main thread alone: in any other nothing changes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda number, frame: on_interrupt())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

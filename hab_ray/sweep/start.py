@@ -1,0 +1,66 @@
+"""A prepared work from its store's lease to its results: what `hab run` and `hab_ray.run` share."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from hab_ray.analysis.summary import Summary, summarise
+from hab_ray.location import Location
+from hab_ray.progress import RunEnd
+from hab_ray.report import write_report, write_scores
+from hab_ray.resolve import write_record
+from hab_ray.results import open_run
+from hab_ray.stopping import Stop
+from hab_ray.storage.simulated import note_simulators, refuse_simulated, simulated_notice
+from hab_ray.sweep.options import Options
+from hab_ray.sweep.reread import needs_rereading, reread_verdicts
+from hab_ray.sweep.run import drive
+from hab_ray.sweep.session import Say, spending
+from hab_ray.work import Work
+
+DEMO_NOTICES = {
+    "smollm2-135m-instruct": (
+        "A model of 135 million parameters cannot judge: these scores show that the machinery works and "
+        "measure nothing."
+    ),
+    "qwen2.5-coder-1.5b-instruct": (
+        "A coding model of 1.5 billion parameters judges here: asked issue by issue it ranked a good answer "
+        "above a bad one in 11 of 12 hand-made pairs, and its absolute scores are near chance."
+    ),
+}
+
+
+def run_work(work: Work, options: Options, stop: Stop, say: Say, now: datetime) -> RunEnd:
+    """Run a work, prepared `now`, as far as it goes; `say` is told what takes time or changes before it begins.
+
+    Raises:
+        ConfigError: the run's folder or store is another run's, or a rehearsal's.
+        StoreHeld: another process drives the store.
+        HabError: the run cannot go on; what was in flight is in the store.
+    """
+    refuse_simulated(work.sweep)
+    with spending(work, stop, say) as session:
+        session = session.fork_run() if options.new_id else session.adopt_id()
+        if needs_rereading(session.work):
+            reread_verdicts(session.work, say)
+        write_record(session.work, now)
+        session.register_run()
+        session = session.with_api_versions()
+        note_simulators(session.work.sweep)
+        options.begun(session.work)
+        return drive(session, options)
+
+
+def write_results(work: Work) -> tuple[Summary, Location]:
+    """Write a run's scores and report from its files; what they say, and where the report is."""
+    summary = summarise(open_run(work.run_path))
+    write_scores(summary)
+    return summary, write_report(summary, notice=notice(work))
+
+
+def notice(work: Work) -> str | None:
+    """What a reader must know before reading a score: a simulator answered, or the demo's judge cannot judge."""
+    if told := simulated_notice(work.run_path):
+        return told
+    weights = {work.models[judge.model].entry.weights for judge in work.sweep.judges}
+    return next((told for name, told in DEMO_NOTICES.items() if name in weights), None)

@@ -1,0 +1,97 @@
+"""What happens in a run as records of the logger `hab_ray.run`, for `--log-format json`.
+
+Each record has `fields`: `run`, and where it is about one `shard` (its file in the run folder), `stage`, `model` and
+`dimension`, or `batch` and `model`. Nothing is put together where nobody listens at INFO.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from hab_ray.progress import BatchProgress, Progress
+from hab_ray.sweep.shards import Shards, ShardState, ShardStatus
+
+LOG = logging.getLogger("hab_ray.run")
+TOLD = frozenset({ShardStatus.RUNNING, ShardStatus.COMPLETE, ShardStatus.STALLED})
+PROGRESS_EVERY_S = 5.0
+
+
+Fields = Mapping[str, str | int | None]
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """What is logged of a run in one record."""
+
+    level: int
+    message: str
+    fields: Fields
+
+
+def log(entry: LogEntry) -> None:
+    """Write an entry."""
+    LOG.log(entry.level, "%s", entry.message, extra={"fields": entry.fields})
+
+
+class RunLog:
+    """Finds what has changed in one run since it was asked last."""
+
+    def __init__(self, run: str, shards: Shards) -> None:
+        self._run, self._shards = run, shards
+        self._statuses: dict[int, ShardStatus] = {}
+        self._batches: dict[str, BatchProgress] = {}
+        self._told: set[str] = set()
+        self._progress_at = float("-inf")
+
+    def entries(self, progress: Progress) -> list[LogEntry]:
+        """Shards and batches that stand elsewhere, new notes, and now and then how far the run is."""
+        if not LOG.isEnabledFor(logging.INFO):
+            return []
+        found = [*self._of_shards(), *self._of_batches(progress), *self._of_notes(progress)]
+        if progress.end or progress.elapsed_s - self._progress_at >= PROGRESS_EVERY_S:
+            self._progress_at = progress.elapsed_s
+            found += _of_progress(progress)
+        return [LogEntry(level, message, {"run": self._run, **fields}) for level, message, fields in found]
+
+    def _of_shards(self) -> Iterator[tuple[int, str, Fields]]:
+        for state in self._shards.all:
+            if state.status in TOLD and self._statuses.get(state.number) is not state.status:
+                self._statuses[state.number] = state.status
+                yield logging.INFO, f"shard {state.status}", _of_shard(state)
+
+    def _of_batches(self, progress: Progress) -> Iterator[tuple[int, str, Fields]]:
+        open_now = {batch.name: batch for batch in progress.batches}
+        for name, batch in open_now.items():
+            before = self._batches.get(name)
+            if before is None or (before.state, before.id) != (batch.state, batch.id):
+                yield logging.INFO, f"batch {batch.state}", _of_batch(batch)
+        for name, batch in self._batches.items():
+            if name not in open_now:
+                yield logging.INFO, "batch closed", _of_batch(batch)
+        self._batches = open_now
+
+    def _of_notes(self, progress: Progress) -> Iterator[tuple[int, str, Fields]]:
+        new = [note for note in progress.notes if note not in self._told]
+        self._told.update(new)
+        return ((logging.WARNING, note, {}) for note in dict.fromkeys(new))
+
+
+def _of_progress(progress: Progress) -> Iterator[tuple[int, str, Fields]]:
+    for stage in progress.stages:
+        if stage.total and (progress.end or stage.done < stage.total):
+            counts = {"done": stage.done, "known": stage.total, "failed": stage.failed, "in_flight": stage.in_flight}
+            yield logging.INFO, "progress", {"stage": stage.stage, "model": stage.model, **counts}
+    if progress.end:
+        yield logging.INFO, f"ended: {progress.end.meaning}", {"status": progress.end.status}
+
+
+def _of_shard(state: ShardState) -> Fields:
+    shard = state.shard
+    counts = {"done": state.settled, "known": state.total}
+    return {"shard": shard.file, "stage": shard.stage, "model": shard.name, "dimension": shard.dimension, **counts}
+
+
+def _of_batch(batch: BatchProgress) -> Fields:
+    return {"batch": batch.name, "id": batch.id, "model": batch.model, "rows": batch.rows, "since": batch.since}

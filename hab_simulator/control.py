@@ -1,0 +1,104 @@
+"""The simulator's own URLs: reading the meter and the truth, and changing faults and quotas while it runs.
+
+GET /_meter, /_calls?after=N, /_requests?after=N (each HTTP request of whatever kind, polls and uploads too, with the
+wall time at which it began to arrive), /_truth (means), /_truth/answers, /_truth/verdicts, /_truth/missing (what judges
+were not shown), /_truth/checks and /_truth/queries (of validators and authors of queries), /_truth/manners (what
+requests shared beside their messages), /_batches; POST /_reset, /_faults (a list of faults), /_batch_faults, /_quota
+({account: calls or null}), /_prompts and /_contexts ({sha256 of a prompt: dimension, or context}, added to what is
+known).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from aiohttp import web
+from pydantic import TypeAdapter, ValidationError
+
+from hab_simulator.batch.faults import BATCH_FAULTS
+from hab_simulator.faults import FAULTS
+from hab_simulator.sending import json_response
+from hab_simulator.state import SimulatorState
+
+_CALLS_SHOWN = 10_000
+_NUMBER = TypeAdapter(int)
+_QUOTAS = TypeAdapter(dict[str, int | None])
+_PROMPTS = TypeAdapter(dict[str, str])
+_CONTEXTS = TypeAdapter(dict[str, str])
+
+
+async def handle(state: SimulatorState, request: web.BaseRequest) -> web.Response:
+    """Answer a request to one of the simulator's own URLs."""
+    try:
+        match request.method:
+            case "GET":
+                return _get(state, request)
+            case "POST":
+                return _post(state, request.path, await request.content.read())
+            case _:
+                return _unknown(request.path)
+    except ValidationError as failure:
+        return json_response({"error": str(failure)}, 400)
+
+
+def _get(state: SimulatorState, request: web.BaseRequest) -> web.Response:
+    match request.path:
+        case "/_meter":
+            return json_response(state.meter.reading())
+        case "/_truth":
+            return json_response(state.answered.reading())
+        case "/_truth/answers":
+            return json_response(state.mind.truth.heard.answers())
+        case "/_truth/verdicts":
+            return json_response(state.mind.truth.heard.verdicts())
+        case "/_truth/manners":
+            return json_response(state.mind.truth.heard.manners())
+        case "/_truth/checks":
+            return json_response(state.mind.truth.heard.checks())
+        case "/_truth/queries":
+            return json_response(list(state.mind.truth.heard.written()))
+        case "/_truth/missing":
+            return json_response(state.mind.truth.judging.missed())
+        case "/_batches":
+            return json_response(state.batches.reading())
+        case "/_calls":
+            after = _NUMBER.validate_python(request.query.get("after", 0))
+            calls = state.meter.calls[after : after + _CALLS_SHOWN]
+            return json_response([call.reading() for call in calls])
+        case "/_requests":
+            after = _NUMBER.validate_python(request.query.get("after", 0))
+            requests = state.meter.requests[after : after + _CALLS_SHOWN]
+            return json_response([one.reading() for one in requests])
+        case path:
+            return _unknown(path)
+
+
+def _post(state: SimulatorState, path: str, raw: bytes) -> web.Response:
+    match path:
+        case "/_reset":
+            state.reset()
+        case "/_faults":
+            state.plan.rules = FAULTS.validate_json(raw)
+        case "/_batch_faults":
+            state.batches.rules = BATCH_FAULTS.validate_json(raw)
+        case "/_quota":
+            state.quota.update(_QUOTAS.validate_json(raw))
+        case "/_prompts":
+            prompts = _PROMPTS.validate_json(raw)
+            unknown = _strangers(state, prompts.values())
+            if unknown:
+                return json_response({"error": f"no such dimension: {', '.join(unknown)}"}, 400)
+            state.mind.truth.prompts.update(prompts)
+        case "/_contexts":
+            state.mind.truth.judging.contexts.update(_CONTEXTS.validate_json(raw))
+        case _:
+            return _unknown(path)
+    return json_response({})
+
+
+def _strangers(state: SimulatorState, names: Iterable[str]) -> list[str]:
+    return sorted(set(names) - set(state.profile.planted.dimensions))
+
+
+def _unknown(path: str) -> web.Response:
+    return json_response({"error": f"no such control: {path}"}, 404)

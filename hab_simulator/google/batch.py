@@ -1,0 +1,280 @@
+"""Gemini's batches: models/M:batchGenerateContent and :asyncBatchEmbedContent, batches, batches/{id}, :cancel."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from hab_simulator.accounts import ByBatch, Service
+from hab_simulator.asks import Refused, WireAnswer, compact
+from hab_simulator.batch.clock import rfc3339
+from hab_simulator.batch.dialect import BadInput
+from hab_simulator.batch.jobs import BatchState, Job, Order
+from hab_simulator.batch.pacing import Pacer
+from hab_simulator.batch.replies import create, ok, page, poll_refusal
+from hab_simulator.batch.service import BatchService
+from hab_simulator.batch.spool import Lines
+from hab_simulator.batch.work import count_tokens
+from hab_simulator.google import batch_files
+from hab_simulator.google.batch_lines import GoogleLines
+from hab_simulator.google.bodies import error, find_model
+from hab_simulator.sending import response
+from hab_simulator.truth.draws import unit
+from hab_simulator.vendor import Route
+
+_TYPES = "type.googleapis.com/google.ai.generativelanguage.v1main."
+_MAX_INLINE_BYTES = 20 * 1024**2
+_LINES = GoogleLines()
+_LIMIT, _MOST = 50, 100
+_INVALID_ARGUMENT, _CANCELLED = 3, 1
+_ODD_STATE = "BATCH_STATE_UNDER_REVIEW"
+_STATE = {
+    BatchState.VALIDATING: "PENDING",
+    BatchState.RUNNING: "RUNNING",
+    BatchState.CANCELLING: "RUNNING",
+    BatchState.FINALIZING: "RUNNING",
+    BatchState.COMPLETED: "SUCCEEDED",
+    BatchState.FAILED: "FAILED",
+    BatchState.EXPIRED: "EXPIRED",
+    BatchState.CANCELLED: "CANCELLED",
+}
+_METHODS = {"batchGenerateContent": "generateContent", "asyncBatchEmbedContent": "embedContent"}
+
+
+class _Loose(BaseModel):
+    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+
+class _Inline(_Loose):
+    request: dict[str, Any]
+    metadata: dict[str, Any] | None = None
+
+
+class _Inlines(_Loose):
+    requests: list[_Inline]
+
+
+class _Input(_Loose):
+    file_name: str | None = None
+    requests: _Inlines | None = None
+
+
+class _Batch(_Loose):
+    display_name: str | None = None
+    input_config: _Input
+    model: str | None = None
+    priority: str | None = None
+
+
+class _Create(_Loose):
+    batch: _Batch
+
+
+async def handle(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
+    """Answer a request about files or batches."""
+    parts = place.path.split("/")
+    match request.method, parts:
+        case "POST", ["upload", "files"]:
+            return await batch_files.upload(service, place, request)
+        case _, ["files", *rest] | ["download", "files", *rest]:
+            return await batch_files.handle(service, place, request, "/".join(rest))
+        case "POST", ["models", call]:
+            name, _, method = call.rpartition(":")
+            return await _create(service, place, request, name, method)
+        case "GET", ["batches"]:
+            return _list(service, place, request)
+        case method, ["batches", call]:
+            name, _, verb = call.partition(":")
+            job = service.find(place.account, name)
+            if job is None:
+                return response(_missing(name))
+            return _about(service, job, method, verb)
+        case _:
+            return response(error(404, f"Requested entity {request.path} was not found."))
+
+
+def _about(service: BatchService, job: Job, method: str, verb: str) -> web.StreamResponse:
+    match method, verb:
+        case "GET", "":
+            refusal = poll_refusal(job, _LINES, _missing(job.id))
+            return response(refusal) if refusal else ok(_view(job))
+        case "POST", "cancel" if job.state.ended:
+            return response(error(400, "Operation has already ended and cannot be cancelled."))
+        case "POST", "cancel":
+            job.cancel(service.clock.now())
+            return ok({})
+        case "DELETE", "":
+            service.delete(job)
+            return ok({})
+        case _:
+            return response(error(404, f"Requested entity batches/{job.id}:{verb} was not found."))
+
+
+async def _create(
+    service: BatchService, place: Route, request: web.BaseRequest, name: str, method: str
+) -> web.StreamResponse:
+    raw = await request.content.read()
+    _, source = service.files.fresh()
+    try:
+        model = find_model(service.account(place.account), name, _service(method))
+        if model.by_batch is ByBatch.REFUSED:
+            message = f"models/{name} is not found for API version v1beta, or is not supported for {method}."
+            raise Refused(error(404, message), name)
+        order = _order(service, place, f"models/{name}:{_METHODS[method]}", name, raw, source)
+        await _check_lines(service, order)
+        order = await _check_room(service, place, order)
+        return await create(service, request, order, _LINES, _view)
+    except Refused as refusal:
+        return response(refusal.answer)
+    finally:
+        source.unlink(missing_ok=True)
+
+
+async def _check_lines(service: BatchService, order: Order) -> None:
+    """Raises Refused where a line is malformed: then there is no batch, and nothing says which line it was."""
+    faults, pacer = service.settings(order.account).lines, Pacer()
+    intake = _LINES.intake(order)
+    try:
+        for line in Lines(order.source):
+            intake.check(line)
+            await pacer.pause()
+            if faults.malformed and unit(service.profile.seed, "malformed", line) < faults.malformed:
+                raise BadInput("INVALID_ARGUMENT", "Request contains an invalid argument.")
+        intake.finish()
+    except BadInput as bad:
+        raise _refused(str(bad)) from None
+
+
+def _service(method: str) -> Service:
+    return Service.CHAT if method == "batchGenerateContent" else Service.EMBEDDINGS
+
+
+def _order(service: BatchService, place: Route, path: str, name: str, raw: bytes, source: Path) -> Order:
+    """The create request, its lines written to `source`. Raises Refused."""
+    try:
+        wanted = _Create.model_validate_json(raw).batch
+    except ValidationError as failure:
+        first = failure.errors(include_url=False, include_context=False)[0]
+        raise _refused(f"Invalid value at '{'.'.join(map(str, first['loc']))}': {first['msg']}") from None
+    given = wanted.input_config
+    if (given.file_name is None) == (given.requests is None):
+        raise _refused("Exactly one of fileName and requests must be given.")
+    if given.requests is not None:
+        if len(raw) > _MAX_INLINE_BYTES:
+            raise _refused("Request payload size exceeds the limit: 20971520 bytes.")
+        lines = (compact(one.model_dump(exclude_none=True)) + b"\n" for one in given.requests.requests)
+        source.write_bytes(b"".join(lines))
+    else:
+        file = service.files.find(place.account, str(given.file_name).removeprefix(batch_files.PREFIX))
+        if file is None:
+            raise _refused(f"The file {given.file_name} does not exist.")
+        os.link(file.path, source)
+    rows = len(Lines(source))
+    inline = given.requests is not None or rows <= service.settings(place.account).inline_rows
+    return Order(
+        account=place.account,
+        source=source,
+        path=path,
+        model=name,
+        tag=wanted.display_name,
+        details={"inline": inline, "file": given.file_name},
+        rows=rows,
+    )
+
+
+async def _check_room(service: BatchService, place: Route, order: Order) -> Order:
+    """The order with its tokens counted. Raises Refused where jobs or tokens are too many."""
+    account = service.account(place.account)
+    if account.batch_jobs is not None and len(service.open(place.account)) >= account.batch_jobs:
+        raise Refused(error(429, f"You exceeded your current quota: {account.batch_jobs} concurrent batch jobs."))
+    try:
+        tokens = await count_tokens(_LINES, account, order, Lines(order.source))
+    except BadInput:
+        return order
+    problem = service.over_quota(place.account, tokens)
+    if problem is not None:
+        raise Refused(error(429, f"You exceeded your current quota. {problem.message}"))
+    return replace(order, tokens=tokens)
+
+
+def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
+    start, size = request.query.get("pageToken", "0"), request.query.get("pageSize", str(_LIMIT))
+    if not (start.isdecimal() and size.isdecimal()):
+        return response(error(400, "Request contains an invalid argument."))
+    part = page(service.listed(place.account), int(start), min(int(size) or _LIMIT, _MOST))
+    body: dict[str, Any] = {"operations": [_view(job) for job in part.items]}
+    if part.more:
+        body["nextPageToken"] = str(int(start) + len(part.items))
+    return ok(body)
+
+
+def _refused(message: str) -> Refused:
+    return Refused(error(400, message))
+
+
+def _missing(name: str) -> WireAnswer:
+    return error(404, f"Requested entity batches/{name} was not found.")
+
+
+def _view(job: Job) -> dict[str, Any]:
+    """The operation as JSON."""
+    embeds = job.order.path.endswith(":embedContent")
+    kind = "EmbedContentBatch" if embeds else "GenerateContentBatch"
+    metadata: dict[str, Any] = {
+        "@type": f"{_TYPES}{kind}",
+        "model": f"models/{job.order.model}",
+        "displayName": job.order.tag or "",
+        "createTime": rfc3339(job.created),
+        "updateTime": rfc3339(job.times[job.state]),
+        "batchStats": _stats(job),
+        "state": _ODD_STATE if job.shows_odd_state else f"BATCH_STATE_{_STATE[job.state]}",
+        "name": f"batches/{job.id}",
+    }
+    if job.order.details["file"]:
+        metadata["inputConfig"] = {"fileName": job.order.details["file"]}
+    view: dict[str, Any] = {"name": metadata["name"], "metadata": metadata}
+    if not job.state.ended:
+        return view
+    metadata["endTime"] = rfc3339(job.times[job.state])
+    view["done"] = True
+    if job.problems:
+        view["error"] = {"code": _INVALID_ARGUMENT, "message": job.problems[0].message}
+    elif job.state is BatchState.COMPLETED and job.withholds_results:
+        pass
+    elif job.state is BatchState.COMPLETED:
+        metadata["output"] = _output(job, embeds)
+        view["response"] = {"@type": f"{_TYPES}{kind}Output", **metadata["output"]}
+    else:
+        view["error"] = {"code": _CANCELLED, "message": f"The batch was {job.state}."}
+    return view
+
+
+def _stats(job: Job) -> dict[str, str]:
+    """Counts as the vendor writes them: int64 as text, no zero but the first."""
+    tally = job.tally
+    counts = {"successfulRequestCount": tally.succeeded + tally.missing, "failedRequestCount": tally.failed}
+    if not job.state.ended:
+        counts["pendingRequestCount"] = job.rows
+    return {"requestCount": str(job.rows)} | {name: str(count) for name, count in counts.items() if count}
+
+
+def _output(job: Job, embeds: bool) -> dict[str, Any]:
+    """Where the results are, or the results themselves."""
+    if not job.order.details["inline"]:
+        return {"responsesFile": f"{batch_files.PREFIX}{job.output_id}"}
+    lines = job.output.read_bytes().split(b"\n") if job.output else []
+    results = [json.loads(line) for line in lines if line]
+    if not embeds:
+        return {"inlinedResponses": {"inlinedResponses": results}}
+    for one in results:
+        answer = one.get("response")
+        if answer is not None:
+            answer["tokenCount"] = str(answer.pop("usageMetadata")["promptTokenCount"])
+    return {"inlinedEmbedContentResponses": {"inlinedResponses": results}}

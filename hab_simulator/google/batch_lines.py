@@ -1,0 +1,86 @@
+"""Gemini's batch lines: {"key", "request"} in a file, {"request", "metadata"} inline; the same back with a response.
+
+An error stands in a line as a google.rpc.Status, whose code is gRPC's and not HTTP's.
+"""
+
+from __future__ import annotations
+
+import json
+
+from hab_simulator.asks import WireAnswer, compact
+from hab_simulator.batch.dialect import BadInput, LineAsk
+from hab_simulator.batch.jobs import BatchState, Order
+from hab_simulator.google import online
+from hab_simulator.vendor import Vendor
+
+_OK = 200
+_GRPC = {
+    "CANCELLED": 1,
+    "INVALID_ARGUMENT": 3,
+    "DEADLINE_EXCEEDED": 4,
+    "NOT_FOUND": 5,
+    "PERMISSION_DENIED": 7,
+    "RESOURCE_EXHAUSTED": 8,
+    "ABORTED": 10,
+    "INTERNAL": 13,
+    "UNAVAILABLE": 14,
+}
+
+
+class Intake:
+    """Every line must be a JSON object with a request."""
+
+    def __init__(self, order: Order) -> None:
+        self.model = order.model
+        self._rows = 0
+
+    def check(self, line: bytes) -> None:
+        self._rows += 1
+        try:
+            value = json.loads(line.decode())
+        except ValueError:
+            raise BadInput("INVALID_ARGUMENT", "Failed to parse the input file as JSONL.") from None
+        if not isinstance(value, dict) or not isinstance(value.get("request"), dict):
+            raise BadInput("INVALID_ARGUMENT", "A line of the input file has no request.")
+
+    def finish(self) -> None:
+        if not self._rows:
+            raise BadInput("INVALID_ARGUMENT", "The input file holds no request.")
+
+
+class GoogleLines:
+    """Google's lines: requests and results in files."""
+
+    vendor: Vendor = online
+    keeps_partial = False
+    error_file = False
+    fails_whole = True
+
+    def intake(self, order: Order) -> Intake:
+        return Intake(order)
+
+    def read(self, order: Order, line: bytes) -> LineAsk:
+        value = json.loads(line.decode())
+        if "metadata" in value:
+            handle = b'"metadata":' + compact(value["metadata"])
+        else:
+            handle = _handle(order, value.get("key", ""))
+        return LineAsk(handle, order.path, value["request"])
+
+    def result(self, handle: bytes, answer: WireAnswer) -> bytes:
+        if answer.status == _OK:
+            return b'{%b,"response":%b}' % (handle, answer.body)
+        error = json.loads(answer.body)["error"]
+        return b'{%b,"error":%b}' % (handle, compact({"code": _GRPC[error["status"]], "message": error["message"]}))
+
+    def undone(self, handle: bytes, state: BatchState) -> bytes:
+        """Never called: a batch that is not completed has no results."""
+        raise NotImplementedError
+
+    def stranger(self, order: Order, number: int) -> bytes:
+        return _handle(order, f"stranger-{number}")
+
+
+def _handle(order: Order, key: object) -> bytes:
+    """A key as it stands in a result: at its top in a file, in its metadata inline."""
+    return b'"metadata":' + compact({"key": key}) if order.details["inline"] else b'"key":' + compact(key)

@@ -1,0 +1,294 @@
+"""Gemini's request bodies: what is accepted and how the rest is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
+
+from hab_simulator import schemas
+from hab_simulator.accounts import Service, SimulatedAccount, SimulatedModel, SimulatedSampling, SimulatedThinking
+from hab_simulator.asks import (
+    Caching,
+    ChatAsk,
+    EmbedAsk,
+    Refused,
+    VectorForm,
+    WireAnswer,
+    compact,
+    identity,
+    tokens,
+)
+from hab_simulator.google.requests import Body, Content, Embed, EmbedMany, Generate, Generation
+
+_STATUS = {
+    400: "INVALID_ARGUMENT",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    408: "DEADLINE_EXCEEDED",
+    409: "ABORTED",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    502: "UNAVAILABLE",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+_JSON = "application/json"
+_MAX_EMBEDDINGS = 100
+_LEAST_DIMENSIONS = 128
+_LEAST_BUDGET = 128
+_MAX_BUDGET = 32_768
+_SCHEMA_KEYWORDS = {
+    "min_items": "minItems",
+    "max_items": "maxItems",
+    "any_of": "anyOf",
+    "min_length": "minLength",
+    "max_length": "maxLength",
+    "property_ordering": "propertyOrdering",
+}
+_MEDIA = frozenset({"inline_data", "file_data", "audio_transcription"})
+_CALLS = frozenset(
+    {"function_call", "function_response", "executable_code", "code_execution_result", "tool_call", "tool_response"}
+)
+_UNPLAYED = (
+    "response_format",
+    "speech_config",
+    "image_config",
+    "audio_transcription_config",
+    "translation_config",
+    "enable_affective_dialog",
+    "continuation_token",
+)
+_COUNTS = ("minItems", "maxItems", "minLength", "maxLength")
+_DROPPED = ("nullable", "format", "propertyOrdering", "example")
+
+
+Request = TypeVar("Request", bound=Body)
+
+
+def error(
+    code: int,
+    message: str,
+    *,
+    details: Sequence[Mapping[str, Any]] = (),
+    headers: Mapping[str, str] | None = None,
+) -> WireAnswer:
+    """An error in the vendor's shape."""
+    body: dict[str, Any] = {"code": code, "message": message, "status": _STATUS[code]}
+    if details:
+        body["details"] = list(details)
+    return WireAnswer(code, compact({"error": body}), headers or {})
+
+
+def read_generate(account: SimulatedAccount, name: str, body: Any) -> ChatAsk:
+    """Check a body of `models/M:generateContent`. Raises Refused."""
+    model = find_model(account, name, Service.CHAT)
+    request = _validate(Generate, body, name)
+    config = request.generation_config
+    _check_tools(request, name)
+    _check_unplayed(request, name)
+    _check(config, model, name)
+    system = request.system_instruction.text if request.system_instruction else ""
+    users = [content.text for content in request.contents if content.role != "model"]
+    ask = ChatAsk(
+        name=name,
+        model=model,
+        system=system,
+        prompt=users[-1] if users else "",
+        transcript="\n".join([system, *(content.text for content in request.contents)]),
+        messages=len(request.contents),
+        schema=_schema(config, name),
+        limit=config.max_output_tokens,
+        temperature=config.temperature,
+        top_p=config.top_p,
+        thinks=_thinks(config, model),
+        caching=Caching.BY_VENDOR,
+        identity=identity(name, body),
+    )
+    if ask.input_tokens > model.context_tokens:
+        raise _refuse(
+            f"The input token count ({ask.input_tokens}) exceeds the maximum number of tokens allowed "
+            f"({model.context_tokens}).",
+            name,
+        )
+    return ask
+
+
+def read_embed(account: SimulatedAccount, name: str, body: Any) -> EmbedAsk:
+    """Check a body of `models/M:batchEmbedContents`. Raises Refused."""
+    requests = _validate(EmbedMany, body, name).requests
+    return _embed_ask(account, name, body, requests, VectorForm.LISTS)
+
+
+def read_embed_one(account: SimulatedAccount, name: str, body: Any) -> EmbedAsk:
+    """Check a body of `models/M:embedContent`. Raises Refused."""
+    return _embed_ask(account, name, body, [_validate(Embed, body, name)], VectorForm.SINGLE)
+
+
+def _embed_ask(account: SimulatedAccount, name: str, body: Any, requests: list[Embed], form: VectorForm) -> EmbedAsk:
+    model = find_model(account, name, Service.EMBEDDINGS)
+    if len(requests) > _MAX_EMBEDDINGS:
+        raise _refuse(f"at most {_MAX_EMBEDDINGS} requests can be in one batch", name)
+    for request in requests:
+        size = request.output_dimensionality
+        if request.model is not None and request.model != f"models/{name}":
+            raise _refuse("each request must name the model of the URL", name)
+        if not request.content.text:
+            raise _refuse("content contains an empty Part.", name)
+        if tokens(request.content.text) > model.context_tokens:
+            raise _refuse(f"The text is longer than {model.context_tokens} tokens.", name)
+        if size is not None and not _LEAST_DIMENSIONS <= size <= model.vector:
+            raise _refuse(f"outputDimensionality: {size} is not in {_LEAST_DIMENSIONS}..{model.vector}", name)
+    if len({request.output_dimensionality for request in requests}) > 1:
+        raise _refuse("outputDimensionality must be the same in all requests", name)
+    texts = tuple(request.content.text for request in requests)
+    return EmbedAsk(name, model, texts, requests[0].output_dimensionality, form, identity(name, body))
+
+
+def _refuse(message: str, name: str) -> Refused:
+    return Refused(error(400, message), name)
+
+
+def find_model(account: SimulatedAccount, name: str, service: Service) -> SimulatedModel:
+    """The model of this name. Raises Refused where it does not exist or does not serve this."""
+    model = account.model(name)
+    if model is None or model.retired or service not in model.serves:
+        message = f"models/{name} is not found, or is not supported for this method. Call ListModels."
+        raise Refused(error(404, message), name)
+    return model
+
+
+def _validate(kind: type[Request], body: Any, name: str) -> Request:
+    try:
+        return kind.model_validate(body)
+    except ValidationError as failure:
+        first = failure.errors(include_url=False, include_context=False)[0]
+    place = ".".join(str(step) for step in first["loc"][:-1])
+    field = str(first["loc"][-1]) if first["loc"] else ""
+    if first["type"] == "extra_forbidden":
+        where = f" at '{place}'" if place else ""
+        message = f'Invalid JSON payload received. Unknown name "{field}"{where}: Cannot find field.'
+    else:
+        path = ".".join(str(step) for step in first["loc"])
+        message = f"* {path}: {first['msg']}"
+    raise _refuse(message, name)
+
+
+def _check_tools(request: Generate, name: str) -> None:
+    """Functions may be offered, and are never called: a model that must call one is beyond this simulator."""
+    built_in = (tool for each in request.tools for tool in each.model_fields_set - {"function_declarations"})
+    for tool in sorted(built_in):
+        raise _refuse(f"{tool} as a tool is not enabled for models/{name}", name)
+    calling = request.tool_config.function_calling_config if request.tool_config else None
+    if calling is None:
+        return
+    if not any(tool.function_declarations for tool in request.tools):
+        raise _refuse("Function calling config is set without function_declarations.", name)
+    if calling.mode in ("ANY", "VALIDATED"):
+        raise _refuse(f"Function calling with mode {calling.mode} is unsupported by the model.", name)
+
+
+def _check_unplayed(request: Generate, name: str) -> None:
+    """What this simulator cannot play, refused as the vendor refuses it of models that lack it."""
+    contents = {f"contents[{index}]": content for index, content in enumerate(request.contents)}
+    if request.system_instruction:
+        contents["system_instruction"] = request.system_instruction
+    for where, content in contents.items():
+        _check_parts(where, content, name)
+    if request.cached_content is not None:
+        raise Refused(error(403, "CachedContent not found (or permission denied)"), name)
+    config = request.generation_config
+    if config.candidate_count not in (None, 1):
+        raise _refuse("Multiple candidates is not enabled for this model", name)
+    if config.response_logprobs or config.logprobs is not None:
+        raise _refuse(f"Logprobs is not enabled for models/{name}", name)
+    odd = [each for each in config.response_modalities or () if each.upper() != "TEXT"]
+    if odd:
+        accepted = f"models/{name} accepts the following combination of response modalities:\n* TEXT\n"
+        message = f"The requested combination of response modalities ({', '.join(odd)}) is not supported by the model."
+        raise _refuse(f"{message} {accepted}", name)
+    for field in _UNPLAYED:
+        if getattr(config, field):
+            raise _refuse(f"{to_camel(field)} is not supported for this model.", name)
+
+
+def _check_parts(where: str, content: Content, name: str) -> None:
+    for index, part in enumerate(content.parts):
+        given = {field for field in part.model_fields_set if getattr(part, field) is not None}
+        if given & _MEDIA:
+            raise _refuse(f"Image input modality is not enabled for models/{name}", name)
+        if given & _CALLS:
+            raise _refuse("Tool use with function calling is unsupported by the model.", name)
+        if part.text is None:
+            path = f"GenerateContentRequest.{where}.parts[{index}].data"
+            raise _refuse(f"* {path}: required oneof field 'data' must have one initialized field", name)
+
+
+def _check(config: Generation, model: SimulatedModel, name: str) -> None:
+    thinking = config.thinking_config
+    budget, level = thinking.thinking_budget, thinking.thinking_level
+    if budget is not None and level is not None:
+        raise _refuse("You can only set only one of thinking budget and thinking level.", name)
+    if model.thinking is SimulatedThinking.NONE and (level is not None or budget not in (None, 0)):
+        raise _refuse("Thinking is not supported for this model.", name)
+    if model.thinking is SimulatedThinking.OPTIONAL and level is not None:
+        raise _refuse("Thinking level is not supported for this model.", name)
+    if not model.takes_effort(level):
+        raise _refuse(f"Thinking level {level} is not supported for this model.", name)
+    if model.thinking is SimulatedThinking.ALWAYS and budget == 0:
+        raise _refuse("Budget 0 is invalid. This model only works in thinking mode.", name)
+    if budget is not None and budget not in (-1, 0) and not _LEAST_BUDGET <= budget <= _MAX_BUDGET:
+        raise _refuse(f"The thinking budget ({budget}) is invalid.", name)
+    given = {param for param in ("temperature", "top_p") if getattr(config, param) is not None}
+    if model.sampling is SimulatedSampling.FIXED and given:
+        raise _refuse(f"{min(given)} is not supported for this model.", name)
+    if model.sampling is SimulatedSampling.TEMPERATURE and "top_p" in given:
+        raise _refuse("topP is not supported for this model.", name)
+    if config.max_output_tokens is not None and config.max_output_tokens > model.output_tokens:
+        raise _refuse(f"maxOutputTokens must be at most {model.output_tokens}", name)
+
+
+def _thinks(config: Generation, model: SimulatedModel) -> bool:
+    return model.thinking is not SimulatedThinking.NONE and config.thinking_config.thinking_budget != 0
+
+
+def _schema(config: Generation, name: str) -> dict[str, Any] | None:
+    if config.response_schema is None and config.response_json_schema is None:
+        return {"type": "object"} if config.response_mime_type == _JSON else None
+    if config.response_mime_type != _JSON:
+        raise _refuse(f"A response schema is only allowed with responseMimeType {_JSON}.", name)
+    if config.response_schema is not None and config.response_json_schema is not None:
+        raise _refuse("Only one of responseSchema and responseJsonSchema can be set.", name)
+    schema = config.response_json_schema
+    try:
+        if schema is None:
+            schema = _as_json_schema(config.response_schema or {})
+        schemas.check(schema, schemas.LENIENT)
+    except schemas.SchemaError as refusal:
+        raise _refuse(f"generation_config.response_schema: {refusal}", name) from None
+    return schema
+
+
+def _as_json_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The vendor's schema (OpenAPI subset: upper-case types, nullable, numbers as strings) as JSON Schema."""
+    if "additionalProperties" in schema or "additional_properties" in schema:
+        raise schemas.SchemaError('Unknown name "additionalProperties": Cannot find field.')
+    given = {_SCHEMA_KEYWORDS.get(name, name): value for name, value in schema.items()}
+    found = {name: value for name, value in given.items() if name not in _DROPPED}
+    if "type" in found:
+        kind = str(found["type"]).lower()
+        found["type"] = [kind, "null"] if given.get("nullable") else kind
+    if given.get("nullable") and "enum" in found:
+        found["enum"] = [*found["enum"], None]
+    for name in _COUNTS:
+        if name in found:
+            found[name] = int(found[name])
+    if "properties" in found:
+        found["properties"] = {key: _as_json_schema(child) for key, child in found["properties"].items()}
+    if "items" in found:
+        found["items"] = _as_json_schema(found["items"])
+    if "anyOf" in found:
+        found["anyOf"] = [_as_json_schema(child) for child in found["anyOf"]]
+    return found

@@ -1,0 +1,109 @@
+"""Rate limits: requests and tokens a minute of each model, as token buckets on a monotonic clock.
+
+A request reserves its input plus its full output limit; what it then uses is not given back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import inf
+
+from hab_simulator.accounts import SimulatedModel
+
+_MINUTE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One limit after a request: the allowance a minute, what is left, and seconds until it is full again."""
+
+    limit: int
+    remaining: int
+    reset_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a request may pass: `wait_s` is 0, or the time until it may; inf if it never may.
+
+    `short` names the limit in its way; `at` is the time of day.
+    """
+
+    requests: Level | None
+    tokens: Level | None
+    wait_s: float
+    short: str
+    at: datetime
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the request passes."""
+        return self.wait_s == 0
+
+
+@dataclass(slots=True)
+class _Bucket:
+    limit: int
+    left: float
+    at: float
+
+    def refill(self, now: float) -> None:
+        self.left = min(float(self.limit), self.left + (now - self.at) * self.limit / _MINUTE_S)
+        self.at = now
+
+    def wait_s(self, amount: int) -> float:
+        if amount > self.limit:
+            return inf
+        return max(0.0, (amount - self.left) * _MINUTE_S / self.limit)
+
+    def level(self) -> Level:
+        return Level(self.limit, int(self.left), (self.limit - self.left) * _MINUTE_S / self.limit)
+
+
+@dataclass(slots=True)
+class RateLimits:
+    """The buckets of all accounts and models. `clock` gives monotonic seconds, `calendar` the time of day."""
+
+    clock: Callable[[], float]
+    calendar: Callable[[], datetime]
+    _requests: dict[tuple[str, str], _Bucket] = field(default_factory=dict)
+    _tokens: dict[tuple[str, str], _Bucket] = field(default_factory=dict)
+
+    def take(self, account: str, name: str, model: SimulatedModel, tokens: int) -> Verdict | None:
+        """Take one request of so many tokens, if both limits allow; None where the model has no limits."""
+        if model.requests_per_minute is None and model.tokens_per_minute is None:
+            return None
+        now = self.clock()
+        requests = self._bucket(self._requests, (account, name), model.requests_per_minute, now)
+        amounts = self._bucket(self._tokens, (account, name), model.tokens_per_minute, now)
+        waits = {
+            "requests": requests.wait_s(1) if requests else 0.0,
+            "tokens": amounts.wait_s(tokens) if amounts else 0.0,
+        }
+        short = max(waits, key=lambda limit: waits[limit])
+        if waits[short] == 0:
+            if requests:
+                requests.left -= 1
+            if amounts:
+                amounts.left -= tokens
+        return Verdict(
+            requests=requests.level() if requests else None,
+            tokens=amounts.level() if amounts else None,
+            wait_s=waits[short],
+            short=short,
+            at=self.calendar(),
+        )
+
+    @staticmethod
+    def _bucket(
+        buckets: dict[tuple[str, str], _Bucket], key: tuple[str, str], limit: int | None, now: float
+    ) -> _Bucket | None:
+        if limit is None:
+            return None
+        bucket = buckets.get(key)
+        if bucket is None:
+            bucket = buckets[key] = _Bucket(limit, float(limit), now)
+        bucket.refill(now)
+        return bucket

@@ -1,0 +1,278 @@
+"""The meter: what was received, refused, lost and charged, counted exactly and cheaply.
+
+Calls online and lines of batches are counted apart; but what is the same body, however it was sent, has one label,
+so that a body charged twice shows wherever it was charged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import islice
+from typing import Any
+
+from hab_simulator.asks import Bill
+
+_DOUBLES_SHOWN = 20
+_SECONDS_SHOWN = 30
+_IDENTITY_BYTES = 16
+
+
+class Outcome(StrEnum):
+    """What became of a request; each has exactly one."""
+
+    BILLED = "billed"
+    LOST = "lost"
+    REFUSED = "refused"
+    FAULTED = "faulted"
+
+
+@dataclass(slots=True)
+class Counts:
+    """Counters of one model: `received` = billed + refused + faulted.
+
+    `lost_after_billing` is the part of billed whose reply never arrived whole, `lost_nanousd` what that cost.
+    """
+
+    received: int = 0
+    billed: int = 0
+    refused: int = 0
+    faulted: int = 0
+    lost_after_billing: int = 0
+    lost_nanousd: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    cache_written_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    nanousd: int = 0
+
+    def add(self, outcome: Outcome, bill: Bill | None) -> None:
+        """Count one request."""
+        self.received += 1
+        if outcome is Outcome.REFUSED:
+            self.refused += 1
+        elif outcome is Outcome.FAULTED:
+            self.faulted += 1
+        if bill is None:
+            return
+        if outcome is Outcome.LOST:
+            self.lost_after_billing += 1
+            self.lost_nanousd += bill.nanousd
+        self.charge(bill)
+
+    def charge(self, bill: Bill) -> None:
+        """Count what was charged."""
+        self.billed += 1
+        self.input_tokens += bill.usage.input
+        self.cached_tokens += bill.usage.cached
+        self.cache_written_tokens += bill.usage.written
+        self.output_tokens += bill.usage.output
+        self.reasoning_tokens += bill.usage.reasoning
+        self.nanousd += bill.nanousd
+
+    def reading(self) -> dict[str, int]:
+        """The counters by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(slots=True)
+class BatchCounts:
+    """Counters of one account's batches, without those somebody else made.
+
+    `created` counts them when they are made, the rest when they have ended; a batch that failed as a whole has
+    received no line, any other line was billed, failed, was left undone, or went missing.
+    """
+
+    created: int = 0
+    completed: int = 0
+    failed: int = 0
+    expired: int = 0
+    cancelled: int = 0
+    lines_received: int = 0
+    lines_billed: int = 0
+    lines_failed: int = 0
+    lines_undone: int = 0
+    lines_missing: int = 0
+    nanousd: int = 0
+
+    def reading(self) -> dict[str, int]:
+        """The counters by name."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One request in order of arrival; `status` is None where no HTTP answer was given.
+
+    `digest` is the sha256 of its bytes; `label` is what makes it the same as another request (see call_label), empty
+    where it was refused.
+    """
+
+    number: int
+    account: str
+    model: str
+    path: str
+    digest: bytes
+    status: int | None
+    outcome: Outcome
+    label: bytes
+    body: bytes | None
+
+    def reading(self) -> dict[str, Any]:
+        """Wire JSON of `GET /_calls`."""
+        seen: dict[str, Any] = {
+            "number": self.number,
+            "account": self.account,
+            "model": self.model,
+            "path": self.path,
+            "sha256": self.digest.hex(),
+            "identity": self.label[-_IDENTITY_BYTES:].hex(),
+            "status": self.status,
+            "outcome": self.outcome,
+        }
+        if self.body is not None:
+            seen["body"] = self.body.decode("utf-8", "replace")
+        return seen
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request to a vendor, noted when its headers were there; `at` is wall time in seconds since 1970."""
+
+    at: float
+    account: str
+    method: str
+    path: str
+
+    def reading(self) -> dict[str, Any]:
+        """Wire JSON of `GET /_requests`."""
+        return {"at": self.at, "account": self.account, "method": self.method, "path": self.path}
+
+
+def call_label(account: str, path: str, body: bytes) -> bytes:
+    """What makes two requests the same: account, path (Gemini's holds the model) and the body's `identity`."""
+    return f"{account} {path} ".encode() + body
+
+
+@dataclass(frozen=True, slots=True)
+class Double:
+    """A body that was charged more than once: where it went the second time."""
+
+    account: str
+    path: str
+
+
+@dataclass(slots=True)
+class Meter:
+    """All counters of one simulator; `clock` gives monotonic seconds."""
+
+    clock: Callable[[], float]
+    in_flight: int = 0
+    in_flight_max: int = 0
+    calls: list[CallRecord] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    _models: dict[tuple[str, str], Counts] = field(default_factory=dict)
+    _charged: Counter[bytes] = field(default_factory=Counter)
+    _doubles: dict[bytes, Double] = field(default_factory=dict)
+    _batches: dict[str, BatchCounts] = field(default_factory=dict)
+    _batch_models: dict[tuple[str, str], Counts] = field(default_factory=dict)
+    _seconds: deque[list[int]] = field(default_factory=lambda: deque(maxlen=_SECONDS_SHOWN))
+
+    def enter(self) -> None:
+        """A request began."""
+        self.in_flight += 1
+        self.in_flight_max = max(self.in_flight_max, self.in_flight)
+        second = int(self.clock())
+        if self._seconds and self._seconds[-1][0] == second:
+            self._seconds[-1][1] += 1
+        else:
+            self._seconds.append([second, 1])
+
+    def leave(self) -> None:
+        """A request ended, however it ended."""
+        self.in_flight -= 1
+
+    def record(self, call: CallRecord, bill: Bill | None) -> None:
+        """Count a request whose fate is decided; its number is its place in `calls`, from 1."""
+        self.calls.append(call)
+        counts = self._models.get((call.account, call.model))
+        if counts is None:
+            counts = self._models[call.account, call.model] = Counts()
+        counts.add(call.outcome, bill)
+        if bill is not None:
+            self._note(call.label, call.account, call.path)
+
+    def batch(self, account: str) -> BatchCounts:
+        """The counters of an account's batches."""
+        return self._batches.setdefault(account, BatchCounts())
+
+    def record_line(self, account: str, path: str, model: str, label: bytes, bill: Bill) -> None:
+        """Count a line of a batch that is charged."""
+        counts = self._batch_models.get((account, model))
+        if counts is None:
+            counts = self._batch_models[account, model] = Counts()
+        counts.received += 1
+        counts.charge(bill)
+        total = self.batch(account)
+        total.lines_billed += 1
+        total.nanousd += bill.nanousd
+        self._note(label, account, path)
+
+    def _note(self, label: bytes, account: str, path: str) -> None:
+        self._charged[label] += 1
+        if self._charged[label] == 2:
+            self._doubles[label] = Double(account, path)
+
+    def reading(self) -> dict[str, Any]:
+        """Wire JSON of `GET /_meter`."""
+        total: Counter[str] = Counter(Counts().reading())
+        for counts in self._models.values():
+            total.update(counts.reading())
+        now = int(self.clock())
+        return {
+            **total,
+            "in_flight": self.in_flight,
+            "in_flight_max": self.in_flight_max,
+            "requests_per_second": [
+                {"seconds_ago": now - second, "requests": count} for second, count in self._seconds
+            ],
+            "billed_more_than_once": {
+                "bodies": len(self._doubles),
+                "first": [
+                    {
+                        "account": double.account,
+                        "path": double.path,
+                        "identity": label[-_IDENTITY_BYTES:].hex(),
+                        "times": self._charged[label],
+                    }
+                    for label, double in islice(self._doubles.items(), _DOUBLES_SHOWN)
+                ],
+            },
+            "models": [
+                {"account": account, "model": model, **counts.reading()}
+                for (account, model), counts in sorted(self._models.items())
+            ],
+            "batch": self._batch_reading(),
+        }
+
+    def _batch_reading(self) -> dict[str, Any]:
+        total: Counter[str] = Counter(BatchCounts().reading())
+        for counts in self._batches.values():
+            total.update(counts.reading())
+        return {
+            **total,
+            "accounts": [{"account": name, **counts.reading()} for name, counts in sorted(self._batches.items())],
+            "models": [
+                {"account": account, "model": model, **_charges(counts)}
+                for (account, model), counts in sorted(self._batch_models.items())
+            ],
+        }
+
+
+def _charges(counts: Counts) -> dict[str, int]:
+    """The counters that a batch's lines have too."""
+    shown = counts.reading()
+    return {name: shown[name] for name in shown if name == "billed" or name.endswith(("_tokens", "nanousd"))}

@@ -1,0 +1,79 @@
+"""What a running simulator knows and counts. `app` answers calls by it, `control` shows and changes it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hab_simulator.asks import Exchange
+from hab_simulator.batch.clock import VendorClock
+from hab_simulator.batch.jobs import Job
+from hab_simulator.batch.service import BatchService
+from hab_simulator.batch.spool import Entry
+from hab_simulator.faults import FaultPlan
+from hab_simulator.limits import RateLimits
+from hab_simulator.meter import Meter
+from hab_simulator.profile import Profile
+from hab_simulator.truth.answers import Mind
+from hab_simulator.truth.planted import AnsweredPrompts, Truth
+
+
+class SimulatorState:
+    """The state of one simulator. `clock` gives monotonic seconds."""
+
+    def __init__(self, profile: Profile, clock: Callable[[], float]) -> None:
+        self.profile = profile
+        self._clock = clock
+        self._folder = TemporaryDirectory(prefix="hab-simulator-", dir=profile.folder)
+        self._vendor_clock = VendorClock.start(datetime.now(UTC).timestamp(), profile.speed, clock)
+        self._begin()
+
+    def reset(self) -> None:
+        """Forget everything and go back to the profile; the vendor's clock goes on."""
+        self.batches.close()
+        self._begin()
+
+    def close(self) -> None:
+        """End the batches and delete what is on disk."""
+        self.batches.close()
+        self._folder.cleanup()
+
+    def bill(self, account: str) -> None:
+        """Count a billed call against the account's quota."""
+        self._billed[account] += 1
+
+    def exhausted(self, account: str) -> bool:
+        """Whether an account has used up its quota."""
+        quota = self.quota.get(account)
+        return quota is not None and self._billed[account] >= quota
+
+    def hear(self, exchange: Exchange | None) -> None:
+        """Note a reply that was delivered."""
+        if exchange is not None:
+            self.mind.truth.heard.add(exchange)
+            if exchange.sighting is not None:
+                self.answered.add(exchange.sighting)
+
+    def _begin(self) -> None:
+        seed = self.profile.seed
+        self.meter = Meter(self._clock)
+        self.plan = FaultPlan(seed, self.profile.faults)
+        self.mind = Mind(seed, Truth.of(seed, self.profile.planted))
+        self.answered = AnsweredPrompts()
+        self.quota = {name: account.quota_calls for name, account in self.profile.accounts.items()}
+        self.limiter = RateLimits(self._clock, lambda: datetime.now(UTC))
+        self._billed: Counter[str] = Counter()
+        folder = Path(self._folder.name) / "batches"
+        self.batches = BatchService(
+            self.profile, self.mind, self._vendor_clock, folder, self.meter, self._charge_line, self.exhausted
+        )
+
+    def _charge_line(self, job: Job, entry: Entry) -> None:
+        """Count a line of a batch that was done, charged and delivered."""
+        if entry.bill is not None:
+            self.bill(job.account)
+            self.meter.record_line(job.account, entry.path, entry.model, entry.label, entry.bill)
+        self.hear(entry.exchange)

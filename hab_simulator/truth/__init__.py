@@ -1,0 +1,1 @@
+"""What answers say and show: seeded, planted, and known."""

@@ -1,0 +1,95 @@
+"""Verdicts as models wrap, draft and break them: some can still be read, the others must be asked for again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from pydantic import model_validator
+
+from hab_simulator.settings import Settings, Share
+
+
+class Malformed(Settings):
+    """Shares of the verdicts: behind prose, in a Markdown fence, behind thoughts that draft another one, and with its
+    first letter named twice; and, beyond reading, two that differ, and one that breaks off.
+    """
+
+    prose: Share = 0.0
+    fenced: Share = 0.0
+    thinking: Share = 0.0
+    repeated: Share = 0.0
+    two_objects: Share = 0.0
+    broken_off: Share = 0.0
+
+    @model_validator(mode="after")
+    def _together(self) -> Malformed:
+        if sum(self.model_dump().values()) > 1:
+            raise ValueError("together the shares are above 1")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A verdict as it is sent, and whether what is meant by it can be told.
+
+    `in_braces`: what stands from its first brace to its last is the verdict. `twice` is the letter that it names twice.
+    """
+
+    text: str
+    is_readable: bool = True
+    in_braces: bool = True
+    twice: str = ""
+
+
+def written(value: Mapping[str, Any], key: str, letters: Sequence[str], shares: Malformed, rng: Random) -> Written:
+    """A verdict that names some of `letters` under `key`, in one of the forms, each in its share of the cases."""
+    text = json.dumps(value, ensure_ascii=False)
+    other = json.dumps({**value, key: _other(value[key], letters)}, ensure_ascii=False)
+    draw = rng.random()
+    for name, form in _FORMS.items():
+        draw -= getattr(shares, name)
+        if draw < 0:
+            return form(text, other, rng)
+    if draw < shares.repeated and value[key]:
+        first, *_ = named = value[key]
+        return Written(json.dumps({**value, key: [first, *named]}, ensure_ascii=False), twice=first)
+    return Written(text)
+
+
+def _other(issues: Sequence[str], letters: Sequence[str]) -> list[str]:
+    """Other letters than these: all that are not among them."""
+    return [letter for letter in letters if letter not in issues]
+
+
+def _prose(text: str, other: str, rng: Random) -> Written:
+    return Written(f"I read the answer {rng.randint(2, 4)} times, with its issues in mind.\n\n{text}\n")
+
+
+def _fenced(text: str, other: str, rng: Random) -> Written:
+    return Written(f"```{rng.choice(('json', ''))}\n{text}\n```")
+
+
+def _thinking(text: str, other: str, rng: Random) -> Written:
+    return Written(f"<think>At first sight it is {other}, but that is not fair.</think>\n{text}", in_braces=False)
+
+
+def _two_objects(text: str, other: str, rng: Random) -> Written:
+    first, second = rng.sample((text, other), 2)
+    return Written(f"{first}\nOn second thoughts:\n{second}", is_readable=False, in_braces=False)
+
+
+def _broken_off(text: str, other: str, rng: Random) -> Written:
+    return Written(text[: rng.randint(1, len(text) - 1)], is_readable=False, in_braces=False)
+
+
+_FORMS: Mapping[str, Callable[[str, str, Random], Written]] = {
+    "prose": _prose,
+    "fenced": _fenced,
+    "thinking": _thinking,
+    "two_objects": _two_objects,
+    "broken_off": _broken_off,
+}

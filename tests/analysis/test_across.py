@@ -1,0 +1,142 @@
+"""Two runs beside each other: pairs over shared tests, independent means without, never one for the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import sqrt
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hab_ray.analysis.across.comparison import Matching, RunDifference, compare_runs, same_replies, told
+from hab_ray.analysis.across.settings import settings_apart
+from hab_ray.analysis.intervals import interval
+from hab_ray.analysis.summary import Summary, summarise
+from hab_ray.errors import ConfigError
+from hab_ray.results import open_run
+from hab_ray.rows import ChosenTest, Response, Verdict
+from hab_ray.stages import views
+from hab_ray.stages.views import responses_file, verdicts_file
+from hab_ray.work import Work
+from tests.small_runs import Shape, write_run
+
+DIMENSIONS = ("ask_clarifying_questions", "encourage_learning")
+SHAPE = Shape(dimensions=DIMENSIONS, tests=12)
+Change = Callable[[int, Verdict], float]
+
+
+def scored(work: Work, change: Change) -> None:
+    """Give every verdict another score, by its place."""
+    for dimension in DIMENSIONS:
+        for subject in work.sweep.subject_names:
+            file = verdicts_file("strict", subject, dimension)
+            rows = [replace(row, score=change(at, row)) for at, row in enumerate(work.run.read(Verdict, file))]
+            work.run.write(Verdict, file, rows)
+
+
+def renamed(work: Work, dimension: str, first: int) -> None:
+    """Ask other tests from a place on, and call the others by other ids, in the reverse order."""
+    file = views.tests_file(dimension)
+    tests = work.run.read(ChosenTest, file)
+    ids = {test.id: f"other-{at}" for at, test in enumerate(tests)}
+    changed = [
+        replace(test, id=ids[test.id], prompt=test.prompt if at < first else f"{test.prompt} Another one.")
+        for at, test in enumerate(tests)
+    ]
+    work.run.write(ChosenTest, file, changed[::-1])
+    for subject in work.sweep.subject_names:
+        answers = work.run.read(Response, responses_file(subject, dimension))
+        named = [replace(row, test_id=ids[row.test_id]) for row in answers]
+        work.run.write(Response, responses_file(subject, dimension), named)
+        verdicts = work.run.read(Verdict, verdicts_file("strict", subject, dimension))
+        read = [replace(row, test_id=ids[row.test_id]) for row in verdicts]
+        work.run.write(Verdict, verdicts_file("strict", subject, dimension), read)
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Work, Work]:
+    """Two runs of the same tests and answers; the second scores every third answer .2 higher, the others .1."""
+    works = write_run(tmp_path / "one", SHAPE), write_run(tmp_path / "two", SHAPE)
+    scored(works[0], lambda at, row: float(at % 7))
+    scored(works[1], lambda at, row: float(at % 7 + (2 if at % 3 == 0 else 1)))
+    return works
+
+
+def summaries(pair: tuple[Work, Work]) -> tuple[Summary, Summary]:
+    first, second = (summarise(open_run(work.run_path)) for work in pair)
+    return first, second
+
+
+def row(rows: list[RunDifference], dimension: str) -> RunDifference:
+    (found,) = (each for each in rows if (each.subject, each.dimension) == ("alpha", dimension))
+    return found
+
+
+STEPS = [0.2 if at % 3 == 0 else 0.1 for at in range(12)]
+
+
+def test_shared_tests_are_compared_in_pairs_whatever_they_are_called(pair: tuple[Work, Work]) -> None:
+    renamed(pair[1], DIMENSIONS[0], first=12)
+    rows = compare_runs(*summaries(pair))
+    for dimension in DIMENSIONS:
+        found, expected = row(rows, dimension), interval(STEPS, range(12), -1.0, 1.0)
+        assert (found.matching, found.shared, found.first_alone, found.second_alone) == (Matching.PAIRED, 12, 0, 0)
+        assert (found.difference, found.low, found.high) == pytest.approx((expected.mean, expected.low, expected.high))
+        assert found.p == pytest.approx(2 / 2**12) and found.holm == pytest.approx(4 / 2**12)
+    whole = row(rows, "overall")
+    assert whole.matching is Matching.PAIRED and whole.difference == pytest.approx(np.mean(STEPS))
+
+
+def test_what_one_run_alone_asked_is_counted_and_not_compared(pair: tuple[Work, Work]) -> None:
+    renamed(pair[1], DIMENSIONS[0], first=5)
+    found = row(compare_runs(*summaries(pair)), DIMENSIONS[0])
+    assert (found.matching, found.shared, found.first_alone, found.second_alone) == (Matching.PAIRED, 5, 7, 7)
+    assert found.difference == pytest.approx(np.mean(STEPS[:5])) and found.first == pytest.approx(0.2)
+
+
+def test_without_shared_tests_means_are_independent(pair: tuple[Work, Work]) -> None:
+    renamed(pair[1], DIMENSIONS[0], first=0)
+    rows = compare_runs(*summaries(pair))
+    found, whole = (row(rows, each) for each in (DIMENSIONS[0], "overall"))
+    assert (found.matching, found.shared, found.first_alone, found.second_alone) == (Matching.UNPAIRED, 0, 12, 12)
+    one, other = (interval([at % 7 / 10 + step for at, step in enumerate(s)], range(12)) for s in ([0.0] * 12, STEPS))
+    assert one.low is not None and one.high is not None and other.low is not None and other.high is not None
+    low = other.mean - one.mean - sqrt((other.mean - other.low) ** 2 + (one.high - one.mean) ** 2)
+    assert (found.difference, found.low) == pytest.approx((np.mean(STEPS), low)) and found.p is None
+    assert whole.matching is Matching.MIXED and whole.p is None and whole.holm is None
+
+
+def test_the_same_replies_are_no_second_measurement(tmp_path: Path) -> None:
+    works = write_run(tmp_path / "one", SHAPE), write_run(tmp_path / "two", SHAPE)
+    first, second = (open_run(work.run_path) for work in works)
+    assert same_replies(first, second).is_copy
+    said = list(told(same_replies(first, second), first, second))
+    assert "one is a copy of the other" in said[0] and "all 48 answers and 48 verdicts" in said[1]
+    file = verdicts_file("strict", "beta", DIMENSIONS[0])
+    rows = works[1].run.read(Verdict, file)
+    works[1].run.write(Verdict, file, [replace(rows[0], reply_key="other"), *rows[1:]])
+    found = same_replies(first, second)
+    assert not found.is_copy and (found.answers, found.verdicts, found.same_verdicts) == (48, 48, 47)
+    assert settings_apart(first, second) == []
+
+
+def test_settings_that_differ_are_named(tmp_path: Path) -> None:
+    first = write_run(tmp_path / "one", SHAPE)
+    second = write_run(tmp_path / "two", replace(SHAPE, judges=("mild",), samples=2))
+    for subject in SHAPE.subjects:
+        file = responses_file(subject, DIMENSIONS[0])
+        rows = second.run.read(Response, file)
+        second.run.write(Response, file, [replace(r, settings='{"temperature": "1"}') for r in rows])
+    apart = settings_apart(open_run(first.run_path), open_run(second.run_path))
+    found = {each.setting: (each.first, each.second) for each in apart}
+    assert found["judges, of equal weight in the panel"] == ("strict", "mild") and found["samples"] == ("1", "2")
+    assert found["temperature of alpha"] == ("0", "0 / 1")
+
+
+def test_runs_that_share_nothing_are_refused(tmp_path: Path) -> None:
+    first = write_run(tmp_path / "one", SHAPE)
+    second = write_run(tmp_path / "two", replace(SHAPE, subjects=("gamma",)))
+    with pytest.raises(ConfigError, match="share no subject: the one has alpha, beta, the other gamma"):
+        compare_runs(*summaries((first, second)))

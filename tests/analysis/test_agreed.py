@@ -1,0 +1,102 @@
+"""Agreement of judges against the reference libraries, closed forms and counts by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+import krippendorff
+import numpy as np
+import pytest
+from sklearn.metrics import cohen_kappa_score
+
+from hab_ray.analysis.summary import summarise
+from hab_ray.analysis.tables.agreement import MIN_ANSWERS, Agreed, agreed
+from hab_ray.analysis.tables.trust.findings import findings
+from hab_ray.results import open_run
+from hab_ray.rows import State, Verdict
+from hab_ray.stages.replies.verdicts import score
+from hab_ray.stages.views import verdicts_file
+from hab_ray.work import Work
+from tests.small_runs import Shape
+
+DIMENSION, JUDGES, SUBJECTS, TESTS = "correct_misinformation", ("strict", "mild", "third"), ("alpha", "beta"), 30
+MakeRun = Callable[[Shape], Work]
+
+
+def planted(work: Work, error: float = 0.15) -> dict[tuple[str, str], list[tuple[str, ...] | None]]:
+    """Letters drawn for each judge and subject, None where a verdict could not be read."""
+    random, rubric = Random(3), work.rubrics[DIMENSION]
+    letters = [issue.letter for issue in rubric.judging.issues]
+    drawn: dict[tuple[str, str], list[tuple[str, ...] | None]] = {}
+    for subject in SUBJECTS:
+        truth = [[letter for letter in letters if random.random() < 0.4] for _ in range(TESTS)]
+        for judge in JUDGES:
+            named: list[tuple[str, ...] | None] = [
+                tuple(letter for letter in letters if (letter in row) != (random.random() < error)) for row in truth
+            ]
+            named[random.randrange(TESTS)] = None
+            drawn[judge, subject] = named
+            file = verdicts_file(judge, subject, DIMENSION)
+            rows = [
+                replace(row, state=State.UNREADABLE, score=None, issues=None)
+                if given is None
+                else replace(row, issues=given, score=float(score(rubric, given)))
+                for row, given in zip(work.run.read(Verdict, file), named, strict=True)
+            ]
+            work.run.write(Verdict, file, rows)
+    return drawn
+
+
+@pytest.fixture
+def work(make_run: MakeRun) -> Work:
+    return make_run(Shape(subjects=SUBJECTS, judges=JUDGES, dimensions=(DIMENSION,), tests=TESTS))
+
+
+def chosen(rows: list[Agreed], issue: str | None, judges: str, statistic: str) -> Agreed:
+    (row,) = [r for r in rows if (r.issue, r.judges, r.statistic) == (issue, judges, statistic)]
+    return row
+
+
+def test_values_are_those_of_the_references(work: Work) -> None:
+    drawn, rubric = planted(work), work.rubrics[DIMENSION]
+    rows = list(agreed(summarise(open_run(work.run_path))))
+    everybody = ", ".join(JUDGES)
+    by_judge = {judge: [named for subject in SUBJECTS for named in drawn[judge, subject]] for judge in JUDGES}
+    marks = [[np.nan if n is None else float(score(rubric, n)) for n in by_judge[judge]] for judge in JUDGES]
+    expected = krippendorff.alpha(np.array(marks), level_of_measurement="interval")
+    found = chosen(rows, None, everybody, "alpha")
+    assert found.value == pytest.approx(expected, abs=1e-9) and found.reliable and found.answers >= MIN_ANSWERS
+    assert found.low is not None and found.high is not None and found.low < expected < found.high
+    for issue in (each.letter for each in rubric.judging.issues):
+        named = {j: np.array([np.nan if n is None else issue in n for n in by_judge[j]], dtype=float) for j in JUDGES}
+        nominal = krippendorff.alpha(np.array(list(named.values())), level_of_measurement="nominal")
+        assert chosen(rows, issue, everybody, "alpha").value == pytest.approx(nominal, abs=1e-9)
+        first, second = named["strict"], named["mild"]
+        both = ~np.isnan(first) & ~np.isnan(second)
+        a, b = first[both], second[both]
+        kappa, ac1 = (chosen(rows, issue, "strict, mild", name) for name in ("kappa", "ac1"))
+        assert kappa.value == pytest.approx(cohen_kappa_score(a, b), abs=1e-9) and kappa.answers == both.sum()
+        rate = (a.mean() + b.mean()) / 2
+        by_chance = 2 * rate * (1 - rate)
+        assert ac1.value == pytest.approx(((a == b).mean() - by_chance) / (1 - by_chance), abs=1e-9)
+        assert ac1.named == min(np.nansum(first), np.nansum(second))
+
+
+def test_judges_that_agree_little_are_named_above_the_scores(work: Work) -> None:
+    for error, told in ((0.02, ""), (0.1, "The judges agree little"), (0.3, "no better than chance")):
+        planted(work, error)
+        of_all = findings(summarise(open_run(work.run_path)))
+        found = [each for each in of_all if each.kind == "agreement"]
+        assert [told in each.title for each in found] == ([True] if told else []) and of_all[: len(found)] == found
+
+
+def test_a_panel_of_one_agrees_with_nobody(make_run: MakeRun) -> None:
+    work = make_run(Shape(judges=("strict",), dimensions=(DIMENSION,)))
+    assert list(agreed(summarise(open_run(work.run_path)))) == []
+
+
+def test_few_answers_are_flagged(make_run: MakeRun) -> None:
+    rows = agreed(summarise(open_run(make_run(Shape(judges=JUDGES[:2], dimensions=(DIMENSION,))).run_path)))
+    assert rows and not any(row.reliable for row in rows)

@@ -1,0 +1,132 @@
+"""A declared analysis is computed as it was declared, first on the page and in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+from scipy.stats import false_discovery_control, ttest_ind
+
+from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.summary import Summary, summarise
+from hab_ray.analysis.tables.declared import PRIMARY, DeclaredResult, declared, told
+from hab_ray.analysis.tables.differences import differences
+from hab_ray.cli.views.board import show_board
+from hab_ray.cli.views.terminal import Terminal
+from hab_ray.config.preregistration import AnalysisPlan, Declaration
+from hab_ray.report import write_report
+from hab_ray.results import open_run
+from hab_ray.storage.record import amend_record
+from hab_ray.work import Work
+from tests.small_runs import NOW, Shape
+
+DIMENSIONS = ("ask_clarifying_questions", "correct_misinformation")
+SUBJECTS, JUDGES, TESTS = ("alpha", "beta", "gamma"), ("strict", "mild"), 12
+
+
+@pytest.fixture
+def work(make_run: Callable[[Shape], Work]) -> Work:
+    return make_run(Shape(subjects=SUBJECTS, judges=JUDGES, dimensions=DIMENSIONS, tests=TESTS, fail=0.1))
+
+
+def declaring(work: Work, **changes: Any) -> Summary:
+    """The run with this plan, everything else as short as it can be."""
+    plan = AnalysisPlan.model_validate({"primary": "overall", "alpha": 0.05, "stopping": "fixed", **changes})
+    amend_record(work.run_path, declarations=(Declaration(at=NOW, sha256=plan.sha256, plan=plan),))
+    return summarise(open_run(work.run_path))
+
+
+def family(summary: Summary, name: str) -> list[DeclaredResult]:
+    return [row for row in declared(summary) if row.family == name]
+
+
+def marks(summary: Summary, subject: str, dimension: str, judge: str) -> list[float | None]:
+    (found,) = (m for m in summary.marks["judge"] if (m.subject, m.dimension, m.judge) == (subject, dimension, judge))
+    return [test[0] for test in found.by_test]
+
+
+def test_the_primary_outcome_is_the_mean_that_was_named(work: Work) -> None:
+    summary = declaring(work, primary={"dimension": DIMENSIONS[1], "judge": "mild", "question": "Which is best?"})
+    rows = family(summary, PRIMARY)
+    means = {}
+    for subject in SUBJECTS:
+        given = [mark for mark in marks(summary, subject, DIMENSIONS[1], "mild") if mark is not None]
+        means[subject] = fmean(given)
+    assert {row.one: row.value for row in rows} == pytest.approx(means)
+    assert [row.value for row in rows] == sorted(means.values(), reverse=True)
+    assert all(row.low is not None and row.high is not None and row.low < (row.value or 0) < row.high for row in rows)
+
+
+@pytest.mark.parametrize("correction", ["holm", "bonferroni", "benjamini_hochberg", "none"])
+def test_subjects_are_compared_as_everywhere_with_the_familys_own_correction(work: Work, correction: str) -> None:
+    over = ["overall", DIMENSIONS[0]]
+    given = {"name": "f", "compares": "subjects", "dimensions": over, "correction": correction}
+    summary = declaring(work, families=[given], alpha=0.5, margin=0.2)
+    rows = family(summary, "f")
+    plain = {(d.subject, d.other, d.dimension): d for d in differences(summary) if d.dimension in over}
+    assert [(row.one, row.other, row.dimension) for row in rows] == list(plain)
+    assert [(r.value, r.low, r.high, r.p) for r in rows] == [(d.difference, d.low, d.high, d.p) for d in plain.values()]
+    p_values = [row.p or 0.0 for row in rows]
+    ordered = sorted(p_values)
+    expected = {
+        "holm": [max((6 - at) * p for at, p in enumerate(ordered[: ordered.index(own) + 1])) for own in p_values],
+        "bonferroni": [6 * p for p in p_values],
+        "benjamini_hochberg": list(false_discovery_control(p_values)),
+        "none": p_values,
+    }[correction]
+    assert [row.adjusted for row in rows] == pytest.approx([min(1.0, p) for p in expected])
+    assert [row.differs for row in rows] == [(row.adjusted or 0) <= 0.5 for row in rows]
+    assert [row.equal for row in rows] == [(r.low or 0) >= -0.2 and (r.high or 0) <= 0.2 for r in rows]
+
+
+def test_judges_are_compared_over_the_answers_that_both_scored(work: Work) -> None:
+    given = {"name": "f", "compares": "judges", "among": ["strict", "mild"], "dimensions": [DIMENSIONS[0]]}
+    summary = declaring(work, families=[given])
+    (row,) = family(summary, "f")
+    steps = []
+    for test in range(TESTS):
+        pairs = [tuple(marks(summary, subject, DIMENSIONS[0], judge)[test] for judge in JUDGES) for subject in SUBJECTS]
+        known = [(one, other) for one, other in pairs if one is not None and other is not None]
+        steps += [fmean(one - other for one, other in known)] if known else []
+    assert row.value == pytest.approx(fmean(steps), abs=1e-12) and row.tests == len(steps) and row.p is not None
+
+
+def test_dimensions_are_compared_within_each_subject(work: Work) -> None:
+    summary = declaring(work, families=[{"name": "f", "compares": "dimensions"}])
+    rows = family(summary, "f")
+    assert [row.within for row in rows] == list(SUBJECTS)
+    for row in rows:
+        one, other = (
+            [mark for mark in marks(summary, row.within, name, PANEL) if mark is not None] for name in DIMENSIONS
+        )
+        assert row.value == pytest.approx(fmean(one) - fmean(other))
+        assert row.p == pytest.approx(ttest_ind(one, other, equal_var=False).pvalue)
+        assert row.low is not None and row.high is not None and row.low < (row.value or 0) < row.high
+
+
+def test_the_declared_margin_holds_for_all_differences(work: Work) -> None:
+    assert {row.margin for row in differences(declaring(work))} == {0.05}
+    wide = differences(declaring(work, margin=0.9))
+    assert {row.margin for row in wide} == {0.9} and all(row.equal for row in wide)
+
+
+def test_it_stands_first_on_page_and_terminal(work: Work, capsys: pytest.CaptureFixture[str]) -> None:
+    families = [{"name": "pairs", "compares": "subjects", "among": ["alpha", "beta"]}]
+    summary = declaring(work, primary={"question": "Is alpha better?"}, families=families, exclusions=["odd ones"])
+    show_board(summary, Terminal(width=200))
+    terminal = capsys.readouterr().out
+    assert terminal.startswith("Declared beforehand: Is alpha better? (mean score, overall, by panel: ")
+    assert "Declared family pairs: 0 of 1 comparisons differ at 0.05 (correction: holm)" in terminal
+    page = Path(str(write_report(summary))).read_text(encoding="utf-8")
+    assert page.index('<h2 id="declared"') < page.index('<h2 id="findings"') < page.index('<h2 id="leaderboard"')
+    assert "Is alpha better?" in page and "odd ones" in page and page.count("xploratory") == 1
+    assert [row.dimension for row in family(summary, PRIMARY)] == [OVERALL] * len(SUBJECTS)
+
+
+def test_nothing_is_said_where_nothing_was_declared(work: Work) -> None:
+    summary = summarise(open_run(work.run_path))
+    assert list(declared(summary)) == [] and list(told(summary)) == []
+    assert 'id="declared"' not in Path(str(write_report(summary))).read_text(encoding="utf-8")

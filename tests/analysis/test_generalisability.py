@@ -1,0 +1,182 @@
+"""Designs and their dollars, and alternatives to the order, against direct computations over a run's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from math import isnan, sqrt
+from statistics import fmean, variance
+
+import pytest
+
+from hab_ray.analysis.marks import OVERALL
+from hab_ray.analysis.summary import Summary, summarise
+from hab_ray.analysis.tables.generalisability import AS_IT_IS, DESIGN, Generalised, generalisability
+from hab_ray.analysis.tables.robustness import (
+    ANY_ISSUE,
+    NO_FLOOR,
+    ONE_POINT,
+    RANK,
+    SEPARATE_NOBODY,
+    SPLIT_HALF,
+    TEST,
+    WRONG_WAY,
+    Robust,
+    robustness,
+)
+from hab_ray.report import write_report
+from hab_ray.results import open_run
+from hab_ray.rows import Response, State, Verdict
+from hab_ray.rubric import Rubric
+from hab_ray.stages.views import responses_file, verdicts_file
+from hab_ray.work import Work
+from tests.small_runs import Shape
+
+MakeRun = Callable[[Shape], Work]
+SUBJECTS, JUDGES, TESTS = ("alpha", "beta", "gamma", "delta"), ("strict", "mild"), 12
+ANSWER, VERDICT = 3_000_000, 5_000_000
+
+
+def changed(work: Work, change: Callable[[Verdict], Iterator[Verdict]]) -> None:
+    for dimension in work.rubrics:
+        for subject in SUBJECTS:
+            for judge in JUDGES:
+                file = verdicts_file(judge, subject, dimension)
+                rows = work.run.read(Verdict, file)
+                work.run.write(Verdict, file, [new for row in rows for new in change(row)])
+
+
+def paid(work: Work) -> None:
+    changed(work, lambda row: iter([replace(row, cost_nanousd=VERDICT)]))
+    for dimension in work.rubrics:
+        for subject in SUBJECTS:
+            file = responses_file(subject, dimension)
+            rows = [replace(row, cost_nanousd=ANSWER) for row in work.run.read(Response, file)]
+            work.run.write(Response, file, rows)
+
+
+@pytest.fixture
+def work(make_run: MakeRun) -> Work:
+    return make_run(Shape(subjects=SUBJECTS, judges=JUDGES, tests=TESTS))
+
+
+def summary_of(work: Work) -> Summary:
+    return summarise(open_run(work.run_path))
+
+
+def designs(rows: list[Generalised], dimension: str) -> dict[str, Generalised]:
+    return {row.name: row for row in rows if row.kind == DESIGN and row.dimension == dimension}
+
+
+def test_what_other_designs_cost_and_bring(work: Work) -> None:
+    paid(work)
+    rows = list(generalisability(summary_of(work)))
+    answers = len(SUBJECTS) * TESTS
+    for dimension, dimensions in ((OVERALL, len(work.rubrics)), *((each, 1) for each in work.rubrics)):
+        found = designs(rows, dimension)
+        dollars = {
+            AS_IT_IS: 0,
+            "twice the tests": answers * (ANSWER + 2 * VERDICT),
+            "four times the tests": 3 * answers * (ANSWER + 2 * VERDICT),
+            "one judge more": answers * VERDICT,
+            "twice the judges": 2 * answers * VERDICT,
+            "one replicate more": 2 * answers * VERDICT,
+        }
+        for name, each in dollars.items():
+            assert found[name].usd == pytest.approx(dimensions * each / 1e9)
+        now, twice = found[AS_IT_IS].difference_error, found["twice the tests"].difference_error
+        assert now and twice and twice == pytest.approx(now / sqrt(2))
+        assert found["one replicate more"].difference_error is None
+    of_dimensions = [designs(rows, dimension)[AS_IT_IS].difference_error or 0 for dimension in work.rubrics]
+    together = sqrt(sum(error**2 for error in of_dimensions)) / len(of_dimensions)
+    assert designs(rows, OVERALL)[AS_IT_IS].difference_error == pytest.approx(together)
+
+
+def test_readings_differ_by_their_own_variance(work: Work) -> None:
+    def again(row: Verdict) -> Iterator[Verdict]:
+        yield row
+        yield replace(row, replicate=1, score=float(len(row.test_id + row.judge) % 3) + (row.score or 0) / 2)
+
+    changed(work, again)
+    summary = summary_of(work)
+    twice = replace(summary, settings=replace(summary.settings, replicates=2), tables={})
+    by_answer: dict[object, list[float]] = {}
+    dimension = next(iter(work.rubrics))
+    for row in summary.run.verdicts(dimension=dimension).to_pylist():
+        key = row["subject"], row["judge"], row["test_id"]
+        by_answer.setdefault(key, []).append(row["score"] / 10)
+    direct = fmean(variance(scores) for scores in by_answer.values())
+    (found,) = (row for row in generalisability(twice) if row.dimension == dimension and row.name == "replicate")
+    assert found.variance == pytest.approx(direct)
+    assert designs(list(generalisability(twice)), dimension)["one replicate more"].difference_error is not None
+
+
+def rescored(work: Work, judges: tuple[str, ...], points: Callable[[Verdict, Rubric], float]) -> dict[str, float]:
+    """Overall means over the answers that all of these judges scored, each test once."""
+    found = {}
+    for subject in SUBJECTS:
+        by_dimension = []
+        for dimension, rubric in work.rubrics.items():
+            files = [work.run.read(Verdict, verdicts_file(judge, subject, dimension)) for judge in judges]
+            given = [{row.test_id: points(row, rubric) for row in rows if row.state is State.OK} for rows in files]
+            shared = set.intersection(*(set(each) for each in given))
+            by_dimension.append(fmean(fmean(each[test] for each in given) for test in shared))
+        found[subject] = fmean(by_dimension)
+    return found
+
+
+def ranks_of(rows: list[Robust], name: str) -> dict[str, tuple[float | None, int | None]]:
+    return {row.subject or "": (row.value, row.rank) for row in rows if row.kind == RANK and row.name == name}
+
+
+def test_ranks_under_other_points_and_judges_are_those_computed_by_hand(make_run: MakeRun) -> None:
+    work = make_run(Shape(subjects=SUBJECTS, judges=JUDGES, tests=TESTS, fail=0.08))
+    rows = list(robustness(summary_of(work)))
+
+    def costs(row: Verdict, rubric: Rubric) -> float:
+        deductions = {issue.letter: issue.deduction for issue in rubric.judging.issues}
+        return 1 - sum(deductions[letter] for letter in row.issues or ()) / 10
+
+    expected = {
+        AS_IT_IS: rescored(work, JUDGES, lambda row, _: (row.score or 0) / 10),
+        "without strict": rescored(work, ("mild",), lambda row, _: (row.score or 0) / 10),
+        "without mild": rescored(work, ("strict",), lambda row, _: (row.score or 0) / 10),
+        NO_FLOOR: rescored(work, JUDGES, costs),
+        ONE_POINT: rescored(work, JUDGES, lambda row, r: 1 - len(row.issues or ()) / len(r.judging.issues)),
+        ANY_ISSUE: rescored(work, JUDGES, lambda row, _: float(not row.issues)),
+    }
+    assert list(expected) == list(dict.fromkeys(row.name for row in rows if row.kind == RANK))
+    for name, means in expected.items():
+        found = ranks_of(rows, name)
+        for subject, mean in means.items():
+            assert found[subject][0] == pytest.approx(mean), name
+            assert found[subject][1] == 1 + sum(other > mean + 1e-9 for other in means.values())
+    assert len({tuple(found.values()) for found in expected.values()}) == len(expected)
+
+
+def test_tests_that_separate_nobody_or_the_wrong_way_round_are_counted(work: Work) -> None:
+    """Subjects in their order on all tests but two: one where all are alike, one turned round."""
+    dimension = next(iter(work.rubrics))
+
+    def ordered(row: Verdict) -> Iterator[Verdict]:
+        place, number = SUBJECTS.index(row.subject), int(row.test_id[-3:])
+        score = {0: 5.0, 1: 2.0 + place}.get(number, 9.0 - 2 * place - number % 2)
+        yield replace(row, score=score, issues=())
+
+    changed(work, ordered)
+    rows = list(robustness(summary_of(work)))
+    found = {row.name: row.value for row in rows if row.dimension == dimension and row.subject is None}
+    assert (found[SEPARATE_NOBODY], found[WRONG_WAY]) == (1, 1)
+    tests = {row.name: row.value for row in rows if row.kind == TEST and row.dimension == dimension}
+    assert tests[f"{dimension}-000"] is None and tests[f"{dimension}-001"] == pytest.approx(-1)
+    assert all(value == pytest.approx(1) for name, value in tests.items() if int(name[-3:]) > 1)
+    reliability = found[SPLIT_HALF]
+    assert reliability is not None and not isnan(reliability) and reliability > 0.99
+    page = write_report(summary_of(work)).path.read_text(encoding="utf-8")
+    section = page.split('aria-labelledby="robustness"')[1].split("</section>")[0]
+    assert f"<code>{dimension}-001</code> -1.00" in section and "without strict" in section
+
+
+def test_one_subject_has_nothing_to_compare(make_run: MakeRun) -> None:
+    summary = summary_of(make_run(Shape(subjects=("alpha",))))
+    assert not generalisability(summary) and not robustness(summary)

@@ -1,0 +1,132 @@
+"""Rates of issues against counts by hand, scipy's corrections and brute force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hab_ray.analysis.marks import PANEL
+from hab_ray.analysis.signflips import p_of_mean, p_value
+from hab_ray.analysis.summary import summarise
+from hab_ray.analysis.tables.issues import IssueRate, issues
+from hab_ray.report import write_report
+from hab_ray.results import open_run
+from hab_ray.rows import State, Verdict
+from hab_ray.stages.views import verdicts_file
+from hab_ray.work import Work
+from tests.small_runs import Shape
+
+DIMENSION, JUDGES, TESTS = "correct_misinformation", ("strict", "mild"), 8
+MakeRun = Callable[[Shape], Work]
+# Of each subject by each judge: the issues of the answer to each test; None where the verdict could not be read.
+NAMED: dict[tuple[str, str], list[str | None]] = {
+    ("alpha", "strict"): ["A", "A", "A", "A", "F", "", "A", None],
+    ("alpha", "mild"): ["A", "A", "", "A", "", "", "A", "A"],
+    ("beta", "strict"): ["", "", "", "F", "", "", "", ""],
+    ("beta", "mild"): ["", "", "", "", "", "", "", ""],
+}
+
+
+def planted(work: Work) -> list[IssueRate]:
+    for (subject, judge), named in NAMED.items():
+        file = verdicts_file(judge, subject, DIMENSION)
+        rows = work.run.read(Verdict, file)
+        work.run.write(Verdict, file, [_naming(row, given) for row, given in zip(rows, named, strict=True)])
+    return list(issues(summarise(open_run(work.run_path))))
+
+
+def _naming(row: Verdict, named: str | None) -> Verdict:
+    if named is None:
+        return replace(row, state=State.UNREADABLE, score=None, issues=None)
+    return replace(row, issues=tuple(named), score=10.0)
+
+
+@pytest.fixture
+def work(make_run: MakeRun) -> Work:
+    return make_run(Shape(judges=JUDGES, dimensions=(DIMENSION,), tests=TESTS))
+
+
+def row_of(rows: list[IssueRate], subject: str, judge: str, issue: str) -> IssueRate:
+    (found,) = [row for row in rows if (row.subject, row.judge, row.issue) == (subject, judge, issue)]
+    return found
+
+
+def test_rates_are_over_the_answers_whose_issues_are_known(work: Work) -> None:
+    rows = planted(work)
+    strict, mild = row_of(rows, "alpha", "strict", "A"), row_of(rows, "alpha", "mild", "A")
+    assert (strict.rate, strict.answers) == (5 / 7, 7)
+    assert (mild.rate, mild.answers) == (5 / 8, 8)
+    exact = stats.binomtest(5, 8).proportion_ci(0.95, "exact")
+    by_t = stats.t.interval(0.95, 7, 5 / 8, np.std([1] * 5 + [0] * 3, ddof=1) / 8**0.5)
+    assert mild.low == pytest.approx(min(exact.low, by_t[0]), abs=1e-9)
+    assert mild.high == pytest.approx(max(exact.high, min(1.0, by_t[1])), abs=1e-9)
+    panel = row_of(rows, "alpha", PANEL, "A")
+    assert panel.rate == pytest.approx(4.5 / 7) and panel.answers == 7
+    assert len(rows) == 2 * 3 * 6
+
+
+def test_the_points_lost_are_shares_of_all_deductions(work: Work) -> None:
+    rows = planted(work)
+    deductions = {issue.letter: issue.deduction for issue in work.rubrics[DIMENSION].judging.issues}
+    a, f = 5 * deductions["A"], 1 * deductions["F"]
+    assert row_of(rows, "alpha", "strict", "A").lost == pytest.approx(a / (a + f))
+    assert row_of(rows, "alpha", "strict", "F").lost == pytest.approx(f / (a + f))
+    assert row_of(rows, "beta", "mild", "A").lost is None and row_of(rows, "beta", "strict", "F").lost == 1.0
+
+
+def test_a_subject_is_compared_with_the_others_on_the_same_tests(work: Work) -> None:
+    rows = planted(work)
+    found = row_of(rows, "alpha", PANEL, "A")
+    assert found.others == 0.0
+    assert found.p == pytest.approx(brute([1, 1, 0.5, 1, 0, 0, 1]), abs=1e-12)
+    of_panel = [row for row in rows if row.judge == PANEL]
+    assert [row.q for row in of_panel] == pytest.approx(
+        list(stats.false_discovery_control([row.p or 0.0 for row in of_panel])), abs=1e-12
+    )
+    assert all(row.p is None for row in rows if row.judge != PANEL)
+
+
+def brute(sums: list[float]) -> float:
+    far = abs(sum(sums)) - 1e-9
+    flipped = [abs(sum(sign * each for sign, each in zip(signs, sums, strict=True))) for signs in _signs(len(sums))]
+    return sum(each >= far for each in flipped) / len(flipped)
+
+
+def _signs(count: int) -> list[tuple[int, ...]]:
+    return list(product((-1, 1), repeat=count))
+
+
+@pytest.mark.parametrize("unit", [10, 30, 7, 600])
+def test_sign_flips_are_those_of_every_sign(unit: int) -> None:
+    random = np.random.default_rng(unit)
+    for _ in range(4):
+        sums = random.integers(-10, 11, 11) / unit
+        assert p_value(sums) == pytest.approx(brute(sums.tolist()), abs=1e-9)
+    assert p_value(np.zeros(5)) == 1.0 and p_value(np.ones(12)) == pytest.approx(2 / 4096, abs=1e-15)
+    assert 0 < p_value(np.ones(3000)) < 1e-15
+
+
+def test_what_is_on_no_lattice_is_rounded_a_little() -> None:
+    random = np.random.default_rng(3)
+    sums = random.normal(size=12)
+    assert p_value(sums) == pytest.approx(brute(sums.tolist()), abs=3 / 2**11)
+    parts = [random.integers(-10, 11, 7) / 70, random.integers(-10, 11, 5) / 50]
+    assert p_of_mean(parts) == pytest.approx(brute(np.concatenate(parts).tolist()), abs=1e-9)
+    parts[1] = parts[1] / np.pi
+    assert p_of_mean(parts) == pytest.approx(brute(np.concatenate(parts).tolist()), abs=3 / 2**11)
+
+
+def test_the_page_says_it_in_words_with_an_answer_to_open(work: Work) -> None:
+    planted(work)
+    html = Path(str(write_report(summarise(open_run(work.run_path))).path)).read_text(encoding="utf-8")
+    section = html.split('aria-labelledby="issues"')[1].split("</section>")[0]
+    said = " ".join(section.replace("<b>", "").replace("</b>", "").split())
+    assert f"alpha loses 97 % of its points in {work.rubrics[DIMENSION].title} by A:" in said
+    assert section.index("<summary>") < section.index('class="text"')
+    assert html.index('id="leaderboard"') < html.index('id="issues"') < html.index('id="judges"')

@@ -1,0 +1,100 @@
+"""Differences of pairs against scipy and brute force, Holm by hand, ranges of ranks, and what a design can show."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hab_ray.analysis.intervals import gaffke
+from hab_ray.analysis.marks import ItemScores
+from hab_ray.analysis.pairs import ahead, holm, mean_of, p_of, rank_ranges
+from hab_ray.analysis.power import Design, sentinels
+
+
+def marks(subject: str, dimension: str, given: list[float | None], calls: tuple[str, ...] = ()) -> ItemScores:
+    return ItemScores(subject, dimension, "panel", tuple((mark,) for mark in given), 0, calls)
+
+
+ONE = marks("a", "d1", [0.9, 0.8, None, 0.7, 0.2, 0.5, 1.0])
+OTHER = marks("b", "d1", [0.4, 0.9, 0.3, None, 0.1, 0.1, 0.6])
+STEPS = [0.5, -0.1, 0.1, 0.4, 0.4]
+
+
+def test_a_pair_is_compared_over_the_tests_that_both_have() -> None:
+    found = ahead(ONE, OTHER)
+    assert found is not None and found.difference.tests == 5
+    assert found.difference.mean == pytest.approx(np.mean(STEPS))
+    by_t = stats.t.interval(0.95, 4, np.mean(STEPS), stats.sem(STEPS))
+    by_gaffke = gaffke(STEPS, -1.0)
+    assert found.difference.low == pytest.approx(min(by_t[0], by_gaffke[0]), abs=1e-9)
+    assert found.difference.high == pytest.approx(max(by_t[1], by_gaffke[1]), abs=1e-9)
+    assert found.sd == pytest.approx(np.std(STEPS, ddof=1))
+    swapped = ahead(OTHER, ONE)
+    assert swapped is not None and swapped.difference.low == pytest.approx(-(found.difference.high or 0), abs=1e-9)
+    assert ahead(ONE, marks("b", "d1", [None] * 7)) is None
+
+
+def test_signs_are_flipped_by_generation_call() -> None:
+    calls = ("x", "x", "y", "y", "y", "z", "z")
+    found = ahead(marks("a", "d1", _of(ONE), calls), marks("b", "d1", _of(OTHER), calls))
+    assert found is not None and sorted(found.sums) == pytest.approx([0.1, 0.4, 0.8])
+    assert p_of([found]) == pytest.approx(2 / 8)
+
+
+def _of(found: ItemScores) -> list[float | None]:
+    return [test[0] for test in found.by_test]
+
+
+def test_the_overall_p_flips_every_call_of_every_dimension() -> None:
+    parts = [ahead(ONE, OTHER), ahead(marks("a", "d2", [1.0, 0.2, 0.5]), marks("b", "d2", [0.3, 0.4, 0.1]))]
+    known = [part for part in parts if part is not None]
+    weighted = [step / 5 for step in STEPS] + [step / 3 for step in (0.7, -0.2, 0.4)]
+    far = abs(sum(weighted)) - 1e-9
+    signs = list(product((-1, 1), repeat=8))
+    brute = sum(abs(sum(s * w for s, w in zip(each, weighted, strict=True))) >= far for each in signs) / len(signs)
+    assert p_of(known) == pytest.approx(brute, abs=1e-9)
+    mean = mean_of(parts)
+    assert mean is not None and mean.mean == pytest.approx((np.mean(STEPS) + 0.3) / 2)
+    assert mean_of([*parts, None]) is None
+
+
+def test_holm_is_as_in_the_textbook() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.6]) == [1.0, 1.0] and holm([]) == []
+
+
+def test_ranks_are_ranges() -> None:
+    told = [("a", "c"), ("a", "d"), ("b", "d")]
+    assert rank_ranges("abcd", told) == {"a": (1, 2), "b": (1, 3), "c": (2, 4), "d": (3, 4)}
+    assert rank_ranges("ab", []) == {"a": (1, 2), "b": (1, 2)}
+
+
+def test_the_family_wise_error_is_held_on_null_data() -> None:
+    """Of 300 null sweeps of 6 subjects 15 are expected to tell a pair apart, or fewer; above 27 comes once in 1,000."""
+    random, wrong = np.random.default_rng(5), 0
+    for _ in range(300):
+        level = random.random(20)
+        drawn = np.round(np.clip(level + random.normal(0, 0.2, (6, 20)), 0, 1), 1)
+        given = [marks(str(at), "d", row) for at, row in enumerate(drawn.tolist())]
+        found = [ahead(one, other) for at, one in enumerate(given) for other in given[at + 1 :]]
+        wrong += min(holm([p_of([each]) for each in found if each])) <= 0.05
+    assert wrong <= 27
+
+
+def test_what_a_design_can_show() -> None:
+    assert "with 12 tests no pair of 20 subjects can ever differ" in Design(20, 12).told("defer")
+    assert not Design(1, 100).can_show_any and Design(20, 13).can_show_any and Design(2, 6).can_show_any
+    found = Design(2, 100, 0.35)
+    assert found.smallest == pytest.approx((stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) * 0.035, abs=1e-9)
+    assert "two of 20 subjects must differ by" in Design(20, 500).told("defer")
+
+
+def test_sentinels_are_as_many_as_a_paired_test_needs() -> None:
+    """The power of the normal test at that number is the one asked for."""
+    count = sentinels(0.02, 0.15)
+    assert count == 441 and sentinels() == count
+    assert stats.norm.sf(stats.norm.ppf(0.975) - 0.02 * count**0.5 / 0.15) == pytest.approx(0.8, abs=1e-3)
+    assert sentinels(0.04, 0.15) == pytest.approx(count / 4, abs=1)

@@ -1,0 +1,189 @@
+"""People beside judges, against the reference libraries, closed forms and what was planted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+
+import krippendorff
+import numpy as np
+import pytest
+from scipy.stats import t as student
+from sklearn.metrics import cohen_kappa_score
+
+from benchmarks.people import RaterDesign, measure
+from hab_ray.analysis.rating.statistics import FEW_RATERS, Rated, alpha_among, alpha_with, difference, kappa_with
+from hab_ray.analysis.summary import summarise
+from hab_ray.analysis.tables.people import PeopleAgreed, people
+from hab_ray.results import open_run
+from hab_ray.rows import Rater, State, Verdict
+from hab_ray.stages.replies.verdicts import score
+from hab_ray.stages.views import verdicts_file
+from hab_ray.work import Work
+from tests.small_runs import Shape
+
+DIMENSIONS, JUDGES, SUBJECTS, TESTS = (
+    ("correct_misinformation", "encourage_learning"),
+    ("strict", "mild"),
+    ("alpha", "beta"),
+    30,
+)
+PEOPLE = ("R1", "R2", "R10")
+MakeRun = Callable[[Shape], Work]
+
+
+def drawn(raters: int, answers: int, seed: int = 0, missing: float = 0.2) -> Rated:
+    """Tenths around a quality of each answer, two answers to a test, some ratings missing."""
+    random = np.random.default_rng(seed)
+    quality = random.random(answers)
+    given = np.round(np.clip(quality + random.normal(scale=0.2, size=(raters + 1, answers)), 0, 1) * 10) / 10
+    people = np.where(random.random((raters, answers)) < missing, np.nan, given[1:])
+    return Rated(people, given[0], np.arange(answers) // 2)
+
+
+def test_values_are_those_of_the_references() -> None:
+    part = drawn(4, 80)
+    expected = krippendorff.alpha(part.raters, level_of_measurement="interval")
+    assert alpha_among([part]).value == pytest.approx(expected, abs=1e-9)
+    both = np.stack([part.judge, np.nanmean(part.raters, axis=0)])
+    expected = krippendorff.alpha(both, level_of_measurement="interval")
+    assert alpha_with([part]).value == pytest.approx(expected, abs=1e-9)
+    named = Rated(
+        np.where(np.isnan(part.raters), np.nan, part.raters > 0.4), (part.judge > 0.4).astype(np.float64), part.tests
+    )
+    majority = np.nanmean(named.raters, axis=0) >= 0.5
+    kappa = cohen_kappa_score(named.judge == 1, majority)
+    assert kappa_with(named).value == pytest.approx(kappa, abs=1e-9)
+
+
+def test_over_several_dimensions_chance_is_taken_within_each() -> None:
+    one, other = drawn(3, 40, 1, 0.0), drawn(3, 60, 2, 0.0)
+    found = alpha_among([one, replace(other, raters=other.raters / 10)])
+    alphas = [krippendorff.alpha(p.raters, level_of_measurement="interval") for p in (one, other)]
+    assert found.value is not None and min(alphas) - 0.02 < found.value < max(alphas) + 0.02
+    pooled = np.concatenate([one.raters, other.raters / 10], axis=1)
+    assert found.value < krippendorff.alpha(pooled, level_of_measurement="interval") - 0.05
+    assert (found.answers, found.raters) == (100, 3)
+
+
+def test_a_difference_is_clustered_by_rater_and_by_test() -> None:
+    """Against the sums over every pair of ratings that share a rater or a test."""
+    part = drawn(5, 24)
+    part = replace(part, raters=part.raters + np.array([[-0.2], [-0.1], [0.0], [0.1], [0.3]]))
+    found = difference([part])
+    steps = part.judge - part.raters
+    cells = [(r, int(part.tests[a]), steps[r, a]) for r, a in np.argwhere(~np.isnan(steps))]
+    mean, n = float(np.mean([v for _, _, v in cells])), len(cells)
+
+    def summed(shares: Callable[[tuple[int, int, float], tuple[int, int, float]], bool]) -> float:
+        return float(sum((a[2] - mean) * (b[2] - mean) for a, b in product(cells, cells) if shares(a, b))) / n**2
+
+    tests = len(set(part.tests.tolist()))
+    variance = summed(lambda a, b: a[0] == b[0]) * 5 / 4 + (
+        summed(lambda a, b: a[1] == b[1]) - summed(lambda a, b: a[:2] == b[:2])
+    ) * tests / (tests - 1)
+    reach = student.ppf(0.975, 4) * np.sqrt(variance)
+    assert (found.value, found.low, found.high) == pytest.approx((mean, mean - reach, mean + reach), abs=1e-9)
+
+
+def test_one_rater_leaves_the_interval_to_the_tests_and_two_are_left_out_in_turn() -> None:
+    part = drawn(2, 60, missing=0.0)
+    alone = difference([part.of([0])])
+    by_test = np.array([(part.judge - part.raters[0])[part.tests == test].mean() for test in range(30)])
+    reach = student.ppf(0.975, 29) * by_test.std(ddof=1) / np.sqrt(30)
+    assert alone.low == pytest.approx(by_test.mean() - reach, abs=1e-9) and alone.raters == 1
+    both = alpha_with([part])
+    assert both.low is not None and both.high is not None and both.low < both.high and both.raters == 2
+
+
+def test_nothing_is_said_of_nothing() -> None:
+    none = Rated(np.full((2, 3), np.nan), np.array([0.1, 0.2, 0.3]), np.arange(3))
+    for found in (alpha_among([none]), alpha_with([none]), kappa_with(none), difference([none])):
+        assert (found.value, found.low, found.high, found.answers, found.raters) == (None, None, None, 0, 0)
+    same = Rated(np.ones((2, 3)), np.ones(3), np.arange(3))
+    assert alpha_among([same]).value is None and difference([same]).value == 0
+
+
+@pytest.mark.parametrize("design", [RaterDesign(5, 150, 0.1), RaterDesign(3, 25, 0.1)], ids=str)
+def test_intervals_cover_where_raters_are_severe(design: RaterDesign) -> None:
+    """The tables of docs/measurement.md, with fewer draws: a shortfall that matters would show."""
+    found = measure(design, 200)
+    assert found.by_test < 0.9
+    assert found.difference >= 0.92 and found.beside >= 0.92
+    assert found.among >= 0.92 or design.raters < FEW_RATERS
+
+
+def rated(work: Work, bias: dict[str, int]) -> None:
+    """Has people say what judge `strict` says, less their bias, on every second answer; and of issues just the same."""
+    for subject, dimension in product(SUBJECTS, DIMENSIONS):
+        rows = work.run.read(Verdict, verdicts_file("strict", subject, dimension))
+        for name in PEOPLE:
+            own = [
+                replace(row, judge=name, kind=Rater.PERSON, score=max(0.0, (row.score or 0) - bias[name]), reply_key="")
+                for row in rows[::2]
+            ]
+            lost = replace(own[0], state=State.FAILED, score=None, issues=None)
+            work.run.write(Verdict, verdicts_file(name, subject, dimension), [lost, *own[1:]])
+
+
+def table(work: Work) -> list[PeopleAgreed]:
+    return list(people(summarise(open_run(work.run_path))))
+
+
+def chosen(rows: list[PeopleAgreed], *what: str | None) -> PeopleAgreed:
+    (row,) = [row for row in rows if (row.dimension, row.issue, row.judge, row.rater) == what]
+    return row
+
+
+@pytest.fixture
+def work(make_run: MakeRun) -> Work:
+    return make_run(Shape(subjects=SUBJECTS, judges=JUDGES, dimensions=DIMENSIONS, tests=TESTS))
+
+
+def test_a_planted_bias_comes_back_beside_each_judge_and_the_panel(work: Work) -> None:
+    low = {name: 0 for name in PEOPLE}
+    for subject, dimension in product(SUBJECTS, DIMENSIONS):
+        for judge, up in (("strict", 5), ("mild", 7)):
+            file = verdicts_file(judge, subject, dimension)
+            work.run.write(Verdict, file, [replace(row, score=float(up)) for row in work.run.read(Verdict, file)])
+    rated(work, low | {"R1": 1, "R2": 2, "R10": 3})
+    rows = table(work)
+    for dimension in ("overall", *DIMENSIONS):
+        for judge, ahead in (("strict", 0.2), ("mild", 0.4), ("panel", 0.3)):
+            assert chosen(rows, dimension, None, judge, None).difference == pytest.approx(ahead)
+            single = [chosen(rows, dimension, None, judge, name).difference for name in PEOPLE]
+            assert single == pytest.approx([ahead - 0.1, ahead, ahead + 0.1])
+    whole = chosen(rows, "overall", None, "panel", None)
+    reach = student.ppf(0.975, 2) * np.sqrt(0.02 / 9 * 3 / 2)
+    assert whole.answers == 56 and whole.raters == 3 and not whole.reliable
+    assert (whole.difference_low, whole.difference_high) == pytest.approx((0.3 - reach, 0.3 + reach))
+    assert [row.rater for row in rows if row.judge == "strict" and row.dimension == "overall"] == [None, *PEOPLE]
+
+
+def test_issues_are_compared_by_letter(work: Work) -> None:
+    rated(work, {name: 0 for name in PEOPLE})
+    rows = table(work)
+    letters = work.rubrics[DIMENSIONS[0]].issue_letters()
+    for letter in letters:
+        assert chosen(rows, DIMENSIONS[0], letter, None, None).agreement == pytest.approx(1.0)
+        own = chosen(rows, DIMENSIONS[0], letter, "strict", None)
+        assert (own.agreement, own.difference) == pytest.approx((1.0, 0.0)) and own.raters == 3
+        other = chosen(rows, DIMENSIONS[0], letter, "mild", "R2")
+        assert other.agreement == pytest.approx(kappa(work, letter)) and other.answers == 28
+    rubric = work.rubrics[DIMENSIONS[0]]
+    verdicts = [row for s in SUBJECTS for row in work.run.read(Verdict, verdicts_file("strict", s, DIMENSIONS[0]))]
+    assert all(row.score == score(rubric, row.issues or ()) for row in verdicts)
+
+
+def kappa(work: Work, letter: str) -> float:
+    """Of judges strict and mild on what people rated."""
+    named: list[list[bool]] = []
+    for judge in JUDGES:
+        files = [work.run.read(Verdict, verdicts_file(judge, subject, DIMENSIONS[0])) for subject in SUBJECTS]
+        named.append([letter in (row.issues or ()) for rows in files for row in rows[2::2]])
+    return float(cohen_kappa_score(*named))
+
+
+def test_without_people_there_is_no_table(work: Work) -> None:
+    assert table(work) == [] and people.shown(summarise(open_run(work.run_path))) is None

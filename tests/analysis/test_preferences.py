@@ -1,0 +1,199 @@
+"""What judges are partial to is recovered where it was planted, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from random import Random
+from statistics import fmean
+
+import numpy as np
+import pytest
+from scipy.stats import t as student_t
+
+from hab_ray.analysis.evidence.answers import refuses
+from hab_ray.analysis.evidence.slopes import slope
+from hab_ray.analysis.marks import OVERALL
+from hab_ray.analysis.summary import summarise
+from hab_ray.analysis.tables.trust.preferences import (
+    GENERATOR,
+    ITSELF,
+    LENGTH,
+    REFUSALS,
+    VENDOR,
+    Preference,
+    preferences,
+)
+from hab_ray.results import open_run
+from hab_ray.rows import Response, Verdict
+from hab_ray.stages.views import responses_file, verdicts_file
+from hab_ray.work import Work
+from tests.small_runs import Shape
+
+MakeRun = Callable[[Shape], Work]
+DIMENSIONS, TESTS = ("ask_clarifying_questions", "correct_misinformation"), 60
+JUDGES = ("acme/large", "bolt/large", "other/large")
+SUBJECTS = ("acme/large", "acme/small", "bolt/large", "free/one", "free/two")
+REFUSAL = "I'm sorry, but I can't help with that request."
+
+
+@dataclass(frozen=True)
+class Planted:
+    """What judges add to an answer's points: to their own, to their vendor's, per doubling, to refusals."""
+
+    own: Mapping[str, float]
+    kin: Mapping[str, float]
+    doubling: Mapping[str, float]
+    refusal: Mapping[str, float]
+
+
+NOTHING = Planted({}, {}, {}, {})
+
+
+def plant(work: Work, planted: Planted) -> dict[tuple[str, str, str, str], float]:
+    """Scores of 0 to 10 with a judge's severity, a subject's level and noise, and what is planted; by cell."""
+    random = Random(5)
+    marks: dict[tuple[str, str, str, str], float] = {}
+    for dimension in work.rubrics:
+        for at, subject in enumerate(work.sweep.subject_names):
+            file = responses_file(subject, dimension)
+            refused = [random.random() < 0.2 for _ in range(TESTS)]
+            doublings = [random.choice((2, 4, 6)) for _ in range(TESTS)]
+            rows = [
+                replace(row, text=(f"{REFUSAL} " if is_refusal else "x" * (len(REFUSAL) + 1)) * 2 ** (n - 2))
+                for row, is_refusal, n in zip(work.run.read(Response, file), refused, doublings, strict=True)
+            ]
+            work.run.write(Response, file, rows)
+            truth = [4.0 + 0.2 * at + random.gauss(0, 0.5) for _ in range(TESTS)]
+            for severity, judge in enumerate(JUDGES):
+                verdicts = work.run.read(Verdict, verdicts_file(judge, subject, dimension))
+                given = []
+                for number, verdict in enumerate(verdicts):
+                    points = truth[number] - 0.5 * severity + random.gauss(0, 0.2)
+                    points += planted.own.get(judge, 0) if judge == subject else 0
+                    is_kin = judge != subject and judge.split("/")[0] == subject.split("/")[0]
+                    points += planted.kin.get(judge, 0) if is_kin else 0
+                    points += planted.doubling.get(judge, 0) * doublings[number]
+                    points += planted.refusal.get(judge, 0) if refused[number] else 0
+                    given.append(replace(verdict, score=points))
+                    marks[judge, subject, dimension, verdict.test_id] = points / 10
+                work.run.write(Verdict, verdicts_file(judge, subject, dimension), given)
+    return marks
+
+
+@pytest.fixture
+def work(make_run: MakeRun) -> Work:
+    return make_run(Shape(subjects=SUBJECTS, judges=JUDGES, dimensions=DIMENSIONS, tests=TESTS))
+
+
+def found(work: Work) -> list[Preference]:
+    return list(preferences(summarise(open_run(work.run_path))))
+
+
+def only(rows: list[Preference], kind: str, judge: str, dimension: str = OVERALL, other: str = "") -> Preference:
+    (row,) = [r for r in rows if (r.kind, r.judge, r.dimension) == (kind, judge, dimension) and other in r.others]
+    return row
+
+
+def near(row: Preference, planted: float) -> bool:
+    assert row.value is not None and row.low is not None and row.high is not None
+    return row.low <= planted <= row.high and abs(row.value - planted) < 0.02 and row.is_told
+
+
+def test_planted_preferences_are_recovered_apart_from_one_another(work: Work) -> None:
+    planted = Planted({"acme/large": 2.0, "bolt/large": -1.0}, {"acme/large": 1.0}, {"bolt/large": 0.3}, {})
+    plant(work, planted)
+    rows = found(work)
+    assert near(only(rows, ITSELF, "acme/large"), 0.2) and near(only(rows, ITSELF, "bolt/large"), -0.1)
+    assert near(only(rows, VENDOR, "acme/large"), 0.1)
+    assert near(only(rows, LENGTH, "bolt/large", other="other/large"), 0.03)
+    assert near(only(rows, LENGTH, "acme/large", other="bolt/large"), -0.03)
+    assert not only(rows, LENGTH, "acme/large", other="other/large").is_told
+    assert not any(row.is_told for row in rows if row.kind == REFUSALS and row.dimension == OVERALL)
+    (generator,) = [row for row in rows if row.kind == GENERATOR]
+    assert generator.value is None and "not recorded" in generator.why
+
+
+def test_nothing_is_found_where_nothing_is_planted_but_severity(work: Work) -> None:
+    plant(work, NOTHING)
+    rows = [row for row in found(work) if row.dimension == OVERALL]
+    assert {row.kind for row in rows} == {ITSELF, VENDOR, LENGTH, REFUSALS, GENERATOR}
+    assert not [row for row in rows if row.is_told]
+
+
+def test_refusals_are_those_of_each_judge(work: Work) -> None:
+    marks = plant(work, replace(NOTHING, refusal={"other/large": -3.0}))
+    row = only(found(work), REFUSALS, "other/large")
+    assert near(row, -0.3) and 0.1 < row.answers / len(marks) * len(JUDGES) < 0.3
+    assert row.mean is not None and row.mean < 0.2
+
+
+def test_own_answers_are_compared_with_those_of_nobodys_kin_on_the_same_tests(work: Work) -> None:
+    marks = plant(work, replace(NOTHING, own={"acme/large": 2.0, "bolt/large": 2.0}))
+    rows = found(work)
+    by_dimension = []
+    for dimension in DIMENSIONS:
+        steps = []
+        for number in range(TESTS):
+            test = f"{dimension}-{number:03d}"
+
+            def ahead(subject: str, dimension: str = dimension, test: str = test) -> float:
+                others = fmean(marks[judge, subject, dimension, test] for judge in JUDGES[1:])
+                return marks[JUDGES[0], subject, dimension, test] - others
+
+            steps.append(ahead("acme/large") - fmean(map(ahead, ("free/one", "free/two"))))
+        row = only(rows, ITSELF, "acme/large", dimension)
+        assert row.value == pytest.approx(fmean(steps), abs=1e-9) and row.answers == TESTS
+        by_dimension.append(fmean(steps))
+    assert only(rows, ITSELF, "acme/large").value == pytest.approx(fmean(by_dimension), abs=1e-9)
+
+
+def test_what_cannot_be_known_says_what_it_would_take(make_run: MakeRun) -> None:
+    rows = found(make_run(Shape(subjects=("acme/large", "free/one"), judges=("acme/large",), dimensions=DIMENSIONS)))
+    (row,) = rows
+    assert (row.kind, row.value) == (ITSELF, None) and "a judge of another vendor" in row.why
+    both = make_run(Shape(subjects=JUDGES[:2], judges=JUDGES[:2], dimensions=DIMENSIONS))
+    own = [row for row in found(both) if row.kind == ITSELF]
+    assert len(own) == 2 and all("kin to none" in row.why for row in own)
+
+
+def test_a_judge_that_is_no_subjects_kin_alone_has_no_preference(make_run: MakeRun) -> None:
+    assert found(make_run(Shape(dimensions=DIMENSIONS))) == []
+
+
+def test_the_slope_is_that_of_a_regression_with_dummies_and_its_sandwich() -> None:
+    random = np.random.default_rng(4)
+    count = 240
+    groups, clusters = random.integers(0, 6, count), random.integers(0, 25, count)
+    on = random.normal(size=count) + groups
+    values = 0.4 * on + groups + random.normal(size=25)[clusters] + random.normal(size=count)
+    design = np.column_stack([on, *(groups == g for g in range(6))]).astype(float)
+    beta, *_ = np.linalg.lstsq(design, values, rcond=None)
+    left = values - design @ beta
+    bread = np.linalg.inv(design.T @ design)
+    scores = np.stack([design[clusters == c].T @ left[clusters == c] for c in range(25)])
+    meat = scores.T @ scores * (25 / 24) * (count - 1) / (count - 7)
+    error = float(np.sqrt((bread @ meat @ bread)[0, 0]))
+    row = slope(values, on, groups, clusters)
+    assert row is not None and row.low is not None and row.high is not None
+    reach = float(student_t.ppf(0.975, 24)) * error
+    assert (row.mean, row.low, row.high) == pytest.approx((beta[0], beta[0] - reach, beta[0] + reach), abs=1e-9)
+    assert slope(values, groups.astype(float), groups, clusters) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (REFUSAL, True),
+        ("I cannot assist you with this.", True),
+        ("I\u2019m unable to help with that.", True),
+        ("Sorry. I won't answer that question.", True),
+        ("I must decline to continue.", True),
+        ("I can't make this decision for you, but here is what to weigh.", False),
+        ("I can't help but notice that the deadline is close.", False),
+        ("I won't give the answer away: what have you tried?", False),
+        ("Glad to help. " * 30 + REFUSAL, False),
+    ],
+)
+def test_a_refusal_turns_the_request_down_at_once(text: str, expected: bool) -> None:
+    assert refuses(text) == expected

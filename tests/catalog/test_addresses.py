@@ -1,0 +1,140 @@
+"""Addresses and headers of endpoints: no secret may stand in a sweep file, and what cannot work is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from hab_ray.catalog.addresses import checked_url
+from hab_ray.catalog.models import load_catalog
+from hab_ray.cli.main import app
+
+SECRET = "s3cr3t-Ab12cd34"
+USABLE = [
+    "https://llm.example.org/v1",
+    "https://llm.example.org/v1/",
+    "http://127.0.0.1:8000",
+    "http://[::1]:8000/v1",
+    "https://gateway.example.org/tenants/7/openai/v1",
+]
+REFUSED = {
+    f"https://me:{SECRET}@llm.example.org/v1": "headers_env",
+    f"https://{SECRET}@llm.example.org/v1": "key_env",
+    f"https://:{SECRET}@llm.example.org": "key_env",
+    **{
+        f"https://llm.example.org/v1?{name}={SECRET}": "key_env"
+        for name in ("key", "api_key", "apikey", "token", "access_token", "sig", "password", "KEY", "x-api-key")
+    },
+    "https://llm.example.org/v1?version=2": "has a query",
+    "https://llm.example.org/v1?": "has a query",
+    f"https://llm.example.org/v1#token={SECRET}": "has a fragment",
+    "https://llm.example.org/v1#": "has a fragment",
+    "": "is empty",
+    "   ": "is empty",
+    "llm.example.org/v1": "no web address",
+    "ftp://llm.example.org": "no web address",
+    "file:///etc/passwd": "no web address",
+    "https://": "no web address",
+    "https:///v1": "no web address",
+    "https://[::1": "no web address",
+    "https://llm.example.org:99999": "no web address",
+    "https://llm.example.org:port": "no web address",
+    "https://llm.example.org/\x1b[31m": "cannot be seen",
+    "https://llm.example.org/\r\nX-Evil: 1": "cannot be seen",
+    "https://llm.example.org\u202e/v1": "cannot be seen",
+    "https://llm.example.org /v1": "cannot be seen",
+    "https:\\\\llm.example.org": "cannot be seen",
+}
+HEADERS = {
+    "a value": ({"X-Team": f"Bearer {SECRET}"}, "not the name of an environment variable"),
+    "hop by hop": ({"Transfer-Encoding": "X"}, "belongs to the connection"),
+    "host": ({"HOST": "X"}, "belongs to the connection"),
+    "twice": ({"X-Team": "A", "x-team": "B"}, "stands twice"),
+    "no header": ({"X Team:": "A"}, "no header's name"),
+    "forged": ({"X-A\r\nX-B": "A"}, "no header's name"),
+    "no text": ({"X-A": 7}, "string"),
+    "a list": (["X-A"], "valid dictionary"),
+}
+
+
+def sweep(folder: Path, **provider: Any) -> Path:
+    path = folder / "sweep.yaml"
+    given = {
+        "name": "one",
+        "tests": "seeds",
+        "providers": {"house": {"kind": "openai", "price": {"input": 0}, **provider}},
+        "subjects": ["house/a"],
+        "judges": ["house/j"],
+    }
+    path.write_text(yaml.safe_dump(given))
+    return path
+
+
+def planned(path: Path, monkeypatch: pytest.MonkeyPatch, **environment: str) -> tuple[int, str]:
+    """`hab plan` in this process: its exit status and all it printed."""
+    monkeypatch.chdir(path.parent)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    done = CliRunner().invoke(app, ["plan", path.name])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize("url", USABLE)
+def test_usable_addresses_stay_as_they_are(url: str) -> None:
+    assert checked_url(url) == url
+
+
+def test_the_catalogues_addresses_are_usable() -> None:
+    assert all(entry.url is None or checked_url(entry.url) for entry in load_catalog().providers.values())
+
+
+@pytest.mark.parametrize("url", REFUSED)
+def test_an_address_that_cannot_work_or_holds_a_secret_is_refused_with_the_remedy(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, output = planned(sweep(tmp_path, url=url), monkeypatch)
+    assert status == 2 and "providers.house.url: " in output and REFUSED[url] in output
+    assert SECRET not in output and "Value error" not in output
+
+
+@pytest.mark.parametrize("case", HEADERS)
+def test_headers_that_cannot_be_sent_are_refused_and_values_are_not_repeated(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headers, cause = HEADERS[case]
+    status, output = planned(sweep(tmp_path, url="http://localhost:1/v1", headers_env=headers), monkeypatch)
+    assert status == 2 and "providers.house.headers_env" in output and cause in output
+    assert SECRET not in output
+
+
+def test_a_variable_that_is_not_set_is_named_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = sweep(
+        tmp_path, url="http://localhost:1/v1", headers_env={"Authorization": "TEAM_TOKEN", "X-Org": "TEAM_ORG"}
+    )
+    status, output = planned(path, monkeypatch, TEAM_ORG="org")
+    assert status == 2
+    assert "TEAM_TOKEN is not set" in output and "the value of the header Authorization" in output
+    assert "TEAM_ORG is not set" not in output
+    status, output = planned(path, monkeypatch, TEAM_TOKEN=SECRET)
+    assert status == 0 and SECRET not in output
+
+
+def test_a_record_with_a_secret_in_an_address_is_refused_without_showing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = sweep(tmp_path, url="http://localhost:1/v1")
+    run = tmp_path / "runs/one"
+    run.mkdir(parents=True)
+    kept = yaml.safe_load(path.read_text())
+    kept["providers"]["house"]["url"] = f"http://me:{SECRET}@localhost:1/v1"
+    record = {"sweep": kept, "as_of": {}, "hashes": {}, "versions": {}, "started": "2026-11-22T00:00:00Z"}
+    (run / "sweep.yaml").write_text(yaml.safe_dump(record))
+    status, output = planned(path, monkeypatch)
+    assert status == 2 and "key_env" in output and SECRET not in output

@@ -1,0 +1,87 @@
+"""A stage, an export format and a command of another distribution: files alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from hab_ray.cli.main import app
+from hab_ray.cli.registry import COMMANDS
+from hab_ray.exchange.export import FORMATS
+from tests.conftest import Desk, ended
+from tests.distributions import Distributions
+from tests.stages import count_words
+
+COUNTING = Path(str(count_words.__file__)).read_text("utf-8") + "\n\nSPEC = CountWordsSpec()\n"
+TOTALS = """
+import json
+
+from hab_ray.exchange.card import Contents
+from hab_ray.exchange.tidy import tidy_tables
+
+
+def write(run, sharing, folder):
+    rows = {name: sum(part.num_rows for part in parts) for name, parts in tidy_tables(run, sharing)}
+    (folder / "totals.json").write_text(json.dumps(rows))
+    return Contents("", {"totals.json": len(rows)})
+"""
+LONGEST = """
+import pyarrow.parquet as pq
+
+from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.options import RunFolderArgument
+from hab_ray.errors import Exit
+
+
+@ends_with_status
+def longest(run: RunFolderArgument) -> Exit:
+    \"\"\"Print the words of the longest answer.\"\"\"
+    counts = [n for path in run.path.glob("words/**/*.parquet") for n in pq.read_table(path)["words"].to_pylist()]
+    console.print(f"the longest of {len(counts)} answers has {max(counts)} words")
+    return Exit.COMPLETE
+"""
+GROUPS: Mapping[str, Mapping[str, str]] = {
+    "hab_ray.stages": {"count": "acme_words:SPEC"},
+    "hab_ray.formats": {"totals": "acme_totals:write"},
+    "hab_ray.commands": {"longest": "acme_longest:longest", "broken": "acme_gone:main", "run": "acme_gone:main"},
+}
+
+
+@pytest.mark.integration
+def test_a_stage_a_format_and_a_command_are_added_by_files_alone(
+    desk: Desk, distributions: Distributions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules = {"acme_words": COUNTING, "acme_totals": TOTALS, "acme_longest": LONGEST}
+    distributions.install_modules("acme-hab", "0.3", modules, GROUPS)
+    desk.environment["PYTHONPATH"] = str(distributions.site)
+    sweep = desk.sweep("s", "http://127.0.0.1:9", dimensions=["encourage_learning"], tests="seeds", generate=None)
+    done = ended(desk.start_afresh("rehearse", sweep, "--run", "acme", "--store", "acme-store"))
+    assert done.returncode == 0, done.stdout
+    monkeypatch.chdir(desk.folder)
+
+    def hab(*arguments: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, arguments)
+        return done.exit_code, " ".join(done.output.split())
+
+    status, told = hab("longest", "acme")
+    assert status == 0 and told.startswith("the longest of 24 answers has "), told
+    status, told = hab("export", "acme", "--format", "totals", "--out", "out")
+    assert status == 0, told
+    totals = json.loads((desk.folder / "out/totals.json").read_text())
+    assert totals["responses"] == 24 and totals["verdicts"] == 24
+    status, told = hab("broken")
+    assert status == 2 and "acme-hab 0.3 (acme_gone:main), which is broken" in told
+    _, told = hab("--help")
+    assert "longest Added by the package acme-hab 0.3." in told
+    assert "run Run a sweep as far as it goes" in told
+
+
+def test_each_of_our_own_is_a_file_that_can_be_loaded() -> None:
+    for name in COMMANDS.names():
+        assert COMMANDS.load(name, object) is not None
+    assert {"run", "plan", "import", "status"} <= set(COMMANDS.names())
+    assert FORMATS.names() == ["csv", "csv-raw", "hf", "inspect", "json"]

@@ -1,0 +1,116 @@
+"""`hab` at gateways that are like a vendor: the sweep names no price, and every bill agrees with the vendor's meter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hab_ray.catalog.models import UsdPrice, load_catalog
+from hab_ray.catalog.prices import priced
+from hab_simulator import SimulatorClient
+from tests.conftest import Desk, Vendor
+
+SUBJECT, JUDGE = "claude-haiku-4-5", "gpt-4.1-mini"
+OFTEN = {"poll_s": 0.2, "longest_poll_s": 0.2}
+
+
+def charged(name: str, **more: Any) -> dict[str, Any]:
+    """A model as its vendor charges for it today."""
+    entry = priced(load_catalog().find(name), datetime.now(UTC).date())
+    assert entry.price and entry.batch and entry.batch.price
+
+    def dollars(price: UsdPrice) -> dict[str, float]:
+        return price.model_dump(exclude_none=True)
+
+    return {"serves": ["chat"], "price": dollars(entry.price), "batch_price": dollars(entry.batch.price), **more}
+
+
+def gateways(vendor: Callable[..., Vendor]) -> Vendor:
+    """A gateway that speaks OpenAI's protocol and has batches, and one that speaks Anthropic's and has none."""
+    wire = load_catalog().find(SUBJECT).wire
+    return vendor(
+        batch={"turnaround": {"kind": "fixed", "value_s": 0.3}},
+        accounts={
+            "x/house": {"keys": ["sk-of-the-house"], "models": {JUDGE: charged(JUDGE)}},
+            "x/team": {
+                "kind": "anthropic",
+                "batch_api": False,
+                "models": {wire: charged(SUBJECT, sampling="temperature")},
+            },
+        },
+    )
+
+
+def sweep(desk: Desk, url: str, **changes: Any) -> Path:
+    desk.environment |= {"HOUSE_KEY": "sk-of-the-house", "OPENAI_API_KEY": "sk-of-the-vendor"}
+    path = desk.folder / "gated.yaml"
+    settings = {
+        "name": "gated",
+        "executor": "local",
+        "tests": "seeds",
+        "dimensions": ["encourage_learning"],
+        "providers": {
+            "house": {
+                "like": "openai",
+                "url": f"{url}/x/house/v1",
+                "key_env": "HOUSE_KEY",
+                "batch": True,
+                "batches": OFTEN,
+            },
+            "team": {"like": "anthropic", "url": f"{url}/x/team"},
+        },
+        "subjects": [f"team/{SUBJECT}"],
+        "judges": [{"model": f"house/{JUDGE}", "mode": "batch"}],
+        **changes,
+    }
+    path.write_text(yaml.safe_dump(settings))
+    return path
+
+
+def test_a_run_is_planned_and_paid_at_the_vendors_prices(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    sim = gateways(vendor)
+    planned = desk.hab("plan", sweep(desk, sim.url))
+    rows = {row.split()[1]: row for row in planned.stdout.splitlines() if row.startswith(("respond ", "judge "))}
+    assert planned.returncode == 0 and rows.keys() == {f"team/{SUBJECT}", f"house/{JUDGE}"}, planned.stdout
+    assert rows[f"house/{JUDGE}"].count("$") == 4 and rows[f"team/{SUBJECT}"].count("$") == 2
+    done = desk.hab("run", sweep(desk, sim.url), "--yes")
+    assert done.returncode == 0, done.stdout
+    meter = SimulatorClient(sim.url).meter()
+    assert meter.charged > 0 and f"${meter.charged / 1e9:.4f} paid" in done.stdout, done.stdout
+    assert "our prices give" not in done.stdout
+    assert sim.meter()["batch"]["nanousd"] > 0 and sim.received(load_catalog().find(SUBJECT).wire) > 0
+    again = desk.hab("run", sweep(desk, sim.url), "--yes")
+    assert again.returncode == 0 and SimulatorClient(sim.url).meter().charged == meter.charged
+
+
+def test_the_doctor_asks_a_gateway_as_it_asks_the_vendor(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    sim = gateways(vendor)
+    live = desk.hab("doctor", sweep(desk, sim.url), "--live", "--batch", "--yes")
+    assert live.returncode == 0 and "no difference" in live.stdout, live.stdout
+    assert f"${SimulatorClient(sim.url).meter().charged / 1e9:.6f} paid" in live.stdout
+    assert "HOUSE_KEY set" in live.stdout and re.search(r"team: key +needs none", live.stdout)
+
+
+def test_a_rehearsal_bills_each_gateway_by_itself(desk: Desk) -> None:
+    """A vendor and two gateways to it have one model at three prices, online and by batch."""
+    nowhere = "http://127.0.0.1:9"
+    more = {
+        "house": {"like": "openai", "url": f"{nowhere}/v1", "batch": True, "price": {"input": 3, "output": 5}},
+        "team": {"like": "anthropic", "url": nowhere, "batch": True, "price": {"input": 40, "output": 50}},
+        "other": {"like": "anthropic", "url": nowhere, "price": {"input": 0.5, "output": 0.25}},
+        "google-like": {"like": "google", "url": nowhere, "batch": True},
+    }
+    subjects = [SUBJECT, f"team/{SUBJECT}", f"other/{SUBJECT}", "google-like/gemini-3.8-flash"]
+    asked = [{"model": name, "mode": "online" if name.startswith("other") else "batch"} for name in subjects]
+    judges = [{"model": f"house/{JUDGE}", "mode": "batch"}]
+    done = desk.hab(
+        "rehearse", sweep(desk, nowhere, providers=more, subjects=asked, judges=judges), "--turnaround", 0.5
+    )
+    assert done.returncode == 0, done.stdout
+    assert "recovered 8 of 8 cells exactly" in done.stdout and "the bills agree" in done.stdout
+    assert re.search(r"(\d+) batch(?:es)? with (\d+) lines, \2 of them billed", done.stdout), done.stdout

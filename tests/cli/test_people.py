@@ -1,0 +1,103 @@
+"""docs/people.md, command by command: from sheets for three people to how far judges agree with them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hab_ray.results import open_run
+from tests.conftest import Desk, Vendor
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = (ROOT / "docs/people.md").read_text("utf-8")
+DIMENSIONS = ["ask_clarifying_questions", "correct_misinformation"]
+NONE: dict[str, Any] = {"tests": "seeds", "generate": None, "validate": None, "select": None}
+SHAPE = {"dimensions": DIMENSIONS, "subjects": ["sim/alpha", "sim/beta"], "judges": ["sim/judge"], "executor": "local"}
+
+
+def commands() -> list[str]:
+    blocks = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    return [line.replace("MODEL", "sim/other") for block in blocks for line in block.splitlines() if line]
+
+
+def send_back(desk: Desk) -> None:
+    """What two people save in their forms, as its script does, and one writes into the table."""
+    back = desk.folder / "back"
+    back.mkdir()
+    for number in (1, 2):
+        page = (desk.folder / f"sheets/R{number}.html").read_text("utf-8")
+        data = json.loads(re.findall(r'<script type="application/json" id="data">(.*?)</script>', page)[0])
+        rows = [
+            {"item": i["item"], "dimension": i["dimension"], "rater": data["rater"], "kind": "person", "issues": ["B"]}
+            for i in data["items"]
+        ]
+        (back / f"R{number}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with (desk.folder / "sheets/R3.csv").open(encoding="utf-8", newline="") as file:
+        filled = [row | {"issues": "none"} for row in csv.DictReader(file)]
+    with (back / "R3.csv").open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, list(filled[0]))
+        table.writeheader()
+        table.writerows(filled)
+
+
+def test_from_sheets_to_agreement(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    sim = vendor()
+    sweep = desk.sweep("study", sim.url, **NONE, **SHAPE)
+    first, sheet, again, agreement, latex, second, compare = commands()
+    done = desk.hab(*shlex.split(first)[1:], "--yes")
+    assert done.returncode == 0, done.stdout
+    drawn = desk.hab(*shlex.split(sheet)[1:])
+    assert (
+        drawn.returncode == 0
+        and "24 answers, 12 of each of 2 subjects: there are no more" in drawn.stdout
+        and "R1, R2, R3 rate all" in drawn.stdout
+    )
+    handed_out = "".join(path.read_text("utf-8") for path in desk.folder.glob("sheets/*"))
+    assert not re.search(r"sim/|\balpha\b|\bbeta\b", handed_out)
+    twice = desk.hab(*shlex.split(sheet)[1:])
+    assert twice.returncode == 2 and "--out: sheets holds something already" in twice.stdout
+    refused = desk.hab(*shlex.split(agreement)[1:])
+    assert refused.returncode == 2 and "nobody has rated" in refused.stdout
+
+    other = desk.hab(*shlex.split(second)[1:], "--yes")
+    assert other.returncode == 0, other.stdout
+    compared = desk.hab(*shlex.split(compare)[1:])
+    assert compared.returncode == 0 and "judges, of equal weight in the panel: sim/judge / sim/other" in compared.stdout
+    answers = open_run(desk.folder / "runs/study").responses().num_rows
+    assert f"of {answers} answers to shared tests {answers} are the same reply" in compared.stdout
+
+    send_back(desk)
+    named = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[0]
+    sweep.write_text(yaml.safe_dump(yaml.safe_load(sweep.read_text()) | yaml.safe_load(named)))
+    before = sim.meter()["received"]
+    joined = desk.hab(*shlex.split(again)[1:], "--yes")
+    assert joined.returncode == 0 and "ratings by 3 raters" in joined.stdout and "left out" not in joined.stdout
+    assert sim.meter()["received"] == before
+    run = open_run(desk.folder / "runs/study")
+    assert run.raters[1:] == ("R1", "R2", "R3")
+    shown = desk.hab(*shlex.split(agreement)[1:])
+    assert shown.returncode == 0 and "people among themselves" in shown.stdout and "Only 3 people" in shown.stdout
+    assert "sim/judge" in shown.stdout and "R3" in shown.stdout
+    paper = desk.hab(*shlex.split(latex)[1:])
+    assert paper.returncode == 0 and r"\begin{tabular}" in paper.stdout and "R3" not in paper.stdout
+    rows = json.loads(desk.hab("agreement", "runs/study", "--json").stdout)["rows"]
+    table = run.analysis("people")
+    assert len(rows) == table.num_rows and {row["rater"] for row in rows} == {"all", "R1", "R2", "R3"}
+    judged = {(r["dimension"], r["sample"], r["subject"], r["test_id"]): r["score"] for r in run.verdicts().to_pylist()}
+    steps = [
+        (judged[row["dimension"], row["sample"], row["subject"], row["test_id"]] - row["score"]) / 10
+        for row in run.verdicts("R3", dimension=DIMENSIONS[0]).to_pylist()
+    ]
+    (found,) = (
+        row["difference"]["value"]
+        for row in rows
+        if (row["dimension"], row["issue"], row["rater"]) == ("Ask clarifying questions", "", "R3")
+    )
+    assert abs(found - sum(steps) / len(steps)) < 1e-9 and len(steps) == 24

@@ -1,0 +1,81 @@
+"""`hab runs` lists what there is; `hab rm` removes a run and nothing else, and what was paid for is not paid again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from hab_ray.errors import Exit
+from tests.conftest import Desk, Vendor
+
+WAIT_S = 60.0
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def sweep(desk: Desk, url: str, name: str = "small") -> Path:
+    seeds = {"tests": "seeds", "dimensions": ["encourage_learning"], "generate": None, "validate": None, "select": None}
+    return desk.sweep(name, url, **seeds)
+
+
+def test_a_run_is_listed_removed_and_made_again_from_its_store(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    simulator = vendor()
+    assert "there is no run in it" in desk.hab("runs").stdout
+    path, run, store = sweep(desk, simulator.url), desk.folder / "runs/small", desk.folder / "store"
+    assert desk.hab("run", path, "--yes").returncode == Exit.COMPLETE
+    assert desk.hab("rehearse", path).returncode == Exit.COMPLETE
+    listed = desk.hab("runs").stdout
+    (real,) = (line for line in listed.splitlines() if line.startswith("small"))
+    (played,) = (line for line in listed.splitlines() if line.startswith("rehearsal-small"))
+    assert "complete" in real and "rehearsal, complete" in played
+
+    unasked = desk.hab("rm", run)
+    assert unasked.returncode == Exit.CONFIGURATION and "--yes" in unasked.stdout and (run / "sweep.yaml").is_file()
+    scores, paid, billed = (run / "scores.parquet").read_bytes(), files_in(store), simulator.meter()["billed"]
+    (run / "notes.txt").write_text("mine")
+    removed = desk.hab("rm", run, "--yes")
+    assert removed.returncode == Exit.COMPLETE and "notes.txt" in removed.stdout
+    assert files_in(run) == {"notes.txt": b"mine"} and files_in(store) == paid
+    assert desk.hab("run", path, "--yes").returncode == Exit.COMPLETE
+    assert (run / "scores.parquet").read_bytes() == scores and simulator.meter()["billed"] == billed
+
+    (desk.folder / "link").symlink_to(desk.folder / "runs/rehearsal-small")
+    assert desk.hab("rm", desk.folder / "link", "--yes").returncode == Exit.COMPLETE
+    assert files_in(desk.folder / "runs/rehearsal-small") == {}
+
+
+def test_what_is_driven_or_no_run_is_not_removed(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    path, run = sweep(desk, vendor(latency={"kind": "fixed", "value_s": 30}).url), desk.folder / "runs/small"
+    (desk.folder / "mine").mkdir()
+    (desk.folder / "mine/scores.parquet").write_text("mine")
+    assert desk.hab("rm", desk.folder / "mine", "--yes").returncode == Exit.CONFIGURATION
+    assert files_in(desk.folder / "mine") == {"scores.parquet": b"mine"}
+    (desk.folder / "mine/sweep.yaml").write_text(path.read_text())  # a sweep file, and no run's record
+    assert desk.hab("rm", desk.folder / "mine", "--yes").returncode == Exit.CONFIGURATION
+    assert set(files_in(desk.folder / "mine")) == {"scores.parquet", "sweep.yaml"}
+    driving = desk.start("run", path, "--yes")
+    end = time.monotonic() + WAIT_S
+    while not (run / "log/progress.json").is_file() and time.monotonic() < end:
+        time.sleep(0.05)
+    refused = desk.hab("rm", run, "--yes")
+    assert refused.returncode == Exit.HELD and (run / "sweep.yaml").is_file(), refused.stdout
+    assert "running" in desk.hab("runs").stdout
+    os.kill(driving.pid, signal.SIGKILL)
+    driving.communicate()
+
+
+def test_a_run_with_batches_at_the_vendor_stays(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    path, run = desk.folder / "batched.yaml", desk.folder / "runs/batched"
+    simulator = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 600}})
+    text = sweep(desk, simulator.url, "batched").read_text()
+    path.write_text(text.replace("kind: openai", "batch: {discount: 0.5}\n    kind: openai") + "mode: batch\n")
+    detached = desk.hab("run", path, "--yes", "--detach")
+    assert detached.returncode == Exit.PENDING, detached.stdout
+    refused = desk.hab("rm", run, "--yes")
+    assert refused.returncode == Exit.CONFIGURATION and "hab batches cancel" in refused.stdout
+    assert (run / "sweep.yaml").is_file()

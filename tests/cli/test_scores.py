@@ -1,0 +1,73 @@
+"""`hab scores`: what it prints in each form are the run's own scores and ranks."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.summary import summarise
+from hab_ray.errors import Exit
+from hab_ray.location import Location
+from hab_ray.report import write_scores
+from hab_ray.results import open_run
+from hab_ray.storage.run import MARKER
+from hab_ray.storage.simulated import NOTICE
+from hab_ray.work import Work
+from tests.conftest import Desk
+from tests.small_runs import Shape, write_run
+
+SUBJECTS = ("alpha", "b_50%", "gamma")
+
+
+@pytest.fixture
+def work(desk: Desk) -> Work:
+    shape = Shape(subjects=SUBJECTS, judges=("strict", "mild"), tests=9, fail=0.05)
+    return write_run(desk.folder / "runs/example", shape)
+
+
+def written(work: Work) -> dict[tuple[str, str], dict[str, float]]:
+    write_scores(summarise(open_run(work.run_path)))
+    rows = open_run(work.run_path).scores(judge=PANEL).to_pylist()
+    return {(row["subject"], row["dimension"]): row for row in rows}
+
+
+def test_every_form_has_the_scores_and_ranks_of_the_run(desk: Desk, work: Work) -> None:
+    scores = written(work)
+    ranks = {row["subject"]: row for row in open_run(work.run_path).analysis("leaderboard").to_pylist()}
+    found = json.loads(desk.hab("scores", "runs/example", "--json").stdout)
+    best_first = sorted(SUBJECTS, key=lambda subject: -scores[subject, OVERALL]["mean"])
+    assert [row["subject"] for row in found["rows"]] == best_first
+    for row in found["rows"]:
+        assert row["rank"] == {end: ranks[row["subject"]][end] for end in ("first", "last")}
+        for dimension in (OVERALL, *work.rubrics):
+            score = scores[row["subject"], dimension]
+            assert row[dimension] == {"value": score["mean"], "low": score["low"], "high": score["high"]}
+        assert row["answers"] == scores[row["subject"], OVERALL]["n"]
+    assert "0 (worst) to 1 (faultless)" in found["unit"] and any("strict, mild" in note for note in found["notes"])
+
+    table = list(csv.DictReader(io.StringIO(desk.hab("scores", "runs/example", "--format", "csv").stdout)))
+    assert [float(row["overall_high"]) for row in table] == [scores[one, OVERALL]["high"] for one in best_first]
+    latex = desk.hab("scores", "runs/example", "--format", "latex").stdout
+    assert r"b\_50\% &" in latex and f"${scores['b_50%', OVERALL]['mean']:.2f}_" in latex
+    markdown = desk.hab("scores", "runs/example", "--format", "markdown").stdout
+    assert f"| {scores['alpha', OVERALL]['mean']:.2f} [" in markdown and "95 % intervals" in markdown
+
+
+def test_the_terminal_says_first_what_has_to_be_known(desk: Desk, work: Work) -> None:
+    written(work)
+    work.run.folder.put(MARKER, b"")
+    shown = desk.hab("scores", "runs/example").stdout
+    title = open_run(Location.of(work.run_path)).analysis("findings").column("title")[0].as_py()
+    assert shown.index(NOTICE) < shown.index(title) < shown.index("overall")
+    assert NOTICE in " ".join(json.loads(desk.hab("scores", "runs/example", "--json").stdout)["notes"])
+
+
+def test_without_scores_it_says_how_to_get_them(desk: Desk, work: Work) -> None:
+    refused = desk.hab("scores", "runs/example")
+    assert refused.returncode == Exit.CONFIGURATION and "hab report" in refused.stdout
+    assert desk.hab("report", "runs/example").returncode == Exit.COMPLETE
+    assert desk.hab("scores", "runs/example").returncode == Exit.COMPLETE

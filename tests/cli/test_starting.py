@@ -1,0 +1,132 @@
+"""`hab init` and `hab sweeps`: from nothing to a sweep that can be planned."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from hab_ray.cli.commands import init, sweeps
+from hab_ray.cli.questions import InitOptions
+from hab_ray.cli.views.terminal import Terminal
+from hab_ray.config.sweep import load_sweep
+from hab_ray.drafting.shipped import shipped_sweeps
+from hab_ray.errors import ConfigError, Exit
+from tests.conftest import Desk
+
+SECRET = "-".join(["hab", "starting", "key", "0123456789abcdef"])
+GATEWAY = InitOptions(
+    models=("gpt-6-luna",),
+    dimensions=("encourage_learning",),
+    tests="10",
+    judges=("gpt-6.1-terra",),
+    endpoint="https://gateway.example/v1",
+    like="openai",
+    key_env="GATEWAY_KEY",
+)
+
+
+def printed(console: Console, file: Path, options: InitOptions) -> str:
+    with console.capture() as captured:
+        assert init.init_sweep(file, options, console) is Exit.COMPLETE
+    return captured.get()
+
+
+def test_a_gateway_needs_no_key_but_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = printed(Terminal(), Path("first.yaml"), GATEWAY)
+    assert "GATEWAY_KEY is not set" in told and "OPENAI_API_KEY" not in told
+    sweep = load_sweep(Path("first.yaml"))
+    assert all(name.startswith("gateway/") for name in sweep.model_names())
+    assert sweep.budget_usd and 0.01 < sweep.budget_usd < 10
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        (InitOptions(("gpt-6-luna",), ("all",), "seeds"), "--judge"),
+        (InitOptions(("gpt-7-nova",), ("all",), "seeds", ("gpt-6.1-terra",)), "gpt-7-nova"),
+        (InitOptions(("gpt-6-luna",), ("some",), "seeds", ("gpt-6.1-terra",)), "some"),
+        (InitOptions(("gemini-2.0-flash",), ("all",), "seeds", ("gpt-6.1-terra",)), "gone"),
+        (InitOptions(("mine",), ("all",), "seeds", ("mine",), "http://127.0.0.1:9/v1"), "--price"),
+        (InitOptions(("mine",), ("all",), "seeds", ("mine",), like="openai"), "--endpoint"),
+    ],
+)
+def test_nothing_is_written_that_cannot_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: InitOptions, named: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=named):
+        init.init_sweep(Path("first.yaml"), changed, Terminal())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_never_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "first.yaml"
+    file.write_text("mine")
+    with pytest.raises(ConfigError, match="is there already"):
+        init.init_sweep(file, GATEWAY, Terminal())
+    assert file.read_text() == "mine"
+
+
+def asked(folder: Path, answers: str, *arguments: str) -> str:
+    """What `hab` says in a terminal where a user answers its questions."""
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "hab_ray.cli", *arguments]
+    environment = {k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")} | {"COLUMNS": "200"}
+    with subprocess.Popen(command, cwd=folder, env=environment, stdin=slave, stdout=slave, stderr=slave) as process:
+        os.close(slave)
+        os.write(master, answers.encode())
+        told = b""
+        while True:
+            try:
+                read = os.read(master, 4096)
+            except OSError:  # how Linux says that the other end is closed
+                break
+            told += read
+        assert process.wait() == 0, told.decode()
+    os.close(master)
+    return told.decode()
+
+
+def test_four_questions_make_a_sweep_that_can_be_planned(desk: Desk) -> None:
+    """A wrong answer is asked again; keys come from .env, which stays the only file that has them."""
+    (desk.folder / ".env").write_text(f"OPENAI_API_KEY={SECRET}\n")
+    answers = "gpt-6-luna\nlearning\nencourage_learning\nseeds\ngpt-6.1-terra\n"
+    told = asked(desk.folder, answers, "init")
+    assert "there is no 'learning'" in told and "first.yaml: $" in told and "is not set" not in told
+    plan = desk.hab("plan", "first.yaml")
+    assert plan.returncode == 0 and "24 calls to pay" in plan.stdout, plan.stdout
+    holding = [path.name for path in desk.folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+    assert holding == [".env"]
+
+
+def test_without_a_terminal_the_options_are_named(desk: Desk) -> None:
+    done = desk.hab("init")
+    assert done.returncode == 2 and "--model, --dimension, --tests, --judge" in done.stdout
+
+
+def test_of_env_only_lines_of_keys_must_be_right(desk: Desk) -> None:
+    (desk.folder / ".env").write_text("not a variable\n")
+    assert desk.hab("sweeps", "compare").returncode == 0
+    (desk.folder / ".env").write_text(f"not a variable\nOPENAI_API_KEY=two {SECRET}\n")
+    broken = desk.hab("sweeps", "compare")
+    assert broken.returncode == 2 and ".env: line 2" in broken.stdout and SECRET not in broken.stdout
+
+
+def test_sweeps_that_ship(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the paper's size take seconds to price; the others are enough here."""
+    shown = [each for each in shipped_sweeps() if each.name in ("compare", "demo", "quick", "judge-bridge")]
+    monkeypatch.setattr(sweeps, "shipped_sweeps", lambda: shown)
+    console = Terminal(width=200)
+    with console.capture() as captured:
+        assert sweeps.show_sweeps(None, console) is Exit.COMPLETE
+    lines = {line.split()[0]: line for line in captured.get().splitlines()}
+    assert "4 x 50 x 6, 2 judges  $1" in " ".join(lines["jobs/compare.yaml"].split()).replace("judges ", "judges  ")
+    assert " free " in lines["jobs/demo.yaml"] and "`hab plan`" in lines["jobs/judge-bridge.yaml"]
+    assert "$0." in lines["jobs/quick.yaml"] and "cents" in lines["jobs/quick.yaml"]

@@ -1,0 +1,369 @@
+"""The sweep file: what it may say, and one clear message for each thing that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hab_ray.calls import Params
+from hab_ray.catalog.models import UsdPrice
+from hab_ray.config.sections import ParamOverrides, Subject, Validate
+from hab_ray.config.sweep import Sweep, load_sweep
+from hab_ray.errors import ConfigError, Exit
+from hab_ray.location import Location
+
+GOOD: dict[str, Any] = {
+    "name": "demo",
+    "generate": {"model": "lab/writer", "candidates": 30},
+    "validate": {"model": "lab/checker", "keep": 20},
+    "select": {"embedding": "lab/emb", "tests": 10},
+    "providers": {"lab": {"kind": "openai", "url": "http://lab/v1", "models": {"emb": {"purpose": "embedding"}}}},
+    "subjects": ["lab/a", {"model": "lab/a", "name": "a-kind", "system": "Be kind.", "params": {"max_tokens": 50}}],
+    "judges": ["lab/j", {"model": "lab/j", "name": "j2", "params": {"effort": "low"}}],
+}
+Load = Callable[..., Sweep]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "my.yaml"
+
+
+@pytest.fixture
+def load(path: Path) -> Load:
+    """Reads the good sweep with top-level keys changed; None takes one away."""
+
+    def read(**changes: Any) -> Sweep:
+        path.write_text(yaml.safe_dump({k: v for k, v in {**GOOD, **changes}.items() if v is not None}))
+        return load_sweep(path)
+
+    return read
+
+
+def problems(load: Load, path: Path, **changes: Any) -> list[str]:
+    """What is said about a sweep, a line each; every line names the file and nothing has another exit status."""
+    with pytest.raises(ConfigError) as told:
+        load(**changes)
+    assert told.value.exit is Exit.CONFIGURATION
+    lines = str(told.value).splitlines()
+    assert all(line.startswith(f"{path}: ") for line in lines)
+    return [line.removeprefix(f"{path}: ") for line in lines]
+
+
+def test_a_good_sweep_is_read_with_the_papers_settings_where_it_says_nothing(load: Load) -> None:
+    sweep = load()
+    assert sweep.generate and sweep.select and isinstance(sweep.validation, Validate)
+    assert (sweep.generate.per_call, sweep.generate.seeds_shown) == (3, 3)
+    assert (sweep.generate.temperature, sweep.generate.top_p, sweep.generate.max_tokens) == (1.4, 0.95, 1500)
+    assert (sweep.select.components, sweep.select.seed, sweep.validation.floor) == (50, 42, 0)
+    assert (sweep.seed, sweep.samples, sweep.deduplicate, sweep.truncated) == (0, 1, "exact", "judge")
+    assert [(s.name, s.model, s.system) for s in sweep.subjects] == [
+        ("lab/a", "lab/a", ""),
+        ("a-kind", "lab/a", "Be kind."),
+    ]
+    assert [j.name for j in sweep.judges] == ["lab/j", "j2"]
+    assert sweep.run_folder == Location("runs/demo")
+    assert load(run="elsewhere/r1").run_folder == Location("elsewhere/r1")
+
+
+def test_the_models_a_sweep_calls_are_named_once_in_the_order_of_the_stages(load: Load) -> None:
+    assert load().model_names() == ["lab/writer", "lab/checker", "lab/emb", "lab/a", "lab/j"]
+    assert load(validate="off").model_names() == ["lab/writer", "lab/emb", "lab/a", "lab/j"]
+    assert load(tests="seeds").model_names() == ["lab/a", "lab/j"]
+    assert load(generate=None, select=None, validate=None, tests="seeds").model_names() == ["lab/a", "lab/j"]
+
+
+def test_off_is_off_as_yaml_reads_it(path: Path) -> None:
+    text = yaml.safe_dump({k: v for k, v in GOOD.items() if k != "validate"})
+    path.write_text(f"{text}\nvalidate: off\ndeduplicate: off\n")
+    sweep = load_sweep(path)
+    assert (sweep.validation, sweep.deduplicate) == ("off", "off")
+
+
+def test_the_command_lines_changes_go_before_the_file(load: Load, path: Path) -> None:
+    load()
+    assert load_sweep(path, {"seed": 7, "store": "other"}).store == Location("other")
+    with pytest.raises(ConfigError, match="sed: unknown key; did you mean 'seed'"):
+        load_sweep(path, {"sed": 7})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"sead": 1}, ["sead: unknown key; did you mean 'seed'?"]),
+        ({"subject": []}, ["subject: unknown key; did you mean 'subjects'?"]),
+        ({"validation": "off"}, ["validation: unknown key; did you mean 'validate'?"]),
+        ({"zzz": 1}, ["zzz: unknown key; remove it, or see the sweep file's keys in README.md"]),
+        (
+            {"generate": {"model": "lab/w", "candidates": 3, "per_cal": 2}},
+            ["generate.per_cal: unknown key; did you mean 'per_call'?"],
+        ),
+        (
+            {"validate": {"model": "lab/w", "keep": 3, "flor": 2}},
+            ["validate.flor: unknown key; did you mean 'floor'?"],
+        ),
+        (
+            {"subjects": ["lab/a", {"model": "lab/b", "sytem": "x"}]},
+            ["subjects.1.sytem: unknown key; did you mean 'system'?"],
+        ),
+        (
+            {"subjects": [{"model": "lab/b", "params": {"temprature": 1}}]},
+            ["subjects.0.params.temprature: unknown key; did you mean 'temperature'?"],
+        ),
+        (
+            {"providers": {"MyLab": {"kind": "openai", "ulr": "x"}}},
+            ["providers.MyLab.ulr: unknown key; did you mean 'url'?"],
+        ),
+        (
+            {"providers": {"lab": {"kind": "openai", "limits": {"concurent": 1}}}},
+            ["providers.lab.limits.concurent: unknown key; did you mean 'concurrent'?"],
+        ),
+        (
+            {"providers": {"lab": {"kind": "openai", "models": {"m": {"jsn_schema": True}}}}},
+            ["providers.lab.models.m.jsn_schema: unknown key; did you mean 'json_schema'?"],
+        ),
+        ({"lease": {"renews_s": 5}}, ["lease.renews_s: unknown key; did you mean 'renew_s'?"]),
+    ],
+)
+def test_a_misspelt_key_is_named_with_a_hint(changes: dict[str, Any], said: list[str], load: Load, path: Path) -> None:
+    assert problems(load, path, **changes) == said
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"samples": "many"}, "samples"),
+        ({"samples": 0}, "samples"),
+        ({"seed": 1.5}, "seed"),
+        ({"name": "My Demo"}, "name"),
+        ({"name": None}, "name"),
+        ({"subjects": "lab/a"}, "subjects"),
+        ({"subjects": []}, "subjects"),
+        ({"judges": None}, "judges"),
+        ({"subjects": ["lab/a", {"name": "x"}]}, "subjects.1.model"),
+        ({"subjects": [{"model": "lab/a", "params": {"temperature": 3}}]}, "subjects.0.params.temperature"),
+        ({"subjects": [7]}, "subjects.0"),
+        ({"generate": {"model": "lab/w", "candidates": 0}}, "generate.candidates"),
+        ({"generate": {"model": "lab/w"}}, "generate.candidates"),
+        ({"validate": {"model": "lab/w", "keep": 2, "floor": 1001}}, "validate.floor"),
+        ({"validate": "of"}, "validate"),
+        ({"deduplicate": "nearly"}, "deduplicate"),
+        ({"dimensions": "every"}, "dimensions"),
+        ({"dimensions": []}, "dimensions"),
+        ({"dimensions": ["encourage_learning", 7]}, "dimensions.1"),
+        ({"tests": 5}, "tests"),
+        ({"providers": {"lab": {"kind": "opena", "models": {"emb": {"purpose": "embedding"}}}}}, "providers.lab.kind"),
+        ({"truncated": "drop"}, "truncated"),
+        ({"shared_filesystem": "nfs"}, "shared_filesystem"),
+        ({"lease": 10}, "lease"),
+        ({"lease": {"renew_s": 0}}, "lease.renew_s"),
+        ({"lease": {"take_s": float("inf")}}, "lease.take_s"),
+        ({"lease": {"lost_s": "soon"}}, "lease.lost_s"),
+        ({"lease": {"take_s": 1e300}}, "lease.take_s"),
+    ],
+)
+def test_a_wrong_value_is_said_under_its_key_alone(changes: dict[str, Any], key: str, load: Load, path: Path) -> None:
+    assert {line.partition(": ")[0] for line in problems(load, path, **changes)} == {key}
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"subjects": ["lab/a", "gpt-99"]}, "subjects.1.model"),
+        ({"judges": [{"model": "nowhere/x"}]}, "judges.0.model"),
+        ({"generate": {"model": "gpt-99", "candidates": 3}}, "generate.model"),
+        ({"validate": {"model": "gpt-99", "keep": 3}}, "validate.model"),
+        ({"select": {"embedding": "gpt-99", "tests": 3}}, "select.embedding"),
+    ],
+)
+def test_an_unknown_model_is_named_with_its_key(changes: dict[str, Any], key: str, load: Load, path: Path) -> None:
+    (line,) = problems(load, path, **changes)
+    assert line.startswith(f"{key}: unknown model '")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"subjects": ["lab/a", {"model": "lab/a", "system": "x"}]}, "subjects: 'lab/a' appears 2 times"),
+        ({"judges": ["lab/j", "lab/j", "lab/j"]}, "judges: 'lab/j' appears 3 times"),
+        ({"rubrics": "nowhere"}, "rubrics: there is no folder /"),
+        ({"tests": "nowhere.jsonl"}, "tests: there is no file /"),
+        ({"generate": None}, "generate, select: both are needed"),
+        ({"select": None}, "generate, select: both are needed"),
+        ({"lease": {"renew_s": 20}}, "lease: renew_s (20) must be below lost_s (20), and that below take_s (40)"),
+        ({"lease": {"lost_s": 60}}, "lease: renew_s (10) must be below lost_s (60), and that below take_s (40)"),
+    ],
+)
+def test_what_does_not_fit_together_is_said(changes: dict[str, Any], said: str, load: Load, path: Path) -> None:
+    (line,) = problems(load, path, **changes)
+    assert line.startswith(said)
+    assert len(line) > len(said)
+
+
+def test_everything_wrong_is_said_at_once(load: Load, path: Path) -> None:
+    said = problems(load, path, sead=1, samples=0, subjects=[{"model": "lab/a", "sytem": "x"}, {"name": "x"}])
+    assert {line.partition(": ")[0] for line in said} == {"sead", "samples", "subjects.0.sytem", "subjects.1.model"}
+    said = problems(load, path, subjects=["gpt-98", "gpt-99"], judges=["lab/j", "lab/j"], rubrics="nowhere")
+    assert len(said) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "there is no such file"),
+        ("", "a sweep file is a mapping"),
+        ("- a\n- b", "a sweep file is a mapping"),
+        ("name: [", "not valid YAML"),
+        ("name: {a: b", "not valid YAML"),
+        ("\xff\xfe", "cannot be read"),
+    ],
+)
+def test_a_file_that_is_no_sweep_is_named(text: str | None, said: str, path: Path) -> None:
+    if text is not None:
+        path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ConfigError) as told:
+        load_sweep(path)
+    assert str(told.value).startswith(f"{path}: ")
+    assert said in str(told.value)
+
+
+def test_a_key_that_is_no_text_is_no_crash(path: Path) -> None:
+    path.write_text(yaml.safe_dump(GOOD) + "7: x\n")
+    with pytest.raises(ConfigError, match=str(path)):
+        load_sweep(path)
+
+
+def test_overrides_go_over_the_stages_own_settings() -> None:
+    base = Params(1000, 0.0, 0.95)
+    assert ParamOverrides().over(base) == base
+    assert ParamOverrides(temperature=0.7, effort="low").over(base) == Params(1000, 0.7, 0.95, "low")
+    assert ParamOverrides(max_tokens=5, top_p=1.0).over(base) == Params(5, 0.0, 1.0)
+
+
+def test_a_sweep_on_other_weights_replaces_what_hab_serves_and_nothing_else(load: Load) -> None:
+    sweep = load(
+        name="demo",
+        generate={"model": "smollm2-135m", "candidates": 3},
+        validate={"model": "local/smollm2-135m", "keep": 3},
+        select={"embedding": "wordllama", "tests": 2},
+        subjects=[Subject.model_validate("smollm2-135m").model_dump(), "lab/a"],
+        judges=["smollm2-135m"],
+        run="runs/first",
+    )
+    other = sweep.on_local_weights(Path("/data/Qwen 3.gguf"))
+    assert other.model_names() == ["local//data/Qwen 3.gguf", "wordllama", "lab/a"]
+    assert [(s.name, s.model) for s in other.subjects] == [
+        ("Qwen 3", "local//data/Qwen 3.gguf"),
+        ("lab/a", "lab/a"),
+    ]
+    assert [(j.name, j.model) for j in other.judges] == [("Qwen 3", "local//data/Qwen 3.gguf")]
+    assert str(other.run_folder) == f"runs/{other.name}"
+    assert other.run_folder != sweep.run_folder
+    assert other.run_folder.name == other.name
+    entry = other.catalog.find(other.model_names()[0])
+    assert (entry.weights, entry.wire, entry.price) == ("/data/Qwen 3.gguf", "Qwen 3", UsdPrice(input=0))
+    third = sweep.on_local_weights(Path("/data/other.gguf"))
+    assert third.run_folder != other.run_folder
+    assert Sweep.model_validate(other.model_dump(mode="json", by_alias=True)) == other
+
+
+def test_names_that_were_given_stay_on_other_weights_and_none_is_doubled(load: Load) -> None:
+    named = {"model": "smollm2-135m", "name": "small", "system": "Be kind."}
+    sweep = load(subjects=["smollm2-135m", named, "local/tiny", "lab/a"], judges=["lab/j"])
+    other = sweep.on_local_weights(Path("x.gguf"))
+    assert [s.name for s in other.subjects] == ["x for smollm2-135m", "small", "x for local/tiny", "lab/a"]
+    assert len({s.model for s in other.subjects[:3]}) == 1
+    assert [j.name for j in other.judges] == ["lab/j"]
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "line"),
+    [
+        ("name: demo\nseed: 1\nsubjects: [lab/a]\nseed: 2\n", "seed", 4),
+        ("providers:\n  lab: {kind: openai}\n  lab: {kind: google}\n", "lab", 3),
+    ],
+)
+def test_a_key_that_stands_twice_is_named_with_its_line(text: str, key: str, line: int, path: Path) -> None:
+    path.write_text(text)
+    with pytest.raises(ConfigError) as told:
+        load_sweep(path)
+    assert str(told.value).startswith(f"{path}: not valid YAML: line {line}, column ")
+    assert f"the key {key!r} stands twice" in str(told.value)
+
+
+def test_a_sweep_on_other_weights_needs_no_validation(load: Load) -> None:
+    given = load(tests="seeds", generate=None, validate=None, select=None, judges=["smollm2-135m"])
+    assert given.on_local_weights(Path("x.gguf")).model_names() == ["lab/a", "local/x.gguf"]
+    off = load(validate="off", judges=["smollm2-135m"])
+    assert off.on_local_weights(Path("x.gguf")).validation == "off"
+
+
+def test_a_mode_holds_for_all_that_name_none_and_batch_needs_a_batch_api(load: Load, path: Path) -> None:
+    told = problems(load, path, mode="batch", judges=[{"model": "lab/j", "mode": "online"}])
+    assert [line.partition(":")[0] for line in told] == [
+        "generate.model",
+        "validate.model",
+        "select.embedding",
+        "subjects.0.model",
+        "subjects.1.model",
+    ]
+    assert all("no batch API" in line for line in told)
+    assert all("`url:` of its own" in line and "providers.lab.batch: {discount: 0.5}" in line for line in told)
+    lab = {**GOOD["providers"]["lab"], "batch": {"discount": 0.5}}
+    sweep = load(mode="batch", providers={"lab": lab}, judges=[{"model": "lab/j", "mode": "online"}])
+    assert {key: mode for key, _, mode in sweep.modes_by_key() if mode != "batch"} == {"judges.0.model": "online"}
+
+
+@pytest.mark.parametrize(("given", "minutes"), [("90m", 90), ("6h", 360), ("2d", 2880), ("0.5h", 30)])
+def test_a_deadline_is_a_span_of_time(load: Load, given: str, minutes: int) -> None:
+    limit = load(deadline=given).time_limit
+    assert limit is not None and limit.total_seconds() == 60 * minutes
+
+
+@pytest.mark.parametrize("given", ["6", "six hours", "h", "-1h", "6w"])
+def test_a_deadline_that_is_none_is_refused(load: Load, path: Path, given: str) -> None:
+    assert problems(load, path, deadline=given)[0].startswith("deadline: ")
+
+
+@pytest.mark.parametrize(
+    ("key", "given"), [("budget_usd", 1e308), ("deadline", "99999999999d"), ("deadline", f"{'9' * 400}h")]
+)
+def test_what_no_arithmetic_holds_is_refused(load: Load, path: Path, key: str, given: object) -> None:
+    assert problems(load, path, **{key: given})[0].startswith(f"{key}: ")
+
+
+GATEWAY = {"like": "openai", "url": "https://gateway.example.org/v1"}
+
+
+@pytest.mark.parametrize(
+    ("providers", "problem"),
+    [
+        ({"gw": {**GATEWAY, "like": "opnai"}}, "providers.gw.like: the catalogue has no vendor 'opnai'; did you mean"),
+        (
+            {"gw": {**GATEWAY, "like": "nobody"}},
+            "providers.gw.like: the catalogue has no vendor 'nobody'; It has open",
+        ),
+        ({"gw": {**GATEWAY, "like": "local"}}, "providers.gw.like: the catalogue has no vendor 'local'; "),
+        ({"gw": {**GATEWAY, "like": 3}}, "providers.gw.like: Input should be a valid string"),
+        ({"gw": {**GATEWAY, "kind": "google"}}, "providers.gw.kind: 'google' is not how openai speaks (openai)"),
+        ({"gw": {**GATEWAY, "batch": "yes please"}}, "providers.gw.batch: "),
+        ({"xai": GATEWAY}, "providers.xai.like: xai is a vendor itself, among whose replies these would be kept"),
+        ({"gw": {"kind": "openai", "url": GATEWAY["url"], "batch": True}}, "providers.gw.batch: `true` needs `like:`"),
+    ],
+)
+def test_what_is_wrong_with_an_endpoint_like_a_vendor_is_named(
+    load: Load, path: Path, providers: dict[str, Any], problem: str
+) -> None:
+    told = problems(load, path, providers={**GOOD["providers"], **providers})
+    assert any(line.startswith(problem) for line in told), told
+
+
+def test_a_gateway_is_asked_by_batch_only_where_it_says_so(load: Load, path: Path) -> None:
+    asked: dict[str, Any] = {"subjects": [{"model": "gw/gpt-6-luna", "mode": "batch"}]}
+    (told,) = problems(load, path, **asked, providers={**GOOD["providers"], "gw": GATEWAY})
+    assert "subjects.0.model: gw/gpt-6-luna has no batch API" in told and "`providers.gw.batch: true`, else" in told
+    load(**asked, providers={**GOOD["providers"], "gw": {**GATEWAY, "batch": True}})

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from hab_ray.catalog.models import UsdPrice, load_catalog
+from hab_ray.drafting.answers import (
+    Answers,
+    OwnEndpoint,
+    key_variables,
+    number_of_tests,
+    price_of,
+    sweep_name,
+    variable,
+    vendor_like,
+)
+from hab_ray.errors import ConfigError
+
+TODAY = date(2026, 11, 24)
+GATEWAY = OwnEndpoint("https://gateway.example/v1", like="openai", key_env="GATEWAY_KEY")
+SERVER = OwnEndpoint("http://10.0.0.7:8000/v1", price=UsdPrice(input=0, output=0))
+SECRET = "-".join(["sk", "lives", "0123456789abcdef"])
+
+
+def answers(endpoint: OwnEndpoint | None) -> Answers:
+    return Answers("first", ("gpt-6-luna",), ("claude-sonnet-5-5",), endpoint=endpoint)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "model", "called"),
+    [
+        (None, "gpt-6-luna", "gpt-6-luna"),
+        (GATEWAY, "gpt-6-luna", "gateway/gpt-6-luna"),
+        (GATEWAY, "gateway/gpt-6-luna", "gateway/gpt-6-luna"),
+        (GATEWAY, "claude-haiku-5-5", "claude-haiku-5-5"),
+        (GATEWAY, "of-its-own", "gateway/of-its-own"),
+        (GATEWAY, "anthropic/claude-new", "anthropic/claude-new"),
+        (SERVER, "Qwen/Qwen3-32B", "endpoint/Qwen/Qwen3-32B"),
+        (SERVER, "gpt-6-luna", "gpt-6-luna"),
+    ],
+)
+def test_a_model_is_asked_where_it_is(endpoint: OwnEndpoint | None, model: str, called: str) -> None:
+    """A gateway has its vendor's models, a server those that nobody else has."""
+    assert answers(endpoint).called(model) == called
+
+
+def test_tests_are_made_where_a_key_is() -> None:
+    """The gateway before a provider whose key is set, that before one whose is not; nobody who is retired."""
+    nobody, google = frozenset[str](), frozenset({"google"})
+    assert answers(None).makers(nobody, TODAY).chat == "gpt-4.1"
+    assert answers(None).makers(google, TODAY).embedding == "gemini-embedding-2"
+    assert answers(GATEWAY).makers(google, TODAY).embedding == "gateway/text-embedding-3-small"
+    ends = load_catalog().models["gpt-4.1"].lifecycle
+    assert ends and answers(None).makers(nobody, ends.ends).chat == "gpt-6.1-terra"
+
+
+def test_a_key_is_not_taken_for_the_name_of_its_variable() -> None:
+    with pytest.raises(ConfigError) as refused:
+        variable(SECRET)
+    assert SECRET not in str(refused.value) and ".env" in str(refused.value)
+    assert variable("GATEWAY_KEY") == "GATEWAY_KEY"
+
+
+def test_what_cannot_be_read_is_refused() -> None:
+    assert (number_of_tests("50"), number_of_tests("seeds")) == (50, None)
+    assert price_of("0.1/0.5") == UsdPrice(input=0.1, output=0.5)
+    for read, given in ((number_of_tests, "0"), (number_of_tests, "many"), (price_of, "1"), (vendor_like, "nobody")):
+        with pytest.raises(ConfigError):
+            read(given)
+
+
+def test_names() -> None:
+    assert sweep_name("My sweep").startswith("my-sweep-") and sweep_name("first") == "first"
+    assert key_variables()["google"] == "GEMINI_API_KEY" and "local" not in key_variables()

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from hab_ray.catalog.models import UsdPrice
+from hab_ray.config.sweep import checked_sweep
+from hab_ray.drafting.answers import Answers, Makers, OwnEndpoint
+from hab_ray.drafting.text import Cost, sweep_text
+from hab_ray.inputs.yaml_text import parse_yaml
+
+TODAY = date(2026, 11, 24)
+MAKERS = Makers("gpt-4.1", "text-embedding-3-small")
+COST = Cost(1.5, 3.0, 2.5)
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        None,
+        OwnEndpoint("https://gateway.example/v1", like="anthropic", key_env="GATEWAY_KEY"),
+        OwnEndpoint("http://10.0.0.7:8000/v1", price=UsdPrice(input=0.25, output=1)),
+    ],
+)
+@pytest.mark.parametrize("tests", [None, 50])
+def test_what_is_written_is_what_was_answered(endpoint: OwnEndpoint | None, tests: int | None) -> None:
+    models, judges = ["claude-haiku-5-5"], ("gpt-6.1-terra",)
+    if endpoint:
+        models.append("off: 'odd' #name")
+    given = Answers("first", tuple(models), judges, ("encourage_learning",), tests, endpoint)
+    sweep = checked_sweep(parse_yaml(sweep_text(given, MAKERS if tests else None, TODAY, COST)), "first.yaml")
+    assert [subject.model for subject in sweep.subjects] == [given.called(model) for model in models]
+    assert [judge.model for judge in sweep.judges] == [given.called(judge) for judge in judges]
+    assert (sweep.name, sweep.dimensions, sweep.budget_usd) == ("first", ("encourage_learning",), 2.5)
+    assert sweep.tests == (None if tests else "seeds")
+    assert (sweep.select and sweep.select.tests) == tests
+    if endpoint:
+        written = sweep.providers[endpoint.name]
+        assert (written.url, written.like, written.key_env) == (endpoint.url, endpoint.like, endpoint.key_env)
+        assert written.price == endpoint.price
+
+
+def test_the_price_stands_at_the_head() -> None:
+    given = Answers("first", ("gpt-6-luna",), ("gpt-6.1-terra",))
+    assert "planned at $1.50 ($3.00 if all went online)" in sweep_text(given, None, TODAY, COST).splitlines()[0]
+    assert "$" not in sweep_text(given, None, TODAY, None) and "budget" not in sweep_text(given, None, TODAY, None)

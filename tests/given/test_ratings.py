@@ -1,0 +1,160 @@
+"""Ratings given in files: what a row may say, and what is wrong with a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hab_ray.errors import ConfigError
+from hab_ray.given.ratings import GivenRatings, Scale, read_given_ratings, response_digest, whole_score
+from hab_ray.location import Location
+from hab_ray.rows import Rater, id_of_test
+from hab_ray.rubric import load_rubrics
+
+PLAIN, WITH_CONTEXT = "encourage_learning", "correct_misinformation"
+RUBRICS = load_rubrics()
+Read = Callable[..., GivenRatings]
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    return {
+        "dimension": PLAIN,
+        "prompt": "How?",
+        "subject": "old",
+        "rater": "Ada",
+        "kind": "person",
+        "score": 7,
+    } | changes
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    """Reads rows that are written as JSON lines, one list of them for each file."""
+
+    def reader(*files: list[dict[str, Any]]) -> GivenRatings:
+        paths = [tmp_path / f"{number}.jsonl" for number in range(len(files))]
+        for path, rows in zip(paths, files, strict=True):
+            path.write_text("".join(json.dumps(each) + "\n" for each in rows))
+        return read_given_ratings([Location.of(path) for path in paths], RUBRICS)
+
+    return reader
+
+
+def test_rows_name_their_answers_by_test_id_or_by_text(read: Read) -> None:
+    rows = [
+        row(context="is not of this rubric"),
+        row(prompt="Milk is blue.", dimension=WITH_CONTEXT, misinformation="It is.", subject_model="new"),
+        row(prompt=None, test_id="t-1", sample=2, comment="Too curt.", response_sha256=response_digest("a")),
+        row(dimension="elsewhere"),
+    ]
+    del rows[1]["subject"]
+    found = read(rows[:2], rows[2:])
+    first, second, third = found.ratings
+    assert (first.test, first.kind, first.score, first.issues) == (id_of_test(PLAIN, "How?", ""), Rater.PERSON, 7, None)
+    assert (second.test, second.subject) == (id_of_test(WITH_CONTEXT, "Milk is blue.", "It is."), "new")
+    assert (third.test, third.sample, third.assessment) == ("t-1", 2, "Too curt.")
+    assert third.response_sha256 == response_digest("a") and found.elsewhere == 1 and found.raters == ("Ada",)
+
+
+@pytest.mark.parametrize(
+    ("written", "letters"),
+    [(["C", "A"], ("A", "C")), ("C, A,A", ("A", "C")), ("none", ()), ([], ()), ("", None), (None, None)],
+)
+def test_letters_are_a_list_or_a_text(read: Read, written: object, letters: tuple[str, ...] | None) -> None:
+    (found,) = read([row(issues=written)]).ratings
+    assert found.issues == letters
+
+
+def test_a_table_of_columns_is_read_as_lines_are(tmp_path: Path, read: Read) -> None:
+    rows = [row(issues="A", comment=None), row(prompt="Why?", score=0, issues=None)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "r.parquet")
+    in_columns = read_given_ratings([Location.of(tmp_path / "r.parquet")], RUBRICS)
+    assert in_columns == read([row(issues=["A"]), row(prompt="Why?", score="0")])
+
+
+@pytest.mark.parametrize("given", [0, 10, 7.0, "7", " 10.0 "])
+def test_whole_scores(given: object) -> None:
+    assert whole_score(given) == float(str(given))
+
+
+@pytest.mark.parametrize("given", [7.5, 11, -1, "seven", None, True, float("nan"), float("inf"), 10**400, [7], "1e3"])
+def test_what_is_no_score_of_a_judge(given: object) -> None:
+    with pytest.raises(ValueError, match="no whole number from 0 to 10"):
+        whole_score(given)
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([row(score=85)], r"row 1: score: '85' is no whole number from 0 to 10, .* convert ratings on another scale"),
+        ([row(), row(score=3)], "row 2: Ada has rated this answer before, otherwise; keep one row"),
+        ([row(), row(prompt="Why?", kind="published")], "row 2: Ada is a person in an earlier row"),
+        ([row(prompt=None)], "row 1: .*names no test; give `prompt`"),
+        ([row(kind="expert")], "row 1: kind: .*'model', 'person' or 'published'"),
+        ([row(rater="A\u200bda")], r"row 1: rater: A\[U\+200B\]da holds a character that cannot be seen"),
+        ([row(rater="")], "row 1: rater: "),
+        ([row(issues=["Z"])], "row 1: issues: encourage_learning has no issue 'Z', only A, B"),
+        ([row(response_sha256="abc")], "row 1: response_sha256: "),
+        ([7], "row 1: "),
+        ([row(failed="unreadable")], "row 1: score: is given, and `failed` says why there is none; keep one of them"),
+        ([row(score=None)], "row 1: score: 'None' is no whole number"),
+        ([row(score=6.5)], "row 1: score: '6.5' is no whole number"),
+        ([row(score=10.5, scale="1:7")], "row 1: score: '10.5' is no number from 0 to 10"),
+        ([row(score="nan", scale="1:7")], "row 1: score: 'nan' is no number from 0 to 10"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_row(read: Read, rows: list[dict[str, Any]], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        read(rows)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
+def test_a_failure_has_no_score_and_a_mapped_score_need_not_be_whole(tmp_path: Path, suffix: str) -> None:
+    rows = [row(score=None, failed=" no JSON ", scale=None), row(prompt="Why?", score=7.5, failed=None, scale="1:7")]
+    path = tmp_path / f"r{suffix}"
+    match suffix:
+        case ".parquet":
+            pq.write_table(pa.Table.from_pylist(rows), path)
+        case ".csv":
+            lines = [",".join(str("" if each[name] is None else each[name]) for name in rows[0]) for each in rows]
+            path.write_text("\n".join([",".join(rows[0]), *lines]))
+        case _:
+            path.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    failed, scored = read_given_ratings([Location.of(path)], RUBRICS).ratings
+    assert (failed.score, failed.failed.strip(), scored.score, scored.failed) == (None, "no JSON", 7.5, "")
+
+
+@pytest.mark.parametrize(
+    ("scale", "given", "score"), [("1:7", 4, 5.0), ("0:100", "85", 8.5), ("-3:3", -3, 0.0), ("0:1", 1.0, 10.0)]
+)
+def test_scores_of_another_scale_are_mapped_onto_that_of_judges(scale: str, given: object, score: float) -> None:
+    assert Scale.of(scale).score(given) == score
+
+
+@pytest.mark.parametrize("scale", ["", "7", "7:1", "1:1", "a:b", "nan:7", "0:inf", "1:2:3", "-1e308:1e308"])
+def test_what_is_no_scale(scale: str) -> None:
+    with pytest.raises(ValueError, match="is no scale; write LOW:HIGH"):
+        Scale.of(scale)
+
+
+@pytest.mark.parametrize("given", [8, 0.99, "nan", "1e400", None, True, "", [4]])
+def test_a_score_outside_of_its_scale_is_none(given: object) -> None:
+    with pytest.raises(ValueError, match="is no number from 1 to 7"):
+        Scale.of("1:7").score(given)
+
+
+def test_a_row_that_comes_twice_is_one(read: Read) -> None:
+    assert len(read([row(), row()], [row()]).ratings) == 1
+
+
+def test_pseudonyms_of_two_imports_are_not_taken_for_one_person(read: Read) -> None:
+    with pytest.raises(ConfigError, match=r"1\.jsonl, row 1: person-1 is in .*0\.jsonl, too, and need not be the same"):
+        read([row(rater="person-1")], [row(rater="person-1", prompt="Why?")])
+    assert len(read([row(rater="person-1"), row(rater="person-1", prompt="Why?")]).ratings) == 2
+    assert read([row()], [row(prompt="Why?")]).raters == ("Ada",)

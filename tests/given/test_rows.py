@@ -1,0 +1,168 @@
+"""Tests given in a file."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hab_ray.errors import ConfigError
+from hab_ray.given.rows import read_given_tests
+from hab_ray.location import Location
+from hab_ray.rows import ChosenTest, to_table
+from hab_ray.rubric import Rubric, load_rubrics
+
+PLAIN, WITH_CONTEXT = "ask_clarifying_questions", "correct_misinformation"
+Record = dict[str, Any]
+Write = Callable[[list[Record]], Path]
+
+
+@pytest.fixture(scope="module")
+def rubrics() -> dict[str, Rubric]:
+    return load_rubrics()
+
+
+def record(prompt: str = "What shall I do?", **more: Any) -> Record:
+    return {"dimension": PLAIN, "prompt": prompt, **more}
+
+
+@pytest.fixture(params=["jsonl", "parquet", "csv"])
+def write(request: pytest.FixtureRequest, tmp_path: Path) -> Write:
+    path = tmp_path / f"tests.{request.param}"
+
+    def jsonl(records: list[Record]) -> Path:
+        path.write_bytes("\r\n\n".join(json.dumps(r, ensure_ascii=False) for r in records).encode())
+        return path
+
+    def parquet(records: list[Record]) -> Path:
+        pq.write_table(pa.Table.from_pylist(records), path)
+        return path
+
+    def table(records: list[Record]) -> Path:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            rows = csv.DictWriter(file, list(dict.fromkeys(name for record in records for name in record)))
+            rows.writeheader()
+            rows.writerows(records)
+        return path
+
+    return {"jsonl": jsonl, "parquet": parquet, "csv": table}[request.param]
+
+
+def test_tests_come_by_dimension_in_the_files_order(write: Write, rubrics: dict[str, Rubric]) -> None:
+    path = write(
+        [
+            {"dimension": PLAIN, "prompt": "second\u2028line", "id": "z", "context": ""},
+            {"dimension": WITH_CONTEXT, "prompt": "The moon is a star.", "id": "c", "context": "The moon is a star."},
+            {"dimension": "somebody_elses", "prompt": "x", "id": "x", "context": ""},
+            {"dimension": PLAIN, "prompt": "first\u0085\x0b\u2029", "id": "a", "context": ""},
+        ]
+    )
+    found = read_given_tests(Location.of(path), rubrics)
+    assert list(found) == [PLAIN, WITH_CONTEXT]
+    assert [(t.id, t.prompt) for t in found[PLAIN]] == [("z", "second\u2028line"), ("a", "first\u0085\x0b\u2029")]
+    (other,) = found[WITH_CONTEXT]
+    assert other == ChosenTest(
+        "c", WITH_CONTEXT, "The moon is a star.", "The moon is a star.", rubrics[WITH_CONTEXT].system, None
+    )
+
+
+def test_an_id_comes_from_the_text_where_none_is_given(write: Write, rubrics: dict[str, Rubric]) -> None:
+    found = read_given_tests(Location.of(write([record("a"), record("b")])), rubrics)[PLAIN]
+    again = read_given_tests(Location.of(write([record("b"), record("a")])), rubrics)[PLAIN]
+    assert {t.id for t in found} == {t.id for t in again}
+    assert len({t.id for t in found}) == 2
+    assert all(t.id.startswith(f"{PLAIN}-") for t in found)
+
+
+@pytest.mark.parametrize("write", ["jsonl", "parquet"], indirect=True)
+def test_a_system_prompt_may_be_given_even_an_empty_one(write: Write, rubrics: dict[str, Rubric]) -> None:
+    with_system = {"dimension": "encourage_learning", "system": ""}
+    assert rubrics["encourage_learning"].system
+    (found,) = read_given_tests(Location.of(write([record("x", **with_system)])), rubrics)["encourage_learning"]
+    assert found.system == ""
+
+
+def test_the_tests_of_a_run_can_be_given_to_another(tmp_path: Path, rubrics: dict[str, Rubric]) -> None:
+    tests = [ChosenTest(f"t{n}", PLAIN, f"prompt {n}", "", "own system", n) for n in range(4)]
+    pq.write_table(to_table(ChosenTest, tests), tmp_path / "d.parquet")
+    assert read_given_tests(Location.of(tmp_path / "d.parquet"), rubrics) == {PLAIN: tests}
+
+
+@pytest.mark.parametrize(
+    ("records", "named"),
+    [
+        ([record("a", id="t1"), record("b", id="t1")], ["row 2", "id 't1' appears twice"]),
+        ([record("same"), record("same")], ["row 2", "appears twice"]),
+        ([record("a", promt="b")], ["promt"]),
+        ([{"dimension": PLAIN}], ["row 1", "prompt"]),
+        ([record("a"), record() | {"prompt": None}], ["row 2", "prompt"]),
+        ([record("a", context="not asked for")], ["row 1", f"context: {PLAIN} has no such field"]),
+        ([record("a"), {"dimension": WITH_CONTEXT, "prompt": "b"}], ["row 2", "context: is missing", WITH_CONTEXT]),
+        ([{"dimension": WITH_CONTEXT, "prompt": "b", "context": " "}], ["row 1", "context: is missing"]),
+    ],
+)
+def test_a_row_that_is_no_test_is_named(
+    records: list[Record], named: list[str], write: Write, rubrics: dict[str, Rubric]
+) -> None:
+    path = write(records)
+    with pytest.raises(ConfigError) as told:
+        read_given_tests(Location.of(path), rubrics)
+    for part in [str(path), *named]:
+        assert part in str(told.value)
+
+
+def test_an_empty_cell_is_nothing_and_a_number_is_one(tmp_path: Path, rubrics: dict[str, Rubric]) -> None:
+    path = tmp_path / "tests.CSV"
+    text = 'id,dimension,prompt,context,system,cluster\r\n,encourage_learning,"a, ""b""\r\nc",,,7\r\n'
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    (test,) = read_given_tests(Location.of(path), rubrics)["encourage_learning"]
+    assert (test.prompt, test.context, test.cluster) == ('a, "b"\r\nc', "", 7)
+    assert test.system == rubrics["encourage_learning"].system and test.id.startswith("encourage_learning-")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("dimension,prompt\nencourage_learning,a,b\n", r"tests: .*tests\.csv: line 2: has 3 cells"),
+        ("dimension,prompt,prompt\n", "stands twice"),
+        ("", "is empty"),
+        ("dimension,prompt,cluster\nencourage_learning,a,1.5\n", "row 1: cluster"),
+        ("dimension,prompt,cluster\nencourage_learning,a,99999999999999999999999999\n", "row 1: cluster"),
+        ("dimension;prompt\nencourage_learning;a\n", "row 1: dimension: Field required"),
+    ],
+)
+def test_what_is_wrong_with_a_table_of_commas_is_told(
+    text: str, told: str, tmp_path: Path, rubrics: dict[str, Rubric]
+) -> None:
+    path = tmp_path / "tests.csv"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=told):
+        read_given_tests(Location.of(path), rubrics)
+
+
+@pytest.mark.parametrize("line", ["{", "\xff", '{"dimension": "ask_clarifying_questions", "prompt": "a"} x'])
+def test_a_line_that_is_no_json_is_named(line: str, tmp_path: Path, rubrics: dict[str, Rubric]) -> None:
+    path = tmp_path / "tests.jsonl"
+    path.write_bytes(json.dumps(record()).encode() + b"\n\n" + line.encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"tests\.jsonl: line 3: not JSON"):
+        read_given_tests(Location.of(path), rubrics)
+
+
+def test_half_a_character_becomes_one_that_can_be_stored(tmp_path: Path, rubrics: dict[str, Rubric]) -> None:
+    path = tmp_path / "tests.jsonl"
+    path.write_text(json.dumps(record("cut \ud83d", id="\ud83d", system="\ud83d")))
+    (test,) = read_given_tests(Location.of(path), rubrics)[PLAIN]
+    assert (test.id, test.prompt, test.system) == ("\ufffd", "cut \ufffd", "\ufffd")
+
+
+@pytest.mark.parametrize("data", [b"", b"PAR1", b"dimension,prompt"])
+def test_a_file_that_is_no_parquet_is_named(data: bytes, tmp_path: Path, rubrics: dict[str, Rubric]) -> None:
+    (tmp_path / "tests.parquet").write_bytes(data)
+    with pytest.raises(ConfigError, match=r"tests\.parquet: not a Parquet file"):
+        read_given_tests(Location.of(tmp_path / "tests.parquet"), rubrics)

@@ -1,0 +1,352 @@
+"""What is said before a run starts, and the sweeps that ship."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from hab_ray.catalog.prices import Mode, Price, rate
+from hab_ray.config.sweep import Sweep, load_sweep
+from hab_ray.errors import ConfigError
+from hab_ray.planning.preflight import Problem, Severity, available_only, preflight, refuse_errors, unheeded_settings
+from hab_ray.resolve import resolve
+from hab_ray.work import Work, given_tests, wants_batch
+
+JOBS = Path(__file__).resolve().parents[2] / "jobs"
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+KEYS = dict.fromkeys(
+    [
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "GEMINI_API_KEY",
+        "XAI_API_KEY",
+        "MISTRAL_API_KEY",
+        "OPENROUTER_API_KEY",
+        "NOVITA_API_KEY",
+    ],
+    "set",
+)
+RETIRED = {
+    "o3-mini-2025-01-31",
+    "o4-mini-2025-04-16",
+    "claude-3-7-sonnet-20250219",
+    "claude-3-5-sonnet-20240620",
+    "claude-3-5-sonnet-20241022",
+    "claude-3-5-haiku-20241022",
+    "claude-3-opus-20240229",
+    "claude-3-haiku-20240307",
+    "gemini-1.5-flash",
+    "gemini-2.0-flash",
+    "grok-3",
+}
+
+
+def shipped(name: str, tmp_path: Path) -> Work:
+    sweep = load_sweep(JOBS / name, {"run": str(tmp_path / "run"), "store": str(tmp_path / "store")})
+    return resolve(sweep, NOW)
+
+
+def errors(problems: list[Problem]) -> set[str]:
+    return {name for p in problems if p.severity is Severity.ERROR for name in p.models}
+
+
+@pytest.mark.parametrize("name", ["filter-ablation", "filter-ablation-off", "human-check", "seventh-dimension"])
+def test_an_experiment_can_be_called_and_paid_for_today(name: str, tmp_path: Path) -> None:
+    work = shipped(f"experiments/{name}.yaml", tmp_path)
+    assert preflight(work, KEYS, NOW.date()) == [] and work.sweep.budget_usd
+
+
+def test_the_frontier_sweep_can_be_called_and_paid_for_today(tmp_path: Path) -> None:
+    work = shipped("frontier.yaml", tmp_path)
+    assert preflight(work, KEYS, NOW.date()) == []
+    assert len(work.sweep.subjects) == 20
+    assert len({work.models[s.model].entry.provider for s in work.sweep.subjects}) >= 5
+    assert len({work.models[j.model].entry.provider for j in work.sweep.judges}) == len(work.sweep.judges) == 3
+    for model in work.models.values():
+        assert rate(model.entry, Mode.ONLINE) != Price(0, 0, 0, 0)
+        assert rate(model.entry, Mode.BATCH).output <= rate(model.entry, Mode.ONLINE).output
+
+
+def test_the_papers_sweep_names_exactly_the_retired_ones(tmp_path: Path) -> None:
+    work = shipped("paper.yaml", tmp_path)
+    problems = preflight(work, KEYS, NOW.date())
+    assert errors(problems) == RETIRED
+    assert len(work.sweep.subjects) == 20
+    assert [j.model for j in work.sweep.judges] == ["o3-2025-04-16"]
+    assert work.sweep.deduplicate == "off"
+    gone = next(str(p) for p in problems if p.models == ("claude-3-opus-20240229",))
+    assert "2026-01-05" in gone and "Anthropic" in gone and "--available-only" in gone
+    left = available_only(work.sweep, problems)
+    assert {s.model for s in work.sweep.subjects} - {s.model for s in left.subjects} == RETIRED
+    assert errors(preflight(resolve(left, NOW), KEYS, NOW.date())) == set()
+
+
+def test_a_model_that_ends_soon_is_a_warning_until_it_has_ended(tmp_path: Path) -> None:
+    work = shipped("paper.yaml", tmp_path)
+    soon = {n for p in preflight(work, KEYS, NOW.date()) if p.severity is Severity.WARNING for n in p.models}
+    assert soon == {"o3-2025-04-16", "gemini-2.5-pro", "gemini-2.5-flash"}
+    assert "gemini-2.5-pro" not in errors(preflight(work, KEYS, date(2026, 11, 30)))
+    assert "gemini-2.5-pro" in errors(preflight(work, KEYS, date(2026, 12, 1)))
+    assert "gpt-4.1" not in str(preflight(work, KEYS, date(2026, 12, 14)))
+    assert "gpt-4.1 ends on 2027-01-14, in 30 days" in " ".join(map(str, preflight(work, KEYS, date(2026, 12, 15))))
+
+
+def test_the_quick_sweep_needs_one_key_only(tmp_path: Path) -> None:
+    work = shipped("quick.yaml", tmp_path)
+    assert preflight(work, {"OPENAI_API_KEY": "set"}, NOW.date()) == []
+    assert sum(len(tests) for tests in given_tests(work).values()) >= 60
+
+
+def small(tmp_path: Path, **changes: object) -> Sweep:
+    return Sweep.model_validate(
+        {
+            "name": "small",
+            "run": str(tmp_path / "run"),
+            "store": str(tmp_path / "store"),
+            "tests": "seeds",
+            "providers": {"house": {"kind": "openai", "url": "http://localhost:1/v1", "key_env": "HOUSE_KEY"}},
+            "subjects": ["gpt-6-luna", "claude-haiku-5-5", "house/vicuna", "grok-3"],
+            "judges": ["gpt-6-luna"],
+            **changes,
+        }
+    )
+
+
+def test_all_problems_are_said_at_once_each_with_a_remedy(tmp_path: Path) -> None:
+    sweep = small(tmp_path)
+    problems = preflight(resolve(sweep, NOW), {"OPENAI_API_KEY": "x", "ANTHROPIC_API_KEY": " "}, NOW.date())
+    said = [str(p) for p in problems]
+    assert len(said) == 5
+    for part in (
+        "ANTHROPIC_API_KEY is not set, and claude-haiku-5-5",
+        "HOUSE_KEY is not set, and house/vicuna",
+        "XAI_API_KEY is not set, and grok-3",
+        "subjects.3.model: grok-3 is gone since 2026-05-15",
+        "providers.house.models.vicuna.price: no price is known",
+    ):
+        assert sum(part in line for line in said) == 1, part
+    assert all("; " in line for line in said)
+    with pytest.raises(ConfigError) as refused:
+        refuse_errors(problems)
+    assert str(refused.value).count("\n") == 4
+    assert [s.model for s in available_only(sweep, problems).subjects] == ["gpt-6-luna"]
+
+
+def test_no_key_is_ever_part_of_what_is_said(tmp_path: Path) -> None:
+    secret = "sk-" + "q7" * 20
+    problems = preflight(resolve(small(tmp_path), NOW), {"OPENAI_API_KEY": secret}, NOW.date())
+    assert secret not in repr(problems)
+
+
+def test_available_only_says_so_when_nothing_is_left(tmp_path: Path) -> None:
+    sweep = small(tmp_path)
+    problems = preflight(resolve(sweep, NOW), {}, NOW.date())
+    with pytest.raises(ConfigError, match="subjects: none of them can be called"):
+        available_only(sweep, problems)
+
+
+def test_what_makes_the_tests_cannot_be_left_out(tmp_path: Path) -> None:
+    generate = {"model": "grok-3", "candidates": 3}
+    select = {"embedding": "text-embedding-3-small", "tests": 2}
+    sweep = small(tmp_path, tests=None, generate=generate, select=select)
+    problems = preflight(resolve(sweep, NOW), {**KEYS, "HOUSE_KEY": "x"}, NOW.date())
+    with pytest.raises(ConfigError, match=r"tests cannot be made without generate\.model: grok-3"):
+        available_only(sweep, problems)
+
+
+def refused(tmp_path: Path, **changes: object) -> list[str]:
+    work = resolve(small(tmp_path, providers={}, **{"subjects": ["gpt-6-luna"], **changes}), NOW)
+    return [str(p) for p in preflight(work, KEYS, NOW.date()) if p.severity is Severity.ERROR]
+
+
+@pytest.mark.parametrize(
+    ("subject", "said"),
+    [
+        (
+            {"model": "claude-haiku-4-5", "params": {"temperature": 1.4}},
+            "subjects.0.params.temperature: 1.4 is more than claude-haiku-4-5 takes (0 to 1); give at most 1",
+        ),
+        (
+            {"model": "gpt-6-luna", "params": {"effort": "extreme"}},
+            "subjects.0.params.effort: gpt-6-luna does not know the effort 'extreme'; give one of none, low",
+        ),
+        (
+            {"model": "gemini-2.5-flash", "params": {"effort": "high"}},
+            "subjects.0.params.effort: gemini-2.5-flash does not know the effort 'high'",
+        ),
+        (
+            {"model": "gpt-6.1-sol", "params": {"effort": "none"}},
+            "gpt-6.1-sol does not know the effort 'none'; give one of low, medium, high, xhigh, max, or leave it out",
+        ),
+        (
+            {"model": "gemini-3.8-flash", "params": {"effort": "minimal"}},
+            "subjects.0.params.effort: gemini-3.8-flash does not know the effort 'minimal'; give one of low, medium",
+        ),
+        (
+            {"model": "claude-sonnet-4-6", "params": {"effort": "xhigh"}},
+            "claude-sonnet-4-6 does not know the effort 'xhigh'; give one of low, medium, high, max, or leave it out",
+        ),
+        (
+            {"model": "gpt-4.1", "params": {"max_tokens": 40000}},
+            "subjects.0.params.max_tokens: 40000 is more than gpt-4.1 writes (32768 tokens); give at most 32768",
+        ),
+        (
+            {"model": "gemini-3.8-flash", "params": {"max_tokens": 60000}},
+            "60000 and 8192 for thinking is more than gemini-3.8-flash writes (65536 tokens); give at most 57344",
+        ),
+    ],
+)
+def test_a_setting_that_the_model_refuses_is_an_error_before_anything_is_sent(
+    tmp_path: Path, subject: dict[str, object], said: str
+) -> None:
+    (problem,) = refused(tmp_path, subjects=[{"name": "s", **subject}])
+    assert said in problem
+
+
+def test_settings_that_are_never_sent_are_no_errors(tmp_path: Path) -> None:
+    given = [
+        {"model": "claude-haiku-4-5", "params": {"temperature": 1.0}},
+        {"model": "claude-opus-4-8", "params": {"temperature": 2.0}},
+        {"model": "claude-haiku-4-5", "name": "no effort", "params": {"effort": "any"}},
+        {"model": "gemini-3.6-flash", "params": {"effort": "XHIGH"}},
+        {"model": "gemini-2.5-flash", "params": {"effort": "2048"}},
+    ]
+    assert refused(tmp_path, subjects=given) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "entry", "said"),
+    [
+        ("subjects", {"model": "gpt-4.1", "params": {"effort": "high"}}, "effort: high is not sent on gpt-4.1 (the"),
+        (
+            "subjects",
+            {"model": "grok-4.20-reasoning", "params": {"effort": "low"}},
+            "effort: low is not sent on grok-4.20-reasoning (the vendor refuses every level)",
+        ),
+        (
+            "judges",
+            {"model": "gemini-3.8-flash", "params": {"temperature": 0}},
+            "temperature: 0 is sent and has no effect on gemini-3.8-flash (the vendor ignores it)",
+        ),
+        ("judges", {"model": "gpt-6-luna", "params": {"temperature": 0.5}}, "temperature: 0.5 is not sent on gpt-6"),
+    ],
+)
+def test_a_setting_that_the_file_names_in_vain_is_a_warning(
+    tmp_path: Path, key: str, entry: dict[str, object], said: str
+) -> None:
+    sweep = small(tmp_path, providers={}, **{"subjects": ["gpt-6-luna"], key: [{"name": "it", **entry}]})
+    (problem,) = preflight(resolve(sweep, NOW), KEYS, NOW.date())
+    assert problem.severity is Severity.WARNING and str(problem).startswith(f"warning: {key}.0.params.{said}")
+    assert problem.remedy == "leave it out, or choose another model"
+
+
+def test_the_stages_own_settings_that_have_no_effect_are_listed_with_those_who_are_asked_so(tmp_path: Path) -> None:
+    sweep = small(
+        tmp_path, providers={}, subjects=["gpt-4.1", "gpt-6-luna"], judges=["gemini-3.8-flash", "o3-2025-04-16"]
+    )
+    found = unheeded_settings(resolve(sweep, NOW))
+    assert {(str(setting), setting.sent): asked for setting, asked in found.items()} == {
+        ("temperature 0", False): ["gpt-6-luna", "judge o3-2025-04-16"],
+        ("top_p 0.95", False): ["gpt-6-luna"],
+        ("temperature 0", True): ["judge gemini-3.8-flash"],
+    }
+
+
+def test_the_generators_own_temperature_is_checked_too(tmp_path: Path) -> None:
+    making = {
+        "tests": None,
+        "generate": {"model": "claude-sonnet-4-6", "candidates": 3},
+        "select": {"embedding": "text-embedding-3-small", "tests": 2},
+    }
+    (problem,) = refused(tmp_path, **making)
+    assert "generate.temperature: 1.4 is more than claude-sonnet-4-6 takes (0 to 1); give at most 1" in problem
+
+
+@pytest.mark.parametrize("model", ["grok-4.7", "grok-4.6", "grok-4.5"])
+def test_a_model_whose_batches_are_refused_is_an_error_in_mode_batch_and_costs_the_online_price(
+    tmp_path: Path, model: str
+) -> None:
+    sweep = tmp_path / "sweep.yaml"
+    sweep.write_text(f"{{name: s, mode: batch, tests: seeds, subjects: [{model}], judges: [gpt-6-luna]}}")
+    with pytest.raises(ConfigError, match=rf"subjects\.0\.model: {model} has no batch API .* `mode: online`"):
+        load_sweep(sweep)
+    work = resolve(load_sweep(sweep, {"mode": "auto", "store": str(tmp_path), "run": str(tmp_path / "run")}), NOW)
+    entry = work.models[model].entry
+    assert rate(entry, Mode.BATCH) == rate(entry, Mode.ONLINE) != Price(0, 0, 0, 0)
+    assert not any(wants_batch(work, shard, 10_000) for shard in work.shards() if shard.name == model)
+
+
+def test_batches_of_a_model_nobody_knows_are_a_warning(tmp_path: Path) -> None:
+    work = resolve(small(tmp_path, providers={}, mode="batch", subjects=["openai/gpt-7"]), NOW)
+    said = [str(p) for p in preflight(work, KEYS, NOW.date()) if p.severity is Severity.WARNING]
+    assert said == [
+        "warning: subjects.0.model: it is not known whether openai takes batches of openai/gpt-7; if it refuses them "
+        "the rows stay open; `mode: auto` would send them online"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("model", "near"),
+    [
+        ("openai/gpt-6-lunaa", "did you mean gpt-6-luna or gpt-5.6-luna?"),
+        ("anthropic/claude-opus-4-6", "claude-opus-4-6 is not in the catalogue; did you mean claude-opus-4-8 or"),
+        ("openai/gpt-4.1-2025-04-14", None),
+        ("openai/o9", None),
+    ],
+)
+def test_a_name_at_a_provider_that_is_nearly_one_of_the_catalogues_is_told_so(
+    tmp_path: Path, model: str, near: str | None
+) -> None:
+    work = resolve(small(tmp_path, providers={}, subjects=[model]), NOW)
+    said = [str(p) for p in preflight(work, KEYS, NOW.date()) if "did you mean" in str(p)]
+    assert len(said) == (near is not None) and (near or "") in "".join(said)
+
+
+@pytest.mark.parametrize(
+    ("model", "other"), [("gemini-3.7-flash", "gemini-3.8-flash"), ("gemini-3.5-flash", "gemini-3.6-flash")]
+)
+def test_a_name_that_another_model_answers_to_costs_nothing_unless_substitutes_are_wanted(
+    tmp_path: Path, model: str, other: str
+) -> None:
+    (problem,) = refused(tmp_path, subjects=[model])
+    assert f"{model} is answered by {other} since 2026-10-08" in problem
+    assert f"paid for and excluded as substituted; name {other}, or set `accept_substitutes: true`" in problem
+    assert refused(tmp_path, subjects=[model], accept_substitutes=True) == []
+
+
+def test_a_name_that_will_be_rerouted_is_a_warning_that_says_what_it_would_cost(tmp_path: Path) -> None:
+    work = resolve(small(tmp_path, providers={}, subjects=["gemini-2.5-pro"]), NOW)
+    (problem,) = preflight(work, KEYS, NOW.date())
+    assert problem.severity is Severity.WARNING
+    assert "gemini-2.5-pro is answered by gemini-3.8-flash from 2026-12-01 on, in 10 days" in problem.cause
+    assert problem.remedy.startswith("finish before that day, or name gemini-3.8-flash")
+    assert [p.severity for p in preflight(work, KEYS, date(2026, 12, 1))] == [Severity.ERROR]
+    assert preflight(work, KEYS, date(2026, 10, 31)) == []
+
+
+def test_a_model_of_the_catalogue_under_another_name_is_a_warning(tmp_path: Path) -> None:
+    work = resolve(small(tmp_path, providers={}, subjects=["google/gemini-2.5-pro"]), NOW)
+    (problem,) = preflight(work, KEYS, NOW.date())
+    assert str(problem) == (
+        "warning: subjects.0.model: of google/gemini-2.5-pro nothing is known but its price: not what it takes, "
+        "reports or when it ends; name gemini-2.5-pro, under which the catalogue has it"
+    )
+
+
+def test_whoever_takes_substitutes_is_told_whose_replies_they_are(tmp_path: Path) -> None:
+    sweep = small(tmp_path, providers={}, subjects=["gemini-3.7-flash"], accept_substitutes=True)
+    (problem,) = preflight(resolve(sweep, NOW), KEYS, NOW.date())
+    assert problem.severity is Severity.WARNING
+    assert "its replies are taken for gemini-3.7-flash's" in problem.cause and "gemini-3.8-flash" in problem.remedy
+
+
+@pytest.mark.parametrize("key", ["run", "store"])
+@pytest.mark.parametrize("place", ["/proc/self/none/x", "/dev/null/x", "{}/file/x"])
+def test_a_place_that_is_no_folder_is_told_before_the_run(key: str, place: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    places = {"run": str(tmp_path / "run"), "store": str(tmp_path / "store"), key: place.format(tmp_path)}
+    work = resolve(load_sweep(JOBS / "experiments/human-check.yaml", places), NOW)
+    (problem,) = preflight(work, KEYS, NOW.date())
+    assert problem.severity is Severity.ERROR and problem.cause.startswith(f"{key}: {place.format(tmp_path)} cannot be")

@@ -1,0 +1,187 @@
+"""A vendor with batches, added by three files of a distribution: it is run, rehearsed by batch, and seen by the doctor.
+
+It is OpenAI's with differences: a field that every request must have, reasoning billed beside the completion tokens, a
+count of its own, results of a batch under another name, and another word for a batch that has not ended.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hab_ray.errors import Exit
+from hab_simulator import Profile, SimulatorClient, SimulatorProcess
+from tests.conftest import Desk, ended
+from tests.distributions import Distributions
+
+WIRE = """
+from dataclasses import replace
+
+from hab_ray.providers.openai import PROTOCOL as OPENAIS
+from hab_ray.providers.openai.batch import OpenAIBatches
+from hab_ray.providers.openai.chat import OpenAIProvider, reasoning_on_top, tokens_counted
+from hab_ray.providers.vendor import AtMost, Sum, Vendor
+
+
+class AcmeProvider(OpenAIProvider):
+    def chat(self, call, entry):
+        wire = super().chat(call, entry)
+        return replace(wire, body={**wire.body, "tone": "plain"})
+
+    def read_usage(self, fields):
+        return reasoning_on_top(tokens_counted(fields))
+
+
+class AcmeBatches(OpenAIBatches):
+    def _body(self, record):
+        return super()._body({"response": record.get("outcome"), "error": record.get("error")})
+
+
+PROTOCOL = replace(
+    OPENAIS,
+    played_as="acme",
+    sums=(
+        Sum("total_tokens", ("prompt_tokens", "completion_tokens", "completion_tokens_details.reasoning_tokens")),
+        AtMost("prompt_units", "total_tokens"),
+    ),
+)
+VENDOR = Vendor(AcmeProvider, AcmeBatches, PROTOCOL)
+"""
+PLAYED = """
+from hab_simulator.asks import Refused
+from hab_simulator.openai import compatible
+from hab_simulator.openai.batch_lines import OpenAiLines
+from hab_simulator.openai.bodies import error
+from hab_simulator.openai.online import OpenAiOnline
+
+
+class AcmeOnline(OpenAiOnline):
+    def check(self, path, headers, account, body):
+        if path == "chat/completions":
+            if not isinstance(body, dict) or body.pop("tone", None) != "plain":
+                raise Refused(error(400, "Every request needs a tone."))
+        return super().check(path, headers, account, body)
+
+    def usage(self, bill):
+        used = super().usage(bill)
+        used["completion_tokens"] -= bill.usage.reasoning
+        return used | {"prompt_units": bill.usage.input}
+
+
+class AcmeLines(OpenAiLines):
+    def result(self, handle, answer):
+        return super().result(handle, answer).replace(b'"response":', b'"outcome":', 1)
+
+    def undone(self, handle, state):
+        return super().undone(handle, state).replace(b'"response":', b'"outcome":', 1)
+
+
+class Miscounting(AcmeOnline):
+    def usage(self, bill):
+        return super().usage(bill) | {"prompt_units": 1_000_000}
+
+
+VENDOR = compatible(AcmeOnline(), AcmeLines)
+WRONG = compatible(Miscounting(), AcmeLines)
+"""
+MODULES = {"acme_hab": WIRE, "acme_simulated": PLAYED}
+GROUPS = {
+    "hab_ray.providers": {"acme": "acme_hab:VENDOR"},
+    "hab_simulator.vendors": {"acme": "acme_simulated:VENDOR", "wrong": "acme_simulated:WRONG"},
+}
+PRICE = {"input": 2.0, "output": 8.0}
+MODEL = {"thinking": "always", "output_limit_field": "max_completion_tokens", "sampling": "fixed"}
+
+
+@pytest.fixture
+def acme(desk: Desk, distributions: Distributions, monkeypatch: pytest.MonkeyPatch) -> Distributions:
+    distributions.install_modules("acme-hab", "0.3", MODULES, GROUPS)
+    desk.environment["PYTHONPATH"] = str(distributions.site)
+    monkeypatch.setenv("PYTHONPATH", str(distributions.site))
+    return distributions
+
+
+@pytest.fixture
+def vendor(acme: Distributions) -> Iterator[SimulatorClient]:
+    """A simulator in a process of its own, which plays the vendor by the distribution's files."""
+    profile = {
+        "batch": {"turnaround": {"kind": "fixed", "value_s": 0.3}},
+        "accounts": {
+            f"x/{name}": {"kind": kind, "models": {"*": {"price": PRICE, "thinking": "always"}}}
+            for name, kind in (("lab", "acme"), ("wrong", "wrong"))
+        },
+    }
+    with SimulatorProcess.start(Profile.model_validate(profile)) as process:
+        yield SimulatorClient(process.url)
+
+
+def sweep(desk: Desk, url: str, account: str = "lab") -> Path:
+    """A sweep at the vendor: the subject is asked online, the judge by batch."""
+    path = desk.folder / "acme.yaml"
+    provider = {
+        "kind": "acme",
+        "url": f"{url}/x/{account}/v1",
+        "price": PRICE,
+        "batch": {"discount": 0.5},
+        "batches": {"poll_s": 0.2, "longest_poll_s": 0.2, "in_doubt_s": 1},
+        "models": {name: MODEL for name in ("subject", "judge")},
+    }
+    settings = {
+        "name": "acme",
+        "executor": "local",
+        "tests": "seeds",
+        "dimensions": ["encourage_learning"],
+        "providers": {"lab": provider},
+        "subjects": [{"model": "lab/subject", "mode": "online"}],
+        "judges": [{"model": "lab/judge", "mode": "batch"}],
+    }
+    path.write_text(yaml.safe_dump(settings))
+    return path
+
+
+def hab(desk: Desk, *arguments: object) -> tuple[int, str]:
+    """`hab` in a new process, which has the distribution on its path."""
+    done = ended(desk.start_afresh(*arguments))
+    return done.returncode, done.stdout
+
+
+@pytest.mark.integration
+def test_it_is_run_and_the_bill_is_the_meters(desk: Desk, vendor: SimulatorClient) -> None:
+    status, output = hab(desk, "run", sweep(desk, vendor.url), "--yes")
+    assert status == 0, output
+    meter = vendor.meter()
+    assert meter.charged > 0 and f"${meter.charged / 1e9:.4f} paid" in output, output
+    assert "our prices give" not in output
+
+
+@pytest.mark.integration
+def test_it_is_rehearsed_by_batch_and_the_bills_agree(desk: Desk, acme: Distributions) -> None:
+    status, output = hab(desk, "rehearse", sweep(desk, "http://127.0.0.1:9"), "--turnaround", 0.5)
+    assert status == 0, output
+    assert "recovered 2 of 2 cells exactly" in output and "the bills agree" in output, output
+    assert re.search(r"1 batch with (\d+) lines, \1 of them billed", output), output
+
+
+@pytest.mark.integration
+def test_the_doctor_asks_its_own_questions(desk: Desk, vendor: SimulatorClient) -> None:
+    status, output = hab(desk, "doctor", sweep(desk, vendor.url), "--live", "--batch", "--yes")
+    assert status == 0 and "no difference" in output, output
+    assert f"${vendor.meter().charged / 1e9:.6f} paid" in output
+    status, output = hab(desk, "doctor", sweep(desk, vendor.url, "wrong"), "--live", "--yes")
+    told = " ".join(output.split())
+    assert status == Exit.DIFFERENT and "`prompt_units` is 1000000, more than `total_tokens`" in told, output
+
+
+@pytest.mark.integration
+def test_a_vendor_that_nobody_plays_cannot_be_rehearsed(desk: Desk, distributions: Distributions) -> None:
+    only = {"hab_ray.providers": GROUPS["hab_ray.providers"]}
+    distributions.install_modules("acme-hab", "0.3", {"acme_hab": WIRE}, only)
+    desk.environment["PYTHONPATH"] = str(distributions.site)
+    status, output = hab(desk, "rehearse", sweep(desk, "http://127.0.0.1:9"))
+    told = " ".join(output.split())
+    assert status == 2 and "Traceback" not in told, output
+    assert "play 'acme'" in told and "hab_simulator.vendors" in told

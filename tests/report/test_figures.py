@@ -1,0 +1,122 @@
+"""Figures show the run's own tables, in files that are the same whenever they are drawn."""
+
+from __future__ import annotations
+
+import csv
+import io
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.summary import summarise
+from hab_ray.errors import Exit
+from hab_ray.location import Location
+from hab_ray.report import write_scores
+from hab_ray.report.figures import write_figures
+from hab_ray.report.figures.data import Bar, Heat, Pair
+from hab_ray.report.figures.drawing import draw_issues, draw_leaderboard, draw_pairs
+from hab_ray.results import Run, open_run
+from hab_ray.storage.folder import open_folder
+from tests.conftest import Desk
+from tests.small_runs import Shape, write_run
+
+SUBJECTS = ("alpha", "=b$_x$", "gamma")
+NAMES = ("leaderboard", "issues", "agreement", "pairs")
+BARS = [Bar("a", 0.62, 0.58, 0.67, 1, 1), Bar("b", 0.5, 0.41, 0.55, 2, 3), Bar("c", 0.49, 0.43, 0.54, 2, 3)]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return opened(tmp_path / "runs/example", Shape(subjects=SUBJECTS, judges=("strict", "mild"), tests=9, fail=0.05))
+
+
+def opened(path: Path, shape: Shape) -> Run:
+    found = open_run(write_run(path, shape).run_path)
+    write_scores(summarise(found))
+    return found
+
+
+def drawn(run: Run, folder: Path) -> dict[str, bytes]:
+    write_figures(run, open_folder(Location.of(folder)))
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def table(content: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(content.decode())))
+
+
+def test_the_data_drawn_are_the_runs_tables(run: Run, tmp_path: Path) -> None:
+    files = drawn(run, tmp_path / "out")
+    assert set(files) == {f"{name}.{kind}" for name in NAMES for kind in ("svg", "png", "csv")}
+    scores = {row["subject"]: row for row in run.scores(judge=PANEL, dimension=OVERALL).to_pylist()}
+    board = table(files["leaderboard.csv"])
+    assert [float(row["mean"]) for row in board] == sorted((row["mean"] for row in scores.values()), reverse=True)
+    assert "'=b$_x$" in {row["subject"] for row in board}
+    for row in board:
+        score = scores[row["subject"].removeprefix("'")]
+        assert (float(row["low"]), float(row["high"])) == (score["low"], score["high"])
+    rates = {
+        (row["subject"], row["dimension"], row["issue"]): row["rate"]
+        for row in run.analysis("issues").to_pylist()
+        if row["judge"] == PANEL
+    }
+    heat = table(files["issues.csv"])
+    assert len(heat) == len(rates)
+    assert all(
+        float(row["rate"]) == rates[row["subject"].removeprefix("'"), row["dimension"], row["issue"]] for row in heat
+    )
+    assert len(table(files["pairs.csv"])) == 3 and len(table(files["agreement.csv"])) == len(run.dimensions)
+
+
+def test_files_are_the_same_again_and_fit_for_print(run: Run, tmp_path: Path) -> None:
+    files = drawn(run, tmp_path / "out")
+    assert drawn(run, tmp_path / "again") == files
+    for name in NAMES:
+        with Image.open(io.BytesIO(files[f"{name}.png"])) as image:
+            assert image.info["dpi"] == pytest.approx((300, 300), abs=0.1) and min(image.size) > 500
+        tags = {element.tag.rpartition("}")[2] for element in ET.fromstring(files[f"{name}.svg"]).iter()}
+        assert "path" in tags and not tags & {"text", "script", "date"}
+
+
+def test_a_panel_of_one_has_no_agreement_to_draw(tmp_path: Path) -> None:
+    one = opened(tmp_path / "one", Shape(subjects=("alpha",)))
+    written = {figure.name: figure.files for figure in write_figures(one, open_folder(Location.of(tmp_path / "out")))}
+    assert written["agreement"] == () == written["pairs"] and len(written["leaderboard"]) == 3
+
+
+def test_the_leaderboards_axis_ends_where_it_says() -> None:
+    (axes,) = draw_leaderboard(BARS).axes
+    assert axes.get_xlim() == (0.4, 0.7) and "from 0.40 to 0.70 of 0 to 1" in axes.get_xlabel()
+    assert list(axes.get_xticks())[:: len(axes.get_xticks()) - 1] == pytest.approx([0.4, 0.7])
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b", "c"]
+    assert axes.get_ylim()[0] > axes.get_ylim()[1]
+    assert [text.get_text() for text in axes.texts] == ["1", "2-3", "2-3", "rank"]
+    (edge,) = draw_leaderboard([replace(BARS[0], high=0.97, low=0.0)]).axes
+    assert edge.get_xlim() == (0.0, 1.0)
+
+
+def test_fields_are_where_their_names_are() -> None:
+    heat = draw_issues([Heat("a", "x", "A", 0.1), Heat("a", "x", "B", 0.3), Heat("b", "x", "A", 0.2)])
+    field = heat.axes[0].images[0].get_array()
+    assert field is not None and np.ma.filled(field, -1).tolist() == [[0.1, 0.3], [0.2, -1]]
+    matrix = draw_pairs([Pair("a", "b", 0.25, True)]).axes[0]
+    field = matrix.images[0].get_array()
+    assert field is not None and np.ma.filled(field, 0).tolist() == [[0, 0.25], [-0.25, 0]]
+    assert [text.get_text() for text in matrix.texts] == ["+0.25", "-0.25"] and len(matrix.lines) == 2
+
+
+def test_the_command_writes_them_or_says_what_is_missing(desk: Desk) -> None:
+    opened(desk.folder / "runs/example", Shape(subjects=SUBJECTS, judges=("strict", "mild")))
+    done = desk.hab("figures", "runs/example", "--out", "drawn")
+    assert done.returncode == Exit.COMPLETE and "drawn/pairs.svg, .png, .csv" in done.stdout, done.stdout
+    assert len(list((desk.folder / "drawn").iterdir())) == 12
+    (desk.folder / "without/matplotlib").mkdir(parents=True)
+    (desk.folder / "without/matplotlib/__init__.py").write_text("raise ImportError('not here')")
+    desk.environment["PYTHONPATH"] = str(desk.folder / "without")
+    out, _ = (refused := desk.start_afresh("figures", "runs/example")).communicate()
+    assert refused.returncode == Exit.CONFIGURATION and "pip install 'hab-ray[figures]'" in out

@@ -1,0 +1,172 @@
+"""`hab_ray.run` and `hab_ray.planning` as a script or a notebook calls them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import yaml
+
+import hab_ray
+from hab_ray.config.sweep import Sweep
+from hab_ray.errors import ConfigError, Exit, StoreHeld
+from hab_ray.planning.preflight import prepare
+from hab_ray.progress import Progress
+from hab_ray.results import Run, progress
+from hab_ray.stopping import Stop
+from hab_ray.sweep.session import spending
+from tests.conftest import Desk, Vendor
+
+DIMENSIONS = ["ask_clarifying_questions", "correct_misinformation"]
+SEEDS: dict[str, Any] = {"dimensions": DIMENSIONS, "tests": "seeds", "generate": None, "validate": None, "select": None}
+CALLS_BEFORE_CTRL_C = 6
+
+
+@pytest.fixture
+def sim(vendor: Callable[..., Vendor]) -> Vendor:
+    return vendor(latency={"kind": "fixed", "value_s": 0.05})
+
+
+@pytest.fixture
+def keys(desk: Desk, sim: Vendor) -> dict[str, Any]:
+    """The keys of a small sweep, as a script would write them."""
+    places = {name: str(desk.folder / name) for name in ("run", "store")}
+    path = desk.sweep("public", sim.url, executor="local", **SEEDS, **places)
+    return dict(yaml.safe_load(path.read_text()))
+
+
+def received(sim: Vendor) -> int:
+    return int(sim.meter()["received"])
+
+
+def status(run: Run) -> int:
+    """How the run's last process ended."""
+    found = progress(run)
+    assert found and found.end
+    return found.end.status
+
+
+async def test_a_sweep_is_run_while_an_event_loop_runs_and_again_without_a_call(
+    keys: dict[str, Any], sim: Vendor
+) -> None:
+    """As in a notebook, whose cells are executed within a loop."""
+    run = hab_ray.run(keys)
+    assert status(run) == Exit.COMPLETE and received(sim) > 0
+    assert run.verdicts().num_rows == run.responses().num_rows == 2 * run.tests().num_rows > 0
+    assert set(run.scores(judge="panel")["subject"].to_pylist()) == {"sim/alpha", "beta-kind"}
+    sent = received(sim)
+    again = hab_ray.run(Sweep.model_validate(keys))
+    assert again.scores().equals(run.scores()) and received(sim) == sent
+
+
+def test_ctrl_c_ends_a_run_which_goes_on_when_it_is_run_again(keys: dict[str, Any], sim: Vendor) -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.calls >= CALLS_BEFORE_CTRL_C and not interrupted:
+            interrupted.append(progress.calls)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    sim.post("/_faults", [{"kind": "delay", "seconds": 0.3, "probability": 1}])
+    interrupted: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        hab_ray.run(keys, watch=interrupt)
+    assert signal.getsignal(signal.SIGINT) is before and status(hab_ray.open_run(keys["run"])) == Exit.INTERRUPTED
+    sent = received(sim)
+    assert sent >= CALLS_BEFORE_CTRL_C
+    sim.post("/_faults", [])
+    run = hab_ray.run(keys)
+    assert status(run) == Exit.COMPLETE and run.verdicts().num_rows == 2 * run.tests().num_rows
+    assert received(sim) > sent and sim.meter()["billed_more_than_once"]["bodies"] == 0
+
+
+def test_a_run_in_another_thread_than_the_main_one_leaves_signals_and_no_thread(keys: dict[str, Any]) -> None:
+    runs: list[Run] = []
+    before = set(threading.enumerate())
+    thread = threading.Thread(target=lambda: runs.append(hab_ray.run(keys)))
+    thread.start()
+    thread.join()
+    assert [status(run) for run in runs] == [Exit.COMPLETE]
+    for left in set(threading.enumerate()) - before:
+        left.join(5)
+        assert not left.is_alive(), left.name
+
+
+def test_what_watches_can_neither_break_nor_hold_up_a_run(
+    keys: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(progress: Progress) -> None:
+        raise OSError("no space left on the screen")
+
+    assert status(hab_ray.run(keys, watch=broken)) == Exit.COMPLETE
+    assert caplog.text.count("no space left on the screen") == 1
+    seen, is_over = [], threading.Event()
+
+    def stuck(progress: Progress) -> None:
+        seen.append(progress)
+        is_over.wait()
+
+    again = {**keys, **{name: f"{keys[name]}-again" for name in ("run", "store")}}
+    assert status(hab_ray.run(again, watch=stuck)) == Exit.COMPLETE and len(seen) == 1
+    is_over.set()
+
+
+def test_wrong_keys_are_named_before_anything_is_sent(keys: dict[str, Any], sim: Vendor) -> None:
+    for call in (hab_ray.run, hab_ray.plan):
+        with pytest.raises(ConfigError, match=r"sweep: .*subjcts"):
+            call({**keys, "subjcts": []})
+        with pytest.raises(ConfigError, match="no_such"):
+            call({**keys, "dimensions": ["no_such"]})
+    assert received(sim) == 0
+
+
+def test_a_sweep_made_in_python_is_checked_like_a_file(keys: dict[str, Any]) -> None:
+    unknown = {**keys, "subjects": ["no/such"]}
+    with pytest.raises(ConfigError, match=r"sweep: subjects.0.model: unknown model 'no/such'"):
+        hab_ray.plan(Sweep.model_validate(unknown))
+
+
+def test_a_plan_without_a_key_is_shown_and_a_run_refused(
+    keys: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    keys["providers"]["sim"]["key_env"] = "NO_SUCH_KEY"
+    assert hab_ray.plan(keys).total.calls > 0 and "NO_SUCH_KEY is not set" in caplog.text
+    with pytest.raises(ConfigError, match="NO_SUCH_KEY is not set"):
+        hab_ray.run(keys)
+
+
+def test_a_store_that_another_process_holds_is_refused(keys: dict[str, Any], desk: Desk, sim: Vendor) -> None:
+    sim.post("/_faults", [{"kind": "delay", "seconds": 3.0, "probability": 1}])
+    other = desk.start("run", desk.folder / "public.yaml", "--yes")
+    while not received(sim):
+        assert other.poll() is None, other.communicate()
+        time.sleep(0.02)
+    with pytest.raises(StoreHeld, match=f"held by process {other.pid} "):
+        hab_ray.run(keys)
+    other.kill()
+    other.communicate()
+
+
+def test_ctrl_c_ends_the_wait_for_a_holder_that_may_be_dead(keys: dict[str, Any], desk: Desk) -> None:
+    waiting = {**keys, "shared_filesystem": True, "lease": {"renew_s": 1, "lost_s": 20, "take_s": 60}}
+    with spending(prepare(Sweep.model_validate(waiting), datetime.now(UTC))[0], Stop()):
+        shutil.copytree(desk.folder / "store", desk.folder / "copy")  # as a process leaves it that was killed
+    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        hab_ray.run({**waiting, "store": str(desk.folder / "copy")})
+    assert 0.9 < time.monotonic() - began < 40 and not (desk.folder / "run").exists()
+
+
+def test_a_plan_counts_what_a_run_asks_and_sends_nothing(keys: dict[str, Any], desk: Desk, sim: Vendor) -> None:
+    plans = [hab_ray.plan(given) for given in (desk.folder / "public.yaml", keys)]
+    assert plans[0] == plans[1] and received(sim) == 0 and not (desk.folder / "run").exists()
+    hab_ray.run(keys)
+    done = hab_ray.plan(keys)
+    assert plans[0].total.to_pay == received(sim) == done.total.reused and done.total.to_pay == 0

@@ -1,0 +1,154 @@
+"""`hab store gc` removes what only runs that are gone have paid for and used, and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from hab_ray.calls import Finish, Reply, Usage
+from hab_ray.catalog.prices import Mode
+from hab_ray.errors import Exit
+from hab_ray.location import Location
+from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.lease.lease import LocalLease
+from hab_ray.storage.replies.store import COMPACT_FROM_FILES, Store, StoreWriter
+from hab_ray.sweep.unused import remove, unused
+from tests.conftest import Desk, Vendor
+from tests.folders import Through
+
+NOW = datetime(2026, 11, 24, tzinfo=UTC)
+MODEL = "lab/m"
+KEYS = {name: f"{number:064x}" for number, name in enumerate(("gone", "shared", "other", "probe"))}
+USED = {KEYS["shared"], KEYS["other"]}
+GONE = frozenset({1})
+
+
+def sweep(desk: Desk, url: str, name: str, *dimensions: str) -> Path:
+    return desk.sweep(
+        name, url, executor="local", tests="seeds", dimensions=dimensions, generate=None, validate=None, select=None
+    )
+
+
+def test_runs_that_are_there_keep_all_that_they_read(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    sim = vendor()
+    one = sweep(desk, sim.url, "one", "encourage_learning")
+    two = sweep(desk, sim.url, "two", "encourage_learning", "maintain_social_boundaries")
+    for path in (one, two):
+        assert desk.hab("run", path, "--yes").returncode == Exit.COMPLETE
+    billed = sim.meter()["billed"]
+    store = desk.folder / "store"
+
+    assert desk.hab("rm", "runs/one", "--yes").returncode == Exit.COMPLETE
+    used = desk.hab("store", "gc", "store", "--yes")
+    assert used.returncode == Exit.COMPLETE and "gone: the run that was at " in used.stdout, used.stdout
+    assert "there: 1 run," in used.stdout and "removed: 0 replies" in used.stdout
+    again = desk.hab("run", one, "--yes")
+    assert again.returncode == Exit.COMPLETE and sim.meter()["billed"] == billed, again.stdout
+
+    shutil.move(desk.folder / "runs", desk.folder / "archive")
+    lost = desk.hab("store", "gc", "store")
+    assert lost.returncode == Exit.CONFIGURATION and "hab store gc store FOLDER" in lost.stdout
+    shutil.rmtree(desk.folder / "archive/two")
+    (desk.folder / "runs").mkdir()
+    before = {path.name for path in store.rglob("*.*")}
+    shown = desk.hab("store", "gc", "store", "archive")
+    assert shown.returncode == Exit.COMPLETE and "Nothing was removed" in shown.stdout, shown.stdout
+    assert before <= {path.name for path in store.rglob("*.*")}
+    removed = desk.hab("store", "gc", "store", "archive", "--yes")
+    assert "removed: 48 replies" in removed.stdout, removed.stdout
+    shutil.move(desk.folder / "archive/one", desk.folder / "runs/one")
+    assert desk.hab("run", one, "--yes").returncode == Exit.COMPLETE and sim.meter()["billed"] == billed
+    assert desk.hab("run", two, "--yes").returncode == Exit.COMPLETE and sim.meter()["billed"] == billed + 48
+
+
+def test_what_is_held_or_not_complete_is_refused(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    sim = vendor()
+    path = sweep(desk, sim.url, "small", "encourage_learning")
+    assert desk.hab("run", path, "--yes").returncode == Exit.COMPLETE
+    lease = LocalLease.acquire(Location.of(desk.folder / "store"), Location.of(desk.folder / "runs/small"), NOW)
+    assert desk.hab("store", "gc", "store", "--yes").returncode == Exit.HELD
+    lease.release()
+    progress = desk.folder / "runs/small/log/progress.json"
+    progress.write_text(progress.read_text().replace('"status": 0', '"status": 5'))
+    refused = desk.hab("store", "gc", "store", "--yes")
+    assert refused.returncode == Exit.CONFIGURATION and "not complete" in refused.stdout
+    (desk.folder / "runs/small/sweep.yaml").write_text("damaged: [")
+    refused = desk.hab("store", "gc", "store", "--yes")
+    assert refused.returncode == Exit.CONFIGURATION and "cannot be read" in refused.stdout
+    assert desk.hab("store", "gc", "runs").returncode == Exit.CONFIGURATION
+
+
+class Killed(Exception):
+    """The process ends here."""
+
+
+class Dying(Through):
+    """A folder whose process is killed before the n-th change."""
+
+    def __init__(self, folder: LocalFolder, changes: int) -> None:
+        super().__init__(folder)
+        self._left = changes
+
+    def _change(self) -> None:
+        if self._left == 0:
+            raise Killed
+        self._left -= 1
+
+    def put(self, name: str, data: bytes) -> None:
+        self._change()
+        super().put(name, data)
+
+    def put_new(self, name: str, data: bytes) -> None:
+        self._change()
+        super().put_new(name, data)
+
+    def delete(self, name: str) -> None:
+        self._change()
+        super().delete(name)
+
+
+def reply(key: str) -> Reply:
+    return Reply(key, Finish.OK, Usage(1, 0, 0, 1, 0), 5, "m", "", "ab", NOW, text=f"answer {key}")
+
+
+def planted(path: Path, compacted: bool) -> LocalFolder:
+    """A store in which epoch 1 is of a run that is gone, 2 of one that is there, 3 of none."""
+    folder = LocalFolder(path)
+    for epoch, names in ((1, ("gone", "shared")), (2, ("other",)), (3, ("probe",))):
+        writer = StoreWriter(folder, epoch, "w", Mode.ONLINE)
+        for name in names:
+            for _ in range(COMPACT_FROM_FILES):
+                writer.add(MODEL, reply(KEYS[name]))
+                writer.flush()
+    if compacted:
+        Store(folder).compact(MODEL, 3)
+    return folder
+
+
+def keys_in(folder: LocalFolder) -> set[str]:
+    store = Store(folder)
+    store.refresh(MODEL)
+    return set(store.read(MODEL, list(KEYS.values())))
+
+
+@pytest.mark.parametrize("compacted", [True, False])
+def test_killed_at_any_change_it_loses_nothing_and_the_next_ends_it(tmp_path: Path, compacted: bool) -> None:
+    kept, changes = {key for name, key in KEYS.items() if name != "gone"}, 0
+    while True:
+        folder = planted(tmp_path / str(changes), compacted)
+        assert keys_in(folder) == set(KEYS.values())
+        dying = Dying(folder, changes)
+        try:
+            remove(dying, list(unused(folder, GONE, USED)), GONE, USED, 4)
+            break
+        except Killed:
+            assert keys_in(folder) >= kept
+            remove(folder, list(unused(folder, GONE, USED)), GONE, USED, 5)
+            assert keys_in(folder) == kept
+            changes += 1
+    assert keys_in(folder) == kept and changes >= (3 if compacted else COMPACT_FROM_FILES)
+    assert list(unused(folder, GONE, USED)) == []
