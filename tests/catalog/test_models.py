@@ -267,7 +267,7 @@ def test_every_end_that_the_installed_sdks_know_is_in_the_catalogue() -> None:
     listed = Path(chat_model.__file__).read_text().partition("Deprecated values:")[2]
     deprecated = set(re.findall(r'"([a-z0-9.-]+)"', listed))
     of_anthropic = set(vars(anthropic_messages)["DEPRECATED_MODELS"])  # private: where it is defined has changed once
-    assert len(deprecated) > 20 and len(of_anthropic) > 10
+    assert len(deprecated) > 20 and len(of_anthropic) > 2
     assert [wire for wire in known.keys() & (deprecated | of_anthropic) if known[wire] is None] == []
 
 
