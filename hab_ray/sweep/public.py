@@ -1,4 +1,4 @@
-"""`hab_ray.run` and `hab_ray.planning`: what the commands do, for scripts and notebooks."""
+"""`hab_ray.run` and `hab_ray.plan`: what the commands do, for scripts and notebooks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run(given: Given, options: Options) -> Run:
 
 
 def plan(given: Given) -> Plan:
-    """What a run of a sweep still has to ask: the body of `hab_ray.planning`."""
+    """What a run of a sweep still has to ask: the body of `hab_ray.plan`."""
     work, problems = prepare(_sweep(given), datetime.now(UTC))
     _tell(problems)
     return make_plan(work, Store(open_folder(work.sweep.store)))

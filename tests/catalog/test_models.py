@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anthropic.resources.messages.messages import DEPRECATED_MODELS
+from anthropic.resources.messages import messages as anthropic_messages
 from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.shared import chat_model
@@ -266,8 +266,9 @@ def test_every_end_that_the_installed_sdks_know_is_in_the_catalogue() -> None:
     known = {entry.wire: entry.lifecycle for entry in load_catalog().models.values()}
     listed = Path(chat_model.__file__).read_text().partition("Deprecated values:")[2]
     deprecated = set(re.findall(r'"([a-z0-9.-]+)"', listed))
-    assert len(deprecated) > 20 and len(DEPRECATED_MODELS) > 10
-    assert [wire for wire in known.keys() & (deprecated | DEPRECATED_MODELS.keys()) if known[wire] is None] == []
+    of_anthropic = set(vars(anthropic_messages)["DEPRECATED_MODELS"])  # private: where it is defined has changed once
+    assert len(deprecated) > 20 and len(of_anthropic) > 2
+    assert [wire for wire in known.keys() & (deprecated | of_anthropic) if known[wire] is None] == []
 
 
 def test_who_answers_to_a_name_that_is_rerouted() -> None:

@@ -1,4 +1,4 @@
-"""`hab_ray.run` and `hab_ray.planning` as a script or a notebook calls them."""
+"""`hab_ray.run` and `hab_ray.plan` as a script or a notebook calls them."""
 
 from __future__ import annotations
 
