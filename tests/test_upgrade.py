@@ -74,7 +74,6 @@ def test_a_finished_run_sends_nothing_and_has_spent_the_same(desk: Desk, vendor:
         assert is_wider or now["dimension"] == "overall"
 
 
-@pytest.mark.timeout(280)
 def test_an_interrupted_run_asks_only_what_was_not_answered(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     sim = start(vendor)
     here, sweep, left = taken_over(desk, "interrupted", sim.url)
@@ -91,12 +90,11 @@ def test_an_interrupted_run_asks_only_what_was_not_answered(desk: Desk, vendor: 
     assert spent(here.folder) == left["spent_nanousd"] + charged(meter)
 
 
-@pytest.mark.timeout(280)
 def test_an_open_batch_is_collected_and_what_was_collected_is_not_asked_again(
-    cluster_desk: Desk, vendor: Callable[..., Vendor]
+    desk: Desk, vendor: Callable[..., Vendor]
 ) -> None:
     sim = start(vendor)
-    here, sweep, left = taken_over(cluster_desk, "batches", sim.url)
+    here, sweep, left = taken_over(desk, "batches", sim.url)
     before = made_again(sim, here.folder / "store/ledger", left)
     done = here.hab("run", "--yes", sweep)
     assert done.returncode == 0, done.stdout
