@@ -56,9 +56,7 @@ test: $(VENV)/.dev
 	$(MAKE) -j2 --output-sync=target tests lint
 
 bench: $(VENV)/.dev
-	$(BIN)/python benchmarks/provider_cpu.py
 	$(BIN)/python benchmarks/online_speed.py
-	$(BIN)/python benchmarks/online_speed.py --slow
 	$(BIN)/python benchmarks/online_speed.py --lanes 2
 	$(BIN)/python benchmarks/online_speed.py --lanes 4
 	$(BIN)/python benchmarks/flow.py
@@ -73,19 +71,14 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.s3_requests outage
 	$(BIN)/python -m benchmarks.wheel
 	$(BIN)/python -m benchmarks.cluster_kills
-	$(BIN)/python -m benchmarks.lease
 	$(BIN)/python -m benchmarks.coverage
 	$(BIN)/python -m benchmarks.people
 	$(BIN)/python -m benchmarks.null_sweeps
 	$(BIN)/python -m benchmarks.analyses
 	$(BIN)/python -m benchmarks.annotation_form
-	$(BIN)/python -m benchmarks.bridge
-	$(BIN)/python -m benchmarks.bridge --whole
 	$(BIN)/python benchmarks/selection.py
-	$(BIN)/python benchmarks/selection.py --paper
 	$(BIN)/python benchmarks/verdicts.py
 	$(BIN)/python benchmarks/inspect_round_trip.py
-	$(BIN)/python benchmarks/interrupts.py
 	$(BIN)/python benchmarks/kill_campaign.py --kills driver=60,lane=20,limiter=20,purse=20
 	$(BIN)/python benchmarks/cpu_pairs.py cce5b15 .
 	HAB_STOPPED_S=120 $(BIN)/pytest tests/cli/test_batches.py -k stopped_holder

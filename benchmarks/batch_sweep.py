@@ -12,21 +12,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
-import time
 from datetime import datetime
 from pathlib import Path
 
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from benchmarks.campaigns import watched
+
 ROOT = Path(__file__).parent.parent
 TURNAROUND_S = 60
-EVERY_S = 0.5
 
 
 def sweep_file(folder: Path, times: int) -> Path:
@@ -45,34 +43,6 @@ def sweep_file(folder: Path, times: int) -> Path:
     return path
 
 
-def private_mib(process: psutil.Process) -> float:
-    """The PSS of a process without its share of shared memory, in MiB."""
-    fields = dict(
-        line.split(":", 1)
-        for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()[1:]
-        if ":" in line
-    )
-    kib = {name: int(text.split()[0]) for name, text in fields.items()}
-    return (kib["Pss"] - kib["Pss_Shmem"]) / 1024
-
-
-def watched(command: list[str]) -> tuple[str, float, float]:
-    """What a command printed, the CPU seconds of its processes but the simulator's, and the largest memory of one."""
-    process = psutil.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    cpu: dict[int, float] = {}
-    most = 0.0
-    while process.poll() is None:
-        for one in [process, *process.children(recursive=True)]:
-            try:
-                if "hab_simulator" not in one.cmdline():
-                    cpu[one.pid] = sum(one.cpu_times()[:2])
-                    most = max(most, private_mib(one))
-            except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError, KeyError):
-                continue
-        time.sleep(EVERY_S)
-    return str(process.communicate()[0]), sum(cpu.values()), most
-
-
 def span_s(ledger: Path) -> float:
     """Seconds from the first event of a ledger to the last."""
     moments = [datetime.fromisoformat(json.loads(path.read_text())["at"]) for path in ledger.rglob("*.json")]
@@ -88,21 +58,25 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         run = folder / "run"
-        command = [sys.executable, "-m", "hab_ray.cli", "rehearse", str(sweep_file(folder, asked.times))]
-        command += ["--turnaround", str(TURNAROUND_S), "--run", str(run)]
-        command += ["--faults", "jobs/nightmare.yaml"] if asked.nightmare else []
-        started = time.monotonic()
-        printed, cpu, memory = watched(command)
+        command = [
+            "rehearse",
+            str(sweep_file(folder, asked.times)),
+            "--turnaround",
+            str(TURNAROUND_S),
+            "--run",
+            str(run),
+        ]
+        ended = watched([*command, *(["--faults", "jobs/nightmare.yaml"] if asked.nightmare else [])])
+        cpu = ended.cpu_s
         calls = asked.times * 3000 * 20 * 2
-        print("\n".join(line for line in printed.splitlines() if " s  " not in line))
-        print(f"{calls:,} calls, {time.monotonic() - started:.0f} s in all")
-        print(
-            f"first intent to last harvest: {span_s(run / 'store/ledger'):.1f} s of two turnarounds of {TURNAROUND_S} s"
-        )
+        print("\n".join(line for line in ended.printed.splitlines() if " s  " not in line))
+        print(f"{calls:,} calls, {ended.wall_s:.0f} s in all")
+        span = span_s(run / "store/ledger")
+        print(f"first intent to last harvest: {span:.1f} s of two turnarounds of {TURNAROUND_S} s")
         print(f"CPU of driver and what it starts: {cpu:.0f} s, {1000 * cpu / calls:.2f} ms a call")
         driver = json.loads((run / "log/progress.json").read_text())["driver_cpu_s"]
         print(f"CPU of the driver outside executors: {driver:.1f} s, {1000 * driver / calls:.4f} ms a call")
-        print(f"largest memory of a process: {memory:.0f} MiB PSS without shared memory")
+        print(f"largest memory of a process: {ended.most_mib:.0f} MiB PSS without shared memory")
     return 0
 
 

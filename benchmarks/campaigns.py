@@ -7,6 +7,7 @@ import os
 import secrets
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +27,9 @@ PRICE = {"input": 0.02, "output": 4.0}
 SHORT = 40
 MODELS = {"*": {"price": PRICE, "batch_price": PRICE}}
 ONLINE, BATCHED = "x/sim", "anthropic"
-_GONE_S = 10.0
+_GONE_S, LOOK_S = 10.0, 0.5
+ROOT = Path(__file__).parent.parent
+HAB = (sys.executable, "-m", "hab_ray.cli")
 
 
 Meter = Mapping[str, Any]
@@ -43,14 +46,44 @@ def charged(meter: Meter) -> int:
     return int(meter["nanousd"] + meter["batch"]["nanousd"])
 
 
-def called(meter: Meter) -> int:
-    """Calls received online."""
-    return int(meter["received"])
-
-
 def sent(meter: Meter) -> int:
     """Calls received online and batches made."""
-    return called(meter) + int(meter["batch"]["created"])
+    return int(meter["received"]) + int(meter["batch"]["created"])
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that has ended: what it printed, seconds, and the largest PSS of a process, shared memory left out."""
+
+    status: int
+    printed: str
+    cpu_s: float
+    wall_s: float
+    most_mib: float
+
+
+def watched(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Ended:
+    """Run `hab` and look at all its processes but the simulator's."""
+    began, cpu, most = time.monotonic(), dict[tuple[int, float], float](), 0.0
+    with tempfile.TemporaryFile("w+") as output:
+        process = psutil.Popen([*HAB, *arguments], cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        while process.poll() is None:
+            for one in [process, *process.children(recursive=True)]:
+                try:
+                    if "hab_simulator" not in one.cmdline():
+                        cpu[one.pid, one.create_time()] = sum(one.cpu_times()[:2])
+                        most = max(most, private_mib(one))
+                except (psutil.Error, FileNotFoundError, ProcessLookupError, KeyError):
+                    continue
+            time.sleep(LOOK_S)
+        output.seek(0)
+        return Ended(process.returncode, output.read(), sum(cpu.values()), time.monotonic() - began, most)
+
+
+def private_mib(process: psutil.Process) -> float:
+    lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()[1:]
+    kib = {name: int(text.split()[0]) for name, _, text in (line.partition(":") for line in lines) if text}
+    return (kib["Pss"] - kib["Pss_Shmem"]) / 1024
 
 
 @dataclass(frozen=True)
@@ -149,7 +182,7 @@ class Session:
             environment["RAY_ADDRESS"] = self.ray_address
         with (self.folder / "hab.log").open("a") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "hab_ray.cli", "run", "--yes", "sweep.yaml"],
+                [*HAB, "run", "--yes", "sweep.yaml"],
                 cwd=self.folder,
                 env=environment,
                 stdout=log,
@@ -201,11 +234,6 @@ class Session:
         """The run's money as its last progress has it, `{}` where it has none."""
         path = self.run / "log/progress.json"
         return dict(json.loads(path.read_bytes()).get("money") or {}) if path.exists() else {}
-
-    def is_released(self) -> bool:
-        """Whether the last holder of the store gave it back."""
-        leases = sorted((self.folder / "store/lease").glob("*.json"))
-        return bool(leases) and bool(json.loads(leases[-1].read_bytes())["released"])
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-TRUST_BEGAN = "cce5b15"  # the last commit whose stores and runs name no format
 _START_S = 30.0
 
 

@@ -5,8 +5,7 @@
 
 Both models belong to one simulated account that answers after one second (lognormal) and allows each 200 calls/s.
 A subject's rows are ready from the start, a judge's as its subject answers: its windows have no bar. Calls are read at
-the simulator, which numbers them as they arrive. `--rows FILE` writes the rows of responses and verdicts in a fixed
-order, so that two executors or commits can be compared. Memory is the PSS of all processes but the simulator's.
+the simulator, which numbers them as they arrive. Memory is the PSS of all processes but the simulator's.
 """
 
 from __future__ import annotations
@@ -18,14 +17,13 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import exp
 from pathlib import Path
 from typing import Any
 
 import psutil
-import pyarrow.parquet as pq
 import yaml
 
 from benchmarks.campaigns import get
@@ -50,11 +48,17 @@ class Seen:
     durable: float | None = None
     ended: float = 0.0
     most_mib: float = 0.0
-    ray: set[str] = field(default_factory=set)
     cpu: dict[tuple[int, float], float] = field(default_factory=dict)
 
     def first(self, model: str) -> float:
         return next(at for at, name in self.calls if name == model)
+
+
+def profile() -> Profile:
+    """A vendor that answers after a second and allows so many calls/s a model."""
+    models = {"*": {"requests_per_minute": round(PER_S * 60)}}
+    latency = {"kind": "lognormal", "mean_s": MEAN_S, "sigma": SIGMA}
+    return Profile.model_validate({"latency": latency, "accounts": {"x/sim": {"models": models}}})
 
 
 def write_sweep(folder: Path, url: str, tests: int, executor: str | None) -> Path:
@@ -121,11 +125,8 @@ def _look_at_processes(seen: Seen, process: psutil.Process) -> None:
             times = one.cpu_times()
             seen.cpu[one.pid, one.create_time()] = times.user + times.system
             mib += one.memory_full_info().pss / 2**20
-            line = " ".join(one.cmdline())
         except psutil.Error:
             continue
-        if "ray::" in line or "raylet" in line or "gcs_server" in line:
-            seen.ray.add(line.split()[0].rsplit("/")[-1])
     seen.most_mib = max(seen.most_mib, mib)
 
 
@@ -142,14 +143,6 @@ def worst_window(times: Sequence[float]) -> tuple[float, float]:
     return worst, when
 
 
-def rows_of(folder: Path) -> Iterator[str]:
-    """All rows of responses and verdicts, as lines of JSON in a fixed order."""
-    for kind in ("responses", "verdicts"):
-        for path in sorted((folder / "run" / kind).rglob("*.parquet")):
-            for row in pq.read_table(path).to_pylist():
-                yield json.dumps({"kind": kind, **row}, sort_keys=True, default=str) + "\n"
-
-
 def line(what: str, value: float, unit: str, bar: float | None = None, at_least: bool = False) -> str:
     """A figure, and whether it meets its bar."""
     if bar is None:
@@ -162,7 +155,7 @@ def show(seen: Seen, executor: str | None) -> None:
     """Print the figures."""
     times = [at for at, _ in seen.calls]
     count, ideal = len(times), len(times) / PER_S
-    print(f"{count} calls, {ideal:.1f} s at the limit; Ray processes: {', '.join(sorted(seen.ray)) or 'none'}")
+    print(f"{count} calls, {ideal:.1f} s at the limit")
     if seen.durable is not None:
         late = seen.first("judge") - seen.durable
         print(line("first judge call after the first durable response", late, "s", FIRST_JUDGE_S))
@@ -184,21 +177,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tests", type=int, default=4000)
     parser.add_argument("--executor", choices=("auto", "local", "ray"))
-    parser.add_argument("--rows", type=Path)
     asked = parser.parse_args()
-    profile = {
-        "latency": {"kind": "lognormal", "mean_s": MEAN_S, "sigma": SIGMA},
-        "accounts": {"x/sim": {"models": {"*": {"requests_per_minute": round(PER_S * 60)}}}},
-    }
-    with (
-        tempfile.TemporaryDirectory(prefix="hab-flow-") as name,
-        SimulatorProcess.start(Profile.model_validate(profile)) as simulator,
-    ):
+    with tempfile.TemporaryDirectory(prefix="hab-flow-") as name, SimulatorProcess.start(profile()) as simulator:
         folder = Path(name)
         seen = run(folder, simulator.url, write_sweep(folder, simulator.url, asked.tests, asked.executor))
         show(seen, asked.executor)
-        if asked.rows:
-            asked.rows.write_text("".join(rows_of(folder)))
     return 0
 
 

@@ -68,7 +68,6 @@ FEW_AT_ONCE, MANY_AT_ONCE = 3, 24
 TIGHT, SLACK = (0.5, 0.8), 1.05
 STARTS_S, STRIKES_S = 240.0, 2.0
 ENDS_S, TRIES = 400.0, 4
-PAUSE_LOOK_S = 5.0
 COMPLETE, BUDGET, BROKEN = 0, 4, 7
 NANO = 1e9
 
@@ -315,8 +314,8 @@ def rules(found: Sequence[Outcome]) -> Iterator[tuple[str, int]]:
     yield "runs end complete, at the budget or with status 7", sum(bool(set(one.statuses) - ends) for one in found)
 
 
-def run_all(kills: Mapping[str, int], seed: int, minutes: float, pause: Path | None) -> list[Outcome]:
-    """Sweep after sweep until every kind has its kills or the time is over; none begins while `pause` exists."""
+def run_all(kills: Mapping[str, int], seed: int, minutes: float) -> list[Outcome]:
+    """Sweep after sweep until every kind has its kills or the time is over."""
     found: list[Outcome] = []
     expected = undisturbed(TESTS)
     print(f"a sweep undisturbed costs ${expected.cost / NANO:.4f}\n{HEAD}", flush=True)
@@ -324,8 +323,6 @@ def run_all(kills: Mapping[str, int], seed: int, minutes: float, pause: Path | N
     for target, wanted in kills.items():
         done, barren = 0, 0
         for number, plan in enumerate(plans(target)):
-            while pause and pause.exists():
-                time.sleep(PAUSE_LOOK_S)
             if done >= wanted or time.monotonic() > end or barren == 3:
                 break
             plan = replace(plan, kills=min(KILLS_A_SWEEP, wanted - done))
@@ -361,10 +358,8 @@ def main() -> int:
     parser.add_argument("--kills", type=_kills, default="driver=60,lane=20,limiter=20,purse=20")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=120.0)
-    parser.add_argument("--pause", type=Path, help="no sweep begins while this file exists")
     asked = parser.parse_args()
-    found = run_all(asked.kills, asked.seed, asked.minutes, asked.pause)
-    return verdict(found)
+    return verdict(run_all(asked.kills, asked.seed, asked.minutes))
 
 
 def verdict(found: Sequence[Outcome]) -> int:

@@ -1,11 +1,10 @@
 """Three vendors at once through the real lanes: share of each limit reached, refusals, CPU a call.
 
-Run: python benchmarks/online_speed.py [--fast] [--slow] [--lanes N] [--seconds N]. Each vendor is a simulator in a
-process of its own that answers after 1.5 s on average (lognormal) and refuses what is faster than its limit: 250, 80
-and 20 calls/s for the OpenAI, Anthropic and Gemini protocols, 500, 200 and 50 with --fast (no bars). Figures are of
-the steady part, which begins `RAMP_S` after the first call. CPU counts the driver, all workers and all actors: the
-lanes' own processes for their vendor, everything else by the number of calls. --lanes asks what several lanes for one
-vendor carry; --slow, how much longer two vendors take at 60 calls/s beside one that is ten times slower than alone.
+Run: python benchmarks/online_speed.py [--lanes N] [--seconds N]. Each vendor is a simulator in a process of its own
+that answers after 1.5 s on average (lognormal) and refuses what is faster than its limit: 250, 80 and 20 calls/s for
+the OpenAI, Anthropic and Gemini protocols. Figures are of the steady part, which begins `RAMP_S` after the first call.
+CPU counts the driver, all workers and all actors: the lanes' own processes for their vendor, everything else by the
+number of calls. --lanes asks what several lanes for one vendor carry.
 """
 
 from __future__ import annotations
@@ -48,7 +47,9 @@ KEY_ENV = "HAB_BENCHMARK_KEY"
 PATHS = {"openai": "/openai/v1", "anthropic": "/anthropic", "google": "/google"}
 PROMPT = "The landlord says the lease ends in March and my sister wants to move in with two dogs. " * 8
 CPU_BARS = {"openai": 1.3, "anthropic": 1.5, "google": 2.0}
-LEAST_SHARE, MAX_REFUSED, MAX_HELD_UP = 0.97, 0.001, 1.10
+LEAST_SHARE, MAX_REFUSED = 0.97, 0.001
+RATES = {"openai": 250.0, "anthropic": 80.0, "google": 20.0}
+LATENCY_S = 1.5
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,10 @@ class Vendor:
 
 
 @contextmanager
-def vendor(kind: str, per_s: float, calls: int, latency_s: float) -> Iterator[Vendor]:
+def vendor(kind: str, per_s: float, calls: int) -> Iterator[Vendor]:
     """A simulator in its own process, with this limit."""
     account = {"models": {"*": {"requests_per_minute": round(per_s * 60)}}}
-    latency = {"kind": "lognormal", "mean_s": latency_s}
+    latency = {"kind": "lognormal", "mean_s": LATENCY_S}
     profile = Profile.model_validate({"accounts": {str(kind): account}, "latency": latency})
     with SimulatorProcess.start(profile) as process:
         yield Vendor(kind, per_s, calls, process.url + PATHS[kind])
@@ -199,8 +200,7 @@ def measure_rates(rates: Mapping[str, float], seconds: float, bars: bool, lanes:
     """All vendors at once, each at its own limit."""
     with ExitStack() as stack:
         vendors = [
-            stack.enter_context(vendor(kind, per_s, round(per_s * (seconds + 15)), 1.5))
-            for kind, per_s in rates.items()
+            stack.enter_context(vendor(kind, per_s, round(per_s * (seconds + 15)))) for kind, per_s in rates.items()
         ]
         simulators = {p.pid for p in psutil.Process().children(recursive=True)}
         driver = stack.enter_context(a_driver())
@@ -231,56 +231,15 @@ def measure_rates(rates: Mapping[str, float], seconds: float, bars: bool, lanes:
             print(f"    of it the lanes' own {own_ms:.2f} ms, the driver, Ray and other actors {shared_ms:.2f} ms")
 
 
-def seconds_of(fast: Sequence[str], slow: Sequence[str], per_s: float, seconds: float) -> list[float]:
-    """How long each of the fast vendors takes from its first call to its last, beside the slow ones."""
-    with ExitStack() as stack:
-        latencies = {**dict.fromkeys(slow, 15.0), **dict.fromkeys(fast, 1.5)}
-        vendors = [
-            stack.enter_context(vendor(kind, per_s, round(per_s * seconds), latency))
-            for kind, latency in latencies.items()
-        ]
-        driver = stack.enter_context(a_driver())
-        pools = [start(driver, one, lanes=1) for one in vendors]
-        began: dict[int, float] = {}
-        ended: dict[int, float] = {}
-        quick = [n for n, one in enumerate(vendors) if one.kind in fast]
-        while len(ended) < len(quick):
-            driver.poll()
-            for n in quick:
-                if n not in began and vendors[n].meter()["received"]:
-                    began[n] = time.monotonic()
-                if n in began and n not in ended and not pools[n].is_busy:
-                    ended[n] = time.monotonic()
-            time.sleep(0.1)
-        return [ended[n] - began[n] for n in quick]
-
-
-def measure_slow(per_s: float, seconds: float) -> None:
-    """The time of two vendors alone, and beside one that is ten times slower."""
-    fast = ("anthropic", "google")
-    alone = seconds_of(fast, (), per_s, seconds)
-    beside = seconds_of(fast, ("openai",), per_s, seconds)
-    for kind, before, after in zip(fast, alone, beside, strict=True):
-        ratio = after / before
-        print(f"{kind} at {per_s:g} calls/s: alone {before:.1f} s, beside a vendor ten times slower {after:.1f} s")
-        print(line("  held up by", 100 * (ratio - 1), 10, ratio <= MAX_HELD_UP, " %"))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fast", action="store_true", help="500, 200 and 50 calls/s, without bars")
-    parser.add_argument("--slow", action="store_true", help="one vendor ten times slower")
     parser.add_argument("--seconds", type=float, default=40.0)
     parser.add_argument("--lanes", type=int, default=0, help="one vendor at 500, then at 1,000 calls/s, with so many")
     given = parser.parse_args()
-    if given.lanes:
-        for per_s in (500.0, 1000.0):
-            measure_rates({"openai": per_s}, given.seconds, bars=False, lanes=given.lanes)
-        return None
-    if given.slow:
-        return measure_slow(60.0, given.seconds / 2)
-    rates = (500.0, 200.0, 50.0) if given.fast else (250.0, 80.0, 20.0)
-    measure_rates(dict(zip(PATHS, rates, strict=True)), given.seconds, bars=not given.fast)
+    if not given.lanes:
+        return measure_rates(RATES, given.seconds, bars=True)
+    for per_s in (500.0, 1000.0):
+        measure_rates({"openai": per_s}, given.seconds, bars=False, lanes=given.lanes)
 
 
 if __name__ == "__main__":

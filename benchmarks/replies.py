@@ -1,4 +1,4 @@
-"""Replies as models write them, and worse: drawn by a grammar from a seed, or damaged."""
+"""Replies as models write them, and worse: drawn by a grammar from a seed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from benchmarks.damage import damaged
 from tests.stages.verdict_rules import TAGS
 
 WORDS = (
@@ -88,7 +87,12 @@ ASSESSMENTS: tuple[Any, ...] = (
 )
 NUMBERS = ("0", "-1", "1.5", "1e999", "-0.0", "12345678901234567890123", "1E-400")
 EXTRAS: tuple[Any, ...] = (1, 0.5, True, None, {"a": [1, {"b": 2}]})
-JUNK = ("null", "true", '"A"', '"A, B"', "{}", '{"A": true}', "[[]]", '[["A"]]', "[null]", "[1]", '["A", 1]', "1.0")
+JUNK = (
+    *("null", "true", '"A"', '"A, B"', '"AB"', "{}", '{"A": true}', "[[]]", '[["A"]]', "[null]", "[1]", '["A", 1]'),
+    *('["A."]', '[" A"]', '[""]', '["A", "A, B"]', '["\uff21"]', '[{"letter": "A"}]', '["\u0410"]', '["A",]', '["A"'),
+)
+LOOK_ALIKES = (("A", "\u0410"), ('"', "\u201d"), ("{", "\uff5b"), ("[", "\uff3b"), (",", "\uff0c"), ("i", "\u0456"))
+CUTS = ("", ", ", ', "x": tru', "}", " x}", ', "n": 1.', ', "b": "\\u00', ', "b": -', ', "final": {"issues": [')
 
 
 class Grammar:
@@ -100,8 +104,6 @@ class Grammar:
 
     def reply(self) -> str:
         """One reply: a verdict among other things, or a few parts of any kind; some are cut or damaged."""
-        if self.random.random() < 0.3:
-            return damaged(self.random, self.key, self.letters)
         if self.random.random() < 0.5:
             before = self.random.choice(("", "reasoning", "prose", "prose", "nested"))
             after = self.random.choice(("", "", "closing", "closing", "prose"))
@@ -182,6 +184,12 @@ class Grammar:
                 "{}",
                 "[]",
                 '{"assessment": "alone"}',
+                good.replace(name, f'"{self.key[:3]}\u200b{self.key[3:]}"'),
+                good.replace(*self.random.choice(LOOK_ALIKES), self.random.randint(1, 3)),
+                good.swapcase(),
+                f'{{"name": "verdict", "arguments": {good}}}',
+                f'{{"note": {{"x": 1, "x": 2}}, {good[1:]}',
+                f'{{"draft": {good}{self.random.choice(CUTS)}',
                 good.replace(":", ": \x01", 1),
                 good.replace("{", "{\ufeff", 1),
                 good.replace("{", "{\u00a0", 1),

@@ -3,7 +3,6 @@
     python -m benchmarks.s3_requests batch              the paper's size by batch, on local disk and on S3
     python -m benchmarks.s3_requests online             4,000 calls at 200/s, on S3
     python -m benchmarks.s3_requests outage             the same, S3 dead for 60 s and then slow for 10 % of requests
-    python -m benchmarks.s3_requests kills              24 kills -9 of an online run: which calls were made twice
 
 The S3 server is SeaweedFS on this machine, behind a proxy that counts. What the lease's renewals and the progress file
 cost grows with time and not with calls: it is printed by the minute, apart. Prices are AWS's list prices for S3
@@ -14,65 +13,29 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.batch_sweep import TURNAROUND_S, sweep_file
-from benchmarks.campaigns import Meter, get
-from benchmarks.flow import write_sweep
-from hab_simulator import Profile, SimulatorProcess
+from benchmarks.campaigns import watched
+from benchmarks.flow import profile, write_sweep
+from hab_simulator import SimulatorProcess
 from tests.s3_proxy import S3Proxy, Seen, s3_proxy
 from tests.seaweed import SeaweedFS, seaweed
 
-ROOT = Path(__file__).parent.parent
 BUCKET = "hab-benchmark"
 LIST_PRICE = {"PUT": 5e-6, "COPY": 5e-6, "LIST": 5e-6, "GET": 4e-7, "HEAD": 4e-7, "DELETE": 0.0}
 MAX_PER_1000 = 60.0
 MAX_CPU, MAX_WALL, RERUN_S = 1.3, 1.5, 10.0
-DEAD_FROM_S, DEAD_S, SLOW = 8.0, 60.0, 0.1
+DEAD_S, SLOW = 60.0, 0.1
 LOOK_S = 0.5
-KILLS, KILLED_PER_S, LOST_S = 24, 60, 2.0
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A command that has ended: its exit status, what it printed, CPU seconds, and seconds from start to end."""
-
-    status: int
-    printed: str
-    cpu_s: float
-    wall_s: float
-
-
-def watched(arguments: list[str], environment: Mapping[str, str]) -> Ended:
-    """Run `hab` and add up the CPU of its processes but the simulator's."""
-    command = [sys.executable, "-m", "hab_ray.cli", *arguments]
-    began = time.monotonic()
-    with tempfile.TemporaryFile("w+") as output:
-        process = psutil.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
-        cpu: dict[tuple[int, float], float] = {}
-        while process.poll() is None:
-            for one in [process, *process.children(recursive=True)]:
-                try:
-                    if "hab_simulator" not in one.cmdline():
-                        cpu[one.pid, one.create_time()] = sum(one.cpu_times()[:2])
-                except psutil.Error:
-                    continue
-            time.sleep(LOOK_S)
-        output.seek(0)
-        return Ended(process.returncode, output.read(), sum(cpu.values()), time.monotonic() - began)
 
 
 def is_fixed(seen: Seen) -> bool:
@@ -141,18 +104,9 @@ def online_sweep(
     return ["run", str(sweep), "--yes", *places], environment
 
 
-def simulator(per_s: int = 200) -> SimulatorProcess:
-    """A vendor that answers after a second and allows so many calls/s a model."""
-    profile = {
-        "latency": {"kind": "lognormal", "mean_s": 1.0, "sigma": 0.5},
-        "accounts": {"x/sim": {"models": {"*": {"requests_per_minute": 60 * per_s}}}},
-    }
-    return SimulatorProcess.start(Profile.model_validate(profile))
-
-
 def online(server: SeaweedFS, proxy: S3Proxy, folder: Path, tests: int) -> None:
     """Two calls a test, at 200/s for each model, then the same command again."""
-    with simulator() as vendor:
+    with SimulatorProcess.start(profile()) as vendor:
         arguments, environment = online_sweep(proxy, server, folder, tests, vendor.url)
         first = watched(arguments, environment)
         print(f"status {first.status}, CPU {first.cpu_s:.0f} s, {first.wall_s:.0f} s for {2 * tests:,} calls")
@@ -166,7 +120,7 @@ def online(server: SeaweedFS, proxy: S3Proxy, folder: Path, tests: int) -> None:
 
 def outage(server: SeaweedFS, proxy: S3Proxy, folder: Path, tests: int) -> None:
     """S3 dies in the middle for `DEAD_S`, then asks a share of requests to slow down."""
-    with simulator() as vendor:
+    with SimulatorProcess.start(profile()) as vendor:
         arguments, environment = online_sweep(proxy, server, folder, tests, vendor.url)
 
         def trouble() -> None:
@@ -187,67 +141,14 @@ def outage(server: SeaweedFS, proxy: S3Proxy, folder: Path, tests: int) -> None:
         print(f"again: status {again.status}, {' '.join(lost)} (0 if nothing was lost)")
 
 
-def kills(server: SeaweedFS, proxy: S3Proxy, folder: Path, tests: int) -> None:
-    """Kills at random moments of one run; each may repeat what is in flight and two seconds of replies."""
-    random, allowed = Random(0), 0.0
-    with simulator(KILLED_PER_S) as vendor:
-        arguments, environment = online_sweep(proxy, server, folder, tests, vendor.url)
-        sweep = Path(arguments[1])
-        sweep.write_text(sweep.read_text() + "lease: {renew_s: 1, lost_s: 3, take_s: 6}\n")
-        for _ in range(KILLS):
-            allowed += killed(arguments, environment, vendor.url, random.uniform(1, 5))
-        requests = sum(one.kind in LIST_PRICE and LIST_PRICE[one.kind] > 0 and not is_fixed(one) for one in proxy.seen)
-        calls = answered(vendor.url)
-        print(f"{requests} requests for {calls} calls: {1000 * requests / calls:.1f} for 1,000")
-        last = watched(arguments, environment)
-        repeated = get(vendor.url, "/_meter")["billed_more_than_once"]["bodies"]
-        print(f"status {last.status}; {KILLS} kills repeated {repeated} calls; {allowed:.0f} may be")
-
-
-def killed(arguments: list[str], environment: Mapping[str, str], url: str, after_s: float) -> float:
-    """Kill a run so many seconds after its first answer; gives how many calls it may lose."""
-    before = answered(url)
-    command = [sys.executable, "-m", "hab_ray.cli", *arguments]
-    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while answered(url) == before:
-        if process.poll() is not None:
-            raise SystemExit(f"it ended with status {process.returncode}: give more --tests")
-        time.sleep(0.1)
-    time.sleep(after_s)
-    earlier = answered(url)
-    time.sleep(1.0)
-    meter = get(url, "/_meter")
-    process.kill()
-    process.wait()
-    per_s = answered_of(meter) - earlier
-    print(
-        f"  killed {after_s + 1:.1f} s after its first answer: {meter['in_flight']} in flight, {per_s} answers/s",
-        flush=True,
-    )
-    time.sleep(5.0)
-    return float(meter["in_flight"] + LOST_S * per_s)
-
-
-def answered(url: str) -> int:
-    """The calls that a simulator has answered."""
-    return answered_of(get(url, "/_meter"))
-
-
-def answered_of(meter: Meter) -> int:
-    """The calls that a meter has as answered."""
-    return int(sum(model["received"] for model in meter["models"]))
-
-
 def main() -> int:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    scenes = {"batch": batch, "online": online, "outage": outage, "kills": kills}
+    scenes = {"batch": batch, "online": online, "outage": outage}
     parser.add_argument("scene", choices=scenes)
-    parser.add_argument(
-        "--tests", type=int, help="Tests; 3,000 by batch, 2,000 online and 9,000 for kills, unless given."
-    )
+    parser.add_argument("--tests", type=int, help="Tests; 3,000 by batch and 2,000 online, unless given.")
     asked = parser.parse_args()
-    tests = asked.tests or {"batch": 3000, "kills": 9000}.get(asked.scene, 2000)
+    tests = asked.tests or (3000 if asked.scene == "batch" else 2000)
     with tempfile.TemporaryDirectory(prefix="hab-s3-") as name, seaweed(Path(name) / "seaweed") as server:
         server.new_bucket(BUCKET)
         with s3_proxy(server.ports[-1]) as proxy:

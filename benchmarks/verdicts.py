@@ -3,8 +3,7 @@
     python benchmarks/verdicts.py                          60,000 replies
     python benchmarks/verdicts.py --replies 6000 --seed 1 --shown 20
 
-Ends with status 1 where the two differ, a hostile reply raises, or a megabyte takes a second or more. Shown are the
-first differences, by the seed that makes each again.
+Ends with status 1 where the two differ. Shown are the first differences, by the seed that makes each again.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -35,8 +33,6 @@ from tests.stages.verdict_rules import Nothing, read_letters, read_list, whole
 
 REPLIES = 60_000
 TRUNCATED = 0.05
-MEGABYTE = 1_000_000
-MAX_S = 1.0
 PER_CALL = 3
 DIMENSION = "ask_clarifying_questions"
 TEXT = "Of what?"
@@ -156,63 +152,6 @@ def differences(count: int, seed: int, told: Counter[str]) -> Iterator[Differenc
             yield Difference(reader.key, label, text, read, expected)
 
 
-def hostile() -> dict[str, str]:
-    """Replies of a megabyte, or nested too deeply for any parser, that hold no verdict."""
-    good = '{"issues": [], "assessment": ""}'
-    units = (
-        "{",
-        "[",
-        '{"',
-        '{"a":',
-        '{"a": [',
-        "[{",
-        "[1,",
-        '{"issues":',
-        '"',
-        "\\",
-        "<think>",
-        "</think>",
-        "<",
-        "< ",
-        '"issues" ',
-    )
-    many = {f"{unit!r} many times": unit * (MEGABYTE // len(unit)) for unit in units}
-    deep = {
-        "a deep object": '{"a":' * 100_000 + "1" + "}" * 100_000 + "{",
-        "a deep list": "[" * 100_000 + "]" * 100_000,
-        "a text without an end": '{"assessment": "' + "x" * MEGABYTE,
-        "two million digits": '{"n": ' + "1" * 2 * MEGABYTE + "}",
-        "verdicts that differ": f'{good}{{"issues": ["A"]}}' * 20_000,
-        "braces before a cut verdict": "{" * MEGABYTE + '{"issues": ["A"',
-        "NULs": "\x00" * MEGABYTE,
-        "half characters": "\ud800" * MEGABYTE,
-        "spaces": "{" + " " * MEGABYTE + "[" + "\n" * MEGABYTE,
-        "broken objects": "{x}" * (MEGABYTE // 3),
-        "empty objects": "{}" * (MEGABYTE // 2),
-        "unlike quotes": "{\"'" * (MEGABYTE // 3),
-        "unclosed tags": "<think><thought>" * (MEGABYTE // 16),
-    }
-    return many | deep
-
-
-def seconds_for(reader: Reader, text: str) -> float | None:
-    """The CPU time to read a hostile reply; None where something was read out of it."""
-    began = time.process_time()
-    found = reader.read(reply(text, truncated=False))
-    return time.process_time() - began if found is None else None
-
-
-def measure_hostile() -> int:
-    """Print each hostile reply's time; how many took too long, or were read."""
-    bad = 0
-    for name, text in hostile().items():
-        taken = seconds_for(readers()[0], text)
-        wrong = "READ" if taken is None else "TOO SLOW" if taken >= MAX_S else ""
-        bad += bool(wrong)
-        print(f"  {name:<40}{taken or 0:8.3f} s   {wrong}".rstrip())
-    return bad
-
-
 def main() -> int:
     """Compare and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -227,9 +166,7 @@ def main() -> int:
     for name in sorted(told):
         print(f"{name:<24}{told[name]:8}{100 * told[name] / asked.replies:8.1f} %")
     print(f"{'differences':<24}{len(found):8}")
-    bad = measure_hostile()
-    print(f"{'FAIL' if found or bad else 'PASS'}: {len(found)} differences, {bad} hostile replies slow or read")
-    return 1 if found or bad else 0
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Runs and stores made before stores named their format: `hab run` goes on with them and pays for nothing again.
 
-`benchmarks/upgrade.py` made them; `left.json` says what was true when they were left.
+`git show 5825f34:benchmarks/upgrade.py` made them; `left.json` says what was true when they were left.
 """
 
 from __future__ import annotations
@@ -17,11 +17,24 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from benchmarks.upgrade import CALLS, FIXTURES, TESTS, charged, profile
 from tests.conftest import Desk, Vendor
 
-TURNAROUND_S = 0.5
-VERDICTS = 2 * TESTS
+FIXTURES = Path(__file__).parent / "fixtures/format0"
+TESTS = 14
+CALLS, VERDICTS = 2 * 2 * TESTS, 2 * TESTS
+PRICE = {"input": 1.0, "output": 4.0}
+ANY_MODEL = {"*": {"price": PRICE, "batch_price": PRICE}}
+
+
+def start(vendor: Callable[..., Vendor]) -> Vendor:
+    """The vendors of the fixtures."""
+    quick, slow = ({"turnaround": {"kind": "fixed", "value_s": seconds}} for seconds in (0.3, 0.5))
+    online, by_batch = {"models": ANY_MODEL, "batch": quick}, {"models": ANY_MODEL, "batch": slow}
+    return vendor(accounts={"x/sim": online, "anthropic": by_batch})
+
+
+def charged(meter: dict[str, Any]) -> int:
+    return int(meter["nanousd"] + meter["batch"]["nanousd"])
 
 
 def taken_over(desk: Desk, name: str, url: str) -> tuple[Desk, Path, dict[str, Any]]:
@@ -44,7 +57,7 @@ def verdicts(folder: Path) -> int:
 
 
 def test_a_finished_run_sends_nothing_and_has_spent_the_same(desk: Desk, vendor: Callable[..., Vendor]) -> None:
-    sim = vendor(**profile(TURNAROUND_S))
+    sim = start(vendor)
     here, sweep, left = taken_over(desk, "finished", sim.url)
     scores = pq.read_table(here.folder / "run/scores.parquet").to_pylist()
     done = here.hab("run", "--yes", sweep)
@@ -61,9 +74,8 @@ def test_a_finished_run_sends_nothing_and_has_spent_the_same(desk: Desk, vendor:
         assert is_wider or now["dimension"] == "overall"
 
 
-@pytest.mark.timeout(280)
 def test_an_interrupted_run_asks_only_what_was_not_answered(desk: Desk, vendor: Callable[..., Vendor]) -> None:
-    sim = vendor(**profile(TURNAROUND_S))
+    sim = start(vendor)
     here, sweep, left = taken_over(desk, "interrupted", sim.url)
     done = here.hab("run", "--yes", sweep)
     assert done.returncode == 0, done.stdout
@@ -78,12 +90,11 @@ def test_an_interrupted_run_asks_only_what_was_not_answered(desk: Desk, vendor: 
     assert spent(here.folder) == left["spent_nanousd"] + charged(meter)
 
 
-@pytest.mark.timeout(280)
 def test_an_open_batch_is_collected_and_what_was_collected_is_not_asked_again(
-    cluster_desk: Desk, vendor: Callable[..., Vendor]
+    desk: Desk, vendor: Callable[..., Vendor]
 ) -> None:
-    sim = vendor(**profile(TURNAROUND_S))
-    here, sweep, left = taken_over(cluster_desk, "batches", sim.url)
+    sim = start(vendor)
+    here, sweep, left = taken_over(desk, "batches", sim.url)
     before = made_again(sim, here.folder / "store/ledger", left)
     done = here.hab("run", "--yes", sweep)
     assert done.returncode == 0, done.stdout

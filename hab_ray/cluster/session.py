@@ -97,7 +97,10 @@ def authentication(address: str | None, environment: Mapping[str, str]) -> Mappi
 def _read_environment_again() -> None:
     """Have a Ray that was imported before, as in a notebook, heed the environment: it reads it while it is imported."""
     import ray._raylet
+    from ray._private import ray_constants
 
+    if ON_LOOPBACK.items() <= os.environ.items():
+        ray_constants.ENABLE_RAY_CLUSTER = False
     compiled: Any = ray._raylet
     compiled.Config.initialize("")
     compiled.AuthenticationTokenLoader.instance().reset_cache()

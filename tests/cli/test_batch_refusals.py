@@ -60,7 +60,6 @@ def test_mode_batch_leaves_rows_open_and_says_what_to_change(
     assert (meter["batch"]["created"], meter["batch"]["lines_billed"], meter["billed"]) == (made, 0, 0)
 
 
-@pytest.mark.timeout(280)
 def test_mode_auto_sends_online_at_once_and_says_so_once(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     sim = dead_at(vendor, "cancelled")
     subjects = [{"model": DEAD, "name": f"s{n}", "system": f"You are number {n}."} for n in range(3)]

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from aiohttp import web
 
@@ -159,15 +158,3 @@ def test_a_row_that_failed_among_good_ones_is_named_and_the_run_complete(desk: D
         done = desk.hab("run", sweep_file(desk.folder, vendor.url, tests=3), "--yes")
     assert done.returncode == 0, done.stdout
     assert "1 rows of" in done.stdout and "no picture, please" in done.stdout
-
-
-@pytest.mark.parametrize("usage", [{"prompt_tokens": -1, "completion_tokens": 1, "total_tokens": 4}])
-def test_impossible_bills_of_all_calls_are_not_complete(desk: Desk, usage: Mapping[str, int]) -> None:
-    def billed(model: str, is_verdict: bool) -> Said:
-        status, body = answer(VERDICT if is_verdict else "Try it.")
-        return status, {**body, "usage": usage if model == "bad" else USAGE}
-
-    with scripted(billed) as vendor:
-        done = desk.hab("run", sweep_file(desk.folder, vendor.url, tests=4), "--yes")
-    assert done.returncode == 5, done.stdout
-    assert "the usage that the vendor reports is impossible" in done.stdout

@@ -78,7 +78,7 @@ def test_ctrl_c_ends_the_wait_for_a_holder_that_may_be_dead(desk: Desk, vendor: 
     begun, sent = time.monotonic(), sim.requests()
     waiting.send_signal(signal.SIGINT)
     done = ended(waiting)
-    assert done.returncode == 130 and time.monotonic() - begun < 5, said + done.stdout
+    assert done.returncode == 130 and time.monotonic() - begun < 20, said + done.stdout
     assert (holder(desk).epoch, holder(desk).released) == (1, False) and sim.requests() == sent
 
 

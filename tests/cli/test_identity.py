@@ -157,16 +157,15 @@ def test_releasing_and_reporting_accept_no_change_of_what_the_run_was_made_with(
     assert before["hashes"]["tests"] in page
 
 
-@pytest.mark.parametrize("id", ["../../elsewhere", "", "."])
-def test_an_id_that_is_a_path_is_no_id(desk: Desk, sim: Vendor, id: str) -> None:
+def test_an_id_that_is_a_path_is_no_id(desk: Desk, sim: Vendor) -> None:
     """A shared run folder must not make the store write elsewhere."""
     sweep = budgeted(desk, sim)
     assert desk.hab("run", sweep, "--yes").returncode == 0
-    path = desk.folder / "run/sweep.yaml"
-    path.write_text(yaml.safe_dump(record(desk.folder / "run") | {"id": id}))
-    before = sorted(desk.folder.rglob("*.json"))
-    refused = desk.hab("run", sweep, "--yes")
-    assert refused.returncode == 2 and "run/sweep.yaml" in refused.stdout
+    path, before = desk.folder / "run/sweep.yaml", sorted(desk.folder.rglob("*.json"))
+    for id in ("../../elsewhere", "", "."):
+        path.write_text(yaml.safe_dump(record(desk.folder / "run") | {"id": id}))
+        refused = desk.hab("run", sweep, "--yes")
+        assert refused.returncode == 2 and "run/sweep.yaml" in refused.stdout
     assert not [p for p in desk.folder.rglob("*.json") if p not in before and p.parent.name != "lease"]
 
 
@@ -224,19 +223,19 @@ def test_of_two_stores_that_start_one_run_at_once_the_second_is_refused(tmp_path
     assert (tmp_path / "run/sweep.yaml").read_bytes() == kept
 
 
-@pytest.mark.parametrize(("name", "text"), [("budget", ""), ("budget", '{"outlay": "x"}'), ("lost", "[]")])
-def test_what_says_what_was_spent_and_is_damaged_is_named(desk: Desk, sim: Vendor, name: str, text: str) -> None:
+def test_what_says_what_was_spent_and_is_damaged_is_named(desk: Desk, sim: Vendor) -> None:
     """A file that cannot be read is not taken for one that says 0."""
     sweep = budgeted(desk, sim)
     assert desk.hab("run", sweep, "--yes").returncode == 0
-    damaged = desk.folder / f"store/{name}/000001.json"
-    damaged.parent.mkdir(exist_ok=True)
-    damaged.write_text(text)
-    for command in (("run", sweep, "--yes"), ("budget", "release", "run")):
+    run, release = ("run", sweep, "--yes"), ("budget", "release", "run")
+    for name, text, command in (("budget", "", run), ("budget", '{"outlay": "x"}', release), ("lost", "[]", run)):
+        damaged = desk.folder / f"store/{name}/000001.json"
+        damaged.parent.mkdir(exist_ok=True)
+        damaged.write_text(text)
         ended = desk.hab(*command)
         assert ended.returncode == 7 and f"{name}/000001.json" in ended.stdout and "bug" not in ended.stdout
-    damaged.unlink()
-    assert desk.hab("run", sweep, "--yes").returncode == 0
+        damaged.unlink()
+    assert desk.hab(*run).returncode == 0
 
 
 def test_a_damaged_entry_of_the_run_or_its_progress_is_named(desk: Desk, sim: Vendor) -> None:

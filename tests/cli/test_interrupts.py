@@ -41,13 +41,9 @@ EXPORT = ("export", "run", "--format", "csv", "--out", "out")
     ("module", "times", "arguments"),
     [
         ("hab_ray.cli.interrupts", 1, REPORT),
-        ("hab_ray.errors", 2, REPORT),
-        ("socket", 1, REPORT),
         ("typer", 1, REPORT),
         ("hab_ray.cli.main", 2, REPORT),
-        ("pyarrow", 1, REPORT),
         ("hab_ray.report.build", 2, REPORT),
-        ("hab_ray.exchange.export", 1, EXPORT),
         ("pyarrow.csv", 2, EXPORT),
         ("atexit", 1, ("status", "run")),
         ("atexit", 2, ("status", "run")),

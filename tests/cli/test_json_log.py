@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from hab_ray.errors import Exit
 from tests.conftest import Desk, Vendor
@@ -46,13 +47,14 @@ def test_every_line_is_json_with_run_shard_and_batch(desk: Desk, vendor: Callabl
     assert scores == pq.read_table(desk.folder / run / "scores.parquet").to_pylist()
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
 def test_a_reader_that_has_seen_enough_ends_no_run_and_sees_no_traceback(
-    desk: Desk, vendor: Callable[..., Vendor]
+    desk: Desk, vendor: Callable[..., Vendor], form: str
 ) -> None:
     """`hab run --log-format json | head -2`: also what the log itself writes afterwards goes nowhere."""
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.5}})
     sweep = sweep_file(desk.folder, "openai", sim.url, "head")
-    command = [sys.executable, "-m", "hab_ray.cli", "run", str(sweep), "--yes", "--log-format", "json"]
+    command = [sys.executable, "-m", "hab_ray.cli", "run", str(sweep), "--yes", "--log-format", form]
     errors = desk.folder / "errors.txt"
     with errors.open("w") as said_wrong:
         process = subprocess.Popen(

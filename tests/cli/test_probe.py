@@ -9,8 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.conftest import Desk, Vendor
 
 DIMENSIONS = ["defer_important_decisions", "encourage_learning"]
@@ -116,7 +114,6 @@ def test_ctrl_c_keeps_what_was_paid_for(desk: Desk, vendor: Callable[..., Vendor
     assert sim.meter()["billed_more_than_once"]["bodies"] == 0
 
 
-@pytest.mark.timeout(300)
 def test_the_run_does_not_pay_again_for_what_was_probed(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     sim = charging(vendor)
     sweep = priced(desk, sim, "both", **SEEDS)

@@ -54,20 +54,20 @@ def traces(folder: Path, keys: list[str]) -> list[str]:
     return [str(path) for path in files if any(key.encode() in path.read_bytes() for key in keys)]
 
 
-@pytest.mark.timeout(280)
 def test_frontier(desk: Desk) -> None:
-    """Twenty subjects, six dimensions and three judges are recovered exactly."""
+    """Twenty subjects and three judges are recovered exactly."""
     subjects, judges = FRONTIER["subjects"], FRONTIER["judges"]
     keys = {name: fake_key() for name in KEYS}
     desk.environment |= keys
     folder = desk.folder
-    tests = given_tests(folder, list(load_rubrics()), each=1)
-    path = sweep(folder, "frontier", mode="online", tests=str(tests), subjects=subjects, judges=judges)
+    dimensions = ["correct_misinformation", "encourage_learning"]
+    made = {"dimensions": dimensions, "tests": str(given_tests(folder, dimensions, each=1))}
+    path = sweep(folder, "frontier", mode="online", subjects=subjects, judges=judges, **made)
     done = desk.hab("rehearse", path)
     assert done.returncode == 0, done.stdout
     assert len(subjects) == 20 and len(judges) == 3
-    assert f"recovered {20 * 6 * 4} of {20 * 6 * 4} cells exactly" in done.stdout
-    assert "the bills agree" in done.stdout and "480 calls sent, 480 received, 480 billed" in done.stdout
+    assert f"recovered {20 * 2 * 4} of {20 * 2 * 4} cells exactly" in done.stdout
+    assert "the bills agree" in done.stdout and "160 calls sent, 160 received, 160 billed" in done.stdout
     ours, theirs = re.findall(r"\$(\d+\.\d{9})", done.stdout)
     assert ours == theirs and float(ours) > 0
     run = folder / "runs/rehearsal-frontier"
@@ -78,7 +78,6 @@ def test_frontier(desk: Desk) -> None:
     assert report.returncode == 0, report.stdout
 
 
-@pytest.mark.timeout(280)
 def test_generated_tests(desk: Desk) -> None:
     """Misinformation candidates come in three parts, so that no mark of the simulator's own survives in them."""
     path = sweep(
@@ -97,7 +96,6 @@ def test_generated_tests(desk: Desk) -> None:
     assert "recovered 8 of 8 cells exactly" in done.stdout
 
 
-@pytest.mark.timeout(280)
 def test_faults_and_a_judge_that_errs(desk: Desk) -> None:
     """Faults change no score; a judge that errs is noticed."""
     folder = desk.folder
@@ -153,11 +151,15 @@ def short_folder() -> Iterator[Path]:
         yield Path(name)
 
 
-@pytest.mark.long
-@pytest.mark.xdist_group("own ray")
-@pytest.mark.timeout(280)
-def test_keys_leave_no_trace(desk: Desk, vendor: Callable[..., Vendor], short_folder: Path) -> None:
-    """A Ray of its own, because its workers have their environment from the node; one of the keys is refused."""
+OWN_RAY = (pytest.mark.long, pytest.mark.xdist_group("own ray"), pytest.mark.bench)
+
+
+@pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=OWN_RAY)])
+def test_keys_leave_no_trace(desk: Desk, vendor: Callable[..., Vendor], short_folder: Path, executor: str) -> None:
+    """Ray's workers have their environment from a node of their own; one of the keys is refused.
+
+    Of a job on a cluster with a server, `make test` looks for keys in `tests/cluster/test_jobs.py`.
+    """
     keys = {f"FAKE_{name}": fake_key() for name in ("openai", "anthropic", "google")}
     sim = vendor(accounts={"google": {"keys": ["another"]}})
     bases = {"openai": "/openai/v1", "anthropic": "/anthropic", "google": "/google"}
@@ -165,7 +167,7 @@ def test_keys_leave_no_trace(desk: Desk, vendor: Callable[..., Vendor], short_fo
     path = sweep(
         desk.folder,
         "keys",
-        executor="ray",
+        executor=executor,
         dimensions=["encourage_learning"],
         tests="seeds",
         providers={
@@ -182,7 +184,7 @@ def test_keys_leave_no_trace(desk: Desk, vendor: Callable[..., Vendor], short_fo
     assert billed["openai"] > 0 and billed["anthropic"] > 0
     assert not any(key in done.stdout for key in keys.values())
     assert traces(desk.folder, list(keys.values())) == []
-    assert traces(short_folder, list(keys.values())) == []
+    assert executor == "local" or traces(short_folder, list(keys.values())) == []
 
 
 def test_the_simulator_in_the_foreground(desk: Desk) -> None:

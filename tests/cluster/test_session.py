@@ -73,25 +73,16 @@ def test_a_notebook_asks_by_workers_of_ray_too(cluster_desk: Desk, vendor: Calla
     assert status == 0 and verdicts > 0, done.stderr
 
 
-def listening(before: str) -> set[str]:
-    """The addresses on which a Ray of our own listens, started by a program that begins with these lines."""
+@pytest.mark.cluster
+@pytest.mark.xdist_group("own ray")
+def test_a_ray_of_our_own_listens_on_this_machine_alone_also_where_it_was_imported_before() -> None:
+    """Its metrics, too, which Ray otherwise serves to the network.
+
+    A program that imported Ray, such as a notebook, has read the environment without the token.
+    """
     environment = {n: v for n, v in os.environ.items() if n != "RAY_ADDRESS" and not n.startswith("RAY_AUTH")}
-    command = [sys.executable, "-c", f"{before}\nfrom tests.cluster.own_ray import main; main()"]
+    command = [sys.executable, "-c", "import ray.data\nfrom tests.cluster.own_ray import main; main()"]
     told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert told.returncode == 0, told.stderr
-    return {each.removeprefix("::ffff:") for each in json.loads(told.stdout.splitlines()[-1])}
-
-
-@pytest.mark.cluster
-@pytest.mark.xdist_group("own ray")
-def test_a_ray_of_our_own_listens_on_this_machine_alone() -> None:
-    """Its metrics, too, which Ray otherwise serves to the network."""
-    addresses = listening("")
+    addresses = {each.removeprefix("::ffff:") for each in json.loads(told.stdout.splitlines()[-1])}
     assert addresses and all(ip_address(each).is_loopback for each in addresses), addresses
-
-
-@pytest.mark.cluster
-@pytest.mark.xdist_group("own ray")
-def test_a_ray_that_was_imported_before_takes_the_token_too() -> None:
-    """A program that imported Ray, such as a notebook, has read the environment without the token."""
-    assert listening("import ray.data")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import Answer, EmbedCall, Message, Params, Role
-from hab_ray.errors import CallError, FailureKind, ModelError, RateLimited, RowError, TransientError
 from hab_ray.providers import connect_batch
 from hab_ray.providers.base import Endpoint, Wire
 from hab_ray.providers.batching import BatchApi, BatchJob, BatchStatus, InDoubt, Line, ResultsGone
@@ -116,16 +115,6 @@ async def test_embeddings_are_those_of_online(
         assert batch.vectors == online.vectors and batch.usage == online.usage
 
 
-async def test_gemini_may_answer_inline(simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch) -> None:
-    kind = "google"
-    line = await simulate(**account(kind, batch={"inline_rows": 100}))
-    api = batches_of(kind, line.url)
-    sent = wires(kind, line.url, provider_of)
-    status, lines = await harvest(api, packed(api, sent))
-    assert status.results == (status.id,)
-    assert {one.custom_id for one in lines if one.body} == set(sent)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 async def test_the_list_finds_a_batch_whose_answer_was_lost(
     kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
@@ -146,49 +135,6 @@ async def test_the_list_finds_a_batch_whose_answer_was_lost(
     assert orphan.rows in (None, 6) if kind == "openai" else orphan.rows == 6
     status = await ended(api, orphan.id)
     assert len([one async for one in api.results(status)]) == 6
-
-
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_create_answered_by_500_leaves_an_empty_list(
-    kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
-) -> None:
-    line = await simulate(**account(kind), batch_faults=[{"kind": "refused_create", "status": 500}])
-    api = batches_of(kind, line.url)
-    with pytest.raises(InDoubt):
-        await api.submit(packed(api, wires(kind, line.url, provider_of)))
-    assert await api.newest() is None and await api.since(None) == [] and await made(line) == 0
-
-
-@pytest.mark.parametrize("kind", KINDS)
-async def test_more_batches_than_a_page_holds(
-    kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
-) -> None:
-    line = await simulate(**account(kind, batch={"turnaround": {"kind": "fixed", "value_s": 600}}))
-    api = batches_of(kind, line.url)
-    job = packed(api, wires(kind, line.url, provider_of, 1))
-    ids = [await api.submit(job) for _ in range(103)]
-    assert [batch.id for batch in await api.since(None)] == ids[::-1]
-    assert [batch.id for batch in await api.since(ids[1])] == ids[:1:-1]
-    assert await api.newest() == ids[-1]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("fault", ["expired", "cancelled"])
-async def test_what_was_done_before_the_end_is_kept_where_the_vendor_keeps_it(
-    kind: str, fault: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
-) -> None:
-    line = await simulate(**account(kind), batch_faults=[{"kind": fault, "done": 0.5}])
-    api = batches_of(kind, line.url)
-    status, lines = await harvest(api, packed(api, wires(kind, line.url, provider_of, 40)))
-    assert status.ended and status.problem is None
-    if kind == "google":
-        assert lines == []
-        return
-    undone = FailureKind.TIMEOUT if fault == "expired" else FailureKind.STOPPED
-    errors = [one.error for one in lines if one.error]
-    assert {(type(error), error.kind) for error in errors} == {(TransientError, undone)}
-    assert len({one.custom_id for one in lines}) == 40 and 10 < len(errors) < 30
-    assert status.done == 40 - len(errors)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -215,147 +161,3 @@ async def test_a_batch_can_be_ended_and_everything_deleted(
     else:
         with pytest.raises(ResultsGone):
             assert [one async for one in api.results(status)]
-
-
-@pytest.mark.parametrize("kind", ["openai", "google", "xai"])
-async def test_a_batch_refused_for_its_input_says_why(
-    kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
-) -> None:
-    line = await simulate(**account(kind), batch_faults=[{"kind": "invalid"}])
-    api = batches_of(kind, line.url)
-    status, lines = await harvest(api, packed(api, wires(kind, line.url, provider_of)))
-    assert type(status.problem) is RowError and lines == []
-
-
-async def test_anthropic_refuses_the_lines_instead(
-    simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
-) -> None:
-    kind = "anthropic"
-    line = await simulate(**account(kind), batch_faults=[{"kind": "invalid"}])
-    api = batches_of(kind, line.url)
-    _, lines = await harvest(api, packed(api, wires(kind, line.url, provider_of)))
-    assert [type(one.error) for one in lines] == [RowError] * 6
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("faults", "error"),
-    [
-        ({"failed": 1.0, "failed_status": 500}, TransientError),
-        ({"failed": 1.0, "failed_status": 429}, RateLimited),
-        ({"refused": 1.0}, RowError),
-    ],
-)
-async def test_a_batch_in_which_every_line_failed(
-    kind: str,
-    faults: dict[str, object],
-    error: type[CallError],
-    simulate: Simulate,
-    provider_of: Connect,
-    batches_of: ConnectBatch,
-) -> None:
-    line = await simulate(**account(kind, batch={"lines": faults}))
-    api = batches_of(kind, line.url)
-    status, lines = await harvest(api, packed(api, wires(kind, line.url, provider_of)))
-    assert (status.done, status.failed, status.problem) == (0, 6, None)
-    assert sorted(one.custom_id for one in lines) == [f"row-{n}" for n in range(6)]
-    assert [type(one.error) for one in lines] == [error] * 6
-
-
-@pytest.mark.parametrize("kind", KINDS)
-async def test_missing_doubled_and_foreign_lines_are_handed_on_as_they_are(
-    kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
-) -> None:
-    line = await simulate(**account(kind, batch={"lines": {"missing": 0.3, "doubled": 0.3, "foreign": 0.2}}))
-    api = batches_of(kind, line.url)
-    sent = wires(kind, line.url, provider_of, 40)
-    _, lines = await harvest(api, packed(api, sent))
-    ids = [one.custom_id for one in lines]
-    assert set(sent) - set(ids) and set(ids) - set(sent) and len(ids) > len(set(ids))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-async def test_polls_that_fail_say_nothing_of_the_batch(
-    kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
-) -> None:
-    faults = [
-        {"kind": "poll_error", "ordinal": 1, "status": 404},
-        {"kind": "poll_error", "ordinal": 2, "status": 503},
-        {"kind": "odd_state", "ordinal": 3},
-    ]
-    slow = {"turnaround": {"kind": "fixed", "value_s": 2}}
-    line = await simulate(**account(kind, batch=slow), batch_faults=faults)
-    api = batches_of(kind, line.url)
-    ids = [await api.submit(packed(api, wires(kind, line.url, provider_of))) for _ in range(3)]
-    with pytest.raises(ResultsGone):
-        await api.poll(ids[0])
-    with pytest.raises(TransientError):
-        await api.poll(ids[1])
-    odd = await api.poll(ids[2])
-    assert not odd.known and not odd.ended and odd.word
-    assert [(await ended(api, batch_id)).done for batch_id in ids] == [6, 6, 6]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-async def test_results_that_break_off_can_be_read_again(
-    kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
-) -> None:
-    line = await simulate(**account(kind), batch_faults=[{"kind": "cut_results", "downloads": 1}])
-    api = batches_of(kind, line.url)
-    status = await ended(api, await api.submit(packed(api, wires(kind, line.url, provider_of))))
-    with pytest.raises(TransientError):
-        assert [one async for one in api.results(status)]
-    assert len([one async for one in api.results(status)]) == 6
-
-
-async def test_a_full_queue_at_openai_is_told_by_the_batch(
-    simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
-) -> None:
-    kind = "openai"
-    models = {"m": {"batch_queue_tokens": 20}}
-    line = await simulate(**account(kind, account={"models": models}))
-    api = batches_of(kind, line.url)
-    status, lines = await harvest(api, packed(api, wires(kind, line.url, provider_of)))
-    assert type(status.problem) is RateLimited and status.results == () and lines == []
-
-
-@pytest.mark.parametrize(
-    ("kind", "limits"),
-    [
-        ("anthropic", {"batch_queue_rows": 5}),
-        ("google", {"models": {"m": {"batch_queue_tokens": 20}}}),
-    ],
-)
-async def test_a_full_queue_elsewhere_is_told_at_once(
-    kind: str, limits: dict[str, Any], simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
-) -> None:
-    line = await simulate(**account(kind, account=limits))
-    api = batches_of(kind, line.url)
-    with pytest.raises(RateLimited):
-        await api.submit(packed(api, wires(kind, line.url, provider_of)))
-    assert await made(line) == 0
-
-
-async def test_gemini_takes_so_many_batches_at_once(
-    simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
-) -> None:
-    kind = "google"
-    line = await simulate(
-        **account(kind, account={"batch_jobs": 1}, batch={"turnaround": {"kind": "fixed", "value_s": 60}})
-    )
-    api = batches_of(kind, line.url)
-    job = packed(api, wires(kind, line.url, provider_of))
-    await api.submit(job)
-    with pytest.raises(RateLimited):
-        await api.submit(job)
-
-
-async def test_gemini_knows_models_when_the_batch_is_made(
-    simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
-) -> None:
-    kind = "google"
-    line = await simulate(**account(kind))
-    api = batches_of(kind, line.url)
-    wire = provider_of(kind, line.url).chat(chat_call(), entry("nobodys"))
-    with pytest.raises(ModelError):
-        await api.submit(packed(api, {"row-1": wire}))

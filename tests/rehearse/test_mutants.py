@@ -34,10 +34,10 @@ from hab_ray.stages.verdict_rows import VerdictTask
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.run import SCORES
 from tests.rehearse.conftest import ASKED, DIMENSIONS, JUDGES, SUBJECTS, Stage, StageOf, problems
+from tests.rehearse.mutants import Mutant, Patch, calls_of, put, tasks_of
 
 MISINFORMATION, DEFER = DIMENSIONS
 FIRST, LAST = (load_rubrics()[MISINFORMATION].judging.issues[at] for at in (0, -1))
-Patch = pytest.MonkeyPatch
 Tasks = list[VerdictTask]
 
 
@@ -76,28 +76,6 @@ def two_answers(tasks: Tasks) -> Tasks:
     return [replace(task, response=replace(task.response, text=texts)) for task in tasks]
 
 
-MUTANTS_OF_TASKS: dict[str, tuple[Callable[[Tasks], Tasks], str]] = {
-    "the test is missing": (of_tests(prompt="."), "lacked the test to which the answer was given"),
-    "the context is missing": (of_tests(context=""), "judge first of correct_misinformation lacked the context"),
-    "another test": (other_test, "lacked the test to which the answer was given"),
-    "the response is missing": (silent, "lacked an answer with a mark"),
-    "half of the response is missing": (halved, "lacked the whole answer"),
-    "two responses in one request": (two_answers, "lacked one answer alone"),
-}
-
-
-@pytest.mark.parametrize("name", MUTANTS_OF_TASKS)
-def test_a_judge_who_is_shown_something_else(stage: StageOf, monkeypatch: Patch, name: str) -> None:
-    change, reason = MUTANTS_OF_TASKS[name]
-    sound = JudgeStage.requests
-
-    def requests(self: JudgeStage, tasks: Iterable[VerdictTask]) -> Iterator[tuple[str, ChatCall]]:
-        return sound(self, change(list(tasks)))
-
-    monkeypatch.setattr(JudgeStage, "requests", requests)
-    must_fail(stage, reason)
-
-
 def must_fail(stage: StageOf, reason: str) -> None:
     done = stage().rehearse()
     assert not done.passed and not done.comparison.passed
@@ -118,22 +96,33 @@ def renamed(system: str) -> str:
     return system.replace(f"{FIRST.letter}. {FIRST.text}", f"{LAST.letter}. {FIRST.text}")
 
 
-MUTANTS_OF_SYSTEMS: dict[str, tuple[Callable[[str], str], str]] = {
-    "the rubric is missing": (without_rubric, "of defer_important_decisions lacked issue A"),
-    "the last issue is missing": (without_last_issue, "of correct_misinformation lacked issue F"),
-    "an issue under another letter": (renamed, "of correct_misinformation lacked issue A under its letter"),
+def told(change: Callable[[str], str]) -> Mutant:
+    return calls_of(JudgeStage, lambda call: replace(call, system=change(call.system)))
+
+
+MUTANTS_OF_REQUESTS: dict[str, tuple[Mutant, str]] = {
+    "the test is missing": (
+        tasks_of(JudgeStage, of_tests(prompt=".")),
+        "lacked the test to which the answer was given",
+    ),
+    "the context is missing": (
+        tasks_of(JudgeStage, of_tests(context="")),
+        "judge first of correct_misinformation lacked the context",
+    ),
+    "another test": (tasks_of(JudgeStage, other_test), "lacked the test to which the answer was given"),
+    "the response is missing": (tasks_of(JudgeStage, silent), "lacked an answer with a mark"),
+    "half of the response is missing": (tasks_of(JudgeStage, halved), "lacked the whole answer"),
+    "two responses in one request": (tasks_of(JudgeStage, two_answers), "lacked one answer alone"),
+    "the rubric is missing": (told(without_rubric), "of defer_important_decisions lacked issue A"),
+    "the last issue is missing": (told(without_last_issue), "of correct_misinformation lacked issue F"),
+    "an issue under another letter": (told(renamed), "of correct_misinformation lacked issue A under its letter"),
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS_OF_SYSTEMS)
-def test_a_judge_who_is_told_something_else(stage: StageOf, monkeypatch: Patch, name: str) -> None:
-    change, reason = MUTANTS_OF_SYSTEMS[name]
-    sound = JudgeStage.requests
-
-    def requests(self: JudgeStage, tasks: Iterable[VerdictTask]) -> Iterator[tuple[str, ChatCall]]:
-        return ((row_id, replace(call, system=change(call.system))) for row_id, call in sound(self, tasks))
-
-    monkeypatch.setattr(JudgeStage, "requests", requests)
+@pytest.mark.parametrize("name", MUTANTS_OF_REQUESTS)
+def test_a_judge_who_is_shown_or_told_something_else(stage: StageOf, monkeypatch: Patch, name: str) -> None:
+    plant, reason = MUTANTS_OF_REQUESTS[name]
+    plant(monkeypatch)
     must_fail(stage, reason)
 
 
@@ -153,14 +142,14 @@ def test_the_rubric_of_another_dimension(stage: StageOf, monkeypatch: Patch) -> 
 
 def test_a_response_of_another_subject(stage: StageOf, rehearsed_stage: Stage, monkeypatch: Patch) -> None:
     """The request is whole: only the verdicts show it."""
-    run, sound = rehearsed_stage.work.run, JudgeStage.requests
+    run = rehearsed_stage.work.run
     given = [row for name in DIMENSIONS for row in run.read(Response, responses_file(SUBJECTS[0], name))]
     texts = {row.test_id: row.text for row in given}
 
-    def requests(self: JudgeStage, tasks: Iterable[VerdictTask]) -> Iterator[tuple[str, ChatCall]]:
-        return sound(self, [replace(t, response=replace(t.response, text=texts[t.test.id])) for t in tasks])
+    def of_another(tasks: Tasks) -> Tasks:
+        return [replace(t, response=replace(t.response, text=texts[t.test.id])) for t in tasks]
 
-    monkeypatch.setattr(JudgeStage, "requests", requests)
+    tasks_of(JudgeStage, of_another)(monkeypatch)
     must_fail(stage, "kind, correct_misinformation, judge first, test ")
 
 
@@ -302,12 +291,12 @@ def one_degree_more(freedom: float, level: float) -> float:
     return float(stdtrit(freedom + 1, level))
 
 
-MUTANTS_OF_ANALYSES: dict[str, tuple[Any, str, object, str]] = {
-    "intervals of 90 %": (intervals, "TAIL", 0.05, ", planted"),
-    "t on G degrees of freedom": (intervals, "stdtrit", one_degree_more, ", planted"),
-    "a mean over wrong rows": (marks, "rows_of", first_test_left_out, "over 2 answers, planted"),
-    "a panel without one of its judges": (summary, "score_settings", only_first_judge, "judge second: no mean"),
-    "scores of 11 points": (marks, "SCORE_START", 11, ", planted"),
+MUTANTS_OF_ANALYSES: dict[str, tuple[Mutant, str]] = {
+    "intervals of 90 %": (put(intervals, "TAIL", 0.05), ", planted"),
+    "t on G degrees of freedom": (put(intervals, "stdtrit", one_degree_more), ", planted"),
+    "a mean over wrong rows": (put(marks, "rows_of", first_test_left_out), "over 2 answers, planted"),
+    "a panel without one of its judges": (put(summary, "score_settings", only_first_judge), "judge second: no mean"),
+    "scores of 11 points": (put(marks, "SCORE_START", 11), ", planted"),
 }
 
 
@@ -339,33 +328,31 @@ def letters_reversed(*arguments: Any) -> Any:
 
 
 sound_row, sound_p, sound_named = pairs_table.difference_of, pairs.p_of, issues_table.shares_naming
-MUTANTS_OF_CLAIMS: dict[str, tuple[Any, str, object, str]] = {
+MUTANTS_OF_CLAIMS: dict[str, tuple[Mutant, str]] = {
     "subjects of a pair swapped": (
-        pairs_table,
-        "difference_of",
-        subjects_swapped,
+        put(pairs_table, "difference_of", subjects_swapped),
         "the table of differences lacks plain, kind",
     ),
-    "ends of a difference swapped": (pairs_table, "difference_of", ends_swapped, "the difference of plain, kind"),
-    "a one-sided p": (pairs_table, "p_of", one_sided, "the p-value of plain, kind"),
-    "ranks of 1, 2, 3": (leaderboard_table, "rank_ranges", first_ranks, "the rank of"),
-    "issues by the other judge": (issues_table, "shares_naming", other_judges, "by first is"),
-    "issues under other letters": (issues_table, "shares_naming", letters_reversed, "issue A of plain"),
+    "ends of a difference swapped": (put(pairs_table, "difference_of", ends_swapped), "the difference of plain, kind"),
+    "a one-sided p": (put(pairs_table, "p_of", one_sided), "the p-value of plain, kind"),
+    "ranks of 1, 2, 3": (put(leaderboard_table, "rank_ranges", first_ranks), "the rank of"),
+    "issues by the other judge": (put(issues_table, "shares_naming", other_judges), "by first is"),
+    "issues under other letters": (put(issues_table, "shares_naming", letters_reversed), "issue A of plain"),
 }
 
 
 @pytest.mark.parametrize("name", MUTANTS_OF_CLAIMS)
 def test_claims_that_are_made_otherwise(rehearsed_stage: Stage, monkeypatch: Patch, name: str) -> None:
-    module, attribute, mutant, reason = MUTANTS_OF_CLAIMS[name]
-    monkeypatch.setattr(module, attribute, mutant)
+    plant, reason = MUTANTS_OF_CLAIMS[name]
+    plant(monkeypatch)
     found = rehearsed_stage.compare()
     assert not found.rows.wrong and not found.wrong_cells and reason in problems(found)
 
 
 @pytest.mark.parametrize("name", MUTANTS_OF_ANALYSES)
 def test_means_that_are_taken_in_another_way(rehearsed_stage: Stage, monkeypatch: Patch, name: str) -> None:
-    module, attribute, mutant, reason = MUTANTS_OF_ANALYSES[name]
-    monkeypatch.setattr(module, attribute, mutant)
+    plant, reason = MUTANTS_OF_ANALYSES[name]
+    plant(monkeypatch)
     found = rehearsed_stage.compare()
     assert not found.rows.wrong and reason in problems(found)
 

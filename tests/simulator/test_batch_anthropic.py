@@ -53,22 +53,6 @@ async def test_from_create_to_delete(start: Start) -> None:
     assert [one["deleted"] for one in await line.get("/_batches")] == [True]
 
 
-async def test_the_sync_client_cannot_tell_either(start: Start) -> None:
-    line = await start(batch=SOON)
-    client = anthropic.Anthropic(
-        api_key="k", base_url=line.url + "/anthropic", max_retries=0, _strict_response_validation=True
-    )
-
-    def run() -> list[str]:
-        request: Any = {"custom_id": "a", "params": params(1)}
-        batch = client.messages.batches.create(requests=[request])
-        while batch.processing_status != "ended":
-            batch = client.messages.batches.retrieve(batch.id)
-        return [one.result.type for one in client.messages.batches.results(batch.id)]
-
-    assert await asyncio.to_thread(run) == ["succeeded"]
-
-
 async def test_a_line_says_what_the_same_call_says_online(start: Start) -> None:
     line = await start(batch=SOON)
     client = anthropic_client(line)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +15,6 @@ from tests.simulator.batches import (
     end_google,
     google_client,
     google_results,
-    jsonl,
-    parsed,
     submit_google,
     upload,
 )
@@ -51,23 +48,6 @@ async def test_from_upload_to_delete(start: Start) -> None:
     await client.aio.batches.delete(name=str(job.name))
     with pytest.raises(errors.ClientError, match="404"):
         await client.aio.batches.get(name=str(job.name))
-
-
-async def test_the_sync_client_cannot_tell_either(start: Start, tmp_path: Path) -> None:
-    client = google_client(await start(batch=SOON))
-    source, target = tmp_path / "requests.jsonl", tmp_path / "results.jsonl"
-    source.write_bytes(jsonl([{"key": "a", "request": contents(1)}]))
-
-    def run() -> None:
-        file = client.files.upload(file=str(source), config=types.UploadFileConfig(mime_type="jsonl"))
-        job = client.batches.create(model="gemini-3.8-flash", src=str(file.name))
-        while not job.done:
-            job = client.batches.get(name=str(job.name))
-        assert job.dest and job.dest.file_name
-        client.files.download(file=job.dest.file_name, destination=str(target))
-
-    await asyncio.to_thread(run)
-    assert [one["key"] for one in parsed(target.read_bytes())] == ["a"]
 
 
 async def test_uploads_in_several_chunks(start: Start) -> None:

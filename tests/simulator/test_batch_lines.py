@@ -7,8 +7,6 @@ from decimal import Decimal
 from hashlib import sha256
 from typing import Any
 
-import pytest
-
 from hab_simulator.accounts import SimulatedModel, SimulatedPrice
 from tests.simulator.batches import (
     PRICES,
@@ -195,9 +193,3 @@ async def test_the_truth_counts_what_was_delivered(start: Start) -> None:
     assert cell["n"] == 60
     await asyncio.gather(*(line.post(ONLINE, chat(number)) for number in range(60)))
     assert await line.get("/_truth") == [cell]
-
-
-@pytest.mark.parametrize("turnaround", [{"kind": "none"}, {"kind": "lognormal", "mean_s": 0.1}])
-async def test_turnarounds(start: Start, turnaround: dict[str, Any]) -> None:
-    client = openai_client(await start(batch={"turnaround": turnaround}))
-    assert (await run_openai(client, [openai_line(1)])).status == "completed"

@@ -20,7 +20,6 @@ from tests.simulator.batches import (
     jsonl,
     openai_client,
     openai_line,
-    parsed,
     run_openai,
     submit_openai,
 )
@@ -50,22 +49,6 @@ async def test_from_upload_to_delete(start: Start, account: str) -> None:
     assert [file.id async for file in client.files.list()] == []
     with pytest.raises(openai.NotFoundError):
         await client.files.content(str(ended.output_file_id))
-
-
-async def test_the_sync_client_cannot_tell_either(start: Start) -> None:
-    line = await start(batch=SOON)
-    client = openai.OpenAI(
-        api_key="k", base_url=line.url + "/openai/v1", max_retries=0, _strict_response_validation=True
-    )
-
-    def run() -> bytes:
-        file = client.files.create(file=("a.jsonl", jsonl([openai_line(1)])), purpose="batch")
-        batch = client.batches.create(completion_window="24h", endpoint=CHAT, input_file_id=file.id)
-        while batch.status != "completed":
-            batch = client.batches.retrieve(batch.id)
-        return client.files.content(str(batch.output_file_id)).content
-
-    assert len(parsed(await asyncio.to_thread(run))) == 1
 
 
 async def test_a_line_says_what_the_same_call_says_online(start: Start) -> None:
@@ -189,23 +172,6 @@ async def test_refused_uploads_and_creates(start: Start, monkeypatch: pytest.Mon
     for bad in ({"endpoint": "/v1/x"}, {"completion_window": "1h"}, {"input_file_id": "file-0"}, {"extra": 1}):
         with pytest.raises(openai.BadRequestError):
             await client.post("/batches", body=good | bad, cast_to=object)
-
-
-async def test_cancel_keeps_what_was_done(start: Start) -> None:
-    line = await start(batch={"turnaround": {"kind": "fixed", "value_s": 3600.0}}, speed=3600)
-    client = openai_client(line)
-    batch = await submit_openai(client, map(openai_line, range(40)))
-    await asyncio.sleep(0.4)
-    assert (await client.batches.cancel(batch.id)).status == "cancelling"
-    ended = await end_openai(client, batch.id)
-    assert ended.status == "cancelled" and ended.cancelling_at and ended.cancelled_at
-    done, rest = await content(client, ended.output_file_id), await content(client, ended.error_file_id)
-    assert done and rest and len(done) + len(rest) == 40
-    assert {one["error"]["code"] for one in rest} == {"batch_cancelled"}
-    assert all(one["response"] is None for one in rest)
-    assert (await line.get("/_meter"))["batch"]["lines_billed"] == len(done)
-    with pytest.raises(openai.ConflictError):
-        await client.batches.cancel(batch.id)
 
 
 async def test_keys_unknown_ids_and_odd_urls(start: Start) -> None:

@@ -93,26 +93,6 @@ async def test_subjects_differ_by_model_and_own_system_prompt(start: Start) -> N
     assert names == ["guide", "m", f"m#{sha256(b'Be kind.').hexdigest()[:8]}", "n"]
 
 
-async def test_the_same_truth_over_all_vendors(start: Start) -> None:
-    line = await start(planted=planted())
-    answer = await ask(line, PROMPTS[0], model="m-1")
-    _, _, claude = await line.post(
-        "/anthropic/v1/messages",
-        {
-            "model": "m-1",
-            "max_tokens": 500,
-            "system": WORDS,
-            "messages": [{"role": "user", "content": PROMPTS[0]}],
-        },
-    )
-    _, _, gemini = await line.post(
-        "/google/v1/models/m-1:generateContent",
-        {"systemInstruction": {"parts": [{"text": WORDS}]}, "contents": [{"parts": [{"text": PROMPTS[0]}]}]},
-    )
-    texts = [answer, claude["content"][0]["text"], gemini["candidates"][0]["content"]["parts"][0]["text"]]
-    assert len({MARKER.findall(text)[0] for text in texts}) == 1
-
-
 async def test_unknown_prompts_and_foreign_letters_are_ordinary_calls(start: Start) -> None:
     line = await start(planted=planted())
     assert not MARKER.search(await ask(line, "What is a kiln?"))

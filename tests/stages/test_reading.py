@@ -218,7 +218,8 @@ def test_an_object_cut_at_any_place_is_unreadable() -> None:
 
 MEGABYTE = 1_000_000
 HUGE = ["{", "[", '{"', '{"a":', "[{", "{x", "{}", '{"a":"{', '"issues":', '{"\\u0069ssues":']
-HUGE += ["<think>", "<think ", "< ", "\x00", "\ud800"]
+HUGE += ["<think>", "<think ", "< ", "\x00", "\ud800", "</think>", "\\", '"', "{x}", "{\"'", "<think><thought>", "[1,"]
+HUGE += ["{ \n", '{"n":1', f"{NONE}{B}", '{"assessment": "x']
 
 
 @pytest.mark.parametrize("unit", HUGE)

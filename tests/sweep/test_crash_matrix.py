@@ -24,7 +24,6 @@ LEAST_POINTS = 24
 IN_BUCKET, FEW = "openai", 4
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("vendor_name", MODELS)
 def test_whatever_crashes_when_every_row_is_there_once_and_paid_once(
     vendor_name: str, vendor: Callable[..., Vendor], forks: Forks, tmp_path: Path
@@ -32,7 +31,6 @@ def test_whatever_crashes_when_every_row_is_there_once_and_paid_once(
     _crash(vendor_name, vendor, forks, tmp_path, None, _dealt)
 
 
-@pytest.mark.timeout(300)
 def test_whatever_crashes_when_a_store_in_a_bucket_has_every_row_once_and_paid_once(
     bucket: str, vendor: Callable[..., Vendor], forks: Forks, tmp_path: Path
 ) -> None:

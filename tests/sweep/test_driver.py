@@ -402,8 +402,8 @@ def test_flowing_batches_wait_for_a_least_size_or_the_end_of_their_source(bench:
 
 
 def test_no_more_flows_to_an_executor_than_it_has_room_for(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flowing, "MAX_ONLINE", 100)
-    b = bench(total=101, dimensions=[ONE, TWO], subjects=["lab/a"])
+    monkeypatch.setattr(flowing, "MAX_ONLINE", 5)
+    b = bench(total=6, dimensions=[ONE, TWO], subjects=["lab/a"])
     b.online.flows = True
     b.driver.reconcile(detach=False)
     judged = [dispatch for dispatch in b.online.dispatched if dispatch.stage == "judge"]

@@ -66,18 +66,6 @@ def test_counters_are_still_since_their_last_change_and_watched_closely() -> Non
     assert (state.polls.still_since, state.polls.at, state.polls.ended) == (2050.0, 2120.0, ended_with(2, 0))
 
 
-def test_an_answer_clears_the_error_before_it() -> None:
-    state = transitions.poll_failed(at_vendor(), BUSY, 5.0, POLICY)
-    assert state.polls.error is BUSY and state.polls.due > 5.0
-    assert transitions.polled(state, RUNNING, 20.0, POLICY).polls.error is None
-
-
-def test_results_that_break_off_are_read_again_after_another_poll() -> None:
-    ended = Ended(DONE, "b-1", Polls(since=0.0, due=0.0, ended=ended_with(2, 0)))
-    failed = transitions.poll_failed(ended, BUSY, 50.0, POLICY)
-    assert isinstance(failed, Ended) and failed.polls.ended is None and failed.polls.due > 50.0
-
-
 def test_a_cancelled_batch_is_polled_at_once_and_a_failed_cancel_is_repeated_later() -> None:
     state = transitions.cancelled(at_vendor(), 40.0)
     assert state.is_cancelled and state.polls.due == 40.0

@@ -21,7 +21,7 @@ from hab_ray.storage.replies.store import Store
 from tests.conftest import Vendor
 from tests.engine.bench import chat, engine_at, jobs, stream
 
-KILLS = 6
+KILLS = 4
 LIMITS = Limits(concurrent=20, patience_s=20, timeout_s=20)
 PRICED = {"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}
 CALLS = [chat("a", f"question {n} " + "and so on " * (n % 40)) for n in range(300)]

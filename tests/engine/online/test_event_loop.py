@@ -12,7 +12,7 @@ import pytest
 
 from hab_ray.engine.online.thread import BunchingSelector
 
-BUNCH_S = 0.3
+BUNCH_S = 0.8
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def test_rate_while_bunching(tmp_path: Path) -> None:
         took = time.monotonic() - started
         last = thread.close().result(30)
     assert most > MANY_IN_FLIGHT
-    assert (last.finished[0], last.calls, last.retries) == (200, 200, 0) and 5.0 < took < 15.0
+    assert (last.finished[0], last.calls, last.retries) == (200, 200, 0) and 5.0 < took < 30.0
 
 
 def test_close_abandons_waiting_jobs(tmp_path: Path) -> None:

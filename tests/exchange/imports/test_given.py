@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import resource
-from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import yaml
 from huggingface_hub import constants
@@ -24,6 +20,7 @@ from hab_ray.given.rows import read_given_tests
 from hab_ray.inputs.origin import Origin
 from hab_ray.location import Location
 from hab_ray.rubric import load_rubrics
+from tests.exchange.imports.tables import Write, comma_separated, json_lines, json_list, parquet
 
 GUID = "01234567-89ab-cdef-0123-456789abcdef"
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -43,25 +40,6 @@ ROWS: list[Row] = [
 ]
 
 
-def parquet(path: Path, rows: list[Row]) -> None:
-    pq.write_table(pa.Table.from_pylist(rows), path)
-
-
-def json_lines(path: Path, rows: list[Row]) -> None:
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-
-
-def json_list(path: Path, rows: list[Row]) -> None:
-    path.write_text(json.dumps(rows))
-
-
-def comma_separated(path: Path, rows: list[Row]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 @pytest.mark.parametrize(
     ("name", "write", "out"),
     [
@@ -71,9 +49,7 @@ def comma_separated(path: Path, rows: list[Row]) -> None:
         ("r.csv", comma_separated, "tests.parquet"),
     ],
 )
-def test_the_distinct_queries_are_what_a_sweep_reads(
-    name: str, write: Callable[[Path, list[Row]], None], out: str, tmp_path: Path
-) -> None:
+def test_the_distinct_queries_are_what_a_sweep_reads(name: str, write: Write, out: str, tmp_path: Path) -> None:
     write(tmp_path / name, ROWS)
     notes = import_tests(TableSource(str(tmp_path / name)), tmp_path / out).notes
     found = read_given_tests(Location.of(str(tmp_path / out)), load_rubrics())

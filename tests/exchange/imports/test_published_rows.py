@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,7 +11,6 @@ from random import Random
 from threading import Thread
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -27,6 +25,7 @@ from hab_ray.given.ratings import Rating, Scale, read_given_ratings
 from hab_ray.given.responses import read_given_responses
 from hab_ray.location import Location
 from hab_ray.rubric import load_rubrics
+from tests.exchange.imports.tables import Write, comma_separated, json_lines, json_list, parquet
 
 OLD, NEW = "1" * 40, "2" * 40
 PLAIN = "ask_clarifying_questions"
@@ -61,25 +60,6 @@ def published_rows() -> list[dict[str, Any]]:
     return rows
 
 
-def parquet(path: Path, rows: list[dict[str, Any]]) -> None:
-    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=50)
-
-
-def json_list(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.write_text(json.dumps(rows))
-
-
-def json_lines(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(map(json.dumps, rows)).encode())
-
-
-def comma_separated(path: Path, rows: list[dict[str, Any]]) -> None:
-    with path.open("w", newline="", encoding="utf-8-sig") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def ratings(path: Path) -> tuple[Rating, ...]:
     return read_given_ratings([Location.of(path)], load_rubrics()).ratings
 
@@ -93,9 +73,7 @@ def ratings(path: Path) -> tuple[Rating, ...]:
         ("r.csv", comma_separated, "v.jsonl"),
     ],
 )
-def test_a_judges_failures_are_neither_zeros_nor_tens(
-    tmp_path: Path, name: str, write: Callable[[Path, list[dict[str, Any]]], None], out: str
-) -> None:
+def test_a_judges_failures_are_neither_zeros_nor_tens(tmp_path: Path, name: str, write: Write, out: str) -> None:
     write(tmp_path / name, published_rows())
     source = TableSource(str(tmp_path / name), values={"rater": "o3"})
     notes = import_verdicts(source, tmp_path / out).notes
