@@ -16,8 +16,6 @@ from hab_ray.rows import Paraphrase
 from hab_ray.rubric import Rubric
 from hab_ray.visible import one_line
 
-_COLUMNS = Columns(texts=("dimension", "test_id", "paraphrase_of", "prompt", "context"))
-
 
 class GivenParaphrase(Strict):
     """One row: another wording of the test that `test_id` names, or `paraphrase_of` by its prompt."""
@@ -38,6 +36,9 @@ class GivenParaphrase(Strict):
     def of(self) -> str:
         """What names the test."""
         return self.test_id or self.paraphrase_of or ""
+
+
+_COLUMNS = Columns.of(GivenParaphrase)
 
 
 def read_paraphrases(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str, dict[str, Paraphrase]]:

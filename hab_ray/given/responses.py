@@ -17,25 +17,6 @@ from hab_ray.rows import ChosenTest, Response, State, id_of_test
 from hab_ray.rubric import Rubric
 from hab_ray.visible import one_line
 
-_COLUMNS = Columns(
-    texts=(
-        "dimension",
-        "test_id",
-        "prompt",
-        "context",
-        "misinformation",
-        "subject",
-        "subject_model",
-        "text",
-        "subject_response",
-        "state",
-        "finish",
-        "model_reported",
-        "reason",
-    ),
-    numbers=("sample",),
-    may_be_empty=("text", "subject_response"),
-)
 # What the benchmark's published code wrote in the place of an answer that it did not get.
 ERROR_MARKS = (
     "[ERROR DURING LLM CHAT]",
@@ -69,6 +50,9 @@ class GivenResponse(AnswerRow):
         if self.state is State.OK and not self.text:
             raise ValueError("its state is ok and it has no text; give its text, or leave the row out")
         return self
+
+
+_COLUMNS = Columns.of(GivenResponse, numbers=("sample",), may_be_empty=("text", "subject_response"))
 
 
 @dataclass(frozen=True)

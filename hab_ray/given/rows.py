@@ -59,6 +59,14 @@ class Columns:
     numbers: tuple[str, ...] = ()
     may_be_empty: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, row: type[Strict], numbers: tuple[str, ...] = (), may_be_empty: tuple[str, ...] = ()) -> Self:
+        """The columns that a kind of row has, under all names that it knows them by."""
+        aliases = {name: field.validation_alias for name, field in row.model_fields.items()}
+        known = [alias.choices if isinstance(alias, AliasChoices) else [name] for name, alias in aliases.items()]
+        texts = (str(name) for names in known for name in names if name not in numbers)
+        return cls(tuple(texts), numbers, may_be_empty)
+
     def of_cells(self, cells: Mapping[str, str]) -> dict[str, str | int]:
         """The values of a row of a CSV file; a cell that is no whole number where one belongs stays text."""
         return {
@@ -69,7 +77,6 @@ class Columns:
 
 
 ORIGIN = Columns(texts=("source", "licence", "canaries"))
-_COLUMNS = Columns(texts=("dimension", "prompt", "id", "context", "system", *ORIGIN.texts), numbers=("cluster",))
 
 
 class GivenTest(Strict):
@@ -84,6 +91,9 @@ class GivenTest(Strict):
     source: Text | None = None
     licence: Text | None = None
     canaries: Text | None = None
+
+
+_COLUMNS = Columns.of(GivenTest, numbers=("cluster",))
 
 
 class AnswerRow(Strict):

@@ -1,4 +1,4 @@
-"""Damaged Parquet files are refused with a message: Arrow, which ends the process over some, never gets to see those."""
+"""Damaged Parquet files are refused with a message. Arrow, which ends the process over some, never sees those."""
 
 from __future__ import annotations
 
