@@ -56,7 +56,7 @@ def parquet_columns(data: Data, texts: Sequence[str], numbers: Sequence[str]) ->
         _check_columns(schema, file.schema_arrow, texts, numbers)
         if not metadata.num_rows:
             return
-        held, rows = 0, _rows_at_a_time(data, metadata, read)
+        held, rows = 0, _rows_at_a_time(data, read)
         for batch in file.iter_batches(rows, columns=names, use_threads=False):
             held += sum(_text_bytes(column) for column in batch.columns)
             if held > _most_decoded(data):
@@ -146,7 +146,7 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _rows_at_a_time(data: Data, metadata: pq.FileMetaData, columns: Sequence[int]) -> int:
+def _rows_at_a_time(data: Data, columns: Sequence[int]) -> int:
     """How many rows may be unpacked at a time.
 
     Raises:
@@ -154,7 +154,7 @@ def _rows_at_a_time(data: Data, metadata: pq.FileMetaData, columns: Sequence[int
     """
     unpacked = 0
     widest = dict.fromkeys(columns, 1.0)
-    for column, page in pages(mapped(data), metadata, columns):
+    for column, page in pages(mapped(data), columns):
         unpacked += page.size
         if unpacked > _most_decoded(data):
             raise _too_large(data)
