@@ -123,9 +123,10 @@ def _by_epoch(entries: Entries) -> dict[int, int]:
 
 
 def _repeated(heads: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The heads of keys that may be in two files, some more than once: a compaction was cut off, or a later epoch asked again."""
+    """The heads of keys that may be in two files: a compaction was cut off, or a later epoch asked again."""
     heads.sort()
-    return heads[1:][heads[1:] == heads[:-1]]
+    found: NDArray[np.uint64] = heads[1:][heads[1:] == heads[:-1]]
+    return found
 
 
 def _counted_twice(

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from hab_ray.analysis import board, intervals, marks, pairs, scores
+from hab_ray.analysis.agreement import kappa
 from hab_ray.analysis.intervals import Interval
 from hab_ray.analysis.marks import ItemScores
 from hab_ray.analysis.tables import agreement, bounds, declared, differences, issues, judges, leaderboard, variants
@@ -440,7 +441,7 @@ sound_primary, sound_naming, sound_marks = declared._primary, issues.shares_nami
 
 CLAIMS: dict[str, tuple[Mutant, str]] = {
     "ends of an agreement swapped": (with_ends_swapped(agreement, "Agreed"), "has the interval"),
-    "kappa for AC1": (put(agreement, "ac1", agreement.kappa), "ac1 of first, second in"),
+    "kappa for AC1": (put(agreement, "ac1", kappa), "ac1 of first, second in"),
     "alpha without the correction for few values": (
         put(
             agreement,
