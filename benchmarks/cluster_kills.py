@@ -10,7 +10,6 @@ processes of this machine (`ray.cluster_utils`), the bucket is SeaweedFS. A work
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import os
 import signal
@@ -29,11 +28,11 @@ from typing import Any
 
 import psutil
 import yaml
-from rich.console import Console
 
 from hab_ray.catalog.addresses import outside_address
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.commands.budget import show_budget
+from hab_ray.cli.ending import console
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cluster.session import QUIET
 from hab_ray.location import Location
@@ -226,9 +225,9 @@ def dearest_call(sweep: Path) -> int:
 
 def money_of(name: str) -> Mapping[str, int]:
     """`hab budget show RUN --json`."""
-    shown = io.StringIO()
-    show_budget(Location(f"s3://{BUCKET}/{name}/run"), True, Console(file=shown, width=200))
-    return dict(json.loads(shown.getvalue()))
+    with console.capture() as shown:
+        show_budget(Location(f"s3://{BUCKET}/{name}/run"), True)
+    return dict(json.loads(shown.get()))
 
 
 def strands_too_much(kills: Sequence[Kill], bound: int) -> bool:

@@ -18,8 +18,8 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from hab_ray.analysis.agreement import Statistic, alpha, bootstrapped, drawn, kappa, pair_sums, unit_sums
 from hab_ray.analysis.rating.statistics import Estimate, Rated, alpha_among, alpha_with, difference
-from hab_ray.analysis.tables.agreement import Statistic, alpha, bootstrapped, drawn_tests, kappa, pair_sums, unit_sums
 
 NOISE, MILDER = 0.2, 0.05
 _Array = NDArray[np.float64]
@@ -117,7 +117,7 @@ def judges_kappa(answers: int, prevalence: float, repetitions: int) -> tuple[flo
 
 def _covered(sums: Callable[[int], _Array], compute: Statistic, answers: int, repetitions: int) -> tuple[float, float]:
     truth = float(compute(sums(400_000).sum(axis=0)[None])[0])
-    weights, hits = drawn_tests(answers), 0
+    (weights,), hits = drawn([answers]), 0
     for _ in range(repetitions):
         _, low, high = bootstrapped(sums(answers), compute, weights)
         hits += low is not None and high is not None and low <= truth <= high

@@ -22,7 +22,6 @@ from hab_ray.given.origins import origins_of, wording_origins
 from hab_ray.given.paraphrases import read_paraphrases
 from hab_ray.given.rows import given_file
 from hab_ray.given.sample import changed_draw
-from hab_ray.local import LocalError, default_cache, embedding_weights, pull, sha256_of
 from hab_ray.location import Location
 from hab_ray.resources import installed_versions
 from hab_ray.rows import ChosenTest, Paraphrase, RaterView
@@ -220,6 +219,8 @@ def weights_of(name: str, entry: ModelEntry) -> Path:
     Raises:
         ConfigError: it cannot be had.
     """
+    from hab_ray.local import LocalError, default_cache, embedding_weights, pull
+
     refuse_others(default_cache().parent, "HAB_CACHE")
     try:
         if entry.purpose is Purpose.EMBEDDING:
@@ -231,6 +232,8 @@ def weights_of(name: str, entry: ModelEntry) -> Path:
 
 def _as_of(name: str, entry: ModelEntry, served: bool, now: datetime) -> str | None:
     if served:
+        from hab_ray.local import sha256_of
+
         return sha256_of(weights_of(name, entry))
     return f"{now:%Y-%m}" if entry.alias == "moving" else None
 

@@ -16,7 +16,7 @@ from hab_simulator import control
 from hab_simulator.asks import Ask, Refused, WireAnswer
 from hab_simulator.faults import DelayFault, Fault, StatusFault, charges, loses
 from hab_simulator.limits import Verdict
-from hab_simulator.meter import CallRecord, Outcome, Request, call_label
+from hab_simulator.meter import CallRecord, Outcome, ReceivedRequest, call_label
 from hab_simulator.playing import route
 from hab_simulator.profile import Profile
 from hab_simulator.sending import json_response, response, send
@@ -41,7 +41,7 @@ class Server:
             return json_response({"error": f"no vendor lives at {request.path}"}, 404)
         place, played = found
         now = datetime.now(UTC).timestamp()
-        self._state.meter.requests.append(Request(now, place.account, request.method, place.path))
+        self._state.meter.requests.append(ReceivedRequest(now, place.account, request.method, place.path))
         if request.method == "GET" and place.path == "models":
             refusal = self._key_refusal(place, request)
             return response(refusal or place.vendor.models(self._state.profile.account(place.account)))

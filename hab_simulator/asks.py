@@ -85,7 +85,7 @@ class SaidOfAnswer(NamedTuple):
     twice: str = ""
 
 
-class Exchange(NamedTuple):
+class MeantReply(NamedTuple):
     """One request for a chat reply, and what is meant by the reply.
 
     `label` is what equal requests share; `parts` are fingerprints of the texts between marks, by name. `in_braces` says
@@ -113,7 +113,7 @@ class WireAnswer:
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
     bill: Bill | None = None
-    exchange: Exchange | None = None
+    exchange: MeantReply | None = None
 
 
 class Refused(Exception):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from hab_simulator.asks import ChatAsk, Exchange
+from hab_simulator.asks import ChatAsk, MeantReply
 from hab_simulator.truth.judging import normal
 
 _MARKED = re.compile(r"<<<(\w+) (\S+)>>>\n(.*?)\n<<<END \1 \2>>>", re.DOTALL)
@@ -52,7 +52,7 @@ class Heard:
     """All replies that were delivered. Manners are known by their number."""
 
     _manners: dict[Manner, int] = field(default_factory=dict)
-    _exchanges: Counter[Exchange] = field(default_factory=Counter)
+    _exchanges: Counter[MeantReply] = field(default_factory=Counter)
     _equal: Counter[bytes] = field(default_factory=Counter)
     _broken: Counter[bytes] = field(default_factory=Counter)
 
@@ -62,7 +62,7 @@ class Heard:
         manner = Manner(ask.name, ask.system, ask.limit, ask.temperature, ask.top_p, schema)
         return self._manners.setdefault(manner, len(self._manners))
 
-    def add(self, exchange: Exchange) -> None:
+    def add(self, exchange: MeantReply) -> None:
         """Count a reply that was delivered."""
         self._exchanges[exchange] += 1
         (self._equal if exchange.is_readable else self._broken)[exchange.label] += 1

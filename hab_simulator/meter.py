@@ -139,7 +139,7 @@ class CallRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ReceivedRequest:
     """One HTTP request to a vendor, noted when its headers were there; `at` is wall time in seconds since 1970."""
 
     at: float
@@ -173,7 +173,7 @@ class Meter:
     in_flight: int = 0
     in_flight_max: int = 0
     calls: list[CallRecord] = field(default_factory=list)
-    requests: list[Request] = field(default_factory=list)
+    requests: list[ReceivedRequest] = field(default_factory=list)
     _models: dict[tuple[str, str], Counts] = field(default_factory=dict)
     _charged: Counter[bytes] = field(default_factory=Counter)
     _doubles: dict[bytes, Double] = field(default_factory=dict)

@@ -60,20 +60,20 @@ ANTHROPIC = Dialect(closed=True, least_items=1, refused=_RANGE_KEYWORDS | _LENGT
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SchemaPlace:
     """A schema inside a document: its path and the document it may refer into."""
 
     schema: Schema
     path: tuple[str, ...]
     root: Schema
 
-    def inside(self, schema: object, *steps: str) -> Place:
+    def inside(self, schema: object, *steps: str) -> SchemaPlace:
         """The same document, further down."""
         if not isinstance(schema, Mapping):
             raise SchemaError(f"In context={self.path + steps!r}, a schema must be an object.")
-        return Place(schema, self.path + steps, self.root)
+        return SchemaPlace(schema, self.path + steps, self.root)
 
-    def resolved(self) -> Place:
+    def resolved(self) -> SchemaPlace:
         """This place with a `$ref` followed."""
         reference = self.schema.get("$ref")
         if reference is None:
@@ -98,7 +98,7 @@ def check(schema: Schema, dialect: Dialect) -> None:
 def _check(text: str, dialect: Dialect) -> None:
     """A sweep sends few schemas many times: each is walked once."""
     schema = json.loads(text)
-    for place in _walk(Place(schema, (), schema)):
+    for place in _walk(SchemaPlace(schema, (), schema)):
         types = place.types()
         unknown = [name for name in types if name not in _KEYWORDS]
         if unknown:
@@ -132,7 +132,7 @@ def _check_bounds(schema: Schema, types: tuple[str, ...]) -> None:
             raise SchemaError(f"'{name}' must not be empty.")
 
 
-def _check_object(place: Place, dialect: Dialect) -> None:
+def _check_object(place: SchemaPlace, dialect: Dialect) -> None:
     if dialect.closed and place.schema.get("additionalProperties") is not False:
         raise SchemaError(
             f"In context={place.path!r}, 'additionalProperties' is required to be supplied and to be false."
@@ -145,7 +145,7 @@ def _check_object(place: Place, dialect: Dialect) -> None:
         )
 
 
-def _walk(place: Place) -> Iterator[Place]:
+def _walk(place: SchemaPlace) -> Iterator[SchemaPlace]:
     yield place
     for name, child in place.schema.get("properties", {}).items():
         yield from _walk(place.inside(child, "properties", name))
@@ -160,7 +160,7 @@ def _walk(place: Place) -> Iterator[Place]:
 
 def letters_of(schema: Schema, name: str) -> tuple[str, ...]:
     """The texts that may stand in the array property `name` of an object schema, or none."""
-    root = Place(schema, (), schema)
+    root = SchemaPlace(schema, (), schema)
     found = schema.get("properties", {}).get(name)
     items = root.inside(found).resolved().schema.get("items") if found is not None else None
     options = root.inside(items).resolved().schema.get("enum", ()) if items is not None else ()
@@ -169,7 +169,7 @@ def letters_of(schema: Schema, name: str) -> tuple[str, ...]:
 
 def sample(schema: Schema, rng: Random, author: Author) -> Any:
     """A value that fits the schema, its texts written by `author`. Raises SchemaError where none can."""
-    return _Sampler(rng, author).value(Place(schema, (), schema), "")
+    return _Sampler(rng, author).value(SchemaPlace(schema, (), schema), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class _Sampler:
     rng: Random
     author: Author
 
-    def value(self, place: Place, name: str) -> Any:
+    def value(self, place: SchemaPlace, name: str) -> Any:
         place = place.resolved()
         schema = place.schema
         if "const" in schema:
@@ -204,7 +204,7 @@ class _Sampler:
             case _:
                 return None
 
-    def _object(self, place: Place) -> dict[str, Any]:
+    def _object(self, place: SchemaPlace) -> dict[str, Any]:
         required = place.schema.get("required", ())
         return {
             name: self.value(place.inside(child, "properties", name), name)
@@ -212,7 +212,7 @@ class _Sampler:
             if name in required or self.rng.random() < 0.5
         }
 
-    def _array(self, place: Place, name: str) -> list[Any]:
+    def _array(self, place: SchemaPlace, name: str) -> list[Any]:
         low = int(place.schema.get("minItems", 0))
         high = int(place.schema.get("maxItems", low + _EXTRA_ITEMS))
         count = self.rng.randint(low, min(high, low + _EXTRA_ITEMS))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hab_simulator.asks import Exchange
+from hab_simulator.asks import MeantReply
 from hab_simulator.batch.clock import VendorClock
 from hab_simulator.batch.jobs import Job
 from hab_simulator.batch.service import BatchService
@@ -50,7 +50,7 @@ class SimulatorState:
         quota = self.quota.get(account)
         return quota is not None and self._billed[account] >= quota
 
-    def hear(self, exchange: Exchange | None) -> None:
+    def hear(self, exchange: MeantReply | None) -> None:
         """Note a reply that was delivered."""
         if exchange is not None:
             self.mind.truth.heard.add(exchange)

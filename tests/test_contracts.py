@@ -47,6 +47,9 @@ PLANTED = "\n" + "\n".join(
     f"import {name}" for name in (*MAY_IMPORT, *OF_THE_METHOD, f"{SIMULATOR}.vendor", "hab_ray.errors")
 )
 STAGES = {spec.name for spec in METHOD}
+CLASSES = {type(spec).__name__ for spec in METHOD} | {
+    f"{type(spec).__name__.removesuffix('Spec')}Stage" for spec in METHOD
+}
 SHORTCUTS = (
     'shard.stage == "judge"',
     'spec.name in ("respond", "judge")',
@@ -56,6 +59,12 @@ SHORTCUTS = (
     "StageName.JUDGE",
     'match shard.stage:\n    case "judge":\n        pass',
     'class Of(StrEnum):\n    LAST = "judge"',
+    '{"judge": 1, "respond": 2}[shard.stage]',
+    '{"judge": 1}.get(spec.name, 0)',
+    'match shard:\n    case Shard(stage="judge"):\n        pass',
+    'shard.stage.startswith("jud") and shard.stage.endswith("judge")',
+    "isinstance(stage, JudgeStage)",
+    "type(spec) is RespondSpec",
 )
 
 
@@ -153,11 +162,18 @@ def is_shortcut(node: ast.AST) -> bool:
             ast.Subscript(value=table, slice=key)
             | ast.Call(func=ast.Attribute(value=table, attr="get"), args=[key, *_])
         ):
-            return ast.unparse(table).endswith("stages()") and names_a_stage(key)
+            is_by_name = isinstance(table, ast.Dict) and tells_a_stage(key) and names_a_stage(table)
+            return is_by_name or (ast.unparse(table).endswith("stages()") and names_a_stage(key))
+        case ast.Call(func=ast.Attribute(value=told, attr="startswith" | "endswith"), args=[text]):
+            return tells_a_stage(told) and names_a_stage(text)
+        case ast.MatchClass(kwd_attrs=names, kwd_patterns=patterns):
+            return any(name == "stage" and names_a_stage(told) for name, told in zip(names, patterns, strict=True))
         case ast.ClassDef(bases=bases, body=body) if any("Enum" in ast.unparse(base) for base in bases):
             return any(isinstance(line, ast.Assign) and names_a_stage(line.value) for line in body)
-        case ast.Attribute(attr=name):
-            return name.lower() in STAGES and name.isupper()
+        case ast.Attribute(attr=name) if name.lower() in STAGES and name.isupper():
+            return True
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name in CLASSES
     return False
 
 

@@ -1,9 +1,13 @@
-"""Whether the judges of a panel agree: Krippendorff's alpha of their marks, with a plain interval."""
+"""How far judges agree: Krippendorff's alpha, Cohen's kappa and Gwet's AC1, with a bootstrap over generation calls.
+
+Each statistic follows from sums, so that a draw of the bootstrap is a product of how often each call was drawn with the
+sums of the calls. Tests of one call are alike and are drawn together.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +15,11 @@ from numpy.typing import NDArray
 
 from hab_ray.analysis.marks import PANEL, ItemScores
 
-_MAX_DRAWS, _MIN_DRAWS, _TESTS_DRAWN = 1000, 100, 20_000_000
-_SEED = 0
 LITTLE = 0.4
-# Of the answers to one test that several judges marked: disagreement within them, marks, their sum, that of squares.
-_Sums = NDArray[np.float64]
+_MAX_DRAWS, _MIN_DRAWS, _CALLS_DRAWN = 1000, 100, 20_000_000
+_SEED = 0
+_Array = NDArray[np.float64]
+Statistic = Callable[[_Array], _Array]
 
 
 @dataclass(frozen=True)
@@ -38,49 +42,109 @@ class Agreement:
 
 
 def agreement(marks: Iterable[ItemScores]) -> Agreement | None:
-    """The agreement of single judges, its interval by a bootstrap over tests; None where it cannot be told.
+    """The agreement of single judges; None where it cannot be told.
 
     It cannot where fewer than two judges marked the same answers, or where all marks of every dimension are equal.
     """
-    dimensions = _sums_by_dimension(marks)
-    alpha = _alpha([sums.sum(axis=0) for sums in dimensions])
-    if alpha is None:
+    sums = [summed(unit_sums(values), calls) for values, calls in marks_by_dimension(marks).values()]
+    if not sums:
         return None
-    random = np.random.default_rng(_SEED)
-    draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _TESTS_DRAWN // sum(map(len, dimensions))))
-    drawn = (_alpha([_resampled(sums, random) for sums in dimensions]) for _ in range(draws))
-    low, high = np.quantile([one for one in drawn if one is not None], (0.025, 0.975))
-    return Agreement(alpha, float(low), float(high))
+    often = drawn([len(own) for own in sums])
+    whole, each = np.stack([own.sum(axis=0) for own in sums]), [n @ own for n, own in zip(often, sums, strict=True)]
+    value, low, high = _interval(alpha(whole[:, None])[0], alpha(np.stack(each)))
+    return None if value is None or low is None or high is None else Agreement(value, low, high)
 
 
-def _resampled(sums: _Sums, random: np.random.Generator) -> _Sums:
-    chosen: _Sums = sums[random.integers(len(sums), size=len(sums))].sum(axis=0)
-    return chosen
-
-
-def _alpha(dimensions: Sequence[_Sums]) -> float | None:
-    """1 minus the disagreement within answers, as a share of that between any two marks of a dimension."""
-    observed = sum(within for within, *_ in dimensions)
-    by_chance = sum(2 * (count * squares - total**2) / (count - 1) for _, count, total, squares in dimensions)
-    return float(1 - observed / by_chance) if by_chance > 1e-12 else None
-
-
-def _sums_by_dimension(marks: Iterable[ItemScores]) -> list[_Sums]:
-    """Sums of each test that has an answer with two marks, by dimension."""
-    cells: dict[tuple[str, str], list[ItemScores]] = defaultdict(list)
+def marks_by_dimension(marks: Iterable[ItemScores]) -> Mapping[str, tuple[_Array, Sequence[Hashable]]]:
+    """By dimension with tests the single judges' marks, judges x tests x answers, and each test's generation call."""
+    found: dict[str, dict[str, list[ItemScores]]] = defaultdict(lambda: defaultdict(list))
     for one in marks:
-        if one.judge != PANEL:
-            cells[one.dimension, one.subject].append(one)
-    found: dict[str, dict[int, _Sums]] = defaultdict(lambda: defaultdict(lambda: np.zeros(4)))
-    for (dimension, _), judges in cells.items():
-        for test, tests in enumerate(zip(*(judge.by_test for judge in judges), strict=True)):
-            for answer in zip(*tests, strict=True):
-                given = [mark for mark in answer if mark is not None]
-                if len(given) > 1:
-                    found[dimension][test] += _sums(given)
-    return [np.array(list(by_test.values())) for by_test in found.values()]
+        if one.judge != PANEL and one.by_test:
+            found[one.dimension][one.judge].append(one)
+    joined = {}
+    for dimension, by_judge in found.items():
+        given = [[np.array(one.by_test, dtype=np.float64) for one in own] for own in by_judge.values()]
+        first = next(iter(by_judge.values()))[0]
+        calls = first.calls or range(len(first.by_test))
+        joined[dimension] = (np.stack([np.concatenate(own, axis=1) for own in given]), calls)
+    return joined
 
 
-def _sums(given: Sequence[float]) -> _Sums:
-    count, total, squares = len(given), sum(given), sum(mark * mark for mark in given)
-    return np.array([2 * (count * squares - total**2) / (count - 1), count, total, squares])
+def unit_sums(values: _Array) -> _Array:
+    """Judges x tests x answers to sums by test: answers, disagreement within them, values, their sum, their squares."""
+    known = ~np.isnan(values)
+    count = known.sum(axis=0)
+    total = np.where(known, values, 0.0).sum(axis=0)
+    squares = np.where(known, values**2, 0.0).sum(axis=0)
+    paired = count > 1
+    within = np.where(paired, 2 * (count * squares - total**2) / np.maximum(1, count - 1), 0.0)
+    columns = [paired, within, *(np.where(paired, each, 0) for each in (count, total, squares))]
+    sums: _Array = np.stack([column.sum(axis=1) for column in columns], axis=1).astype(np.float64)
+    return sums
+
+
+def pair_sums(values: _Array) -> _Array:
+    """Two judges x tests x answers to counts by test: answers, named by both, by the first, by the second."""
+    both = ~np.isnan(values).any(axis=0)
+    first, second = (np.where(both, each, 0.0) for each in values)
+    sums: _Array = np.stack([column.sum(axis=1) for column in (both, first * second, first, second)], axis=1)
+    return sums.astype(np.float64)
+
+
+def summed(by_test: _Array, calls: Sequence[Hashable]) -> _Array:
+    """Sums by test to sums by generation call."""
+    places = {call: at for at, call in enumerate(dict.fromkeys(calls))}
+    found = np.zeros((len(places), by_test.shape[1]))
+    np.add.at(found, [places[call] for call in calls], by_test)
+    return found
+
+
+def alpha(sums: _Array) -> _Array:
+    """Krippendorff's alpha of `unit_sums`, summed: 1 less disagreement within answers over that of any two values.
+
+    Sums are draws x sums, or dimensions x draws x sums: chance is then taken within each dimension.
+    """
+    _, within, count, total, squares = np.moveaxis(sums if sums.ndim == 3 else sums[None], -1, 0)
+    by_chance = 2 * (count * squares - total**2) / np.maximum(1, count - 1)
+    return _less(within.sum(axis=0), by_chance.sum(axis=0))
+
+
+def kappa(sums: _Array) -> _Array:
+    """Cohen's kappa of `pair_sums`, summed."""
+    count, both, first, second = sums.T
+    differing = first + second - 2 * both
+    return _less(differing * count, first * (count - second) + second * (count - first))
+
+
+def ac1(sums: _Array) -> _Array:
+    """Gwet's AC1 of `pair_sums`, summed: chance is that of a judge who names the issue as often as both do together."""
+    count, both, first, second = sums.T
+    named = (first + second) / 2
+    by_chance = 2 * named * (count - named)
+    return _less((first + second - 2 * both) * count, count**2 - by_chance)
+
+
+def _less(observed: _Array, expected: _Array) -> _Array:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: _Array = np.where(expected > 1e-12, 1 - observed / expected, np.nan)
+    return found
+
+
+def bootstrapped(sums: _Array, compute: Statistic, weights: _Array) -> tuple[float | None, float | None, float | None]:
+    """A statistic of sums by call and its percentile interval; `weights` are of `drawn`. None: cannot be told."""
+    return _interval(compute(sums.sum(axis=0)[None])[0], compute(weights @ sums))
+
+
+def _interval(value: float, drawn_values: _Array) -> tuple[float | None, float | None, float | None]:
+    known = drawn_values[~np.isnan(drawn_values)]
+    if np.isnan(value) or not len(known):
+        return None if np.isnan(value) else float(value), None, None
+    low, high = np.quantile(known, (0.025, 0.975))
+    return float(value), float(low), float(high)
+
+
+def drawn(calls: Sequence[int]) -> list[_Array]:
+    """By dimension how often each of so many calls is in each draw of the bootstrap: draws x calls."""
+    random = np.random.default_rng(_SEED)
+    draws = max(_MIN_DRAWS, min(_MAX_DRAWS, _CALLS_DRAWN // max(1, sum(calls))))
+    return [random.multinomial(n, np.full(n, 1 / n), size=draws).astype(np.float64) for n in calls]

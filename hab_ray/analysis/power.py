@@ -55,14 +55,14 @@ class Design:
         reach = normal.inv_cdf(1 - LEVEL / (2 * self.pairs)) + normal.inv_cdf(POWER)
         return min(1.0, reach * self.sd / sqrt(self.calls))
 
-    def told(self, what: str) -> str:
-        """In a sentence: `what` is compared over the calls."""
+    def told(self, what: str, of: str = "tests") -> str:
+        """In a sentence: `what` is compared over the calls, which are `of` a kind: tests, if each has its own."""
         if not self.can_show_any:
             return (
-                f"{what}: with {self.calls} tests no pair of {self.subjects} subjects can ever differ: the smallest p "
+                f"{what}: with {self.calls} {of} no pair of {self.subjects} subjects can ever differ: the smallest p "
                 f"is {2.0 ** (1 - self.calls):.2g}, and Holm compares it with {LEVEL / self.pairs:.2g}"
             )
         return (
-            f"{what}: with {self.calls} tests two of {self.subjects} subjects must differ by {self.smallest:.2f} to be "
+            f"{what}: with {self.calls} {of} two of {self.subjects} subjects must differ by {self.smallest:.2f} to be "
             f"told apart in four of five runs (if differences between two answers have an SD of {self.sd:.2f})"
         )

@@ -1,8 +1,10 @@
-"""Sign-flip tests of paired differences: exact, by characteristic function.
+"""Tests of exchangeable labels, exact by characteristic function: sign flips of two, and one subject among many.
 
-The null: in every generation call it is as likely as not that the two labels were swapped, so that each call's sum of
-differences has either sign with equal chance. That is more than equal means: of skewed differences with equal means
-the test rejects more often than it says (.17 of samples of 30, .064 of 500, at the level .05).
+The null of a pair: in every generation call it is as likely as not that the two labels were swapped, so that each
+call's sum of differences has either sign with equal chance. That is more than equal means: of skewed differences with
+equal means the test rejects more often than it says (.17 of samples of 30, .064 of 500, at the level .05). For the same
+reason one subject's difference from the mean of several others is not flipped: it is skewed where labels are
+exchangeable. There the null is that in every call the subject is any of them with equal chance.
 
 The sum of independently flipped multiples of 1/L lives on a lattice, its characteristic function is a product of
 cosines, and one FFT gives its whole distribution. What is on no lattice of a fine enough grid is rounded to 1/2000 of
@@ -22,7 +24,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 _LATTICES = (1, 10, 20, 30, 60, 120, 180, 360, 840, 2520, 5040)
 _LARGEST = 1 << 17
 _GRID = 2000
-_TINY = 1e-17
+_TINY, _SAME = 1e-17, 1e-7
 _Integers = NDArray[np.int64]
 _Array = NDArray[np.float64]
 
@@ -80,8 +82,27 @@ def p_of_mean(parts: Sequence[_Array]) -> float:
     return Flips(whole, grid, found).p
 
 
-def _on_lattice(sums: _Array) -> tuple[float, _Integers]:
-    """The step of a lattice, and these in steps."""
+def p_among(own: int, sums: _Array, among: NDArray[np.bool_]) -> float:
+    """The chance that one label's sum over calls is as far from what is expected, if its place in each is drawn.
+
+    `sums` are labels x calls; `among` says which labels the one in row `own`, itself included, may be in a call.
+    """
+    _, units = _on_lattice(np.where(among, sums, 0.0).ravel(), _LARGEST * len(sums))
+    steps = np.where(among, units.reshape(sums.shape), np.iinfo(np.int64).max)
+    steps -= steps.min(axis=0)
+    expected, found = float(np.where(among, steps, 0).sum(axis=0) @ (1 / among.sum(axis=0))), int(steps[own].sum())
+    drawn = np.zeros((sums.shape[1], int(steps[among].max()) + 1))
+    np.add.at(drawn, (np.nonzero(among)[1], steps[among]), 1.0)
+    shapes, counts = np.unique(drawn / among.sum(axis=0)[:, None], axis=0, return_counts=True)
+    size = int(np.where(among, steps, 0).max(axis=0).sum()) + 1
+    waves = np.prod(rfft(shapes, next_fast_len(size, real=True)) ** counts[:, None], axis=0)
+    chances = np.clip(irfft(waves, next_fast_len(size, real=True))[:size], 0.0, None)
+    is_far = np.abs(np.arange(size) - expected) >= abs(found - expected) - _SAME
+    return float(min(1.0, max(_TINY, chances[is_far].sum())))
+
+
+def _on_lattice(sums: _Array, most: int = _LARGEST) -> tuple[float, _Integers]:
+    """The step of a lattice, and these in steps: `most` of them in all."""
     largest = float(np.abs(sums).max(initial=0.0))
     if not largest:
         return 1.0, np.zeros(len(sums), dtype=np.int64)
@@ -89,7 +110,7 @@ def _on_lattice(sums: _Array) -> tuple[float, _Integers]:
     for unit in (1.0, shared):
         for parts in _LATTICES:
             units = sums / unit * parts
-            if np.abs(units).sum() < _LARGEST and np.abs(units - np.rint(units)).max() < 1e-6:
+            if np.abs(units).sum() < most and np.abs(units - np.rint(units)).max() < 1e-6:
                 whole = np.rint(units).astype(np.int64)
                 divisor = int(np.gcd.reduce(whole)) or 1
                 return unit / parts * divisor, whole // divisor

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 
 import typer
-from rich.console import Console
 
+from hab_ray.cli.ending import console
 from hab_ray.errors import ConfigError, Interrupted
 
 
-def ask_to_spend(what: str, console: Console) -> None:
+def ask_to_spend(what: str) -> None:
     """Ask whether to spend on what was just shown.
 
     Raises:

@@ -8,7 +8,8 @@ goes on. A traceback is shown with -v only.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import ParamSpec
@@ -17,11 +18,33 @@ import typer
 
 from hab_ray.cli.views.terminal import Terminal, output
 from hab_ray.errors import Exit, HabError, exit_of, file_problem
+from hab_ray.visible import one_line
 
 P = ParamSpec("P")
 
 console = output()
 errors = Terminal(stderr=True)
+
+
+def say(text: str, style: str | None = None) -> None:
+    """Print one line, which no terminal breaks; nothing in it moves a cursor or forges a second line."""
+    indent = " " * (len(text) - len(text.lstrip(" ")))
+    console.print(indent + one_line(text), style=style, soft_wrap=True)
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Say it on standard error meanwhile: a program reads the other one."""
+    console.stderr = True
+    try:
+        yield
+    finally:
+        console.stderr = False
+
+
+def warn(text: str) -> None:
+    """Say what is to be seen beside the results: why a command waits, what it does on its own."""
+    say(text, "yellow")
 
 
 def ends_with_status(command: Callable[P, Exit]) -> Callable[P, None]:

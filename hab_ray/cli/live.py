@@ -10,15 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rich.console import Console
-
 from hab_ray.catalog.addresses import checked_url
 from hab_ray.catalog.models import BatchPolicy, Catalog, ProviderEntry, folder_name
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.agree import ask_to_spend
+from hab_ray.cli.ending import say, warn
 from hab_ray.cli.machine import of_sweep, show
 from hab_ray.cli.prepare import Choices, prepare
-from hab_ray.cli.views.terminal import saying
 from hab_ray.doctor.bounds import bound
 from hab_ray.doctor.comparison import ComparedProtocols, ProtocolDifference, Recording, compare
 from hab_ray.doctor.questions import questions
@@ -59,7 +57,7 @@ class LiveOptions:
     out: Path | None = None
 
 
-def examine_vendors(path: Path, choices: Choices, options: LiveOptions, console: Console, stop: Stop) -> Exit:
+def examine_vendors(path: Path, choices: Choices, options: LiveOptions, stop: Stop) -> Exit:
     """Ask, spend at most `max_usd`, show what differs from the simulator, and keep the exchanges in a file.
 
     Raises:
@@ -73,8 +71,8 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions, console:
             folder = Location.of(stack.enter_context(TemporaryDirectory(prefix="hab-doctor-")))
             choices = replace(choices, run=folder / "run", store=folder / "store")
         work = _prepared(path, choices, options, now)
-        if options.at is None and show(of_sweep(work.sweep), console) is not Exit.COMPLETE:
-            console.print("nothing was sent: what is wrong above comes first", style="red")
+        if options.at is None and show(of_sweep(work.sweep)) is not Exit.COMPLETE:
+            say("nothing was sent: what is wrong above comes first", "red")
             return Exit.CONFIGURATION
         file = options.out or Path(f"doctor-{folder_name(work.sweep.name)}-{now:%Y%m%dT%H%M%S}.jsonl")
         refuse_unwritable_file(file)
@@ -82,26 +80,25 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions, console:
         work = under(work, versions)
         asked = questions(work)
         visit = Visit(work, asked, Endpoints(work, stack).url, options.by_batch, options.wait_s, options.max_usd)
-        _agree(asyncio.run(bound(work, asked, options.by_batch, visit.url)), visit, options, console)
-        console.print("asking the simulator, which costs nothing, then the vendors", soft_wrap=True)
+        _agree(asyncio.run(bound(work, asked, options.by_batch, visit.url)), visit, options)
+        say("asking the simulator, which costs nothing, then the vendors")
         reference = asyncio.run(at_simulator(work, options.by_batch, now))
         stop.check()
-        found = pay(visit, stop, saying(console))
+        found = pay(visit, stop, warn)
         found = replace(found, exchanges=[*asked_before, *found.exchanges])
     write_exchanges(file, {"sweep": work.sweep.name, "at": now.isoformat(timespec="seconds")}, found.exchanges)
     for left in found.examined.left_open:
-        console.print(f"note: {left}", style="yellow", soft_wrap=True)
+        say(f"note: {left}", "yellow")
     stop.check()
     protocols = {name: load_vendor(entry.kind).protocol for name, entry in work.catalog.providers.items()}
     compared = compare(found, reference, protocols, work.models)
     for name, version in versions.items():
         what = f"takes requests under API version {version}, and not under {DEFAULT_VERSION}; the run asks under it"
         compared.differ(name, "", [(Rank.COSMETIC, what)])
-    _tell(compared, found, console)
-    console.print(
+    _tell(compared, found)
+    say(
         f"the exchanges are in {file}, without keys and tokens but with the sweep's prompts: attach it to a report of "
-        f"a bug, or have it answered again by `hab simulate --replay {file}`",
-        soft_wrap=True,
+        f"a bug, or have it answered again by `hab simulate --replay {file}`"
     )
     return Exit.DIFFERENT if compared.serious else Exit.COMPLETE
 
@@ -141,7 +138,7 @@ def _at(work: Work, url: str) -> Work:
     return replace(work, catalog=Catalog(providers=providers, models=work.catalog.models))
 
 
-def _agree(most: int, visit: Visit, options: LiveOptions, console: Console) -> None:
+def _agree(most: int, visit: Visit, options: LiveOptions) -> None:
     """Say what it costs at most, and ask.
 
     Raises:
@@ -150,10 +147,9 @@ def _agree(most: int, visit: Visit, options: LiveOptions, console: Console) -> N
     """
     dollars = most / NANO
     by_batch = ", and a batch of two rows of each that takes batches," if visit.by_batch else ""
-    console.print(
+    say(
         f"the doctor makes {len(visit.questions)} calls{by_batch} and spends at most ${dollars:.4f}; "
-        "they are calls of its own, which the run does not use",
-        soft_wrap=True,
+        "they are calls of its own, which the run does not use"
     )
     if dollars > options.max_usd:
         raise ConfigError(
@@ -161,26 +157,26 @@ def _agree(most: int, visit: Visit, options: LiveOptions, console: Console) -> N
             "--max-usd, or leave models out by --subject and --judge"
         )
     if most and not options.yes and options.at is None:
-        ask_to_spend("an examination", console)
+        ask_to_spend("an examination")
 
 
-def _tell(compared: ComparedProtocols, found: Recording, console: Console) -> None:
+def _tell(compared: ComparedProtocols, found: Recording) -> None:
     examined = found.examined
-    _list("note: ", compared.notes, "yellow", console)
-    _list("cosmetic: ", [one for one in compared.differences if one not in compared.serious], "yellow", console)
+    _list("note: ", compared.notes, "yellow")
+    _list("cosmetic: ", [one for one in compared.differences if one not in compared.serious], "yellow")
     for difference in sorted(compared.serious, key=lambda one: one.rank):
-        console.print(f"{difference.rank.meaning}: {difference}", style="red", soft_wrap=True)
+        say(f"{difference.rank.meaning}: {difference}", "red")
     count, minor = len(compared.serious), len(compared.differences) - len(compared.serious)
     told = f"{count} {'difference' if count == 1 else 'differences'} from the simulator" if count else "no difference"
     told += f", and {minor} cosmetic" if minor else ""
     lost = examined.lost_nanousd
     more = f", at most ${lost / NANO:.6f} more for answers that cannot be read" if lost else ""
     paid = f"{examined.calls} calls and ${examined.cost_nanousd / NANO:.6f} paid{more}"
-    console.print(f"{told}; {paid}", soft_wrap=True)
+    say(f"{told}; {paid}")
 
 
-def _list(prefix: str, found: Sequence[ProtocolDifference], style: str, console: Console) -> None:
+def _list(prefix: str, found: Sequence[ProtocolDifference], style: str) -> None:
     for one in found[:_NOTES_SHOWN]:
-        console.print(f"{prefix}{one}", style=style, soft_wrap=True)
+        say(f"{prefix}{one}", style)
     if len(found) > _NOTES_SHOWN:
-        console.print(f"{prefix}and {len(found) - _NOTES_SHOWN} more in the file", style=style, soft_wrap=True)
+        say(f"{prefix}and {len(found) - _NOTES_SHOWN} more in the file", style)

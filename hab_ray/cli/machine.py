@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from hab_ray.catalog.models import ProviderEntry, load_catalog
+from hab_ray.cli.ending import console
 from hab_ray.cli.prepare import Choices, sweep_of
 from hab_ray.config.sweep import Sweep
 from hab_ray.doctor import endpoints, machine
@@ -25,13 +25,13 @@ from hab_ray.storage.folder import Folder, open_folder
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.WRONG: "red"}
 
 
-def examine_machine(path: Path | None, choices: Choices, console: Console) -> Exit:
+def examine_machine(path: Path | None, choices: Choices) -> Exit:
     """Show what a sweep needs, or without one what this machine has for the vendors whose keys are set.
 
     Raises:
         ConfigError: the sweep file cannot be read.
     """
-    return show(_of_machine() if path is None else of_sweep(sweep_of(path, choices)), console)
+    return show(_of_machine() if path is None else of_sweep(sweep_of(path, choices)))
 
 
 def of_sweep(sweep: Sweep) -> Iterator[Finding]:
@@ -84,7 +84,7 @@ def _of_vendors(providers: Mapping[str, ProviderEntry]) -> Iterator[Finding]:
         yield from endpoints.keys(name, entry)
 
 
-def show(found: Iterable[Finding], console: Console) -> Exit:
+def show(found: Iterable[Finding]) -> Exit:
     """Print findings as a table; the exit status that they lead to."""
     findings = list(found)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 from contextlib import ExitStack
 
-from rich.console import Console
-
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.agree import ask_to_spend
-from hab_ray.cli.views.terminal import saying
+from hab_ray.cli.ending import say, warn
 from hab_ray.config.sweep import spending_limit
 from hab_ray.errors import Exit
 from hab_ray.executors.serving import Endpoints
@@ -21,13 +19,12 @@ from hab_ray.storage.record import run_id_in
 from hab_ray.storage.replies.store import Store
 from hab_ray.storage.simulated import refuse_simulated
 from hab_ray.sweep.session import Say, spending
-from hab_ray.visible import one_line
 from hab_ray.work import Work
 
 _REASONS_SHOWN = 5
 
 
-def probe_sweep(work: Work, each: int, yes: bool, console: Console, stop: Stop) -> tuple[Latencies, Exit]:
+def probe_sweep(work: Work, each: int, yes: bool, stop: Stop) -> tuple[Latencies, Exit]:
     """Have `each` calls of every cell answered, as far as the store lacks them, after asking unless `yes`.
 
     Raises:
@@ -37,17 +34,16 @@ def probe_sweep(work: Work, each: int, yes: bool, console: Console, stop: Stop) 
     """
     expense = most(work, Store(open_folder(work.sweep.store)), each)
     if not expense.calls:
-        console.print(f"nothing to probe: the store has {each} replies of every cell that can be asked now")
+        say(f"nothing to probe: the store has {each} replies of every cell that can be asked now")
         return {}, Exit.COMPLETE
-    console.print(
+    say(
         f"the probe sends at most {expense.calls:,} calls and costs at most ${expense.nanousd / NANO:.4f}; "
-        "the run finds them in the store and does not pay for them again",
-        soft_wrap=True,
+        "the run finds them in the store and does not pay for them again"
     )
     if expense.nanousd and not yes:
-        ask_to_spend("a probe", console)
-    probed = _probe(work, each, stop, saying(console))
-    _tell(probed, console)
+        ask_to_spend("a probe")
+    probed = _probe(work, each, stop, warn)
+    _tell(probed)
     if probed.budget_reached:
         return probed.latencies, Exit.BUDGET
     return probed.latencies, Exit.UNANSWERED if probed.unanswered else Exit.COMPLETE
@@ -67,7 +63,7 @@ def _probe(work: Work, each: int, stop: Stop, say: Say) -> Probed:
         return probed
 
 
-def _tell(probed: Probed, console: Console) -> None:
-    console.print(f"probed: {probed.calls:,} calls sent, ${probed.cost_nanousd / NANO:.4f} paid")
+def _tell(probed: Probed) -> None:
+    say(f"probed: {probed.calls:,} calls sent, ${probed.cost_nanousd / NANO:.4f} paid")
     for reason in probed.unanswered[:_REASONS_SHOWN]:
-        console.print(f"  unanswered: {one_line(reason)}", style="red", soft_wrap=True)
+        say(f"  unanswered: {reason}", "red")

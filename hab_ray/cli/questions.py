@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import typer
-from rich.console import Console
 
+from hab_ray.cli.ending import console
 from hab_ray.drafting.answers import Answers, OwnEndpoint, number_of_tests, price_of, variable, vendor_like
 from hab_ray.errors import ConfigError
 
@@ -37,7 +37,7 @@ class InitOptions:
         return [option for option, value in given.items() if not value]
 
 
-def answered(name: str, options: InitOptions, known: Sequence[str], console: Console) -> Answers:
+def answered(name: str, options: InitOptions, known: Sequence[str]) -> Answers:
     """The answers of the options and, where these leave something open, of the user.
 
     `known` are the dimensions that there are.

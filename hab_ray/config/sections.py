@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -78,12 +79,7 @@ class ParamOverrides(Strict):
 
     def over(self, base: Params) -> Params:
         """The stage's settings with these on top."""
-        given = self.model_dump(exclude_none=True)
-        return Params(**{**_params_dict(base), **given})
-
-
-def _params_dict(params: Params) -> dict[str, Any]:
-    return {name: getattr(params, name) for name in Params.__dataclass_fields__}
+        return replace(base, **self.model_dump(exclude_none=True))
 
 
 class Generate(Strict):
@@ -126,6 +122,15 @@ class Select(Strict):
 class Asked(Strict):
     """What a sweep says of a model that it asks: by its digest, runs and rows know whether it is still the same."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _named_by_model(cls, given: Any) -> Any:
+        if isinstance(given, str):
+            return {"model": given, "name": given}
+        if isinstance(given, dict) and "model" in given:
+            return {"name": given["model"], **given}
+        return given
+
     @property
     def sha256(self) -> str:
         """The digest of all but the mode, which changes no answer, and places, whose content has a digest."""
@@ -141,11 +146,6 @@ class Subject(Asked):
     system: str = ""
     params: ParamOverrides = ParamOverrides()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _named_by_model(cls, given: Any) -> Any:
-        return _named(given)
-
 
 class Judge(Asked):
     """A model that reads a test and a response and names the issues that apply."""
@@ -154,11 +154,6 @@ class Judge(Asked):
     name: Name
     mode: ModeName | None = None
     params: ParamOverrides = ParamOverrides()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _named_by_model(cls, given: Any) -> Any:
-        return _named(given)
 
 
 class VariedSubject(Subject):
@@ -248,14 +243,6 @@ class Variants(Strict):
 def varied_name(base: str, variant: str) -> str:
     """What a variant of a subject or judge is called."""
     return f"{base} ({variant})"
-
-
-def _named(given: Any) -> Any:
-    if isinstance(given, str):
-        return {"model": given, "name": given}
-    if isinstance(given, dict) and "model" in given:
-        return {"name": given["model"], **given}
-    return given
 
 
 def _off(given: Any) -> Any:

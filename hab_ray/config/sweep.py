@@ -7,11 +7,12 @@ file names are beside it (see `hab_ray.config.paths`); `run` and `store` are in 
 from __future__ import annotations
 
 import difflib
+import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -30,37 +31,30 @@ from hab_ray.bounds import (
     Seed,
 )
 from hab_ray.catalog.models import (
-    Capabilities,
     Catalog,
-    Limits,
     ModelEntry,
     ProviderEntry,
     Purpose,
     Strict,
-    UsdPrice,
     folder_name,
     load_catalog,
 )
 from hab_ray.catalog.vendors import VENDORS
 from hab_ray.config.paths import beside_the_file
-from hab_ray.config.preregistration import AnalysisPlan, Family, Outcome, Stopping
+from hab_ray.config.preregistration import AnalysisPlan
 from hab_ray.config.sections import (
     Deduplicate,
     ExecutorName,
     Generate,
     GivenAnswers,
     Judge,
-    JudgeVariant,
     LeaseTimes,
     ModeName,
     Name,
-    ParamOverrides,
     Place,
-    ResponseSample,
     Select,
     SpendingLimit,
     Subject,
-    SubjectVariant,
     Validate,
     Validation,
     Variants,
@@ -290,7 +284,7 @@ def without_contradictions(sweep: Sweep, where: str) -> Sweep:
 
 def shipped_or_own(path: Path) -> Path:
     """The file itself, else the sweep of this name that ships with the package."""
-    if path.exists() or path.parts[:1] != ("jobs",):
+    if os.path.exists(path) or path.parts[:1] != ("jobs",):
         return path
     shipped = Path(str(bundled("jobs").joinpath(*path.parts[1:])))
     return shipped if shipped.is_file() else path
@@ -339,31 +333,25 @@ def _keys(given: Any, error: ErrorDetails) -> list[str]:
     return keys
 
 
-def _known_keys(keys: list[str]) -> list[str]:
-    sections: Mapping[str, type[Strict]] = {
-        "generate": Generate,
-        "validate": Validate,
-        "select": Select,
-        "subjects": Subject,
-        "judges": Judge,
-        "params": ParamOverrides,
-        "variants": Variants,
-        "providers": ProviderEntry,
-        "models": Capabilities,
-        "limits": Limits,
-        "lease": LeaseTimes,
-        "responses": GivenAnswers,
-        "sample": ResponseSample,
-        "price": UsdPrice,
-        "analysis": AnalysisPlan,
-        "primary": Outcome,
-        "families": Family,
-        "stopping": Stopping,
-    }
-    if "variants" in keys[:-1]:
-        sections = {**sections, "subjects": SubjectVariant, "judges": JudgeVariant}
-    model = next((sections[key] for key in reversed(keys[:-1]) if key in sections), Sweep)
-    return [field.alias or name for name, field in model.model_fields.items()]
+def _known_keys(keys: Sequence[str]) -> list[str]:
+    """The keys that may stand where the last of these does; numbers in lists and names in mappings lead nowhere."""
+    sections: list[type[Strict]] = [Sweep]
+    for key in keys[:-1]:
+        fields = [section.model_fields[name] for section in sections for name in _named(key, section)]
+        sections = [inner for field in fields for inner in _sections_in(field.annotation)] or sections
+    return [field.alias or name for section in sections for name, field in section.model_fields.items()]
+
+
+def _named(key: str, section: type[Strict]) -> Iterator[str]:
+    return (name for name, field in section.model_fields.items() if key == (field.alias or name))
+
+
+def _sections_in(annotation: Any) -> Iterator[type[Strict]]:
+    """The sections that a type has in it, at any depth."""
+    if isinstance(annotation, type) and issubclass(annotation, Strict):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _sections_in(part)
 
 
 def _problems(sweep: Sweep) -> Iterable[str]:
@@ -385,10 +373,10 @@ def _problems(sweep: Sweep) -> Iterable[str]:
             yield f"{key}: {name} is for {entry.purpose}, and this needs a model for {wanted}; name another"
         if mode == "batch" and entry.batch is None:
             yield f"{key}: {_without_batches(name, entry, sweep)}"
-    if sweep.rubrics is not None and not sweep.rubrics.is_dir():
+    if sweep.rubrics is not None and not os.path.isdir(sweep.rubrics):
         yield f"rubrics: there is no folder {sweep.rubrics}; name one that holds <dimension>.yaml files"
     for number, variant in enumerate(sweep.variants.judges):
-        if variant.rubrics is not None and not variant.rubrics.is_dir():
+        if variant.rubrics is not None and not os.path.isdir(variant.rubrics):
             yield f"variants.judges.{number}.rubrics: there is no folder {variant.rubrics}; name one with rubric files"
     if sweep.variants.subjects and not sweep.subjects:
         yield "variants.subjects: no subject is asked, so that none can be varied; name some, or leave the variants out"

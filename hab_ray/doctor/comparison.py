@@ -12,8 +12,7 @@ from typing import Any
 from hab_ray.calls import ChatCall, EmbedCall, Failure, Finish, Reply
 from hab_ray.catalog.models import Model
 from hab_ray.doctor.examination import MALFORMED, AskedQuestion, Examined
-from hab_ray.doctor.protocols import STATES, WORDS, is_open, wrong_sums
-from hab_ray.doctor.ranks import Rank, of_field, of_header, of_status
+from hab_ray.doctor.ranks import STATES, Rank, of_field, of_header, of_status
 from hab_ray.doctor.recording import Exchange
 from hab_ray.doctor.shapes import Shape, changes, leaf, shape, shown
 from hab_ray.providers.http import is_page
@@ -25,6 +24,11 @@ _AFTER = re.compile(r"\b(files|batches)/[^/?:]+")
 _OF_ANY_SERVER = {
     *("date", "server", "content-length", "content-type", "content-encoding", "transfer-encoding", "connection"),
     *("keep-alive", "vary", "via", "etag", "last-modified", "accept-ranges", "cache-control"),
+}
+# Fields whose texts come from a short list that code decides by; any other text is free.
+_WORDS = STATES | {
+    *("object", "role", "type", "endpoint", "finish_reason", "stop_reason", "finishReason", "modality"),
+    *("completion_window", "purpose", "encoding_format"),
 }
 _OF_COUNTS = re.compile(r"(^|\.)(\w*counts?|\w*Stats|state)\.\w+$")
 _MAX_QUOTE, _DEEPEST = 240, 64
@@ -123,10 +127,19 @@ def _by_verb(
     for exchange in exchanges:
         verb = _verb(exchange)
         if _LOOK.search(verb) and exchange.status == _OK:
-            has_ended = any(not is_open(protocols[exchange.provider], batch) for batch in _documents([exchange]))
+            has_ended = any(not _is_open(protocols[exchange.provider], batch) for batch in _documents([exchange]))
             verb = f"{verb} {_ENDED}" if has_ended else verb
         found[exchange.label, verb].append(exchange)
     return found
+
+
+def _is_open(protocol: WireProtocol, batch: Any) -> bool:
+    """Whether a batch, as its vendor shows it, has not ended."""
+    if not isinstance(batch, dict):
+        return True
+    if protocol.is_open is not None:
+        return protocol.is_open(batch)
+    return bool({str(batch.get(name)) for name in STATES} & protocol.open_states)
 
 
 def _verb(exchange: Exchange) -> str:
@@ -206,6 +219,15 @@ def _of_single(some: Sequence[Exchange], protocol: WireProtocol) -> Iterator[Ran
             yield from ((Rank.COSTS, what) for what in wrong_sums(protocol, document))
 
 
+def wrong_sums(protocol: WireProtocol, document: Any) -> Iterator[str]:
+    """Each sum that does not hold anywhere in an answer."""
+    if isinstance(document, dict):
+        yield from filter(None, (law.problem(document) for law in protocol.sums))
+    members = document.values() if isinstance(document, dict) else document if isinstance(document, list) else ()
+    for member in members:
+        yield from wrong_sums(protocol, member)
+
+
 def _documents(some: Iterable[Exchange]) -> list[Any]:
     """The JSON documents in the bodies of some answers: one, or one a line."""
     found: list[Any] = []
@@ -260,7 +282,7 @@ def _other_words(verb: str, theirs: Shape, ours: Shape, protocol: WireProtocol) 
     """Words that the simulator does not use in a field whose texts code decides by."""
     for path in sorted(theirs.fields.keys() & ours.fields.keys()):
         name = leaf(path).removesuffix("[]")
-        if name not in WORDS or not ours.fields[path].texts:
+        if name not in _WORDS or not ours.fields[path].texts:
             continue
         known = set(ours.fields[path].texts) | protocol.same_ends
         if name in STATES and not verb.endswith(_ENDED):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hab_ray.calls import Call, ChatCall, EmbedCall
-from hab_ray.rows import ChosenTest, Response
+from hab_ray.planning.counting import rows_forecast
 from hab_ray.stages.base import CallStage
 from hab_ray.stages.forecast import Forecast
 from hab_ray.work import Shard, Work, given_rows
@@ -83,14 +83,7 @@ def _typical_calls(work: Work) -> Iterator[tuple[str, str, Call]]:
     given = given_rows(work)
     made: dict[Shard, Forecast[Any]] = {}
     for shard in work.shards():
-        rows: dict[type[Any], Forecast[Any]] = {}
-        for source in (one.shard for one in work.inputs(shard)):
-            row = source.spec.row
-            rows[row] = rows[row] + made[source] if row in rows else made[source]
-        if shard.dimension in given.tests:
-            rows.setdefault(ChosenTest, Forecast(given.tests[shard.dimension]))
-        if answers := given.responses.get((shard.subject, shard.dimension)):
-            rows.setdefault(Response, Forecast(answers))
+        rows = rows_forecast(shard, [one.shard for one in work.inputs(shard)], made, given)
         stage = work.stage(shard)
         if not isinstance(stage, CallStage):
             made[shard] = stage.forecast_rows(rows)

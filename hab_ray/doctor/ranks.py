@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 
-from hab_ray.doctor.protocols import STATES
-
 
 class Rank(IntEnum):
     """What follows from a difference, the worst first."""
@@ -33,6 +31,7 @@ _MEANINGS = {
 }
 _DELETION, _UPLOAD = re.compile("^DELETE "), re.compile(r"^POST (upload/\w+/)?files\b")
 _BATCH = re.compile(r"^(POST|GET) (\S+/)?(batches|batches/\{id\}|\S+:(async)?[bB]atch\w+)( at its end)?$")
+STATES = {"status", "state", "processing_status"}
 _NAMES = {"id", "batch_id", "name", "file"}
 # A batch of Google's has its name twice.
 _UNREAD = {"metadata.name"}

@@ -6,31 +6,22 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from hab_ray.calls import has_visible_text
 from hab_ray.catalog.models import Strict
 from hab_ray.errors import ConfigError
-from hab_ray.given.rows import Columns, Text, given_records, given_row
+from hab_ray.given.rows import Columns, Prompt, Text, check_context, given_records, given_row
 from hab_ray.location import Location
 from hab_ray.rows import Paraphrase
 from hab_ray.rubric import Rubric
 from hab_ray.visible import one_line
-
-_COLUMNS = Columns(texts=("dimension", "test_id", "paraphrase_of", "prompt", "context"))
-
-
-def _not_blank(text: str) -> str:
-    if not has_visible_text(text):
-        raise ValueError("is empty; write what the subject is asked, or leave the row out")
-    return text
 
 
 class GivenParaphrase(Strict):
     """One row: another wording of the test that `test_id` names, or `paraphrase_of` by its prompt."""
 
     dimension: str
-    prompt: Annotated[Text, AfterValidator(_not_blank)]
+    prompt: Prompt
     context: Text = ""
     test_id: Annotated[Text | None, Field(min_length=1)] = None
     paraphrase_of: Annotated[Text | None, Field(min_length=1)] = None
@@ -47,6 +38,9 @@ class GivenParaphrase(Strict):
         return self.test_id or self.paraphrase_of or ""
 
 
+_COLUMNS = Columns.of(GivenParaphrase)
+
+
 def read_paraphrases(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str, dict[str, Paraphrase]]:
     """The paraphrases in a file (Parquet, CSV or JSON lines), by dimension and by what names the test.
 
@@ -61,25 +55,13 @@ def read_paraphrases(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str,
         row = given_row(GivenParaphrase, record, where)
         if row.dimension not in rubrics:
             continue
-        _check_context(row, rubrics[row.dimension], where)
+        rubric = rubrics[row.dimension]
+        check_context(row.context, rubric, where)
+        if rubric.context and rubric.context.within_prompt and row.context not in row.prompt:
+            raise ConfigError(f"{where}: context: does not occur in the prompt; copy it from there word for word")
         if row.of in found[row.dimension]:
             raise ConfigError(one_line(f"{where}: {row.of!r} has a paraphrase already; give it another variant"))
         found[row.dimension][row.of] = Paraphrase(row.of, row.dimension, row.prompt, row.context)
     if not any(found.values()):
         raise ConfigError(f"variants.subjects.tests: {path} has no row of {', '.join(rubrics)}")
     return dict(found)
-
-
-def _check_context(row: GivenParaphrase, rubric: Rubric, where: str) -> None:
-    """A paraphrase has the rubric's second field in its own words, where there is one.
-
-    Raises:
-        ConfigError: it is missing, not where it must be, or given where there is none.
-    """
-    field = rubric.context
-    if field is None and row.context:
-        raise ConfigError(f"{where}: context: {rubric.id} has no such field; leave it out")
-    if field is not None and not row.context.strip():
-        raise ConfigError(f"{where}: context: is missing; add it as it is paraphrased ({field.label})")
-    if field is not None and field.within_prompt and row.context not in row.prompt:
-        raise ConfigError(f"{where}: context: does not occur in the prompt; copy it from there word for word")

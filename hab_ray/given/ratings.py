@@ -26,27 +26,6 @@ from hab_ray.visible import one_line
 NO_ISSUES = "none"
 _MAX_REASON = 300
 PSEUDONYM = re.compile(r"person-[0-9]+")
-_COLUMNS = Columns(
-    texts=(
-        "item",
-        "dimension",
-        "test_id",
-        "prompt",
-        "context",
-        "misinformation",
-        "subject",
-        "subject_model",
-        "rater",
-        "kind",
-        "issues",
-        "assessment",
-        "comment",
-        "response_sha256",
-        "failed",
-        "scale",
-    ),
-    numbers=("sample", "score"),
-)
 
 
 @dataclass(frozen=True)
@@ -139,12 +118,13 @@ def tests_by_text(tests: Iterable[ChosenTest]) -> dict[str, str]:
 
 
 class GivenRating(AnswerRow):
-    """One row: a rater's score of a subject's answer, or the issues that make it.
+    """One row: a rater's score of a subject's answer, or the issues that make it; of a sheet its `item` names these.
 
     With `response_sha256` the rating is of the answer with this text alone. `failed`
     says why a rater has no score. `scale` is what an import has mapped a score from, which need not be whole then.
     """
 
+    item: Any = None
     rater: Name
     kind: Rater
     score: Any = None
@@ -178,6 +158,9 @@ class GivenRating(AnswerRow):
         if self.score not in (None, ""):
             raise ValueError("score: is given, and `failed` says why there is none; keep one of them")
         return None
+
+
+_COLUMNS = Columns.of(GivenRating, numbers=("sample", "score"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,31 +11,12 @@ from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
 from hab_ray.calls import Finish, has_visible_text
 from hab_ray.errors import ConfigError
-from hab_ray.given.rows import AnswerRow, Columns, Text, given_records, given_row
+from hab_ray.given.rows import AnswerRow, Columns, Text, check_context, given_records, given_row
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, Response, State, id_of_test
 from hab_ray.rubric import Rubric
 from hab_ray.visible import one_line
 
-_COLUMNS = Columns(
-    texts=(
-        "dimension",
-        "test_id",
-        "prompt",
-        "context",
-        "misinformation",
-        "subject",
-        "subject_model",
-        "text",
-        "subject_response",
-        "state",
-        "finish",
-        "model_reported",
-        "reason",
-    ),
-    numbers=("sample",),
-    may_be_empty=("text", "subject_response"),
-)
 # What the benchmark's published code wrote in the place of an answer that it did not get.
 ERROR_MARKS = (
     "[ERROR DURING LLM CHAT]",
@@ -69,6 +50,9 @@ class GivenResponse(AnswerRow):
         if self.state is State.OK and not self.text:
             raise ValueError("its state is ok and it has no text; give its text, or leave the row out")
         return self
+
+
+_COLUMNS = Columns.of(GivenResponse, numbers=("sample",), may_be_empty=("text", "subject_response"))
 
 
 @dataclass(frozen=True)
@@ -144,8 +128,8 @@ class _GivenReader:
                 one_line(f"{where}: there is no test {named!r} in `tests:`; add it, or leave the row out")
             )
         rubric = self._rubrics[row.dimension]
-        if rubric.context is not None and not context.strip():
-            raise ConfigError(f"{where}: context: is missing; add it, as judges of {rubric.id} are shown it")
+        if rubric.context is not None:
+            check_context(context, rubric, where)
         id = row.test_id or id_of_test(rubric.id, row.prompt, context)
         test = ChosenTest(id, rubric.id, row.prompt, context if rubric.context else "", rubric.system, None)
         self._by_text[row.dimension, row.prompt, context] = known[test.id] = test

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, ValidationError, model_validator
 
 from hab_ray.bounds import NUMBER
-from hab_ray.calls import clean_text
+from hab_ray.calls import clean_text, has_visible_text
 from hab_ray.catalog.models import Strict
 from hab_ray.config.sections import Name
 from hab_ray.errors import ConfigError
@@ -32,7 +32,7 @@ from hab_ray.visible import one_line
 
 
 def _not_blank(text: str) -> str:
-    if not text.strip():
+    if not has_visible_text(text):
         raise ValueError("is empty; write what the subject is asked, or leave the row out")
     return text
 
@@ -41,6 +41,7 @@ ROWS_READ: ContextVar[Callable[[int], None]] = ContextVar("ROWS_READ", default=l
 """Is told now and then how many rows of a file were read."""
 _TOLD_ROWS = 10_000
 Text = Annotated[str, AfterValidator(clean_text)]
+Prompt = Annotated[Text, AfterValidator(_not_blank)]
 Cluster = Annotated[int, NUMBER, Field(ge=-1, lt=2**31)]
 Given = TypeVar("Given", bound=Strict)
 MAX_BYTES = 256 * MEBIBYTE
@@ -58,6 +59,14 @@ class Columns:
     numbers: tuple[str, ...] = ()
     may_be_empty: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, row: type[Strict], numbers: tuple[str, ...] = (), may_be_empty: tuple[str, ...] = ()) -> Self:
+        """The columns that a kind of row has, under all names that it knows them by."""
+        aliases = {name: field.validation_alias for name, field in row.model_fields.items()}
+        known = [alias.choices if isinstance(alias, AliasChoices) else [name] for name, alias in aliases.items()]
+        texts = (str(name) for names in known for name in names if name not in numbers)
+        return cls(tuple(texts), numbers, may_be_empty)
+
     def of_cells(self, cells: Mapping[str, str]) -> dict[str, str | int]:
         """The values of a row of a CSV file; a cell that is no whole number where one belongs stays text."""
         return {
@@ -68,14 +77,13 @@ class Columns:
 
 
 ORIGIN = Columns(texts=("source", "licence", "canaries"))
-_COLUMNS = Columns(texts=("dimension", "prompt", "id", "context", "system", *ORIGIN.texts), numbers=("cluster",))
 
 
 class GivenTest(Strict):
     """One line of a file of tests; without an id it gets one from its text, without a system the rubric's."""
 
     dimension: str
-    prompt: Annotated[Text, AfterValidator(_not_blank)]
+    prompt: Prompt
     id: Text | None = None
     context: Text = ""
     system: Text | None = None
@@ -83,6 +91,9 @@ class GivenTest(Strict):
     source: Text | None = None
     licence: Text | None = None
     canaries: Text | None = None
+
+
+_COLUMNS = Columns.of(GivenTest, numbers=("cluster",))
 
 
 class AnswerRow(Strict):
@@ -152,7 +163,7 @@ def read_given_tests(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str,
         given = given_row(GivenTest, record, f"{path}, row {number}")
         if given.dimension not in rubrics:
             continue
-        _check_context(given, rubrics[given.dimension], f"{path}, row {number}")
+        check_context(given.context, rubrics[given.dimension], f"{path}, row {number}")
         test = _as_test(given, rubrics[given.dimension])
         if test.id in seen:
             raise ConfigError(f"{path}, row {number}: id {test.id!r} appears twice; ids must be unique")
@@ -161,17 +172,17 @@ def read_given_tests(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str,
     return dict(tests)
 
 
-def _check_context(given: GivenTest, rubric: Rubric, where: str) -> None:
-    """A test has the rubric's second field where there is one: the judge cannot do without.
+def check_context(context: str, rubric: Rubric, where: str) -> None:
+    """See that a test has the rubric's second field where there is one: the judge cannot do without.
 
     Raises:
         ConfigError: it is missing, or given where there is none.
     """
     field = rubric.context
     if field is None:
-        if given.context:
+        if context:
             raise ConfigError(f"{where}: context: {rubric.id} has no such field; leave it out")
-    elif not given.context.strip():
+    elif not context.strip():
         raise ConfigError(
             f"{where}: context: is missing; add it, as judges of {rubric.id} are shown it ({field.label})"
         )

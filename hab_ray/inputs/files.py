@@ -92,7 +92,7 @@ def regular_file(path: Path, most: int) -> BinaryIO:
     except OSError as error:
         raise BadInput(f"cannot be read: {error.strerror}", "name a file that this user may read") from None
     except ValueError:
-        raise BadInput("is no path: it holds a NUL character", "write the path without it") from None
+        raise BadInput("is no path: it holds a NUL character or half of one", "write the path without it") from None
     found = os.fstat(handle)
     if not stat.S_ISREG(found.st_mode):
         os.close(handle)

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from mmap import mmap
 
-import pyarrow.parquet as pq
-
 from hab_ray.inputs.files import MAX_COLUMN, MAX_COLUMNS, MEBIBYTE, BadInput, too_many_columns
 
 MAX_FOOTER_BYTES = 16 * MEBIBYTE
@@ -22,6 +20,7 @@ _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9,
 _FIXED = {_TRUE: 0, _FALSE: 0, _BYTE: 1, _DOUBLE: 8}
 _NUMBERS = (4, 5, 6)
 _SCHEMA, _NAME, _CHILDREN = 2, 4, 5
+_ROW_GROUPS, _COLUMNS, _META_DATA, _CHUNK_SIZE, _FIRST_PAGE, _DICTIONARY_PAGE = 4, 1, 3, 7, 9, 11
 _UNCOMPRESSED, _COMPRESSED, _DATA_PAGE, _DATA_PAGE_V2, _VALUES = 2, 3, 5, 8, 1
 
 
@@ -39,25 +38,32 @@ def check_footer(data: bytes | mmap) -> None:
     Raises:
         BadInput: it is no Parquet file; the footer is too large, or its schema has too many columns or is too deep.
     """
-    size = int.from_bytes(data[-8:-4], "little")
-    if len(data) < 12 or data[-4:] != b"PAR1" or size > len(data) - 8:
+    if len(data) < 12 or data[-4:] != b"PAR1" or _footer_size(data) > len(data) - 8:
         raise _unreadable("it has no footer")
-    if size > MAX_FOOTER_BYTES:
+    if (size := _footer_size(data)) > MAX_FOOTER_BYTES:
         raise BadInput(f"has a footer of {size:,} bytes, and at most {MAX_FOOTER_BYTES:,} are read", "split it")
-    footer = _Thrift(data, len(data) - 8 - size)
+    _check_schema(_list_in_footer(data, _SCHEMA, "schema"))
+
+
+def _footer_size(data: bytes | mmap) -> int:
+    return int.from_bytes(data[-8:-4], "little")
+
+
+def _list_in_footer(data: bytes | mmap, wanted: int, what: str) -> _Thrift:
+    """The footer from where a list in it begins."""
+    footer = _Thrift(data, len(data) - 8 - _footer_size(data))
     for field, kind in footer.fields():
-        if field == _SCHEMA and kind == _LIST:
-            return _check_schema(footer)
+        if field == wanted and kind == _LIST:
+            return footer
         footer.skip(kind)
-    raise _unreadable("its footer has no schema")
+    raise _unreadable(f"its footer has no {what}")
 
 
 def _check_schema(footer: _Thrift) -> None:
-    count, kind = footer.list_head()
-    if count > 4 * MAX_COLUMNS:
-        raise too_many_columns()
     open_groups: list[int] = []
-    for _ in range(count if kind == _STRUCT else 0):
+    for number in footer.structures():
+        if number >= 4 * MAX_COLUMNS:
+            raise too_many_columns()
         children = 0
         for field, inner in footer.fields():
             if field == _CHILDREN:
@@ -76,20 +82,20 @@ def _check_schema(footer: _Thrift) -> None:
             raise BadInput(f"its columns are nested more than {DEEPEST} deep", "write texts and numbers")
 
 
-def pages(data: bytes | mmap, metadata: pq.FileMetaData, columns: Sequence[int]) -> Iterator[tuple[int, ColumnPage]]:
+def pages(data: bytes | mmap, columns: Sequence[int]) -> Iterator[tuple[int, ColumnPage]]:
     """The pages of some columns, each with its column's number.
+
+    Arrow is not asked where they are: it ends the process where a footer contradicts itself there.
 
     Raises:
         BadInput: there are more than `MAX_PAGES`, or one is not where the footer says.
     """
     count = 0
-    for group in range(metadata.num_row_groups):
+    for chunks in _row_groups(data):
         for column in columns:
-            chunk = metadata.row_group(group).column(column)
-            start = chunk.data_page_offset
-            if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < start:
-                start = chunk.dictionary_page_offset
-            end = start + chunk.total_compressed_size
+            if column >= len(chunks):
+                raise _unreadable("a row group lacks a column")
+            start, end = chunks[column]
             if not 0 <= start <= end <= len(data):
                 raise _unreadable("a column is not where the footer says")
             while start < end:
@@ -98,6 +104,37 @@ def pages(data: bytes | mmap, metadata: pq.FileMetaData, columns: Sequence[int])
                     raise BadInput(f"has more than {MAX_PAGES:,} pages in its columns", "write it in larger pages")
                 page, start = _page(data, start)
                 yield column, page
+
+
+def _row_groups(data: bytes | mmap) -> Iterator[Sequence[tuple[int, int]]]:
+    """Of each row group where its columns begin and end."""
+    footer = _list_in_footer(data, _ROW_GROUPS, "row groups")
+    for _ in footer.structures():
+        chunks: list[tuple[int, int]] = []
+        for field, kind in footer.fields():
+            if field == _COLUMNS and kind == _LIST:
+                chunks = [_chunk(footer) for _ in footer.structures()]
+            else:
+                footer.skip(kind)
+        yield chunks
+
+
+def _chunk(footer: _Thrift) -> tuple[int, int]:
+    found: dict[int, int] = {}
+    for field, kind in footer.fields():
+        if field != _META_DATA or kind != _STRUCT:
+            footer.skip(kind)
+            continue
+        for inner, inner_kind in footer.fields():
+            if inner_kind in _NUMBERS:
+                found[inner] = footer.integer()
+            else:
+                footer.skip(inner_kind)
+    if not found.keys() >= {_CHUNK_SIZE, _FIRST_PAGE}:
+        raise _unreadable("its footer does not say where a column is")
+    start, dictionary = found[_FIRST_PAGE], found.get(_DICTIONARY_PAGE, 0)
+    start = dictionary if 0 < dictionary < start else start
+    return start, start + found[_CHUNK_SIZE]
 
 
 def _page(data: bytes | mmap, start: int) -> tuple[ColumnPage, int]:
@@ -146,6 +183,13 @@ class _Thrift:
         if count > len(self._data) - self.at:
             raise _unreadable("a list in it is longer than the file")
         return count, head & 15
+
+    def structures(self) -> Iterator[int]:
+        """Numbers the structures in a list, each of which the caller reads."""
+        count, kind = self.list_head()
+        if count and kind != _STRUCT:
+            raise _unreadable("a list in its footer holds what none does")
+        yield from range(count)
 
     def skip_name(self) -> None:
         """Pass over the name of a column."""

@@ -1,4 +1,4 @@
-"""`python -m hab_ray.local`: `pull` fetches weights, `serve` is what `LocalServer.start` runs."""
+"""`python -m hab_ray.local`: `serve` is what `LocalServer.start` runs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hab_ray.local.errors import LocalError
-from hab_ray.local.fetch import pull
 from hab_ray.local.tether import die_with
-from hab_ray.local.weights import default_cache, known_weights, sha256_of
 
 
 def _named_path(text: str) -> tuple[str, Path]:
@@ -26,10 +24,6 @@ def _named_path(text: str) -> tuple[str, Path]:
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m hab_ray.local", description=__doc__)
     commands = parser.add_subparsers(required=True)
-    fetch = commands.add_parser("pull", help="fetch weights and print where they lie")
-    known = ", ".join(known_weights())
-    fetch.add_argument("weights", help=f"{known}, hf:<owner>/<repo>/<file>.gguf or a path")
-    fetch.set_defaults(run=_pull)
     serve = commands.add_parser("serve", help="serve models on 127.0.0.1 over the OpenAI protocol")
     serve.add_argument("--chat", type=_named_path, action="append", default=[], metavar="NAME=FILE")
     serve.add_argument("--embeddings", action="append", default=[], metavar="NAME")
@@ -39,11 +33,6 @@ def _arguments() -> argparse.ArgumentParser:
     serve.add_argument("--mark", default="", help="what tells this process from others in a list")
     serve.set_defaults(run=_serve)
     return parser
-
-
-def _pull(arguments: argparse.Namespace) -> None:
-    path = pull(arguments.weights, cache=default_cache())
-    print(f"{path}\nsha256 {sha256_of(path)}")
 
 
 def _serve(arguments: argparse.Namespace) -> None:
@@ -56,7 +45,7 @@ def _serve(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one of the commands; 1 and a message on an error."""
+    """Run the command; 1 and a message on an error."""
     arguments = _arguments().parse_args(argv)
     try:
         arguments.run(arguments)

@@ -157,7 +157,7 @@ def find(name_or_path: str, cache: Path) -> Path:
     """
     path = place(name_or_path, cache).path
     if not path.is_file():
-        command = f"python -m hab_ray.local pull {name_or_path}"
+        command = f"hab local pull {name_or_path}"
         raise LocalError(f"{name_or_path}: no weights at {path}. Get them with: {command}")
     return path
 

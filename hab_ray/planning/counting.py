@@ -14,6 +14,7 @@ from typing import Any
 
 from hab_ray.calls import Call, Outcome
 from hab_ray.catalog.prices import input_bytes
+from hab_ray.given.responses import GivenResponses
 from hab_ray.planning.drafts import Cell, Draft, Measured
 from hab_ray.planning.figures import PlanLine
 from hab_ray.rows import ChosenTest, Response
@@ -64,11 +65,7 @@ class Counting:
         made: dict[Shard, Forecast[Any]] = {}
         for shard in self.work.shards():
             sources = [one.shard for one in self.work.inputs(shard)]
-            rows = _read(sources, made)
-            if shard.dimension in given.tests:
-                rows.setdefault(ChosenTest, Forecast(given.tests[shard.dimension]))
-            if (shard.subject, shard.dimension) in given.responses:
-                rows[Response] = Forecast(given.responses[shard.subject, shard.dimension])
+            rows = rows_forecast(shard, sources, made, given)
             stage = self.work.stage(shard)
             if isinstance(stage, CallStage):
                 draft, made[shard] = self._count(shard, stage, stage.forecast_tasks(rows))
@@ -125,10 +122,16 @@ class Counting:
         return self.work.run.read(row_type, shard.file)
 
 
-def _read(sources: Iterable[Shard], made: Mapping[Shard, Forecast[Any]]) -> dict[type[Any], Forecast[Any]]:
-    """The forecasts of some shards' rows, by the rows' type."""
+def rows_forecast(
+    shard: Shard, sources: Iterable[Shard], made: Mapping[Shard, Forecast[Any]], given: GivenResponses
+) -> dict[type[Any], Forecast[Any]]:
+    """What a shard reads, by the rows' type: what was made of its sources, and what the sweep gives."""
     rows: dict[type[Any], Forecast[Any]] = {}
-    for shard in sources:
-        row_type = shard.spec.row
-        rows[row_type] = rows[row_type] + made[shard] if row_type in rows else made[shard]
+    for source in sources:
+        row_type = source.spec.row
+        rows[row_type] = rows[row_type] + made[source] if row_type in rows else made[source]
+    if shard.dimension in given.tests:
+        rows.setdefault(ChosenTest, Forecast(given.tests[shard.dimension]))
+    if (shard.subject, shard.dimension) in given.responses:
+        rows[Response] = Forecast(given.responses[shard.subject, shard.dimension])
     return rows

@@ -49,7 +49,8 @@ class PlanLine:
     `measured` replies in the store tell how many tokens such calls take; `assumed`: none does, of any line of this
     stage, name and dimension.
     `dearest` is the most that one of its open calls can cost online, in nano-dollars; `largest` bounds what is reserved
-    for one of its requests, with all that a vendor's format adds to what a call says.
+    for one of its requests, with all that a vendor's format adds to what a call says. `by_batch`: so the sweep's modes
+    have it sent.
     """
 
     stage: str
@@ -62,6 +63,7 @@ class PlanLine:
     figures: Figures
     dearest: int
     largest: int
+    by_batch: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,9 @@ class StageTime:
 class Plan:
     """A sweep's lines, how long its stages take, and the budgets (nano-dollars) at which nothing waits.
 
-    `as_sent` is the estimate with each call online or by batch as the sweep's modes have it; `outlook` says what
-    smaller budgets mean for such a run.
+    `as_sent` is the estimate with each call online or by batch as the sweep's modes have it, `online_seconds` the time
+    of those that go online; `outlook` says what smaller budgets mean for such a run. `times` are those of all calls
+    online.
 
     Nothing waits: what is spent by then, as estimated, plus all that may be reserved at one moment stays below the
     budget. Online that is the calls in flight, in a batch every call of the model.
@@ -93,6 +96,7 @@ class Plan:
     online_budget: int
     batch_budget: int
     as_sent: int
+    online_seconds: float
     outlook: BudgetOutlook
 
     @property
@@ -112,7 +116,7 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """The stages' times one after another; they overlap, so this is long rather than short."""
+        """The stages' times, all online, one after another; they overlap, so this is long rather than short."""
         return sum(time.seconds for time in self.times)
 
     def grouped(self, by: Callable[[PlanLine], Group]) -> Mapping[Group, Figures]:

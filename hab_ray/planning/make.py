@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from hab_ray.catalog.models import Limits, ModelEntry, Purpose
 from hab_ray.catalog.prices import NANO
@@ -33,10 +34,12 @@ def make_plan(work: Work, store: Store, latencies: Latencies | None = None) -> P
     Raises:
         ConfigError: a model has no price, or given tests do not fit.
     """
-    lines = tuple(sorted(Counting(work, store).lines(), key=lambda line: list(wiring.stages()).index(line.stage)))
+    counted = sorted(Counting(work, store).lines(), key=lambda line: list(wiring.stages()).index(line.stage))
+    lines = tuple(_routed(work, counted))
     times = tuple(_times(work, lines, latencies or {}))
-    batched = _sent_by_batch(work, lines)
-    online = tuple(line for line in lines if line not in batched)
+    batched = tuple(line for line in lines if line.by_batch)
+    online = tuple(line for line in lines if not line.by_batch)
+    online_seconds = sum(time.seconds for time in _times(work, online, latencies or {}))
     unhindered = sum(line.figures.most_batch for line in batched) + _online_budget(work, online)
     stages, limit = tuple(_stage_costs(work, batched, online)), spending_limit(work.sweep)
     outlook = budget_outlook(
@@ -48,19 +51,18 @@ def make_plan(work: Work, store: Store, latencies: Latencies | None = None) -> P
         None if limit is None else round(limit.usd * NANO),
     )
     as_sent = sum(line.figures.batch for line in batched) + sum(line.figures.online for line in online)
-    return Plan(lines, times, _online_budget(work, lines), _batch_budget(work, lines), as_sent, outlook)
+    budgets = _online_budget(work, lines), _batch_budget(work, lines)
+    return Plan(lines, times, *budgets, as_sent, online_seconds, outlook)
 
 
-def _sent_by_batch(work: Work, lines: Sequence[PlanLine]) -> tuple[PlanLine, ...]:
-    """The lines whose calls go by batch, as the sweep's modes have it."""
+def _routed(work: Work, lines: Sequence[PlanLine]) -> Iterator[PlanLine]:
+    """The lines, each by batch or online as the sweep's modes have it."""
     together: Counter[tuple[str, str]] = Counter()
     for line in lines:
         together[line.stage, line.model] += line.figures.to_pay
-    return tuple(
-        line
-        for line in lines
-        if wants_batch(work, Shard(line.stage, line.name, line.dimension), together[line.stage, line.model])
-    )
+    for line in lines:
+        shard = Shard(line.stage, line.name, line.dimension)
+        yield replace(line, by_batch=wants_batch(work, shard, together[line.stage, line.model]))
 
 
 def _stage_costs(work: Work, batched: Sequence[PlanLine], online: Sequence[PlanLine]) -> Iterator[StageCosts]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import aiohttp
 import httpx2
@@ -26,7 +23,7 @@ from hab_ray.providers.batching import (
     ResultsGone,
     SeenBatch,
 )
-from hab_ray.providers.http import Headers, StatusError, broken, error_object, json_object, retry_after_s
+from hab_ray.providers.http import StatusError, broken, error_object
 
 # 64 MB at a quarter of a megabit a second. The endpoint's own limit bounds each read, the vendor's silence too.
 MAX_UPLOAD_S = 2400.0
@@ -47,47 +44,6 @@ _GONE = {404, 410}
 _UNCLEAR = {408, 409, 499}
 _HAS_ENDED = {400, 409}
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
-
-Classify = Callable[[int, JsonObject, float | None], CallError]
-
-
-@dataclass(frozen=True)
-class SdkErrors:
-    """What an SDK raises: for an answer with an error status, its `response`, and for no whole answer."""
-
-    status: type[Any]
-    connection: type[Exception]
-
-
-async def answered(
-    request: Awaitable[httpx2.Response],
-    endpoint: Endpoint,
-    errors: SdkErrors,
-    classify: Classify,
-    limit_s: float | None = None,
-) -> httpx2.Response:
-    """The answer to a request by an SDK, within the endpoint's time limit or another.
-
-    Raises:
-        StatusError: the answer has an error status; its text is without the key.
-        TransientError: no whole answer came back.
-    """
-    try:
-        async with asyncio.timeout(limit_s or endpoint.timeout_s):
-            return await request
-    except errors.status as error:
-        status, headers = error.response.status_code, error.response.headers
-        body = error_object(endpoint.without_key(error.response.text))
-        raise StatusError(status, classify(status, body, retry_after_s(headers))) from None
-    except (errors.connection, TimeoutError) as error:
-        raise broken(error) from None
-    except (httpx2.InvalidURL, UnicodeEncodeError):
-        raise malformed("it named a batch or file by what no address can hold") from None
-
-
-def json_of(endpoint: Endpoint, response: httpx2.Response) -> JsonObject:
-    """The JSON object of a successful answer, without the key."""
-    return json_object(endpoint.without_key(response.text))
 
 
 def meant_for_batches(error: CallError) -> CallError:
@@ -231,32 +187,6 @@ async def chunks_of(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
         await response.aclose()
 
 
-async def listed_since(
-    page_after: Callable[[str | None], Awaitable[JsonObject]],
-    newest: str | None,
-    seen: Callable[[JsonObject], SeenBatch],
-) -> list[SeenBatch]:
-    """The batches above `newest` in a list that is newest first and goes on after a page's last id.
-
-    A server that ignores where to go on would send the same page for ever: a page with nothing new is the last.
-    """
-    found: dict[str, SeenBatch] = {}
-    after: str | None = None
-    while True:
-        page = await page_after(after)
-        with reading():
-            batches = [seen(batch) for batch in page["data"]]
-            more = bool(page.get("has_more"))
-        fresh = [batch for batch in batches if batch.id not in found]
-        for batch in fresh:
-            if batch.id == newest:
-                return list(found.values())
-            found[batch.id] = batch
-        if not more or not fresh:
-            return list(found.values())
-        after = batches[-1].id
-
-
 async def token_pages(
     page_at: Callable[[str], Awaitable[JsonObject]], token_field: str
 ) -> AsyncGenerator[JsonObject, None]:
@@ -286,11 +216,6 @@ def made_since(listed: Iterable[SeenBatch], newest: str | None) -> list[SeenBatc
 
 def _made(batch: SeenBatch) -> datetime:
     return batch.created or _LONG_AGO
-
-
-def owner_named(headers: Headers, organisation: str, part: str) -> str:
-    """The key's owner from two headers: the organisation and, after a slash, its project or workspace if named."""
-    return "/".join(name for name in (headers.get(organisation), headers.get(part)) if name)
 
 
 def same_owner(one: str, other: str) -> bool:

@@ -57,13 +57,13 @@ class CheckedClient(httpx2.AsyncClient):
                 request.method,
                 request.url,
                 headers=request.headers,
-                stream=_Body(write.pieces(request.stream)),
+                stream=_CheckedBody(write.pieces(request.stream)),
                 extensions=request.extensions,
             )
         return await super().send(request, **options)
 
 
-class _Body(httpx2.AsyncByteStream):
+class _CheckedBody(httpx2.AsyncByteStream):
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         self._pieces = pieces
 

@@ -12,6 +12,7 @@ from dataclasses import astuple, dataclass, field
 from fractions import Fraction
 from itertools import groupby, product
 from math import isclose
+from statistics import mean
 from typing import NamedTuple
 
 from hab_ray.analysis.marks import OVERALL
@@ -178,7 +179,7 @@ def _add(cell: _Cell, test: str, said: list[Expected] | None, then: Rating | Non
     if not said:
         return
     scores = [Fraction(each.score or 0) for each in said]
-    cell.pairs.setdefault(test, []).append((sum(scores, Fraction(0)) / len(scores), before))
+    cell.pairs.setdefault(test, []).append((mean(scores), before))
     if then is None or before is None:
         return
     cell.readings += len(scores)
@@ -191,14 +192,14 @@ def _add(cell: _Cell, test: str, said: list[Expected] | None, then: Rating | Non
 def _shifts(rater: str, judge: str, cells: Mapping[str, _Cell]) -> Iterator[_Line]:
     parts, sides = [], []
     for dimension, cell in cells.items():
-        means = {test: [_mean(side) / _TOP for side in zip(*own, strict=True)] for test, own in cell.by_test().items()}
+        means = {test: [mean(side) / _TOP for side in zip(*own, strict=True)] for test, own in cell.by_test().items()}
         items = [Item(now - then, len(cell.by_test()[test]), str(test)) for test, (now, then) in means.items()]
         parts.append(figures_of(items, -1))
-        sides.append(tuple(_mean(side) for side in zip(*means.values(), strict=True)) if means else None)
+        sides.append(tuple(mean(side) for side in zip(*means.values(), strict=True)) if means else None)
         yield (rater, judge, dimension), _line([cell], parts[-1], sides[-1])
     if len(cells) > 1:
         whole = [side for side in sides if side]
-        both = tuple(_mean(side) for side in zip(*whole, strict=True)) if len(whole) == len(sides) else None
+        both = tuple(mean(side) for side in zip(*whole, strict=True)) if len(whole) == len(sides) else None
         yield (rater, judge, OVERALL), _line(list(cells.values()), mean_of(parts), both)
 
 
@@ -247,8 +248,8 @@ def _maps(rater: str, judge: str, cells: Mapping[str, _Cell]) -> Iterator[_Line]
     has_ends = sum(len(cell.pairs) for cell in cells.values() if cell.pairs) > 1
     for level, value in mapped.items():
         yield (rater, judge, _level(float(level / _TOP))), (scored[level], float(value / _TOP), has_ends)
-    mean = sum((mapped[level] * count for level, count in scored.items()), Fraction(0)) / scored.total()
-    yield (rater, judge, _level(None)), (scored.total(), float(mean / _TOP), has_ends)
+    middle = mean(mapped[level] for level in scored.elements())
+    yield (rater, judge, _level(None)), (scored.total(), float(middle / _TOP), has_ends)
 
 
 def _rising(by_level: Sequence[tuple[Fraction, Sequence[Fraction]]]) -> list[tuple[Fraction, Fraction]]:
@@ -256,10 +257,10 @@ def _rising(by_level: Sequence[tuple[Fraction, Sequence[Fraction]]]) -> list[tup
     pools: list[tuple[list[Fraction], list[Fraction]]] = []
     for level, values in by_level:
         pools.append(([level], list(values)))
-        while len(pools) > 1 and _mean(pools[-2][1]) >= _mean(pools[-1][1]):
+        while len(pools) > 1 and mean(pools[-2][1]) >= mean(pools[-1][1]):
             levels, pooled = pools.pop()
             pools[-1] = pools[-1][0] + levels, pools[-1][1] + pooled
-    return [(level, _mean(values)) for levels, values in pools for level in levels]
+    return [(level, mean(values)) for levels, values in pools for level in levels]
 
 
 def _between(fit: Sequence[tuple[Fraction, Fraction]], level: Fraction) -> Fraction:
@@ -270,10 +271,6 @@ def _between(fit: Sequence[tuple[Fraction, Fraction]], level: Fraction) -> Fract
         return (above or below[::-1])[0][1]
     (low, one), (high, other) = below[-1], above[0]
     return one if low == high else one + (other - one) * (level - low) / (high - low)
-
-
-def _mean(values: Sequence[Fraction]) -> Fraction:
-    return sum(values, Fraction(0)) / len(values)
 
 
 def _level(score: float | None) -> str:

@@ -10,14 +10,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, product
-from math import isclose
+from statistics import mean
 
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.differences import PairedDifference, differences
 from hab_ray.analysis.tables.issues import issues
 from hab_ray.analysis.tables.leaderboard import leaderboard
-from hab_ray.rehearse.figures import Figures, Item, figures_of, mean_of
+from hab_ray.rehearse.figures import Figures, Item, all_same, figures_of, mean_of
 from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.truth import Truth
 
@@ -52,7 +52,7 @@ def _wrong_pair(
         yield f"the table of differences lacks {', '.join(key)}"
         return
     shown = (row.difference, row.low, row.high)
-    if not all(map(same, shown, (wanted.mean, wanted.low, wanted.high))):
+    if not all_same(shown, (wanted.mean, wanted.low, wanted.high)):
         yield f"the difference of {', '.join(key)} is {shown}, and must be {wanted}"
     p = None if wanted.mean is None else _p(parts)
     if p is not None and (row.p is None or abs(row.p - p) > _tolerance(parts)):
@@ -111,15 +111,15 @@ def wrong_issues(summary: Summary, truth: Truth) -> Iterator[str]:
         }
         for letter in points:
             rates = by_test({answer: each[letter] for answer, each in named.items()})
-            rate = float(sum(rates.values(), Fraction(0)) / len(rates)) if rates else None
+            rate = float(mean(rates.values())) if rates else None
             lost = float(costs[letter] / total) if (total := sum(costs.values(), Fraction(0))) else None
             row = found.get((subject, dimension, judge, letter))
-            if row is None or not same(row.rate, rate) or not same(row.lost, lost):
+            if row is None or not all_same((row.rate, row.lost), (rate, lost)):
                 shown = None if row is None else (row.rate, row.lost)
                 yield f"issue {letter} of {subject}, {dimension}, by {judge} is {shown}, and must be {(rate, lost)}"
                 continue
             figures = figures_of([Item(share, 1, calls[dimension][test]) for test, share in rates.items()])
-            if not (same(row.low, figures.low) and same(row.high, figures.high)):
+            if not all_same((row.low, row.high), (figures.low, figures.high)):
                 ends = (figures.low, figures.high)
                 yield f"the interval of issue {letter} of {subject}, {dimension}, by {judge} must be {ends}"
 
@@ -142,11 +142,7 @@ def named_by_answer(summary: Summary, subject: str, dimension: str, judges: Sequ
     known = [answer for answer in scored if all(answer in read for read in by_judge)]
     return {
         answer: {
-            letter: sum(
-                (Fraction(sum(letter in one for one in read[answer]), len(read[answer])) for read in by_judge),
-                Fraction(0),
-            )
-            / len(by_judge)
+            letter: mean(Fraction(sum(letter in one for one in read[answer]), len(read[answer])) for read in by_judge)
             for letter in letters
         }
         for answer in known
@@ -169,8 +165,8 @@ def marks_by_answer(
     tests = run.tests(dimension, columns=["id"]).column("id").to_pylist()
     marks: dict[Answer, Fraction | None] = {}
     for answer in product(tests, range(settings.samples)):
-        means = [sum(own, Fraction(0)) / len(own) for judge in judges if (own := given.get((judge, answer)))]
-        marks[answer] = sum(means, Fraction(0)) / len(means) if len(means) == len(judges) else None
+        means = [mean(own) for judge in judges if (own := given.get((judge, answer)))]
+        marks[answer] = mean(means) if len(means) == len(judges) else None
     return marks
 
 
@@ -188,7 +184,7 @@ def by_test(marks: Mapping[Answer, Fraction | None]) -> Mapping[str, Fraction]:
     for (test, _), mark in marks.items():
         if mark is not None:
             given[test].append(mark)
-    return {test: sum(own, Fraction(0)) / len(own) for test, own in given.items()}
+    return {test: mean(own) for test, own in given.items()}
 
 
 def _calls(summary: Summary, truth: Truth, dimension: str) -> Mapping[str, str]:
@@ -200,10 +196,3 @@ def _calls(summary: Summary, truth: Truth, dimension: str) -> Mapping[str, str]:
 
 def _items(one: Mapping[str, Fraction], other: Mapping[str, Fraction], calls: Mapping[str, str]) -> list[Item]:
     return [Item(one[test] - other[test], 1, calls[test]) for test in one if test in other]
-
-
-def same(found: float | None, wanted: float | Fraction | None) -> bool:
-    """Whether both are one number up to rounding, or both are none."""
-    if found is None or wanted is None:
-        return found is wanted
-    return isclose(found, float(wanted), rel_tol=0, abs_tol=1e-9)

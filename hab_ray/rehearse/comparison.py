@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from math import isclose
 
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary
 from hab_ray.rehearse.bridge import NO_BRIDGE, BridgeComparison, compare_bridge
-from hab_ray.rehearse.figures import Figures
+from hab_ray.rehearse.figures import Figures, all_same
 from hab_ray.rehearse.people import NOBODY, PeopleComparison
 from hab_ray.rehearse.requests import wrong_requests
 from hab_ray.rehearse.rows import RowComparison, compare_rows
@@ -20,9 +19,6 @@ from hab_ray.results import Run
 from hab_ray.rows import Score, from_table
 from hab_ray.work import Work
 from hab_simulator import MissingEvidence, SimulatorClient
-
-# Far above what floats lose, far below what a point in one of 10,000 rows makes.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -46,8 +42,7 @@ class ComparedMean:
         found, planted = self.found, self.planted
         if self.times != 1 or planted is None or found.n != planted.n:
             return False
-        pairs = ((found.mean, planted.mean), (found.low, planted.low), (found.high, planted.high))
-        return all(_equal(*pair) for pair in pairs)
+        return all_same((found.mean, found.low, found.high), (planted.mean, planted.low, planted.high))
 
     def __str__(self) -> str:
         place = f"{self.subject}, {self.dimension}, judge {self.judge}"
@@ -125,12 +120,6 @@ def compare_scores(found: Iterable[Score], planted: Mapping[ScoreKey, Figures]) 
         ComparedMean(*key, len(given), given[0] if given else nothing, planted.get(key))
         for key, given in by_key.items()
     ]
-
-
-def _equal(found: float | None, planted: float | None) -> bool:
-    if found is None or planted is None:
-        return found is planted
-    return isclose(found, planted, rel_tol=0, abs_tol=_ROUNDING)
 
 
 def _shown(score: Figures) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import sqrt
+from math import isclose, sqrt
+from statistics import mean
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,8 @@ from scipy.optimize import bisect
 from scipy.special import betaincinv
 
 _OUTSIDE = 0.05
+# Far above what floats lose, far below what a point in one of 10,000 rows makes.
+_ROUNDING = 1e-9
 # Logarithms of frequencies, from where the transform is 1 to where that of three values has died out.
 _LOGS = np.arange(-27.0, 20.0, 0.05)
 _Array = NDArray[np.float64]
@@ -44,21 +47,21 @@ def figures_of(items: Sequence[Item], least: int = 0) -> Figures:
     size, answers = len(items), sum(item.answers for item in items)
     if not size:
         return Figures(None, None, None, 0)
-    mean = sum((item.mark for item in items), Fraction(0)) / size
+    middle = mean(item.mark for item in items)
     if size == 1:
-        return Figures(float(mean), None, None, answers)
+        return Figures(float(middle), None, None, answers)
     by_call: dict[str, Fraction] = defaultdict(Fraction)
     for item in items:
-        by_call[item.call] += item.mark - mean
+        by_call[item.call] += item.mark - middle
     reach, wide = 2.0, 1 - least
     if (groups := len(by_call)) > 1:
         squares = sum((each * each for each in by_call.values()), Fraction(0))
         reach = students_t(groups - 1) * sqrt(Fraction(groups, groups - 1) * squares) / size
     marks = Counter((item.mark - least) / wide for item in items)
     below = 1 - gaffke_bound(Counter({1 - mark: count for mark, count in marks.items()}))
-    low = min(float(mean) - reach, least + wide * below)
-    high = max(float(mean) + reach, least + wide * gaffke_bound(marks))
-    return Figures(float(mean), max(float(least), low), min(1.0, high), answers)
+    low = min(float(middle) - reach, least + wide * below)
+    high = max(float(middle) + reach, least + wide * gaffke_bound(marks))
+    return Figures(float(middle), max(float(least), low), min(1.0, high), answers)
 
 
 def mean_of(parts: Sequence[Figures]) -> Figures:
@@ -66,12 +69,24 @@ def mean_of(parts: Sequence[Figures]) -> Figures:
     answers, means = sum(part.n for part in parts), [part.mean for part in parts if part.mean is not None]
     if not means or len(means) < len(parts):
         return Figures(None, None, None, answers)
-    mean, below, above = sum(means) / len(parts), 0.0, 0.0
+    middle, below, above = sum(means) / len(parts), 0.0, 0.0
     for part in parts:
         if part.mean is None or part.low is None or part.high is None:
-            return Figures(mean, None, None, answers)
+            return Figures(middle, None, None, answers)
         below, above = below + (part.mean - part.low) ** 2, above + (part.high - part.mean) ** 2
-    return Figures(mean, mean - sqrt(below) / len(parts), mean + sqrt(above) / len(parts), answers)
+    return Figures(middle, middle - sqrt(below) / len(parts), middle + sqrt(above) / len(parts), answers)
+
+
+def same(found: float | None, wanted: float | Fraction | None) -> bool:
+    """Whether both are one number up to rounding, or both are none."""
+    if found is None or wanted is None:
+        return found is wanted
+    return isclose(found, float(wanted), rel_tol=0, abs_tol=_ROUNDING)
+
+
+def all_same(found: Sequence[float | None], wanted: Sequence[float | Fraction | None]) -> bool:
+    """Whether numbers are the same, each at its place."""
+    return len(found) == len(wanted) and all(map(same, found, wanted))
 
 
 def students_t(freedom: float) -> float:

@@ -11,17 +11,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, permutations
 from math import log2
+from statistics import mean
 from typing import NamedTuple
 
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.agreement import Agreed, agreed
 from hab_ray.analysis.tables.trust.preferences import LENGTH, Preference, preferences
-from hab_ray.rehearse.claims import marks_by_answer, named_by_answer, same
+from hab_ray.rehearse.claims import marks_by_answer, named_by_answer
+from hab_ray.rehearse.figures import same
 
 Values = Sequence[Mapping[str, Fraction]]
 Chance = Callable[[Fraction, Fraction], Fraction]
-_TOLERANCE = 1e-9
+_LEAST_SPREAD = 1e-9
 
 
 class _Key(NamedTuple):
@@ -114,7 +116,7 @@ def _ac1(pairs: Sequence[tuple[Fraction, Fraction]]) -> Fraction | None:
 def _beyond_chance(pairs: Sequence[tuple[Fraction, Fraction]], by_chance: Chance) -> Fraction | None:
     if not pairs:
         return None
-    rates = [sum((pair[side] for pair in pairs), Fraction(0)) / len(pairs) for side in (0, 1)]
+    rates = [mean(side) for side in zip(*pairs, strict=True)]
     expected = by_chance(*rates)
     alike = Fraction(sum(one == other for one, other in pairs), len(pairs))
     return None if expected == 1 else (alike - expected) / (1 - expected)
@@ -136,7 +138,7 @@ def wrong_preferences(summary: Summary) -> Iterator[str]:
 
 def _wrong_slope(row: Preference | None, wanted: float | None) -> Iterator[str]:
     found = row.value if row else None
-    if (found is None) != (wanted is None) or abs((found or 0.0) - (wanted or 0.0)) > _TOLERANCE:
+    if not same(found, wanted):
         yield f"a judge's slope on length is {found}, and must be {wanted}"
 
 
@@ -156,4 +158,4 @@ def _slope(summary: Summary, one: str, other: str, dimensions: Sequence[str]) ->
             for (x, a), (y, b) in combinations(points, 2):
                 above += (x - y) * (a - b) / len(points)
                 below += (x - y) ** 2 / len(points)
-    return above / below if below > _TOLERANCE else None
+    return above / below if below > _LEAST_SPREAD else None

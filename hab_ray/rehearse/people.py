@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
-from math import floor, isclose
+from math import floor
 from random import Random
+from statistics import mean
 from typing import NamedTuple
 
 from hab_ray.analysis.marks import PANEL
@@ -21,6 +22,7 @@ from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.agreement import MIN_NAMED
 from hab_ray.analysis.tables.people import people
 from hab_ray.analysis.tables.raters import RaterLine, raters
+from hab_ray.rehearse.figures import all_same, same
 from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.trouble import People
 from hab_ray.rehearse.truth import Truth
@@ -32,7 +34,6 @@ from hab_ray.work import Work
 from hab_simulator import TrueAnswer
 
 _TOP = 10
-_ROUNDING = 1e-9
 
 
 class _Rated(NamedTuple):
@@ -167,7 +168,7 @@ def _wrong_lines(summary: Summary, planted: PlantedRatings) -> Iterator[str]:
             yield f"the table of raters has {rater} in {dimension} {there[rater, dimension]} times"
     for line in lines:
         wanted = _figures(planted, by_line[line.rater, line.dimension])
-        if not _agrees(_shown(line), wanted):
+        if not all_same(_shown(line), wanted):
             yield f"the table of raters has for {line.rater} in {line.dimension} {_shown(line)}, planted {wanted}"
 
 
@@ -182,10 +183,10 @@ def _wrong_differences(summary: Summary, planted: PlantedRatings) -> Iterator[st
             steps[rated.dimension, judge, rated.rater].append(step)
     rows = {(r.dimension, r.judge, r.rater): r for r in people(summary) if r.issue is None and r.judge is not None}
     for place, found in steps.items():
-        row, wanted = rows.get(place), float(sum(found) / len(found))
+        row, wanted = rows.get(place), float(mean(found))
         if row is None and (place[2] is None or len(found) >= MIN_NAMED):
             yield f"the table of people lacks {place[1]} beside {place[2] or 'all'} in {place[0]}"
-        elif row is not None and (row.difference is None or not isclose(row.difference, wanted, abs_tol=_ROUNDING)):
+        elif row is not None and not same(row.difference, wanted):
             yield (
                 f"the table of people has for {place[1]} beside {place[2] or 'all'} in {place[0]} a difference of "
                 f"{row.difference}, planted {wanted}"
@@ -222,11 +223,4 @@ def _figures(planted: PlantedRatings, rated: Sequence[_Rated]) -> Figures:
 
 def _mean(values: Iterable[Fraction]) -> float | None:
     given = list(values)
-    return float(sum(given, Fraction(0)) / len(given)) if given else None
-
-
-def _agrees(found: Figures, wanted: Figures) -> bool:
-    return all(
-        one is other or (one is not None and other is not None and isclose(one, other, rel_tol=0, abs_tol=_ROUNDING))
-        for one, other in zip(found, wanted, strict=True)
-    )
+    return float(mean(given)) if given else None

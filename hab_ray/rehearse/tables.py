@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from io import StringIO
 from itertools import islice, product
-from math import isclose
 from pathlib import Path
-from statistics import fmean
+from statistics import mean
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -25,25 +25,24 @@ from hab_ray.analysis.tables.leaderboard import ShownBoard, leaderboard, ranks_o
 from hab_ray.analysis.tables.variants import Change, variants
 from hab_ray.exchange.export import export
 from hab_ray.exchange.sharing import everything
-from hab_ray.rehearse.claims import wrong_differences, wrong_issues
+from hab_ray.rehearse.claims import Answer, marks_by_answer, wrong_differences, wrong_issues
 from hab_ray.rehearse.declared import wrong_declared
-from hab_ray.rehearse.figures import Figures
+from hab_ray.rehearse.figures import Figures, all_same
 from hab_ray.rehearse.judges import wrong_agreement, wrong_preferences
 from hab_ray.rehearse.truth import ScoreKey, Truth
 from hab_ray.report import leaderboard as on_terminal
 from hab_ray.results import Run
 from hab_ray.visible import one_line
 
-_TOP = 10
 _TOLERATED = 0.02
+_BOUNDS = Fraction(0), Fraction(1)
 _WIDE = 4000
 _SHOWN = 3
 _HALF = 0.005 + 1e-9
 _CELLS = re.compile(r" {2,}")
 _VERDICT = ("subject", "dimension", "judge", "test_id", "sample", "replicate")
 
-Row = tuple[str, int]
-ItemScores = Mapping[Row, float | None]
+AnswerMarks = Mapping[Answer, Fraction | None]
 
 
 def wrong_tables(summary: Summary, truth: Truth) -> list[str]:
@@ -81,17 +80,17 @@ class _Made:
             yield from self._wrong_board(judge, board)
         for line in by_judge.lines:
             wanted = [self._mean(line.subject, OVERALL, judge) for judge in (PANEL, *self._run.panel)]
-            if not _same([score.mean for score in line.overall], wanted):
+            if not all_same([score.mean for score in line.overall], wanted):
                 yield f"the overall scores side by side of {line.subject} are not those of panel and judges in turn"
 
     def _wrong_board(self, judge: str, board: Board) -> Iterator[str]:
         for line in board.lines:
             wanted = [self._mean(line.subject, name, judge) for name in (OVERALL, *self._run.dimensions)]
-            if not _same([score.mean for score in (line.overall, *line.by_dimension)], wanted):
+            if not all_same([score.mean for score in (line.overall, *line.by_dimension)], wanted):
                 yield f"the board of {judge} shows other means for {line.subject}"
         for row in leaderboard(self.summary) if judge == PANEL else ():
             planted = self.planted[row.subject, OVERALL, PANEL]
-            if not _same([row.mean, row.low, row.high], [planted.mean, planted.low, planted.high]):
+            if not all_same([row.mean, row.low, row.high], [planted.mean, planted.low, planted.high]):
                 yield f"the leaderboard's interval of {row.subject} is {row.low} to {row.high}"
         ranked = [line.overall.mean for line in board.lines if line.overall.mean is not None]
         if ranked != sorted(ranked, reverse=True) or len(board.lines) != len(self._run.subjects):
@@ -120,11 +119,12 @@ class _Made:
         sweep = self._run.record.sweep
         panel = self._run.panel
         for change in (each for each in found if not each.is_judge):
-            sides = [self._marks(name, change.dimension, panel) for name in (change.base, change.variant)]
+            names = (change.base, change.variant)
+            sides = [marks_by_answer(self.summary, name, change.dimension, panel) for name in names]
             yield from _wrong_change(change, [sides])
         for change in (each for each in found if each.is_judge):
             pairs = [
-                [self._marks(subject, change.dimension, [name]) for name in (change.base, change.variant)]
+                [marks_by_answer(self.summary, subject, change.dimension, [n]) for n in (change.base, change.variant)]
                 for subject in self._run.subjects
                 if self._run.verdicts(change.variant, subject, change.dimension, columns=["test_id"]).num_rows
             ]
@@ -133,21 +133,6 @@ class _Made:
         varied = {*(subject.name for subject in sweep.varied_subjects), *(judge.name for judge in sweep.varied_judges)}
         for name in sorted(varied - named):
             yield f"the table of variants lacks {name}"
-
-    def _marks(self, subject: str, dimension: str, seats: Sequence[str]) -> ItemScores:
-        """The mean mark of every owed answer by these judges, None where one of them gave none; from the rows."""
-        tests = self._run.tests(dimension, columns=["id"]).column("id").to_pylist()
-        given: dict[tuple[str, str, int], list[int]] = {}
-        for judge in seats:
-            columns = ["test_id", "sample", "score"]
-            for row in self._run.verdicts(judge, subject, dimension, columns=columns).to_pylist():
-                if row["score"] is not None:
-                    given.setdefault((judge, row["test_id"], row["sample"]), []).append(row["score"])
-        marks: dict[Row, float | None] = {}
-        for test, sample in product(tests, range(self.truth.samples)):
-            by_judge = [given.get((judge, test, sample)) for judge in seats]
-            marks[test, sample] = fmean(fmean(each) for each in by_judge if each) / _TOP if all(by_judge) else None
-        return marks
 
     def wrong_bounds(self) -> Iterator[str]:
         """The means if every missing answer had scored nothing, or all."""
@@ -162,23 +147,23 @@ class _Made:
         }
         for key in sorted(found.keys() | wanted.keys()):
             shown = found.get(key)
-            if shown is None or key not in wanted or not _same([shown.worst, shown.best], wanted[key]):
+            if shown is None or key not in wanted or not all_same([shown.worst, shown.best], wanted[key]):
                 worst_best = None if shown is None else (shown.worst, shown.best)
                 yield f"the bounds of {', '.join(key)} are {worst_best}, and must be {wanted.get(key)}"
 
-    def _bounds(self, subject: str, seats: Sequence[str]) -> Iterator[tuple[str, list[float]]]:
+    def _bounds(self, subject: str, seats: Sequence[str]) -> Iterator[tuple[str, list[Fraction]]]:
         sides, is_doubtful = [], False
         for dimension in self._run.dimensions:
-            marks = self._marks(subject, dimension, seats)
+            marks = marks_by_answer(self.summary, subject, dimension, seats)
             if not marks:
                 continue
             missing = sum(mark is None for mark in marks.values())
-            sides.append([fmean(fill if mark is None else mark for mark in marks.values()) for fill in (0.0, 1.0)])
+            sides.append([mean(fill if mark is None else mark for mark in marks.values()) for fill in _BOUNDS])
             if missing > _TOLERATED * len(marks):
                 is_doubtful = True
                 yield dimension, sides[-1]
         if is_doubtful:
-            yield OVERALL, [fmean(side) for side in zip(*sides, strict=True)]
+            yield OVERALL, [mean(side) for side in zip(*sides, strict=True)]
 
     def wrong_export(self) -> Iterator[str]:
         """The rows and scores that are given to others."""
@@ -197,7 +182,7 @@ class _Made:
             if _read(out / "evaluations.parquet", [*published, "score"]) != scored:
                 yield "the exported evaluations have other scores than the run's"
             means = _read(out / "scores.parquet", ["subject", "dimension", "judge", "mean"])
-            if not _same([means.get(key) for key in self.planted], [each.mean for each in self.planted.values()]):
+            if not all_same([means.get(key) for key in self.planted], [each.mean for each in self.planted.values()]):
                 yield "the exported scores are others than the run's"
 
 
@@ -210,12 +195,12 @@ def _read(file: Path, columns: Sequence[str]) -> dict[tuple[Any, ...], Any]:
     return {tuple(row[name] for name in columns[:-1]): row[columns[-1]] for row in table}
 
 
-def _wrong_change(change: Change, pairs: Iterable[Sequence[ItemScores]]) -> Iterator[str]:
+def _wrong_change(change: Change, pairs: Iterable[Sequence[AnswerMarks]]) -> Iterator[str]:
     every = [(one[row], other.get(row)) for one, other in pairs for row in one]
     both = [(one, other) for one, other in every if one is not None and other is not None]
-    means = [fmean(side) for side in zip(*both, strict=True)] if both else [None, None]
+    means = [mean(side) for side in zip(*both, strict=True)] if both else [None, None]
     found = [change.base_mean, change.variant_mean]
-    if (change.n, change.asked) != (len(both), len(every)) or not _same(found, means):
+    if (change.n, change.asked) != (len(both), len(every)) or not all_same(found, means):
         yield f"{change.variant} beside {change.base} in {change.dimension} is shown as {found}, and must be {means}"
 
 
@@ -225,10 +210,3 @@ def _is_rounded(cell: str, mean: float | None) -> bool:
     if mean is None or shown == "-":
         return mean is None and shown == "-"
     return abs(float(shown) - mean) <= _HALF
-
-
-def _same(found: Sequence[float | None], wanted: Sequence[float | None]) -> bool:
-    return len(found) == len(wanted) and all(
-        one is other or (one is not None and other is not None and isclose(one, other, rel_tol=0, abs_tol=1e-9))
-        for one, other in zip(found, wanted, strict=True)
-    )

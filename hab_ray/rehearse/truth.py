@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from statistics import mean
 from typing import TypeVar
 
 from hab_ray.analysis.marks import OVERALL, PANEL
@@ -233,7 +234,7 @@ class Truth:
             if not given:
                 return None
             marks.append(Fraction(sum(given), _TOP * len(given)))
-        return sum(marks, Fraction(0)) / len(marks)
+        return mean(marks)
 
     def scores(self) -> dict[ScoreKey, Figures]:
         """The score of every subject in every dimension and overall, by each judge and by the panel."""
@@ -255,7 +256,7 @@ class Truth:
             marks = [mark for answer, times in counted for mark in [self.mark(seats, answer)] * times]
             given = [mark for mark in marks if mark is not None]
             if given:
-                yield Item(sum(given, Fraction(0)) / len(given), len(given), calls.get(prompt, prompt))
+                yield Item(mean(given), len(given), calls.get(prompt, prompt))
 
 
 def _slots(work: Work, dimension: str) -> Mapping[str, str]:

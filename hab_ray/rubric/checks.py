@@ -60,9 +60,10 @@ def check_rubric(stem: str, raw: Mapping[str, Any], found: Findings) -> None:
     _check_deductions(raw, "validation.criteria", VALIDATION_START, found)
     _check_deductions(raw, "judging.issues", SCORE_START, found)
     if "literal" not in raw:
-        _check_number_of_seeds(raw, found)
-        _check_number_of_examples(raw, found)
-    _check_seeds(raw, found)
+        _check_numbers(raw, found)
+    _check_repeats(
+        ((f"{field}.prompt", seed.prompt) for field, seed in _readable(raw, "generation.seeds", Seed)), found
+    )
     _check_scored(raw, found)
     _check_notes(raw, found)
     _check_examples(raw, found)
@@ -76,7 +77,7 @@ def check_themes(raw: Mapping[str, Any], found: Findings) -> None:
     if isinstance(themes, list):
         if len(themes) < THEMES_MIN:
             found.add("themes", f"has {len(themes)} themes", f"write at least {THEMES_MIN}")
-        _check_repeats(((f"themes.{n}", str(theme)) for n, theme in enumerate(themes)), "", found)
+        _check_repeats(((f"themes.{n}", str(theme)) for n, theme in enumerate(themes)), found)
     _check_fidelity(raw, found)
 
 
@@ -113,23 +114,13 @@ def _check_deductions(raw: Mapping[str, Any], path: str, most: int, found: Findi
         found.add(path, cause, f"letter the entries A to {ascii_uppercase[len(letters) - 1]} in order")
 
 
-def _check_number_of_seeds(raw: Mapping[str, Any], found: Findings) -> None:
-    seeds = _at(raw, "generation.seeds")
+def _check_numbers(raw: Mapping[str, Any], found: Findings) -> None:
+    seeds, examples = _at(raw, "generation.seeds"), _at(raw, "judging.examples")
     if isinstance(seeds, list) and len(seeds) < SEEDS_MIN:
         found.add("generation.seeds", f"has {len(seeds)} seeds", f"write at least {SEEDS_MIN}")
-
-
-def _check_number_of_examples(raw: Mapping[str, Any], found: Findings) -> None:
-    examples = _at(raw, "judging.examples")
     if isinstance(examples, list) and len(examples) != EXAMPLES:
         cause = f"has {len(examples)} examples"
         found.add("judging.examples", cause, f"give exactly {EXAMPLES}: good, middling and bad")
-
-
-def _check_seeds(raw: Mapping[str, Any], found: Findings) -> None:
-    path = "generation.seeds"
-    prompts = ((field, seed.prompt) for field, seed in _readable(raw, path, Seed))
-    _check_repeats(prompts, ".prompt", found)
 
 
 def _check_scored(raw: Mapping[str, Any], found: Findings) -> None:
@@ -183,9 +174,9 @@ def _check_contexts(raw: Mapping[str, Any], found: Findings) -> None:
             found.add(f"{field}.context", "does not occur in the prompt", "copy it from there word for word")
 
 
-def _check_repeats(texts: Iterable[tuple[str, str]], suffix: str, found: Findings) -> None:
+def _check_repeats(texts: Iterable[tuple[str, str]], found: Findings) -> None:
     first: dict[str, str] = {}
     for field, text in texts:
         earlier = first.setdefault(" ".join(text.split()).casefold(), field)
         if earlier != field:
-            found.add(f"{field}{suffix}", f"repeats {earlier}", "write another or remove it")
+            found.add(field, f"repeats {earlier}", "write another or remove it")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.files import BadInput
@@ -20,6 +20,7 @@ THEMES_FILE = "themes.yaml"
 _NOT_READ = frozenset({"prompts.yaml"})
 _VERSIONS = "versions"
 _NONE_RECORDED: Mapping[str, str] = {}
+Digested = TypeVar("Digested", Rubric, Themes)
 
 
 def load_rubrics(folder: Path | None = None, recorded: Mapping[str, str] = _NONE_RECORDED) -> dict[str, Rubric]:
@@ -30,13 +31,11 @@ def load_rubrics(folder: Path | None = None, recorded: Mapping[str, str] = _NONE
 
     Raises ConfigError with every problem of every file, one a line.
     """
-    library = _read(folder)
-    library.refuse_problems()
-    rubrics = {name: found.rubric for name, found in library.rubrics.items()}
-    for name, digest in recorded.items():
-        found = library.rubrics.get(name)
-        if found and found.is_shipped and found.rubric.sha256 != digest:
-            rubrics[name] = _earlier_rubric(name, digest) or found.rubric
+    found = _checked(folder).rubrics
+    rubrics = {name: each.rubric for name, each in found.items()}
+    for name in recorded.keys() & found.keys():
+        if found[name].is_shipped:
+            rubrics[name] = _with_digest(recorded[name], f"{name}.yaml", rubrics[name])
     return dict(sorted(rubrics.items()))
 
 
@@ -45,9 +44,7 @@ def load_rewordings(folder: Path) -> dict[str, Rubric]:
 
     Raises ConfigError as load_rubrics.
     """
-    library = _read(folder)
-    library.refuse_problems()
-    return {name: found.rubric for name, found in sorted(library.rubrics.items()) if not found.is_shipped}
+    return {name: found.rubric for name, found in sorted(_checked(folder).rubrics.items()) if not found.is_shipped}
 
 
 def load_themes(folder: Path | None = None, recorded: str | None = None) -> tuple[str, ...]:
@@ -56,19 +53,15 @@ def load_themes(folder: Path | None = None, recorded: str | None = None) -> tupl
     `recorded` is the digest of the themes of a run that has started, used as in `load_rubrics`, which also says what
     is raised.
     """
-    library = _read(folder)
-    library.refuse_problems()
-    themes = library.themes
-    if recorded is not None and library.has_shipped_themes and themes.sha256 != recorded:
-        themes = _earlier_themes(recorded) or themes
-    return themes.shown
+    library = _checked(folder)
+    if recorded is None or not library.has_shipped_themes:
+        return library.themes.shown
+    return _with_digest(recorded, THEMES_FILE, library.themes).shown
 
 
 def themes_file(folder: Path | None = None) -> Themes:
     """All that the themes file says which `load_themes` reads. Raises ConfigError as load_rubrics."""
-    library = _read(folder)
-    library.refuse_problems()
-    return library.themes
+    return _checked(folder).themes
 
 
 def check(folder: Path | None = None) -> list[RubricProblem]:
@@ -95,9 +88,12 @@ class _Library:
     has_shipped_themes: bool
     problems: tuple[RubricProblem, ...]
 
-    def refuse_problems(self) -> None:
-        if self.problems:
-            raise ConfigError("\n".join(map(str, self.problems)))
+
+def _checked(folder: Path | None) -> _Library:
+    library = _read(folder)
+    if library.problems:
+        raise ConfigError("\n".join(map(str, library.problems)))
+    return library
 
 
 def _read(folder: Path | None) -> _Library:
@@ -152,28 +148,11 @@ def _plain(file: Traversable, problems: list[RubricProblem]) -> dict[str, Any] |
     return None
 
 
-def _earlier_rubric(name: str, digest: str) -> Rubric | None:
-    """The built-in rubric of an earlier version with this digest; None where no version has had it."""
-    for version in _versions():
-        file = version.joinpath(f"{name}.yaml")
-        if file.is_file():
-            rubric = Rubric.model_validate(yaml_file(file))
-            if rubric.sha256 == digest:
-                return rubric
-    return None
-
-
-def _earlier_themes(digest: str) -> Themes | None:
-    """The built-in themes of an earlier version with this digest; None where no version has had them."""
-    for version in _versions():
-        file = version.joinpath(THEMES_FILE)
-        if file.is_file():
-            themes = Themes.model_validate(yaml_file(file))
-            if themes.sha256 == digest:
-                return themes
-    return None
-
-
-def _versions() -> list[Traversable]:
-    """A folder for each earlier version of the built-in rubrics."""
-    return [entry for entry in bundled("rubrics").joinpath(_VERSIONS).iterdir() if entry.is_dir()]
+def _with_digest(digest: str, file: str, today: Digested) -> Digested:
+    """What a built-in file held in the version with this digest; what it holds today where no version has had it."""
+    if today.sha256 == digest:
+        return today
+    versions = (entry for entry in bundled("rubrics").joinpath(_VERSIONS).iterdir() if entry.is_dir())
+    files = (version.joinpath(file) for version in versions)
+    earlier = (type(today).model_validate(yaml_file(each)) for each in files if each.is_file())
+    return next((each for each in earlier if each.sha256 == digest), today)

@@ -220,15 +220,10 @@ def _inserted(insert: Insert, values: LiteralValues, at: tuple[int, str] | None)
 
 def applied(operation: Operation, characters: str | None, text: str) -> str:
     """The text after an operation, as Python's function or method of that name gives it."""
-    match operation:
-        case Operation.DEDENT:
-            return textwrap.dedent(text)
-        case Operation.STRIP:
-            return text.strip(characters)
-        case Operation.LSTRIP:
-            return text.lstrip(characters)
-        case Operation.RSTRIP:
-            return text.rstrip(characters)
+    if operation is Operation.DEDENT:
+        return textwrap.dedent(text)
+    stripped: str = getattr(text, operation.value)(characters)
+    return stripped
 
 
 def imported_note(literal: LiteralPrompts) -> str:

@@ -6,12 +6,14 @@ A stage may read the rows of any stage before it. Another distribution adds one 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cache
 
 from typing_extensions import override
 
 from hab_ray.config.sections import Validate
+from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.resources import Extensions, distribution
 from hab_ray.rows import Candidate, ChosenTest, Embedded, Response, Validation, Verdict
@@ -25,26 +27,39 @@ from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageS
 from hab_ray.stages.views import candidates_file, responses_file, tests_file, verdicts_file
 
 
-class GenerateSpec(StageSpec):
-    """One part per dimension, where the sweep makes its own tests."""
+class _MakingTests(StageSpec):
+    """One part per dimension, where the sweep makes its own tests and has a section for the step."""
+
+    @abstractmethod
+    def section(self, sweep: Sweep) -> Asks | None:
+        """The model and mode that the sweep's section names."""
+
+    @override
+    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
+        section = self.section(resolved.sweep)
+        if resolved.makes_tests and section:
+            yield from (Part(section.model, dimension) for dimension in resolved.rubrics)
+
+    @override
+    def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
+        section = self.section(resolved.sweep)
+        assert section is not None
+        return section
+
+
+class GenerateSpec(_MakingTests):
+    """Writes candidates."""
 
     name = "generate"
     row = Candidate
 
     @override
-    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
-        sweep = resolved.sweep
-        if resolved.makes_tests and sweep.generate:
-            yield from (Part(sweep.generate.model, dimension) for dimension in resolved.rubrics)
+    def section(self, sweep: Sweep) -> Asks | None:
+        return Asks(sweep.generate.model, sweep.generate.mode) if sweep.generate else None
 
     @override
     def file(self, part: Part) -> str:
         return candidates_file(part.dimension)
-
-    @override
-    def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
-        generate = resolved.sweep.generate
-        return Asks(part.name, generate.mode if generate else None)
 
     @override
     def make(self, resolved: ResolvedSweep, part: Part) -> GenerateStage:
@@ -62,17 +77,16 @@ class GenerateSpec(StageSpec):
         )
 
 
-class ValidateSpec(StageSpec):
-    """One part per dimension, where the sweep makes its own tests and validates them."""
+class ValidateSpec(_MakingTests):
+    """Scores candidates, unless the sweep says `validate: off`."""
 
     name = "validate"
     row = Validation
 
     @override
-    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
-        sweep = resolved.sweep
-        if resolved.makes_tests and isinstance(sweep.validation, Validate):
-            yield from (Part(sweep.validation.model, dimension) for dimension in resolved.rubrics)
+    def section(self, sweep: Sweep) -> Asks | None:
+        validate = sweep.validation
+        return Asks(validate.model, validate.mode) if isinstance(validate, Validate) else None
 
     @override
     def file(self, part: Part) -> str:
@@ -82,11 +96,6 @@ class ValidateSpec(StageSpec):
     def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
         """The candidates: all of them where duplicates are rejected first, which are not known before."""
         return (Source(Candidate, Grain.ROW if resolved.sweep.deduplicate == "off" else Grain.ALL),)
-
-    @override
-    def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
-        validation = resolved.sweep.validation
-        return Asks(part.name, validation.mode if isinstance(validation, Validate) else None)
 
     @override
     def make(self, resolved: ResolvedSweep, part: Part) -> ValidateStage:
@@ -101,18 +110,16 @@ class ValidateSpec(StageSpec):
         )
 
 
-class EmbedSpec(StageSpec):
-    """One part per dimension, where the sweep makes its own tests. Vectors stay in the store."""
+class EmbedSpec(_MakingTests):
+    """Embeds what is kept. Vectors stay in the store."""
 
     name = "select"  # the word users know from the sweep file, whose key `select.embedding` names the model
     row = Embedded
     has_view = False
 
     @override
-    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
-        sweep = resolved.sweep
-        if resolved.makes_tests and sweep.select:
-            yield from (Part(sweep.select.embedding, dimension) for dimension in resolved.rubrics)
+    def section(self, sweep: Sweep) -> Asks | None:
+        return Asks(sweep.select.embedding, sweep.select.mode) if sweep.select else None
 
     @override
     def file(self, part: Part) -> str:
@@ -125,11 +132,6 @@ class EmbedSpec(StageSpec):
         if not isinstance(resolved.sweep.validation, Validate):
             return (candidates,)
         return (candidates, Source(Validation, Grain.ALL))
-
-    @override
-    def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
-        select = resolved.sweep.select
-        return Asks(part.name, select.mode if select else None)
 
     @override
     def make(self, resolved: ResolvedSweep, part: Part) -> EmbedStage:

@@ -125,7 +125,8 @@ def _by_epoch(entries: Entries) -> dict[int, int]:
 def _repeated(heads: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The heads of keys that may be in two files: a compaction was cut off, or a later epoch asked again."""
     heads.sort()
-    return np.unique(heads[1:][heads[1:] == heads[:-1]])
+    found: NDArray[np.uint64] = heads[1:][heads[1:] == heads[:-1]]
+    return found
 
 
 def _counted_twice(

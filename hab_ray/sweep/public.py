@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hab_ray.config.sweep import Sweep, checked_sweep, load_sweep, without_contradictions
-from hab_ray.errors import Exit, Interrupted
+from hab_ray.errors import ConfigError, Exit, Interrupted
 from hab_ray.planning import Plan, make_plan
 from hab_ray.planning.preflight import prepare, refuse_errors
 from hab_ray.results import Run, open_run
@@ -66,7 +66,12 @@ def _tell(found: Iterable[object]) -> None:
 def _sweep(given: Given) -> Sweep:
     if isinstance(given, Sweep):
         return without_contradictions(given, _WHERE)
-    return checked_sweep(given, _WHERE) if isinstance(given, Mapping) else load_sweep(Path(given))
+    if isinstance(given, Mapping):
+        return checked_sweep(given, _WHERE)
+    if not isinstance(given, str | Path):
+        kind = type(given).__name__
+        raise ConfigError(f"{_WHERE}: is of the type {kind}; give the path of a file, its keys as a dict, or a Sweep")
+    return load_sweep(Path(given))
 
 
 def _apart(task: Callable[[], T], stop: Stop) -> T:

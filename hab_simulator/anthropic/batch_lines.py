@@ -14,7 +14,7 @@ _OK = 200
 _UNDONE = {BatchState.EXPIRED: b"expired", BatchState.CANCELLED: b"canceled"}
 
 
-class Intake:
+class AnthropicIntake:
     """Nothing left to check: the create request was."""
 
     def __init__(self, order: Order) -> None:
@@ -33,8 +33,8 @@ class AnthropicLines:
     error_file = False
     fails_whole = False
 
-    def intake(self, order: Order) -> Intake:
-        return Intake(order)
+    def intake(self, order: Order) -> AnthropicIntake:
+        return AnthropicIntake(order)
 
     def read(self, order: Order, line: bytes) -> LineAsk:
         value = json.loads(line.decode())

@@ -50,7 +50,7 @@ def _as_blocks(content: object) -> object:
 _Block = Annotated[Text | _Thought | _RedactedThought, Field(discriminator="type")]
 
 
-class Message(_Body):
+class AnthropicMessage(_Body):
     """One message of a conversation."""
 
     role: Literal["user", "assistant", "system"]
@@ -102,7 +102,7 @@ class Messages(_Body):
 
     model: str
     max_tokens: int = Field(ge=1)
-    messages: list[Message] = Field(min_length=1)
+    messages: list[AnthropicMessage] = Field(min_length=1)
     system: Annotated[list[Text], BeforeValidator(_as_blocks)] = []
     temperature: float | None = Field(default=None, ge=0, le=1)
     top_p: float | None = Field(default=None, ge=0, le=1)

@@ -9,7 +9,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hab_simulator.asks import Bill, Exchange, SaidOfAnswer, Sighting, Usage
+from hab_simulator.asks import Bill, MeantReply, SaidOfAnswer, Sighting, Usage
 
 BUFFER_BYTES = 1 << 18
 _NEWLINE = b"\n"
@@ -25,7 +25,7 @@ class Entry(NamedTuple):
     path: str = ""
     model: str = ""
     bill: Bill | None = None
-    exchange: Exchange | None = None
+    exchange: MeantReply | None = None
 
     def packed(self) -> bytes:
         """The entry as bytes; of plain tuples, because those pickle many times faster than dataclasses."""
@@ -52,9 +52,9 @@ class Entry(NamedTuple):
         return cls(handle, line, times, label, path, model, bill, None if meant is None else _exchange(*meant))
 
 
-def _exchange(plain: tuple[Any, ...], sighting: tuple[Any, ...] | None, verdict: tuple[Any, ...] | None) -> Exchange:
+def _exchange(plain: tuple[Any, ...], sighting: tuple[Any, ...] | None, verdict: tuple[Any, ...] | None) -> MeantReply:
     seen = Sighting(*sighting) if sighting else None
-    return Exchange(*plain)._replace(sighting=seen, verdict=SaidOfAnswer(*verdict) if verdict else None)
+    return MeantReply(*plain)._replace(sighting=seen, verdict=SaidOfAnswer(*verdict) if verdict else None)
 
 
 class Lines:

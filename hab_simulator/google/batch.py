@@ -73,7 +73,7 @@ class _Batch(_Loose):
     priority: str | None = None
 
 
-class _Create(_Loose):
+class _CreateBatch(_Loose):
     batch: _Batch
 
 
@@ -159,7 +159,7 @@ def _service(method: str) -> Service:
 def _order(service: BatchService, place: Route, path: str, name: str, raw: bytes, source: Path) -> Order:
     """The create request, its lines written to `source`. Raises Refused."""
     try:
-        wanted = _Create.model_validate_json(raw).batch
+        wanted = _CreateBatch.model_validate_json(raw).batch
     except ValidationError as failure:
         first = failure.errors(include_url=False, include_context=False)[0]
         raise _refused(f"Invalid value at '{'.'.join(map(str, first['loc']))}': {first['msg']}") from None

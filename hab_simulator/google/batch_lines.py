@@ -27,7 +27,7 @@ _GRPC = {
 }
 
 
-class Intake:
+class GoogleIntake:
     """Every line must be a JSON object with a request."""
 
     def __init__(self, order: Order) -> None:
@@ -56,8 +56,8 @@ class GoogleLines:
     error_file = False
     fails_whole = True
 
-    def intake(self, order: Order) -> Intake:
-        return Intake(order)
+    def intake(self, order: Order) -> GoogleIntake:
+        return GoogleIntake(order)
 
     def read(self, order: Order, line: bytes) -> LineAsk:
         value = json.loads(line.decode())

@@ -20,7 +20,7 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
 
-class Part(Body):
+class ContentPart(Body):
     """One part of a content: text, or something that this simulator cannot read."""
 
     text: str | None = None
@@ -48,7 +48,7 @@ class Part(Body):
 class Content(Body):
     """What one side said."""
 
-    parts: list[Part] = Field(min_length=1)
+    parts: list[ContentPart] = Field(min_length=1)
     role: Literal["user", "model"] | None = None
 
     @property

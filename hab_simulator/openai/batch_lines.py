@@ -29,7 +29,7 @@ def _parse(line: bytes) -> dict[str, Any]:
     return value
 
 
-class Intake:
+class OpenAiIntake:
     """Everything that makes a whole file fail, by the vendor's codes."""
 
     def __init__(self, order: Order) -> None:
@@ -81,8 +81,8 @@ class OpenAiLines:
     def __init__(self, vendor: Vendor) -> None:
         self.vendor = vendor
 
-    def intake(self, order: Order) -> Intake:
-        return Intake(order)
+    def intake(self, order: Order) -> OpenAiIntake:
+        return OpenAiIntake(order)
 
     def read(self, order: Order, line: bytes) -> LineAsk:
         value = _parse(line)

@@ -10,7 +10,7 @@ from typing import Any
 
 from hab_simulator import schemas
 from hab_simulator.accounts import SimulatedModel
-from hab_simulator.asks import Ask, Bill, Caching, ChatAsk, EmbedAsk, Exchange, Finish, SaidOfAnswer, Usage, tokens
+from hab_simulator.asks import Ask, Bill, Caching, ChatAsk, EmbedAsk, Finish, MeantReply, SaidOfAnswer, Usage, tokens
 from hab_simulator.exchanges import marked
 from hab_simulator.schemas import letters_of
 from hab_simulator.truth import prose
@@ -32,7 +32,7 @@ class Said:
     text: str
     finish: Finish
     bill: Bill
-    exchange: Exchange
+    exchange: MeantReply
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Mind:
         reasoning = rng.randint(*ask.model.thinking_tokens) if ask.thinks else 0
         fate = rng.random()
         refused, empty = ask.model.refused, ask.model.refused + ask.model.empty
-        exchange = Exchange(self.truth.heard.manner(ask), ask.identity, tuple(marked(ask.prompt).items()))
+        exchange = MeantReply(self.truth.heard.manner(ask), ask.identity, tuple(marked(ask.prompt).items()))
         if ask.schema is None and fate >= empty:
             exchange = exchange._replace(sighting=self.truth.sighting(ask, self._draw(ask.identity)))
         if fate < refused:
@@ -89,7 +89,7 @@ class Mind:
             self.ahead[label] += 1
         return before
 
-    def _compose(self, ask: ChatAsk, rng: Random, exchange: Exchange) -> tuple[str, Exchange]:
+    def _compose(self, ask: ChatAsk, rng: Random, exchange: MeantReply) -> tuple[str, MeantReply]:
         """The text of a reply, and what is meant by it."""
 
         def draw_of(label: bytes) -> int:
@@ -112,7 +112,7 @@ class Mind:
             exchange = self._planted(ask, rng, value, exchange)
         return json.dumps(value, ensure_ascii=False), exchange
 
-    def _planted(self, ask: ChatAsk, rng: Random, value: dict[str, Any], exchange: Exchange) -> Exchange:
+    def _planted(self, ask: ChatAsk, rng: Random, value: dict[str, Any], exchange: MeantReply) -> MeantReply:
         """Plant the faults of a query that is checked, and queries that repeat others, into a reply."""
         assert ask.schema is not None
         if letters := letters_of(ask.schema, "deductions"):
@@ -130,8 +130,8 @@ class Mind:
         return exchange._replace(asked=ask.prompt, queries=json.dumps(queries, ensure_ascii=False))
 
     def _judge(
-        self, ask: ChatAsk, verdict: PlannedVerdict, value: dict[str, Any], exchange: Exchange
-    ) -> tuple[str, Exchange]:
+        self, ask: ChatAsk, verdict: PlannedVerdict, value: dict[str, Any], exchange: MeantReply
+    ) -> tuple[str, MeantReply]:
         """A verdict in the words of `value`; or what the request lacks, which no client can take for one."""
         if verdict.lacks is not None:
             return f"I cannot judge this. The request lacks {verdict.lacks}.", exchange

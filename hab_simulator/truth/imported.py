@@ -71,7 +71,7 @@ class GivenTest(Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownInForm:
     """What a request in a form shows, in normal form."""
 
     prompt: str
@@ -94,13 +94,13 @@ def mark_of_given(dimension: str, prompt: str, response: str) -> str:
     return f"{dimension}:{prompt}:{response}"
 
 
-def ways_to_read(form: PlantedForm, shown: str) -> Iterator[Shown]:
+def ways_to_read(form: PlantedForm, shown: str) -> Iterator[ShownInForm]:
     """What a request in normal form may show, by where its values can end; nothing where its words are others."""
     words = form.words
     if not shown.startswith(words[0]):
         return
     for values in islice(_values(shown, len(words[0]), form.slots, words[1:], {}), _MAX_WAYS):
-        yield Shown(values["prompt"], values.get("context", ""), values["response"])
+        yield ShownInForm(values["prompt"], values.get("context", ""), values["response"])
 
 
 def _values(

@@ -33,7 +33,7 @@ class Malformed(Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenReply:
     """A verdict as it is sent, and whether what is meant by it can be told.
 
     `in_braces`: what stands from its first brace to its last is the verdict. `twice` is the letter that it names twice.
@@ -45,7 +45,7 @@ class Written:
     twice: str = ""
 
 
-def written(value: Mapping[str, Any], key: str, letters: Sequence[str], shares: Malformed, rng: Random) -> Written:
+def written(value: Mapping[str, Any], key: str, letters: Sequence[str], shares: Malformed, rng: Random) -> WrittenReply:
     """A verdict that names some of `letters` under `key`, in one of the forms, each in its share of the cases."""
     text = json.dumps(value, ensure_ascii=False)
     other = json.dumps({**value, key: _other(value[key], letters)}, ensure_ascii=False)
@@ -56,8 +56,8 @@ def written(value: Mapping[str, Any], key: str, letters: Sequence[str], shares: 
             return form(text, other, rng)
     if draw < shares.repeated and value[key]:
         first, *_ = named = value[key]
-        return Written(json.dumps({**value, key: [first, *named]}, ensure_ascii=False), twice=first)
-    return Written(text)
+        return WrittenReply(json.dumps({**value, key: [first, *named]}, ensure_ascii=False), twice=first)
+    return WrittenReply(text)
 
 
 def _other(issues: Sequence[str], letters: Sequence[str]) -> list[str]:
@@ -65,28 +65,28 @@ def _other(issues: Sequence[str], letters: Sequence[str]) -> list[str]:
     return [letter for letter in letters if letter not in issues]
 
 
-def _prose(text: str, other: str, rng: Random) -> Written:
-    return Written(f"I read the answer {rng.randint(2, 4)} times, with its issues in mind.\n\n{text}\n")
+def _prose(text: str, other: str, rng: Random) -> WrittenReply:
+    return WrittenReply(f"I read the answer {rng.randint(2, 4)} times, with its issues in mind.\n\n{text}\n")
 
 
-def _fenced(text: str, other: str, rng: Random) -> Written:
-    return Written(f"```{rng.choice(('json', ''))}\n{text}\n```")
+def _fenced(text: str, other: str, rng: Random) -> WrittenReply:
+    return WrittenReply(f"```{rng.choice(('json', ''))}\n{text}\n```")
 
 
-def _thinking(text: str, other: str, rng: Random) -> Written:
-    return Written(f"<think>At first sight it is {other}, but that is not fair.</think>\n{text}", in_braces=False)
+def _thinking(text: str, other: str, rng: Random) -> WrittenReply:
+    return WrittenReply(f"<think>At first sight it is {other}, but that is not fair.</think>\n{text}", in_braces=False)
 
 
-def _two_objects(text: str, other: str, rng: Random) -> Written:
+def _two_objects(text: str, other: str, rng: Random) -> WrittenReply:
     first, second = rng.sample((text, other), 2)
-    return Written(f"{first}\nOn second thoughts:\n{second}", is_readable=False, in_braces=False)
+    return WrittenReply(f"{first}\nOn second thoughts:\n{second}", is_readable=False, in_braces=False)
 
 
-def _broken_off(text: str, other: str, rng: Random) -> Written:
-    return Written(text[: rng.randint(1, len(text) - 1)], is_readable=False, in_braces=False)
+def _broken_off(text: str, other: str, rng: Random) -> WrittenReply:
+    return WrittenReply(text[: rng.randint(1, len(text) - 1)], is_readable=False, in_braces=False)
 
 
-_FORMS: Mapping[str, Callable[[str, str, Random], Written]] = {
+_FORMS: Mapping[str, Callable[[str, str, Random], WrittenReply]] = {
     "prose": _prose,
     "fenced": _fenced,
     "thinking": _thinking,

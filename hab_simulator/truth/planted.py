@@ -21,7 +21,7 @@ from hab_simulator.exchanges import Heard, between_marks, fingerprint
 from hab_simulator.schemas import letters_of
 from hab_simulator.settings import Settings, Share
 from hab_simulator.truth.draws import Family, number, unit
-from hab_simulator.truth.imported import GivenTest, PlantedForm, Shown, exactly, mark_of_given, ways_to_read
+from hab_simulator.truth.imported import GivenTest, PlantedForm, ShownInForm, exactly, mark_of_given, ways_to_read
 from hab_simulator.truth.judging import TOP, Judging, Marked, PlantedIssue, lacking_issue, normal, spaced, wording_shown
 from hab_simulator.truth.malformed import Malformed
 
@@ -246,7 +246,7 @@ class Truth:
         self.judging.note_missing(ask.name, name, lacks)
         return PlannedVerdict(Marked("", name, _NONE), lacks=lacks)
 
-    def _shown_in_form(self, name: str, form: PlantedForm, way: Shown, ask: ChatAsk) -> Marked | None:
+    def _shown_in_form(self, name: str, form: PlantedForm, way: ShownInForm, ask: ChatAsk) -> Marked | None:
         """The answer that a request shows if it is read in this way; None where it is none of this dimension."""
         marks = [Marked(*found.group(0, 1, 2)) for found in _MARKER.finditer(way.response)]
         if marks:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
+from hab_ray.analysis.agreement import alpha, bootstrapped, drawn, summed, unit_sums
 from hab_ray.analysis.summary import summarise
 from hab_ray.analysis.tables.agreement import MIN_ANSWERS, Agreed, agreed
 from hab_ray.analysis.tables.trust.findings import findings
@@ -60,10 +61,10 @@ def chosen(rows: list[Agreed], issue: str | None, judges: str, statistic: str) -
 
 
 def test_values_are_those_of_the_references(work: Work) -> None:
-    drawn, rubric = planted(work), work.rubrics[DIMENSION]
+    named_by, rubric = planted(work), work.rubrics[DIMENSION]
     rows = list(agreed(summarise(open_run(work.run_path))))
     everybody = ", ".join(JUDGES)
-    by_judge = {judge: [named for subject in SUBJECTS for named in drawn[judge, subject]] for judge in JUDGES}
+    by_judge = {judge: [named for subject in SUBJECTS for named in named_by[judge, subject]] for judge in JUDGES}
     marks = [[np.nan if n is None else float(score(rubric, n)) for n in by_judge[judge]] for judge in JUDGES]
     expected = krippendorff.alpha(np.array(marks), level_of_measurement="interval")
     found = chosen(rows, None, everybody, "alpha")
@@ -82,6 +83,19 @@ def test_values_are_those_of_the_references(work: Work) -> None:
         by_chance = 2 * rate * (1 - rate)
         assert ac1.value == pytest.approx(((a == b).mean() - by_chance) / (1 - by_chance), abs=1e-9)
         assert ac1.named == min(np.nansum(first), np.nansum(second))
+
+
+def test_the_bootstrap_draws_generation_calls() -> None:
+    """Tests of one call that are copies of each other tell no more than one of them."""
+    random = np.random.default_rng(1)
+    once = random.random((2, 40, 1))
+    calls = [str(at // 3) for at in range(120)]
+    (weights,) = drawn([40])
+    alone = bootstrapped(unit_sums(once), alpha, weights)
+    copied = bootstrapped(summed(unit_sums(np.repeat(once, 3, axis=1)), calls), alpha, weights)
+    assert copied[1:] == pytest.approx(alone[1:], abs=0.02)
+    (narrow,) = drawn([120])
+    assert (bootstrapped(unit_sums(np.repeat(once, 3, axis=1)), alpha, narrow)[1] or 0) > (alone[1] or 0) + 0.05
 
 
 def test_judges_that_agree_little_are_named_above_the_scores(work: Work) -> None:

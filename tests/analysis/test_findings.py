@@ -131,6 +131,15 @@ def agreeing_people(work: Work) -> None:
         work.run.write(Verdict, verdicts_file("anna", subject, FIRST), named)
 
 
+def one_kinder_of_three(work: Work) -> None:
+    """Of three people one is much kinder on every answer: other people need not be."""
+    for subject in SUBJECTS:
+        rows = work.run.read(Verdict, verdicts_file(JUDGES[0], subject, FIRST))
+        for name, kinder in (("anna", 0.0), ("ben", 0.0), ("carl", 8.0)):
+            said = [replace(r, judge=name, kind=Rater.PERSON, score=min(10.0, (r.score or 0) + kinder)) for r in rows]
+            work.run.write(Verdict, verdicts_file(name, subject, FIRST), said)
+
+
 def refusing(work: Work) -> None:
     answers(work, lambda at, row: replace(row, text="I can't help with that.") if at < 3 else row, "poor")
 
@@ -183,6 +192,7 @@ PLANTED: dict[Callable[[Work], None], set[str]] = {
     copies: {"copied", "missing"},
     kinder_people: {"people"},
     agreeing_people: set(),
+    one_kinder_of_three: set(),
     as_it_is: set(),
     refusing: {"refusals"},
     cut_off: {"truncation"},

@@ -14,7 +14,7 @@ from scipy import stats
 from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.signflips import p_of_mean, p_value
 from hab_ray.analysis.summary import summarise
-from hab_ray.analysis.tables.issues import IssueRate, issues
+from hab_ray.analysis.tables.issues import IssueRate, _Compared, issues
 from hab_ray.report import write_report
 from hab_ray.results import open_run
 from hab_ray.rows import State, Verdict
@@ -90,6 +90,38 @@ def test_a_subject_is_compared_with_the_others_on_the_same_tests(work: Work) -> 
         list(stats.false_discovery_control([row.p or 0.0 for row in of_panel])), abs=1e-12
     )
     assert all(row.p is None for row in rows if row.judge != PANEL)
+
+
+def test_one_of_several_is_compared_as_if_it_might_be_any_of_them() -> None:
+    """Against every way to draw it in each call; who lacks a test of a call of the subject's is not drawn there."""
+    random = np.random.default_rng(2)
+    shares = random.integers(0, 3, (4, 10, 1)) / 2
+    shares[1, 2] = shares[0, 7] = np.nan
+    calls = ["x", "x", "y", "y", "z", "z", "u", "u", "u", "v"]
+    compared = _Compared(0, shares, calls)
+    asked = [test for test in range(10) if test != 7]
+    drawn = []
+    for call in dict.fromkeys(calls):
+        tests = [test for test in asked if calls[test] == call]
+        sums = [float(shares[who, tests, 0].sum()) for who in range(4)]
+        drawn.append([each for each in sums if not np.isnan(each)])
+    assert [len(each) for each in drawn] == [4, 3, 4, 4, 4]
+    expected, own = sum(map(np.mean, drawn)), float(shares[0, asked, 0].sum())
+    every = [abs(sum(each) - expected) >= abs(own - expected) - 1e-9 for each in product(*drawn)]
+    assert compared.p(0) == pytest.approx(np.mean(every), abs=1e-12)
+    means = [np.nanmean(shares[1:, test, 0]) for test in asked]
+    assert compared.others(0) == pytest.approx(np.mean(means))
+
+
+def test_rates_of_subjects_that_do_not_differ_are_seldom_told_apart() -> None:
+    """Rare issues and many subjects: flipping the signs of skewed differences finds one in every third sweep."""
+    random, found = np.random.default_rng(3), 0
+    for _ in range(60):
+        hard = random.beta(0.1, 1.9, (50, 3))
+        shares = (random.random((12, 50, 3)) < hard).astype(np.float64)
+        ps = [_Compared(own, shares, [str(at) for at in range(50)]).p(at) or 0 for own in range(12) for at in range(3)]
+        found += min(stats.false_discovery_control(ps)) <= 0.05
+    assert found <= 8
 
 
 def brute(sums: list[float]) -> float:

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from hab_ray.catalog.models import Catalog, load_catalog
 from hab_ray.cli.commands.models import show_models
-from hab_ray.cli.views.terminal import Terminal
+from hab_ray.cli.ending import console
 from hab_ray.errors import ConfigError, Exit
 from hab_simulator import Profile, simulator
 
@@ -41,9 +41,8 @@ def at(url: str, paths: Mapping[str, str] = PATHS) -> Catalog:
 
 
 def shown(text: str, check: bool, catalog: Catalog | None = None) -> tuple[Exit, str]:
-    console = Terminal(width=100)
     with console.capture() as captured:
-        status = show_models(text, check, console, catalog)
+        status = show_models(text, check, catalog)
     return status, captured.get()
 
 
@@ -152,12 +151,11 @@ async def test_a_list_is_hostile_text_and_holds_no_key(keys: None, status: int, 
         return web.json_response(body, status=status) if not isinstance(body, str) else web.Response(text=body)
 
     async with served(answer) as url:
-        console = Terminal(width=100)
 
         def run() -> str:
             with console.capture() as captured:
                 try:
-                    show_models("gpt", True, console, at(url, {"openai": ""}))
+                    show_models("gpt", True, at(url, {"openai": ""}))
                 except ConfigError as error:
                     console.print(str(error))
             return captured.get()

@@ -93,7 +93,7 @@ def test_a_key_that_is_refused_leaves_the_guess_and_says_so(desk: Desk, vendor: 
     sim = vendor(accounts={"x/sim": {"keys": ["another"], "models": {"*": {"price": PRICE}}}})
     done = desk.hab("plan", priced(desk, sim, "refused", **SEEDS), "--probe", 1, "--yes")
     assert done.returncode == 5, done.stdout
-    assert "unanswered: sim: " in done.stdout and "smallest budget" in done.stdout
+    assert "unanswered: sim: " in done.stdout and "finishes as estimated" in done.stdout
     assert sim.meter()["billed"] == 0
 
 

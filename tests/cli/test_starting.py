@@ -9,11 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from hab_ray.cli.commands import init, sweeps
+from hab_ray.cli.ending import console
 from hab_ray.cli.questions import InitOptions
-from hab_ray.cli.views.terminal import Terminal
 from hab_ray.config.sweep import load_sweep
 from hab_ray.drafting.shipped import shipped_sweeps
 from hab_ray.errors import ConfigError, Exit
@@ -31,15 +30,15 @@ GATEWAY = InitOptions(
 )
 
 
-def printed(console: Console, file: Path, options: InitOptions) -> str:
+def printed(file: Path, options: InitOptions) -> str:
     with console.capture() as captured:
-        assert init.init_sweep(file, options, console) is Exit.COMPLETE
+        assert init.init_sweep(file, options) is Exit.COMPLETE
     return captured.get()
 
 
 def test_a_gateway_needs_no_key_but_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    told = printed(Terminal(), Path("first.yaml"), GATEWAY)
+    told = printed(Path("first.yaml"), GATEWAY)
     assert "GATEWAY_KEY is not set" in told and "OPENAI_API_KEY" not in told
     sweep = load_sweep(Path("first.yaml"))
     assert all(name.startswith("gateway/") for name in sweep.model_names())
@@ -62,7 +61,7 @@ def test_nothing_is_written_that_cannot_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=named):
-        init.init_sweep(Path("first.yaml"), changed, Terminal())
+        init.init_sweep(Path("first.yaml"), changed)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -70,7 +69,7 @@ def test_a_file_is_never_replaced(tmp_path: Path) -> None:
     file = tmp_path / "first.yaml"
     file.write_text("mine")
     with pytest.raises(ConfigError, match="is there already"):
-        init.init_sweep(file, GATEWAY, Terminal())
+        init.init_sweep(file, GATEWAY)
     assert file.read_text() == "mine"
 
 
@@ -123,9 +122,9 @@ def test_sweeps_that_ship(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the paper's size take seconds to price; the others are enough here."""
     shown = [each for each in shipped_sweeps() if each.name in ("compare", "demo", "quick", "judge-bridge")]
     monkeypatch.setattr(sweeps, "shipped_sweeps", lambda: shown)
-    console = Terminal(width=200)
+    monkeypatch.setattr(console, "_width", 200)
     with console.capture() as captured:
-        assert sweeps.show_sweeps(None, console) is Exit.COMPLETE
+        assert sweeps.show_sweeps(None) is Exit.COMPLETE
     lines = {line.split()[0]: line for line in captured.get().splitlines()}
     assert "4 x 50 x 6, 2 judges  $1" in " ".join(lines["jobs/compare.yaml"].split()).replace("judges ", "judges  ")
     assert " free " in lines["jobs/demo.yaml"] and "`hab plan`" in lines["jobs/judge-bridge.yaml"]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.commands.status import print_status, read_status
+from hab_ray.cli.ending import console
 from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.resolve import write_record
@@ -27,9 +26,9 @@ def test_every_stage_is_shown_in_order_and_what_has_no_file_is_left_open(tmp_pat
     for shard in run.work.shards():
         if shard.stage != "judge":
             run.take(shard)
-    console = Console(record=True, width=120, file=io.StringIO())
-    print_status(read_status(run.work.run_path), console)
-    shown = [line.split() for line in console.export_text().splitlines()[1:7]]
+    with console.capture() as captured:
+        print_status(read_status(run.work.run_path))
+    shown = [line.split() for line in captured.get().splitlines()[1:7]]
     assert shown == [
         ["generate", "house/writer", "14", "14"],
         ["validate", "house/checker", "14", "14"],

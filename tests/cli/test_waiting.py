@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from hab_ray.catalog.prices import NANO
+from hab_ray.cli import ending
 from hab_ray.cli.commands.status import Status, print_status
 from hab_ray.cli.views.view import View
 from hab_ray.cli.views.waiting import waiting_for_money
@@ -73,9 +74,9 @@ def test_run_says_so_once_and_status_says_so_too(tmp_path: Path) -> None:
     for elapsed_s in (6.0, 12.0):
         view.update(replace(waiting("gpt-x"), elapsed_s=elapsed_s))
     assert printed(console).count("waits for $12.40: 1 batch of gpt-x") == 1
-    console = Console(file=io.StringIO(), width=200)
-    print_status(Status(Location.of(tmp_path), Location.of(tmp_path), waiting("gpt-x"), None), console)
-    assert "waits for $12.40: 1 batch of gpt-x must end first" in printed(console)
+    with ending.console.capture() as captured:
+        print_status(Status(Location.of(tmp_path), Location.of(tmp_path), waiting("gpt-x"), None))
+    assert "waits for $12.40: 1 batch of gpt-x must end first" in captured.get()
 
 
 def test_the_table_on_a_terminal_says_so() -> None:

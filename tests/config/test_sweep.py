@@ -95,6 +95,9 @@ def test_the_command_lines_changes_go_before_the_file(load: Load, path: Path) ->
     ("changes", "said"),
     [
         ({"sead": 1}, ["sead: unknown key; did you mean 'seed'?"]),
+        ({"budget": {"usd": 5, "rsk": 0.1}}, ["budget.rsk: unknown key; did you mean 'risk'?"]),
+        ({"subject": []}, ["subject: unknown key; did you mean 'subjects'?"]),
+        ({"validation": "off"}, ["validation: unknown key; did you mean 'validate'?"]),
         ({"zzz": 1}, ["zzz: unknown key; remove it, or see the sweep file's keys in README.md"]),
         (
             {"validate": {"model": "lab/w", "keep": 3, "flor": 2}},

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hab_ray.doctor.protocols import wrong_sums
+from hab_ray.doctor.comparison import wrong_sums
 from hab_ray.doctor.shapes import changes, shape
 from hab_ray.providers import anthropic, google, openai, xai
 from hab_ray.providers.vendor import WireProtocol

@@ -29,7 +29,7 @@ def test_cache_folder_is_named_by_the_environment() -> None:
 
 
 def test_weights_not_pulled_name_the_command(tmp_path: Path) -> None:
-    with pytest.raises(LocalError, match=r"python -m hab_ray\.local pull smollm2-135m-instruct"):
+    with pytest.raises(LocalError, match=r"hab local pull smollm2-135m-instruct"):
         find("smollm2-135m-instruct", tmp_path)
 
 

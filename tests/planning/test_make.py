@@ -13,7 +13,7 @@ from rich.console import Console
 
 from hab_ray.catalog.models import Unheeded
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.views.plan_view import PlanOptions, print_plan, to_json
+from hab_ray.cli.views.plan_view import print_plan, to_json
 from hab_ray.errors import ConfigError
 from hab_ray.planning import make_plan
 from hab_ray.stages.wiring import stages
@@ -171,21 +171,19 @@ def test_a_model_without_a_price_has_no_plan(tmp_path: Path) -> None:
         Run(work).plan()
 
 
-def test_the_plan_is_shown_by_stage_and_model_and_on_request_by_dimension(tmp_path: Path) -> None:
+def test_the_plan_is_shown_by_stage_and_model_and_as_values_by_dimension(tmp_path: Path) -> None:
     run = Run(work_of(tmp_path))
     plan = run.plan()
-    for options in (PlanOptions(), PlanOptions(by_dimension=True)):
-        console = Console(record=True, width=160, file=io.StringIO())
-        print_plan(run.work.sweep, plan, [], options, console)
-        text = console.export_text()
-        assert "smallest budget at which nothing waits" in text
-        assert "house/deep" in text
-        assert (DIMENSIONS[0] in text) is options.by_dimension
+    console = Console(record=True, width=160, file=io.StringIO())
+    print_plan(run.work, plan, [], console)
+    text = console.export_text()
+    assert "house/deep" in text and DIMENSIONS[0] not in text
     unheeded = {Unheeded("effort", "low", False, "why"): ["subject a"]}
     shown = json.loads(json.dumps(to_json(plan, [], unheeded)))
     assert shown["unheeded"] == [{"field": "effort", "value": "low", "sent": False, "why": "why", "of": ["subject a"]}]
     assert shown["total"]["calls"] == plan.total.calls
     assert sum(line["figures"]["online"] for line in shown["lines"]) == plan.total.online
+    assert {line["dimension"] for line in shown["lines"]} == set(DIMENSIONS)
     assert [line["budget"] for line in shown["budgets"]["lines"]] == [line.budget for line in plan.outlook.lines]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.views.budget_view import print_budgets
+from hab_ray.cli.views.budget_view import batch_time, budget_sentences, print_budgets
 from hab_ray.planning.likely import LikelyRounds
 from hab_ray.planning.rounds import (
     MAX_ROUNDS,
@@ -95,11 +95,15 @@ def outlook(own: int | None, spent: int = 0, stages: tuple[StageCosts, ...] = ST
     return budgets(stages, 2 * DOLLAR, 4100 * DOLLAR, spent, own)
 
 
-def shown(found: BudgetOutlook, is_likely: bool = False) -> str:
+def shown(found: BudgetOutlook) -> str:
     console = Console(file=io.StringIO(), width=80)
-    print_budgets(found, is_likely, console)
+    print_budgets(found, console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
+
+
+def sentences(found: BudgetOutlook, is_likely: bool = False) -> str:
+    return "\n".join((*budget_sentences(found, is_likely), batch_time(found, is_likely) or ""))
 
 
 def test_the_sweeps_own_budget_has_its_line() -> None:
@@ -129,14 +133,14 @@ def test_what_was_spent_before_is_part_of_every_budget() -> None:
     ("own", "told"),
     [
         (300, "its budget of $300.00 is not enough as estimated: the run ends with exit status 4"),
-        (900, "usually in 7 (5 of judge) rounds of batches, about 7 hours, 7 days at most"),
+        (900, "usually 7 rounds of batches (5 of judge), about 7 hours, at most 7 days"),
         (5000, "with its budget of $5,000 nothing waits for money"),
         (0, "raise it to $352.00 or more"),
     ],
 )
 def test_it_says_what_to_expect_of_the_sweeps_own_budget(own: int, told: str) -> None:
     text = shown(outlook(own * DOLLAR))
-    assert told in text and "this sweep" in text and "nothing waits" in text
+    assert told in sentences(outlook(own * DOLLAR)) and "this sweep" in text and "nothing waits" in text
     table = [line for line in text.splitlines() if line.lstrip().startswith("$") or "of the bill" in line]
     assert len(table) == 8 and all(len(line) <= 80 for line in table)
 
@@ -145,11 +149,13 @@ def test_without_batches_there_are_no_rounds() -> None:
     online = (StageCosts("judge", (), COST),)
     assert "rounds" not in shown(outlook(None, stages=online))
     text = shown(outlook(900 * DOLLAR, stages=online))
-    assert "smallest budget that finishes: $352.00" in text and "some calls wait until others end" in text
+    assert "smallest budget that finishes: $352.00" in text
+    assert "though some calls wait for money" in sentences(outlook(900 * DOLLAR, stages=online))
 
 
 def test_where_nothing_costs_anything_nothing_is_said() -> None:
     assert shown(budgets((), 0, 0, 0, 5 * DOLLAR)) == ""
+    assert not list(budget_sentences(budgets((), 0, 0, 0, 5 * DOLLAR), False))
 
 
 def test_a_likely_budget_near_the_bill_takes_few_rounds_and_the_plan_says_so_for_both() -> None:
@@ -160,10 +166,10 @@ def test_a_likely_budget_near_the_bill_takes_few_rounds_and_the_plan_says_so_for
     assert found.own.rounds[0].rounds > 15 and found.own.likely[0].rounds <= 4
     assert found.likely_in_a_day and found.in_a_day and found.likely_in_a_day < 1.1 * found.bill < found.in_a_day
     assert [round(line.budget / found.bill, 1) for line in found.lines] == [1.0, 1.1, 1.3, 1.5, 2.0, 15.0]
-    told = shown(found, is_likely=True)
-    assert f"usually in {found.own.likely[0].rounds} rounds of batches" in told and "--detach" in told
-    assert f"{found.own.rounds[0].rounds} days at most" in told
-    assert f"usually in {found.own.rounds[0].rounds} rounds of batches" in shown(found)
+    told = sentences(found, is_likely=True)
+    assert f"usually {found.own.likely[0].rounds} rounds of batches" in told and "--detach" in told
+    assert f"at most {found.own.rounds[0].rounds} days" in told
+    assert f"usually {found.own.rounds[0].rounds} rounds of batches" in sentences(found)
 
 
 def test_few_calls_are_no_sample_and_go_out_as_with_a_hard_budget() -> None:

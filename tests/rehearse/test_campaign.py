@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from hab_ray.analysis import board, intervals, marks, pairs, scores
+from hab_ray.analysis.agreement import kappa
 from hab_ray.analysis.intervals import Interval
 from hab_ray.analysis.marks import ItemScores
 from hab_ray.analysis.tables import agreement, bounds, declared, differences, issues, judges, leaderboard, variants
@@ -428,18 +429,19 @@ def letters_moved(*arguments: Any) -> Any:
     return sound_naming(*arguments)[..., ::-1]
 
 
-def second_judge_alone(summary: Any, dimension: str) -> Any:
-    """Mutant of `_scores`: the first judge's marks are taken for those of the panel."""
-    found = tuple(replace(m, judge=JUDGES[0]) if m.judge == "panel" else m for m in summary.marks["judge"])
-    return sound_marks(replace(summary, marks={"judge": tuple(m for m in found), "exclude": found}), dimension)
+def panel_for_first(summary: Any, dimension: str) -> Any:
+    """Mutant of `_scores`: the panel's marks are taken for those of the first judge."""
+    others = tuple(m for m in summary.marks["judge"] if m.judge != JUDGES[0])
+    found = tuple(replace(m, judge=JUDGES[0]) if m.judge == "panel" else m for m in others)
+    return sound_marks(replace(summary, marks={"judge": found, "exclude": found}), dimension)
 
 
 sound_preference, sound_difference = preferences._row, differences.difference_of
 sound_primary, sound_naming, sound_marks = declared._primary, issues.shares_naming, agreement._scores
 
 CLAIMS: dict[str, tuple[Mutant, str]] = {
-    "ends of an agreement swapped": (with_ends_swapped(agreement, "_row"), "has the interval"),
-    "kappa for AC1": (put(agreement, "ac1", agreement.kappa), "ac1 of first, second in"),
+    "ends of an agreement swapped": (with_ends_swapped(agreement, "Agreed"), "has the interval"),
+    "kappa for AC1": (put(agreement, "ac1", kappa), "ac1 of first, second in"),
     "alpha without the correction for few values": (
         put(
             agreement,
@@ -449,7 +451,7 @@ CLAIMS: dict[str, tuple[Mutant, str]] = {
         "alpha of first, second in",
     ),
     "agreement on other issues": (put(agreement, "shares_naming", letters_moved), "of first, second in"),
-    "a panel's marks for a judge's": (put(agreement, "_scores", second_judge_alone), "alpha of first, second in"),
+    "a panel's marks for a judge's": (put(agreement, "_scores", panel_for_first), "alpha of first, second in"),
     "judges of a preference swapped": (put(preferences, "_row", other_sign), "slope on length is"),
     "ends of a preference swapped": (with_ends_swapped(preferences, "_row"), "preference length of first"),
     "the primary outcome by another judge": (put(declared, "_primary", of_other_judge), "the primary outcome of"),

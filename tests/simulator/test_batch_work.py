@@ -15,7 +15,7 @@ import pytest
 from aiohttp import ClientSession
 
 from hab_simulator import Profile, SimulatorProcess, simulator
-from hab_simulator.asks import Bill, Exchange, Sighting, Usage
+from hab_simulator.asks import Bill, MeantReply, Sighting, Usage
 from hab_simulator.batch import requests_array
 from hab_simulator.batch.clock import VendorClock
 from hab_simulator.batch.requests_array import NotRequests, requests
@@ -142,7 +142,7 @@ def test_a_spool_gives_back_what_was_put_in(tmp_path: Path) -> None:
             "p",
             "m",
             bill,
-            Exchange(3, b"l", (), Sighting("s", "d", b"p", "AB", 4, "[[m]]")),
+            MeantReply(3, b"l", (), Sighting("s", "d", b"p", "AB", 4, "[[m]]")),
         ),
     ]
     spool = Spool(tmp_path / "spool")

@@ -126,6 +126,26 @@ def test_wrong_keys_are_named_before_anything_is_sent(keys: dict[str, Any], sim:
     assert received(sim) == 0
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (None, "sweep: is of the type NoneType; give the path of a file"),
+        (b"sweep.yaml", "sweep: is of the type bytes"),
+        ("x" * 300, "x: cannot be read: File name too long"),
+        ("x\ud800", "is no path: it holds .* half of one"),
+        ({"run": "x" * 256}, "sweep: run: has a name of more than 255 bytes"),
+        ({"store": "x\ud800"}, "sweep: store: holds half of a character"),
+        ({"tests": "x" * 5000}, "sweep: tests: has a name of more than 255 bytes"),
+        ({"rubrics": "x" * 5000}, "sweep: rubrics: there is no folder xxx"),
+        ({"variants": {"judges": [{"name": "v", "rubrics": "\ud800"}]}}, "judges.0.rubrics: there is no folder"),
+    ],
+)
+def test_what_is_no_sweep_or_no_path_is_one_of_our_errors(keys: dict[str, Any], given: Any, says: str) -> None:
+    for call in (hab_ray.run, hab_ray.plan):
+        with pytest.raises(ConfigError, match=says):
+            call({**keys, **given} if isinstance(given, dict) else given)
+
+
 def test_a_sweep_made_in_python_is_checked_like_a_file(keys: dict[str, Any]) -> None:
     unknown = {**keys, "subjects": ["no/such"]}
     with pytest.raises(ConfigError, match=r"sweep: subjects.0.model: unknown model 'no/such'"):

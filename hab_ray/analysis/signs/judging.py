@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hab_ray.analysis.agreement import LITTLE, Agreement
 from hab_ray.analysis.evidence.verdicts import VerdictTexts
-from hab_ray.analysis.intervals import Interval
+from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.row_status import MissingReason, StatusCount
 from hab_ray.analysis.signs.finding import Finding, Severity, percent, spoken
 from hab_ray.analysis.tables.agreement import Agreed
+from hab_ray.analysis.tables.people import PeopleAgreed
 from hab_ray.analysis.tables.trust.preferences import ITSELF, VENDOR, Preference
 from hab_ray.rows import State
 
@@ -138,7 +139,7 @@ def _shares(by_dimension: Mapping[str, float]) -> str:
 
 def partial_judges(rows: Iterable[Preference]) -> Iterator[Finding]:
     """Judges that are subjects as well, and those that prefer their own answers or their vendor's."""
-    overall = [row for row in rows if row.kind in (ITSELF, VENDOR) and row.dimension == "overall"]
+    overall = [row for row in rows if row.kind in (ITSELF, VENDOR) and row.dimension == OVERALL]
     for row in overall:
         whose = "its own answers" if row.kind == ITSELF else "answers of its vendor's models"
         if row.is_told and row.value is not None and row.low is not None and row.high is not None:
@@ -163,20 +164,28 @@ def partial_judges(rows: Iterable[Preference]) -> Iterator[Finding]:
             )
 
 
-def people_differ(gaps: Mapping[str, Interval]) -> Iterator[Finding]:
-    """Dimensions in which the panel scores the same answers more than .1 otherwise than people: it is biased there."""
-    far = {
-        dimension: gap
-        for dimension, gap in gaps.items()
-        if abs(gap.mean) > GAP and gap.low is not None and gap.high is not None and not gap.low <= 0 <= gap.high
-    }
+def people_differ(rows: Iterable[PeopleAgreed], panel: Sequence[str]) -> Iterator[Finding]:
+    """Dimensions in which the panel scores the same answers more than .1 otherwise than people: it is biased there.
+
+    By the interval that holds for other raters as well: a few who are severe alike are no sign.
+    """
+    judge = PANEL if len(panel) > 1 else panel[0] if panel else None
+    far = [
+        (row.difference, row)
+        for row in rows
+        if (row.judge, row.rater, row.issue) == (judge, None, None) and row.dimension != OVERALL
+        if row.difference is not None and abs(row.difference) > GAP
+        if row.difference_low is not None and row.difference_high is not None
+        if not row.difference_low <= 0 <= row.difference_high
+    ]
     if far:
-        told = (f"{spoken(dimension)} ({gap.mean:+.2f} over {gap.tests} tests)" for dimension, gap in far.items())
+        told = (f"{spoken(row.dimension)} ({gap:+.2f} over {row.answers} answers)" for gap, row in far)
         yield Finding(
             "people",
             Severity.HIGH,
             "The judges score otherwise than people do",
-            f"The panel less the people who rated the same answers: {', '.join(told)}, on the scale of 0 to 1.",
+            f"The panel less the {far[0][1].raters} people who rated the same answers: {', '.join(told)}, on the scale "
+            "of 0 to 1.",
             "Read what people and judges said of these answers (Transcripts) before comparing with other studies.",
-            max((gap.mean for gap in far.values()), key=abs),
+            max((gap for gap, _ in far), key=abs),
         )

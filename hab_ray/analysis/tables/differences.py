@@ -62,7 +62,8 @@ def _told(summary: Summary, by_dimension: Mapping[str, Sequence[PairedDifference
         known = [row for row in rows if row.sd is not None]
         if known and dimension != OVERALL:
             calls, sd = int(median(row.calls for row in known)), median(row.sd or 0.0 for row in known)
-            yield Design(len(summary.settings.subjects), calls, sd).told(dimension.replace("_", " "))
+            of = "tests" if calls == int(median(row.tests for row in known)) else "generation calls"
+            yield Design(len(summary.settings.subjects), calls, sd).told(dimension.replace("_", " "), of)
 
 
 @analysis(PairedDifference, order=24, link="Differences", heading="Who is better than whom", layout=_shown)

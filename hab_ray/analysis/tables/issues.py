@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import false_discovery_control
 
-from hab_ray.analysis.intervals import interval, sums_by
+from hab_ray.analysis.intervals import interval
 from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.registry import analysis
-from hab_ray.analysis.signflips import p_value
+from hab_ray.analysis.signflips import p_among
 from hab_ray.analysis.summary import Summary
 from hab_ray.results import Answer
 from hab_ray.rows import ChosenTest, State
@@ -30,10 +30,10 @@ class IssueRate:
 
     `rate` is over tests, with its 95 % interval; `answers` are those whose issues are known, of `calls` generation
     calls. `lost` is the issue's share of all deductions, before scores end at 0; null where nothing is deducted.
-    `others` is the mean rate of the other subjects on the same tests; `p` is of the sign-flip test of the difference by
-    generation call, whose null is that labels are exchangeable, `q` the same after Benjamini and Hochberg over all
-    issues of all subjects; both are the panel's alone. `example` is the first test by a hash on whose answer most
-    of the panel names it.
+    `others` is the mean rate of the other subjects on the same tests; `p` says how likely so unusual a rate is if in
+    each generation call the subject might be any of those that have all its tests, `q` the same after Benjamini and
+    Hochberg over all issues of all subjects; both are the panel's alone. `example` is the first test by a hash on whose
+    answer most of the panel names it.
     """
 
     subject: str
@@ -120,10 +120,36 @@ def _rates(summary: Summary, dimension: str) -> Iterator[IssueRate]:
     for subject in settings.subjects:
         named[subject, PANEL] = np.mean([named[subject, judge] for judge in settings.panel], axis=0)
     by_test = {who: _mean(found, axis=1) for who, found in named.items()}
-    for judge, subject in product((PANEL, *settings.panel), settings.subjects):
-        rest = [by_test[other, judge] for other in settings.subjects if other != subject and judge == PANEL]
-        others = _mean(np.array(rest), axis=0) if rest else None
-        yield from _of_cell(summary, rubric, (subject, judge), named[subject, judge], by_test[subject, judge], others)
+    of_panel = np.array([by_test[subject, PANEL] for subject in settings.subjects])
+    for at, subject in enumerate(settings.subjects):
+        compared = _Compared(at, of_panel, settings.calls_of(dimension))
+        yield from _of_cell(summary, rubric, (subject, PANEL), named[subject, PANEL], by_test[subject, PANEL], compared)
+    for judge, subject in product(settings.panel, settings.subjects):
+        yield from _of_cell(summary, rubric, (subject, judge), named[subject, judge], by_test[subject, judge])
+
+
+class _Compared:
+    """A subject among all: by issue the others' mean rate on its tests, and the p-value of its own; None without."""
+
+    def __init__(self, own: int, by_test: _Array, calls: Sequence[str]) -> None:
+        asked = np.flatnonzero(~np.isnan(by_test[own, :, 0])).tolist()
+        places = {call: at for at, call in enumerate(dict.fromkeys(calls[test] for test in asked))}
+        self._own, self._shares = own, by_test[:, asked]
+        self._in_call = np.zeros((len(asked), len(places)))
+        self._in_call[np.arange(len(asked)), [places[calls[test]] for test in asked]] = 1.0
+        self._among = np.isnan(self._shares[..., 0]) @ self._in_call == 0
+
+    def others(self, issue: int) -> float | None:
+        """Over the tests that some other has as well."""
+        means = _mean(np.delete(self._shares[..., issue], self._own, axis=0), axis=0)
+        known = means[~np.isnan(means)]
+        return float(known.mean()) if len(known) else None
+
+    def p(self, issue: int) -> float | None:
+        """See `p_among`."""
+        if self.others(issue) is None:
+            return None
+        return p_among(self._own, np.nan_to_num(self._shares[..., issue]) @ self._in_call, self._among)
 
 
 def shares_naming(summary: Summary, subject: str, judge: str, dimension: str) -> _Array:
@@ -169,7 +195,12 @@ def _mean(values: _Array, axis: int) -> _Array:
 
 
 def _of_cell(
-    summary: Summary, rubric: Rubric, who: tuple[str, str], named: _Array, by_test: _Array, others: _Array | None
+    summary: Summary,
+    rubric: Rubric,
+    who: tuple[str, str],
+    named: _Array,
+    by_test: _Array,
+    compared: _Compared | None = None,
 ) -> Iterator[IssueRate]:
     subject, judge = who
     ids, calls = summary.settings.tests[rubric.id], summary.settings.calls_of(rubric.id)
@@ -179,8 +210,6 @@ def _of_cell(
         own = by_test[:, at]
         asked = np.flatnonzero(~np.isnan(own))
         mean = interval(own[asked].tolist(), [calls[place] for place in asked]) if len(asked) else None
-        both = [] if others is None else [place for place in asked if not np.isnan(others[place, at])]
-        ahead = own[both] - others[both, at] if others is not None else own[:0]
         yield IssueRate(
             subject=subject,
             dimension=rubric.id,
@@ -192,8 +221,8 @@ def _of_cell(
             low=mean.low if mean else None,
             high=mean.high if mean else None,
             lost=costs[at] / sum(costs) if sum(costs) else None,
-            others=float(others[both, at].mean()) if others is not None and both else None,
-            p=p_value(sums_by(ahead, [calls[place] for place in both])) if both else None,
+            others=compared.others(at) if compared else None,
+            p=compared.p(at) if compared else None,
             q=None,
             example=_example([ids[place] for place in asked if own[place] == own[asked].max() > 0]),
         )

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.table import Table
 
 from hab_ray.analysis.rating.statistics import FEW_RATERS
 from hab_ray.analysis.summary import summarise
 from hab_ray.analysis.tables.people import PeopleAgreed, people
-from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
 from hab_ray.cli.views.tables import Cell, Column, Estimate, PaperTable, TableFormat, print_table
 from hab_ray.errors import ConfigError, Exit
-from hab_ray.location import Location
 from hab_ray.results import Run, open_run
 from hab_ray.storage.simulated import simulated_notice
 from hab_ray.visible import one_line
@@ -26,39 +24,6 @@ UNIT = (
 )
 _THEMSELVES, _ALL = "people among themselves", "all"
 _MAX_LINES, _MAX_ISSUES = 30, 8
-
-
-def show_agreement(location: Location, form: TableFormat | None, console: Console) -> Exit:
-    """Print a run's people and judges; None prints scores for a terminal, formats for programs every rater and issue.
-
-    Raises:
-        ConfigError: there is no run, or nobody has rated it.
-    """
-    run = open_run(location)
-    rows = people(summarise(run))
-    if not rows:
-        raise ConfigError(
-            f"{run.location}: nobody has rated its answers; `hab annotate sheet` draws some, and files named under "
-            "`raters:` in the sweep are joined by the same `hab run`"
-        )
-    if form is not None:
-        every = form in (TableFormat.CSV, TableFormat.JSON)
-        print_table(paper_table(run, rows if every else [row for row in rows if row.rater is None]), form, console)
-        return Exit.COMPLETE
-    for note in _notes(run, rows):
-        console.print(one_line(note), style="yellow", soft_wrap=True)
-    scores = [row for row in rows if row.issue is None]
-    console.print(_shown([row for row in scores if row.rater is None]))
-    if single := [row for row in scores if row.rater is not None and row.dimension == rows[0].dimension]:
-        console.print("\nbeside each of them", style="bold")
-        console.print(_shown(single[:_MAX_LINES]))
-    worst = sorted((row for row in rows if _is_worth_showing(row)), key=lambda row: row.agreement or 0.0)
-    if worst:
-        console.print("\nthe issues on which a judge agrees least with people", style="bold")
-        console.print(_shown(worst[:_MAX_ISSUES]))
-    console.print(one_line(UNIT), style="dim", soft_wrap=True)
-    console.print("* few answers, namings or raters; every rater and issue: --format csv", style="dim", soft_wrap=True)
-    return Exit.COMPLETE
 
 
 def _is_worth_showing(row: PeopleAgreed) -> bool:
@@ -129,10 +94,35 @@ def _ends(low: float | None, high: float | None, form: str) -> str:
 
 
 @ends_with_status
-def command(run: RunFolderArgument, form: FormatOption = None, as_json: JsonOption = False) -> Exit:
+def command(folder: RunFolderArgument, form: FormatOption = None, as_json: JsonOption = False) -> Exit:
     """Show how far people agree with one another, with each judge and with the panel: alpha, kappa, differences.
 
     People are those whose ratings the sweep names under `raters:`; `hab annotate sheet` makes the forms. Intervals hold
     for other tests and other raters.
     """
-    return show_agreement(run, TableFormat.JSON if as_json else form, console)
+    form = TableFormat.JSON if as_json else form
+    run = open_run(folder)
+    rows = people(summarise(run))
+    if not rows:
+        raise ConfigError(
+            f"{run.location}: nobody has rated its answers; `hab annotate sheet` draws some, and files named under "
+            "`raters:` in the sweep are joined by the same `hab run`"
+        )
+    if form is not None:
+        every = form in (TableFormat.CSV, TableFormat.JSON)
+        print_table(paper_table(run, rows if every else [row for row in rows if row.rater is None]), form, console)
+        return Exit.COMPLETE
+    for note in _notes(run, rows):
+        say(note, "yellow")
+    scores = [row for row in rows if row.issue is None]
+    console.print(_shown([row for row in scores if row.rater is None]))
+    if single := [row for row in scores if row.rater is not None and row.dimension == rows[0].dimension]:
+        console.print("\nbeside each of them", style="bold")
+        console.print(_shown(single[:_MAX_LINES]))
+    worst = sorted((row for row in rows if _is_worth_showing(row)), key=lambda row: row.agreement or 0.0)
+    if worst:
+        console.print("\nthe issues on which a judge agrees least with people", style="bold")
+        console.print(_shown(worst[:_MAX_ISSUES]))
+    say(UNIT, "dim")
+    say("* few answers, namings or raters; every rater and issue: --format csv", "dim")
+    return Exit.COMPLETE

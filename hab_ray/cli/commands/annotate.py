@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
-from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.ending import ends_with_status, say
 from hab_ray.cli.options import RunFolderArgument
 from hab_ray.errors import ConfigError, Exit
-from hab_ray.visible import one_line
 
 command = typer.Typer(help="What people are to rate of a run.", no_args_is_help=True)
 
@@ -65,4 +64,4 @@ def sheet_command(
 
 
 def _say(line: str, style: str | None = None) -> None:
-    console.print(one_line(line), style=style, soft_wrap=True, markup=False, highlight=False)
+    say(line, style)

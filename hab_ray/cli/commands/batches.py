@@ -8,16 +8,15 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console, JustifyMethod
+from rich.console import JustifyMethod
 from rich.table import Table
 
-from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.opening import batches_in_store, open_run_with_store
 from hab_ray.cli.options import BatchArgument, RunFolderArgument
 from hab_ray.engine.ledger import Batch, Harvested, Intent, Phase, Submitted
 from hab_ray.errors import CallError, ConfigError, Exit
 from hab_ray.executors.api_versions import as_remembered
-from hab_ray.location import Location
 from hab_ray.providers import connect_batch
 from hab_ray.providers.access import endpoint_of
 from hab_ray.storage.folder import open_folder
@@ -43,25 +42,6 @@ def batches_of(work: Work) -> list[Batch]:
     return sorted((b for b in batches_in_store(work) if b.events[0].epoch in epochs), key=lambda b: b.since)
 
 
-def list_batches(run: Location, console: Console) -> Exit:
-    """Print each batch of a run: where it stands, how old it is, its rows and dollars."""
-    batches = batches_of(open_run_with_store(run))
-    if not batches:
-        console.print("this run has sent no batch")
-        return Exit.COMPLETE
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    widths = {"model": None, "batch": max(len(batch.name) for batch in batches)}
-    for title, side in _COLUMNS.items():
-        table.add_column(title, justify=side, no_wrap=True, min_width=widths.get(title, len(title)))
-    for batch in batches:
-        table.add_row(*_cells(batch, datetime.now(UTC)))
-    console.print(table)
-    waiting = [b for b in batches if b.phase is not Phase.DONE]
-    reserved = sum(b.intent.nanousd for b in waiting) / NANO
-    console.print(f"{len(waiting)} open: {sum(b.intent.rows for b in waiting)} rows, at most ${reserved:.4f}")
-    return Exit.COMPLETE
-
-
 def _cells(batch: Batch, now: datetime) -> Sequence[str]:
     intent, harvested = batch.intent, batch.harvested
     answered = 0 if harvested is None else harvested.replies + harvested.failures
@@ -81,22 +61,6 @@ def age(since: datetime, now: datetime) -> str:
     return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2])
 
 
-def show_batch(run: Location, name: str, console: Console) -> Exit:
-    """Print the events of one batch.
-
-    Raises:
-        ConfigError: the run has no such batch.
-    """
-    batch = _named(open_run_with_store(run), name)
-    intent = batch.intent
-    console.print(
-        f"{batch.name}: {intent.rows} rows for {one_line(intent.model)}, {intent.bytes:,} bytes", soft_wrap=True
-    )
-    for event in batch.events:
-        console.print(f"{event.at:%Y-%m-%d %H:%M:%S}  {event.kind:<10}{one_line(_told(event))}", soft_wrap=True)
-    return Exit.COMPLETE
-
-
 def _told(event: object) -> str:
     match event:
         case Intent():
@@ -109,31 +73,6 @@ def _told(event: object) -> str:
         case _:
             problem = getattr(event, "problem", None)
             return str(getattr(event, "word", "")) + (f": {problem}" if problem else "")
-
-
-def cancel_batches(run: Location, names: Sequence[str], console: Console) -> Exit:
-    """Ask the vendors to end batches: those named, else all open ones. The next `hab run` collects what is done.
-
-    Raises:
-        ConfigError: a name is unknown, or a key is missing.
-    """
-    work = open_run_with_store(run)
-    chosen = [_named(work, name) for name in names] or batches_of(work)
-    status = Exit.COMPLETE
-    for batch in chosen:
-        if batch.phase is not Phase.AT_VENDOR:
-            continue
-        if not batch.is_certain:
-            told = f"{batch.name}: may be somebody else's batch ({batch.batch_id}) and is left alone"
-            console.print(one_line(told), soft_wrap=True)
-            continue
-        try:
-            asyncio.run(_cancel(work, batch))
-            console.print(f"{batch.name}: its end was asked for; `hab run` collects what is done")
-        except CallError as error:
-            console.print(f"{batch.name}: {one_line(str(error))}", style="red", soft_wrap=True)
-            status = Exit.UNANSWERED
-    return status
 
 
 async def _cancel(work: Work, batch: Batch) -> None:
@@ -159,14 +98,33 @@ command = typer.Typer(help="What a run has at the vendors' batch APIs.", no_args
 @ends_with_status
 def list_command(run: RunFolderArgument) -> Exit:
     """Show a run's batches: where each stands, how old it is, its rows and dollars."""
-    return list_batches(run, console)
+    batches = batches_of(open_run_with_store(run))
+    if not batches:
+        say("this run has sent no batch")
+        return Exit.COMPLETE
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    widths = {"model": None, "batch": max(len(batch.name) for batch in batches)}
+    for title, side in _COLUMNS.items():
+        table.add_column(title, justify=side, no_wrap=True, min_width=widths.get(title, len(title)))
+    for batch in batches:
+        table.add_row(*_cells(batch, datetime.now(UTC)))
+    console.print(table)
+    waiting = [b for b in batches if b.phase is not Phase.DONE]
+    reserved = sum(b.intent.nanousd for b in waiting) / NANO
+    say(f"{len(waiting)} open: {sum(b.intent.rows for b in waiting)} rows, at most ${reserved:.4f}")
+    return Exit.COMPLETE
 
 
 @command.command("show")
 @ends_with_status
 def show_command(run: RunFolderArgument, batch: BatchArgument) -> Exit:
     """Show what has happened to one batch."""
-    return show_batch(run, batch, console)
+    found = _named(open_run_with_store(run), batch)
+    intent = found.intent
+    say(f"{found.name}: {intent.rows} rows for {intent.model}, {intent.bytes:,} bytes")
+    for event in found.events:
+        say(f"{event.at:%Y-%m-%d %H:%M:%S}  {event.kind:<10}{_told(event)}")
+    return Exit.COMPLETE
 
 
 @command.command("cancel")
@@ -176,4 +134,19 @@ def cancel_command(
     batch: Annotated[list[str] | None, typer.Argument(help="Names as `list` shows them; none = all open ones.")] = None,
 ) -> Exit:
     """Ask the vendors to end batches; what is done by then is paid for, and `hab run` collects it."""
-    return cancel_batches(run, batch or [], console)
+    work = open_run_with_store(run)
+    chosen = [_named(work, name) for name in batch or []] or batches_of(work)
+    status = Exit.COMPLETE
+    for each in chosen:
+        if each.phase is not Phase.AT_VENDOR:
+            continue
+        if not each.is_certain:
+            say(f"{each.name}: may be somebody else's batch ({each.batch_id}) and is left alone")
+            continue
+        try:
+            asyncio.run(_cancel(work, each))
+            say(f"{each.name}: its end was asked for; `hab run` collects what is done")
+        except CallError as error:
+            say(f"{each.name}: {error}", "red")
+            status = Exit.UNANSWERED
+    return status

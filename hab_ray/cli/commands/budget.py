@@ -8,27 +8,23 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.commands.status import Status, read_status
-from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.ending import console, ends_with_status, say, warn
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.opening import open_run_with_store
 from hab_ray.cli.options import RunFolderArgument
-from hab_ray.cli.views.terminal import saying
 from hab_ray.config.sweep import spending_limit
 from hab_ray.engine.books import batches_of, explained, opening_balance
 from hab_ray.engine.ledger import Phase
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
-from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.record import amend_record
 from hab_ray.storage.registry import Registry
 from hab_ray.sweep.session import Session, spending
-from hab_ray.visible import one_line
 from hab_ray.work import Work
 
 _WORDS = {
@@ -61,7 +57,7 @@ class BudgetParts:
     left: int | None
 
 
-def show_budget(run: Location, as_json: bool, console: Console) -> Exit:
+def show_budget(run: Location, as_json: bool) -> Exit:
     """Show where a run's money is; the exit status.
 
     Raises:
@@ -99,24 +95,6 @@ def _money(work: Work, status: Status) -> BudgetParts:
     )
 
 
-def release_stranded(run: Location, console: Console, stop: Stop) -> Exit:
-    """Count what a run's unclean ends have stranded as not spent; the exit status.
-
-    Raises:
-        ConfigError: there is no run, or the vendor may still have a batch of it that is not known here.
-        StoreHeld: a process drives the store.
-    """
-    work = open_run_with_store(run)
-    with spending(work, stop, saying(console)) as session:
-        session = session.adopt_id()
-        amend_record(work.run_path, id=session.work.run_id)
-        session.register_run()
-        stranded = _release(session)
-    spent = f"${stranded / NANO:.4f} no longer counts as spent" if stranded else "nothing is stranded"
-    console.print(one_line(f"{work.run_path}: {spent}"), markup=False, soft_wrap=True)
-    return Exit.COMPLETE
-
-
 def _release(session: Session) -> int:
     work, earlier = session.work, session.earlier
     unresolved = [batch.name for batch in batches_of(session.store, earlier) if batch.phase is Phase.IN_DOUBT]
@@ -141,7 +119,7 @@ def show_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print nano-dollars as JSON.")] = False,
 ) -> Exit:
     """Say where every dollar of a run's budget is: paid, reserved, stranded, left."""
-    return show_budget(run, as_json, console)
+    return show_budget(run, as_json)
 
 
 @command.command("release")
@@ -151,4 +129,12 @@ def release_command(run: RunFolderArgument) -> Exit:
 
     Look at the vendors' bills first: calls that were in flight at such an end may have been billed.
     """
-    return release_stranded(run, console, stop)
+    work = open_run_with_store(run)
+    with spending(work, stop, warn) as session:
+        session = session.adopt_id()
+        amend_record(work.run_path, id=session.work.run_id)
+        session.register_run()
+        stranded = _release(session)
+    spent = f"${stranded / NANO:.4f} no longer counts as spent" if stranded else "nothing is stranded"
+    say(f"{work.run_path}: {spent}")
+    return Exit.COMPLETE

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from rich.console import Console
 from rich.table import Table
 
 from hab_ray.analysis.across.comparison import Matching, RunDifference, compare_runs, same_replies, told
 from hab_ray.analysis.across.settings import SettingApart, settings_apart
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import summarise
-from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
 from hab_ray.cli.views.tables import Cell, Column, Estimate, PaperTable, TableFormat, print_table
 from hab_ray.errors import Exit
-from hab_ray.location import Location
 from hab_ray.results import Run, open_run
 from hab_ray.storage.simulated import simulated_notice
 from hab_ray.visible import one_line
@@ -26,30 +24,6 @@ UNIT = (
     "tests where there are any (paired), else of independent means. p is of the sign-flip test after Holm's correction."
 )
 _LONGEST = 60
-
-
-def show_comparison(first: Location, second: Location, form: TableFormat | None, console: Console) -> Exit:
-    """Print what two runs asked otherwise, what they share, and how far their scores differ.
-
-    Raises:
-        ConfigError: one is no run, or they share no subject or no dimension.
-    """
-    runs = open_run(first), open_run(second)
-    rows, apart = compare_runs(*(summarise(run) for run in runs)), settings_apart(*runs)
-    notes = list(_notes(runs, rows))
-    if form is not None:
-        print_table(paper_table(runs, rows, [*map(_in_words, apart), *notes]), form, console)
-        return Exit.COMPLETE
-    console.print(one_line(f"first: {runs[0].location}  second: {runs[1].location}"), soft_wrap=True)
-    if apart:
-        console.print("What they were asked otherwise:", style="bold")
-        for each in apart:
-            console.print(one_line(f"  {_in_words(each)}"), soft_wrap=True, markup=False, highlight=False)
-    for note in notes:
-        console.print(one_line(note), style="yellow", soft_wrap=True, markup=False, highlight=False)
-    console.print(_shown(rows))
-    console.print(one_line(UNIT), style="dim", soft_wrap=True)
-    return Exit.COMPLETE
 
 
 def _in_words(apart: SettingApart) -> str:
@@ -130,4 +104,20 @@ def command(
     Dimensions of which both runs share tests are compared in pairs over these; the others as independent means, whose
     intervals are wider. Runs that share replies are said to.
     """
-    return show_comparison(first, second, TableFormat.JSON if as_json else form, console)
+    form = TableFormat.JSON if as_json else form
+    runs = open_run(first), open_run(second)
+    rows, apart = compare_runs(*(summarise(run) for run in runs)), settings_apart(*runs)
+    notes = list(_notes(runs, rows))
+    if form is not None:
+        print_table(paper_table(runs, rows, [*map(_in_words, apart), *notes]), form, console)
+        return Exit.COMPLETE
+    say(f"first: {runs[0].location}  second: {runs[1].location}")
+    if apart:
+        say("What they were asked otherwise:", "bold")
+        for each in apart:
+            say(f"  {_in_words(each)}")
+    for note in notes:
+        say(note, "yellow")
+    console.print(_shown(rows))
+    say(UNIT, "dim")
+    return Exit.COMPLETE

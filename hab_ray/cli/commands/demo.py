@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from hab_ray.cli.commands.run import RunOptions, run_sweep
@@ -22,7 +21,6 @@ from hab_ray.local import LocalError, default_cache, free_disk, free_memory, kno
 from hab_ray.results import Answer, Run, Transcript, open_run
 from hab_ray.rows import State, Verdict
 from hab_ray.rubric import Rubric
-from hab_ray.stopping import Stop
 from hab_ray.sweep.options import Options
 from hab_ray.visible import for_terminal, one_line
 
@@ -58,29 +56,6 @@ SMALL = Size(
 )
 
 
-def run_demo(small: bool, console: Console, stop: Stop) -> Exit:
-    """Fetch weights, run the demo's sweep on them, and show its leaderboard, one judged answer and what to do next.
-
-    Raises:
-        ConfigError: the weights cannot be had.
-    """
-    lack = None if small else lacking(default_cache())
-    size = SMALL if small or lack else LARGE
-    console.print(f"{lack}: the demo takes its small weights" if lack else size.told, soft_wrap=True)
-    if lack:
-        console.print(size.told, soft_wrap=True)
-    _fetch(size.weights, console)
-    sweep = shipped_or_own(size.sweep)
-    ended = run_sweep(sweep, Choices(), RunOptions(True, False, Options()), console, stop)
-    if ended is not Exit.INTERRUPTED:
-        run = sweep_of(sweep, Choices()).run_folder
-        for line in judged_answer(open_run(run)):
-            console.print(line, soft_wrap=True)
-        for command, does in NEXT:
-            console.print(f"next: {command:<30} {does}", soft_wrap=True)
-    return ended
-
-
 def lacking(cache: Path) -> str | None:
     """Why the large weights do not fit on this machine, in words; None where they do."""
     memory, disk = free_memory(), free_disk(cache)
@@ -92,7 +67,7 @@ def lacking(cache: Path) -> str | None:
     return None
 
 
-def _fetch(weights: str, console: Console) -> None:
+def _fetch(weights: str) -> None:
     """Fetch weights, with a bar on a terminal and a line for each tenth elsewhere."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -167,4 +142,18 @@ def command(
     It fetches open weights once, writes tests, answers and judges them, and shows the leaderboard and one judged
     answer. Below 4 GB of free memory or disk it takes small weights and says so.
     """
-    return run_demo(small, console, stop)
+    lack = None if small else lacking(default_cache())
+    size = SMALL if small or lack else LARGE
+    console.print(f"{lack}: the demo takes its small weights" if lack else size.told, soft_wrap=True)
+    if lack:
+        console.print(size.told, soft_wrap=True)
+    _fetch(size.weights)
+    sweep = shipped_or_own(size.sweep)
+    ended = run_sweep(sweep, Choices(), RunOptions(True, False, Options()), stop)
+    if ended is not Exit.INTERRUPTED:
+        run = sweep_of(sweep, Choices()).run_folder
+        for line in judged_answer(open_run(run)):
+            console.print(line, soft_wrap=True)
+        for command, does in NEXT:
+            console.print(f"next: {command:<30} {does}", soft_wrap=True)
+    return ended

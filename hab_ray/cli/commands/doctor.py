@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.ending import ends_with_status
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.options import AvailableOption, JudgeOption, RunOption, StoreOption, SubjectOption
 from hab_ray.cli.prepare import Choices
@@ -54,10 +54,10 @@ def command(
     if not live:
         from hab_ray.cli.machine import examine_machine
 
-        return examine_machine(sweep, choices, console)
+        return examine_machine(sweep, choices)
     from hab_ray.cli.live import LiveOptions, examine_vendors
 
     if sweep is None:
         raise ConfigError("hab doctor --live: no sweep is named; give the file of one, e.g. jobs/small.yaml")
     options = LiveOptions(yes, batch, max_usd, 60 * wait, at, out)
-    return examine_vendors(sweep, choices, options, console, stop)
+    return examine_vendors(sweep, choices, options, stop)

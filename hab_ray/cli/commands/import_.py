@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hab_ray.cli.ending import console, ends_with_status, errors
+from hab_ray.cli.ending import ends_with_status, errors, say
 from hab_ray.cli.views.rows_read import RowsRead
 from hab_ray.errors import ConfigError, Exit
 
@@ -53,12 +53,8 @@ def rubrics_command(
         errors.print("Code that is not the published one is executed: the bounds around it stop accidents, not intent")
     found = import_rubrics(checkout, out, ImportWishes(licence, execute_unknown, Reading(reading)))
     for note in found.notes:
-        console.print(note, markup=False, highlight=False, soft_wrap=True)
-    console.print(
-        f"{out}: written; compare the list above with the code, then name `rubrics: {out}` in a sweep file",
-        markup=False,
-        soft_wrap=True,
-    )
+        say(note)
+    say(f"{out}: written; compare the list above with the code, then name `rubrics: {out}` in a sweep file")
     return Exit.COMPLETE
 
 
@@ -224,6 +220,6 @@ def _table(
 
 def _told(found: Imported, key: str) -> Exit:
     for note in found.notes:
-        console.print(note, markup=False, highlight=False, soft_wrap=True)
-    console.print(f"{found.path}: written; name {key} in a sweep file", markup=False, soft_wrap=True)
+        say(note)
+    say(f"{found.path}: written; name {key} in a sweep file")
     return Exit.COMPLETE

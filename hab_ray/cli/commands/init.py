@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.ending import ends_with_status, say
 from hab_ray.cli.questions import InitOptions, answered
 from hab_ray.config.sweep import checked_sweep
 from hab_ray.drafting.answers import Answers, Makers, key_variables, sweep_name
@@ -26,13 +25,12 @@ from hab_ray.resolve import resolve
 from hab_ray.rubric import load_rubrics
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import Store
-from hab_ray.visible import one_line
 from hab_ray.work import Work
 
 _ROOM = 1.5
 
 
-def init_sweep(path: Path, options: InitOptions, console: Console) -> Exit:
+def init_sweep(path: Path, options: InitOptions) -> Exit:
     """Write a sweep file that can be planned and run, and say what it costs and which keys are still missing.
 
     Raises:
@@ -43,7 +41,7 @@ def init_sweep(path: Path, options: InitOptions, console: Console) -> Exit:
         raise ConfigError(f"{path}: the name of a sweep file ends in .yaml; give such a one")
     if path.exists():
         raise ConfigError(f"{path}: is there already; give another name, such as {path.stem}-2.yaml")
-    answers = answered(sweep_name(path.stem), options, list(load_rubrics()), console)
+    answers = answered(sweep_name(path.stem), options, list(load_rubrics()))
     now = datetime.now(UTC)
     keys = key_variables()
     with_key = frozenset(name for name, variable in keys.items() if has_secret(variable, os.environ))
@@ -52,10 +50,10 @@ def init_sweep(path: Path, options: InitOptions, console: Console) -> Exit:
     cost = _cost(make_plan(work, Store(open_folder(work.sweep.store))))
     _write(path, answers, makers, now, cost)
     told = f"{path}: ${cost.as_sent:,.2f} as it sends its calls, ${cost.online:,.2f} all online"
-    console.print(one_line(f"{told}; written, nothing is sent or paid"), soft_wrap=True)
+    say(f"{told}; written, nothing is sent or paid")
     for problem in preflight(work, os.environ, now.date()):
-        console.print(one_line(str(problem)), style="yellow", soft_wrap=True)
-    console.print(one_line(f"next: hab rehearse {path}, hab plan {path}, hab run {path}"), soft_wrap=True)
+        say(str(problem), "yellow")
+    say(f"next: hab rehearse {path}, hab plan {path}, hab run {path}")
     return Exit.COMPLETE
 
 
@@ -112,4 +110,4 @@ def command(
     """Write a sweep file by four questions, or by options, with its price. Nothing is sent; no key is written."""
     models, dimensions, judges = (tuple(given or ()) for given in (model, dimension, judge))
     options = InitOptions(models, dimensions, tests, judges, endpoint, like, key_env, price)
-    return init_sweep(file, options, console)
+    return init_sweep(file, options)

@@ -5,22 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.ending import ends_with_status, say
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.local import LocalError, default_cache, pull, sha256_of
-
-
-def pull_weights(name: str, console: Console) -> Exit:
-    """Fetch weights and print where they are."""
-    try:
-        path = pull(name, cache=default_cache())
-    except LocalError as error:
-        raise ConfigError(str(error)) from None
-    console.print(f"{path}\nsha256 {sha256_of(path)}", soft_wrap=True)
-    return Exit.COMPLETE
-
 
 command = typer.Typer(help="Open-weight models served on this machine.", no_args_is_help=True)
 
@@ -31,4 +19,10 @@ def pull_command(
     name: Annotated[str, typer.Argument(help="A known name, hf:<owner>/<repo>/<file>.gguf, or a .gguf file.")],
 ) -> Exit:
     """Fetch the weights of a local model once, check them, and keep them in the user's cache."""
-    return pull_weights(name, console)
+    try:
+        path = pull(name, cache=default_cache())
+    except LocalError as error:
+        raise ConfigError(str(error)) from None
+    say(str(path))
+    say(f"sha256 {sha256_of(path)}")
+    return Exit.COMPLETE

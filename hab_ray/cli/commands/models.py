@@ -10,12 +10,11 @@ from datetime import UTC, date, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from hab_ray.catalog.models import Catalog, Limits, ModelEntry, ProviderEntry, UsdPrice, load_catalog
 from hab_ray.catalog.prices import context_tokens, priced
-from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.errors import ConfigError, Exit, HabError
 from hab_ray.providers import load_vendor
 from hab_ray.providers.access import endpoint_of, has_secret
@@ -34,7 +33,7 @@ class Listing:
     problem: str | None = None
 
 
-def show_models(text: str, check: bool, console: Console, catalog: Catalog | None = None) -> Exit:
+def show_models(text: str, check: bool, catalog: Catalog | None = None) -> Exit:
     """Print the models whose name, wire name or provider holds `text`; with `check`, beside the vendors' own lists.
 
     Raises:
@@ -49,12 +48,12 @@ def show_models(text: str, check: bool, console: Console, catalog: Catalog | Non
     today = datetime.now(UTC).date()
     listings = asyncio.run(_ask_all(catalog, {entry.provider for entry in found.values()})) if check else {}
     for provider in dict.fromkeys(entry.provider for entry in found.values()):
-        console.print(f"{provider} ({_key(catalog.providers[provider])})", style="bold", soft_wrap=True)
+        say(f"{provider} ({_key(catalog.providers[provider])})", "bold")
         entries = {name: entry for name, entry in found.items() if entry.provider == provider}
         console.print(_table(entries, listings.get(provider), today))
         if provider in listings:
-            console.print(_told(catalog, provider, listings[provider], text), soft_wrap=True)
-    console.print("$ per million tokens, input/output", style="dim")
+            say(_told(catalog, provider, listings[provider], text))
+    say("$ per million tokens, input/output", "dim")
     if check and all(listing.problem for listing in listings.values()):
         raise ConfigError("--check: no vendor could be asked; the lines above say why")
     return Exit.COMPLETE
@@ -166,4 +165,4 @@ def command(
     ] = False,
 ) -> Exit:
     """Show the catalogue: provider, dollars per million tokens, context, last day, whether the key is there."""
-    return show_models(text, check, console)
+    return show_models(text, check)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from hab_ray.analysis.power import ASSUMED_READING_SD, SHIFT, Design, sentinels
-from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.ending import aside, console, ends_with_status, say
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.options import (
     AvailableOption,
@@ -26,47 +25,16 @@ from hab_ray.cli.options import (
     SweepArgument,
 )
 from hab_ray.cli.prepare import Choices, prepare
-from hab_ray.cli.views.plan_view import PlanOptions, print_plan, print_unheeded, to_json
-from hab_ray.cli.views.terminal import Terminal
+from hab_ray.cli.views.plan_view import print_long_plan, print_plan, to_json
 from hab_ray.errors import Exit
 from hab_ray.executors.choice import choose_executor
 from hab_ray.given.sample import sample_told
 from hab_ray.planning import make_plan
 from hab_ray.planning.make import Latencies
 from hab_ray.planning.preflight import Severity, refuse_errors, unheeded_settings
-from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import Store
-from hab_ray.visible import one_line
 from hab_ray.work import Work, drawn_tests, given_tests
-
-
-def show_plan(path: Path, choices: Choices, options: PlanOptions, console: Console, stop: Stop) -> Exit:
-    """Show a sweep file's plan and what stands in its way; the exit status.
-
-    Problems that need no money to be found (a key that is not set, a retired model) do not keep the plan from
-    being shown, a missing price does.
-    """
-    work, problems = prepare(path, choices, datetime.now(UTC))
-    latencies: Latencies = {}
-    status = Exit.COMPLETE
-    if options.probe:
-        from hab_ray.cli.probe import probe_sweep
-
-        refuse_errors(problems)
-        latencies, status = probe_sweep(work, options.probe, options.yes, _aside(options, console), stop)
-    plan = make_plan(work, Store(open_folder(work.sweep.store)), latencies)
-    if options.as_json:
-        console.print_json(json.dumps(to_json(plan, problems, unheeded_settings(work))), ensure_ascii=True)
-    else:
-        print_plan(work.sweep, plan, problems, options, console)
-        print_unheeded(unheeded_settings(work), console)
-        if told := sample_told(work.sweep.responses, drawn_tests(work)):
-            console.print(one_line(told), soft_wrap=True)
-        for told in _what_it_can_show(work):
-            console.print(one_line(told), soft_wrap=True)
-        console.print(_where_calls_are_made(work), soft_wrap=True)
-    return Exit.CONFIGURATION if any(p.severity is Severity.ERROR for p in problems) else status
 
 
 def _what_it_can_show(work: Work) -> Iterator[str]:
@@ -91,11 +59,6 @@ def _where_calls_are_made(work: Work) -> str:
     return f"online calls are made {where}: {choice.reason} (executor: {work.sweep.executor})"
 
 
-def _aside(options: PlanOptions, console: Console) -> Console:
-    """Where to say what is not the plan: beside it, where the plan is for a program to read."""
-    return Terminal(stderr=True) if options.as_json else console
-
-
 @ends_with_status
 def command(
     sweep: SweepArgument,
@@ -106,8 +69,10 @@ def command(
     store: StoreOption = None,
     available_only: AvailableOption = False,
     executor: ExecutorOption = None,
-    by_dimension: Annotated[bool, typer.Option("--by-dimension", help="A line for each dimension too.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The whole plan as JSON.")] = False,
+    long: Annotated[
+        bool, typer.Option("--long", help="Tokens, both prices, other budgets, and what so many tests can show too.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The whole plan as JSON, by dimension too.")] = False,
     probe: Annotated[
         int, typer.Option(min=0, help="Send so many calls a stage, model and dimension first, to measure tokens.")
     ] = 0,
@@ -115,7 +80,28 @@ def command(
 ) -> Exit:
     """Show what a sweep asks, costs and takes, and what stands in its way; nothing is sent but what --probe asks for.
 
-    What a probe pays for is in the store: the run does not pay for it again.
+    What a probe pays for is in the store: the run does not pay for it again. A key that is not set or a retired model
+    ends with status 2 but hides no plan; a missing price does.
     """
     choices = Choices(model, run, store, tuple(subject or ()), tuple(judge or ()), available_only, executor)
-    return show_plan(sweep, choices, PlanOptions(by_dimension, as_json, probe, yes), console, stop)
+    work, problems = prepare(sweep, choices, datetime.now(UTC))
+    latencies: Latencies = {}
+    status = Exit.COMPLETE
+    if probe:
+        from hab_ray.cli.probe import probe_sweep
+
+        refuse_errors(problems)
+        with aside() if as_json else nullcontext():
+            latencies, status = probe_sweep(work, probe, yes, stop)
+    plan = make_plan(work, Store(open_folder(work.sweep.store)), latencies)
+    if as_json:
+        console.print_json(json.dumps(to_json(plan, problems, unheeded_settings(work))), ensure_ascii=True)
+    else:
+        print_plan(work, plan, problems, console)
+        if told := sample_told(work.sweep.responses, drawn_tests(work)):
+            say(told)
+    if long and not as_json:
+        print_long_plan(work, plan, console)
+        for told in (*_what_it_can_show(work), _where_calls_are_made(work)):
+            say(told)
+    return Exit.CONFIGURATION if any(p.severity is Severity.ERROR for p in problems) else status

@@ -7,25 +7,34 @@ from contextlib import suppress
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from hab_ray.cli.commands.status import Status, read_status
-from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import RunFolderArgument
 from hab_ray.errors import ConfigError, Exit, Interrupted, StoreHeld
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.run import MARKER, RunFolder
-from hab_ray.visible import counted, one_line
+from hab_ray.visible import counted
 
 
-def remove_run(run: Location, yes: bool, console: Console) -> Exit:
-    """Remove what hab wrote into a run's folder; replies that were paid for stay in the store.
+def _ask(run: Location, status: Status, yes: bool) -> None:
+    if yes:
+        return
+    if not console.is_terminal or not sys.stdin.isatty():
+        raise ConfigError(f"{run}: nobody is there to be asked; give `hab rm` again with --yes")
+    told = f"{run}: its rows, scores, log and report go; the store at {status.store} keeps what was paid for"
+    say(told)
+    if not typer.confirm("Remove it?", default=False):
+        raise Interrupted("nothing was removed")
 
-    Raises:
-        ConfigError: it is no run's folder, batches of it are still at the vendors, or nobody is there to be asked.
-        StoreHeld: a process drives it.
-    """
+
+@ends_with_status
+def command(
+    run: RunFolderArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove it without asking.")] = False,
+) -> Exit:
+    """Remove a run: its rows, scores, log and report. The store stays, so that nothing is paid for twice."""
     files = RunFolder(run)
     files.require()
     status = read_status(run)
@@ -37,7 +46,7 @@ def remove_run(run: Location, yes: bool, console: Console) -> Exit:
             f"{counted(len(status.progress.batches), 'batch', 'batches')}. `hab run` collects the results, or "
             f"`hab batches cancel {run}` ends what is open"
         )
-    _ask(run, status, yes, console)
+    _ask(run, status, yes)
     simulated = files.has(MARKER)
     if simulated and status.store.is_same(run / "store"):
         open_folder(status.store).clear("")  # simulated replies, which are no good to anybody else
@@ -46,28 +55,8 @@ def remove_run(run: Location, yes: bool, console: Console) -> Exit:
         with suppress(OSError):  # a link, or with empty folders of somebody else
             run.path.rmdir()
     told = "" if simulated else f"; the store at {status.store} keeps what was paid for"
-    console.print(one_line(f"{run}: removed{told}"), soft_wrap=True)
+    say(f"{run}: removed{told}")
     if kept:
         told = f"left there, as hab did not write it: {', '.join(kept[:5])}{', ...' if len(kept) > 5 else ''}"
-        console.print(one_line(told), soft_wrap=True, style="yellow")
+        say(told, "yellow")
     return Exit.COMPLETE
-
-
-def _ask(run: Location, status: Status, yes: bool, console: Console) -> None:
-    if yes:
-        return
-    if not console.is_terminal or not sys.stdin.isatty():
-        raise ConfigError(f"{run}: nobody is there to be asked; give `hab rm` again with --yes")
-    told = f"{run}: its rows, scores, log and report go; the store at {status.store} keeps what was paid for"
-    console.print(one_line(told), soft_wrap=True)
-    if not typer.confirm("Remove it?", default=False):
-        raise Interrupted("nothing was removed")
-
-
-@ends_with_status
-def command(
-    run: RunFolderArgument,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove it without asking.")] = False,
-) -> Exit:
-    """Remove a run: its rows, scores, log and report. The store stays, so that nothing is paid for twice."""
-    return remove_run(run, yes, console)

@@ -6,30 +6,29 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.ending import ends_with_status, say
 from hab_ray.errors import Exit
 from hab_ray.rubric import Fidelity, Rubric, check, imported_note, load_rubrics, themes_file
 from hab_ray.rubric.skeleton import write_skeleton
 from hab_ray.stages.prompts.wording import load_prompts, prompt_problems
 
 
-def check_rubrics(folder: Path | None, console: Console) -> Exit:
+def check_rubrics(folder: Path | None) -> Exit:
     """Print every problem of a folder's rubrics and prompts, or what is in it."""
     problems = check(folder) + prompt_problems(folder)
     for problem in problems:
-        console.print(str(problem), markup=False, soft_wrap=True)
+        say(str(problem))
     if problems:
         return Exit.CONFIGURATION
     for rubric in load_rubrics(folder).values():
-        _show(f"{rubric.id}: {_contents(rubric)}, sha256 {rubric.sha256[:12]}", rubric.fidelity, console)
+        _show(f"{rubric.id}: {_contents(rubric)}, sha256 {rubric.sha256[:12]}", rubric.fidelity)
         if rubric.literal is not None:
-            console.print(f"  {imported_note(rubric.literal)}", markup=False, highlight=False, soft_wrap=True)
+            say(f"  {imported_note(rubric.literal)}")
     themes = themes_file(folder)
-    _show(f"themes: {len(themes.shown)}, sha256 {themes.sha256[:12]}", themes.fidelity, console)
+    _show(f"themes: {len(themes.shown)}, sha256 {themes.sha256[:12]}", themes.fidelity)
     prompts = load_prompts(folder)
-    _show(f"prompts: version {prompts.version}, sha256 {prompts.sha256[:12]}", prompts.fidelity, console)
+    _show(f"prompts: version {prompts.version}, sha256 {prompts.sha256[:12]}", prompts.fidelity)
     return Exit.COMPLETE
 
 
@@ -44,24 +43,22 @@ def _contents(rubric: Rubric) -> str:
     return f"{len(rubric.seeds)} seeds, {len(rubric.criteria)} criteria, {issues}"
 
 
-def _show(line: str, fidelity: Fidelity | None, console: Console) -> None:
+def _show(line: str, fidelity: Fidelity | None) -> None:
     """What a file holds, and under it what of that equals the paper's benchmark and what does not."""
-    console.print(line, markup=False, soft_wrap=True)
+    say(line)
     for equal in fidelity.equals if fidelity else ():
-        console.print(f"  equals the paper: {equal}", markup=False, highlight=False, soft_wrap=True)
+        say(f"  equals the paper: {equal}")
     for other in fidelity.differs if fidelity else ():
         text = f"  differs: {other.what} Why: {other.why}"
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+        say(text)
 
 
-def new_rubric(name: str, folder: Path, console: Console) -> Exit:
+def new_rubric(name: str, folder: Path) -> Exit:
     """Write the skeleton of a dimension and say what comes next."""
     path = write_skeleton(name, folder)
-    console.print(
+    say(
         f"{path}: written; fill it in, run `hab rubric check {folder}` until nothing is left, then name `rubrics: "
-        f"{folder}` and the dimension in a sweep file",
-        markup=False,
-        soft_wrap=True,
+        f"{folder}` and the dimension in a sweep file"
     )
     return Exit.COMPLETE
 
@@ -75,7 +72,7 @@ def check_command(
     folder: Annotated[Path | None, typer.Argument(help="A folder of rubrics; none = the built-in ones.")] = None,
 ) -> Exit:
     """Say what is wrong where in a folder of rubrics."""
-    return check_rubrics(folder, console)
+    return check_rubrics(folder)
 
 
 @command.command("new")
@@ -85,4 +82,4 @@ def new_command(
     folder: Annotated[Path, typer.Option(help="Where the file goes; made where it is missing.")] = Path("my_rubrics"),
 ) -> Exit:
     """Write the file of a new dimension, each field explained; `hab rubric check` names what is to be filled in."""
-    return new_rubric(name, folder, console)
+    return new_rubric(name, folder)

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.agree import ask_to_spend
 from hab_ray.cli.commands.report import show_results
-from hab_ray.cli.ending import console, ends_with_status, errors
+from hab_ray.cli.ending import console, ends_with_status, errors, say, warn
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.job import drain_s, stop_notice
 from hab_ray.cli.options import (
@@ -32,13 +31,12 @@ from hab_ray.cli.options import (
 )
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.views.json_log import log_as_json
-from hab_ray.cli.views.plan_view import PlanOptions, print_plan, print_unheeded
-from hab_ray.cli.views.terminal import saying
+from hab_ray.cli.views.plan_view import print_plan
 from hab_ray.cli.views.view import View
 from hab_ray.engine.memory import freeze_gc
 from hab_ray.errors import Exit
 from hab_ray.planning import make_plan
-from hab_ray.planning.preflight import Problem, Severity, refuse_errors, unheeded_settings
+from hab_ray.planning.preflight import Problem, Severity, refuse_errors
 from hab_ray.progress import FailedRows, RunEnd
 from hab_ray.stopping import DRAIN_S, Stop
 from hab_ray.storage.folder import open_folder
@@ -62,29 +60,29 @@ class RunOptions:
     driving: Options
 
 
-def run_sweep(path: Path, choices: Choices, options: RunOptions, console: Console, stop: Stop) -> Exit:
+def run_sweep(path: Path, choices: Choices, options: RunOptions, stop: Stop) -> Exit:
     """Run a sweep file; the exit status."""
     now = datetime.now(UTC)
     work, problems = prepare(path, choices, now)
     freeze_gc()
     for problem in problems:
         if problem.severity is Severity.WARNING:
-            console.print(one_line(str(problem)), style="yellow", soft_wrap=True)
+            say(str(problem), "yellow")
     refuse_errors(problems)
-    _agree_to_spend(work, problems, options, console)
+    _agree_to_spend(work, problems, options)
     view = View(console)
-    driving = replace(options.driving, begun=lambda begun: _announce(begun, console))
+    driving = replace(options.driving, begun=lambda begun: _announce(begun))
     if not options.is_logged:
         driving = replace(driving, watch=view.update)
     with view.shown(), stop.last_words(view.leave):
-        end = run_work(work, driving, stop, saying(console), now)
-    _tell(work, end, console)
+        end = run_work(work, driving, stop, warn, now)
+    _tell(work, end)
     if end.exit is not Exit.INTERRUPTED:
-        show_results(work, console)
+        show_results(work)
     return end.exit
 
 
-def _agree_to_spend(work: Work, problems: list[Problem], options: RunOptions, console: Console) -> None:
+def _agree_to_spend(work: Work, problems: list[Problem], options: RunOptions) -> None:
     """Show the plan of a sweep that costs money and ask; `--yes` answers beforehand.
 
     Raises:
@@ -94,45 +92,44 @@ def _agree_to_spend(work: Work, problems: list[Problem], options: RunOptions, co
     if options.yes or all(m.entry.price and m.entry.price.is_free for m in work.models.values()):
         return
     plan = make_plan(work, Store(open_folder(work.sweep.store)))
-    print_plan(work.sweep, plan, problems, PlanOptions(), console)
-    print_unheeded(unheeded_settings(work), console)
+    print_plan(work, plan, problems, console)
     if plan.total.to_pay == 0:
         return
-    ask_to_spend("this sweep", console)
+    ask_to_spend("this sweep")
 
 
-def _announce(work: Work, console: Console) -> None:
+def _announce(work: Work) -> None:
     sweep = work.sweep
     times = f" (each answer {sweep.replicates} times)" if sweep.replicates > 1 else ""
     told = (
         f"{sweep.name}: {counted(len(work.rubrics), 'dimension')}, {counted(len(sweep.subjects), 'subject')}, "
         f"{counted(len(sweep.judges), 'judge')}{times}; run {sweep.run_folder}, store {sweep.store}"
     )
-    console.print(one_line(told), soft_wrap=True)
+    say(told)
     if notice(work):
         console.print(notice(work), style="yellow")
 
 
-def _tell(work: Work, end: RunEnd, console: Console) -> None:
+def _tell(work: Work, end: RunEnd) -> None:
     for note in end.notes:
-        console.print(f"note: {one_line(note)}", style="yellow", soft_wrap=True)
+        say(f"note: {note}", "yellow")
     for who, why in end.stops.items():
-        console.print(f"{one_line(who)} was stopped: {one_line(why)}", style="red", soft_wrap=True)
+        say(f"{who} was stopped: {why}", "red")
     if end.unanswered:
-        _tell_unanswered(work, end, console)
+        _tell_unanswered(work, end)
     for rows in end.failed:
-        _tell_failed(rows, console)
+        _tell_failed(rows)
     if end.failed:
-        console.print(one_line(f"each failed row: {work.run_path / FAILED}"), soft_wrap=True)
+        say(f"each failed row: {work.run_path / FAILED}")
     for who in end.without_ok:
-        console.print(one_line(who), style="red", soft_wrap=True)
+        say(who, "red")
     if end.cut:
-        _tell_cut(end, console)
+        _tell_cut(end)
     if end.exit is Exit.INTERRUPTED:
-        console.print("interrupted; the same command goes on where this ended", style="yellow")
+        say("interrupted; the same command goes on where this ended", "yellow")
     if end.batches:
-        _tell_batches(work, end, console)
-    console.print(sent_and_paid(end), soft_wrap=True)
+        _tell_batches(work, end)
+    say(sent_and_paid(end))
 
 
 def sent_and_paid(end: RunEnd) -> str:
@@ -143,48 +140,43 @@ def sent_and_paid(end: RunEnd) -> str:
     return f"{counted(end.calls, 'call')} sent, {paid}"
 
 
-def _tell_failed(rows: FailedRows, console: Console) -> None:
+def _tell_failed(rows: FailedRows) -> None:
     reasons = "; ".join(f"{count:,} times {one_line(reason)}" for reason, count in rows.reasons)
-    console.print(
-        f"{rows.stage}: {rows.count:,} rows of {one_line(rows.name)} have failed and are not asked again: {reasons}. "
+    say(
+        f"{rows.stage}: {rows.count:,} rows of {rows.name} have failed and are not asked again: {reasons}. "
         "Once the cause is mended, the same command with --retry-failed asks them",
-        style="red",
-        markup=False,
-        soft_wrap=True,
+        "red",
     )
 
 
-def _tell_cut(end: RunEnd, console: Console) -> None:
+def _tell_cut(end: RunEnd) -> None:
     """What was in flight and may be paid for twice: the online window of the documentation."""
     calls = ", ".join(f"{count} of {model}" for model, count in sorted(end.cut.items()))
-    console.print(
+    say(
         f"cut off: {counted(sum(end.cut.values()), 'open call')} ({calls}). The vendors may charge for it: it counts "
         f"as spent with at most ${end.cut_nanousd / NANO:.4f}, and the same command asks again.",
-        style="yellow",
-        markup=False,
-        soft_wrap=True,
+        "yellow",
     )
 
 
-def _tell_batches(work: Work, end: RunEnd, console: Console) -> None:
+def _tell_batches(work: Work, end: RunEnd) -> None:
     rows, dollars = sum(b.rows for b in end.batches), sum(b.nanousd for b in end.batches) / 1e9
-    console.print(
+    say(
         f"at the vendors, which go on and charge for it: {counted(len(end.batches), 'batch', 'batches')} with "
         f"{counted(rows, 'row')} (at most ${dollars:.4f}). The same command collects what they answer; `hab batches "
         f"cancel {work.run_path}` ends them.",
-        style="yellow",
-        soft_wrap=True,
+        "yellow",
     )
 
 
-def _tell_unanswered(work: Work, end: RunEnd, console: Console) -> None:
+def _tell_unanswered(work: Work, end: RunEnd) -> None:
     by_file = Counter(row.file for row in end.unanswered)
-    console.print(f"unanswered: {counted(len(end.unanswered), 'row')}", style="red")
+    say(f"unanswered: {counted(len(end.unanswered), 'row')}", "red")
     for file, count in sorted(by_file.items()):
-        console.print(f"  {one_line(file)}: {count}", soft_wrap=True)
+        say(f"  {file}: {count}")
     for row in itertools.islice(end.unanswered, SHOWN_UNANSWERED):
-        console.print(f"  {one_line(row.row_id)}: {one_line(row.reason)}", soft_wrap=True)
-    console.print(one_line(f"all of them: {work.run_path / UNANSWERED}; the same command asks again"), soft_wrap=True)
+        say(f"  {row.row_id}: {row.reason}")
+    say(f"all of them: {work.run_path / UNANSWERED}; the same command asks again")
 
 
 class LogFormat(StrEnum):
@@ -247,7 +239,7 @@ def command(
     if drain is None:
         drain = drain_s(os.environ)
         if notice := stop_notice(os.environ, drain):
-            console.print(notice, style="yellow", soft_wrap=True)
+            say(notice, "yellow")
     choices = Choices(model, run, store, tuple(subject or ()), tuple(judge or ()), available_only, executor)
     driving = Options(
         new_id=new_id,
@@ -258,4 +250,4 @@ def command(
         drain_s=drain,
     )
     options = RunOptions(yes, log_format is LogFormat.JSON, driving)
-    return run_sweep(sweep, choices, options, console, stop)
+    return run_sweep(sweep, choices, options, stop)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from hab_ray.catalog.prices import NANO
@@ -31,26 +30,6 @@ class _Row:
     rows: str
     dollars: str
     changed: str
-
-
-def list_runs(folder: Location, console: Console) -> Exit:
-    """Show the runs in a folder: how far each is, what it has cost, its size and when it last changed.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    files = open_folder(folder)
-    names = files.list()
-    found = [run for run, _, file in (name.partition("/") for name in names) if file == SWEEP]
-    if not found:
-        raise ConfigError(f"{folder}: there is no run in it; `hab run SWEEP.yaml` starts one, or name another folder")
-    shown = Table("run", "state", "rows", "paid", "MB", "last change", box=None, pad_edge=False)
-    for name in found:
-        row = _row(folder / name, name)
-        size = f"{_bytes_of(files, name, names) / MEGABYTE:,.1f}"
-        shown.add_row(*map(one_line, (row.name, row.state, row.rows, row.dollars, size, row.changed)))
-    console.print(shown)
-    return Exit.COMPLETE
 
 
 def _bytes_of(files: Folder, run: str, names: Sequence[str]) -> int:
@@ -84,4 +63,16 @@ def command(
     ] = None,
 ) -> Exit:
     """Show the runs in a folder: how far each is, what was paid for it, its size, its last change."""
-    return list_runs(folder or Location("runs"), console)
+    place = folder or Location("runs")
+    files = open_folder(place)
+    names = files.list()
+    found = [run for run, _, file in (name.partition("/") for name in names) if file == SWEEP]
+    if not found:
+        raise ConfigError(f"{place}: there is no run in it; `hab run SWEEP.yaml` starts one, or name another folder")
+    shown = Table("run", "state", "rows", "paid", "MB", "last change", box=None, pad_edge=False)
+    for name in found:
+        row = _row(place / name, name)
+        size = f"{_bytes_of(files, name, names) / MEGABYTE:,.1f}"
+        shown.add_row(*map(one_line, (row.name, row.state, row.rows, row.dollars, size, row.changed)))
+    console.print(shown)
+    return Exit.COMPLETE

@@ -4,42 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import Console
-
 from hab_ray.analysis.board import Board, board
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.signs.finding import Finding, worst
-from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
 from hab_ray.cli.views.tables import Cell, Column, Estimate, PaperTable, Span, TableFormat, print_table
 from hab_ray.errors import ConfigError, Exit
-from hab_ray.location import Location
 from hab_ray.report import leaderboard
 from hab_ray.results import Run, open_run
 from hab_ray.results.run import analyses_of
 from hab_ray.rows import Score, from_table
 from hab_ray.storage.simulated import simulated_notice
-from hab_ray.visible import one_line
 
 UNIT = "Scores are from 0 (worst) to 1 (faultless), with 95 % intervals."
-
-
-def show_scores(location: Location, form: TableFormat | None, console: Console) -> Exit:
-    """Print the panel's scores as of the end of the last `hab run` or `hab report`; None prints them for a terminal.
-
-    Raises:
-        ConfigError: there is no run, or it has no scores yet.
-    """
-    run = open_run(location)
-    scores, ranks = _read(run)
-    if form is not None:
-        print_table(paper_table(run, board(scores, PANEL), ranks), form, console)
-        return Exit.COMPLETE
-    for note in _warnings(run):
-        console.print(one_line(note), style="yellow", soft_wrap=True)
-    console.print(leaderboard(scores, ranks))
-    console.print(UNIT, style="dim", soft_wrap=True)
-    return Exit.COMPLETE
 
 
 def paper_table(run: Run, shown: Board, ranks: dict[str, tuple[int, int]]) -> PaperTable:
@@ -103,10 +81,20 @@ def _read(run: Run) -> tuple[list[Score], dict[str, tuple[int, int]]]:
 
 
 @ends_with_status
-def command(run: RunFolderArgument, form: FormatOption = None, as_json: JsonOption = False) -> Exit:
+def command(folder: RunFolderArgument, form: FormatOption = None, as_json: JsonOption = False) -> Exit:
     """Show a run's scores, with --format for a paper.
 
     They are those of the end of the last `hab run` or `hab report`: means with 95 % intervals and the ranks that paired
     differences leave open, overall and by dimension, by the panel. `hab export` writes every judge's.
     """
-    return show_scores(run, TableFormat.JSON if as_json else form, console)
+    form = TableFormat.JSON if as_json else form
+    run = open_run(folder)
+    scores, ranks = _read(run)
+    if form is not None:
+        print_table(paper_table(run, board(scores, PANEL), ranks), form, console)
+        return Exit.COMPLETE
+    for note in _warnings(run):
+        say(note, "yellow")
+    console.print(leaderboard(scores, ranks))
+    say(UNIT, "dim")
+    return Exit.COMPLETE

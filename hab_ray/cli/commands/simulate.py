@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from pydantic import ValidationError
-from rich.console import Console
 
-from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.ending import ends_with_status, say
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.inputs.files import MEBIBYTE, BadInput, bytes_of, decoded
 from hab_ray.inputs.yaml_text import yaml_file
@@ -30,36 +32,6 @@ _BASES = {
 _OWN = "/_meter, /_truth, /_calls, /_requests, /_batches"
 
 
-def serve(profile: Path | None, port: int, seed: int | None, console: Console, speed: float | None = None) -> Exit:
-    """Serve until Ctrl-C; a seed or speed given here goes before the profile's.
-
-    Raises:
-        ConfigError: the profile cannot be used, or the port is taken.
-    """
-    chosen = _profile(profile)
-    given = {name: value for name, value in (("seed", seed), ("speed", speed)) if value is not None}
-    chosen = chosen.model_copy(update=given)
-    try:
-        asyncio.run(_serve(chosen, port, console))
-    except OSError as error:
-        raise ConfigError(f"--port {port}: cannot listen there: {error}; name another, or 0 for a free one") from None
-    return Exit.COMPLETE
-
-
-def serve_again(path: Path, port: int, console: Console) -> Exit:
-    """Serve the answers in a file of `hab doctor --live` until Ctrl-C.
-
-    Raises:
-        ConfigError: the file cannot be used, or the port is taken.
-    """
-    recorded = _recording(path)
-    try:
-        asyncio.run(_serve_again(recorded, port, console))
-    except OSError as error:
-        raise ConfigError(f"--port {port}: cannot listen there: {error}; name another, or 0 for a free one") from None
-    return Exit.COMPLETE
-
-
 def _recording(path: Path) -> list[Recorded]:
     try:
         return parse_recording(decoded(bytes_of(path, _MAX_RECORDED_BYTES)))
@@ -67,15 +39,18 @@ def _recording(path: Path) -> list[Recorded]:
         raise ConfigError(one_line(f"--replay {path}: {error}; give a file that `hab doctor --live` wrote")) from None
 
 
-async def _serve_again(recorded: list[Recorded], port: int, console: Console) -> None:
-    asked_to_end = _asked_to_end()
-    async with replaying(recorded, port) as url:
-        console.print(f"{len(recorded)} recorded answers are served at {url}, to the same requests as then")
-        for account in sorted({exchange.account for exchange in recorded}):
-            console.print(f"  {account}: {url}/{account}", soft_wrap=True)
-        console.print(f"the same sweep, asked again: hab doctor SWEEP --live --at {url}", soft_wrap=True)
-        console.print("Ctrl-C ends it")
-        await asked_to_end.wait()
+def _replayed(recorded: list[Recorded], url: str) -> Iterator[str]:
+    yield f"{len(recorded)} recorded answers are served at {url}, to the same requests as then"
+    for account in sorted({exchange.account for exchange in recorded}):
+        yield f"  {account}: {url}/{account}"
+    yield f"the same sweep, asked again: hab doctor SWEEP --live --at {url}"
+
+
+def _simulated(url: str) -> Iterator[str]:
+    yield f"the simulator listens at {url}; any key is taken unless the profile lists some"
+    for vendor, base in _BASES.items():
+        yield f"  {vendor}: {url}{base}"
+    yield f"  what it counted: {url} + {_OWN}"
 
 
 def _profile(path: Path | None) -> Profile:
@@ -90,22 +65,14 @@ def _profile(path: Path | None) -> Profile:
         raise ConfigError("\n".join(lines)) from None
 
 
-def _asked_to_end() -> asyncio.Event:
-    """Set once the user wants an end."""
-    asked = asyncio.Event()
+async def _serve(server: AbstractAsyncContextManager[str], told: Callable[[str], Iterable[str]]) -> None:
+    """Serve until the user wants an end."""
+    asked_to_end = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, asked.set)
-    return asked
-
-
-async def _serve(profile: Profile, port: int, console: Console) -> None:
-    asked_to_end = _asked_to_end()
-    async with simulator(profile, port) as url:
-        console.print(f"the simulator listens at {url}; any key is taken unless the profile lists some")
-        for vendor, base in _BASES.items():
-            console.print(f"  {vendor}: {url}{base}", soft_wrap=True)
-        console.print(f"  what it counted: {url} + {_OWN}", soft_wrap=True)
-        console.print("Ctrl-C ends it")
+        asyncio.get_running_loop().add_signal_handler(number, asked_to_end.set)
+    async with server as url:
+        for line in (*told(url), "Ctrl-C ends it"):
+            say(line)
         await asked_to_end.wait()
 
 
@@ -122,8 +89,17 @@ def command(
     ] = None,
 ) -> Exit:
     """Serve the vendors' protocols on this machine until Ctrl-C, for trying one's own client."""
-    if replay is not None:
-        if profile is not None or seed is not None or speed is not None:
-            raise ConfigError("--replay: recorded answers know no --profile, --seed or --speed; leave them out")
-        return serve_again(replay, port, console)
-    return serve(profile, port, seed, console, speed)
+    given = {name: value for name, value in (("seed", seed), ("speed", speed)) if value is not None}
+    if replay is None:
+        server: AbstractAsyncContextManager[str] = simulator(_profile(profile).model_copy(update=given), port)
+        told: Callable[[str], Iterable[str]] = _simulated
+    elif profile is not None or given:
+        raise ConfigError("--replay: recorded answers know no --profile, --seed or --speed; leave them out")
+    else:
+        recorded = _recording(replay)
+        server, told = replaying(recorded, port), partial(_replayed, recorded)
+    try:
+        asyncio.run(_serve(server, told))
+    except OSError as error:
+        raise ConfigError(f"--port {port}: cannot listen there: {error}; name another, or 0 for a free one") from None
+    return Exit.COMPLETE

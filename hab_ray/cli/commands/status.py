@@ -12,11 +12,10 @@ from math import inf
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import RunFolderArgument
 from hab_ray.cli.views.waiting import waiting_for_money
 from hab_ray.errors import Exit
@@ -92,7 +91,7 @@ def status_json(status: Status) -> str:
     return log_json(told)
 
 
-def print_status(status: Status, console: Console) -> None:
+def print_status(status: Status) -> None:
     """Print rows done and known by stage and model, who drives the store, and the driver's last words."""
     shown = Table("stage", "model", "done", "known", box=None, pad_edge=False)
     lines = [*status.progress.stages, *status.progress.computed]
@@ -100,68 +99,67 @@ def print_status(status: Status, console: Console) -> None:
         is_open = status.is_counted and line.stage in WITHOUT_VIEW
         shown.add_row(one_line(line.stage), one_line(line.model), "" if is_open else str(line.done), str(line.total))
     console.print(shown)
-    _tell_driver(status, console)
-    _tell_batches(status, console)
+    _tell_driver(status)
+    _tell_batches(status)
     if status.problem:
-        console.print(one_line(status.problem), style="yellow", soft_wrap=True)
+        say(status.problem, "yellow")
     if status.progress.at:
-        _tell_last(status.progress, console)
-    _tell_end(status, console)
+        _tell_last(status.progress)
+    _tell_end(status)
 
 
-def _tell_driver(status: Status, console: Console) -> None:
+def _tell_driver(status: Status) -> None:
     holder, died = status.driver, status.died
     if died is not None:
         which = f"process {died.pid} on {died.host}, which held it for {status.store.follow(died.run)}"
         told = f"no process drives this store: {which} since {died.since}, has died; the next `hab run` takes it over"
-        console.print(one_line(told), style="yellow", soft_wrap=True)
+        say(told, "yellow")
     elif holder is None:
-        console.print("no process drives this store")
+        say("no process drives this store")
     else:
         since = f"for {status.store.follow(holder.run)}, since {holder.since}"
-        console.print(one_line(f"store held by process {holder.pid} on {holder.host} {since}"), soft_wrap=True)
+        say(f"store held by process {holder.pid} on {holder.host} {since}")
 
 
-def _tell_batches(status: Status, console: Console) -> None:
+def _tell_batches(status: Status) -> None:
     batches = status.progress.batches
     if batches:
         told = (
             f"batches at the vendors: {len(batches)} with {counted(sum(b.rows for b in batches), 'row')}, at most "
             f"${sum(b.nanousd for b in batches) / NANO:.4f}; `hab batches list {status.run}` shows each of this run"
         )
-        console.print(one_line(told), soft_wrap=True)
+        say(told)
 
 
-def _tell_money(money: BudgetStatus, console: Console) -> None:
+def _tell_money(money: BudgetStatus) -> None:
     unaccounted = f" (${money.stranded / NANO:.4f} of it stranded by unclean ends)" if money.stranded else ""
-    console.print(
+    say(
         f"budget ${money.budget / NANO:.4f}: ${money.spent / NANO:.4f} spent{unaccounted}, "
-        f"${money.reserved / NANO:.4f} set aside for what is under way",
-        soft_wrap=True,
+        f"${money.reserved / NANO:.4f} set aside for what is under way"
     )
     if money.assumption:
-        console.print(one_line(f"likely budget: {money.assumption}"), soft_wrap=True)
+        say(f"likely budget: {money.assumption}")
 
 
-def _tell_last(last: Progress, console: Console) -> None:
+def _tell_last(last: Progress) -> None:
     in_flight = sum(stage.in_flight for stage in last.stages)
     before = f" after ${last.earlier_nanousd / NANO:.4f} by earlier ones" if last.earlier_nanousd else ""
     told = (
         f"last progress {last.at}: the newest process has sent {last.calls} calls ({in_flight} in flight) and paid "
         f"${last.cost_nanousd / NANO:.4f}{before}"
     )
-    console.print(one_line(told), soft_wrap=True)
+    say(told)
     for provider, outage in last.outages.items():
-        console.print(one_line(f"{provider}: {outage}"), style="yellow", soft_wrap=True)
+        say(f"{provider}: {outage}", "yellow")
     if last.money:
-        _tell_money(last.money, console)
+        _tell_money(last.money)
     if waiting := waiting_for_money(last):
-        console.print(waiting, style="yellow", soft_wrap=True)
+        say(waiting, "yellow")
     for note in last.notes:
-        console.print(f"note: {one_line(note)}", style="yellow", soft_wrap=True)
+        say(f"note: {note}", "yellow")
 
 
-def _tell_end(status: Status, console: Console) -> None:
+def _tell_end(status: Status) -> None:
     """How the last `hab run` ended, or that it has not been heard of for long."""
     end, last = status.progress.end, status.progress.at
     if end:
@@ -170,7 +168,7 @@ def _tell_end(status: Status, console: Console) -> None:
         return
     else:
         told = f"the last `hab run` has not reported since {last}; if it was killed, the same command goes on"
-    console.print(one_line(told), soft_wrap=True)
+    say(told)
 
 
 def _age_s(at: str) -> float:
@@ -194,5 +192,5 @@ def command(
     if as_json:
         console.print_json(status_json(status), ensure_ascii=True)
     else:
-        print_status(status, console)
+        print_status(status)
     return Exit.COMPLETE

@@ -6,14 +6,11 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.ending import ends_with_status, say, warn
 from hab_ray.cli.interrupts import stop
-from hab_ray.cli.views.terminal import saying
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
-from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.format import refuse_newer
 from hab_ray.storage.lease.lease import last_holder
@@ -22,42 +19,10 @@ from hab_ray.storage.reach import reach
 from hab_ray.storage.registry import Registry
 from hab_ray.sweep.session import holding
 from hab_ray.sweep.unused import remove, runs_of, unused, used_keys
-from hab_ray.visible import counted, one_line
+from hab_ray.visible import counted
 
 command = typer.Typer(help="Remove what no run uses from a store.", no_args_is_help=True)
 MEGABYTE = 1_000_000
-
-
-def collect_unused(store: Location, folders: list[Location], yes: bool, console: Console, stop: Stop) -> Exit:
-    """Show, and with `yes` remove, the replies that only runs which are gone have paid for and used.
-
-    Raises:
-        ConfigError: there is no store, or it cannot be known what a run uses.
-        StoreHeld: a process drives a run with this store.
-    """
-    refuse_newer(reach(store), f"store at {store}")
-    files = open_folder(store)
-    if last_holder(files) is None:
-        raise ConfigError(f"{store}: there is no store here; name the folder that a sweep has as `store:`")
-    now, say = datetime.now(UTC), saying(console)
-    with holding(store, store, LeaseTerms(say=say, check=stop.check), stop) as lease:
-        runs = runs_of(store, folders)
-        for place in runs.gone.values():
-            console.print(one_line(f"gone: the run that was at {place}"), soft_wrap=True)
-        console.print(f"there: {counted(len(runs.there), 'run')}, all that they read stays", soft_wrap=True)
-        used, epochs = used_keys(store, runs, now), Registry(store).epochs_entered(runs.gone.keys())
-        found = list(unused(files, epochs, used))
-        rows, size = sum(file.total - file.keep for file in found), sum(file.bytes for file in found)
-        told = f"{counted(rows, 'reply', 'replies')} in {counted(len(found), 'file')} of {size / MEGABYTE:,.1f} MB"
-        if yes:
-            remove(files, found, epochs, used, lease.epoch)
-            console.print(f"removed: {told}", soft_wrap=True)
-        else:
-            say(
-                f"{told} may go. Nothing was removed. A run elsewhere that uses them would pay again: name the "
-                "folders of such runs too; --yes removes"
-            )
-    return Exit.COMPLETE
 
 
 @command.command("gc")
@@ -75,4 +40,26 @@ def gc_command(
     A run is there where the store saw it last, or in one of the folders named. One elsewhere counts as gone, and pays
     again for what it lacks. Every run that is there must be complete.
     """
-    return collect_unused(store, list(folders or ()), yes, console, stop)
+    refuse_newer(reach(store), f"store at {store}")
+    files = open_folder(store)
+    if last_holder(files) is None:
+        raise ConfigError(f"{store}: there is no store here; name the folder that a sweep has as `store:`")
+    now = datetime.now(UTC)
+    with holding(store, store, LeaseTerms(say=warn, check=stop.check), stop) as lease:
+        runs = runs_of(store, list(folders or ()))
+        for place in runs.gone.values():
+            say(f"gone: the run that was at {place}")
+        say(f"there: {counted(len(runs.there), 'run')}, all that they read stays")
+        used, epochs = used_keys(store, runs, now), Registry(store).epochs_entered(runs.gone.keys())
+        found = list(unused(files, epochs, used))
+        rows, size = sum(file.total - file.keep for file in found), sum(file.bytes for file in found)
+        told = f"{counted(rows, 'reply', 'replies')} in {counted(len(found), 'file')} of {size / MEGABYTE:,.1f} MB"
+        if yes:
+            remove(files, found, epochs, used, lease.epoch)
+            say(f"removed: {told}")
+        else:
+            say(
+                f"{told} may go. Nothing was removed. A run elsewhere that uses them would pay again: name the "
+                "folders of such runs too; --yes removes"
+            )
+    return Exit.COMPLETE

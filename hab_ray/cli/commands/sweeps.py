@@ -9,11 +9,10 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.drafting.shipped import ShippedSweep, shipped_sweep, shipped_sweeps
 from hab_ray.errors import Exit, HabError
 from hab_ray.location import Location
@@ -26,14 +25,14 @@ from hab_ray.visible import one_line
 _MAX_SENTENCE = 160
 
 
-def show_sweeps(name: str | None, console: Console) -> Exit:
+def show_sweeps(name: str | None) -> Exit:
     """Print the sweeps that ship, or the path of the one that is named.
 
     Raises:
         ConfigError: none that ships has the name.
     """
     if name is not None:
-        console.print(str(shipped_sweep(name).path), soft_wrap=True)
+        say(str(shipped_sweep(name).path))
         return Exit.COMPLETE
     table = Table("sweep", "subjects x tests x dimensions", "price", "what it is for", box=None, pad_edge=False)
     with _nowhere() as place:
@@ -42,7 +41,7 @@ def show_sweeps(name: str | None, console: Console) -> Exit:
                 f"jobs/{each.name}.yaml", each.size, _price(each, place), one_line(each.sentence, _MAX_SENTENCE)
             )
     console.print(table)
-    console.print("price: of a first run, as the sweep sends its calls; `hab sweeps NAME` prints the path of the file")
+    say("price: of a first run, as the sweep sends its calls; `hab sweeps NAME` prints the path of the file")
     return Exit.COMPLETE
 
 
@@ -72,4 +71,4 @@ def command(
     name: Annotated[str | None, typer.Argument(help="Print the path of this one, e.g. compare.")] = None,
 ) -> Exit:
     """Show the sweeps that ship: size, price, what each is for."""
-    return show_sweeps(name, console)
+    return show_sweeps(name)

@@ -17,38 +17,33 @@ from hab_ray.planning.rounds import (
     StageRounds,
     rounds_together,
 )
+from hab_ray.visible import counted
 
 
-def print_budgets(outlook: BudgetOutlook, is_likely: bool, console: Console) -> None:
-    """Which budgets finish the sweep, in how many rounds of batches, and what to expect of the sweep's own.
-
-    `is_likely` says how that reserves. Nothing where nothing costs anything.
-    """
+def print_budgets(outlook: BudgetOutlook, console: Console) -> None:
+    """Which budgets finish the sweep, in how many rounds of batches; nothing where nothing costs anything."""
     if outlook.unhindered == outlook.spent:
         return
-    if outlook.has_batches:
-        console.print(
-            f"\nA budget below {_usd(outlook.unhindered)} sends batches in rounds, each of an hour as a rule and "
-            "a day at most. `reserve: hard` (the default) sets aside the most that a batch can cost, `reserve: "
-            "likely` what it costs at most by a sample of its rows. If calls cost what the plan says:",
-            soft_wrap=True,
+    if not outlook.has_batches:
+        told = (
+            f"smallest budget that finishes: {_usd(outlook.smallest)}; from {_usd(outlook.unhindered)} on no call waits"
         )
-        console.print(_table(outlook))
-        for reserve, budget in (("hard", outlook.in_a_day), ("likely", outlook.likely_in_a_day)):
-            if budget is not None:
-                console.print(
-                    f"smallest budget for at most {ROUNDS_A_DAY} rounds, a day as a rule, with `reserve: {reserve}`: "
-                    f"{_usd(budget)}",
-                    soft_wrap=True,
-                )
-    else:
-        console.print(
-            f"smallest budget that finishes: {_usd(outlook.smallest)}; from {_usd(outlook.unhindered)} on no call "
-            "waits for money",
-            soft_wrap=True,
-        )
-    for sentence in _sentences(outlook, is_likely):
-        console.print(sentence, soft_wrap=True)
+        console.print(f"{told} for money", soft_wrap=True)
+        return
+    console.print(
+        f"\nA budget below {_usd(outlook.unhindered)} sends batches in rounds, each of an hour as a rule and "
+        "a day at most. `reserve: hard` (the default) sets aside the most that a batch can cost, `reserve: "
+        "likely` what it costs at most by a sample of its rows. If calls cost what the plan says:",
+        soft_wrap=True,
+    )
+    console.print(_table(outlook))
+    for reserve, budget in (("hard", outlook.in_a_day), ("likely", outlook.likely_in_a_day)):
+        if budget is not None:
+            console.print(
+                f"smallest budget for at most {ROUNDS_A_DAY} rounds, a day as a rule, with `reserve: {reserve}`: "
+                f"{_usd(budget)}",
+                soft_wrap=True,
+            )
 
 
 def _table(outlook: BudgetOutlook) -> Table:
@@ -59,20 +54,23 @@ def _table(outlook: BudgetOutlook) -> Table:
         table.add_column(title)
     for line in outlook.lines:
         share = f"{(line.budget - outlook.spent) / outlook.bill:.1f}" if outlook.bill else ""
-        cells = (_usd(line.budget), share, rounds_told(line.rounds), rounds_told(line.likely))
+        cells = (_usd(line.budget), share, _rounds(line.rounds), _rounds(line.likely))
         table.add_row(*cells, ", ".join(_notes(line, outlook)), style="bold" if line.is_sweeps_own else "")
     return table
 
 
-def rounds_told(rounds: Sequence[StageRounds] | None) -> str:
+def _rounds(rounds: Sequence[StageRounds] | None) -> str:
     """How many rounds, with the stage that takes most of them."""
     if not rounds:
         return "-" if rounds is None else "0"
-    longest = max(rounds, key=lambda one: one.rounds)
-    if longest.rounds >= MAX_ROUNDS:
+    if max(one.rounds for one in rounds) >= MAX_ROUNDS:
         return f"over {MAX_ROUNDS:,}"
-    most = f" ({longest.rounds} of {longest.stage})" if longest.rounds > 1 and len(rounds) > 1 else ""
-    return f"{rounds_together(rounds)}{most}"
+    return f"{rounds_together(rounds)}{_longest(rounds)}"
+
+
+def _longest(rounds: Sequence[StageRounds]) -> str:
+    longest = max(rounds, key=lambda one: one.rounds, default=None)
+    return f" ({longest.rounds} of {longest.stage})" if longest and longest.rounds > 1 and len(rounds) > 1 else ""
 
 
 def _notes(line: BudgetLine, outlook: BudgetOutlook) -> Iterator[str]:
@@ -84,11 +82,15 @@ def _notes(line: BudgetLine, outlook: BudgetOutlook) -> Iterator[str]:
         yield "nothing waits"
 
 
-def _sentences(outlook: BudgetOutlook, is_likely: bool) -> Iterator[str]:
-    own = outlook.own
+def budget_sentences(outlook: BudgetOutlook, is_likely: bool) -> Iterator[str]:
+    """What to expect of the sweep's own budget; `is_likely` says how that reserves."""
+    if outlook.unhindered == outlook.spent:
+        return
     if outlook.spent:
         yield f"this run has spent or reserved {_usd(outlook.spent)} before, which is part of every budget here"
+    own, wide = outlook.own, f"from {_usd(outlook.unhindered)} on nothing waits"
     if own is None:
+        yield f"no budget_usd: {_usd(outlook.smallest)} or more finishes as estimated, {wide}"
         return
     rounds, budget = own.likely if is_likely else own.rounds, f"its budget of {_usd(own.budget)}"
     if rounds is None:
@@ -98,17 +100,24 @@ def _sentences(outlook: BudgetOutlook, is_likely: bool) -> Iterator[str]:
         )
     elif own.budget >= outlook.unhindered:
         yield f"with {budget} nothing waits for money"
-    elif rounds:
-        total = rounds_together(rounds)
-        most = max(total, rounds_together(own.rounds or ()))
-        yield (
-            f"with {budget} the run finishes as estimated, usually in {rounds_told(rounds)} rounds of batches, about "
-            f"{total:,} hours, {most:,} days at most; `hab run` and `hab status` say when it waits for money"
-        )
-        if is_likely:
-            yield "`--detach` reserves as `reserve: hard`: the process leaves before a first wave tells anything"
     else:
-        yield f"with {budget} the run finishes as estimated; some calls wait until others end"
+        yield f"with {budget} the run finishes as estimated, though some calls wait for money; {wide}"
+    if is_likely and rounds:
+        yield "`--detach` reserves as `reserve: hard`: the process leaves before a first wave tells anything"
+
+
+def batch_time(outlook: BudgetOutlook, is_likely: bool) -> str | None:
+    """How long the sweep's batches take with its budget; None where it does not finish."""
+    line = outlook.own or outlook.lines[-1]
+    usual = line.likely if is_likely else line.rounds
+    if usual is None:
+        return None
+    rounds = rounds_together(usual)
+    most = max(rounds, rounds_together(line.rounds or ()))
+    return (
+        f"usually {counted(rounds, 'round')} of batches{_longest(usual)}, about {counted(rounds, 'hour')}, at most "
+        f"{counted(most, 'day')}"
+    )
 
 
 def _usd(nano: int) -> str:

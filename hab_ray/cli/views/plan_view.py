@@ -1,9 +1,9 @@
-"""A plan as tables, and as plain values."""
+"""A plan on one screen, in full, and as plain values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
@@ -12,26 +12,17 @@ from rich.table import Table
 
 from hab_ray.catalog.models import Unheeded
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.views.budget_view import print_budgets
+from hab_ray.cli.views.budget_view import batch_time, budget_sentences, print_budgets
 from hab_ray.config.sweep import Sweep, spending_limit
-from hab_ray.planning import Figures, Plan, PlanLine, StageTime
-from hab_ray.planning.preflight import Problem, Severity
-from hab_ray.visible import one_line
+from hab_ray.planning import Figures, Plan, StageTime
+from hab_ray.planning.preflight import Problem, Severity, unheeded_settings
+from hab_ray.visible import counted, one_line
+from hab_ray.work import Work
 
 _FIGURES = ("calls", "in store", "input", "output", "online $", "at most $", "batch $", "at most $")
 _ALL, _COUNTS, _DOLLARS = slice(None), slice(4), slice(4, None)
 _WIDEST = 10_000
 _STYLE = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
-
-
-@dataclass(frozen=True)
-class PlanOptions:
-    """How `hab plan` shows a plan. `probe` calls of each cell are sent first, without asking if `yes`."""
-
-    by_dimension: bool = False
-    as_json: bool = False
-    probe: int = 0
-    yes: bool = False
 
 
 def to_json(plan: Plan, problems: list[Problem], unheeded: Mapping[Unheeded, list[str]]) -> Mapping[str, Any]:
@@ -43,6 +34,7 @@ def to_json(plan: Plan, problems: list[Problem], unheeded: Mapping[Unheeded, lis
         "online_budget": plan.online_budget,
         "batch_budget": plan.batch_budget,
         "as_sent": plan.as_sent,
+        "online_seconds": plan.online_seconds,
         "budgets": asdict(plan.outlook),
         "lines": [asdict(line) for line in plan.lines],
         "times": [asdict(time) for time in plan.times],
@@ -51,76 +43,117 @@ def to_json(plan: Plan, problems: list[Problem], unheeded: Mapping[Unheeded, lis
     }
 
 
-def print_unheeded(unheeded: Mapping[Unheeded, list[str]], console: Console) -> None:
-    """One line for each setting that is asked for in vain."""
-    for setting, asked in unheeded.items():
-        what = "asked for, sent and without effect" if setting.sent else "asked for and not sent"
-        console.print(one_line(f"{what} ({setting.why}): {setting} of {', '.join(asked)}"), soft_wrap=True)
-
-
-def print_plan(sweep: Sweep, plan: Plan, problems: list[Problem], options: PlanOptions, console: Console) -> None:
-    """The plan as tables."""
-    if options.by_dimension:
-        _print_lines(plan, ("stage", "model", "dimension"), lambda n: (n.stage, n.name, n.dimension), console)
-    else:
-        _print_lines(plan, ("stage", "model"), lambda n: (n.stage, n.name), console)
-    total = plan.total
-    told = (
-        f"{total.to_pay:,} calls to pay, {total.reused:,} of {total.calls:,} are in the store at {sweep.store}; "
-        f"online {_usd(total.online)}, by batch {_usd(total.batch)} ({total.batchable:,} calls have a batch API)"
-    )
-    console.print(one_line(told), soft_wrap=True)
-    saved = total.online - plan.as_sent
-    saving = f", which saves {_usd(saved)}" if saved > 0 else f", {_usd(-saved)} more than online" if saved else ""
-    console.print(f"as this sweep sends them (mode: {sweep.mode}): {_usd(plan.as_sent)}{saving}", soft_wrap=True)
-    for time in plan.times:
-        console.print(one_line(f"{time.stage}: {_duration(time.seconds)} online, {_slowest(time)}"), soft_wrap=True)
-    console.print(
-        f"together at most {_duration(plan.seconds)} online at the catalogue's limits (an account may have others); "
-        "a batch takes an hour as a rule and a day at most, at each stage",
-        soft_wrap=True,
-    )
-    budgets = f"{_usd(plan.online_budget)} online, {_usd(plan.batch_budget)} by batch"
-    console.print(f"smallest budget at which nothing waits: {budgets}", soft_wrap=True)
-    limit = spending_limit(sweep)
-    print_budgets(plan.outlook, bool(limit and limit.assumption), console)
-    if limit and limit.assumption:
-        console.print(f"likely budget: {limit.assumption}", soft_wrap=True)
+def print_plan(work: Work, plan: Plan, problems: list[Problem], console: Console) -> None:
+    """The plan on one screen: money, time, budget, a line for each stage and model, and what stands in the way."""
+    for line in (*_money_and_time(work, plan), *budget_sentences(plan.outlook, is_likely(work.sweep))):
+        console.print(one_line(line), soft_wrap=True)
+    console.print(_short_table(plan))
+    if not plan.exact:
+        console.print("~ counted, not made yet: their lengths are typical ones", soft_wrap=True)
     measured = sum(line.measured for line in plan.lines)
     if measured:
         guesses = [f"{stage} {name}" for stage, name in plan.assumed]
         rest = f"; still guessed of {', '.join(guesses)}" if guesses else ""
         console.print(one_line(f"tokens are measured on {measured:,} replies in the store{rest}"), soft_wrap=True)
-    if not plan.exact:
-        console.print("marked ~: tests or responses do not exist yet; their number is known, their length assumed")
     for problem in problems:
         console.print(one_line(str(problem)), style=_STYLE[problem.severity], soft_wrap=True)
+    if unheeded := unheeded_settings(work):
+        told = f"{counted(len(unheeded), 'setting')} asked for in vain of some models, which --long names"
+        console.print(told, style="yellow", soft_wrap=True)
 
 
-def _print_lines(
-    plan: Plan, titles: tuple[str, ...], by: Callable[[PlanLine], tuple[str, ...]], console: Console
-) -> None:
+def print_long_plan(work: Work, plan: Plan, console: Console) -> None:
+    """What the plan on one screen leaves out: tokens, both prices, times of each stage, other budgets."""
+    _print_figures(plan, console)
+    for time in plan.times:
+        console.print(one_line(f"{time.stage}: {_duration(time.seconds)} online, {_slowest(time)}"), soft_wrap=True)
+    console.print("times are at the catalogue's limits; an account may have others", soft_wrap=True)
+    budgets = f"{_usd(plan.online_budget)} online, {_usd(plan.batch_budget)} by batch"
+    console.print(f"smallest budget at which nothing waits: {budgets}", soft_wrap=True)
+    print_budgets(plan.outlook, console)
+    limit = spending_limit(work.sweep)
+    if limit and limit.assumption:
+        console.print(f"likely budget: {limit.assumption}", soft_wrap=True)
+    for setting, asked in unheeded_settings(work).items():
+        what = "asked for, sent and without effect" if setting.sent else "asked for and not sent"
+        console.print(one_line(f"{what} ({setting.why}): {setting} of {', '.join(asked)}"), soft_wrap=True)
+
+
+def is_likely(sweep: Sweep) -> bool:
+    """Whether batches reserve what they cost at most by a sample of their rows."""
+    limit = spending_limit(sweep)
+    return bool(limit and limit.assumption)
+
+
+def _money_and_time(work: Work, plan: Plan) -> Iterator[str]:
+    total, sweep = plan.total, work.sweep
+    by_batch = sum(line.figures.to_pay for line in plan.lines if line.by_batch)
+    most = sum(_most(line.by_batch, line.figures) for line in plan.lines)
+    ways = f"{by_batch:,} by batch, {total.to_pay - by_batch:,} online" if by_batch else "all online"
+    money = f"{sweep.name}: usually {_usd(plan.as_sent)}, at most {_usd(most)}"
+    if plan.as_sent != total.online:
+        money += f"; all online {_usd(total.online)}"
+    elif total.batch < total.online:
+        money += f"; by batch {_usd(total.batch)}"
+    yield money
+    yield (
+        f"{counted(total.to_pay, 'call')} to pay ({ways}; mode: {sweep.mode}), {total.reused:,} of {total.calls:,} are "
+        f"in the store at {sweep.store}"
+    )
+    yield _time(plan, is_likely(sweep))
+
+
+def _time(plan: Plan, likely: bool) -> str:
+    """By the way that the calls will go."""
+    if not any(line.by_batch and line.figures.to_pay for line in plan.lines):
+        return f"time: about {_duration(plan.seconds)} online"
+    told = batch_time(plan.outlook, likely) or "until the budget is reached"
+    online = f"; {_duration(plan.online_seconds)} for what goes online" if plan.online_seconds else ""
+    return f"time: {told}{online}; all online about {_duration(plan.seconds)}"
+
+
+def _most(by_batch: bool, figures: Figures) -> int:
+    return figures.most_batch if by_batch else figures.most_online
+
+
+def _short_table(plan: Plan) -> Table:
+    """A line for each stage and model; one that goes both ways has a line for each."""
+    table = Table(box=None, pad_edge=False)
+    for title in ("stage", "model"):
+        table.add_column(title, overflow="fold")
+    table.add_column("calls", justify="right", no_wrap=True)
+    table.add_column("sent", no_wrap=True)
+    for title in ("usually", "at most"):
+        table.add_column(title, justify="right", no_wrap=True)
+    inexact = {(line.stage, line.name) for line in plan.lines if not line.exact}
+    for (stage, name, by_batch), sums in plan.grouped(lambda n: (n.stage, n.name, n.by_batch)).items():
+        about = "~" if (stage, name) in inexact else ""
+        usual = sums.batch if by_batch else sums.online
+        cells = f"{about}{sums.to_pay:,}", "batch" if by_batch else "online", _usd(usual), _usd(_most(by_batch, sums))
+        table.add_row(one_line(stage), one_line(name), *cells)
+    return table
+
+
+def _print_figures(plan: Plan, console: Console) -> None:
     """The lines in one table; where that is wider than the terminal, counts and dollars in two: no figure is cut."""
-    whole = _table(plan, titles, by, _ALL)
+    whole = _table(plan, _ALL)
     if Measurement.get(console, console.options.update(width=_WIDEST), whole).maximum <= console.width:
         console.print(whole)
         return
     for figures in (_COUNTS, _DOLLARS):
-        console.print(_table(plan, titles, by, figures))
+        console.print(_table(plan, figures))
 
 
-def _table(plan: Plan, titles: tuple[str, ...], by: Callable[[PlanLine], tuple[str, ...]], figures: slice) -> Table:
+def _table(plan: Plan, figures: slice) -> Table:
     table = Table(box=None, pad_edge=False)
-    for title in titles:
+    for title in ("stage", "model"):
         table.add_column(title, overflow="fold")
     for title in _FIGURES[figures]:
         table.add_column(title, justify="right", no_wrap=True)
-    inexact = {by(line) for line in plan.lines if not line.exact}
-    for group, sums in plan.grouped(by).items():
-        table.add_row(*map(one_line, group), *_cells(sums, "~" if group in inexact else "")[figures])
+    for (stage, name), sums in plan.grouped(lambda n: (n.stage, n.name)).items():
+        table.add_row(one_line(stage), one_line(name), *_cells(sums)[figures])
     table.add_section()
-    total = _cells(plan.total, "" if plan.exact else "~")[figures]
-    table.add_row("total", *[""] * (len(titles) - 1), *total, style="bold")
+    table.add_row("total", "", *_cells(plan.total)[figures], style="bold")
     return table
 
 
@@ -129,10 +162,10 @@ def _slowest(time: StageTime) -> str:
     return f"{time.slowest} takes longest{measured}"
 
 
-def _cells(figures: Figures, about: str) -> tuple[str, ...]:
+def _cells(figures: Figures) -> tuple[str, ...]:
     by_batch = (_usd(figures.batch), _usd(figures.most_batch)) if figures.batchable else ("-", "-")
     return (
-        f"{about}{figures.calls:,}",
+        f"{figures.calls:,}",
         f"{figures.reused:,}" if figures.reused else "",
         _tokens(figures.input),
         _tokens(figures.output),

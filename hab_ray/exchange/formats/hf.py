@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,20 +20,12 @@ _FIRST = "evaluations.parquet"
 
 def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
     """Write the evaluations in the published columns, and each of the run's tables."""
-    rows = write_tables(folder / _FIRST, Evaluations(run, sharing).tables(), ParquetFile)
-    return Contents(_FIRST, {_FIRST: rows, **write_tidy(run, sharing, folder, ".parquet", ParquetFile)})
+    rows = write_tables(folder / _FIRST, Evaluations(run, sharing).tables(), _parquet)
+    return Contents(_FIRST, {_FIRST: rows, **write_tidy(run, sharing, folder, ".parquet", _parquet)})
 
 
-@dataclass
-class ParquetFile:
+@contextmanager
+def _parquet(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
     """Writes tables of one schema into a Parquet file."""
-
-    path: Path
-    schema: pa.Schema
-
-    def __enter__(self) -> Callable[[pa.Table], None]:
-        self._writer = pq.ParquetWriter(self.path, self.schema, compression="zstd")
-        return lambda table: self._writer.write_table(table)
-
-    def __exit__(self, *raised: object) -> None:
-        self._writer.close()
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        yield writer.write_table

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,23 +17,11 @@ from hab_ray.results import Run
 
 def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
     """Write each of the run's tables."""
-    return Contents("verdicts.jsonl", write_tidy(run, sharing, folder, ".jsonl", JsonLinesFile))
+    return Contents("verdicts.jsonl", write_tidy(run, sharing, folder, ".jsonl", _json_lines))
 
 
-@dataclass
-class JsonLinesFile:
+@contextmanager
+def _json_lines(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
     """Writes tables as a line of JSON for each row."""
-
-    path: Path
-    schema: pa.Schema
-
-    def __enter__(self) -> Callable[[pa.Table], None]:
-        self._file = self.path.open("w", encoding="utf-8")
-        return self._add
-
-    def _add(self, table: pa.Table) -> None:
-        for row in table.to_pylist():
-            self._file.write(f"{json.dumps(row, ensure_ascii=False)}\n")
-
-    def __exit__(self, *raised: object) -> None:
-        self._file.close()
+    with path.open("w", encoding="utf-8") as file:
+        yield lambda table: file.writelines(f"{json.dumps(row, ensure_ascii=False)}\n" for row in table.to_pylist())

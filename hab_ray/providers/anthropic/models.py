@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import httpx2
-from anthropic import APIConnectionError, APIStatusError
-
-from hab_ray.providers.anthropic.chat import connection
-from hab_ray.providers.anthropic.errors import classify
+from hab_ray.providers.anthropic.batch import account_of
 from hab_ray.providers.base import Endpoint
-from hab_ray.providers.batch_http import SdkErrors, answered, json_of, reading
+from hab_ray.providers.batch_http import reading
 from hab_ray.providers.model_list import ModelPage, all_names
 
-_ERRORS = SdkErrors(APIStatusError, APIConnectionError)
 _PAGE = 1000
 _RETIRED = "retired"
 
 
 async def list_models(endpoint: Endpoint) -> frozenset[str]:
     """The models of the key, without those that the vendor lists as retired."""
-    client = connection(endpoint)
+    account = account_of(endpoint)
 
     async def page_after(last: str | None) -> ModelPage:
         params = {"limit": _PAGE} if last is None else {"limit": _PAGE, "after_id": last}
-        request = client.get("/v1/models", cast_to=httpx2.Response, options={"params": params})
-        body = json_of(endpoint, await answered(request, endpoint, _ERRORS, classify))
+        body = account.read(await account.get("/v1/models", params))
         with reading():
             names = (model["id"] for model in body["data"] if model.get("lifecycle") != _RETIRED)
             return ModelPage.of(names, body["last_id"] if body.get("has_more") else None)
@@ -31,4 +25,4 @@ async def list_models(endpoint: Endpoint) -> frozenset[str]:
     try:
         return await all_names(page_after)
     finally:
-        await client.close()
+        await account.close()

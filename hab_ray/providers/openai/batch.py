@@ -10,27 +10,23 @@ from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from typing_extensions import override
+
 from hab_ray.errors import CallError, FailureKind, RateLimited, TransientError
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
 from hab_ray.providers.batch_http import (
     PAGE,
-    asking,
-    asking_for,
-    chunks_of,
     creating_from_file,
-    ending,
-    listed_since,
     made_of,
     meant_for_batches,
-    owner_named,
     reading,
     scrubbed,
     text_field,
 )
-from hab_ray.providers.batch_lines import read_lines
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
 from hab_ray.providers.openai.errors import classify, error_status, is_answer
-from hab_ray.providers.openai.files import FileAccount, Query, request_line, target
+from hab_ray.providers.openai.files import FileAccount, request_line, target
+from hab_ray.providers.sdk import SdkBatches
 
 _TAG = "hab_tag"
 _OPEN = {"validating", "in_progress", "finalizing", "cancelling"}
@@ -45,41 +41,25 @@ _LEFT_UNDONE = {
 }
 
 
-class OpenAIBatches:
+class OpenAIBatches(SdkBatches):
     """Batches of chat completions or embeddings at one endpoint."""
 
     # An embeddings batch may hold 50,000 inputs too: one text a line.
     batch_size = BatchSize(rows=50_000, bytes=200_000_000)
+    path, page_rows, after = "/batches", PAGE, "after"
+    owner_headers = "openai-organization", "openai-project"
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._account = FileAccount(endpoint)
-        self._owner: str | None = None
+        self._files = FileAccount(endpoint)
+        super().__init__(self._files)
 
     def line(self, custom_id: str, wire: Wire) -> bytes:
         return request_line(custom_id, wire)
 
-    async def owner(self) -> str:
-        """Organisation and project, from the headers of the list: other answers of the vendor name them less often."""
-        if self._owner is None:
-            await self.newest()
-        return self._owner or ""
-
-    async def newest(self) -> str | None:
-        page = await self._page({"limit": 1})
-        with reading():
-            return str(page["data"][0]["id"]) if page["data"] else None
-
-    async def since(self, newest: str | None) -> list[SeenBatch]:
-        async def page_after(last: str | None) -> JsonObject:
-            return await self._page({"limit": PAGE} if last is None else {"limit": PAGE, "after": last})
-
-        return await listed_since(page_after, newest, _seen)
-
     async def submit(self, job: BatchJob) -> str:
         """The file of a batch that was clearly refused is deleted again."""
-        file_id = await self._account.upload(job, {"purpose": "batch"})
-        async with made_of(file_id, self._account.delete_file):
+        file_id = await self._files.upload(job, {"purpose": "batch"})
+        async with made_of(file_id, self._files.delete_file):
             body = {
                 "input_file_id": file_id,
                 "endpoint": target(job.path),
@@ -87,46 +67,40 @@ class OpenAIBatches:
                 "metadata": {_TAG: job.tag},
             }
             with creating_from_file(job):
-                return text_field(self._account.read(await self._account.post("/batches", body)), "id")
+                return text_field(self._files.read(await self._files.post(self.path, body)), "id")
 
+    @override
     async def poll(self, batch_id: str) -> BatchStatus:
-        with asking_for(batch_id):
-            batch = await self._account.batch(batch_id)
+        batch = await self.get(batch_id)
         with reading():
             return self._status(batch_id, batch)
 
     async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
         """Rejected requests stand in a file of their own, which is read after the other."""
         for file_id in status.results:
-            with asking_for(status.id):
-                response = await self._account.stream(f"/files/{file_id}/content")
-            async with aclosing(read_lines(self._endpoint, chunks_of(response), _custom_id, self._body)) as lines:
+            async with aclosing(self.lines(status.id, f"/files/{file_id}/content")) as lines:
                 async for line in lines:
                     yield line
-
-    async def cancel(self, batch_id: str) -> None:
-        async with ending(batch_id, self.poll):
-            await self._account.post(f"/batches/{batch_id}/cancel")
 
     async def clean_up(self, status: BatchStatus) -> None:
         """The vendor keeps the batch itself, without its files."""
         with suppress(ResultsGone):
-            with asking_for(status.id):
-                batch = await self._account.batch(status.id)
+            batch = await self.get(status.id)
             if set(_files(batch)) <= set(status.results):
                 for file_id in (batch.get("input_file_id"), *_files(batch)):
                     if file_id:
-                        await self._account.delete_file(str(file_id))
+                        await self._files.delete_file(str(file_id))
 
-    async def close(self) -> None:
-        await self._account.close()
-
-    async def _page(self, query: Query) -> JsonObject:
-        with asking():
-            response = await self._account.get("/batches", query)
-            owner = owner_named(response.headers, "openai-organization", "openai-project")
-            self._owner = self._endpoint.without_key(owner)
-            return self._account.read(response)
+    @override
+    def seen(self, batch: JsonObject) -> SeenBatch:
+        """A listed batch; servers that speak OpenAI's protocol and leave `metadata` out keep no tags."""
+        made = batch.get("created_at")
+        return SeenBatch(
+            id=str(batch["id"]),
+            tag=(batch["metadata"] or {}).get(_TAG, "") if "metadata" in batch else None,
+            rows=(batch.get("request_counts") or {}).get("total") or None,
+            created=None if made is None else datetime.fromtimestamp(made, UTC),
+        )
 
     def _status(self, batch_id: str, batch: JsonObject) -> BatchStatus:
         word = str(batch["status"])
@@ -149,12 +123,8 @@ class OpenAIBatches:
             lacks_results=lacks_results,
         )
 
-    def _body(self, record: JsonObject) -> JsonObject:
-        """The body that the request would have brought online.
-
-        Raises:
-            CallError: what it would have raised online, or that the batch ended before its turn.
-        """
+    @override
+    def body(self, record: JsonObject) -> JsonObject:
         response, error = record.get("response"), record.get("error")
         if not response:
             raise _undone(scrubbed(self._endpoint, {"error": error}))
@@ -170,10 +140,6 @@ class OpenAIBatches:
         return body
 
 
-def _custom_id(record: JsonObject) -> object:
-    return record.get("custom_id")
-
-
 def _object(body: Any) -> JsonObject:
     if not isinstance(body, Mapping):
         raise malformed("the body of a result line is no JSON object")
@@ -183,17 +149,6 @@ def _object(body: Any) -> JsonObject:
 def _files(batch: JsonObject) -> tuple[str, ...]:
     """The files of answered and of rejected requests, as far as the vendor shows them."""
     return tuple(str(batch[name]) for name in ("output_file_id", "error_file_id") if batch.get(name))
-
-
-def _seen(batch: JsonObject) -> SeenBatch:
-    """A listed batch; servers that speak OpenAI's protocol and leave `metadata` out keep no tags."""
-    made = batch.get("created_at")
-    return SeenBatch(
-        id=str(batch["id"]),
-        tag=(batch["metadata"] or {}).get(_TAG, "") if "metadata" in batch else None,
-        rows=(batch.get("request_counts") or {}).get("total") or None,
-        created=None if made is None else datetime.fromtimestamp(made, UTC),
-    )
 
 
 def _problem(batch: JsonObject) -> CallError:

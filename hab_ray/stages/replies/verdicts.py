@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar
 
 from hab_ray.calls import Reply
 from hab_ray.rubric import SCORE_START, VALIDATION_START, Reading, Rubric
@@ -15,28 +15,17 @@ from hab_ray.stages.replies.published import Listed, loose_total, loose_verdict,
 from hab_ray.stages.replies.reading import Unreadable, named_letters, whole_text
 
 
-class VerdictReader(Protocol):
-    """Reads the letters of a verdict. `is_strict`: a letter counts once, and what is unreadable is asked again."""
-
-    @property
-    def is_strict(self) -> bool:
-        """Whether it reads by the rules of `reading`."""
-
-    def read(self, text: str) -> Listed:
-        """The letters and words of a reply, or raises Unreadable."""
-
-    def score(self, rubric: Rubric, letters: Sequence[str]) -> int:
-        """The points that the letters leave."""
-
-
 @dataclass(frozen=True)
 class StrictVerdicts:
-    """By the rules of `reading`; a copy of what was `shown` is no verdict. `key` is the list's name in the reply."""
+    """By the rules of `reading`; a copy of what was `shown` is no verdict. `key` is the list's name in the reply.
+
+    `is_strict`: a letter counts once, and what is unreadable is asked again.
+    """
 
     key: str
     known: tuple[str, ...]
     shown: ShownTexts
-    is_strict: bool = True
+    is_strict: ClassVar = True
 
     def read(self, text: str) -> Listed:
         """The one verdict of a reply, or raises Unreadable."""
@@ -56,7 +45,7 @@ class PublishedVerdicts:
 
     key: str
     known: tuple[str, ...]
-    is_strict: bool = False
+    is_strict: ClassVar = False
 
     def read(self, text: str) -> Listed:
         """What stands from a reply's first brace to its last, or raises Unreadable."""
@@ -74,6 +63,9 @@ def score(rubric: Rubric, issues: Iterable[str]) -> int:
 
 def _left(rubric: Rubric, letters: Iterable[str]) -> int:
     return max(0, SCORE_START - sum(map(rubric.deduction, letters)))
+
+
+VerdictReader = StrictVerdicts | PublishedVerdicts
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from statistics import fmean
 
 from hab_ray.analysis.agreement import agreement
 from hab_ray.analysis.differences import differences as differing_settings
 from hab_ray.analysis.evidence.duplicates import near_duplicates
 from hab_ray.analysis.evidence.reported import splits
 from hab_ray.analysis.evidence.verdicts import read_verdicts
-from hab_ray.analysis.intervals import Interval, interval
 from hab_ray.analysis.marks import PANEL, ItemScores
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.signs import design, drift, judging, rows
@@ -22,11 +20,11 @@ from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.agreement import agreed
 from hab_ray.analysis.tables.bounds import bounds_of
 from hab_ray.analysis.tables.differences import differences
+from hab_ray.analysis.tables.people import people
 from hab_ray.analysis.tables.settings import settings
 from hab_ray.analysis.tables.trust.preferences import preferences
 from hab_ray.catalog.models import Cutoff
-from hab_ray.rows import Rater, State
-from hab_ray.rubric import SCORE_START
+from hab_ray.rows import State
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *judging.judges_without_scores(summary.statuses),
             *judging.lost_verdicts(summary.statuses),
             *judging.empty_verdicts(read),
-            *judging.people_differ(_gaps(summary)),
+            *judging.people_differ(people(summary), asked.panel),
             *rows.unfinished(summary.statuses),
             *judging.ambiguous_rubrics(alike, agreed(summary)),
             *rows.without_overall(panel),
@@ -91,29 +89,6 @@ def _refused(summary: Summary) -> list[rows.Counted]:
         rows.Counted(*cell, int(texts.refuses.sum()) + blocked[cell], texts.refuses.size)
         for cell, texts in summary.answers.items()
     ]
-
-
-def _gaps(summary: Summary) -> Mapping[str, Interval]:
-    """By dimension how far the panel's marks are above the means of the people who rated the same answers."""
-    marks = {(m.subject, m.dimension): m for m in summary.marks[summary.settings.truncated] if m.judge == PANEL}
-    steps: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    columns = ["test_id", "sample", "kind", "score"]
-    for subject, dimension, table in summary.run.further_verdicts(columns=columns):
-        places = {test_id: at for at, test_id in enumerate(summary.settings.tests[dimension])}
-        rated: dict[tuple[int, int], list[float]] = defaultdict(list)
-        for test_id, sample, kind, score in zip(*(c.to_pylist() for c in table.columns), strict=True):
-            if kind == Rater.PERSON and score is not None and test_id in places and sample < summary.settings.samples:
-                rated[places[test_id], sample].append(score / SCORE_START)
-        for (place, sample), given in rated.items():
-            mark = marks[subject, dimension].by_test[place][sample]
-            if mark is not None:
-                steps[dimension][place].append(mark - fmean(given))
-    found = {}
-    for dimension, by_test in steps.items():
-        calls = summary.settings.calls_of(dimension)
-        means = [fmean(own) for own in by_test.values()]
-        found[dimension] = interval(means, [calls[place] for place in by_test], -1.0, 1.0)
-    return found
 
 
 def _alike_tests(summary: Summary) -> Mapping[str, Sequence[tuple[str, str]]]:

@@ -1,0 +1,184 @@
+"""An account behind a vendor's SDK: requests through the SDK's generic verbs, and the batches that it lists.
+
+The types of an SDK would refuse or drop what compatible accounts add.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import httpx2
+
+from hab_ray.errors import CallError
+from hab_ray.providers.base import Endpoint, JsonObject, malformed
+from hab_ray.providers.batch_http import MAX_UPLOAD_S, asking, asking_for, chunks_of, ending, reading
+from hab_ray.providers.batch_lines import read_lines
+from hab_ray.providers.batching import BatchStatus, Line, SeenBatch
+from hab_ray.providers.http import Headers, StatusError, broken, error_object, json_object, retry_after_s
+
+Query = Mapping[str, object]
+Classify = Callable[[int, JsonObject, float | None], CallError]
+
+
+@dataclass(frozen=True)
+class SdkErrors:
+    """What an SDK raises: for an answer with an error status, its `response`, and for no whole answer."""
+
+    status: type[Any]
+    connection: type[Exception]
+
+
+class SdkAccount:
+    """An account. Every request is sent once; it raises StatusError for a refusal, TransientError for no answer."""
+
+    def __init__(self, endpoint: Endpoint, client: Any, errors: SdkErrors, classify: Classify) -> None:
+        self.endpoint = endpoint
+        self._client, self._errors, self._classify = client, errors, classify
+
+    async def get(self, path: str, query: Query | None = None) -> httpx2.Response:
+        """A GET with its answer read."""
+        return await self.ask(self._client.get(path, cast_to=httpx2.Response, options={"params": query or {}}))
+
+    async def stream(self, path: str, headers: Headers | None = None) -> httpx2.Response:
+        """A GET whose body is still to be read."""
+        options = {"headers": headers or {}}
+        return await self.ask(self._client.get(path, cast_to=httpx2.Response, options=options, stream=True))
+
+    async def post(self, path: str, body: JsonObject | None = None) -> httpx2.Response:
+        """A POST of JSON."""
+        return await self.ask(self._client.post(path, body=body, cast_to=httpx2.Response))
+
+    async def send(self, path: str, content: AsyncIterator[bytes], headers: Headers) -> httpx2.Response:
+        """A POST of a long body in pieces."""
+        options = {"headers": headers}
+        request = self._client.post(path, content=content, options=options, cast_to=httpx2.Response)
+        return await self.ask(request, MAX_UPLOAD_S)
+
+    async def delete(self, path: str) -> None:
+        """A DELETE."""
+        await self.ask(self._client.delete(path, cast_to=httpx2.Response))
+
+    async def ask(self, request: Awaitable[httpx2.Response], limit_s: float | None = None) -> httpx2.Response:
+        """The answer to a request by the SDK, within the endpoint's time limit or another.
+
+        Raises:
+            StatusError: the answer has an error status; its text is without the key.
+            TransientError: no whole answer came back.
+        """
+        try:
+            async with asyncio.timeout(limit_s or self.endpoint.timeout_s):
+                return await request
+        except self._errors.status as error:
+            status, headers = error.response.status_code, error.response.headers
+            body = error_object(self.endpoint.without_key(error.response.text))
+            raise StatusError(status, self._classify(status, body, retry_after_s(headers))) from None
+        except (self._errors.connection, TimeoutError) as error:
+            raise broken(error) from None
+        except (httpx2.InvalidURL, UnicodeEncodeError):
+            raise malformed("it named a batch or file by what no address can hold") from None
+
+    def read(self, response: httpx2.Response) -> JsonObject:
+        """The JSON object of a successful answer, without the key."""
+        return json_object(self.endpoint.without_key(response.text))
+
+    async def close(self) -> None:
+        """Close connections."""
+        await self._client.close()
+
+
+class SdkBatches(ABC):
+    """A batch API whose list is newest first and goes on after a page's last id.
+
+    `path` is that of the list, `page_rows` what one page of it holds, `after` the name of where it goes on;
+    `owner_headers` name the organisation and its part in the list's answer.
+    """
+
+    path: ClassVar[str]
+    page_rows: ClassVar[int]
+    after: ClassVar[str]
+    owner_headers: ClassVar[tuple[str, str]]
+
+    def __init__(self, account: SdkAccount) -> None:
+        self._endpoint, self._account = account.endpoint, account
+        self._owner: str | None = None
+
+    @abstractmethod
+    def seen(self, batch: JsonObject) -> SeenBatch:
+        """A batch of the list."""
+
+    @abstractmethod
+    async def poll(self, batch_id: str) -> BatchStatus:
+        """The state of a batch."""
+
+    @abstractmethod
+    def body(self, record: JsonObject) -> JsonObject:
+        """The body that the request of a result would have brought online.
+
+        Raises:
+            CallError: what it would have raised online, or that the batch ended before its turn.
+        """
+
+    async def owner(self) -> str:
+        """Organisation and part, from the headers of the list: other answers name them less often."""
+        if self._owner is None:
+            await self.newest()
+        return self._owner or ""
+
+    async def newest(self) -> str | None:
+        page = await self._page({"limit": 1})
+        with reading():
+            return str(page["data"][0]["id"]) if page["data"] else None
+
+    async def since(self, newest: str | None) -> list[SeenBatch]:
+        """A server that ignores where to go on would send the same page for ever: one with nothing new is the last."""
+        found: dict[str, SeenBatch] = {}
+        query: dict[str, object] = {"limit": self.page_rows}
+        while True:
+            page = await self._page(query)
+            with reading():
+                batches = [self.seen(batch) for batch in page["data"]]
+                more = bool(page.get("has_more"))
+            fresh = [batch for batch in batches if batch.id not in found]
+            for batch in fresh:
+                if batch.id == newest:
+                    return list(found.values())
+                found[batch.id] = batch
+            if not more or not fresh:
+                return list(found.values())
+            query[self.after] = batches[-1].id
+
+    async def cancel(self, batch_id: str) -> None:
+        async with ending(batch_id, self.poll):
+            await self._account.post(f"{self.path}/{batch_id}/cancel")
+
+    async def close(self) -> None:
+        await self._account.close()
+
+    async def get(self, batch_id: str) -> JsonObject:
+        """A batch as the vendor shows it."""
+        with asking_for(batch_id):
+            return self._account.read(await self._account.get(f"{self.path}/{batch_id}"))
+
+    async def lines(self, batch_id: str, path: str, headers: Headers | None = None) -> AsyncGenerator[Line, None]:
+        """The results of a batch in a file."""
+        with asking_for(batch_id):
+            chunks = chunks_of(await self._account.stream(path, headers))
+        async with aclosing(read_lines(self._endpoint, chunks, _custom_id, self.body)) as lines:
+            async for line in lines:
+                yield line
+
+    async def _page(self, query: Query) -> JsonObject:
+        with asking():
+            response = await self._account.get(self.path, query)
+            organisation, part = (response.headers.get(name) for name in self.owner_headers)
+            self._owner = self._endpoint.without_key("/".join(name for name in (organisation, part) if name))
+            return self._account.read(response)
+
+
+def _custom_id(record: JsonObject) -> object:
+    return record.get("custom_id")
