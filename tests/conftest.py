@@ -268,7 +268,14 @@ def ray_address() -> Iterator[str]:
     os.environ.update(_of_ray())
     import ray
 
-    context = ray.init(include_dashboard=False, num_cpus=2, log_to_driver=False, logging_level=logging.ERROR)
+    for chances in (2, 1, 0):  # Ray gives a node 30 s to start, also on a machine that is busy with other things
+        try:
+            context = ray.init(include_dashboard=False, num_cpus=2, log_to_driver=False, logging_level=logging.ERROR)
+            break
+        except Exception:
+            ray.shutdown()
+            if not chances:
+                raise
     yield str(context.address_info["gcs_address"])  # type: ignore[attr-defined]
     ray.shutdown()
 

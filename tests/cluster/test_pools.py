@@ -28,7 +28,7 @@ from hab_ray.storage.lease.lease import LeaseWatch, LocalLease
 from hab_ray.storage.lease.watches import awake_clock
 from tests.conftest import Vendor
 
-pytestmark = [pytest.mark.usefixtures("ray_address"), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.usefixtures("ray_address")
 CALLS = 60
 
 
@@ -85,7 +85,7 @@ def calls(share: Share) -> ray.data.Dataset:
 
 def events_until(pool: Pool, is_over: Callable[[list[Event]], bool]) -> list[Event]:
     events: list[Event] = []
-    ends_at = time.monotonic() + 120
+    ends_at = time.monotonic() + 300
     while not is_over(events):
         assert time.monotonic() < ends_at, events
         events += pool.poll()
@@ -131,7 +131,7 @@ def test_lanes_share_calls_and_equal_calls_are_asked_once(
 def test_a_lane_that_dies_is_replaced_while_the_other_goes_on(
     pool: Callable[..., Pool], vendor: Callable[..., Vendor]
 ) -> None:
-    sim = vendor(latency={"kind": "fixed", "value_s": 5.0})
+    sim = vendor(latency={"kind": "fixed", "value_s": 3.0})
     two = pool(f"{sim.url}/x/one/v1", 2)
     lanes = []
 

@@ -14,10 +14,9 @@ from hab_ray.executors.protocol import Event, Settle, ShardSettled
 from tests.executors.conftest import site_of
 
 pytestmark = pytest.mark.usefixtures("ray_address")
-WITHIN_S = 100.0
+WITHIN_S = 300.0
 
 
-@pytest.mark.timeout(200)
 def test_shards_are_settled_while_readers_hold_every_cpu(tmp_path: Path) -> None:
     """A dataset that a lane reads slowly keeps its CPUs for as long as the lane works."""
     released = tmp_path / "released"
