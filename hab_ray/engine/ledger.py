@@ -17,6 +17,7 @@ damaged: a batch is taken from it where the ledger lists the same events.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -40,6 +41,7 @@ ROW_BYTES = 64
 WORTH_KEEPING = 16
 LEDGER = "ledger"
 _HASH_BYTES = 32
+_NUMBER = re.compile("[0-9]+")
 _CLOSED: TypeAdapter[dict[str, dict[str, str]]] = TypeAdapter(dict[str, dict[str, str]])
 _MAX_CLOSED = 1 << 30
 
@@ -250,6 +252,8 @@ class Ledger:
         events: dict[str, list[str]] = defaultdict(list)
         for path in map(PurePosixPath, names):
             if path.suffix == ".json" and path.is_relative_to(self._prefix):
+                if not _NUMBER.fullmatch(path.parent.name):
+                    raise DamagedFile(f"the store's {path}: is no event of a batch; move it out of the ledger")
                 events[path.parent.name].append(path.name)
         closed = self._closed() if events else {}
         texts: dict[str, dict[str, str]] = {}
