@@ -56,8 +56,9 @@ def status(run: Run) -> int:
 async def test_a_sweep_is_run_while_an_event_loop_runs_and_again_without_a_call(
     keys: dict[str, Any], sim: Vendor
 ) -> None:
-    """As in a notebook, whose cells are executed within a loop."""
+    """As in a notebook, whose cells are executed within a loop and show what their last line gives."""
     run = hab_ray.run(keys)
+    assert repr(run) == f"Run(location={run.location!r})"
     assert status(run) == Exit.COMPLETE and received(sim) > 0
     assert run.verdicts().num_rows == run.responses().num_rows == 2 * run.tests().num_rows > 0
     assert set(run.scores(judge="panel")["subject"].to_pylist()) == {"sim/alpha", "beta-kind"}

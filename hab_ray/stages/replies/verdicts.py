@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 from hab_ray.calls import Reply
 from hab_ray.rubric import SCORE_START, VALIDATION_START, Reading, Rubric
@@ -25,7 +24,7 @@ class StrictVerdicts:
     key: str
     known: tuple[str, ...]
     shown: ShownTexts
-    is_strict: ClassVar = True
+    is_strict: bool = True
 
     def read(self, text: str) -> Listed:
         """The one verdict of a reply, or raises Unreadable."""
@@ -45,7 +44,7 @@ class PublishedVerdicts:
 
     key: str
     known: tuple[str, ...]
-    is_strict: ClassVar = False
+    is_strict: bool = False
 
     def read(self, text: str) -> Listed:
         """What stands from a reply's first brace to its last, or raises Unreadable."""
