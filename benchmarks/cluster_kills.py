@@ -41,6 +41,7 @@ from hab_ray.rehearse.profile import digest
 from hab_ray.rubric import load_rubrics
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import Store
+from hab_ray.storage.spending import online_spending
 from hab_simulator import FixedLatency, Planted, PlantedDimension, PlantedIssue, Profile, SimulatorProcess
 from tests.ray_cluster import RayCluster
 from tests.seaweed import seaweed
@@ -230,8 +231,24 @@ def money_of(name: str) -> Mapping[str, int]:
     return dict(json.loads(shown.get()))
 
 
+def print_drivers(kills: Sequence[Kill], bound: int) -> None:
+    """Print what each driver's life stranded beside what was in flight at its kills, the last of which is its own."""
+    store = open_folder(Location(f"s3://{BUCKET}/disturbed/store"))
+    left = list(kills)
+    for epoch in sorted(int(name.rpartition("/")[2].removesuffix(".json")) for name in store.list("budget")):
+        end = next((number for number, kill in enumerate(left) if kill.what == "driver"), len(left)) + 1
+        in_flight, left = sum(kill.in_flight for kill in left[:end]), left[end:]
+        money = online_spending(store, [epoch], released_up_to=0)
+        print(
+            f"  driver {epoch}: {in_flight:.0f} calls in flight at kills, {money.stranded / bound:.0f} stranded",
+            end=", ",
+        )
+        print(f"{money.lost / bound:.0f} unanswered, counted by the most that a call can cost")
+
+
 def strands_too_much(kills: Sequence[Kill], bound: int) -> bool:
     """Print what the kills stranded beside what was in flight; whether that is more than 1.5 times as much."""
+    print_drivers(kills, bound)
     quiet, money = money_of("quiet"), money_of("disturbed")
     at_stake = sum(kill.in_flight for kill in kills) * bound
     stranded = money["stranded"] + money["unanswered"]

@@ -2,11 +2,11 @@
 
     python -m benchmarks.likely_budgets --sweeps 20000 --risk 1e-2
 
-Each sweep has two stages of two models, 600 rows a model, and a budget of `--budget` times what it costs. Rows of a
-model cost what its kind of population has drawn, at most 16 times the mean. Waves are those of
-`hab_ray.engine.budget.bound.CostSample`, the largest that the money carries. A sweep overshoots if its cost at any
-moment is more than its budget, and a bound is exceeded if a batch costs more than it reserved. `--sorted` leaves the
-order as cheap rows first, which must show.
+Each sweep has two stages of two models, 3,000 rows a model, and a budget drawn between the two `--budget` times what it
+costs: one that pays for all cannot be exceeded. Rows of a model cost what its kind of population has drawn, at most 16
+times the mean. Waves are those of `hab_ray.engine.budget.bound.CostSample`, the largest that the money carries; where
+it carries none, the sweep ends. It overshoots if its cost at any moment is more than its budget, and a bound is
+exceeded if a batch costs more than it reserved. `--sorted` leaves the order as cheap rows first, which must show.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from scipy.stats import binomtest
 
 from hab_ray.engine.budget.bound import FIRST_WAVE, LEAST_WAVE, CostSample
 
-MEAN, CAP, ROWS, CELLS, STAGES = 1_000_000, 16_000_000, 600, 2, 2
+MEAN, CAP, ROWS, CELLS, STAGES = 1_000_000, 16_000_000, 3000, 2, 2
+BUDGETS = (0.3, 1.5)
 KINDS = ("lognormal .7", "lognormal 1.2", "two-point", "dimensions", "refusals")
 Costs = NDArray[np.int64]
 
@@ -128,15 +129,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sweeps", type=int, default=20_000)
     parser.add_argument("--risk", type=float, default=1e-2)
-    parser.add_argument("--budget", type=float, default=2.0)
+    parser.add_argument("--budget", type=float, nargs=2, default=BUDGETS, metavar=("LOW", "HIGH"))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sorted", action="store_true")
     options = parser.parse_args(arguments)
     rng = np.random.default_rng(options.seed)
-    outcomes = [sweep(rng, options.risk, options.budget, options.sorted) for _ in range(options.sweeps)]
-    print(
-        f"risk {options.risk:g}, budget {options.budget:g} times the cost, {'sorted' if options.sorted else 'shuffled'}"
-    )
+    low, high = options.budget
+    outcomes = [sweep(rng, options.risk, rng.uniform(low, high), options.sorted) for _ in range(options.sweeps)]
+    order = "sorted" if options.sorted else "shuffled"
+    print(f"risk {options.risk:g}, budgets of {low:g} to {high:g} times the cost, {order}")
     print(f"  overshot: {shown(sum(o.overshot for o in outcomes), len(outcomes))}")
     print(f"  a bound exceeded: {shown(sum(o.exceeded for o in outcomes), len(outcomes))}")
     done = [o for o in outcomes if o.completed]

@@ -2,8 +2,9 @@
 
     python -m benchmarks.likely_run --tests 500
 
-Two subjects and a judge read `--tests` tests of each of two dimensions; answers have one to thirty sentences, and may
-have a hundred times as many. The bill is that of a first run without a budget.
+Two subjects and a judge read `--tests` tests of each of two dimensions. One subject's answers have lognormal lengths,
+of the other's one in fifty is sixteen times as long as all others; they might be longer still. The bill is that of a
+first run without a budget, and each run says how many rounds of batches a stage and model took.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from hab_ray.storage.folder import LocalFolder
 from hab_simulator import Profile, SimulatorProcess
 
 RATIO, KILLS, WITHIN_S = 1.3, 3, 1800.0
+SENTENCES, TURNAROUND_S = (2, 32), 6.0
 MAX_TOKENS = {"subjects": 1000, "judges": 2000}
 
 
@@ -39,11 +41,13 @@ class Outcome:
 
 
 def profile(folder: Path) -> Profile:
-    answers = {"models": {"*": {"answer_sentences": [1, 30], "price": PRICE, "batch_price": PRICE}}}
-    turnaround = {"turnaround": {"kind": "fixed", "value_s": 6}}
-    return Profile.model_validate(
-        {"folder": folder, "seed": 5, "accounts": {"x/sim": answers, "anthropic": answers}, "batch": turnaround}
-    )
+    answers = {"answer_sentences": SENTENCES, "price": PRICE, "batch_price": PRICE}
+    accounts = {
+        account: {"models": {"*": {**answers, "lengths": lengths}}}
+        for account, lengths in (("x/sim", "lognormal"), ("anthropic", "rare"))
+    }
+    turnaround = {"turnaround": {"kind": "fixed", "value_s": TURNAROUND_S}}
+    return Profile.model_validate({"folder": folder, "seed": 5, "accounts": accounts, "batch": turnaround})
 
 
 def write(session: Session, tests: int, budget: dict[str, Any] | None) -> None:

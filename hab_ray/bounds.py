@@ -29,6 +29,15 @@ def _at_most(bound: float, why: str) -> AfterValidator:
     return AfterValidator(checked)
 
 
+def _at_least(bound: float, why: str) -> AfterValidator:
+    def checked(value: float) -> float:
+        if value < bound:
+            raise ValueError(f"is less than {bound:,}: {why}")
+        return value
+
+    return AfterValidator(checked)
+
+
 NUMBER = BeforeValidator(_no_truth_value)
 _NO_AGES = _at_most(1_000_000_000, "the time is in seconds, and this is more than thirty years; give a smaller one")
 
@@ -84,7 +93,11 @@ BudgetUsd = Annotated[
     _at_most(1_000_000_000, "leave `budget_usd` out where nothing is to be kept from being spent"),
 ]
 Risk = Annotated[
-    float, NUMBER, Field(gt=0), _at_most(0.05, "a budget that is exceeded more often than once in twenty runs is none")
+    float,
+    NUMBER,
+    Field(gt=0),
+    _at_least(1e-100, "split over stages and waves, a smaller one is none; `reserve: hard` takes no risk at all"),
+    _at_most(0.05, "a budget that is exceeded more often than once in twenty runs is none"),
 ]
 UsdPerMillion = Annotated[
     float,

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
 from importlib.metadata import EntryPoint, entry_points
+from random import Random
 from typing import Annotated
 
 import yaml
@@ -99,13 +100,29 @@ class SimulatedPrice(Settings):
         return SimulatedPrice(**{name: price * share for name, price in self.model_dump(exclude_none=True).items()})
 
 
+class Lengths(StrEnum):
+    """How lengths lie between two bounds: evenly, most near the lower one, or all at it but one in fifty."""
+
+    UNIFORM = "uniform"
+    LOGNORMAL = "lognormal"
+    RARE = "rare"
+
+    def drawn(self, rng: Random, low: int, high: int) -> int:
+        """One length."""
+        if self is Lengths.LOGNORMAL:
+            return min(high, max(low, round(2 * low * rng.lognormvariate(0, 0.8))))
+        if self is Lengths.RARE:
+            return high if rng.random() < 0.02 else low
+        return rng.randint(low, high)
+
+
 class SimulatedModel(Settings):
     """One model, or every model whose name fits a pattern.
 
     `efforts` are the levels of effort that it takes, in lower case; left out, all that its vendor knows.
-    `thinking_tokens` and `answer_sentences` are ranges of seeded draws. `vector` is the native width of an
-    embedding. Limits are a minute's. `refused`, `empty`, `cut` and `cached` are shares of the requests: a
-    refusal in the vendor's shape, no text at all, a stop half-way, a prompt prefix read from the cache.
+    `thinking_tokens` and `answer_sentences` are ranges of seeded draws, which lie in them as `lengths` says. `vector`
+    is the native width of an embedding. Limits are a minute's. `refused`, `empty`, `cut` and `cached` are shares of
+    the requests: a refusal in the vendor's shape, no text at all, a stop half-way, a prompt prefix read from the cache.
     `reports_as` is the name in the reply, for the share `reports_as_share` of them. `batch_price` is that of a
     batch's lines, `batch_queue_tokens` the most input tokens that open batches may hold together; `by_batch` says
     whether it can be asked by batch.
@@ -120,6 +137,7 @@ class SimulatedModel(Settings):
     context_tokens: int = Field(default=1_000_000, gt=0)
     output_tokens: int = Field(default=128_000, gt=0)
     answer_sentences: tuple[int, int] = (3, 8)
+    lengths: Lengths = Lengths.UNIFORM
     vector: int = Field(default=1536, gt=0)
     price: SimulatedPrice = SimulatedPrice()
     batch_price: SimulatedPrice | None = None

@@ -22,10 +22,14 @@ _SEED = 0
 
 
 class LikelyRounds:
-    """Counts the rounds of the same stages for one budget after another. `risk` is that of all of them together."""
+    """Counts the rounds of the same stages for one budget after another.
+
+    `risk` is that of all of them together; a run leaves half of it to later processes, and half of that to later
+    dispatches.
+    """
 
     def __init__(self, stages: Sequence[StageCosts], risk: float) -> None:
-        each = risk / max(1, sum(calls.calls > 0 for stage in stages for calls in stage.batched)) / 2
+        each = risk / max(1, sum(calls.calls > 0 for stage in stages for calls in stage.batched)) / 4
         self._stages = [(stage, [_Cell(calls, each) for calls in stage.batched if calls.calls]) for stage in stages]
 
     def of(self, money: int) -> tuple[StageRounds, ...] | None:

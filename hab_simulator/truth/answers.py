@@ -52,7 +52,7 @@ class Mind:
     def say(self, ask: ChatAsk) -> Said:
         """Compose the reply to a chat request and its bill."""
         rng = stream(self.seed, "answer", ask.identity)
-        reasoning = rng.randint(*ask.model.thinking_tokens) if ask.thinks else 0
+        reasoning = ask.model.lengths.drawn(rng, *ask.model.thinking_tokens) if ask.thinks else 0
         fate = rng.random()
         refused, empty = ask.model.refused, ask.model.refused + ask.model.empty
         exchange = MeantReply(self.truth.heard.manner(ask), ask.identity, tuple(marked(ask.prompt).items()))
@@ -96,7 +96,7 @@ class Mind:
             return self._draw(b"%d %s" % (exchange.manner, label))
 
         if ask.schema is None:
-            text = prose.answer(rng, rng.randint(*ask.model.answer_sentences))
+            text = prose.answer(rng, ask.model.lengths.drawn(rng, *ask.model.answer_sentences))
             if exchange.sighting is not None:
                 return f"{exchange.sighting.marker} {text}", exchange
             verdict = self.truth.verdict(ask, draw_of)

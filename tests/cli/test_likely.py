@@ -71,6 +71,7 @@ def test_two_budgets_are_one_too_many(desk: Desk) -> None:
         ({"usd": 5}, "name two limits"),
         ({"usd": 5, "reserve": "perhaps"}, "'hard' or 'likely'"),
         ({"usd": 5, "reserve": "likely", "risk": 0.5}, "once in twenty runs is none"),
+        ({"usd": 5, "reserve": "likely", "risk": 1e-320}, "`reserve: hard` takes no risk at all"),
     ):
         path = likely(desk.folder, "http://127.0.0.1:9", budget)
         path.write_text(path.read_text() + "budget_usd: 3\n" * (budget == {"usd": 5}))

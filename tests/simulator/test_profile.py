@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from random import Random
+from statistics import mean, median
 from typing import Any, get_args
 
 import pytest
@@ -13,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from hab_ray.rehearse.trouble import Trouble
 from hab_simulator import BatchFault, Fault, Profile, load_profile
+from hab_simulator.accounts import Lengths
 
 PAGE = (Path(__file__).parents[2] / "docs/simulator.md").read_text("utf-8")
 KINDS: dict[str, type[BaseModel]] = {"faults": Trouble, "": Profile}
@@ -45,6 +48,14 @@ def test_every_setting_stands_in_an_example() -> None:
 def test_every_kind_of_fault_stands_in_an_example(union: Any) -> None:
     kinds = {rule.model_fields["kind"].default for rule in get_args(get_args(union)[0])}
     assert len(kinds) > 5 and {kind for kind in kinds if f"kind: {kind}," not in PAGE} == set()
+
+
+def test_lengths_lie_between_their_bounds_as_they_are_named() -> None:
+    rng = Random(1)
+    drawn = {kind: [kind.drawn(rng, 2, 32) for _ in range(2000)] for kind in Lengths}
+    assert all(min(lengths) == 2 and max(lengths) == 32 for lengths in drawn.values())
+    assert {*drawn[Lengths.RARE]} == {2, 32} and 20 < drawn[Lengths.RARE].count(32) < 60
+    assert median(drawn[Lengths.LOGNORMAL]) < mean(drawn[Lengths.LOGNORMAL]) < 8 < mean(drawn[Lengths.UNIFORM])
 
 
 def keys(value: Any) -> Iterator[str]:

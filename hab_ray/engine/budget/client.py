@@ -22,7 +22,7 @@ from hab_ray.errors import LeaseStale
 
 REBALANCE_EVERY_S = 0.5
 RETRY_S = 0.1
-IDLE_PART = 3
+IDLE_PART = 5
 BUDGET_REACHED = "budget reached"
 
 
@@ -128,7 +128,7 @@ class BudgetClient:
         return asyncio.get_running_loop().time()
 
     async def _request_for(self, bound: int) -> None:
-        """Request what one call lacks, better what all waiting calls need plus a third of what is in flight.
+        """Request what one call lacks, better what all waiting calls need plus a fifth of what is in flight.
 
         Where little is in flight, one further call.
         """
@@ -158,7 +158,7 @@ class BudgetClient:
         self.left, self._heard_at = grant.left, self._now()
 
     async def _rebalance_regularly(self) -> None:
-        """Report what was spent, keep at most a third of what is in flight idle, and show that this engine lives."""
+        """Report what was spent, keep at most a fifth of what is in flight idle, and show that this engine lives."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(REBALANCE_EVERY_S):

@@ -155,3 +155,15 @@ async def test_a_batch_dearer_than_its_bound_ends_waves_in_later_processes_too(
         notes = engine.snapshot().notes
     assert [note for note in notes if "as with `reserve: hard`" in note] == (notes if is_surprise else [])
     assert bool(notes) == is_surprise
+
+
+async def test_rows_that_cost_more_than_the_sample_said_end_the_run_at_its_budget(tmp_path: Path) -> None:
+    """The vendor's answers become twenty times as long after the first wave."""
+    calls = [replace(chat("m", f"question {n}"), params=Params(4 if n < 100 else 200)) for n in range(ROWS)]
+    jobs = [Job(0, str(n), call) for n, call in enumerate(calls)]
+    sent = await send(tmp_path, budget_of(7 * 10**8), 1e-6, jobs, cap=5_000_000)
+    first, second = sorted(sent.batches, key=lambda batch: batch.intent.at)
+    assert first.intent.rows == 100 and second.harvested and second.harvested.nanousd > 2 * second.intent.nanousd
+    assert [note for note in sent.counters.notes if "which the rows before it made as good as impossible" in note]
+    assert {row.kind for row in sent.counters.open} == {OpenKind.BUDGET}
+    assert len(sent.counters.open) == ROWS - 100 - second.intent.rows > 0

@@ -8,7 +8,7 @@ from hab_ray.engine.budget.client import BudgetClient
 BOUND, COST, SLOTS, CALLS = 1_000_000, 200_000, 20, 400
 
 
-async def test_the_mark_is_at_most_one_and_a_half_times_the_calls_in_flight_above_what_is_spent() -> None:
+async def test_the_mark_is_above_what_is_spent_by_the_calls_in_flight_and_two_fifths_more_at_most() -> None:
     marks: list[HighWaterMark] = []
     budget = Budget(10**12, OpeningBalance(), marks.append)
     calls = iter(range(CALLS))
@@ -25,4 +25,4 @@ async def test_the_mark_is_at_most_one_and_a_half_times_the_calls_in_flight_abov
     async with BudgetClient(LocalBudget(budget)) as client:
         await asyncio.gather(*(slot(client) for _ in range(SLOTS)))
     assert len(stranded) > CALLS // 4
-    assert max(stranded) <= 1.5 * SLOTS * BOUND
+    assert max(stranded) <= 1.4 * SLOTS * BOUND
