@@ -11,7 +11,7 @@ from hab_ray.analysis.standing import plan_of
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.declared import PRIMARY, DeclaredResult, declared
 from hab_ray.config.preregistration import Compared, Correction, Family
-from hab_ray.rehearse.claims import by_test, marks_by_answer, same
+from hab_ray.rehearse.claims import by_test, marks_by_answer, mean, same
 from hab_ray.rehearse.figures import Figures
 
 Key = tuple[str, str, str, str, str]
@@ -68,7 +68,7 @@ def _compared(summary: Summary, family: Family) -> Iterator[tuple[Key, Fraction 
             for one, other in combinations(chosen(run.dimensions), 2):
                 sides = [list(by_test(marks_by_answer(summary, subject, d, run.panel)).values()) for d in (one, other)]
                 if all(sides):
-                    yield (family.name, one, other, subject, ""), _mean(sides[0]) - _mean(sides[1])
+                    yield (family.name, one, other, subject, ""), mean(sides[0]) - mean(sides[1])
         return
     is_of_judges = family.compares is Compared.JUDGES
     names = chosen((*run.panel, PANEL) if is_of_judges else run.subjects)
@@ -78,15 +78,15 @@ def _compared(summary: Summary, family: Family) -> Iterator[tuple[Key, Fraction 
             compare = _of_judges if is_of_judges else _of_subjects
             parts = [compare(summary, one, other, each) for each in over]
             known = [part for part in parts if part is not None]
-            mean = _mean(known) if len(known) == len(parts) else None
-            yield (family.name, one, other, "", dimension), mean
+            whole = mean(known) if len(known) == len(parts) else None
+            yield (family.name, one, other, "", dimension), whole
 
 
 def _of_subjects(summary: Summary, one: str, other: str, dimension: str) -> Fraction | None:
     panel = summary.run.panel
     first, second = (by_test(marks_by_answer(summary, name, dimension, panel)) for name in (one, other))
     steps = [first[test] - second[test] for test in first if test in second]
-    return _mean(steps) if steps else None
+    return mean(steps) if steps else None
 
 
 def _of_judges(summary: Summary, one: str, other: str, dimension: str) -> Fraction | None:
@@ -100,11 +100,7 @@ def _of_judges(summary: Summary, one: str, other: str, dimension: str) -> Fracti
         for answer, mark in sides[0].items():
             if mark is not None and (second := sides[1][answer]) is not None:
                 steps.setdefault(answer[0], []).append(mark - second)
-    return _mean([_mean(own) for own in steps.values()]) if steps else None
-
-
-def _mean(values: Sequence[Fraction]) -> Fraction:
-    return sum(values, Fraction(0)) / len(values)
+    return mean([mean(own) for own in steps.values()]) if steps else None
 
 
 def _wrongly_corrected(family: Family, rows: Sequence[DeclaredResult], alpha: float) -> Iterator[str]:
