@@ -1,4 +1,4 @@
-"""How often Holm's correction tells any pair apart where none differs, and how near a planted alpha is recovered.
+"""How often a correction tells anybody apart where none differs, and how near a planted alpha is recovered.
 
     python -m benchmarks.null_sweeps            2,000 sweeps of each design, 200 panels of 3,000 answers
 
@@ -16,7 +16,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest
+from scipy.stats import binomtest, false_discovery_control
 
 from hab_ray.analysis.agreement import agreement
 from hab_ray.analysis.intervals import sums_by
@@ -24,6 +24,7 @@ from hab_ray.analysis.marks import ItemScores
 from hab_ray.analysis.pairs import holm
 from hab_ray.analysis.power import LEVEL
 from hab_ray.analysis.signflips import p_of_mean, p_value
+from hab_ray.analysis.tables.issues import RatesBeside
 
 _Array = NDArray[np.float64]
 
@@ -39,6 +40,7 @@ class Design:
 
 
 DESIGNS = (Design(4, 50, 1), Design(4, 50, 3), Design(4, 50, 1, 6), Design(8, 150, 3), Design(20, 150, 1))
+RATES = (0.03, 0.05, 0.1, 0.2, 0.3, 0.5)
 
 
 def marks(design: Design, random: np.random.Generator) -> _Array:
@@ -60,6 +62,23 @@ def finds_any(design: Design, random: np.random.Generator) -> bool:
     return min(holm(found)) <= LEVEL
 
 
+def finds_any_rate(design: Design, random: np.random.Generator) -> bool:
+    """Whether Benjamini and Hochberg find any subject's rate of any of six issues unusual, two answers in 100 lost."""
+    drawn = []
+    for rate in RATES:
+        calls = np.repeat(random.normal(size=-(-design.tests // design.per_call)), design.per_call)[: design.tests]
+        likely = random.beta(2 * rate, 2 * (1 - rate), design.tests).clip(1e-9)
+        logits = np.log(likely / (1 - likely).clip(1e-9)) + 0.6 * calls
+        drawn.append((random.random((design.subjects, design.tests)) < 1 / (1 + np.exp(-logits))).astype(np.float64))
+    named = np.stack(drawn, axis=-1)
+    named[random.random(named.shape[:2]) < 0.02] = np.nan
+    calls_of = [str(test // design.per_call) for test in range(design.tests)]
+    compared = [RatesBeside(subject, named, calls_of) for subject in range(design.subjects)]
+    return bool(
+        false_discovery_control([each.p(at) or 0.0 for each in compared for at in range(len(RATES))]).min() <= LEVEL
+    )
+
+
 def planted_alphas(panels: int, answers: int) -> Iterator[tuple[float, float]]:
     """The alpha of three judges whose marks share that part of their variance, and what is found of it."""
     for alpha in (0.3, 0.7):
@@ -78,6 +97,7 @@ def planted_alphas(panels: int, answers: int) -> Iterator[tuple[float, float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sweeps", type=int, default=2000)
+    parser.add_argument("--rates", type=int, default=600)
     parser.add_argument("--panels", type=int, default=200)
     asked = parser.parse_args()
     print("subjects  tests  per call  dimensions  sweeps  family-wise error   95 % interval")
@@ -90,6 +110,14 @@ def main() -> None:
             f"{shape} {100 * wrong / asked.sweeps:16.2f} %   {100 * ends.low:.2f} to {100 * ends.high:.2f} %",
             flush=True,
         )
+    random, design = np.random.default_rng(7), Design(20, 150, 3)
+    wrong = sum(finds_any_rate(design, random) for _ in range(asked.rates))
+    ends = binomtest(wrong, asked.rates).proportion_ci()
+    print(f"\nrates of six issues of {design.subjects} subjects, {design.tests} tests in calls of {design.per_call}:")
+    print(
+        f"{100 * wrong / asked.rates:.2f} % ({100 * ends.low:.2f} to {100 * ends.high:.2f}) of {asked.rates} sweeps",
+        flush=True,
+    )
     print("\nplanted alpha  panels of 3,000 answers  mean found  SD  within .02")
     found = list(planted_alphas(asked.panels, 3000))
     for alpha in dict.fromkeys(planted for planted, _ in found):

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hab_ray.analysis.bridge import Bridge, bridge_of
 from hab_ray.analysis.evidence.answers import AnswerTexts, read_answers
@@ -41,7 +43,8 @@ class Summary:
     """A run, what its sweep asks, and what its rows show: the input of every analysis.
 
     `marks` are all marks in the sweep's order, once with truncated answers scored ("judge") and once without them
-    ("exclude"); `scores` follow from those that the sweep asks for. `tables` keeps the rows of analyses, by module.
+    ("exclude"); `scores` follow from those that the sweep asks for. `tables` keeps the rows of analyses, by module,
+    `shares` how often each issue was named, by subject, judge and dimension, once they were read.
     An analysis that needs more reads it through `run`.
     """
 
@@ -52,6 +55,7 @@ class Summary:
     statuses: tuple[StatusCount, ...]
     sent: tuple[Sent, ...]
     tables: dict[str, Sequence[Any]] = field(default_factory=dict, compare=False, repr=False)
+    shares: dict[tuple[str, str, str], NDArray[np.float64]] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def scores(self) -> tuple[Score, ...]:

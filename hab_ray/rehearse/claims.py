@@ -34,7 +34,7 @@ def wrong_differences(summary: Summary, truth: Truth) -> Iterator[str]:
         (subject, dimension): by_test(marks_by_answer(summary, subject, dimension, run.panel))
         for subject, dimension in product(run.subjects, run.dimensions)
     }
-    calls = {dimension: _calls(summary, truth, dimension) for dimension in run.dimensions}
+    calls = {dimension: calls_of(summary, truth, dimension) for dimension in run.dimensions}
     for one, other in combinations(run.subjects, 2):
         parts = [_items(means[one, name], means[other, name], calls[name]) for name in run.dimensions]
         figures = [figures_of(items, -1) for items in parts]
@@ -42,7 +42,23 @@ def wrong_differences(summary: Summary, truth: Truth) -> Iterator[str]:
             yield from _wrong_pair(found.pop((one, other, name), None), (one, other, name), own, [items])
         yield from _wrong_pair(found.pop((one, other, OVERALL), None), (one, other, OVERALL), mean_of(figures), parts)
     yield from (f"there is a difference of {' and '.join(key)} that nobody can have" for key in found)
+    for dimension in (OVERALL, *run.dimensions):
+        yield from _wrongly_corrected([row for row in differences(summary) if row.dimension == dimension])
     yield from _wrong_ranks(summary)
+
+
+def _wrongly_corrected(rows: Sequence[PairedDifference]) -> Iterator[str]:
+    """Holm's, by its definition, over the pairs of a dimension; and what is called different or equal."""
+    tested = sorted((row.p, at) for at, row in enumerate(rows) if row.p is not None)
+    for rank, (_, at) in enumerate(tested):
+        row, wanted = rows[at], max((len(tested) - r) * p for r, (p, _) in enumerate(tested[: rank + 1]))
+        what = f"{row.subject} and {row.other} in {row.dimension}"
+        if not same(row.holm, min(1.0, wanted)) or row.differs != (row.holm is not None and row.holm <= 0.05):
+            yield f"Holm's p of {what} is {row.holm}, and must be {min(1.0, wanted)}"
+        if row.equal != (
+            row.low is not None and row.high is not None and -row.margin <= row.low and row.high <= row.margin
+        ):
+            yield f"{what} are {'' if row.equal else 'not '}called equal"
 
 
 def _wrong_pair(
@@ -100,7 +116,7 @@ def _wrong_ranks(summary: Summary) -> Iterator[str]:
 def wrong_issues(summary: Summary, truth: Truth) -> Iterator[str]:
     """Rates of issues with their intervals, and shares of points, that are others than the rows'."""
     run = summary.run
-    calls = {dimension: _calls(summary, truth, dimension) for dimension in run.dimensions}
+    calls = {dimension: calls_of(summary, truth, dimension) for dimension in run.dimensions}
     found = {(row.subject, row.dimension, row.judge, row.issue): row for row in issues(summary)}
     seats = {**{judge: (judge,) for judge in run.panel}, PANEL: run.panel}
     for subject, dimension, (judge, names) in product(run.subjects, run.dimensions, seats.items()):
@@ -122,6 +138,53 @@ def wrong_issues(summary: Summary, truth: Truth) -> Iterator[str]:
             if not all_same((row.low, row.high), (figures.low, figures.high)):
                 ends = (figures.low, figures.high)
                 yield f"the interval of issue {letter} of {subject}, {dimension}, by {judge} must be {ends}"
+    for dimension, letter in ((d, x) for d in run.dimensions for x in summary.rubrics[d].issue_letters()):
+        shares = {
+            subject: by_test({a: n[letter] for a, n in named_by_answer(summary, subject, dimension, run.panel).items()})
+            for subject in run.subjects
+        }
+        for subject in run.subjects:
+            others, p = _among(subject, shares, calls[dimension])
+            row = found.get((subject, dimension, PANEL, letter))
+            if row is not None and not (same(row.others, others) and (p is None or same(row.p, p))):
+                shown = (row.others, row.p)
+                yield f"issue {letter} of {subject}, {dimension}, beside others is {shown}, and must be {(others, p)}"
+    tested = sorted(row.p for row in found.values() if row.p is not None)
+    for row in found.values():
+        if row.p is not None:
+            at_least = ((rank + 1, p) for rank, p in enumerate(tested) if p >= row.p)
+            q = min(min(1.0, p * len(tested) / rank) for rank, p in at_least)
+            if not same(row.q, q):
+                yield f"q of issue {row.issue} of {row.subject}, {row.dimension}, is {row.q}, and must be {q}"
+
+
+def _among(
+    subject: str, shares: Mapping[str, Mapping[str, Fraction]], calls: Mapping[str, str]
+) -> tuple[Fraction | None, Fraction | None]:
+    """The others' mean rate on a subject's tests, and the chance of so unusual a sum of one drawn in each call.
+
+    The chance is None where there are too many calls to count.
+    """
+    own = shares[subject]
+    rest = {test: [each[test] for name, each in shares.items() if name != subject and test in each] for test in own}
+    means = [mean(given) for given in rest.values() if given]
+    if not means:
+        return None, None
+    tests: dict[str, list[str]] = defaultdict(list)
+    for test in own:
+        tests[calls[test]].append(test)
+    if len(tests) > _MAX_COUNTED:
+        return mean(means), None
+    chances, expected = {Fraction(0): Fraction(1)}, Fraction(0)
+    for asked in tests.values():
+        sums = [sum((each[t] for t in asked), Fraction(0)) for each in shares.values() if all(t in each for t in asked)]
+        expected += mean(sums)
+        reached: dict[Fraction, Fraction] = defaultdict(Fraction)
+        for (so_far, chance), step in product(chances.items(), sums):
+            reached[so_far + step] += chance / len(sums)
+        chances = reached
+    far = abs(sum(own.values(), Fraction(0)) - expected)
+    return mean(means), sum((c for value, c in chances.items() if abs(value - expected) >= far), Fraction(0))
 
 
 def named_by_answer(summary: Summary, subject: str, dimension: str, judges: Sequence[str]) -> Named:
@@ -187,7 +250,7 @@ def by_test(marks: Mapping[Answer, Fraction | None]) -> Mapping[str, Fraction]:
     return {test: mean(own) for test, own in given.items()}
 
 
-def _calls(summary: Summary, truth: Truth, dimension: str) -> Mapping[str, str]:
+def calls_of(summary: Summary, truth: Truth, dimension: str) -> Mapping[str, str]:
     """The generation slot of each test, by its id; of a test that was not generated, its own id."""
     slots = truth.calls.get(dimension, {})
     rows = summary.run.tests(dimension, columns=["id", "prompt"]).to_pylist()

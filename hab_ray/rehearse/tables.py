@@ -29,6 +29,7 @@ from hab_ray.rehearse.claims import Answer, marks_by_answer, wrong_differences, 
 from hab_ray.rehearse.declared import wrong_declared
 from hab_ray.rehearse.figures import Figures, all_same
 from hab_ray.rehearse.judges import wrong_agreement, wrong_preferences
+from hab_ray.rehearse.stability import wrong_generalisability, wrong_robustness
 from hab_ray.rehearse.truth import ScoreKey, Truth
 from hab_ray.report import leaderboard as on_terminal
 from hab_ray.results import Run
@@ -51,7 +52,8 @@ def wrong_tables(summary: Summary, truth: Truth) -> list[str]:
     boards, others = (made.wrong_boards(), made.wrong_terminal()), (made.wrong_variants(), made.wrong_bounds())
     claims = (wrong_differences(summary, truth), wrong_issues(summary, truth), wrong_declared(summary, made.planted))
     of_judges = (wrong_agreement(summary), wrong_preferences(summary))
-    checks = (*boards, *others, *claims, *of_judges, made.wrong_export())
+    of_order = (wrong_robustness(summary), wrong_generalisability(summary, truth))
+    checks = (*boards, *others, *claims, *of_judges, *of_order, made.wrong_export())
     return [problem for check in checks for problem in islice(check, _SHOWN)]
 
 

@@ -14,7 +14,7 @@ from scipy import stats
 from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.signflips import p_of_mean, p_value
 from hab_ray.analysis.summary import summarise
-from hab_ray.analysis.tables.issues import IssueRate, _Compared, issues
+from hab_ray.analysis.tables.issues import IssueRate, RatesBeside, issues
 from hab_ray.report import write_report
 from hab_ray.results import open_run
 from hab_ray.rows import State, Verdict
@@ -98,7 +98,7 @@ def test_one_of_several_is_compared_as_if_it_might_be_any_of_them() -> None:
     shares = random.integers(0, 3, (4, 10, 1)) / 2
     shares[1, 2] = shares[0, 7] = np.nan
     calls = ["x", "x", "y", "y", "z", "z", "u", "u", "u", "v"]
-    compared = _Compared(0, shares, calls)
+    compared = RatesBeside(0, shares, calls)
     asked = [test for test in range(10) if test != 7]
     drawn = []
     for call in dict.fromkeys(calls):
@@ -119,7 +119,9 @@ def test_rates_of_subjects_that_do_not_differ_are_seldom_told_apart() -> None:
     for _ in range(60):
         hard = random.beta(0.1, 1.9, (50, 3))
         shares = (random.random((12, 50, 3)) < hard).astype(np.float64)
-        ps = [_Compared(own, shares, [str(at) for at in range(50)]).p(at) or 0 for own in range(12) for at in range(3)]
+        ps = [
+            RatesBeside(own, shares, [str(at) for at in range(50)]).p(at) or 0 for own in range(12) for at in range(3)
+        ]
         found += min(stats.false_discovery_control(ps)) <= 0.05
     assert found <= 8
 

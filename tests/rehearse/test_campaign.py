@@ -18,9 +18,21 @@ import pytest
 
 from hab_ray.analysis import board, intervals, marks, pairs, scores
 from hab_ray.analysis.agreement import kappa
+from hab_ray.analysis.evidence import components
 from hab_ray.analysis.intervals import Interval
 from hab_ray.analysis.marks import ItemScores
-from hab_ray.analysis.tables import agreement, bounds, declared, differences, issues, judges, leaderboard, variants
+from hab_ray.analysis.tables import (
+    agreement,
+    bounds,
+    declared,
+    differences,
+    generalisability,
+    issues,
+    judges,
+    leaderboard,
+    robustness,
+    variants,
+)
 from hab_ray.analysis.tables.trust import preferences
 from hab_ray.calls import ChatCall
 from hab_ray.config.sections import Validate
@@ -436,6 +448,29 @@ def panel_for_first(summary: Any, dimension: str) -> Any:
     return sound_marks(replace(summary, marks={"judge": found, "exclude": found}), dimension)
 
 
+def other_judge_left_out(*arguments: Any) -> Any:
+    found = sound_alternatives(*arguments)
+    one, other = (f"without {judge}" for judge in JUDGES)
+    return {**found, one: found[other], other: found[one]}
+
+
+def worst_first(name: str, subjects: Any, means: Any) -> Any:
+    """Mutant of `_ranked`: 1 is the lowest mean."""
+    return [replace(row, value=-(row.value or 0)) for row in sound_ranked(name, subjects, [-mean for mean in means])]
+
+
+def interactions_swapped(*arguments: Any) -> Any:
+    found = sound_components(*arguments)
+    return replace(found, subject_judge=found.test_judge, test_judge=found.subject_judge)
+
+
+def error_of_a_mean(*arguments: Any) -> Any:
+    found = sound_errors(*arguments)
+    return replace(found, difference=found.mean)
+
+
+sound_alternatives, sound_ranked = robustness._alternatives, robustness._ranked
+sound_components, sound_errors = components.components, components.errors
 sound_preference, sound_difference = preferences._row, differences.difference_of
 sound_primary, sound_naming, sound_marks = declared._primary, issues.shares_naming, agreement._scores
 
@@ -460,6 +495,20 @@ CLAIMS: dict[str, tuple[Mutant, str]] = {
     "ends of what is declared swapped": (with_ends_swapped(declared, "difference_of"), "has the interval"),
     "ends of rates of issues swapped": (with_ends_swapped(issues, "interval"), "the interval of issue"),
     "ends of the leaderboard swapped": (with_ends_swapped(leaderboard, "Rank"), "the leaderboard's interval of"),
+    "rates beside others by flipped signs": (put(issues, "p_among", lambda *_: 0.5), "beside others is"),
+    "rates that are not corrected": (put(issues, "false_discovery_control", lambda given: given), "q of issue"),
+    "p-values of pairs halved": (put(differences, "holm", lambda given: [p / 2 for p in given]), "Holm's p of"),
+    "another judge left out": (put(robustness, "_alternatives", other_judge_left_out), "without first is"),
+    "the worst is ranked first": (put(robustness, "_ranked", worst_first), "as it is is"),
+    "other points on other issues": (put(robustness, "shares_naming", letters_moved), "no floor is"),
+    "components swapped": (
+        put(generalisability, "components", interactions_swapped),
+        "the variance of subject x judge",
+    ),
+    "the error of a mean for a difference's": (
+        put(generalisability, "errors", error_of_a_mean),
+        "does not follow from its components",
+    ),
     "Holm from the largest p on": (
         put(pairs, "holm", lambda given: [p * len(given) for p in given]),
         "after correction",

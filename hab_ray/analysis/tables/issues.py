@@ -122,13 +122,13 @@ def _rates(summary: Summary, dimension: str) -> Iterator[IssueRate]:
     by_test = {who: _mean(found, axis=1) for who, found in named.items()}
     of_panel = np.array([by_test[subject, PANEL] for subject in settings.subjects])
     for at, subject in enumerate(settings.subjects):
-        compared = _Compared(at, of_panel, settings.calls_of(dimension))
+        compared = RatesBeside(at, of_panel, settings.calls_of(dimension))
         yield from _of_cell(summary, rubric, (subject, PANEL), named[subject, PANEL], by_test[subject, PANEL], compared)
     for judge, subject in product(settings.panel, settings.subjects):
         yield from _of_cell(summary, rubric, (subject, judge), named[subject, judge], by_test[subject, judge])
 
 
-class _Compared:
+class RatesBeside:
     """A subject among all: by issue the others' mean rate on its tests, and the p-value of its own; None without."""
 
     def __init__(self, own: int, by_test: _Array, calls: Sequence[str]) -> None:
@@ -146,7 +146,7 @@ class _Compared:
         return float(known.mean()) if len(known) else None
 
     def p(self, issue: int) -> float | None:
-        """See `p_among`."""
+        """How likely so unusual a rate is if the subject might be any of those in a call; None without others."""
         if self.others(issue) is None:
             return None
         return p_among(self._own, np.nan_to_num(self._shares[..., issue]) @ self._in_call, self._among)
@@ -154,6 +154,13 @@ class _Compared:
 
 def shares_naming(summary: Summary, subject: str, judge: str, dimension: str) -> _Array:
     """Tests x samples x issues: the share of a judge's readings of a scored answer that name it, nan without one."""
+    who = subject, judge, dimension
+    if who not in summary.shares:
+        summary.shares[who] = _read_shares(summary, *who)
+    return summary.shares[who]
+
+
+def _read_shares(summary: Summary, subject: str, judge: str, dimension: str) -> _Array:
     settings = summary.settings
     letters = summary.rubrics[dimension].issue_letters()
     tests = {test_id: at for at, test_id in enumerate(settings.tests[dimension])}
@@ -200,7 +207,7 @@ def _of_cell(
     who: tuple[str, str],
     named: _Array,
     by_test: _Array,
-    compared: _Compared | None = None,
+    compared: RatesBeside | None = None,
 ) -> Iterator[IssueRate]:
     subject, judge = who
     ids, calls = summary.settings.tests[rubric.id], summary.settings.calls_of(rubric.id)
