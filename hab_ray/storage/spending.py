@@ -125,7 +125,8 @@ def _by_epoch(entries: Entries) -> dict[int, int]:
 def _repeated(heads: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The heads of keys that may be in two files, as often as in more than one: a cut-off compaction, a later epoch."""
     heads.sort()
-    return heads[1:][heads[1:] == heads[:-1]]
+    repeated: NDArray[np.uint64] = heads[1:][heads[1:] == heads[:-1]]
+    return repeated
 
 
 def _counted_twice(
