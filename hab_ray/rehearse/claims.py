@@ -17,7 +17,7 @@ from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.differences import PairedDifference, differences
 from hab_ray.analysis.tables.issues import issues
 from hab_ray.analysis.tables.leaderboard import leaderboard
-from hab_ray.rehearse.figures import Figures, Item, all_same, figures_of, mean_of
+from hab_ray.rehearse.figures import Figures, Item, all_same, figures_of, mean_of, same
 from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.truth import Truth
 
