@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hab_ray.errors import Exit
+from hab_ray.storage.simulated import PARTLY
 from tests.conftest import Desk, Vendor
 from tests.sweep.crashing import TESTS, sweep_file
 
@@ -30,6 +31,7 @@ def said(output: str) -> list[dict[str, Any]]:
 def test_every_line_is_json_with_run_shard_and_batch(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.5}})
     sweep = sweep_file(desk.folder, "anthropic", sim.url, "logged")
+    desk.environment["COLUMNS"] = "60"
     ended = desk.hab("run", sweep, "--yes", "--log-format", "json")
     assert ended.returncode == Exit.COMPLETE, ended.stdout
     lines = said(ended.stdout)
@@ -42,6 +44,7 @@ def test_every_line_is_json_with_run_shard_and_batch(desk: Desk, vendor: Callabl
     assert {("anthropic/000001", "batch closed"), ("anthropic/000002", "batch closed")} <= batches
     assert {line["rows"] for line in logged if "batch" in line} == {TESTS}
     assert any(line["message"].startswith("report: ") for line in lines)
+    assert any(line["message"] == PARTLY.format("anthropic") for line in lines), "no sentence is broken into lines"
     assert (logged[-1]["message"], logged[-1]["status"]) == ("ended: complete", 0)
     (scores,) = [line["scores"] for line in lines if "scores" in line]
     assert scores == pq.read_table(desk.folder / run / "scores.parquet").to_pylist()

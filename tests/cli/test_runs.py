@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -33,6 +34,7 @@ def test_a_run_is_listed_removed_and_made_again_from_its_store(desk: Desk, vendo
     (real,) = (line for line in listed.splitlines() if line.startswith("small"))
     (played,) = (line for line in listed.splitlines() if line.startswith("rehearsal-small"))
     assert "complete" in real and "rehearsal, complete" in played
+    assert re.search(r" \d{4}-\d\d-\d\d \d\d:\d\d$", real.rstrip())
 
     unasked = desk.hab("rm", run)
     assert unasked.returncode == Exit.CONFIGURATION and "--yes" in unasked.stdout and (run / "sweep.yaml").is_file()

@@ -122,7 +122,7 @@ def test_sweeps_that_ship(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the paper's size take seconds to price; the others are enough here."""
     shown = [each for each in shipped_sweeps() if each.name in ("compare", "demo", "quick", "judge-bridge")]
     monkeypatch.setattr(sweeps, "shipped_sweeps", lambda: shown)
-    monkeypatch.setattr(console, "_width", 200)
+    monkeypatch.setattr(console, "width", 200)
     with console.capture() as captured:
         assert sweeps.show_sweeps(None) is Exit.COMPLETE
     lines = {line.split()[0]: line for line in captured.get().splitlines()}

@@ -49,8 +49,8 @@ def init_sweep(path: Path, options: InitOptions) -> Exit:
     work = _work(sweep_text(answers, makers, now.date(), None), path, now)
     cost = _cost(make_plan(work, Store(open_folder(work.sweep.store))))
     _write(path, answers, makers, now, cost)
-    told = f"{path}: ${cost.as_sent:,.2f} as it sends its calls, ${cost.online:,.2f} all online"
-    say(f"{told}; written, nothing is sent or paid")
+    online = f", ${cost.online:,.2f} all online" if cost.online > cost.as_sent else ""
+    say(f"{path}: ${cost.as_sent:,.2f} as it sends its calls{online}; written, nothing is sent or paid")
     for problem in preflight(work, os.environ, now.date()):
         say(str(problem), "yellow")
     say(f"next: hab rehearse {path}, hab plan {path}, hab run {path}")

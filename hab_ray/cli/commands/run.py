@@ -106,8 +106,8 @@ def _announce(work: Work) -> None:
         f"{counted(len(sweep.judges), 'judge')}{times}; run {sweep.run_folder}, store {sweep.store}"
     )
     say(told)
-    if notice(work):
-        console.print(notice(work), style="yellow")
+    if told := notice(work):
+        warn(told)
 
 
 def _tell(work: Work, end: RunEnd) -> None:

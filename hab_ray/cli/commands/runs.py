@@ -45,7 +45,8 @@ def _row(run: Location, name: str) -> _Row:
     rows = f"{sum(one.done for one in stages):,} of {sum(one.total for one in stages):,}"
     paid = status.progress.cost_nanousd + status.progress.earlier_nanousd
     simulated = "rehearsal, " if open_folder(run).exists(MARKER) else ""
-    return _Row(name, simulated + _state(status), rows, f"${paid / NANO:,.4f}", status.progress.at)
+    changed = status.progress.at[:16].replace("T", " ")  # to the minute, in UTC
+    return _Row(name, simulated + _state(status), rows, f"${paid / NANO:,.4f}", changed)
 
 
 def _state(status: Status) -> str:
