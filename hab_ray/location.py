@@ -15,18 +15,13 @@ _S3 = "s3://"
 _BUCKET = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$")
 
 
-_MAX_PATH, _MAX_NAME = 4095, 255  # bytes, as Linux has them
-
-
 def _refuse_impossible(path: str) -> None:
     if "\0" in path:
         raise ValueError("holds a NUL character; write the path without it")
     try:
-        encoded = os.fsencode(path)
+        os.fsencode(path)
     except UnicodeEncodeError:
         raise ValueError("holds half of a character; write the path without it") from None
-    if len(encoded) > _MAX_PATH or max(map(len, encoded.split(b"/"))) > _MAX_NAME:
-        raise ValueError(f"has a name of more than {_MAX_NAME} bytes, or more than {_MAX_PATH} in all; shorten it")
 
 
 @dataclass(frozen=True)
@@ -40,8 +35,7 @@ class Location:
         """The location that a text, a path or a location names.
 
         Raises:
-            ValueError: it is none of these, no disk can have a folder of this name, or it is an s3:// address that
-                names no bucket.
+            ValueError: it is none of these, holds what no path can, or is an s3:// address that names no bucket.
         """
         if isinstance(given, cls):
             return given

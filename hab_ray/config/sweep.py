@@ -380,13 +380,13 @@ def _problems(sweep: Sweep) -> Iterable[str]:
             yield f"variants.judges.{number}.rubrics: there is no folder {variant.rubrics}; name one with rubric files"
     if sweep.variants.subjects and not sweep.subjects:
         yield "variants.subjects: no subject is asked, so that none can be varied; name some, or leave the variants out"
-    if isinstance(sweep.tests, Location) and sweep.tests.is_local and not sweep.tests.path.is_file():
+    if isinstance(sweep.tests, Location) and sweep.tests.is_local and not os.path.isfile(sweep.tests.path):
         yield f"tests: there is no file {sweep.tests}; name a .parquet, .csv or .jsonl file, or 'seeds'"
     if sweep.responses and sweep.responses.only and not sweep.raters:
         yield "responses.only: needs `raters:`; name the files of people's ratings there, or leave it out"
     yield from _doubled("raters", map(str, sweep.raters))
     for number, file in enumerate(sweep.raters):
-        if file.is_local and not file.path.is_file():
+        if file.is_local and not os.path.isfile(file.path):
             yield f"raters.{number}: there is no file {file}; name a .parquet, .csv or .jsonl file"
     if not sweep.gives_tests and not (sweep.generate and sweep.select):
         yield "generate, select: both are needed unless `tests:` names given tests or 'seeds'"

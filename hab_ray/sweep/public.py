@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hab_ray.config.sweep import Sweep, checked_sweep, load_sweep, without_contradictions
-from hab_ray.errors import ConfigError, Exit, Interrupted
+from hab_ray.errors import ConfigError, Exit, Interrupted, file_problem
 from hab_ray.planning import Plan, make_plan
-from hab_ray.planning.preflight import prepare, refuse_errors
+from hab_ray.planning.preflight import Problem, prepare, refuse_errors
 from hab_ray.results import Run, open_run
 from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import Store
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.start import run_work, write_results
+from hab_ray.work import Work
 
 _WHERE = "sweep"
 LOG = logging.getLogger("hab_ray.run")
@@ -33,7 +34,7 @@ T = TypeVar("T")
 def run(given: Given, options: Options) -> Run:
     """Run a sweep as far as it goes, and open what came out: the body of `hab_ray.run`."""
     now, stop = datetime.now(UTC), Stop()
-    work, problems = prepare(_sweep(given), now)
+    work, problems = _prepared(given, now)
     refuse_errors(problems)
     _tell(problems)
     try:
@@ -49,7 +50,7 @@ def run(given: Given, options: Options) -> Run:
 
 def plan(given: Given) -> Plan:
     """What a run of a sweep still has to ask: the body of `hab_ray.plan`."""
-    work, problems = prepare(_sweep(given), datetime.now(UTC))
+    work, problems = _prepared(given, datetime.now(UTC))
     _tell(problems)
     return make_plan(work, Store(open_folder(work.sweep.store)))
 
@@ -61,6 +62,13 @@ def _say(text: str) -> None:
 def _tell(found: Iterable[object]) -> None:
     for each in found:
         _say(str(each))
+
+
+def _prepared(given: Given, now: datetime) -> tuple[Work, list[Problem]]:
+    try:
+        return prepare(_sweep(given), now)
+    except OSError as error:
+        raise file_problem(error) or error from None
 
 
 def _sweep(given: Given) -> Sweep:

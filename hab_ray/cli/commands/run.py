@@ -101,11 +101,10 @@ def _agree_to_spend(work: Work, problems: list[Problem], options: RunOptions) ->
 def _announce(work: Work) -> None:
     sweep = work.sweep
     times = f" (each answer {sweep.replicates} times)" if sweep.replicates > 1 else ""
-    told = (
+    say(
         f"{sweep.name}: {counted(len(work.rubrics), 'dimension')}, {counted(len(sweep.subjects), 'subject')}, "
         f"{counted(len(sweep.judges), 'judge')}{times}; run {sweep.run_folder}, store {sweep.store}"
     )
-    say(told)
     if told := notice(work):
         warn(told)
 
