@@ -74,8 +74,9 @@ def sweep(desk: Desk, url: str, **changes: Any) -> Path:
 
 def test_a_run_is_planned_and_paid_at_the_vendors_prices(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     sim = gateways(vendor)
-    planned = desk.hab("plan", sweep(desk, sim.url))
-    rows = {row.split()[1]: row for row in planned.stdout.splitlines() if row.startswith(("respond ", "judge "))}
+    planned = desk.hab("plan", sweep(desk, sim.url), "--long")
+    lines = [row for row in planned.stdout.splitlines() if row.startswith(("respond ", "judge ")) and " $" in row]
+    rows = {row.split()[1]: row for row in lines}
     assert planned.returncode == 0 and rows.keys() == {f"team/{SUBJECT}", f"house/{JUDGE}"}, planned.stdout
     assert rows[f"house/{JUDGE}"].count("$") == 4 and rows[f"team/{SUBJECT}"].count("$") == 2
     done = desk.hab("run", sweep(desk, sim.url), "--yes")

@@ -18,6 +18,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from hab_ray.calls import has_visible_text
 from hab_ray.cli.main import app
 from hab_ray.cli.views.terminal import Terminal
 from hab_ray.cli.views.view import View
@@ -90,7 +91,8 @@ def vendor() -> Iterator[HostileVendor]:
 def run(desk: Path, vendor: HostileVendor) -> Path:
     """A run of a whole sweep against the hostile vendor, by batch."""
     tests = desk / "tests.jsonl"
-    rows = [{"id": f"{n} {text[:50]}", "dimension": DIMENSION, "prompt": text} for n, text in enumerate(TEXTS)]
+    prompts = [text if has_visible_text(text) else f"{text}?" for text in TEXTS]
+    rows = [{"id": f"{n} {text[:50]}", "dimension": DIMENSION, "prompt": text} for n, text in enumerate(prompts)]
     tests.write_text("".join(json.dumps(row) + "\n" for row in rows))
     closed = {f"closed-{n}": f"{vendor.url}/closed-{n}" for n in range(len(GROUPS))}
     accounts = {name: f"{vendor.url}/{name}" for name in ("answers", "rows", "fails")}

@@ -37,8 +37,8 @@ class AcmeProvider(OpenAIProvider):
 
 
 class AcmeBatches(OpenAIBatches):
-    def _body(self, record):
-        return super()._body({"response": record.get("outcome"), "error": record.get("error")})
+    def body(self, record):
+        return super().body({"response": record.get("outcome"), "error": record.get("error")})
 
 
 PROTOCOL = replace(
