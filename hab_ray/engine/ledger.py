@@ -231,7 +231,7 @@ class Ledger:
     """The batches of one provider account in a store."""
 
     def __init__(self, folder: Folder, provider: str) -> None:
-        self._folder, self.provider = folder, provider
+        self.folder, self.provider = folder, provider
         self._prefix = f"{LEDGER}/{folder_name(provider)}"
         self._closed_file = f"closed/{folder_name(provider)}.zst"
 
@@ -241,7 +241,7 @@ class Ledger:
         Raises:
             DamagedFile: an event cannot be read.
         """
-        return self.among(self._folder.list(self._prefix))
+        return self.among(self.folder.list(self._prefix))
 
     def among(self, names: Iterable[str]) -> list[Batch]:
         """As `read`, from a listing of the ledger that was made before."""
@@ -266,7 +266,7 @@ class Ledger:
         return texts
 
     def _text(self, name: str) -> str:
-        return self._folder.get(name).decode(errors="replace")
+        return self.folder.get(name).decode(errors="replace")
 
     def _batch(self, number: str, texts: Mapping[str, str]) -> Batch:
         place = f"{self._prefix}/{number}"
@@ -281,14 +281,14 @@ class Ledger:
         Raises:
             DamagedFile: an event cannot be read.
         """
-        texts = self._texts(self._folder.list(self._prefix))
+        texts = self._texts(self.folder.list(self._prefix))
         done = {batch: found for batch, found in texts.items() if self._batch(batch, found).phase is Phase.DONE}
         if len(done.keys() - self._closed().keys()) >= WORTH_KEEPING:
-            self._folder.put(self._closed_file, zstandard.ZstdCompressor(level=3).compress(_CLOSED.dump_json(done)))
+            self.folder.put(self._closed_file, zstandard.ZstdCompressor(level=3).compress(_CLOSED.dump_json(done)))
 
     def _closed(self) -> Mapping[str, Mapping[str, str]]:
         try:
-            packed = self._folder.get(self._closed_file)
+            packed = self.folder.get(self._closed_file)
             text = zstandard.ZstdDecompressor().decompress(packed, max_output_size=_MAX_CLOSED)
             return _CLOSED.validate_json(text)
         except (FileNotFoundError, ValidationError, zstandard.ZstdError):
@@ -296,18 +296,18 @@ class Ledger:
 
     def keep(self, number: int, lines: Lines) -> None:
         """Store a batch's lines, before its intent names them."""
-        self._folder.put(f"{self._place(number)}/{lines.rows_file}", lines.rows)
+        self.folder.put(f"{self._place(number)}/{lines.rows_file}", lines.rows)
         packed = zstandard.ZstdCompressor(level=3).compress(lines.requests)
-        self._folder.put(f"{self._place(number)}/{lines.requests_file}", packed)
+        self.folder.put(f"{self._place(number)}/{lines.requests_file}", packed)
 
     def lines(self, batch: Batch) -> Lines:
         """The lines of a batch."""
-        requests = self._folder.get(f"{self._place(batch.number)}/{batch.intent.requests_file}")
+        requests = self.folder.get(f"{self._place(batch.number)}/{batch.intent.requests_file}")
         return Lines(zstandard.ZstdDecompressor().decompress(requests), self.rows(batch))
 
     def rows(self, batch: Batch) -> bytes:
         """Key and body hash of each row of a batch; see `body_hashes`."""
-        return self._folder.get(f"{self._place(batch.number)}/{batch.intent.rows_file}")
+        return self.folder.get(f"{self._place(batch.number)}/{batch.intent.rows_file}")
 
     def add(self, batch: Batch, event: Event) -> Batch:
         """Write the next event of a batch; returns the batch with it.
@@ -317,10 +317,10 @@ class Ledger:
         """
         name = f"{self._place(batch.number)}/{len(batch.events) + 1:03d}-{event.kind}.json"
         taken = f"{len(batch.events) + 1:03d}-"
-        if any(PurePosixPath(n).name.startswith(taken) for n in self._folder.list(self._place(batch.number))):
+        if any(PurePosixPath(n).name.startswith(taken) for n in self.folder.list(self._place(batch.number))):
             raise LeaseLost(f"batch {batch.name} is another driver's: nothing more is spent here")
         try:
-            self._folder.put_new(name, log_json(event.model_dump(mode="json", by_alias=True)).encode())
+            self.folder.put_new(name, log_json(event.model_dump(mode="json", by_alias=True)).encode())
         except FileExistsError:
             raise LeaseLost(f"batch {batch.name} is another driver's: nothing more is spent here") from None
         return replace(batch, events=(*batch.events, event))

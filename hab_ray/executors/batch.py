@@ -12,13 +12,15 @@ from datetime import UTC, datetime
 
 from hab_ray.catalog.models import BatchPolicy
 from hab_ray.catalog.prices import Mode
+from hab_ray.engine.batch.cells import Cell
 from hab_ray.engine.batch.components import EngineContext, LeaseContext
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.engine import BatchEngine
-from hab_ray.engine.batch.waves import Cell
 from hab_ray.engine.budget.protocol import BudgetService
+from hab_ray.engine.jobs import Job
 from hab_ray.engine.ledger import Ledger, Phase
 from hab_ray.executors.batch_engines import BatchEngines
+from hab_ray.executors.cells import Cells, Kept, parted
 from hab_ray.executors.pending import population, sampled
 from hab_ray.executors.protocol import (
     Channel,
@@ -46,6 +48,7 @@ class BatchSetup:
     `url` finds an endpoint; `may_send` raises Interrupted once the user stops the run. One that
     `is_detached` leaves once its batches are made. With a `risk` calls lie in a random order, and what the first ones
     cost bounds what is set aside for others, which with this probability cost more; None: what they can cost at most.
+    Populations that begin in this process may take this `part` of the risk.
     """
 
     site: WorkerContext
@@ -57,6 +60,7 @@ class BatchSetup:
     may_send: Callable[[], None]
     is_detached: bool
     risk: float | None = None
+    part: float = 1.0
 
 
 class BatchExecutor:
@@ -66,7 +70,7 @@ class BatchExecutor:
         self._setup, self._wake = setup, wake
         self._opened: BatchEngines | None = None
         self._counters: dict[str, BatchCounters] = {}
-        self._submitting: dict[int, Future[None]] = {}
+        self._submitting: dict[int, list[Future[None]]] = {}
         self._cells: Counter[tuple[str, str]] = Counter()
         self._ending: Future[None] | None = None
         self._has_ended = False
@@ -86,26 +90,38 @@ class BatchExecutor:
 
     def start(self, dispatch: Dispatch) -> Channel:
         engines = self._open(dispatch.provider)
-        pending, cell = self._setup.site.pending, self._cell(dispatch)
-        jobs = pending.jobs(dispatch.spools) if cell is None else sampled(pending, dispatch.spools)
-        submitting = engines.complete(dispatch.provider, dispatch.model, jobs, cell)
-        submitting.add_done_callback(lambda _: self._wake())
-        self._submitting[dispatch.order] = submitting
+        streams = [
+            engines.complete(dispatch.provider, dispatch.model, jobs, cell) for jobs, cell in self._streams(dispatch)
+        ]
+        for stream in streams:
+            stream.add_done_callback(lambda _: self._wake())
+        self._submitting[dispatch.order] = streams
         return _channel(dispatch.provider)
 
-    def _cell(self, dispatch: Dispatch) -> Cell | None:
-        """The rows of a dispatch as a sample.
+    def _streams(self, dispatch: Dispatch) -> Iterator[tuple[Iterator[Job], Cell | None]]:
+        """The rows of a dispatch; where they are sampled, those of each population that an earlier process began apart.
 
-        The risk is split evenly over stages and models, and over the dispatches of each, of which there may be any
+        The risk is split evenly over stages and models, and over the populations of each, of which there may be any
         number: the n-th has 1/n(n+1) of it.
         """
-        if self._setup.risk is None:
-            return None
-        work, own = self._setup.site.work, (dispatch.stage, dispatch.model)
-        self._cells[own] += 1
+        setup, spools = self._setup, dispatch.spools
+        work, pending = setup.site.work, setup.site.pending
+        if setup.risk is None:
+            yield pending.jobs(spools), None
+            return
         kinds = {(shard.stage, work.model(shard).name) for shard in work.shards() if shard.spec.makes_calls}
-        found = population(self._setup.site.pending, dispatch.spools)
-        return Cell(found.keys, found.cap, found.line_bytes, nth_part(self._setup.risk / len(kinds), self._cells[own]))
+        cells = Cells(open_folder(pending.run_path), dispatch.stage, work.models[dispatch.model])
+        kept, rank = cells.kept(), pending.ranks(dispatch.stage, work.models[dispatch.model])
+        found = population(pending, spools, rank)
+        for number, (keys, before) in enumerate(parted(found.keys, kept)):
+            self._cells[dispatch.stage, dispatch.model] += 1
+            share = nth_part(setup.part / len(kinds), self._cells[dispatch.stage, dispatch.model])
+            new = Kept.begun(pending.epoch, cells.price, found, share)
+            name = f"{pending.epoch:06d}-{dispatch.order:06d}-{number:03d}"
+            yield (
+                _those_of(frozenset(keys), sampled(pending, spools, rank)),
+                cells.cell(name, keys, new, before, setup.risk),
+            )
 
     def holds(self, spool: Spool) -> bool:
         engines = self._opened
@@ -121,7 +137,8 @@ class BatchExecutor:
         """
         counters = self._counters.values()
         blocked = sum(c.blocked_streams for c in counters)
-        return len(self._submitting) == blocked and not any(c.doubts or c.ending for c in counters)
+        streams = sum(max(1, sum(not one.done() for one in each)) for each in self._submitting.values())
+        return streams == blocked and not any(c.doubts or c.ending for c in counters)
 
     def poll(self) -> Sequence[Event]:
         if self._opened is None or self._has_ended:
@@ -131,14 +148,14 @@ class BatchExecutor:
     def _events(self, engines: BatchEngines) -> Iterator[Event]:
         ending = self._ending
         has_ended = ending is not None and ending.done()
-        submitted = {order: future for order, future in self._submitting.items() if future.done()}
+        submitted = [order for order, streams in self._submitting.items() if all(one.done() for one in streams)]
         try:
             self._counters = dict(engines.last_counters() if ending else engines.counters())
             for provider, counters in self._counters.items():
                 yield CountersRead(_channel(provider), counters)
-            for order, future in submitted.items():
-                del self._submitting[order]
-                future.result()
+            for order in submitted:
+                for stream in self._submitting.pop(order):
+                    stream.result()
                 yield SpoolsRead(order)
         except Exception as error:  # whatever ended an engine ends the run
             if not ending:
@@ -198,6 +215,10 @@ class BatchExecutor:
                 keeps_refusals=setup.is_detached,
             ),
         )
+
+
+def _those_of(keys: frozenset[str], jobs: Iterator[Job]) -> Iterator[Job]:
+    return (job for job in jobs if job.call.key in keys)
 
 
 def nth_part(risk: float, n: int) -> float:

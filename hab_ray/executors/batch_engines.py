@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator,
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from hab_ray.engine.batch.cells import Cell
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.engine import BatchEngine
-from hab_ray.engine.batch.waves import Cell
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.memory import map_large_blocks
 

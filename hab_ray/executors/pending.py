@@ -8,9 +8,8 @@ Workers write here and nowhere else. The driver publishes a view by renaming it,
 newest one of its shard, so that a worker which outlives its driver or is run twice replaces nothing. The holder of the
 store's lease removes what dead epochs left.
 
-Calls that are to be sampled lie in their spools in a random order, by a hash of seed, epoch and key: merged, spools of
-several shards are one shuffled list, whatever was settled when. Each process draws anew, so that nothing which happened
-to a row before says where it stands.
+Calls that are to be sampled lie in their spools in a random order: merged, spools of several shards are one shuffled
+list, whatever was settled when. See `executors.cells`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from heapq import merge
 
 import pyarrow as pa
@@ -29,6 +27,7 @@ from hab_ray.calls import Call, ChatCall, from_json, to_json
 from hab_ray.catalog.models import Model
 from hab_ray.catalog.prices import Mode, rate
 from hab_ray.engine.jobs import Job
+from hab_ray.executors.cells import Cells, Population, ranks
 from hab_ray.executors.protocol import Spool
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
@@ -71,17 +70,6 @@ ALL = Share()
 
 
 @dataclass(frozen=True)
-class Population:
-    """The rows of some spools: the key of each call, the most bytes that one is expected to take as a line of a batch,
-    and the most that it can cost so, in nano-dollars.
-    """
-
-    keys: Sequence[str]
-    line_bytes: int
-    cap: int
-
-
-@dataclass(frozen=True)
 class Pending:
     """The pending files of one run and epoch. Picklable. With a `sample_seed` calls lie in a random order."""
 
@@ -92,6 +80,10 @@ class Pending:
     @property
     def _folder(self) -> Folder:
         return open_folder(self.run_path)
+
+    def ranks(self, stage: str, model: Model) -> Callable[[str], bytes]:
+        """The places of a model's keys at a stage in the random order."""
+        return ranks(self.sample_seed or 0, self.epoch, Cells(self._folder, stage, model).kept())
 
     def _prefix(self, order: int) -> str:
         return f"{PENDING}/{self.epoch:06d}/{order:06d}"
@@ -127,7 +119,8 @@ class Pending:
     def _write(self, file: str, stage: str, model: Model, jobs: Sequence[Job]) -> Spool:
         lines, most = [0] * len(jobs), [0] * len(jobs)
         if self.sample_seed is not None and model.entry.batch:
-            jobs = sorted(jobs, key=_rank_of(self))
+            rank = self.ranks(stage, model)
+            jobs = sorted(jobs, key=lambda job: rank(job.call.key))
             lines = [_line_bytes(job.call) for job in jobs]
             most = [_most(model, job.call, length) for job, length in zip(jobs, lines, strict=True)]
         columns = [
@@ -175,17 +168,17 @@ def jobs_of(block: pa.Table) -> Iterator[Job]:
         yield Job(shard, row_id, from_json(call, key), task)
 
 
-def sampled(pending: Pending, spools: Sequence[Spool]) -> Iterator[Job]:
+def sampled(pending: Pending, spools: Sequence[Spool], rank: Callable[[str], bytes]) -> Iterator[Job]:
     """The calls of some spools in one random order; equal calls follow each other."""
 
     def small_blocks(spool: Spool) -> Iterator[Job]:
         for block in pending.blocks(spool, JOB_COLUMNS, ROWS_A_MERGED_BLOCK):
             yield from jobs_of(block)
 
-    return merge(*map(small_blocks, spools), key=_rank_of(pending))
+    return merge(*map(small_blocks, spools), key=lambda job: rank(job.call.key))
 
 
-def population(pending: Pending, spools: Sequence[Spool]) -> Population:
+def population(pending: Pending, spools: Sequence[Spool], rank: Callable[[str], bytes]) -> Population:
     """The rows that `sampled` brings, without their calls."""
     keys: list[str] = []
     longest = cap = 0
@@ -194,12 +187,7 @@ def population(pending: Pending, spools: Sequence[Spool]) -> Population:
             keys += block.column(KEY).to_pylist()
             longest = max(longest, pc.max(block.column(LINE)).as_py() or 0)
             cap = max(cap, pc.max(block.column(MOST)).as_py() or 0)
-    return Population(keys, longest, cap)
-
-
-def _rank_of(pending: Pending) -> Callable[[Job], bytes]:
-    prefix = f"{pending.sample_seed} {pending.epoch} "
-    return lambda job: sha256(f"{prefix}{job.call.key}".encode()).digest()
+    return Population(sorted(set(keys), key=rank), longest, cap)
 
 
 def _line_bytes(call: Call) -> int:

@@ -21,7 +21,7 @@ SHEETS = "sheets"
 REPORT = "report/index.html"
 VIEWS = ("candidates", "validations", "tests", "responses", "verdicts")
 MARKER, BY_SIMULATOR, PEOPLE = "SIMULATED.txt", "SIMULATOR.txt", "people.jsonl"
-OF_A_RUN = (SCORES, RATERS, PEOPLE, BY_SIMULATOR, *VIEWS, ANALYSIS, FIGURES, SHEETS, "bridge", "report", "log")
+OF_A_RUN = (SCORES, RATERS, PEOPLE, BY_SIMULATOR, *VIEWS, ANALYSIS, FIGURES, SHEETS, "bridge", "report", "log", "cells")
 
 
 class RunFolder:

@@ -84,7 +84,7 @@ def build_run(session: Session, options: Options, stack: ExitStack) -> RunCompon
     path = work.sweep.store.absolute()
     folder = open_folder(path)
     epochs = session.earlier | {lease.epoch}
-    risk = _risk(work, len(epochs), options)
+    risk = _risk(work, options)
     pending = Pending(work.run_path, lease.epoch, sample_seed=None if risk is None else work.sweep.seed)
     site = WorkerContext(work, path, lease.epoch if options.retry_failed else 0, pending)
     shards = Shards(work)
@@ -107,6 +107,7 @@ def build_run(session: Session, options: Options, stack: ExitStack) -> RunCompon
             may_send=stop.check,
             is_detached=options.detach,
             risk=risk,
+            part=nth_part(1.0, len(epochs)),
         ),
         wake.call,
     )
@@ -197,14 +198,14 @@ def _may_go_online(work: Work) -> bool:
     return any(work.mode(shard) != "batch" for shard in work.shards() if shard.spec.makes_calls)
 
 
-def _risk(work: Work, processes: int, options: Options) -> float | None:
-    """The part of the run's risk that its newest process may take; None where it sets aside what calls cost at most.
+def _risk(work: Work, options: Options) -> float | None:
+    """The run's risk; None where what calls cost at most is set aside.
 
     With `--detach` a process leaves before the first wave tells anything.
     """
     limit = spending_limit(work.sweep)
     is_likely = limit is not None and limit.reserve == "likely" and not options.detach
-    return nth_part(limit.risk, processes) if limit and is_likely else None
+    return limit.risk if limit and is_likely else None
 
 
 def _deadline(work: Work) -> datetime | None:

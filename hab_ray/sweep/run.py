@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.errors import Exit, Interrupted, LeaseStale, exit_of
+from hab_ray.executors.cells import CELLS
 from hab_ray.given.sample import sample_told
 from hab_ray.progress import RunEnd
 from hab_ray.rows import ChosenTest, Response
@@ -72,6 +73,8 @@ class _Run:
             self._must_hold()
             parts.counters.notes += place_raters(self._work, self._options.people)
             self._compact()
+            if parts.reporter.exit() is Exit.COMPLETE:
+                self._work.run.folder.clear(CELLS)
             return parts.reporter.end(parts.reporter.exit())
         except KeyboardInterrupt:
             return parts.reporter.end(Exit.INTERRUPTED)

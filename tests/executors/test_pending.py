@@ -8,10 +8,13 @@ from pathlib import Path
 
 from hab_ray.calls import ChatCall
 from hab_ray.catalog.models import BatchTerms, Model, ModelEntry, UsdPrice
+from hab_ray.engine.batch.cells import Progress
 from hab_ray.engine.jobs import Job
-from hab_ray.executors.pending import Pending, Population, population, sampled
+from hab_ray.executors.cells import Cells, Kept, Population, parted
+from hab_ray.executors.pending import Pending, population, sampled
 from hab_ray.executors.protocol import Spool
 from hab_ray.location import Location
+from hab_ray.storage.folder import LocalFolder
 from tests.engine.bench import chat
 
 PRICE = UsdPrice(input=1.0, output=2.0)
@@ -34,13 +37,15 @@ def spooled(pending: Pending, epoch: int = 1) -> tuple[list[Spool], list[str]]:
 def test_a_sample_has_rows_of_all_dimensions_in_one_order_that_each_process_draws_anew(tmp_path: Path) -> None:
     pending = Pending(Location.of(tmp_path), 1, sample_seed=7)
     spools, keys = spooled(pending)
-    order = list(sampled(pending, spools))
+    order = list(sampled(pending, spools, pending.ranks("respond", MODEL)))
     assert sorted(job.call.key for job in order) == sorted(keys)
     first = Counter(job.shard for job in order[:120])
     assert len(first) == DIMENSIONS and max(first.values()) < 40, "20 of each on average"
-    assert [job.call.key for job in sampled(pending, spools[::-1])] == [job.call.key for job in order]
+    assert [job.call.key for job in sampled(pending, spools[::-1], pending.ranks("respond", MODEL))] == [
+        job.call.key for job in order
+    ]
     again = replace(pending, epoch=2)
-    other = [job.call.key for job in sampled(again, spooled(pending, epoch=2)[0])]
+    other = [job.call.key for job in sampled(again, spooled(pending, epoch=2)[0], again.ranks("respond", MODEL))]
     assert sorted(other) == sorted(keys) and len({*other[:120]} & {job.call.key for job in order[:120]}) < 60
 
 
@@ -48,13 +53,49 @@ def test_without_a_seed_calls_lie_as_they_were_settled(tmp_path: Path) -> None:
     pending = Pending(Location.of(tmp_path), 1)
     spools, keys = spooled(pending)
     assert [job.call.key for job in pending.jobs(spools)] == keys
-    assert population(pending, spools) == Population(keys, 0, 0)
+    assert population(pending, spools, str.encode) == Population(sorted(keys), 0, 0)
 
 
 def test_the_cap_of_a_population_is_above_what_any_of_its_calls_can_cost(tmp_path: Path) -> None:
     pending = Pending(Location.of(tmp_path), 1, sample_seed=7)
     calls = [chat("m", text) for text in ("short", "x" * 9000, "ü" * 3000, '"\n' * 2000)]
     spool = pending.spool(1, "respond", MODEL, [Job(0, str(n), call) for n, call in enumerate(calls)])
-    found = population(pending, [spool])
+    found = population(pending, [spool], pending.ranks("respond", MODEL))
     assert sorted(found.keys) == sorted(call.key for call in calls)
     assert found.cap >= 6 * 3000 * 1000 + 200 * 2000, "each ü as an escape of six bytes, and 200 tokens of answer"
+
+
+def test_keys_of_a_population_under_way_keep_their_order_in_the_next_process(tmp_path: Path) -> None:
+    pending = Pending(Location.of(tmp_path), 1, sample_seed=7)
+    spools, keys = spooled(pending)
+    rank = pending.ranks("respond", MODEL)
+    first = population(pending, spools, rank)
+    half = first.keys[:300]
+    cells = Cells(LocalFolder(tmp_path), "respond", MODEL)
+    kept = Kept.begun(1, cells.price, first, 0.5).model_copy(update={"progress": Progress(half, 100, 0.5)})
+    cells.keep("000001-000001-000", kept)
+    again = replace(pending, epoch=2)
+    rank = again.ranks("respond", MODEL)
+    spools, _ = spooled(pending, epoch=2)
+    found = population(again, spools, rank)
+    assert [job.call.key for job in sampled(again, spools, rank)] == found.keys
+    (of_one, one), (rest, none) = sorted(parted(found.keys, cells.kept()), key=lambda part: part[1] is None)
+    assert one and of_one == list(half) and none is None
+    assert sorted([*of_one, *rest]) == sorted(keys) and rest != list(first.keys[300:])
+
+
+def test_another_price_tells_nothing_of_the_rest(tmp_path: Path) -> None:
+    cells, found = Cells(LocalFolder(tmp_path), "respond", MODEL), Population(["a"], 10, 100)
+    new = Kept.begun(2, cells.price, found, 0.5)
+    before = new.model_copy(update={"draw": 1, "price": replace(cells.price, output=1)})
+    assert cells.cell("x", ["a"], new, None, 0.1).cap == 100
+    assert cells.cell("x", ["a"], new, before, 0.1).cap == 0
+
+
+def test_a_population_that_cannot_be_read_is_drawn_anew(tmp_path: Path) -> None:
+    cells = Cells(LocalFolder(tmp_path), "respond", MODEL)
+    cells.keep("000001-000001-000", Kept.begun(1, cells.price, Population(["a"], 10, 100), 0.5))
+    (name,) = cells.folder.list("cells")
+    assert len(cells.kept()) == 1
+    cells.folder.put(name, cells.folder.get(name)[:-3])
+    assert cells.kept() == []

@@ -43,8 +43,7 @@ class Results:
     nobody can read may have cost. `stop` says of a line's model or account that it cannot be used, `refused` that the
     model cannot be asked by batch. `bad_requests` are the keys of refused requests by the vendor's words, until all
     lines are read: only the whole batch tells whether the requests are at fault or a setting that they share.
-    `withheld` counts failures that stand for results which the vendor never showed. `costs` is what rows have cost by
-    key, kept for batches of a sample; None once it is not known of all.
+    `withheld` counts failures that stand for results which the vendor never showed.
     """
 
     answered: set[str] = field(default_factory=set)
@@ -61,12 +60,6 @@ class Results:
     stop: CallError | None = None
     refused: BatchRefused | None = None
     bad_requests: dict[str, list[str]] = field(default_factory=dict)
-    costs: dict[str, int] | None = field(default_factory=dict)
-
-    def note_cost(self, intent: Intent, key: str, cost: int) -> None:
-        """Keep what a row of a sample has cost."""
-        if intent.most_nanousd is not None and self.costs is not None:
-            self.costs[key] = cost
 
     @classmethod
     def resumed(cls, outcomes: Collection[Outcome]) -> Results:
@@ -181,7 +174,6 @@ class Collector:
             self._writer.add(intent.model, replace(failure, cost_nanousd=cost))
             results.failures += 1
             results.nanousd += cost
-            results.note_cost(intent, line.custom_id, cost)
         except (ModelError, ProviderError) as error:
             results.stop = error
             return
@@ -191,7 +183,6 @@ class Collector:
         except CallError:
             if line.body is not None:
                 results.lost_nanousd += share
-                results.note_cost(intent, line.custom_id, share)
             return
         else:
             cost = self._billing.cost(intent.model, answer, price, share)
@@ -200,7 +191,6 @@ class Collector:
             self._writer.add(intent.model, self._reply(line.custom_id, answer, cost, body_sha256))
             results.replies += 1
             results.nanousd += cost
-            results.note_cost(intent, line.custom_id, cost)
             results.input_tokens += answer.usage.input
             results.output_tokens += answer.usage.output
         results.answered.add(line.custom_id)
@@ -220,7 +210,6 @@ class Collector:
         for words, keys in results.bad_requests.items():
             for key in keys:
                 self._writer.add(intent.model, _bad_request(key, words))
-                results.note_cost(intent, key, 0)
             results.failures += len(keys)
             results.answered.update(keys)
 
@@ -232,7 +221,6 @@ class Collector:
             results.withheld += 1
             results.failures += 1
             results.nanousd += share
-            results.costs = None
             results.answered.add(key)
 
     def _answer(self, body: JsonObject, embeds: bool) -> Answer:

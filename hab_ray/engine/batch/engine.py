@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from hab_ray.catalog.models import BatchPolicy, ModelEntry
 from hab_ray.catalog.prices import Mode, rate
+from hab_ray.engine.batch.cells import Cell
 from hab_ray.engine.batch.collect import Collector
 from hab_ray.engine.batch.components import Components, EngineContext
 from hab_ray.engine.batch.counters import BatchCounters
@@ -22,7 +23,6 @@ from hab_ray.engine.batch.recover import Recovery
 from hab_ray.engine.batch.rows import RowsInFlight
 from hab_ray.engine.batch.send import Sender
 from hab_ray.engine.batch.submit import Submitter
-from hab_ray.engine.batch.waves import Cell
 from hab_ray.engine.budget.client import BatchBudgetClient
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.ledger import Ledger

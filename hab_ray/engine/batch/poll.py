@@ -145,7 +145,6 @@ class Poller:
         hashes = body_hashes(await asyncio.to_thread(self._components.ledger.rows, record))
         results = await self._results(batch, record, hashes)
         results.lost_nanousd = max(0, record.intent.nanousd - results.nanousd)
-        results.costs = None
         self._components.closed(record, "gone", str(error), results)
         self._close(batch, hashes, results)
         return Closed()

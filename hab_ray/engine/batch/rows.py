@@ -27,15 +27,9 @@ class Request:
 
 @dataclass
 class WaveUnderWay:
-    """A wave that is being sent: `nanousd` of what was set aside for it is not in a batch yet.
-
-    `keys` are its rows as they were packed, `opened` the batches made of them, `failed` the rows that no batch takes.
-    """
+    """A wave that is being sent: `nanousd` of what was set aside for it is not in a batch yet."""
 
     nanousd: int
-    keys: list[str] = field(default_factory=list)
-    opened: list[BatchInFlight] = field(default_factory=list)
-    failed: set[str] = field(default_factory=set)
 
     def has_funded(self, pack: Pack) -> bool:
         """Take what a pack reserves out of what is set aside in advance, if that is enough."""

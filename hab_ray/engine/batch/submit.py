@@ -10,6 +10,7 @@ from math import inf
 
 from hab_ray.engine.alike import MIN_ALIKE
 from hab_ray.engine.batch.actions import Action, AwaitRoom, FitToBudget, GiveBack, Reserve
+from hab_ray.engine.batch.cells import Cell
 from hab_ray.engine.batch.collect import Collector
 from hab_ray.engine.batch.components import Components, Unforeseen
 from hab_ray.engine.batch.create import Creator
@@ -17,7 +18,7 @@ from hab_ray.engine.batch.decisions import next_action
 from hab_ray.engine.batch.packing import Pack, PackedRow, Room
 from hab_ray.engine.batch.rows import BatchInFlight, Request
 from hab_ray.engine.batch.states import AtVendor, Closed, Funded, Malformed, Packed
-from hab_ray.engine.batch.waves import Cell, RowSource, WaveSender
+from hab_ray.engine.batch.waves import RowSource, WaveSender
 from hab_ray.engine.ledger import Intent
 from hab_ray.providers.batching import BadRows, BatchRefused
 from hab_ray.storage.lease.watches import until_held
@@ -162,8 +163,6 @@ class Submitter:
         await self._collector.give_up(batch.model, row.key, str(error))
         self._rows.answer([row.key])
         self._counters.notes.append(f"{batch.model}: row {row.row_id} failed every batch it was in: {error}")
-        if batch.wave:
-            batch.wave.failed.add(row.key)
 
     async def _bring(self, batch: BatchInFlight) -> BadRows | None:
         """Bring a batch to the vendor, or give its rows back.
@@ -182,8 +181,6 @@ class Submitter:
                 return error
             case AtVendor(record):
                 self._rows.open(batch, record, KeySet(batch.pack.keys()))
-                if batch.wave:
-                    batch.wave.opened.append(batch)
                 self._components.limits.made(batch.model)
                 self._counters.calls += record.intent.rows
                 self._counters.traffic[record.intent.model].sent += record.intent.rows

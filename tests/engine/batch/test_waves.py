@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -12,10 +13,10 @@ import pytest
 from hab_ray.calls import Params
 from hab_ray.catalog.models import BatchPolicy, ModelEntry, UsdPrice
 from hab_ray.catalog.prices import Mode, rate
+from hab_ray.engine.batch.cells import Cell, Progress
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.engine import BatchEngine
 from hab_ray.engine.batch.packing import RowPacker
-from hab_ray.engine.batch.waves import Cell
 from hab_ray.engine.budget.budget import Budget, LocalBudget
 from hab_ray.engine.jobs import Job, OpenKind
 from hab_ray.engine.ledger import Batch, Ledger
@@ -54,7 +55,14 @@ class Sent:
 
 
 async def send(
-    folder: Path, budget: Budget, risk: float | None, jobs: list[Job], policy: BatchPolicy = POLICY, cap: int = 0
+    folder: Path,
+    budget: Budget,
+    risk: float | None,
+    jobs: list[Job],
+    policy: BatchPolicy = POLICY,
+    cap: int = 0,
+    keep: Callable[[Progress], None] = lambda _: None,
+    before: Progress | None = None,
 ) -> Sent:
     """Bring these calls to a simulator of its own, with this risk or with none."""
     settings = {"batch": {"turnaround": {"kind": "fixed", "value_s": 0.05}}, "seed": 3}
@@ -64,14 +72,17 @@ async def send(
         packer = RowPacker(provider, api, ENTRY, rate(ENTRY, Mode.BATCH), FenceCodes(b"x" * 32))
         rows = [packer.row(job) for job in jobs[:5]]
         largest, longest = max(row.nanousd for row in rows) + 20_000, max(len(row.line) for row in rows) + 20
-        cell = Cell([job.call.key for job in jobs], cap or largest, longest, risk) if risk else None
+        cell = None
+        if risk:
+            keys = [job.call.key for job in jobs]
+            cell = Cell(keys, cap or largest, longest, risk, 1.0, keep, before)
         engine = BatchEngine(
             provider,
             api,
             {"m": ENTRY},
             Ledger(place, "sim"),
             Store(place),
-            StoreWriter(place, 2, "w", Mode.BATCH),
+            StoreWriter(place, 2, f"w{len(list(place.list()))}", Mode.BATCH),
             policy,
             context_of(budget=LocalBudget(budget)),
         )
@@ -167,3 +178,70 @@ async def test_rows_that_cost_more_than_the_sample_said_end_the_run_at_its_budge
     assert [note for note in sent.counters.notes if "which the rows before it made as good as impossible" in note]
     assert {row.kind for row in sent.counters.open} == {OpenKind.BUDGET}
     assert len(sent.counters.open) == ROWS - 100 - second.intent.rows > 0
+
+
+class Killed(Exception):
+    """The process ends."""
+
+
+async def test_a_process_goes_on_with_the_sample_of_the_one_before(tmp_path: Path) -> None:
+    """It ends as the third wave is about to go out, and not one wave more is needed."""
+    jobs = shuffled_jobs()
+    free = await send(tmp_path / "free", budget_of(10**15), None, jobs)
+    limit = free.cost * 19 // 10
+    undisturbed = await send(tmp_path / "one", budget_of(limit), 1e-6, jobs)
+    sizes = [batch.intent.rows for batch in undisturbed.batches]
+    assert len(sizes) >= 3
+    kept: list[Progress] = []
+
+    def keep(progress: Progress) -> None:
+        kept.append(progress)
+        if len(kept) == 3:
+            raise Killed
+
+    with pytest.raises(Killed):
+        await send(tmp_path / "two", budget_of(limit), 1e-6, jobs, keep=keep)
+    store = Store(LocalFolder(tmp_path / "two"))
+    answered = store.known(["m"])
+    left = [job for job in jobs if job.call.key not in answered]
+    assert len(left) == ROWS - sum(sizes[:2])
+    spent = sum(outcome.cost_nanousd for outcome in store.read("m", [job.call.key for job in jobs]).values())
+    budget = budget_of(limit - spent)
+    rest = await send(tmp_path / "two", budget, 1e-6, left, before=kept[-1])
+    assert [batch.intent.rows for batch in rest.batches] == sizes and rest.cost == undisturbed.cost
+    assert [batch.intent.nanousd for batch in rest.batches] == [b.intent.nanousd for b in undisturbed.batches]
+
+
+KEYS = tuple(f"{n:03d}" for n in range(500))
+BEFORE = Progress(KEYS, 5000, 0.5, costs=(1,) * 100, sent=300)
+
+
+@pytest.mark.parametrize(
+    ("unsent", "sent"),
+    [
+        (KEYS[300:], 300),
+        (KEYS[100:], 100),
+        ((*KEYS[5:7], *KEYS[300:]), 300),
+    ],
+    ids=["the wave went out", "nothing of it did", "rows of an earlier wave expired"],
+)
+def test_what_was_seen_holds_where_all_others_are_there(unsent: tuple[str, ...], sent: int) -> None:
+    assert BEFORE.resumed(unsent, 5000, 0.1) == replace(BEFORE, sent=sent)
+
+
+@pytest.mark.parametrize("unsent", [KEYS[200:], (KEYS[150], *KEYS[300:])], ids=["half of the wave", "one of it"])
+def test_what_follows_a_wave_that_went_out_in_part_is_a_population_of_its_own(unsent: tuple[str, ...]) -> None:
+    assert BEFORE.resumed(unsent, 5000, 0.1) == Progress(list(KEYS[300:]), 5000, 0.1)
+
+
+def test_another_size_of_batches_needs_other_bounds() -> None:
+    assert BEFORE.resumed(KEYS[300:], 4000, 0.1) == Progress(list(KEYS[300:]), 4000, 0.1)
+
+
+@pytest.mark.parametrize(
+    "unsent",
+    [KEYS[301:], (*KEYS[300:400], *KEYS[401:]), (*KEYS[300:], "new"), (*KEYS[300:498], KEYS[499], KEYS[498]), ()],
+    ids=["first missing", "one missing", "one too many", "another order", "none"],
+)
+def test_what_anything_but_chance_may_have_left_is_no_sample(unsent: tuple[str, ...]) -> None:
+    assert BEFORE.resumed(unsent, 5000, 0.1) is None
