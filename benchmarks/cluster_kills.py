@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -149,10 +149,13 @@ def until(is_true: Callable[[], bool], job: subprocess.Popen[str]) -> None:
 
 @dataclass(frozen=True)
 class Kill:
-    """What was killed, and how many calls were in flight there, in all lanes that it took along."""
+    """What was killed, and how many calls were in flight there.
+
+    Of a node and a lane those are the answers that find nobody; the driver's lanes read some before they end, too.
+    """
 
     what: str
-    in_flight: float
+    in_flight: int
 
 
 class Disturber:
@@ -161,43 +164,43 @@ class Disturber:
     def __init__(self, scene: Scene, sweep: Path, meter: Meter) -> None:
         self._scene, self._sweep, self._meter = scene, sweep, meter
         self._nodes = list(scene.cluster.nodes[1:])
+        self._before: list[tuple[str, Mapping[str, Any]]] = []
         self.job = scene.submit(sweep)
-        self.kills: list[Kill] = []
 
     def kill(self, turn: int) -> None:
         what = (self._node, self._keepers, self._lane, self._driver)[turn % 4]
-        lanes, meter = self._scene.actors("Lane"), self._meter.read()
-        share = what(lanes)
-        self.kills.append(Kill(what.__name__[1:], meter["in_flight"] * share))
-        print(f"  {self.kills[-1]} of {meter['in_flight']}, at {meter['billed']} billed calls", flush=True)
+        meter = self._meter.read()
+        self._before.append((what.__name__[1:], meter))
+        print(f"  {self._before[-1][0]}, {meter['in_flight']} in flight, {meter['billed']} billed", flush=True)
+        what()
 
-    def _node(self, lanes: Sequence[Mapping[str, Any]]) -> float:
-        node = self._nodes.pop(0)
-        self._scene.cluster.kill(node)
+    def kills(self) -> list[Kill]:
+        """What was killed, once the vendor has answered all calls that were in flight at the last kill."""
+        meters = [meter for _, meter in self._before] + [self._meter.read()]
+        found = []
+        for (what, before), after in zip(self._before, meters[1:], strict=True):
+            unread = after["unread"] - before["unread"]
+            found.append(Kill(what, before["in_flight"] if what == "driver" else unread))
+        return found
+
+    def _node(self) -> None:
+        self._scene.cluster.kill(self._nodes.pop(0))
         self._nodes.append(self._scene.cluster.add())
-        return _share(lanes, {lane["pid"] for lane in lanes if lane["node_id"] == node})
 
-    def _keepers(self, lanes: Sequence[Mapping[str, Any]]) -> float:
+    def _keepers(self) -> None:
         for name in ("AccountActor", "BudgetActor"):
             for actor in self._scene.actors(name):
                 os.kill(actor["pid"], signal.SIGKILL)
-        return 0.0
 
-    def _lane(self, lanes: Sequence[Mapping[str, Any]]) -> float:
-        os.kill(lanes[0]["pid"], signal.SIGKILL)
-        return _share(lanes, {lanes[0]["pid"]})
+    def _lane(self) -> None:
+        os.kill(self._scene.actors("Lane")[0]["pid"], signal.SIGKILL)
 
-    def _driver(self, lanes: Sequence[Mapping[str, Any]]) -> float:
+    def _driver(self) -> None:
         for process in psutil.process_iter(["cmdline"]):
             if str(self._sweep) in (process.info["cmdline"] or ()) and process.pid != self.job.pid:
                 process.kill()
         self.job.communicate(timeout=WITHIN_S)
         self.job = self._scene.submit(self._sweep)
-        return 1.0
-
-
-def _share(lanes: Sequence[Mapping[str, Any]], killed: Collection[int]) -> float:
-    return len(killed) / max(1, len(lanes))
 
 
 def disturbed(scene: Scene, sweep: Path, meter: Meter, tests: int, kills: int) -> list[Kill]:
@@ -215,7 +218,7 @@ def disturbed(scene: Scene, sweep: Path, meter: Meter, tests: int, kills: int) -
     output, _ = disturber.job.communicate(timeout=WITHIN_S)
     if disturber.job.returncode:
         raise SystemExit(f"the sweep did not complete:\n{output}")
-    return disturber.kills
+    return disturber.kills()
 
 
 def dearest_call(sweep: Path) -> int:
@@ -240,7 +243,7 @@ def print_drivers(kills: Sequence[Kill], bound: int) -> None:
         in_flight, left = sum(kill.in_flight for kill in left[:end]), left[end:]
         money = online_spending(store, [epoch], released_up_to=0)
         print(
-            f"  driver {epoch}: {in_flight:.0f} calls in flight at kills, {money.stranded / bound:.0f} stranded",
+            f"  driver {epoch}: {in_flight} calls in flight at kills, {money.stranded / bound:.0f} stranded",
             end=", ",
         )
         print(f"{money.lost / bound:.0f} unanswered, counted by the most that a call can cost")
@@ -248,6 +251,7 @@ def print_drivers(kills: Sequence[Kill], bound: int) -> None:
 
 def strands_too_much(kills: Sequence[Kill], bound: int) -> bool:
     """Print what the kills stranded beside what was in flight; whether that is more than 1.5 times as much."""
+    print(*(f"  {kill.what}: {kill.in_flight}" for kill in kills), sep="\n")
     print_drivers(kills, bound)
     quiet, money = money_of("quiet"), money_of("disturbed")
     at_stake = sum(kill.in_flight for kill in kills) * bound

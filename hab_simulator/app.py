@@ -103,6 +103,7 @@ class Server:
             wait += fault.seconds
         if wait:
             await asyncio.sleep(wait)
+        self._state.meter.unread += request.transport is None
         return await send(request, answer, fault)
 
     def _decide(self, place: Route, ask: Ask, fault: Fault | None) -> tuple[WireAnswer, Outcome]:

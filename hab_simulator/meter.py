@@ -172,6 +172,7 @@ class Meter:
     clock: Callable[[], float]
     in_flight: int = 0
     in_flight_max: int = 0
+    unread: int = 0
     calls: list[CallRecord] = field(default_factory=list)
     requests: list[ReceivedRequest] = field(default_factory=list)
     _models: dict[tuple[str, str], Counts] = field(default_factory=dict)
@@ -236,6 +237,7 @@ class Meter:
             **total,
             "in_flight": self.in_flight,
             "in_flight_max": self.in_flight_max,
+            "unread": self.unread,
             "requests_per_second": [
                 {"seconds_ago": now - second, "requests": count} for second, count in self._seconds
             ],
