@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
 from hab_ray.catalog.models import Model, folder_name
 from hab_ray.catalog.prices import Mode, Price, rate
@@ -44,6 +45,15 @@ class Kept(BaseModel):
     cap: int
     line_bytes: int
     progress: Progress
+
+    @model_validator(mode="after")
+    def _is_possible(self) -> Self:
+        progress = self.progress
+        if not len(progress.costs) <= progress.sent <= len(progress.keys) or progress.largest < 0:
+            raise ValueError("more rows were seen or sent than there are")
+        if not 0 < progress.share <= 1 or not all(0 <= cost <= self.cap for cost in progress.costs):
+            raise ValueError("no row costs so much, or no run takes such a risk")
+        return self
 
     @classmethod
     def begun(cls, draw: int, price: Price, found: Population, share: float) -> Kept:

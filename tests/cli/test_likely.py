@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import yaml
 
 from hab_ray.engine.ledger import Batch, Ledger
@@ -33,8 +34,9 @@ def batches(folder: Path) -> list[Batch]:
     return list(Ledger(LocalFolder(folder / "store"), "openai").read())
 
 
+@pytest.mark.parametrize("sent_before", [1, 2])
 def test_killed_between_waves_it_completes_within_its_budget_and_says_what_that_assumes(
-    desk: Desk, vendor: Callable[..., Vendor]
+    desk: Desk, vendor: Callable[..., Vendor], sent_before: int
 ) -> None:
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 1.5}})
     desk.environment["OPENAI_API_KEY"] = "a-key"
@@ -49,16 +51,22 @@ def test_killed_between_waves_it_completes_within_its_budget_and_says_what_that_
     path = likely(desk.folder, sim.url, {"usd": usd, "reserve": "likely", "risk": 1e-6})
     process = desk.start("run", path, "--yes")
     deadline = time.monotonic() + 60
-    while not any(batch.submitted for batch in batches(desk.folder)) and time.monotonic() < deadline:
+    while sum(bool(b.submitted) for b in batches(desk.folder)) < sent_before and time.monotonic() < deadline:
         time.sleep(0.05)
     process.kill()
     process.wait()
     assert any(batch.intent.most_nanousd is not None for batch in batches(desk.folder)), "nothing went out in a wave"
+    assert list((desk.folder / "run" / "cells").rglob("*.json")), "the next process would have to begin a new sample"
     money = json.loads(desk.hab("budget", "show", "run", "--json").stdout)
-    assert money["by_bound"] == sum(batch.intent.nanousd for batch in batches(desk.folder)) > 0 == money["hard"]
+    waiting = [batch for batch in batches(desk.folder) if not batch.harvested]
+    assert money["by_bound"] == sum(batch.intent.nanousd for batch in waiting) > 0 == money["hard"]
     assert sum(nano for part, nano in money.items() if part != "budget") == money["budget"]
     done = desk.hab("run", path, "--yes")
     assert done.returncode == 0, done.stdout
+    assert not list((desk.folder / "run" / "cells").rglob("*.json"))
+    sent = [batch.intent for batch in batches(desk.folder)]
+    assert [one.rows for one in sent] == [450, 100, 350], "a first wave, of which nothing is known, went out again"
+    assert sent[2].nanousd < sent[2].most
     paid = sum(batch.harvested.nanousd for batch in batches(desk.folder) if batch.harvested)
     ended = json.loads(desk.hab("budget", "show", "run", "--json").stdout)
     assert ended["paid"] == paid and 0 < paid / 1e9 <= usd

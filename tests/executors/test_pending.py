@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from hab_ray.calls import ChatCall
 from hab_ray.catalog.models import BatchTerms, Model, ModelEntry, UsdPrice
 from hab_ray.engine.batch.cells import Progress
@@ -72,7 +74,7 @@ def test_keys_of_a_population_under_way_keep_their_order_in_the_next_process(tmp
     first = population(pending, spools, rank)
     half = first.keys[:300]
     cells = Cells(LocalFolder(tmp_path), "respond", MODEL)
-    kept = Kept.begun(1, cells.price, first, 0.5).model_copy(update={"progress": Progress(half, 100, 0.5)})
+    kept = Kept.begun(1, cells.price, first, 0.5).model_copy(update={"progress": Progress(tuple(half), 100, 0.5)})
     cells.keep("000001-000001-000", kept)
     again = replace(pending, epoch=2)
     rank = again.ranks("respond", MODEL)
@@ -90,6 +92,25 @@ def test_another_price_tells_nothing_of_the_rest(tmp_path: Path) -> None:
     before = new.model_copy(update={"draw": 1, "price": replace(cells.price, output=1)})
     assert cells.cell("x", ["a"], new, None, 0.1).cap == 100
     assert cells.cell("x", ["a"], new, before, 0.1).cap == 0
+
+
+@pytest.mark.parametrize(
+    "progress",
+    [
+        Progress(("a",), 1, 0.5, sent=2),
+        Progress(("a",), 1, 0.5, costs=(1,)),
+        Progress(("a",), 1, 0.5, costs=(-1,), sent=1),
+        Progress(("a",), 1, 0.5, costs=(101,), sent=1),
+        Progress(("a",), 1, 0.0),
+        Progress(("a",), -1, 0.5),
+    ],
+)
+def test_a_population_that_cannot_be_is_drawn_anew(tmp_path: Path, progress: Progress) -> None:
+    cells = Cells(LocalFolder(tmp_path), "respond", MODEL)
+    possible = Kept.begun(1, cells.price, Population(["a"], 10, 100), 0.5)
+    cells.keep("000001-000001-000", possible)
+    cells.keep("000001-000001-001", possible.model_copy(update={"progress": progress}))
+    assert cells.kept() == [possible]
 
 
 def test_a_population_that_cannot_be_read_is_drawn_anew(tmp_path: Path) -> None:

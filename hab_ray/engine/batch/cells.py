@@ -28,10 +28,10 @@ class Progress:
     batch of these rows costs more than is set aside for it is `share` of the run's risk at most, all together.
     """
 
-    keys: Sequence[str]
+    keys: tuple[str, ...]
     largest: int
     share: float
-    costs: Sequence[int] = ()
+    costs: tuple[int, ...] = ()
     sent: int = 0
 
     @property
@@ -46,11 +46,11 @@ class Progress:
         not known of all others that chance alone has left them for the end.
         """
         seen = set(self.keys[: len(self.costs)])
-        unsent = [key for key in unsent if key not in seen]
+        unsent = tuple(key for key in unsent if key not in seen)
         for sent in (self.sent, len(self.costs)):
-            if self.largest == largest and unsent == list(self.keys[sent:]):
+            if self.largest == largest and unsent == self.keys[sent:]:
                 return replace(self, sent=sent)
-        rest = list(self.keys[self.sent :])
+        rest = self.keys[self.sent :]
         if rest and unsent[-len(rest) :] == rest and set(unsent).issubset(self.keys):
             return Progress(rest, largest, share)
         return None
@@ -81,16 +81,13 @@ class WavesOfCell:
 
     def __init__(self, cell: Cell, unsent: Sequence[str], largest: int) -> None:
         self._cell, self.broken = cell, ""
-        progress: Progress | None = Progress(unsent, largest, cell.share)
+        progress: Progress | None = Progress(tuple(unsent), largest, cell.share)
         if cell.before:
             progress = cell.before.resumed(unsent, largest, cell.share)
         self._progress = progress or Progress((), largest, cell.share)
         self._next = self._progress.sent
-        rows = len(self._progress.keys)
-        self._sample: CostSample | None = None
-        if rows > FIRST_WAVE and cell.cap > 0:
-            self._sample = CostSample(rows, cell.cap, cell.risk * self._progress.share, largest)
-            self._add(self._progress.costs)
+        self._sample = _sample(cell, self._progress)
+        self._add(self._progress.costs)
 
     @property
     def is_open(self) -> bool:
@@ -150,3 +147,12 @@ class WavesOfCell:
             self.broken = "one of them cost more than a row can cost"
         elif self._sample:
             self._sample.add(costs)
+
+
+def _sample(cell: Cell, progress: Progress) -> CostSample | None:
+    """The sample of a population; None where it is too small for one, or has come to where no wave ends."""
+    rows = len(progress.keys)
+    if rows <= FIRST_WAVE or cell.cap <= 0:
+        return None
+    sample = CostSample(rows, cell.cap, cell.risk * progress.share, progress.largest)
+    return sample if {len(progress.costs), progress.sent} <= {0, *sample.ends} else None
