@@ -15,8 +15,8 @@ from then on.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from hab_ray.engine.budget.protocol import ALIVE_EVERY_S, BudgetGrant, BudgetRequest, EngineTotals
 
@@ -27,13 +27,14 @@ SILENT_S = 6 * ALIVE_EVERY_S
 class HighWaterMark:
     """The durable state of a process's budget.
 
-    `outlay` bounds what online calls have cost or may cost. `committed` is reserved by all open batches of the run;
-    `cost` is what the batches collected by this process have cost.
+    `outlay` bounds what online calls have cost or may cost, and `engines` each engine's part of it. `committed` is
+    reserved by all open batches of the run; `cost` is what the batches collected by this process have cost.
     """
 
     outlay: int
     committed: int
     cost: int
+    engines: Mapping[str, int] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,8 @@ class Budget:
         self._positions: dict[str, _Position] = {}
         self._answered: dict[str, _Answered] = {}
         self._heard: dict[str, float] = {}
-        self._unaccounted = self._mark.outlay
+        self._covered = dict(self._mark.engines)
+        self._unnamed = self._mark.outlay - sum(self._covered.values())
         self._batches_unaccounted = self._mark.committed - opening.committed
         self._cost_unaccounted = self._mark.cost
 
@@ -124,7 +126,7 @@ class Budget:
         if answered is not None and request.sequence <= answered.sequence:
             return answered.grant
         if request.engine not in self._positions:
-            self._account_for(request.totals)
+            self._account_for(request.engine, request.totals)
         position = _Position(request.totals, request.in_flight, request.idle)
         self._positions[request.engine] = position
         grant = self._granted(request)
@@ -139,12 +141,19 @@ class Budget:
         total = self._total()
         unspent = self._limit - self._spent(total.totals) - self._unaccounted - self._opening.out_of_reach
         granted = _share(request, unspent - self._committed(total.totals) - total.totals.held)
-        self._raise_mark(granted, total, self._limit)
+        self._raise_mark(request.engine, granted, total, self._limit)
         return BudgetGrant(granted, max(0, unspent - total.idle - self._held_by_silent()))
 
+    @property
+    def _unaccounted(self) -> int:
+        """What an earlier life of this process may have granted to engines that have not reported yet."""
+        return self._unnamed + sum(nano for engine, nano in self._covered.items() if engine not in self._positions)
+
     def _held_by_silent(self) -> int:
-        since = self._clock() - SILENT_S
-        return sum(self._positions[engine].totals.held for engine, heard in self._heard.items() if heard < since)
+        return sum(self._positions[engine].totals.held for engine in self._heard if self._is_silent(engine))
+
+    def _is_silent(self, engine: str) -> bool:
+        return self._heard[engine] < self._clock() - SILENT_S
 
     def _total(self) -> _Position:
         return sum(self._positions.values(), _Position(EngineTotals(), in_flight=0, idle=0))
@@ -155,32 +164,37 @@ class Budget:
     def _committed(self, totals: EngineTotals) -> int:
         return self._opening.committed + totals.in_batches + self._batches_unaccounted
 
-    def _account_for(self, totals: EngineTotals) -> None:
+    def _account_for(self, engine: str, totals: EngineTotals) -> None:
         """Move what an engine reports for the first time out of the unaccounted amounts."""
-        self._unaccounted = max(0, self._unaccounted - totals.outlay)
+        if engine not in self._covered:
+            self._unnamed = max(0, self._unnamed - totals.outlay)
         batches = self._batches_unaccounted - totals.in_batches
         self._batches_unaccounted = max(0, batches) if totals.in_batches >= 0 else min(0, batches)
         self._cost_unaccounted = max(0, self._cost_unaccounted - totals.cost)
 
-    def _raise_mark(self, granted: int, total: _Position, limit: int) -> None:
-        """Keep the mark above all outlay, by at most a sixth of what is in flight, and write it only when it moves.
+    def _raise_mark(self, engine: str, granted: int, total: _Position, limit: int) -> None:
+        """Keep the mark above each engine's outlay, by at most a sixth of what it has in flight.
 
-        The mark never covers more than can be granted at all.
+        It is written only when it moves, and never covers more than can be granted at all. What an engine is known to
+        have outlaid at most is all that its death leaves unaccounted for, whatever others have returned meanwhile.
         """
-        outlay = self._unaccounted + granted + total.totals.outlay
-        slack = total.in_flight // 6
+        outlays = {name: position.totals.outlay for name, position in self._positions.items()}
+        outlays[engine] += granted
+        slack = {name: 0 if self._is_silent(name) else one.in_flight // 6 for name, one in self._positions.items()}
+        covered = self._covered
+        if any(covered.get(name, 0) < outlay for name, outlay in outlays.items()):
+            covered = covered | {name: outlay + slack[name] for name, outlay in outlays.items()}
+        loose = [name for name, outlay in outlays.items() if covered.get(name, 0) > outlay + slack[name]]
+        covered = covered | {name: outlays[name] + slack[name] // 2 for name in loose}
         cost = self._cost_unaccounted + total.totals.cost
         committed = self._committed(total.totals)
         most = limit - self._opening.spent - self._opening.out_of_reach - cost - committed
-        marked = self._mark.outlay
-        if marked < outlay:
-            marked = outlay + slack
-        elif marked > outlay + slack:
-            marked = outlay + slack // 2
-        mark = HighWaterMark(max(outlay, min(marked, most)), committed, cost)
-        if mark != self._mark:
+        if self._unnamed + sum(covered.values()) > most:
+            covered = covered | outlays
+        mark = HighWaterMark(self._unnamed + sum(covered.values()), committed, cost, covered)
+        if mark != self._mark or covered != self._covered:
             self._keep(mark)
-            self._mark = mark
+            self._mark, self._covered = mark, covered
 
 
 def _share(request: BudgetRequest, free: int) -> int:

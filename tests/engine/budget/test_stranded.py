@@ -2,8 +2,9 @@
 
 import asyncio
 
-from hab_ray.engine.budget.budget import Budget, HighWaterMark, LocalBudget, OpeningBalance
+from hab_ray.engine.budget.budget import SILENT_S, Budget, HighWaterMark, LocalBudget, OpeningBalance
 from hab_ray.engine.budget.client import BudgetClient
+from hab_ray.engine.budget.protocol import BudgetRequest, EngineTotals
 
 BOUND, COST, SLOTS, CALLS = 1_000_000, 200_000, 20, 400
 
@@ -26,3 +27,38 @@ async def test_the_mark_is_above_what_is_spent_by_the_calls_in_flight_and_two_fi
         await asyncio.gather(*(slot(client) for _ in range(SLOTS)))
     assert len(stranded) > CALLS // 4
     assert max(stranded) <= 1.4 * SLOTS * BOUND
+
+
+def granted(budget: Budget, engine: str, sequence: int, totals: EngineTotals, in_flight: int, want: int = 0) -> int:
+    return budget.grant(BudgetRequest(engine, sequence, totals, in_flight, least=want, want=want)).granted
+
+
+def test_a_keeper_that_dies_strands_nothing_of_engines_that_live() -> None:
+    """One has returned money since the mark was written; one died with it, and counts for what it may hold."""
+    marks: list[HighWaterMark] = []
+    before = Budget(10_000, OpeningBalance(), marks.append)
+    for engine in ("lives", "returns", "dies"):
+        assert granted(before, engine, 0, EngineTotals(), 0, want=600) == 600
+        assert granted(before, engine, 1, EngineTotals(granted=600), 600, want=60) == 60
+    again = Budget(10_000, OpeningBalance(), marks.append, mark=marks[-1])
+    granted(again, "lives", 2, EngineTotals(granted=660, spent=30), 600)
+    granted(again, "returns", 2, EngineTotals(granted=660, returned=500, spent=40), 120)
+    lives, returns, dies = 660, 160, 660
+    assert 0 <= marks[-1].outlay - (lives + returns + dies) <= (600 + 120 + 600) // 6
+    assert dies <= marks[-1].engines["dies"] <= dies + 600 // 6
+    left = 10_000 - lives - returns - marks[-1].engines["dies"]
+    living = EngineTotals(granted=660, spent=30)
+    assert granted(again, "lives", 3, living, 600, want=left + 1) == 0
+    assert granted(again, "lives", 4, living, 600, want=left) == left
+
+
+def test_what_a_silent_engine_may_hold_is_known_to_the_dollar() -> None:
+    now = [0.0]
+    marks: list[HighWaterMark] = []
+    budget = Budget(10_000, OpeningBalance(), marks.append, clock=lambda: now[0])
+    granted(budget, "dies", 0, EngineTotals(), 0, want=600)
+    granted(budget, "dies", 1, EngineTotals(granted=600), 600, want=10)
+    assert marks[-1].engines["dies"] == 610 + 100
+    now[0] = SILENT_S + 1
+    granted(budget, "lives", 0, EngineTotals(), 0)
+    assert marks[-1].engines["dies"] == 610
