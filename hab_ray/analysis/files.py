@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import scipy
 
 from hab_ray.analysis.registry import Analysis, Section
 from hab_ray.analysis.summary import Summary
 from hab_ray.errors import DamagedFile
-from hab_ray.inputs.csv_text import FORMULA
+from hab_ray.inputs.csv_safe import without_formulas, without_lists
 from hab_ray.rows import from_table, to_table
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.replies.parts import part_metadata
@@ -31,7 +30,6 @@ from hab_ray.storage.run import ANALYSIS, RATERS, SWEEP, RunFolder
 
 _VIEWS = ("tests", "responses", "verdicts")
 _DIGEST = b"inputs_sha256"
-_FORMULA = rf"\A({FORMULA})"
 
 
 def write_tables(summary: Summary, sections: Iterable[Section[Any]]) -> None:
@@ -68,15 +66,8 @@ def _write(summary: Summary, found: Analysis[Any], folder: Folder, digest: str) 
 
 def to_csv(table: pa.Table) -> bytes:
     """A table as CSV: lists with blanks between their members, a ' before what a spreadsheet takes for a formula."""
-    columns = []
-    for column in table.columns:
-        if pa.types.is_list(column.type):
-            column = pa.array([None if each is None else " ".join(each) for each in column.to_pylist()], pa.string())
-        if pa.types.is_string(column.type):
-            column = pc.replace_substring_regex(column, _FORMULA, r"'\1")
-        columns.append(column)
     written = BytesIO()
-    pa_csv.write_csv(pa.table(columns, names=table.column_names), written)
+    pa_csv.write_csv(without_formulas(without_lists(table)), written)
     return written.getvalue()
 
 

@@ -12,6 +12,7 @@ import pyarrow.csv as pa_csv
 from hab_ray.exchange.card import Contents
 from hab_ray.exchange.sharing import Sharing
 from hab_ray.exchange.tidy import write_tidy
+from hab_ray.inputs.csv_safe import without_lists
 from hab_ray.results import Run
 
 
@@ -26,12 +27,3 @@ def csv_file(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], Non
     flat = without_lists(schema.empty_table()).schema
     with pa_csv.CSVWriter(path, flat, write_options=pa_csv.WriteOptions(quoting_style="all_valid")) as writer:
         yield lambda table: writer.write(without_lists(table))
-
-
-def without_lists(table: pa.Table) -> pa.Table:
-    """The table with a text in the place of each list: its members, with a space between them."""
-    for number, field in enumerate(table.schema):
-        if pa.types.is_list(field.type):
-            joined = [None if each is None else " ".join(each) for each in table.column(number).to_pylist()]
-            table = table.set_column(number, field.name, pa.array(joined, pa.string()))
-    return table
