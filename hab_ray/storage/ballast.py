@@ -25,9 +25,9 @@ class Ballast:
         handle = open_new(self._file.path, store.path, os.O_WRONLY | os.O_TRUNC)
         try:
             os.posix_fallocate(handle, 0, BALLAST_BYTES)
-        except OSError:
+        except OSError as error:
             self.release()
-            raise
+            raise OSError(error.errno, error.strerror, str(self._file.path)) from None
         finally:
             os.close(handle)
 

@@ -142,6 +142,7 @@ class EngineThread:
 
         Raises:
             EngineBroke: the thread has ended.
+            HabError, OSError: it has ended because the engine could not be opened.
         """
 
         async def asked() -> T:
@@ -150,7 +151,8 @@ class EngineThread:
         with self._submitting:
             if self._accepts:
                 return asyncio.run_coroutine_threadsafe(asked(), self._loop)
-        raise EngineBroke("the online engine has ended; give the same command again")
+        failure = self._opened.exception() if self._opened.done() else None
+        raise failure or EngineBroke("the online engine has ended; give the same command again")
 
 
 async def _opened(_: OnlineEngine) -> None: ...

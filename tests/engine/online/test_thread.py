@@ -136,3 +136,5 @@ def test_engine_that_cannot_be_opened() -> None:
     for future in (opened, work, thread.close()):
         with pytest.raises(ConfigError, match="no price"):
             future.result(30)
+    with pytest.raises(ConfigError, match="no price"):
+        thread.snapshot()
