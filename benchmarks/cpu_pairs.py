@@ -2,7 +2,7 @@
 
     python benchmarks/cpu_pairs.py cce5b15 HEAD            ten pairs, about ten minutes on a quiet machine
     python benchmarks/cpu_pairs.py cce5b15 . --pairs 3     `.` is the working tree as it stands
-    python benchmarks/cpu_pairs.py . . --modes batch --likely 5.5    old: hard, $1,000; new: likely, $5.50
+    python benchmarks/cpu_pairs.py . . --modes batch --likely 9.7    old: hard, $1,000; new: likely, $9.70
 
 Each commit is checked out into a temporary folder, and both use this Python's packages. A measurement is one `hab run`
 of a sweep, online through Ray or by batch, against a simulator of the newer commit (a rehearsal compares every row,
