@@ -19,7 +19,7 @@ from hab_ray.location import Location
 from hab_ray.report import write_scores
 from hab_ray.report.figures import write_figures
 from hab_ray.report.figures.data import Bar, Heat, Pair
-from hab_ray.report.figures.drawing import draw_issues, draw_leaderboard, draw_pairs
+from hab_ray.report.figures.drawing import DRAWINGS, draw_issues, draw_leaderboard, draw_pairs, put_notice
 from hab_ray.results import Run, open_run
 from hab_ray.storage.folder import open_folder
 from tests.conftest import Desk
@@ -120,3 +120,14 @@ def test_the_command_writes_them_or_says_what_is_missing(desk: Desk) -> None:
     desk.environment["PYTHONPATH"] = str(desk.folder / "without")
     out, _ = (refused := desk.start_afresh("figures", "runs/example")).communicate()
     assert refused.returncode == Exit.CONFIGURATION and "pip install 'hab-ray[figures]'" in out
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_notice_of_a_simulator_covers_nothing(run: Run, name: str) -> None:
+    drawing = DRAWINGS[name]
+    figure = drawing.draw(drawing.data(run))
+    before = figure.get_tightbbox()
+    put_notice(figure, "answered by a simulator " * 4)
+    (notice,) = figure.texts
+    top = notice.get_window_extent().y1 / figure.dpi
+    assert before.y0 - 0.2 < top < before.y0

@@ -25,6 +25,6 @@ def test_without_the_space_nothing_is_left_behind(tmp_path: Path, monkeypatch: p
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.posix_fallocate", full)
-    with pytest.raises(OSError, match="No space.*ballast/lab"):
+    with pytest.raises(OSError, match=r"No space.*ballast/lab"):
         Ballast(Location.of(tmp_path), "lab")
     assert not list((tmp_path / "ballast").iterdir())

@@ -26,6 +26,7 @@ D = TypeVar("D")
 INK, FAINT = "#1b2a49", "#b8bcc4"
 _WIDTH, _LINE, _NAME = 6.5, 0.27, 40
 _MAX_WRITTEN = 12
+_GAP = 0.06  # inches
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,12 @@ def draw_pairs(rows: Sequence[Pair]) -> Figure:
     bar.set_label("row less column, overall score; dot: told apart", fontsize=7)
     bar.ax.tick_params(labelsize=7)
     return figure
+
+
+def put_notice(figure: Figure, notice: str) -> None:
+    """Write a notice below all else."""
+    below = (figure.get_tightbbox().y0 - _GAP) / figure.get_figheight()
+    figure.text(0.5, below, notice, ha="center", va="top", fontsize=6, color="#a03000", wrap=True)
 
 
 DRAWINGS: Mapping[str, Drawing[Any]] = {

@@ -41,23 +41,25 @@ def write_figures(run: Run, folder: Folder) -> list[Written]:
     try:
         import matplotlib
 
-        from hab_ray.report.figures.drawing import DRAWINGS
+        from hab_ray.report.figures.drawing import DRAWINGS, put_notice
     except ImportError:
         raise ConfigError("hab figures: matplotlib is not installed; pip install 'hab-ray[figures]'") from None
     notice, written = simulated_notice(run.location), []
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_SETTINGS}):
         for name, drawing in DRAWINGS.items():
-            rows = drawing.data(run)
-            files = _files(name, rows, drawing.draw(rows), notice) if rows else {}
+            rows, files = drawing.data(run), {}
+            if rows:
+                figure = drawing.draw(rows)
+                if notice:
+                    put_notice(figure, notice)
+                files = _files(name, rows, figure)
             for file, content in files.items():
                 folder.put(file, content)
             written.append(Written(name, tuple(files), drawing.shows))
     return written
 
 
-def _files(name: str, rows: Sequence[Any], figure: Figure, notice: str | None) -> dict[str, bytes]:
-    if notice:
-        figure.text(0.5, -0.02, notice, ha="center", va="top", fontsize=6, color="#a03000", wrap=True)
+def _files(name: str, rows: Sequence[Any], figure: Figure) -> dict[str, bytes]:
     images = {f"{name}.{kind}": _image(figure, kind) for kind in _METADATA}
     return {**images, f"{name}.csv": to_csv(to_table(type(rows[0]), list(rows)))}
 
