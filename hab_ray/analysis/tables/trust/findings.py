@@ -53,6 +53,7 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *judging.judges_without_scores(summary.statuses),
             *judging.lost_verdicts(summary.statuses),
             *judging.empty_verdicts(read),
+            *judging.contradictory_verdicts(read),
             *judging.people_differ(people(summary), asked.panel),
             *rows.unfinished(summary.statuses),
             *judging.ambiguous_rubrics(alike, agreed(summary)),
