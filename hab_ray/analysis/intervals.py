@@ -35,19 +35,16 @@ _Array = NDArray[np.float64]
 
 
 class _Nodes(NamedTuple):
-    """Heights over the real axis, in standard deviations, and the weights of trapezoids there."""
+    """Heights over the real axis, in standard deviations, and the weights of trapezoids there; the axis counts half."""
 
     heights: _Array
     weights: _Array
 
-    @classmethod
-    def between(cls, first: float, last: float) -> _Nodes:
-        """Those whose asinh is from `first` to `last`; the axis itself counts half."""
-        places = np.arange(first, last, _STEP)
-        return cls(np.sinh(places), np.where(places == 0, 0.5, np.cosh(places)))
 
-
-_NEAR, _FAR = _Nodes.between(0.0, 3.2), _Nodes.between(3.2, 9.0)
+_PLACES = np.arange(0.0, 9.0, _STEP)
+_NODES = tuple(
+    _Nodes(np.sinh(places), np.where(places == 0, 0.5, np.cosh(places))) for places in np.split(_PLACES, (60, 76, 108))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,25 +149,23 @@ def _exceeds(steps: _Array, counts: _Array) -> float:
     """P(sum of steps, each times as many unit exponentials as it counts, > 0): the weighted mean is above.
 
     Weights uniform on the simplex are exponentials over their sum. Their transform is inverted along the vertical line
-    through its saddle point, where it neither oscillates nor cancels; trapezoids in asinh converge geometrically. Far
-    from the axis there is something left of few values alone.
+    through its saddle point, where it neither oscillates nor cancels; trapezoids in asinh converge geometrically, and
+    end where nothing is left: the more values, the sooner.
     """
     saddle, curve = _saddle(steps, counts)
     turning, scale = steps / (1 - saddle * steps), sqrt(curve)
     start = float(counts @ np.log1p(-saddle * steps))
 
-    def along(nodes: _Nodes) -> tuple[float, float]:
-        """The sum of the real parts at these heights, and the modulus at the last."""
+    found = 0.0
+    for nodes in _NODES:
         heights = nodes.heights / scale
         turned = np.outer(turning, heights)
         sizes = np.exp(-counts @ np.log1p(turned * turned) / 2 - start)
         angles = counts @ np.arctan(turned)
         real = sizes * (saddle * np.cos(angles) + heights * np.sin(angles)) / (saddle * saddle + heights * heights)
-        return float(real @ nodes.weights), float(sizes[-1])
-
-    found, left = along(_NEAR)
-    if left > _NOTHING:
-        found += along(_FAR)[0]
+        found += float(real @ nodes.weights)
+        if sizes[-1] < _NOTHING:
+            break
     return found * _STEP / np.pi / scale
 
 
