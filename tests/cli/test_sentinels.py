@@ -91,6 +91,27 @@ def test_each_judge_reads_as_many_answers_again_as_sentinels_are_asked_for(
     assert again.returncode == 0 and asked_of(sim)["judge"] == 2 * 2 * 12 + 16
 
 
+def test_sentinels_can_be_added_to_a_complete_run_whose_answers_are_given(
+    desk: Desk, vendor: Callable[..., Vendor]
+) -> None:
+    sim = vendor(planted=PLANTED)
+    rows = [
+        {"dimension": name, "prompt": prompt(name, n), "subject": who, "text": f"Answer {n} of {who}."}
+        for name in DIMENSIONS
+        for n in range(4)
+        for who in ("one", "two", "three")
+    ]
+    (desk.folder / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = {**ASKED, "responses": "answers.jsonl", "subjects": []}
+    assert desk.hab("run", desk.sweep("s", sim.url, **asked)).returncode == 0
+    run = open_run(desk.folder / "runs/s")
+    assert run.analysis("drift").num_rows == 0 and asked_of(sim)["judge"] == len(rows)
+    more = desk.hab("run", desk.sweep("s", sim.url, **asked, sentinels=7))
+    assert more.returncode == 0, more.stdout
+    assert asked_of(sim)["judge"] == len(rows) + 12  # two of each subject in each dimension
+    assert [row["answers"] for row in run.analysis("drift").to_pylist()] == [12]
+
+
 def test_a_complete_run_asks_nothing_again_after_a_rest(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     sim = vendor(planted=PLANTED)
     sweep = desk.sweep("s", sim.url, **ASKED, tests=given(desk.folder, 3), sentinels=4)

@@ -55,6 +55,8 @@ class Drift:
 @analysis(Drift, order=32, link="Drift", heading="Whether the judges have changed")
 def drift(summary: Summary) -> Sequence[Drift]:
     """Every judge's sentinels, each time; none where the sweep has none."""
+    if not summary.run.record.sweep.sentinels:
+        return []
     rows = from_table(Rejudged, rejudged(summary.run))
     places = {judge: at for at, judge in enumerate(summary.settings.panel)}
     rows = sorted((row for row in rows if row.judge in places), key=lambda row: (places[row.judge], row.repeat))
