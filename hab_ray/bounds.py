@@ -69,6 +69,12 @@ Samples = Annotated[
     Field(gt=0),
     _at_most(1_000, "each is one more paid answer per subject and test; tests of more kinds tell more than repeats"),
 ]
+Sentinels = Annotated[
+    int,
+    NUMBER,
+    Field(ge=0),
+    _at_most(100_000, "each is one more paid verdict per judge; `hab plan` says how small a shift so many show"),
+]
 Replicates = Annotated[
     int,
     NUMBER,

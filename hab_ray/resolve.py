@@ -7,7 +7,9 @@ under a run: another `run:` with the same `store:` reuses every call that stays 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 
@@ -16,13 +18,14 @@ from hab_ray.catalog.prices import priced
 from hab_ray.config.changes import differences
 from hab_ray.config.sections import Validate
 from hab_ray.config.sweep import Sweep
-from hab_ray.errors import ConfigError
+from hab_ray.errors import ConfigError, Exit
 from hab_ray.given.once import ReadOnce
 from hab_ray.given.origins import origins_of, wording_origins
 from hab_ray.given.paraphrases import read_paraphrases
 from hab_ray.given.rows import given_file
 from hab_ray.given.sample import changed_draw
 from hab_ray.location import Location
+from hab_ray.progress import PROGRESS, LastEnd, read_progress
 from hab_ray.resources import installed_versions
 from hab_ray.rows import ChosenTest, Paraphrase, RaterView
 from hab_ray.rubric import Rubric, load_rubrics, load_themes
@@ -42,6 +45,8 @@ _JUDGES = "judges: "
 _RATERS = "raters "
 _PANEL = "panel"
 _OF_THE_TESTS = ("seed", "generate", "validation", "select", "tests", "deduplicate")
+_OF_THE_ROWS = ("dimensions", "subjects", "judges", "responses", "samples", "replicates", "sentinels")
+REST = timedelta(days=7)
 _SAID_AS = {"validation": "validate"}
 _MAY_GROW = ("generate", "validate", "select", "tests", "deduplicate")
 _A_FILE = "a file"
@@ -63,10 +68,23 @@ def resolve(sweep: Sweep, now: datetime) -> Work:
         refuse_other_store(work)
         _must_fit(work, earlier)
         _check_judges(work)
+        work = replace(work, pauses=_pauses(work, earlier, now))
     if sweep.raters:
         _check_raters(work, earlier)
     _check_paraphrases(work)
     return work
+
+
+def _pauses(work: Work, earlier: Record, now: datetime) -> tuple[datetime, ...]:
+    """When a run with sentinels went on after a rest during which its judges may have changed, as it does now."""
+    since, has_more = earlier.started, True
+    with suppress(FileNotFoundError, ValueError):
+        last = read_progress(RunFolder(work.run_path).folder.get(PROGRESS))
+        since, has_more = datetime.fromisoformat(last.at), last.end != LastEnd.by(Exit.COMPLETE)
+    has_more |= any(getattr(work.sweep, key) != getattr(earlier.sweep, key) for key in _OF_THE_ROWS)
+    rested = now - max(since, *earlier.pauses, earlier.started)
+    is_pause = work.sweep.sentinels and rested >= REST and (has_more or _is_another_file(work, earlier))
+    return (*earlier.pauses, now) if is_pause else earlier.pauses
 
 
 def refuse_other_store(work: Work) -> None:
@@ -127,6 +145,7 @@ def _pinned(sweep: Sweep, earlier: Record | None, now: datetime, once: ReadOnce)
         wordings={judge.name: wordings_of(judge, rubrics) for judge in sweep.varied_judges},
         paraphrases=_paraphrases(sweep, rubrics),
         given=once,
+        pauses=earlier.pauses if earlier else (),
     )
 
 
@@ -367,6 +386,7 @@ def write_record(work: Work, now: datetime) -> None:
         sources=origins_of(work.sweep, work.rubrics, (earlier and earlier.sources) or {})
         | wording_origins(work.wordings),
         store=work.sweep.store.seen_from(work.run_path),
+        pauses=work.pauses,
     )
     if earlier:
         if _is_another_file(work, earlier) and _has_all_tests(work):

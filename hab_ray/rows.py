@@ -146,7 +146,8 @@ class Verdict:
     Scores of judges are whole; those of people and earlier studies need not be, where they come from another scale.
 
     `issues` is null where the issues are not known, as where a rater was asked for a score alone or a reply could not
-    be read; it is empty where there are none. Digests, tokens, cost and seconds are as in a response.
+    be read; it is empty where there are none. Digests, tokens, cost and seconds are as in a response; `at` is when a
+    model's reply came, in UTC as ISO 8601 has it, null where that is not known.
 
     `reading` is how a reply to imported wording was read (`hab_ray.rubric.Reading`), "" for any other, and
     `other_score` what the other reading finds in the first reply, null where nothing. Under `published` a letter that
@@ -177,6 +178,36 @@ class Verdict:
     latency_s: float | None = None
     reading: str = ""
     other_score: int | None = None
+    at: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejudged:
+    """A verdict by the same judge on an answer that it had judged before, to see whether the judge has changed.
+
+    `repeat` counts from 1 how often that was done; `before` and `before_at` are the score (0..10) of the judge's first
+    verdict and when it came, the rest is as in a verdict.
+    """
+
+    test_id: str
+    dimension: str
+    subject: str
+    sample: int
+    judge: str
+    repeat: int
+    state: State
+    before: float
+    before_at: str | None
+    score: float | None
+    at: str | None
+    issues: tuple[str, ...] | None
+    assessment: str
+    reason: str
+    reply_key: str
+    model_reported: str
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_nanousd: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from hab_ray.rows import (
     ChosenTest,
     Embedded,
     Rater,
+    Rejudged,
     Response,
     Row,
     Score,
@@ -28,7 +29,7 @@ from hab_ray.rows import (
 )
 from hab_ray.storage.replies.records import read_table, to_arrow, to_parquet
 
-ROW_TYPES = (Candidate, Validation, Embedded, ChosenTest, Response, Verdict, Score)
+ROW_TYPES = (Candidate, Validation, Embedded, ChosenTest, Response, Verdict, Rejudged, Score)
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
 VALUES: dict[Any, st.SearchStrategy[Any]] = {
     str: st.text() | st.just("\u2028\x00\r\n\U0001f41d"),
@@ -38,7 +39,9 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
     Rater: st.sampled_from(Rater),
     tuple[str, ...]: st.lists(st.text()).map(tuple),
     tuple[str, ...] | None: st.none() | st.lists(st.text()).map(tuple),
+    str | None: st.none() | st.text(),
     int | None: st.none() | NUMBERS,
+    float: st.floats(allow_nan=False),
     float | None: st.none() | st.floats(allow_nan=False),
 }
 
@@ -95,7 +98,7 @@ COLUMNS = {
     ),
     Score: ("subject", "dimension", "judge", "mean", "low", "high", "n", "excluded", "truncated"),
 }
-NULLABLE = {"cluster", "score", "issues", "mean", "low", "high", "other_score", *TOOK}
+NULLABLE = {"cluster", "score", "issues", "mean", "low", "high", "other_score", "at", *TOOK}
 
 
 @pytest.mark.parametrize("row_type", COLUMNS)

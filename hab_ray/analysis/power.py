@@ -28,6 +28,12 @@ def sentinels(shift: float = SHIFT, sd: float = ASSUMED_READING_SD) -> int:
     return round(((normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(POWER)) * sd / shift) ** 2)
 
 
+def shown_shift(sentinels: int, sd: float) -> float:
+    """The smallest shift that so many answers show in four of five cases; the reverse of `sentinels`."""
+    normal = NormalDist()
+    return (normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(POWER)) * sd / sqrt(sentinels)
+
+
 @dataclass(frozen=True)
 class Design:
     """What pairs of subjects are compared over: `calls` generation calls, whose differences have the deviation `sd`."""

@@ -29,6 +29,7 @@ from hab_ray.bounds import (
     Replicates,
     Samples,
     Seed,
+    Sentinels,
 )
 from hab_ray.catalog.models import (
     Catalog,
@@ -87,6 +88,9 @@ class Sweep(Strict):
     rows say which tests they answer, so that it may go without `tests`.
 
     `samples` is how often each subject is asked each test, `replicates` how often each judge reads each answer.
+    `sentinels` is how many answers each judge is given once more when the answers beside them are judged, and again
+    where the run goes on after a week or more: a judge whose vendor changes it meanwhile scores them otherwise.
+
     `variants` stand beside the subjects and judges that they vary: in no panel, and in no mean of the comparison.
 
     `raters` are files of ratings by people or by judges of earlier studies, which are shown beside the panel's verdicts
@@ -124,6 +128,7 @@ class Sweep(Strict):
     raters: Annotated[tuple[Place, ...], Field(max_length=MAX_LISTED)] = ()
     samples: Samples = 1
     replicates: Replicates = 1
+    sentinels: Annotated[Sentinels, Field(exclude_if=lambda number: number == 0)] = 0
     variants: Variants = Variants()
     truncated: Literal["judge", "exclude"] = "judge"
     accept_substitutes: bool = False

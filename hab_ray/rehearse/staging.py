@@ -96,9 +96,14 @@ def _staged_sweep(sweep: Sweep, place: RehearsalPlace, today: date, policy: Batc
         )
         for provider in dict.fromkeys(entry.provider for entry in entries.values())
     }
-    raters = sweep.raters if sweep.responses is not None else ()
     return sweep.model_copy(
-        update={"run": place.run, "store": place.store, "providers": {**sweep.providers, **providers}, "raters": raters}
+        update={
+            "run": place.run,
+            "store": place.store,
+            "providers": {**sweep.providers, **providers},
+            "raters": sweep.raters if sweep.responses is not None else (),
+            "sentinels": 0,  # no judge of a simulator changes, and its meter cannot tell a first reading from a later
+        }
     )
 
 

@@ -17,8 +17,8 @@ from hab_ray.location import Location
 from hab_ray.results.settings import SENT_COLUMNS, Settings, sent
 from hab_ray.results.transcripts import Asked, Transcript, Words, read_transcripts
 from hab_ray.results.views import Views
-from hab_ray.rows import ChosenTest, Response, Score, Verdict
-from hab_ray.stages.views import responses_file, tests_file, verdicts_file
+from hab_ray.rows import ChosenTest, Rejudged, Response, Score, Verdict
+from hab_ray.stages.views import rejudged_file, responses_file, tests_file, verdicts_file
 from hab_ray.storage.record import Record, read_record
 from hab_ray.storage.replies.records import read_table
 from hab_ray.storage.run import ANALYSIS, SCORES, RunFolder
@@ -130,9 +130,9 @@ class Run:
         `test_id, dimension, subject, sample, judge`, its `kind` (model, person or published), `replicate` (from 0),
         `state, issues` (list of letters, null where they are not known), `assessment, score` (0..10, null unless ok),
         `asks` (2 if the first reply could not be read), `reason, reply_key`; and as for responses `model_reported,
-        rubric_sha256, prompts_sha256, settings_sha256, input_tokens, output_tokens, cost_nanousd, latency_s`. For
-        imported wording `reading` says how replies were read, and `other_score` what the other reading finds in the
-        first reply.
+        rubric_sha256, prompts_sha256, settings_sha256, input_tokens, output_tokens, cost_nanousd, latency_s`; `at` is
+        when the reply came (UTC, ISO 8601). For imported wording `reading` says how replies were read, and
+        `other_score` what the other reading finds in the first reply.
         """
         judges = self.panel if judge is None else _rater(self, judge)
         names = [verdicts_file(each, *part) for part in _parts(self, subject, dimension) for each in judges]
@@ -214,6 +214,12 @@ def analyses_of(run: Run) -> tuple[str, ...]:
     """The names of the analyses whose tables are in a run's folder."""
     names = RunFolder(run.location).folder.list(ANALYSIS)
     return tuple(Path(name).stem for name in names if name.endswith(".parquet"))
+
+
+def rejudged(run: Run) -> pa.Table:
+    """What the panel's judges said of their sentinels when asked again, as `hab_ray.rows.Rejudged` explains it."""
+    parts = _parts(run, None, None)
+    return _views(run).read(Rejudged, [rejudged_file(judge, *part) for part in parts for judge in run.panel])
 
 
 def _views(run: Run) -> Views:

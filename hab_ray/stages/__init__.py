@@ -7,6 +7,8 @@
     respond    each subject answers each test
     judge      each judge names the issues of each response; deductions give the score
 
+`rejudge` is not of the paper: a judge reads some answers once more, to see whether it has changed meanwhile.
+
 A stage is pure: it gets the rows it reads and returns tasks, calls and rows. It does no I/O, reads no clock and draws
 no unseeded numbers.
 
@@ -19,5 +21,5 @@ assumes before there are rows. `graph` joins the stages of a sweep; `settling` t
 reply, `folding` sees through disguised names, and `copying` tells words of its own from those of the request.
 """
 
-ORDER = ("generate", "validate", "select", "choose", "respond", "judge")
+ORDER = ("generate", "validate", "select", "choose", "respond", "judge", "rejudge")
 WITHOUT_VIEW = ("select",)  # their rows are kept in the store

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar
 
@@ -23,7 +24,8 @@ class ResolvedSweep:
     """A sweep with all that its stages are made from.
 
     `wordings` has the rubrics of each varied judge by dimension: of those dimensions that its variant changes;
-    `paraphrases` has the words in which a varied subject is asked, by dimension, where its variant has such.
+    `paraphrases` has the words in which a varied subject is asked, by dimension, where its variant has such. `pauses`
+    says when the run went on after it had rested for a week or more.
     """
 
     sweep: Sweep
@@ -33,6 +35,7 @@ class ResolvedSweep:
     prompts: Prompts
     wordings: Mapping[str, Mapping[str, Rubric]] = field(default_factory=dict, kw_only=True)
     paraphrases: Mapping[str, Mapping[str, Paraphrases]] = field(default_factory=dict, kw_only=True)
+    pauses: tuple[datetime, ...] = field(default=(), kw_only=True)
 
     @property
     def makes_tests(self) -> bool:

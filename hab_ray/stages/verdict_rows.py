@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from hab_ray.calls import Outcome, Reply
 from hab_ray.config.sections import Judge
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric
@@ -57,7 +58,7 @@ class BlankVerdicts:
     def _settings_sha256(self) -> str:
         return self.judge.sha256
 
-    def of(self, task: VerdictTask, reply_key: str) -> Verdict:
+    def of(self, task: VerdictTask, outcome: Outcome) -> Verdict:
         """The row of a task, without the bill of its call."""
         literal = self.rubric.literal
         return Verdict(
@@ -72,11 +73,12 @@ class BlankVerdicts:
             score=None,
             asks=task.ask + 1,
             reason="",
-            reply_key=reply_key,
+            reply_key=outcome.key,
             rubric_sha256=self.rubric.sha256,
             prompts_sha256=self.prompts_sha256,
             settings_sha256=self._settings_sha256,
             replicate=task.replicate,
             reading=literal.reading.value if literal and literal.judging else "",
             other_score=task.other_score,
+            at=outcome.at.isoformat(timespec="seconds") if isinstance(outcome, Reply) else None,
         )

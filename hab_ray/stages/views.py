@@ -23,3 +23,8 @@ def responses_file(subject: str, dimension: str) -> str:
 def verdicts_file(judge: str, subject: str, dimension: str) -> str:
     """A judge's verdicts on a subject."""
     return f"verdicts/{folder_name(judge)}/{folder_name(subject)}/{dimension}.parquet"
+
+
+def rejudged_file(judge: str, subject: str, dimension: str) -> str:
+    """What a judge said of some of a subject's answers when it was asked again."""
+    return f"rejudged/{folder_name(judge)}/{folder_name(subject)}/{dimension}.parquet"

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
+from itertools import product
+from math import ceil
 
 from typing_extensions import override
 
@@ -16,15 +19,16 @@ from hab_ray.config.sections import Validate
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.resources import Extensions, distribution
-from hab_ray.rows import Candidate, ChosenTest, Embedded, Response, Validation, Verdict
+from hab_ray.rows import Candidate, ChosenTest, Embedded, Rejudged, Response, Validation, Verdict
 from hab_ray.stages.method.embed import EmbedStage
 from hab_ray.stages.method.generate import GenerateStage
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.method.respond import RespondStage
 from hab_ray.stages.method.select import SelectStage
 from hab_ray.stages.method.validate import ValidateStage
+from hab_ray.stages.rejudge import RejudgeStage
 from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
-from hab_ray.stages.views import candidates_file, responses_file, tests_file, verdicts_file
+from hab_ray.stages.views import candidates_file, rejudged_file, responses_file, tests_file, verdicts_file
 
 
 class _MakingTests(StageSpec):
@@ -255,7 +259,46 @@ class JudgeSpec(StageSpec):
         )
 
 
-METHOD = (GenerateSpec(), ValidateSpec(), EmbedSpec(), SelectSpec(), RespondSpec(), JudgeSpec())
+class RejudgeSpec(StageSpec):
+    """One part per dimension, subject and judge of the panel, where the sweep wants sentinels."""
+
+    name = "rejudge"
+    row = Rejudged
+
+    @override
+    def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
+        sweep = resolved.sweep
+        if sweep.sentinels:
+            for dimension, subject, judge in product(resolved.rubrics, sweep.subject_names, sweep.judges):
+                yield Part(judge.name, dimension, subject)
+
+    @override
+    def file(self, part: Part) -> str:
+        return rejudged_file(part.name, part.subject, part.dimension)
+
+    @override
+    def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
+        """All responses and verdicts of the subject: what a judge said first comes from before all else is judged."""
+        own = (Source(row, Grain.ALL, partial=True, own_subject=True) for row in (Response, Verdict))
+        return (*own, Source(ChosenTest, Grain.ALL))
+
+    @override
+    def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
+        return JudgeSpec().asks(resolved, part)
+
+    @override
+    def make(self, resolved: ResolvedSweep, part: Part) -> RejudgeStage:
+        names = resolved.sweep.subject_names
+        return RejudgeStage(
+            judging=replace(JudgeSpec().make(resolved, part), replicates=1),
+            sentinels=ceil(resolved.sweep.sentinels / (len(names) * len(resolved.rubrics))),
+            first=names.index(part.subject),
+            stride=len(names),
+            pauses=resolved.pauses,
+        )
+
+
+METHOD = (GenerateSpec(), ValidateSpec(), EmbedSpec(), SelectSpec(), RespondSpec(), JudgeSpec(), RejudgeSpec())
 ADDED = Extensions(group="hab_ray.stages", word="stage", built_in={}, remedy="Install the package that adds it")
 
 

@@ -36,7 +36,8 @@ class Record(Strict):
     `hab_ray.given.origins`; None in records from before they were kept.
     `declarations` are the analyses that were declared, the present one last. `drawn` says by dimension which of the
     given answers are read, where not all are. `store` is where the run's store was when
-    it was driven last, as seen from the run's folder; None in records from before it was kept.
+    it was driven last, as seen from the run's folder; None in records from before it was kept. `pauses` says when a run
+    with sentinels went on after a week's rest or more.
     """
 
     id: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] | None = None
@@ -54,6 +55,7 @@ class Record(Strict):
     declarations: tuple[Declaration, ...] = ()
     drawn: Mapping[str, Drawn] = {}
     store: str | None = None
+    pauses: Annotated[tuple[datetime, ...], Field(exclude_if=lambda pauses: not pauses)] = ()
 
     def entry(self, name: str) -> ModelEntry:
         """A model as this run asks it."""

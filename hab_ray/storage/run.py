@@ -19,7 +19,7 @@ ANALYSIS = "analysis"
 FIGURES = "figures"
 SHEETS = "sheets"
 REPORT = "report/index.html"
-VIEWS = ("candidates", "validations", "tests", "responses", "verdicts")
+VIEWS = ("candidates", "validations", "tests", "responses", "verdicts", "rejudged")
 MARKER, BY_SIMULATOR, PEOPLE = "SIMULATED.txt", "SIMULATOR.txt", "people.jsonl"
 OF_A_RUN = (SCORES, RATERS, PEOPLE, BY_SIMULATOR, *VIEWS, ANALYSIS, FIGURES, SHEETS, "bridge", "report", "log", "cells")
 

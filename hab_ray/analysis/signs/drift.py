@@ -1,11 +1,12 @@
-"""A sign of drift: a model that the vendor changed while the run went on."""
+"""Signs of drift: a model that the vendor changed while the run went on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from hab_ray.analysis.evidence.reported import Part, Split
 from hab_ray.analysis.signs.finding import Finding, Severity, spoken
+from hab_ray.analysis.tables.drift import Drift
 
 
 def changed_models(found: Sequence[Split]) -> Iterator[Finding]:
@@ -24,6 +25,22 @@ def changed_models(found: Sequence[Split]) -> Iterator[Finding]:
             "Name a dated version of the model if the vendor has one, and run it anew; else state both.",
             len(names),
         )
+
+
+def shifted_judges(rows: Iterable[Drift]) -> Iterator[Finding]:
+    """Judges that scored the same answers otherwise later."""
+    for row in rows:
+        if row.is_told and row.reliable and row.shift is not None:
+            later = "later" if row.hours is None else f"{row.hours:.1f} hours later"
+            yield Finding(
+                "judge_shifted",
+                Severity.HIGH,
+                f"{row.judge} scores the same answers otherwise than before",
+                f"{row.shift:+.3f} on the scale of 0 to 1 (95 % interval {row.low:+.3f} to {row.high:+.3f}) over "
+                f"{row.answers} answers, {later}: what it judged first and last are not on one scale.",
+                "Name a dated version of the judge if its vendor has one, and judge all anew under a new `name:`.",
+                row.shift,
+            )
 
 
 def _told(name: str, part: Part) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from hab_ray.analysis.power import ASSUMED_READING_SD, SHIFT, Design, sentinels
+from hab_ray.analysis.power import ASSUMED_READING_SD, SHIFT, Design, sentinels, shown_shift
 from hab_ray.cli.ending import aside, console, ends_with_status, say
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.options import (
@@ -47,10 +47,16 @@ def _what_it_can_show(work: Work) -> Iterator[str]:
     if subjects > 1:
         yield from (Design(subjects, tests).told(", ".join(named)) for tests, named in sizes.items() if tests)
     if work.sweep.judges:
-        yield (
-            f"a judge whose vendor changes it unseen: {sentinels()} answers judged again later show a shift of {SHIFT} "
-            f"(if two readings of an answer differ by an SD of {ASSUMED_READING_SD})"
-        )
+        yield _drift_shown(work.sweep.sentinels)
+
+
+def _drift_shown(number: int) -> str:
+    """What shift of a judge so many sentinels show, or how many it would take."""
+    if_alike = f"(if two readings of an answer differ by an SD of {ASSUMED_READING_SD})"
+    if not number:
+        return f"no judge is asked again: `sentinels: {sentinels()}` would show a shift of {SHIFT} {if_alike}"
+    shift = shown_shift(number, ASSUMED_READING_SD)
+    return f"a judge whose vendor changes it unseen: {number} sentinels show a shift of {shift:.3f} {if_alike}"
 
 
 def _where_calls_are_made(work: Work) -> str:

@@ -82,7 +82,7 @@ class JudgeStage(VerdictForecasts[VerdictTask]):
 
     @override
     def parse(self, task: VerdictTask, outcome: Outcome) -> Verdict | Again[VerdictTask]:
-        blank = with_bill(self._blanks.of(task, outcome.key), outcome)
+        blank = with_bill(self._blanks.of(task, outcome), outcome)
         reply = usable(self.model, outcome, self.accept_substitutes)
         if isinstance(reply, Unusable) and reply.state is not State.EMPTY:
             return replace(blank, state=reply.state, reason=reply.reason)

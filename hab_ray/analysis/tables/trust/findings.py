@@ -14,12 +14,14 @@ from hab_ray.analysis.evidence.reported import splits
 from hab_ray.analysis.evidence.verdicts import read_verdicts
 from hab_ray.analysis.marks import PANEL, ItemScores
 from hab_ray.analysis.registry import analysis
-from hab_ray.analysis.signs import design, drift, judging, rows
+from hab_ray.analysis.signs import design, judging, rows
+from hab_ray.analysis.signs import drift as signs
 from hab_ray.analysis.signs.finding import Finding, ranked, worst
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.agreement import agreed
 from hab_ray.analysis.tables.bounds import bounds_of
 from hab_ray.analysis.tables.differences import differences
+from hab_ray.analysis.tables.drift import drift
 from hab_ray.analysis.tables.people import people
 from hab_ray.analysis.tables.settings import settings
 from hab_ray.analysis.tables.trust.preferences import preferences
@@ -60,7 +62,8 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *rows.without_overall(panel),
             *rows.not_at_random(_counts(marks, lambda one: one.missing), summary.statuses),
             *rows.missing(bounds_of(marks)),
-            *drift.changed_models(list(splits(summary))),
+            *signs.changed_models(list(splits(summary))),
+            *signs.shifted_judges(drift(summary)),
             *rows.settings_differ(differing_settings(summary.sent)),
             *judging.partial_judges(preferences(summary)),
             *design.too_easy(panel),

@@ -1,0 +1,110 @@
+"""Whether a judge scored the same answers otherwise later: its sentinels, see `hab_ray.stages.rejudge`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from statistics import fmean, median, stdev
+
+from hab_ray.analysis.intervals import FEW_CALLS, interval
+from hab_ray.analysis.power import shown_shift
+from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.summary import Summary
+from hab_ray.results import rejudged
+from hab_ray.rows import Rejudged, State, from_table
+from hab_ray.rubric import SCORE_START
+
+_HOUR_S = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How a judge scored its sentinels when asked for the `repeat`-th time again, on the scale of 0 to 1.
+
+    `before` and `after` are means over the `answers` that have a score both times, in all dimensions; `shift` is their
+    difference with a 95 % interval by generation call, not `reliable` where there are few `calls`. `changed` is the
+    share of answers whose score is another, `sd` the standard deviation of the differences, `smallest` the shift that
+    so many answers show in four of five cases, null where no two differ. `hours` lie between the two verdicts, as the
+    median; null where that is not known. `unread` answers have no score the second time.
+    """
+
+    judge: str
+    repeat: int
+    answers: int
+    calls: int
+    unread: int
+    hours: float | None
+    before: float | None
+    after: float | None
+    shift: float | None
+    low: float | None
+    high: float | None
+    changed: float | None
+    sd: float | None
+    smallest: float | None
+    reliable: bool
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the interval excludes 0."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
+
+@analysis(Drift, order=32, link="Drift", heading="Whether the judges have changed")
+def drift(summary: Summary) -> Sequence[Drift]:
+    """Every judge's sentinels, each time; none where the sweep has none."""
+    if not summary.run.record.sweep.sentinels:
+        return []
+    rows = from_table(Rejudged, rejudged(summary.run))
+    places = {judge: at for at, judge in enumerate(summary.settings.panel)}
+    rows = sorted((row for row in rows if row.judge in places), key=lambda row: (places[row.judge], row.repeat))
+    return [
+        _of(summary, judge, repeat, list(found))
+        for (judge, repeat), found in groupby(rows, key=lambda row: (row.judge, row.repeat))
+    ]
+
+
+def _of(summary: Summary, judge: str, repeat: int, rows: Sequence[Rejudged]) -> Drift:
+    calls = _calls(summary)
+    read = [row for row in rows if row.state is State.OK and row.score is not None and row.test_id in calls]
+    pairs = [(row.before / SCORE_START, (row.score or 0) / SCORE_START) for row in read]
+    differences = [after - before for before, after in pairs]
+    groups = [calls[row.test_id] for row in read]
+    found = interval(differences, groups, -1.0, 1.0) if read else None
+    sd = stdev(differences) if len(read) > 1 else None
+    return Drift(
+        judge=judge,
+        repeat=repeat,
+        answers=len(read),
+        calls=len(set(groups)),
+        unread=len(rows) - len(read),
+        hours=median(between) if (between := list(_hours(read))) else None,
+        before=fmean(before for before, _ in pairs) if read else None,
+        after=fmean(after for _, after in pairs) if read else None,
+        shift=found.mean if found else None,
+        low=found.low if found else None,
+        high=found.high if found else None,
+        changed=fmean(difference != 0 for difference in differences) if read else None,
+        sd=sd,
+        smallest=shown_shift(len(read), sd) if sd else None,
+        reliable=len(set(groups)) >= FEW_CALLS,
+    )
+
+
+def _calls(summary: Summary) -> dict[str, tuple[str, object]]:
+    """The generation call of each test."""
+    settings = summary.settings
+    return {
+        test: (dimension, call)
+        for dimension, tests in settings.tests.items()
+        for test, call in zip(tests, settings.calls_of(dimension), strict=True)
+    }
+
+
+def _hours(rows: Sequence[Rejudged]) -> Iterator[float]:
+    for row in rows:
+        if row.at and row.before_at:
+            between = datetime.fromisoformat(row.at) - datetime.fromisoformat(row.before_at)
+            yield between.total_seconds() / _HOUR_S
