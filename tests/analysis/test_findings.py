@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
-from math import comb
+from math import comb, exp
 from random import Random
 from statistics import fmean
 
+import numpy as np
 import pytest
 
 from hab_ray.analysis.agreement import Agreement
 from hab_ray.analysis.differences import Difference
+from hab_ray.analysis.evidence.components import between_calls, chance_of_calls
 from hab_ray.analysis.evidence.duplicates import near_duplicates
 from hab_ray.analysis.evidence.verdicts import Denial, VerdictTexts, denied_letters
-from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
 from hab_ray.analysis.row_status import MissingReason, StatusCount
-from hab_ray.analysis.signs.design import few_calls, too_easy, trained_on
+from hab_ray.analysis.signs.design import few_calls, too_easy, trained_on, varying_calls
 from hab_ray.analysis.signs.finding import Finding, Severity, worst
 from hab_ray.analysis.signs.judging import (
     ambiguous_rubrics,
@@ -362,6 +364,35 @@ def test_few_generation_calls_are_named() -> None:
     few = replace(settings(tests={"d1": 12, "d2": 9}), calls={"d1": ("one", "two", "three") * 4})
     assert "d1 (3), d2 (9)." in next(few_calls(few)).detail
     assert list(few_calls(replace(few, tests={"d1": few.tests["d1"]}, calls={}))) == list(few_calls(MANY)) == []
+
+
+def in_calls(subject: str, spread: float, calls: int = 20) -> ItemScores:
+    """A subject's marks of 25 tests of each call, the calls apart by an SD in logits."""
+    random = Random(f"{subject} {calls}")
+    levels = [1 / (1 + exp(1 - random.gauss(0, spread))) for _ in range(calls)]
+    marks = tuple((float(random.random() < level),) for level in levels for _ in range(25))
+    return ItemScores(subject, "d_one", PANEL, marks, 0, tuple(str(at // 25) for at in range(25 * calls)))
+
+
+def test_calls_that_differ_much_are_named_where_they_are_few() -> None:
+    (found,) = varying_calls([in_calls("apart", 1.2), in_calls("alike", 1.2)])
+    assert "(d one)" in found.detail and 0.7 < (found.number or 0) < 2.0
+    assert not list(varying_calls([in_calls(f"s{at}", 0.0) for at in range(20)]))
+    assert not list(varying_calls([in_calls("many", 1.2, calls=80)]))
+    single = in_calls("single", 1.2)
+    assert not list(varying_calls([replace(single, calls=tuple(map(str, range(len(single.by_test)))))]))
+    assert not list(varying_calls([replace(single, judge="j")]))
+
+
+def test_rare_issues_in_few_calls_are_told_from_calls_that_differ() -> None:
+    """Two marks of 0 in one call, of 30 in ten calls, look like an SD above .5 and are chance."""
+    marks = tuple((0.0,) if at in (0, 1) else (1.0,) for at in range(30))
+    rare = ItemScores("s", "d_one", PANEL, marks, 0, tuple(str(at // 3) for at in range(30)))
+    means = np.array([rare.test_means()], dtype=np.float64)
+    assert between_calls(means, rare.calls) / (28 / 30 * 2 / 30) > 0.5
+    # The second of the two is in the first's call in 2 of 29 deals.
+    assert chance_of_calls(means, rare.calls) == pytest.approx(2 / 29, abs=0.02)
+    assert not list(varying_calls([rare]))
 
 
 LATE, EARLY = Cutoff(until=date(2026, 11, 1), source="its card"), Cutoff(until=date(2026, 10, 31), source="its card")

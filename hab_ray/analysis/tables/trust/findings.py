@@ -72,6 +72,7 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *rows.refusals(_refused(summary)),
             *rows.cut(_counts(summary.marks["judge"], lambda one: one.truncated)),
             *design.few_calls(asked),
+            *design.varying_calls(marks),
             *design.trained_on(_cutoffs(summary), _made(summary), _named_tests(summary)),
             *design.separate_nobody(differences(summary), asked),
             *rows.not_sent(_unheeded(summary)),
