@@ -5,11 +5,11 @@
     python benchmarks/cpu_pairs.py . . --modes batch --likely 9.7    old: hard, $1,000; new: likely, $9.70
 
 Each commit is checked out into a temporary folder, and both use this Python's packages. A measurement is one `hab run`
-of a sweep, online through Ray or by batch, against a simulator of the newer commit (a rehearsal compares every row,
-and more of it with every version); what the same takes with few calls (the median of three) is taken off, because what
-starting costs is not the calls'. CPU is user and system time of the driver and all that it starts. In each pair a coin
-says who is first. Printed are the medians, the median of the pairs' ratios and its upper 95 % bound (bootstrap over
-the pairs); bar 1.02.
+of a sweep, online through Ray or by batch in one process, against a simulator of the newer commit (a rehearsal compares
+every row, and more of it with every version); what the same takes with few calls (the median of three) is taken off,
+because what starting costs is not the calls'. CPU is user and system time of the driver and all that it starts. In each
+pair a coin says who is first. Printed are the medians, the median of the pairs' ratios and its upper 95 % bound
+(bootstrap over the pairs); bar 1.02.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def sweep_file(folder: Path, mode: str, calls: int, url: str, budget: Mapping[st
     settings = {
         "name": "pair",
         "mode": mode,
-        "executor": "ray",
+        "executor": "ray" if mode == "online" else "local",
         "dimensions": list(DIMENSIONS),
         "tests": "tests.jsonl",
         "providers": {"sim": provider},

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from hab_ray.calls import Call, ChatCall, from_json, to_json
 from hab_ray.catalog.models import Model
-from hab_ray.catalog.prices import Mode, rate
+from hab_ray.catalog.prices import Mode, Price, rate
 from hab_ray.engine.jobs import Job
 from hab_ray.executors.cells import Cells, Population, ranks
 from hab_ray.executors.protocol import Spool
@@ -117,18 +117,22 @@ class Pending:
         return self._write(f"{PENDING}/{self.epoch:06d}/flow-{writer}-{n:06d}.parquet", stage, model, jobs)
 
     def _write(self, file: str, stage: str, model: Model, jobs: Sequence[Job]) -> Spool:
-        lines, most = [0] * len(jobs), [0] * len(jobs)
-        if self.sample_seed is not None and model.entry.batch:
+        is_sampled = self.sample_seed is not None and model.entry.batch is not None
+        if is_sampled:
             rank = self.ranks(stage, model)
             jobs = sorted(jobs, key=lambda job: rank(job.call.key))
-            lines = [_line_bytes(job.call) for job in jobs]
-            most = [_most(model, job.call, length) for job, length in zip(jobs, lines, strict=True)]
+        texts = [to_json(job.call) for job in jobs]
+        lines, most = [0] * len(jobs), [0] * len(jobs)
+        if is_sampled:
+            lines = list(map(_line_bytes, texts))
+            price = rate(model.entry, Mode.BATCH)
+            most = [_most(model, price, job.call, length) for job, length in zip(jobs, lines, strict=True)]
         columns = [
             [job.shard for job in jobs],
             [job.row_id for job in jobs],
             [job.task for job in jobs],
             [job.call.key for job in jobs],
-            [to_json(job.call) for job in jobs],
+            texts,
             lines,
             most,
         ]
@@ -190,13 +194,12 @@ def population(pending: Pending, spools: Sequence[Spool], rank: Callable[[str], 
     return Population(sorted(set(keys), key=rank), longest, cap)
 
 
-def _line_bytes(call: Call) -> int:
+def _line_bytes(text: str) -> int:
     """How long a call's line is expected to be at most: what JSON escapes takes up to six bytes a character."""
-    text = to_json(call)
     return LINE_BYTES + (len(text) if text.isascii() else 6 * len(text))
 
 
-def _most(model: Model, call: Call, length: int) -> int:
-    """The most that a call can cost by batch with a line of this length: a token has at least one byte."""
+def _most(model: Model, price: Price, call: Call, length: int) -> int:
+    """The most that a call can cost at a price with a line of this length: a token has at least one byte."""
     output = model.entry.output_limit(call.params.max_tokens) if isinstance(call, ChatCall) else 0
-    return rate(model.entry, Mode.BATCH).bound(length, output)
+    return price.bound(length, output)

@@ -101,7 +101,11 @@ def _times(work: Work, lines: Sequence[PlanLine], latencies: Latencies) -> Itera
 
 
 def _seconds(entry: ModelEntry, sums: Figures, latency: float | None) -> float:
-    """How long a model's open calls take: whichever of its limits is reached first decides."""
+    """How long a model's open calls take: whichever of its limits is reached first decides.
+
+    A call takes its input and the most that it may answer from the tokens of a minute, as the engine counts it: OpenAI
+    does so when a request comes, whatever it answers then.
+    """
     if not sums.to_pay:
         return 0.0
     limits = entry.limits or Limits()
@@ -112,7 +116,7 @@ def _seconds(entry: ModelEntry, sums: Figures, latency: float | None) -> float:
     if limits.requests_per_minute:
         bounds.append(60.0 * requests / limits.requests_per_minute)
     if limits.tokens_per_minute:
-        bounds.append(60.0 * (sums.input + sums.output) / limits.tokens_per_minute)
+        bounds.append(60.0 * (sums.input + sums.most_output) / limits.tokens_per_minute)
     return max(bounds)
 
 

@@ -164,6 +164,17 @@ def test_time_follows_the_limit_that_is_reached_first(tmp_path: Path) -> None:
     assert plan.times[0].seconds == pytest.approx(calls["respond"] * a_call / 2)
 
 
+def test_of_the_tokens_of_a_minute_each_call_takes_what_it_may_answer(tmp_path: Path) -> None:
+    """As the engine counts, and not what it answers: at 1,000 tokens each a study took five times what was planned."""
+    limits = {"concurrent": 64, "tokens_per_minute": 50_000}
+    house = {"kind": "openai", "url": "http://localhost:1/v1", "price": {"input": 1, "output": 2}, "limits": limits}
+    work = work_of(tmp_path, providers={"house": house}, subjects=["house/a"], judges=["house/j"])
+    plan = Run(work).plan()
+    respond = plan.grouped(lambda line: line.stage)["respond"]
+    assert respond.most_output > 2 * respond.output
+    assert plan.times[0].seconds == pytest.approx(60 * (respond.input + respond.most_output) / 50_000)
+
+
 def test_a_model_without_a_price_has_no_plan(tmp_path: Path) -> None:
     house = {"kind": "openai", "url": "http://localhost:1/v1"}
     work = work_of(tmp_path, providers={"house": house})

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from hab_ray.calls import Failure
 from hab_ray.engine.batch.packing import PackedRow
 from hab_ray.engine.budget.bound import FIRST_WAVE, LEAST_WAVE, CostSample, Wave
 from hab_ray.errors import FailureKind
@@ -134,11 +133,11 @@ class WavesOfCell:
         store.refresh(model)
         for start in range(0, len(self.under_way), _READ_AT_ONCE):
             keys = self.under_way[start : start + _READ_AT_ONCE]
-            found = store.read(model, keys)
-            if any(isinstance(one, Failure) and one.kind is FailureKind.WITHHELD for one in found.values()):
+            found = store.costs(model, keys)
+            if any(failure.kind is FailureKind.WITHHELD for failure in store.failures(model, keys).values()):
                 self.broken = "the vendor did not show what all of them brought"
                 return
-            costs += [found[key].cost_nanousd if key in found else self._cell.cap for key in keys]
+            costs += [found.get(key, self._cell.cap) for key in keys]
         self._progress = replace(self._progress, costs=(*self._progress.costs, *costs))
         self._add(costs)
 

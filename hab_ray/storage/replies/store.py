@@ -42,6 +42,7 @@ from hab_ray.storage.replies.sidecars import entries_in, put_part
 COMPACT_FROM_FILES = 8
 PART_BYTES = 1 << 25
 _UNSTORABLE = (pa.ArrowException, ArithmeticError, TypeError, ValueError, AttributeError)
+_BETTER_LAST = (RecordKind.FAILURES, RecordKind.EMBEDDINGS, RecordKind.REPLIES)
 _MAX_COST = 2**63 - 1
 _MAX_REASON = 300
 
@@ -86,23 +87,26 @@ class ModelIndex:
         self._files.append(name)
 
     def read(self, keys: Sequence[str]) -> dict[str, Outcome]:
-        """The outcomes of those keys that are here. A file that a compaction removed since is looked for anew."""
+        """The outcomes of those keys that are here."""
+        tables = self._tables(keys)
+        return {outcome.key: outcome for table in tables for outcome in outcomes_of(self._shelf, table)}
+
+    def costs(self, keys: Sequence[str]) -> dict[str, int]:
+        """What those keys that are here have cost."""
+        columns = ([table.column(name).to_pylist() for name in ("key", "cost_nanousd")] for table in self._tables(keys))
+        return {key: cost for names, costs in columns for key, cost in zip(names, costs, strict=True)}
+
+    def _tables(self, keys: Sequence[str]) -> list[pa.Table]:
+        """The rows of those keys. A file that a compaction removed since is looked for anew."""
         while True:
+            rows_of: dict[str, list[int]] = defaultdict(list)
+            for place in self.keys.places(keys).values():
+                rows_of[self._files[place.file]].append(place.row)
             try:
-                return self._read(keys)
+                return [self._reader.read(file, sorted(rows_of[file])) for file in self._reader.kept_first(rows_of)]
             except FileNotFoundError:
                 self._forget()
                 self.refresh()
-
-    def _read(self, keys: Sequence[str]) -> dict[str, Outcome]:
-        rows_of: dict[str, list[int]] = defaultdict(list)
-        for place in self.keys.places(keys).values():
-            rows_of[self._files[place.file]].append(place.row)
-        found: dict[str, Outcome] = {}
-        for file in self._reader.kept_first(rows_of):
-            table = self._reader.read(file, sorted(rows_of[file]))
-            found.update((outcome.key, outcome) for outcome in outcomes_of(self._shelf, table))
-        return found
 
 
 @dataclass(frozen=True)
@@ -244,9 +248,21 @@ class Store:
     def read(self, model: str, keys: Sequence[str]) -> dict[str, Outcome]:
         """The outcomes of these keys of a model, as of the last refresh; a reply goes before a failure."""
         found: dict[str, Outcome] = {}
-        for shelf in (RecordKind.FAILURES, RecordKind.EMBEDDINGS, RecordKind.REPLIES):
+        for shelf in _BETTER_LAST:
             found.update(self._index(shelf, model).read(keys))
         return found
+
+    def costs(self, model: str, keys: Sequence[str]) -> dict[str, int]:
+        """What these keys of a model have cost, as of the last refresh; a reply goes before a failure."""
+        shelves = (
+            self._index(shelf, model) for shelf in (RecordKind.FAILURES, RecordKind.EMBEDDINGS, RecordKind.REPLIES)
+        )
+        return {key: cost for index in shelves for key, cost in index.costs(keys).items()}
+
+    def failures(self, model: str, keys: Sequence[str]) -> dict[str, Failure]:
+        """The permanent failures of these keys of a model, as of the last refresh."""
+        found = self._index(RecordKind.FAILURES, model).read(keys)
+        return {key: outcome for key, outcome in found.items() if isinstance(outcome, Failure)}
 
     def compact(self, model: str, epoch: int) -> None:
         """Turn a model's many small files into few parts a shelf; only the lease's holder does this."""
