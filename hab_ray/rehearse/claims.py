@@ -151,6 +151,9 @@ def wrong_comparison(summary: Summary, truth: Truth) -> Iterator[str]:
         way: tuple(replace(own, judge=PANEL) for own in marks if own.judge == judge)
         for way, marks in summary.marks.items()
     }
+    if not all(alone.values()):
+        yield f"there are no marks of {judge}"
+        return
     rows = compare_runs(summary, replace(summary, run=_Reworded(run.location, run.record, apart), marks=alone))
     found = {(row.subject, row.dimension): row for row in rows}
     for subject in run.subjects:
