@@ -16,7 +16,10 @@ PROGRESS = "log/progress.json"
 
 @dataclass(frozen=True)
 class StageProgress:
-    """One model at one stage. `total` grows while earlier stages end; `done` includes `failed`."""
+    """One model at one stage. `total` grows while earlier stages end; `done` includes `failed`.
+
+    Of the rows done this process has had `answered` since it began; the others were in the store.
+    """
 
     stage: str
     model: str
@@ -24,6 +27,7 @@ class StageProgress:
     done: Int64
     failed: Int64
     in_flight: Int64
+    answered: Int64 = 0
 
 
 @dataclass(frozen=True)

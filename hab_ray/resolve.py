@@ -128,7 +128,7 @@ def _pinned(sweep: Sweep, earlier: Record | None, now: datetime, once: ReadOnce)
     catalog = sweep.catalog
     models = {}
     for name in sweep.model_names():
-        entry = priced(earlier.entry(name) if earlier else catalog.find(name), now.date())
+        entry = priced(_entry(catalog.find(name), earlier), now.date())
         as_of = _as_of(name, entry, catalog.providers[entry.provider].serve, now)
         if earlier and entry.alias == "moving":
             as_of = earlier.as_of.get(name, as_of)
@@ -147,6 +147,12 @@ def _pinned(sweep: Sweep, earlier: Record | None, now: datetime, once: ReadOnce)
         given=once,
         pauses=earlier.pauses if earlier else (),
     )
+
+
+def _entry(entry: ModelEntry, earlier: Record | None) -> ModelEntry:
+    """A model with the price and limits that the sweep gives it now, asked as the run has asked from the beginning."""
+    is_older = earlier is not None and earlier.settings_version < SETTINGS_VERSION
+    return entry.without_lone_effort() if is_older else entry
 
 
 def _paraphrases(sweep: Sweep, rubrics: Mapping[str, Rubric]) -> dict[str, dict[str, dict[str, Paraphrase]]]:

@@ -354,6 +354,13 @@ def test_another_url_limit_price_or_reading_of_cut_answers_is_fine(resolved: Res
     lab = provider(url="http://lab:2/v1", limits={"concurrent": 3}, price={"input": 9})
     work = resolved(providers={"lab": lab}, truncated="exclude", accept_substitutes=True)
     assert work.catalog.providers["lab"].url == "http://lab:2/v1"
+    entry = work.models["lab/a"].entry
+    assert entry.limits and entry.limits.concurrent == 3 and entry.price == UsdPrice(input=9)
+
+
+def test_a_subject_of_a_provider_that_is_new_may_be_added(resolved: Resolve, started: Work) -> None:
+    work = resolved(providers={"lab": provider(), "other": provider(url="http://other/v1")}, subjects=["other/b"])
+    assert work.models["other/b"].entry.provider == "other"
 
 
 def test_local_weights_are_pinned_by_content(resolved: Resolve, tmp_path: Path) -> None:

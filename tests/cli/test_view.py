@@ -28,13 +28,23 @@ def printed(*moments: Progress) -> list[str]:
 
 
 def test_a_line_every_15_seconds_has_rows_dollars_time_left_and_what_is_waited_for() -> None:
-    """At 20 rows in 10 s the other 80 take 40 s more."""
-    later = replace(STAGE, done=20, in_flight=3)
+    """At 30 rows in 15 s the other 70 take 35 s more."""
+    later = replace(STAGE, done=20, answered=20, in_flight=3)
     moments = [replace(AT_START, elapsed_s=s / 4, stages=(later,) if s >= 40 else (STAGE,)) for s in range(60)]
-    moments.append(replace(AT_START, elapsed_s=15.0, stages=(replace(later, done=30),), cost_nanousd=400_000_000))
+    moments.append(
+        replace(AT_START, elapsed_s=15.0, stages=(replace(later, done=30, answered=30),), cost_nanousd=400_000_000)
+    )
     first, second = printed(*moments)
     assert first == "     0 s  0/100 rows  $0.0000  waits for 1 answer  respond m 0/100"
     assert second == "    15 s  30/100 rows  $0.4000  about 35 s left  waits for 3 answers  respond m 30/100"
+
+
+def test_rows_that_were_in_the_store_are_no_speed() -> None:
+    """A resumed run has 70 of 100 rows at once, as they are settled, and then one in 3 s."""
+    settled = replace(STAGE, in_flight=0, done=70)
+    moments = [replace(AT_START, elapsed_s=s, stages=(settled,)) for s in (0.0, 1.0)]
+    moments.append(replace(AT_START, elapsed_s=31.0, stages=(replace(settled, done=80, answered=10, in_flight=1),)))
+    assert "80/100 rows  $0.0000  about 60 s left" in printed(*moments)[-1]
 
 
 @pytest.mark.parametrize(

@@ -23,17 +23,16 @@ NANO = 1e9
 
 @dataclass
 class _Rate:
-    """Rows a second of one model at one stage, since its first row."""
+    """Answers a second of one model at one stage, since its first call: rows that were in the store are no speed."""
 
-    first_at: float | None = None
-    first_done: int = 0
+    began_at: float = 0.0
     per_s: float = 0.0
 
     def see(self, stage: StageProgress, now: float) -> None:
-        if self.first_at is None:
-            self.first_at, self.first_done = now, stage.done
-        elif now > self.first_at and stage.done < stage.total:
-            self.per_s = (stage.done - self.first_done) / (now - self.first_at)
+        if not (stage.answered or stage.in_flight):
+            self.began_at = now
+        elif now > self.began_at and stage.done < stage.total:
+            self.per_s = stage.answered / (now - self.began_at)
 
 
 @dataclass

@@ -188,6 +188,7 @@ def _stages(work: Work, shards: Shards, counters: Mapping[Channel, Counters]) ->
             done=sum(min(s.total or 0, s.settled + s.just_finished) for s in mine),
             failed=sum(s.failed for s in mine),
             in_flight=sum(counters[c].in_flight[model] for c in running & counters.keys()),
+            answered=sum(one.finished[s.number] for s in mine for one in counters.values()),
         )
 
 
