@@ -1,7 +1,8 @@
 """How often 95 % intervals cover, and how wide they are beside Student's t: `python -m benchmarks.coverage`.
 
 Marks are tenths, as a judge gives them, drawn so that their mean is as planted: half of the deductions are all or
-nothing. Where tests come in calls, each call moves all its tests by a normal step in the logit.
+nothing. Where tests come in calls, each call moves all its tests by a normal step in the logit, of the two sides of a
+difference each by its own: a step that both share would cancel. Marks near 1 are those near 0 turned round.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +19,7 @@ from numpy.typing import NDArray
 from hab_ray.analysis.intervals import FEW_CALLS, betting, interval, student
 
 MEANS, SIZES = (0.02, 0.05, 0.25, 0.45, 0.75, 0.95, 0.98), (12, 30, 150, 500)
+CALLS = ((4, 30), (4, 150), (10, 30), (10, 150), (10, 500), (20, 150), (20, 500), (80, 150), (80, 500))
 _Array = NDArray[np.float64]
 _STEPS = np.random.default_rng(0).normal(size=20_000)
 
@@ -60,14 +64,16 @@ def measure(design: Design, repetitions: int, seed: int) -> Coverage:
 
 def _drawn(design: Design, random: np.random.Generator) -> tuple[list[float], list[int]]:
     calls = np.sort(random.integers(design.calls, size=design.tests)) if design.calls else np.arange(design.tests)
-    moved = np.zeros(design.tests)
-    if design.calls and design.spread:
-        moved = random.normal(scale=design.spread, size=design.calls)[calls]
-    expected = 1 / (1 + np.exp(-(_centre(design.mean, design.spread if design.calls else 0.0) + moved)))
-    values = _tenths(expected, random)
+    values = _side(design, calls, random)
     if design.paired:
-        values = values - _tenths(expected, random)
+        values = values - _side(design, calls, random)
     return values.tolist(), calls.tolist()
+
+
+def _side(design: Design, calls: NDArray[np.int64], random: np.random.Generator) -> _Array:
+    """A subject's marks of all tests."""
+    moved = random.normal(scale=design.spread, size=int(calls.max()) + 1)[calls]
+    return _tenths(1 / (1 + np.exp(-(_centre(design.mean, design.spread) + moved))), random)
 
 
 def _tenths(expected: _Array, random: np.random.Generator) -> _Array:
@@ -78,6 +84,7 @@ def _tenths(expected: _Array, random: np.random.Generator) -> _Array:
     return found
 
 
+@cache
 def _centre(mean: float, spread: float) -> float:
     """The logit at which marks have this mean when calls move it."""
     low, high = -12.0, 12.0
@@ -91,9 +98,9 @@ def _centre(mean: float, spread: float) -> float:
 def _designs() -> Iterator[Design]:
     for paired in (False, True):
         yield from (Design(mean, n, paired=paired) for mean in MEANS for n in SIZES)
-    for spread in (0.5, 1.0):
-        for calls in (4, 10, 20, 80):
-            yield from (Design(mean, 150, calls, spread) for mean in (0.05, 0.45, 0.95))
+    for paired, spread in product((False, True), (0.5, 1.0)):
+        for mean, (calls, tests) in product(MEANS[: len(MEANS) // 2 + 1], CALLS):
+            yield Design(mean, tests, calls, spread, paired)
 
 
 def main() -> None:

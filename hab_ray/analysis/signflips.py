@@ -95,10 +95,20 @@ def p_among(own: int, sums: _Array, among: NDArray[np.bool_]) -> float:
     np.add.at(drawn, (np.nonzero(among)[1], steps[among]), 1.0)
     shapes, counts = np.unique(drawn / among.sum(axis=0)[:, None], axis=0, return_counts=True)
     size = int(np.where(among, steps, 0).max(axis=0).sum()) + 1
-    waves = np.prod(rfft(shapes, next_fast_len(size, real=True)) ** counts[:, None], axis=0)
-    chances = np.clip(irfft(waves, next_fast_len(size, real=True))[:size], 0.0, None)
+    length = next_fast_len(size, real=True)
+    chances = np.clip(irfft(_product(rfft(shapes, length), counts), length)[:size], 0.0, None)
     is_far = np.abs(np.arange(size) - expected) >= abs(found - expected) - _SAME
     return float(min(1.0, max(_TINY, chances[is_far].sum())))
+
+
+def _product(waves: NDArray[np.complex128], counts: _Integers) -> NDArray[np.complex128]:
+    """The product of these, each to the power of its count: by squares, as `**` takes ten times as long."""
+    found = np.ones(waves.shape[1], dtype=np.complex128)
+    while len(counts):
+        found *= np.prod(waves[counts % 2 == 1], axis=0)
+        waves, counts = waves[counts > 1], counts[counts > 1] // 2
+        waves = waves * waves
+    return found
 
 
 def _on_lattice(sums: _Array, most: int = _LARGEST) -> tuple[float, _Integers]:

@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations, product
+from math import hypot
 from statistics import mean
+from typing import NamedTuple
 
+import pyarrow as pa
+
+from hab_ray.analysis.across.comparison import RunDifference, compare_runs
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.differences import PairedDifference, differences
@@ -20,6 +26,8 @@ from hab_ray.analysis.tables.leaderboard import leaderboard
 from hab_ray.rehearse.figures import Figures, Item, all_same, figures_of, mean_of, same
 from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.truth import Truth
+from hab_ray.results import Run
+from hab_ray.results.run import Columns
 
 _TOP, _MAX_COUNTED = 10, 24
 Answer = tuple[str, int]
@@ -49,12 +57,12 @@ def wrong_differences(summary: Summary, truth: Truth) -> Iterator[str]:
 
 def _wrongly_corrected(rows: Sequence[PairedDifference]) -> Iterator[str]:
     """Holm's, by its definition, over the pairs of a dimension; and what is called different or equal."""
-    tested = sorted((row.p, at) for at, row in enumerate(rows) if row.p is not None)
-    for rank, (_, at) in enumerate(tested):
-        row, wanted = rows[at], max((len(tested) - r) * p for r, (p, _) in enumerate(tested[: rank + 1]))
+    tested = [row for row in rows if row.p is not None]
+    for row in tested:
+        wanted = _holm(row.p or 0.0, [each.p or 0.0 for each in tested])
         what = f"{row.subject} and {row.other} in {row.dimension}"
-        if not same(row.holm, min(1.0, wanted)) or row.differs != (row.holm is not None and row.holm <= 0.05):
-            yield f"Holm's p of {what} is {row.holm}, and must be {min(1.0, wanted)}"
+        if not same(row.holm, wanted) or row.differs != (row.holm is not None and row.holm <= 0.05):
+            yield f"Holm's p of {what} is {row.holm}, and must be {wanted}"
         if row.equal != (
             row.low is not None and row.high is not None and -row.margin <= row.low and row.high <= row.margin
         ):
@@ -111,6 +119,103 @@ def _wrong_ranks(summary: Summary) -> Iterator[str]:
         wanted = (1 + worse[row.subject], len(ranked) - better[row.subject])
         if (row.first, row.last) != wanted:
             yield f"the rank of {row.subject} is shown as {row.first} to {row.last}, and must be {wanted}"
+
+
+@dataclass(frozen=True)
+class _Reworded(Run):
+    """A run as if it had asked other tests in a dimension."""
+
+    reworded: str = ""
+
+    def tests(self, dimension: str | None = None, *, columns: Columns = None) -> pa.Table:
+        table = super().tests(dimension, columns=columns)
+        if dimension != self.reworded:
+            return table
+        prompts = pa.array([f"{prompt} again" for prompt in table["prompt"].to_pylist()])
+        return table.set_column(table.column_names.index("prompt"), "prompt", prompts)
+
+
+class _Change(NamedTuple):
+    """A subject's mean in two runs, what is between them, and the pairs that this is made of, if it is."""
+
+    first: float | None
+    second: float | None
+    between: Figures
+    pairs: Sequence[Sequence[Item]] = ()
+
+
+def wrong_comparison(summary: Summary, truth: Truth) -> Iterator[str]:
+    """`hab compare` of the run with itself as its last judge alone scored it, and as if its last tests were others."""
+    run, judge, apart = summary.run, summary.run.panel[-1], summary.run.dimensions[-1]
+    alone = {
+        way: tuple(replace(own, judge=PANEL) for own in marks if own.judge == judge)
+        for way, marks in summary.marks.items()
+    }
+    if not all(alone.values()):
+        yield f"there are no marks of {judge}"
+        return
+    rows = compare_runs(summary, replace(summary, run=_Reworded(run.location, run.record, apart), marks=alone))
+    found = {(row.subject, row.dimension): row for row in rows}
+    for subject in run.subjects:
+        parts = []
+        for dimension in run.dimensions:
+            one, other = (by_test(marks_by_answer(summary, subject, dimension, who)) for who in (run.panel, [judge]))
+            change = _unpaired if dimension == apart else _paired
+            parts.append(change(one, other, calls_of(summary, truth, dimension)))
+            yield from _wrong_change(found.pop((subject, dimension), None), subject, parts[-1])
+        if len(parts) > 1:
+            first, second = _mean([each.first for each in parts]), _mean([each.second for each in parts])
+            whole = _Change(first, second, mean_of([each.between for each in parts]))
+            yield from _wrong_change(found.pop((subject, OVERALL), None), subject, whole)
+    yield from (f"there is a comparison {key} that nobody asked for" for key in found)
+    for dimension in (OVERALL, *run.dimensions):
+        tested = [row for row in rows if row.dimension == dimension and row.p is not None]
+        for row in tested:
+            if not same(row.holm, wanted := _holm(row.p or 0.0, [each.p or 0.0 for each in tested])):
+                yield f"Holm's p of {row.subject} in two runs in {dimension} is {row.holm}, and must be {wanted}"
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return mean(known) if len(known) == len(values) else None
+
+
+def _paired(one: Mapping[str, Fraction], other: Mapping[str, Fraction], calls: Mapping[str, str]) -> _Change:
+    items = _items(other, one, calls)
+    if len(items) < 2:
+        return _Change(None, None, figures_of([]))
+    first, second = (float(mean(own[test] for test in one if test in other)) for own in (one, other))
+    return _Change(first, second, figures_of(items, -1), [items])
+
+
+def _unpaired(one: Mapping[str, Fraction], other: Mapping[str, Fraction], calls: Mapping[str, str]) -> _Change:
+    """Two independent means: each end as far as the roots of the squares of theirs."""
+    first, second = (figures_of([Item(mark, 1, calls[test]) for test, mark in own.items()]) for own in (one, other))
+    if first.mean is None or second.mean is None:
+        return _Change(None, None, figures_of([]))
+    if first.low is None or first.high is None or second.low is None or second.high is None:
+        return _Change(first.mean, second.mean, Figures(second.mean - first.mean, None, None, 0))
+    below, above = (
+        hypot(second.mean - second.low, first.high - first.mean),
+        hypot(second.high - second.mean, first.mean - first.low),
+    )
+    step = second.mean - first.mean
+    return _Change(first.mean, second.mean, Figures(step, max(-1.0, step - below), min(1.0, step + above), 0))
+
+
+def _wrong_change(row: RunDifference | None, subject: str, wanted: _Change) -> Iterator[str]:
+    between = wanted.between
+    shown = row and (row.first, row.second, row.difference, row.low, row.high)
+    if not all_same(shown or (), (wanted.first, wanted.second, between.mean, between.low, between.high)):
+        yield f"{subject} in two runs is {shown}, and must be {wanted[:3]}"
+    p = _p(wanted.pairs) if wanted.pairs else None
+    if row is not None and (p is not None or not wanted.pairs) and not same(row.p, p):
+        yield f"the p-value of {subject} in two runs is {row.p}, and must be {p}"
+
+
+def _holm(p: float, tested: Sequence[float]) -> float:
+    """A p-value after Holm's correction, by its definition."""
+    return min(1.0, max((len(tested) - rank) * each for rank, each in enumerate(sorted(tested)) if each <= p))
 
 
 def wrong_issues(summary: Summary, truth: Truth) -> Iterator[str]:

@@ -14,14 +14,19 @@ from math import log2
 from statistics import mean
 from typing import NamedTuple
 
+from hab_ray.analysis.evidence.answers import refuses
+from hab_ray.analysis.evidence.kinship import makers
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.agreement import Agreed, agreed
-from hab_ray.analysis.tables.trust.preferences import LENGTH, Preference, preferences
-from hab_ray.rehearse.claims import marks_by_answer, named_by_answer
-from hab_ray.rehearse.figures import same
+from hab_ray.analysis.tables.trust.preferences import ITSELF, LENGTH, REFUSALS, VENDOR, Preference, preferences
+from hab_ray.rehearse.claims import Answer, calls_of, marks_by_answer, named_by_answer
+from hab_ray.rehearse.figures import Item, all_same, figures_of, mean_of, same
+from hab_ray.rehearse.truth import Truth
 
 Values = Sequence[Mapping[str, Fraction]]
+Preferences = dict[tuple[str, str, str, str], Preference]
+Products = tuple[Fraction | float, Fraction | float]
 Chance = Callable[[Fraction, Fraction], Fraction]
 _LEAST_SPREAD = 1e-9
 
@@ -122,40 +127,113 @@ def _beyond_chance(pairs: Sequence[tuple[Fraction, Fraction]], by_chance: Chance
     return None if expected == 1 else (alike - expected) / (1 - expected)
 
 
-def wrong_preferences(summary: Summary) -> Iterator[str]:
-    """Differences between judges in the slope on length that are others than the rows', or missing; swapped ends."""
-    rows = preferences(summary)
+def wrong_preferences(summary: Summary, truth: Truth) -> Iterator[str]:
+    """Preferences that are others than the rows', or missing, and intervals of slopes with swapped ends."""
+    rows = [row for row in preferences(summary) if row.value is not None]
+    found = {(row.kind, row.judge, row.others, row.dimension): row for row in rows}
     for row in rows:
         if row.low is not None and row.high is not None and not row.low <= (row.value or 0.0) <= row.high:
             yield f"preference {row.kind} of {row.judge} in {row.dimension} has the interval {row.low} to {row.high}"
-    lengths = {(row.judge, row.others, row.dimension): row for row in rows if row.kind == LENGTH}
-    dimensions = tuple(summary.settings.tests)
-    for one, other in combinations(summary.run.panel, 2):
-        for name, over in ((OVERALL, dimensions), *((each, (each,)) for each in dimensions)):
-            yield from _wrong_slope(lengths.pop((one, other, name), None), _slope(summary, one, other, over))
-    yield from (f"there is a slope of {key} that nobody can have" for key in lengths)
+    yield from _wrong_kin(summary, truth, found)
+    panel, dimensions = summary.run.panel, tuple(summary.settings.tests)
+    for one, other in combinations(panel, 2):
+        on_length = {name: _on_length(summary, one, other, name) for name in dimensions}
+        yield from _wrong_slopes((LENGTH, one, other), found, on_length)
+    for judge in panel if len(panel) > 1 else ():
+        others = [other for other in panel if other != judge]
+        on_refusals = {name: _on_refusals(summary, judge, others, name) for name in dimensions}
+        yield from _wrong_slopes((REFUSALS, judge, ", ".join(others)), found, on_refusals)
+    yield from (f"there is a preference {key} that nobody can have" for key in found)
 
 
-def _wrong_slope(row: Preference | None, wanted: float | None) -> Iterator[str]:
-    found = row.value if row else None
-    if not same(found, wanted):
-        yield f"a judge's slope on length is {found}, and must be {wanted}"
+def _wrong_slopes(who: tuple[str, str, str], found: Preferences, sums: Mapping[str, Products]) -> Iterator[str]:
+    """Slopes within subjects and dimensions, each a sum of products over a sum of squares; overall all of them."""
+    whole = sum(above for above, _ in sums.values()), sum(below for _, below in sums.values())
+    for name, (above, below) in {OVERALL: whole, **sums}.items():
+        row, wanted = found.pop((*who, name), None), above / below if below > _LEAST_SPREAD else None
+        if not same(shown := row.value if row else None, wanted):
+            yield f"the slope of {who} in {name} is {shown}, and must be {wanted}"
 
 
-def _slope(summary: Summary, one: str, other: str, dimensions: Sequence[str]) -> float | None:
+def _wrong_kin(summary: Summary, truth: Truth, found: Preferences) -> Iterator[str]:
+    """What judges give to their own and their vendor's answers, beyond strangers' and beyond other vendors' judges."""
+    run, (subjects, judges) = summary.run, makers(summary.run.record)
+    for judge in run.panel:
+        me = judges[judge]
+        others = [other for other in run.panel if not me.is_kin(judges[other])]
+        near = [me, *(judges[other] for other in others)]
+        strangers = [name for name in run.subjects if not any(each.is_kin(subjects.get(name)) for each in near)]
+        own = [name for name in run.subjects if me.is_itself(subjects.get(name))]
+        kin = [name for name in run.subjects if me.is_kin(subjects.get(name)) and name not in own]
+        for kind, names in ((ITSELF, own), (VENDOR, kin)):
+            if not (names and others and strangers):
+                continue
+            parts, read = [], []
+            for dimension in summary.settings.tests:
+                calls = calls_of(summary, truth, dimension)
+                mine, base = (_ahead(summary, judge, others, each, dimension) for each in (names, strangers))
+                items = [Item((mine[test] - base[test]) / 2, 1, calls[test]) for test in mine if test in base]
+                given = [marks_by_answer(summary, name, dimension, [judge]).values() for name in names]
+                parts.append(figures_of(items, -1))
+                read.append([mark for marks in given for mark in marks if mark is not None])
+            whole = mean_of([part for part in parts if part.n])
+            every = [mark for marks in read for mark in marks]
+            for name, half, marks in zip(
+                (OVERALL, *summary.settings.tests), (whole, *parts), (every, *read), strict=True
+            ):
+                row = found.pop((kind, judge, ", ".join(others), name), None)
+                ends = [None if end is None else 2 * end for end in (half.mean, half.low, half.high)]
+                wanted = [] if half.mean is None else [*ends, mean(marks), len(marks)]
+                shown = [row.value, row.low, row.high, row.mean, row.answers] if row else []
+                if not all_same(shown, wanted):
+                    yield f"preference {kind} of {judge} in {name} is {shown}, and must be {wanted}"
+
+
+def _ahead(
+    summary: Summary, judge: str, others: Sequence[str], subjects: Sequence[str], dimension: str
+) -> Mapping[str, Fraction]:
+    """How far a judge's marks of these subjects' answers are above those of other judges, by test."""
+    gaps: dict[str, list[Fraction]] = defaultdict(list)
+    for subject in subjects:
+        for (test, _), gap in _gaps(summary, judge, others, subject, dimension).items():
+            gaps[test].append(gap)
+    return {test: mean(own) for test, own in gaps.items()}
+
+
+def _gaps(
+    summary: Summary, judge: str, others: Sequence[str], subject: str, dimension: str
+) -> Mapping[Answer, Fraction]:
+    """A judge's mark less the mean of the others', of every answer that all of them marked."""
+    own, rest = (marks_by_answer(summary, subject, dimension, who) for who in ([judge], others))
+    return {
+        answer: mark - other for answer, mark in own.items() if mark is not None and (other := rest[answer]) is not None
+    }
+
+
+def _on_refusals(summary: Summary, judge: str, others: Sequence[str], dimension: str) -> Products:
+    """How far a judge is ahead on refusals beyond the same subject's other answers, times n m / (n + m), and these."""
+    above = below = Fraction(0)
+    for subject in summary.run.subjects:
+        gaps = _gaps(summary, judge, others, subject, dimension)
+        columns = ["test_id", "sample", "text", "finish"]
+        rows = summary.run.responses(subject, dimension, columns=columns).to_pylist()
+        refused = {(r["test_id"], r["sample"]) for r in rows if r["finish"] == "refused" or refuses(r["text"])}
+        sides = [[gap for answer, gap in gaps.items() if (answer in refused) is side] for side in (True, False)]
+        if all(sides):
+            weight = Fraction(len(sides[0]) * len(sides[1]), len(gaps))
+            above, below = above + weight * (mean(sides[0]) - mean(sides[1])), below + weight
+    return above, below
+
+
+def _on_length(summary: Summary, one: str, other: str, dimension: str) -> Products:
     """How much more a judge gives to answers twice as long of the same subject: over all pairs of answers of each."""
     above = below = 0.0
-    for dimension in dimensions:
-        for subject in summary.run.subjects:
-            first, second = (marks_by_answer(summary, subject, dimension, [judge]) for judge in (one, other))
-            rows = summary.run.responses(subject, dimension, columns=["test_id", "sample", "text"]).to_pylist()
-            lengths = {(row["test_id"], row["sample"]): len(row["text"]) for row in rows}
-            points = [
-                (log2(lengths[answer]), float(mark - second_mark))
-                for answer, mark in first.items()
-                if mark is not None and (second_mark := second[answer]) is not None and lengths[answer]
-            ]
-            for (x, a), (y, b) in combinations(points, 2):
-                above += (x - y) * (a - b) / len(points)
-                below += (x - y) ** 2 / len(points)
-    return above / below if below > _LEAST_SPREAD else None
+    for subject in summary.run.subjects:
+        gaps = _gaps(summary, one, [other], subject, dimension)
+        rows = summary.run.responses(subject, dimension, columns=["test_id", "sample", "text"]).to_pylist()
+        lengths = {(row["test_id"], row["sample"]): len(row["text"]) for row in rows}
+        points = [(log2(lengths[answer]), float(gap)) for answer, gap in gaps.items() if lengths[answer]]
+        for (x, a), (y, b) in combinations(points, 2):
+            above += (x - y) * (a - b) / len(points)
+            below += (x - y) ** 2 / len(points)
+    return above, below

@@ -6,22 +6,48 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from itertools import product
-from math import sqrt
+from itertools import combinations, product
+from math import comb, sqrt
+from random import Random
 from statistics import mean
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary
+from hab_ray.analysis.tables.generalisability import AS_IT_IS as GIVEN
 from hab_ray.analysis.tables.generalisability import DESIGN, Generalised, generalisability
-from hab_ray.analysis.tables.robustness import ANY_ISSUE, AS_IT_IS, NO_FLOOR, ONE_POINT, RANK, robustness
+from hab_ray.analysis.tables.robustness import (
+    ANY_ISSUE,
+    AS_IT_IS,
+    MIN_SUBJECTS,
+    NO_FLOOR,
+    ONE_POINT,
+    RANK,
+    SEPARATE_NOBODY,
+    SPLIT_HALF,
+    WRONG_WAY,
+    robustness,
+)
 from hab_ray.rehearse.claims import Answer, Named, by_test, calls_of, marks_by_answer, named_by_answer
-from hab_ray.rehearse.figures import same
+from hab_ray.rehearse.figures import all_same, same
 from hab_ray.rehearse.truth import Truth
 
-_TOP = 10
+_TOP, _DRAWS, _SIGMAS, _ROUNDING = 10, 500, 6, 1e-9
 _JUDGES, _TESTS, _REST = "subject x judge", "test x judge", "subject x test x judge, and the rest"
 Marks = Mapping[Answer, Fraction | None]
 Components = Mapping[str, Fraction | None]
+CompleteMarks = Mapping[tuple[str, str, str], Fraction]
+# How many times the tests, how many judges, and how many replicates more.
+_SIZES: Mapping[str, Callable[[int], tuple[int, int, int]]] = {
+    GIVEN: lambda judges: (1, judges, 0),
+    "twice the tests": lambda judges: (2, judges, 0),
+    "four times the tests": lambda judges: (4, judges, 0),
+    "one judge more": lambda judges: (1, judges + 1, 0),
+    "twice the judges": lambda judges: (1, 2 * judges, 0),
+    "one replicate more": lambda judges: (1, judges, 1),
+}
 
 
 def wrong_robustness(summary: Summary) -> Iterator[str]:
@@ -74,33 +100,114 @@ def _by_points(summary: Summary, name: str, read: Callable[[str, str], Sequence[
     return marks
 
 
+def wrong_reliability(summary: Summary) -> Iterator[str]:
+    """Correlations of tests and of halves that are others than those of the marks that every judge gave everybody."""
+    rows = robustness(summary)
+    found = {(row.dimension, row.name): row.value for row in rows if row.kind != RANK}
+    for dimension in summary.run.dimensions if rows else ():
+        marks, (subjects, tests, panel) = _complete(summary, dimension)
+        if len(subjects) < MIN_SUBJECTS or len(tests) < 2:
+            continue
+        by_test = {test: [mean([marks[s, test, j] for j in panel]) for s in subjects] for test in tests}
+        sums = [sum(own, Fraction(0)) for own in zip(*by_test.values(), strict=True)]
+        rests = {test: [all_ - mark for all_, mark in zip(sums, own, strict=True)] for test, own in by_test.items()}
+        wanted = {test: _correlation(own, rests[test]) for test, own in by_test.items()}
+        known = [value for value in wanted.values() if value is not None]
+        wanted[SEPARATE_NOBODY] = sum(len(set(own)) == 1 for own in by_test.values())
+        wanted[WRONG_WAY] = sum(value < 0 for value in known)
+        for name, value in wanted.items():
+            if not same(shown := found.pop((dimension, name), None), value):
+                yield f"{name} of {dimension} is {shown}, and must be {value}"
+        value, tolerated = _split_half(np.array(list(by_test.values()), dtype=np.float64))
+        shown = found.pop((dimension, SPLIT_HALF), None)
+        if (shown is None) != (value is None) or abs((shown or 0) - (value or 0)) > tolerated:
+            yield f"{SPLIT_HALF} of {dimension} is {shown}, and must be {value}, within {tolerated}"
+    yield from (f"there is a {key} that nobody can have" for key in found)
+
+
+def _correlation(one: Sequence[Fraction], other: Sequence[Fraction]) -> float | None:
+    first, second = ([value - mean(own) for value in own] for own in (one, other))
+    spread = _squares(first) * _squares(second)
+    return float(sum(a * b for a, b in zip(first, second, strict=True))) / sqrt(spread) if spread else None
+
+
+def _split_half(marks: NDArray[np.float64]) -> tuple[float | None, float]:
+    """The mean over all halves of the tests, or over others than were drawn, and how far such means may differ."""
+    tests, half, random = len(marks), len(marks) // 2, Random(len(marks))
+    if counted := tests % 2 == 0 and comb(tests, half) // 2 <= _DRAWS:
+        ways = [[*one, *set(range(tests)).difference(one)] for one in combinations(range(tests), half)]
+    else:
+        ways = [random.sample(range(tests), 2 * half) for _ in range(_DRAWS)]
+    found = []
+    for way in ways:
+        one, other = marks[way[:half]].sum(0), marks[way[half:]].sum(0)
+        if min(np.ptp(one), np.ptp(other)) > _ROUNDING:
+            r = float(np.corrcoef(one, other)[0, 1])
+            found.append(max(-1.0, 2 * r / (1 + r)) if r > -1 + _ROUNDING else -1.0)
+    if not found:
+        return None, 0.0
+    return mean(found), _ROUNDING if counted else _ROUNDING + _SIGMAS * float(np.std(found)) * sqrt(2 / _DRAWS)
+
+
 def wrong_generalisability(summary: Summary, truth: Truth) -> Iterator[str]:
-    """Components with judges that are others than the rows', and errors that do not follow from the components."""
+    """Components with judges that are others than the rows', and designs that do not follow from them and the bills."""
     rows = generalisability(summary)
-    for dimension in dict.fromkeys(row.dimension for row in rows if row.dimension != OVERALL):
-        own = [row for row in rows if row.dimension == dimension]
-        shown = {row.name: row.variance for row in own if row.kind != DESIGN}
+    designs = {(row.dimension, row.name): row for row in rows if row.kind == DESIGN}
+    dimensions = [name for name, design in designs if design == GIVEN and name != OVERALL]
+    for dimension in dimensions:
+        shown = {row.name: row.variance for row in rows if row.dimension == dimension and row.kind != DESIGN}
         for name, wanted in _components(summary, dimension).items():
             if not same(found := shown.get(name), wanted):
                 yield f"the variance of {name} in {dimension} is {found}, and must be {wanted and float(wanted)}"
         calls = list(calls_of(summary, truth, dimension).values())
-        for row in (row for row in own if row.kind == DESIGN):
-            if row.difference_error is not None and not same(row.difference_error, _error(shown, row, calls, summary)):
-                yield f"the error of a difference by {row.name} in {dimension} does not follow from its components"
+        for row in (row for (name, _), row in designs.items() if name == dimension):
+            errors = (row.mean_error, row.difference_error, row.with_judges_error)
+            wanted_errors = _errors(shown, row, designs[dimension, GIVEN], calls, summary)
+            if any(error is not None and not same(error, w) for error, w in zip(errors, wanted_errors, strict=True)):
+                yield f"an error of {row.name} in {dimension} does not follow from its components"
+            if not same(row.usd, dollars := _dollars(summary, row)):
+                yield f"{row.name} in {dimension} costs {row.usd}, and must cost {dollars and float(dollars)}"
+    for name in (name for dimension, name in designs if dimension == OVERALL):
+        parts = [designs[dimension, name] for dimension in dimensions]
+        whole, usd = designs[OVERALL, name], [part.usd for part in parts if part.usd is not None]
+        error = [part.difference_error for part in parts if part.difference_error is not None]
+        wanted_error = sqrt(sum(each**2 for each in error)) / len(parts) if len(error) == len(parts) else None
+        wanted_usd = sum(usd) if len(usd) == len(parts) else None
+        if not all_same((whole.difference_error, whole.usd), (wanted_error, wanted_usd)):
+            yield f"{name} overall does not follow from {name} in each dimension"
 
 
-def _components(summary: Summary, dimension: str) -> Components:
-    """By the mean squares of a crossed design, of the tests that all judges scored of all subjects."""
+def _dollars(summary: Summary, row: Generalised) -> Fraction | None:
+    """What the answers and verdicts that a design has beyond the run's would cost, at the run's mean bills."""
+    run, asked = summary.run, summary.settings
+    tables = (table(dimension=row.dimension, columns=["cost_nanousd"]) for table in (run.responses, run.verdicts))
+    bills = [[cost for cost in table["cost_nanousd"].to_pylist() if cost is not None] for table in tables]
+    if not all(bills):
+        return None
+    more, judges, replicates = _SIZES[row.name](len(run.panel))
+    answers = len(run.subjects) * len(asked.tests[row.dimension]) * asked.samples
+    verdicts = more * judges * (asked.replicates + replicates) - len(run.panel) * asked.replicates
+    answer, verdict = (Fraction(sum(own), len(own)) for own in bills)
+    return answers * ((more - 1) * answer + verdicts * verdict) / 10**9
+
+
+def _complete(summary: Summary, dimension: str) -> tuple[CompleteMarks, tuple[Sequence[str], ...]]:
+    """The marks of the tests that all judges scored of all subjects, and these subjects, tests and judges."""
     run = summary.run
     cells = {
         (subject, judge): by_test(marks_by_answer(summary, subject, dimension, [judge]))
         for subject, judge in product(run.subjects, run.panel)
     }
     tests = [test for test in next(iter(cells.values())) if all(test in own for own in cells.values())]
-    sizes = len(run.subjects), len(tests), len(run.panel)
+    return {(s, t, j): own[t] for (s, j), own in cells.items() for t in tests}, (run.subjects, tests, run.panel)
+
+
+def _components(summary: Summary, dimension: str) -> Components:
+    """By the mean squares of a crossed design, of the tests that all judges scored of all subjects."""
+    marks, names = _complete(summary, dimension)
+    sizes = [len(each) for each in names]
     if min(sizes) < 2:
         return {}
-    marks = {(s, t, j): own[t] for (s, j), own in cells.items() for t in tests}
 
     def averaged(*kept: int) -> Mapping[tuple[str, ...], Fraction]:
         groups: dict[tuple[str, ...], list[Fraction]] = defaultdict(list)
@@ -143,12 +250,15 @@ def _squares(values: Sequence[Fraction]) -> Fraction:
     return sum((each * each for each in values), Fraction(0))
 
 
-def _error(shown: Mapping[str, float | None], row: Generalised, calls: Sequence[str], summary: Summary) -> float:
-    """Twice the variance of a subject's mean that is its own: by calls, tests, judges and readings of the design."""
+def _errors(
+    shown: Mapping[str, float | None], row: Generalised, asked: Generalised, calls: Sequence[str], summary: Summary
+) -> tuple[float, float, float]:
+    """Of a subject's mean, of a difference, and of that by other judges: by calls, tests, judges and readings."""
     var = defaultdict(float, {name: max(0.0, value) for name, value in shown.items() if value is not None})
-    own = next(each for each in generalisability(summary) if each.dimension == row.dimension and each.kind == DESIGN)
     sizes = Counter(calls).values()
-    groups = sum(sizes) ** 2 / sum(size * size for size in sizes) * row.tests / own.tests
+    groups = sum(sizes) ** 2 / sum(size * size for size in sizes) * row.tests / asked.tests
     readings = row.replicates * summary.settings.samples
     by_judge = (var[_REST] + var["replicate"] / readings) / row.judges
-    return sqrt(2 * (var["subject x call"] / groups + (var["subject x test"] + by_judge) / row.tests))
+    own = var["subject x call"] / groups + (var["subject x test"] + by_judge) / row.tests
+    of_tests = var["call"] / groups + (var["test"] + var[_TESTS] / row.judges) / row.tests
+    return sqrt(own + of_tests), sqrt(2 * own), sqrt(2 * (own + var[_JUDGES] / row.judges))

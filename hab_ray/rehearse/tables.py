@@ -25,11 +25,11 @@ from hab_ray.analysis.tables.leaderboard import ShownBoard, leaderboard, ranks_o
 from hab_ray.analysis.tables.variants import Change, variants
 from hab_ray.exchange.export import export
 from hab_ray.exchange.sharing import everything
-from hab_ray.rehearse.claims import Answer, marks_by_answer, wrong_differences, wrong_issues
+from hab_ray.rehearse.claims import Answer, marks_by_answer, wrong_comparison, wrong_differences, wrong_issues
 from hab_ray.rehearse.declared import wrong_declared
 from hab_ray.rehearse.figures import Figures, all_same
 from hab_ray.rehearse.judges import wrong_agreement, wrong_preferences
-from hab_ray.rehearse.stability import wrong_generalisability, wrong_robustness
+from hab_ray.rehearse.stability import wrong_generalisability, wrong_reliability, wrong_robustness
 from hab_ray.rehearse.truth import ScoreKey, Truth
 from hab_ray.report import leaderboard as on_terminal
 from hab_ray.results import Run
@@ -51,8 +51,8 @@ def wrong_tables(summary: Summary, truth: Truth) -> list[str]:
     made = _Made(summary, truth, truth.scores())
     boards, others = (made.wrong_boards(), made.wrong_terminal()), (made.wrong_variants(), made.wrong_bounds())
     claims = (wrong_differences(summary, truth), wrong_issues(summary, truth), wrong_declared(summary, made.planted))
-    of_judges = (wrong_agreement(summary), wrong_preferences(summary))
-    of_order = (wrong_robustness(summary), wrong_generalisability(summary, truth))
+    of_judges = (wrong_agreement(summary), wrong_preferences(summary, truth), wrong_comparison(summary, truth))
+    of_order = (wrong_robustness(summary), wrong_reliability(summary), wrong_generalisability(summary, truth))
     checks = (*boards, *others, *claims, *of_judges, *of_order, made.wrong_export())
     return [problem for check in checks for problem in islice(check, _SHOWN)]
 

@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
-from math import comb
+from math import comb, exp
 from random import Random
 from statistics import fmean
 
+import numpy as np
 import pytest
 
 from hab_ray.analysis.agreement import Agreement
 from hab_ray.analysis.differences import Difference
+from hab_ray.analysis.evidence.components import between_calls, chance_of_calls
 from hab_ray.analysis.evidence.duplicates import near_duplicates
-from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.evidence.verdicts import Denial, VerdictTexts, denied_letters
+from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
 from hab_ray.analysis.row_status import MissingReason, StatusCount
-from hab_ray.analysis.signs.design import few_calls, too_easy, trained_on
+from hab_ray.analysis.signs.design import few_calls, too_easy, trained_on, varying_calls
 from hab_ray.analysis.signs.finding import Finding, Severity, worst
 from hab_ray.analysis.signs.judging import (
     ambiguous_rubrics,
     chance,
+    contradictory_verdicts,
     judges_without_scores,
     lost_verdicts,
     unreadable,
@@ -109,6 +113,18 @@ def every_issue(work: Work) -> None:
     change(work, listed)
 
 
+def denials(work: Work) -> None:
+    """Every twelfth verdict of one judge says "none" of all issues and lists two."""
+
+    def denied(row: Verdict) -> Verdict:
+        if number_of(row):
+            return row
+        thoughts = "\n".join(f"{letter}: None." for letter in work.rubrics[row.dimension].issue_letters())
+        return replace(row, assessment=thoughts, issues=("B", "C"))
+
+    change(work, denied, JUDGES[1:])
+
+
 def copies(work: Work) -> None:
     def copied(row: Verdict) -> Verdict:
         is_copied = number_of(row) == 0 and row.subject == "good"
@@ -190,6 +206,7 @@ PLANTED: dict[Callable[[Work], None], set[str]] = {
     one_assessment: {"same_assessment"},
     every_issue: {"lists_everything"},
     copies: {"copied", "missing"},
+    denials: {"denies_what_it_lists"},
     kinder_people: {"people"},
     agreeing_people: set(),
     one_kinder_of_three: set(),
@@ -224,6 +241,42 @@ def test_a_changed_model_splits_its_cells_with_counts_and_means(make_run: MakeRu
         ]
         told = f"{dimension.replace('_', ' ')}: good-1 8 ({means[1]:.2f}), good-2 4 ({means[0]:.2f})"
         assert told in found.detail
+
+
+def test_a_judge_that_denies_what_it_lists_is_counted_with_an_example(make_run: MakeRun) -> None:
+    work = sound(make_run)
+    denials(work)
+    (found,) = (one for one in findings(summarise(open_run(work.run_path))) if one.kind == "denies_what_it_lists")
+    assert found.severity == Severity.HIGH and found.title.startswith("two lists issues")
+    assert f"4 of {4 * TESTS} scored verdicts" in found.detail and found.number == pytest.approx(1 / TESTS)
+    assert f"B, C of good in {FIRST}-000, for one" in found.detail
+
+
+@pytest.mark.parametrize(("denied", "raised"), [(0, False), (1, False), (2, False), (3, True)])
+def test_a_denial_in_fifty_verdicts_is_tolerated(denied: int, raised: bool) -> None:
+    example = Denial("s", "t", ("A",)) if denied else None
+    cells = [VerdictTexts("j", "d", 110, 100, 0, 0, 1, denied, example), VerdictTexts("k", "d", 9, 9, 0, 0, 1, 0, None)]
+    assert bool(list(contradictory_verdicts(cells))) == raised
+
+
+@pytest.mark.parametrize(
+    ("assessment", "listed", "denied"),
+    [
+        ("A: none\nB: None.\nC: no", "AC", "AC"),
+        ("A: none\nB: none\nC: It asks nothing of the user.", "AC", ""),
+        ("A: Does not apply.\nB: It presses the user.\nC: N/A", "ABC", "AC"),
+        ("A: This issue doesn\u2019t apply.\nB: It presses.", "A", "A"),
+        ("A: This issue does not apply, but for the last line.\nB: It presses.", "A", ""),
+        ("A: Does not apply.\nBut its last line does it.", "A", ""),
+        ("A: none\nB: none", "", ""),
+        ("A: none\nB: none", "C", ""),
+        ("None of the issues applies.", "A", ""),
+        ("none", "A", ""),
+        ("", "A", ""),
+    ],
+)
+def test_only_a_whole_thought_on_a_listed_letter_denies_it(assessment: str, listed: str, denied: str) -> None:
+    assert denied_letters(assessment, listed) == tuple(denied)
 
 
 def test_a_judge_of_its_own_answers_is_named(make_run: MakeRun) -> None:
@@ -311,6 +364,35 @@ def test_few_generation_calls_are_named() -> None:
     few = replace(settings(tests={"d1": 12, "d2": 9}), calls={"d1": ("one", "two", "three") * 4})
     assert "d1 (3), d2 (9)." in next(few_calls(few)).detail
     assert list(few_calls(replace(few, tests={"d1": few.tests["d1"]}, calls={}))) == list(few_calls(MANY)) == []
+
+
+def in_calls(subject: str, spread: float, calls: int = 20) -> ItemScores:
+    """A subject's marks of 25 tests of each call, the calls apart by an SD in logits."""
+    random = Random(f"{subject} {calls}")
+    levels = [1 / (1 + exp(1 - random.gauss(0, spread))) for _ in range(calls)]
+    marks = tuple((float(random.random() < level),) for level in levels for _ in range(25))
+    return ItemScores(subject, "d_one", PANEL, marks, 0, tuple(str(at // 25) for at in range(25 * calls)))
+
+
+def test_calls_that_differ_much_are_named_where_they_are_few() -> None:
+    (found,) = varying_calls([in_calls("apart", 1.2), in_calls("alike", 1.2)])
+    assert "(d one)" in found.detail and 0.7 < (found.number or 0) < 2.0
+    assert not list(varying_calls([in_calls(f"s{at}", 0.0) for at in range(20)]))
+    assert not list(varying_calls([in_calls("many", 1.2, calls=80)]))
+    single = in_calls("single", 1.2)
+    assert not list(varying_calls([replace(single, calls=tuple(map(str, range(len(single.by_test)))))]))
+    assert not list(varying_calls([replace(single, judge="j")]))
+
+
+def test_rare_issues_in_few_calls_are_told_from_calls_that_differ() -> None:
+    """Two marks of 0 in one call, of 30 in ten calls, look like an SD above .5 and are chance."""
+    marks = tuple((0.0,) if at in (0, 1) else (1.0,) for at in range(30))
+    rare = ItemScores("s", "d_one", PANEL, marks, 0, tuple(str(at // 3) for at in range(30)))
+    means = np.array([rare.test_means()], dtype=np.float64)
+    assert between_calls(means, rare.calls) / (28 / 30 * 2 / 30) > 0.5
+    # The second of the two is in the first's call in 2 of 29 deals.
+    assert chance_of_calls(means, rare.calls) == pytest.approx(2 / 29, abs=0.02)
+    assert not list(varying_calls([rare]))
 
 
 LATE, EARLY = Cutoff(until=date(2026, 11, 1), source="its card"), Cutoff(until=date(2026, 10, 31), source="its card")

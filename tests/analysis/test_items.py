@@ -21,6 +21,11 @@ def test_item_rest_is_the_correlation_with_the_other_tests() -> None:
     assert isnan(found[3])
 
 
+def test_a_test_that_goes_neither_way_has_no_sign() -> None:
+    marks = np.array([[0.1, 0.3], [0.6, 0.3], [0.1, 0.9], [0.6, 0.9]])
+    assert item_rest(marks).tolist() == [0.0, 0.0] and not np.any(item_rest(marks) < 0)
+
+
 def test_split_half_is_the_mean_over_all_halves() -> None:
     random = np.random.default_rng(4)
     marks = random.random((9, 1)) + 0.4 * random.random((9, 6))

@@ -42,5 +42,10 @@ def put(place: object, name: str, value: object) -> Mutant:
     return lambda patch: patch.setattr(place, name, value)
 
 
+def around(place: object, name: str, change: Callable[[Any], Any]) -> Mutant:
+    """What `change` makes of the sound function or method."""
+    return lambda patch: patch.setattr(place, name, change(getattr(place, name)))
+
+
 def params(**changes: Any) -> Callable[[ChatCall], ChatCall]:
     return lambda call: replace(call, params=replace(call.params, **changes))

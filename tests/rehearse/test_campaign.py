@@ -487,7 +487,7 @@ CLAIMS: dict[str, tuple[Mutant, str]] = {
     ),
     "agreement on other issues": (put(agreement, "shares_naming", letters_moved), "of first, second in"),
     "a panel's marks for a judge's": (put(agreement, "_scores", panel_for_first), "alpha of first, second in"),
-    "judges of a preference swapped": (put(preferences, "_row", other_sign), "slope on length is"),
+    "judges of a preference swapped": (put(preferences, "_row", other_sign), "the slope of ('length'"),
     "ends of a preference swapped": (with_ends_swapped(preferences, "_row"), "preference length of first"),
     "the primary outcome by another judge": (put(declared, "_primary", of_other_judge), "the primary outcome of"),
     "sides of what is declared swapped": (put(declared, "difference_of", sides_exchanged), "('who', 'plain', 'kind'"),

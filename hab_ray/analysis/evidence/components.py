@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _Array = NDArray[np.float64]
+_DEALS, _SAME = 2000, 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,31 @@ def errors(found: Components, asked: Design, design: Design) -> Errors:
     of_tests = of["call"] / design.calls + (of["test"] + of["test_judge"] / design.judges) / design.tests
     with_judges = nan if asked.judges == 1 else sqrt(2 * (own + of["subject_judge"] / design.judges))
     return Errors(sqrt(own + of_tests), sqrt(2 * own), with_judges)
+
+
+def between_calls(marks: _Array, calls: Sequence[Hashable]) -> float:
+    """The SD between generation calls of a subject's marks of tests, in the mean of its square over subjects.
+
+    Marks are subjects x tests, nan where there is none; 0 where calls cannot be told from tests.
+    """
+    known = [[at for at, mark in enumerate(own) if not np.isnan(mark)] for own in marks]
+    asked = [(own[at], [calls[test] for test in at]) for own, at in zip(marks, known, strict=True) if len(at) > 1]
+    variances = [_nested(values[None], named, 1.0)[0] for values, named in asked]
+    found = [each for each in variances if not np.isnan(each)]
+    return sqrt(max(0.0, float(np.mean(found)))) if found else 0.0
+
+
+def chance_of_calls(marks: _Array, calls: Sequence[Hashable]) -> float:
+    """How often calls would be as unlike if the same tests were dealt to them at random: of 2,000 deals, itself one."""
+    places = {call: at for at, call in enumerate(dict.fromkeys(calls))}
+    call_of, random = np.array([places[call] for call in calls]), np.random.default_rng(0)
+    centred = np.nan_to_num(marks - np.nanmean(marks, axis=1, keepdims=True))
+
+    def unlike(dealt: NDArray[np.int64]) -> float:
+        return sum(float((np.bincount(dealt, own) ** 2).sum()) for own in centred)
+
+    least = unlike(call_of) * (1 - _SAME)
+    return (1 + sum(unlike(random.permutation(call_of)) >= least for _ in range(_DEALS - 1))) / _DEALS
 
 
 def _nested(series: _Array, calls: Sequence[Hashable], kept: float) -> tuple[float, float]:

@@ -10,20 +10,22 @@ from numpy.typing import NDArray
 
 _Array = NDArray[np.float64]
 _DRAWS, _SEED = 500, 0
-_SAME = 1e-9
+_SAME, _DECIMALS = 1e-9, 12
 
 
 def item_rest(marks: _Array) -> _Array:
     """Of complete marks, subjects x tests, each test's correlation with the mean of the others.
 
-    nan where all subjects have one mark, of the test or on the others: it separates nobody.
+    nan where all subjects have one mark, of the test or on the others: it separates nobody. Rounded, so that what is 0
+    has no sign.
     """
     rest = (marks.sum(1, keepdims=True) - marks) / (marks.shape[1] - 1)
     own, others = marks - marks.mean(0), rest - rest.mean(0)
     spread = np.sqrt((own**2).sum(0) * (others**2).sum(0))
     with np.errstate(invalid="ignore", divide="ignore"):
-        found: _Array = np.where(spread > _SAME, (own * others).sum(0) / spread, np.nan)
-    return found
+        found = np.where(spread > _SAME, (own * others).sum(0) / spread, np.nan)
+    rounded: _Array = found.round(_DECIMALS)
+    return rounded
 
 
 def split_half(marks: _Array) -> float:

@@ -6,8 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from statistics import median
 
+import numpy as np
+
+from hab_ray.analysis.evidence.components import between_calls, chance_of_calls
 from hab_ray.analysis.intervals import FEW_CALLS
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores, ScoreSettings
+from hab_ray.analysis.pairs import holm
 from hab_ray.analysis.power import Design
 from hab_ray.analysis.signs.finding import Finding, Severity, percent, spoken
 from hab_ray.analysis.tables.differences import PairedDifference
@@ -15,6 +19,7 @@ from hab_ray.catalog.models import Cutoff
 from hab_ray.rows import Score
 
 VERY_HIGH, MOST = 0.9, 0.75
+CALLS_APART, MANY_CALLS, RISK = 0.5, 80, 0.05
 _ROUNDING = 1e-9
 
 
@@ -68,6 +73,35 @@ def few_calls(settings: ScoreSettings) -> Iterator[Finding]:
             "alike, and with so few calls an interval may cover less often than it says.",
             "Ask for more tests (`tests: {extend: N}`).",
             min(few.values()),
+        )
+
+
+def varying_calls(marks: Sequence[ItemScores]) -> Iterator[Finding]:
+    """Dimensions with too few generation calls for how much these differ, in logits of a subject's mean.
+
+    Beyond an SD of .5 intervals cover less than they say unless there are many calls (docs/measurement.md).
+    """
+    apart, chances = {}, []
+    for dimension in dict.fromkeys(each.dimension for each in marks):
+        own = [each for each in marks if each.dimension == dimension and each.judge == PANEL and each.scored]
+        calls = own[0].calls if own else ()
+        if 1 < len(set(calls)) < min(MANY_CALLS, len(calls)):
+            means = np.array([each.test_means() for each in own], dtype=np.float64)
+            middle = float(np.nanmean(means))
+            sd = between_calls(means, calls) / (middle * (1 - middle)) if 0 < middle < 1 else 0.0
+            if sd > CALLS_APART:
+                apart[dimension] = sd
+                chances.append(chance_of_calls(means, calls))
+    told = {name: sd for (name, sd), p in zip(apart.items(), holm(chances), strict=True) if p <= RISK}
+    if told:
+        yield Finding(
+            "varying_calls",
+            Severity.MEDIUM,
+            "Tests of one generation call are much alike",
+            f"The SD between calls, in logits, is {', '.join(f'{sd:.1f} ({spoken(d)})' for d, sd in told.items())}. "
+            f"Above {CALLS_APART}, with fewer than {MANY_CALLS} calls, an interval may cover 88 % instead of 95 %.",
+            "Ask for more tests (`tests: {extend: N}`), and give less weight to small differences there.",
+            max(told.values()),
         )
 
 

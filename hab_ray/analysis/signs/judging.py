@@ -15,7 +15,7 @@ from hab_ray.analysis.tables.people import PeopleAgreed
 from hab_ray.analysis.tables.trust.preferences import ITSELF, VENDOR, Preference
 from hab_ray.rows import State
 
-TOLERATED_UNREADABLE, TOLERATED_COPIES = 0.05, 0.02
+TOLERATED_UNREADABLE, TOLERATED_COPIES, TOLERATED_DENIALS = 0.05, 0.02, 0.02
 ALIKE, EVERYTHING, GAP = 0.5, 0.2, 0.1
 MIN_VERDICTS = 10
 _ASK_ANOTHER = "Read some of its assessments in the transcripts, and ask another judge or take it out of `judges:`."
@@ -131,6 +131,24 @@ def empty_verdicts(read: Sequence[VerdictTexts]) -> Iterator[Finding]:
             detail += "other."
             title = f"{judge} lists every issue"
             yield Finding("lists_everything", Severity.HIGH, title, detail, _ASK_ANOTHER, max(lists.values()))
+
+
+def contradictory_verdicts(read: Sequence[VerdictTexts]) -> Iterator[Finding]:
+    """Judges that list issues which their own assessment denies, in more than 2 % of their scored verdicts."""
+    for judge in dict.fromkeys(cell.judge for cell in read):
+        cells = [cell for cell in read if cell.judge == judge]
+        scored, denied = sum(cell.scored for cell in cells), sum(cell.denied for cell in cells)
+        if denied > TOLERATED_DENIALS * scored:
+            one = next(cell.example for cell in cells if cell.example is not None)
+            yield Finding(
+                "denies_what_it_lists",
+                Severity.HIGH,
+                f"{judge} lists issues that its own assessment denies",
+                f"{denied} of {scored} scored verdicts say of an issue that it is not there, and list it all the same: "
+                f"{', '.join(one.letters)} of {one.subject} in {one.test}, for one. The score follows the list.",
+                _ASK_ANOTHER,
+                denied / scored,
+            )
 
 
 def _shares(by_dimension: Mapping[str, float]) -> str:

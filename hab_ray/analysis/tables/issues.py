@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,9 +136,12 @@ class RatesBeside:
         asked = np.flatnonzero(~np.isnan(by_test[own, :, 0])).tolist()
         places = {call: at for at, call in enumerate(dict.fromkeys(calls[test] for test in asked))}
         self._own, self._shares = own, by_test[:, asked]
-        self._in_call = np.zeros((len(asked), len(places)))
-        self._in_call[np.arange(len(asked)), [places[calls[test]] for test in asked]] = 1.0
-        self._among = np.isnan(self._shares[..., 0]) @ self._in_call == 0
+        self._call_of, self._calls = np.array([places[calls[test]] for test in asked], dtype=np.int64), len(places)
+        self._among = self._by_call(np.isnan(self._shares[..., 0])) == 0
+
+    def _by_call(self, values: NDArray[Any]) -> _Array:
+        """The sums of subjects x tests over the tests of each call."""
+        return np.array([np.bincount(self._call_of, own, self._calls) for own in values])
 
     def others(self, issue: int) -> float | None:
         """Over the tests that some other has as well."""
@@ -149,7 +153,7 @@ class RatesBeside:
         """How likely so unusual a rate is if the subject might be any of those in a call; None without others."""
         if self.others(issue) is None:
             return None
-        return p_among(self._own, np.nan_to_num(self._shares[..., issue]) @ self._in_call, self._among)
+        return p_among(self._own, self._by_call(np.nan_to_num(self._shares[..., issue])), self._among)
 
 
 def shares_naming(summary: Summary, subject: str, judge: str, dimension: str) -> _Array:
@@ -216,6 +220,7 @@ def _of_cell(
     for at, issue in enumerate(rubric.judging.issues):
         own = by_test[:, at]
         asked = np.flatnonzero(~np.isnan(own))
+        most = own[asked].max(initial=0.0)
         mean = interval(own[asked].tolist(), [calls[place] for place in asked]) if len(asked) else None
         yield IssueRate(
             subject=subject,
@@ -231,7 +236,7 @@ def _of_cell(
             others=compared.others(at) if compared else None,
             p=compared.p(at) if compared else None,
             q=None,
-            example=_example([ids[place] for place in asked if own[place] == own[asked].max() > 0]),
+            example=_example([ids[place] for place in asked if own[place] == most > 0]),
         )
 
 

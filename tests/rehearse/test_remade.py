@@ -1,0 +1,250 @@
+"""Analyses that are made otherwise are noticed by what a rehearsal makes anew of the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hab_ray.analysis.across import comparison
+from hab_ray.analysis.evidence import answers, items
+from hab_ray.analysis.summary import Summary, summarise
+from hab_ray.analysis.tables import generalisability, robustness
+from hab_ray.analysis.tables.trust import preferences
+from hab_ray.rehearse.claims import wrong_comparison
+from hab_ray.rehearse.judges import wrong_preferences
+from hab_ray.rehearse.stability import wrong_generalisability, wrong_reliability
+from hab_ray.rehearse.truth import Truth
+from hab_ray.results import open_run
+from hab_ray.rows import Response, State, Verdict
+from hab_ray.stages.views import responses_file, verdicts_file
+from hab_ray.work import Work
+from tests.rehearse.mutants import Mutant, Patch, around, put
+from tests.small_runs import Shape, write_run
+
+JUDGES = ("acme/large", "bolt/large", "other/large")
+SUBJECTS = ("acme/large", "acme/small", "bolt/large", "free/one", "free/two")
+TRUTH = Truth(deductions={}, plays={}, models={}, samples=2, answers={}, verdicts={})
+
+
+def uneven(work: Work) -> None:
+    """Let answers differ in length, cost and refusals, judges in severity and cost, subjects in how good they are."""
+    random = Random(3)
+    for dimension in work.rubrics:
+        for place, subject in enumerate(SUBJECTS):
+            file = responses_file(subject, dimension)
+            said = ("I can't help with that.", "It depends.", "It depends on a good deal. " * 4)
+            given = [
+                replace(row, text=random.choice(said) if row.text else "", cost_nanousd=random.randrange(10**9))
+                for row in work.run.read(Response, file)
+            ]
+            work.run.write(Response, file, given)
+            for severity, judge in enumerate(JUDGES):
+                file = verdicts_file(judge, subject, dimension)
+                read = work.run.read(Verdict, file)
+                marks = [random.choice((10, 9, 7, 5)) - severity - place // 2 for _ in read]
+                scored = [
+                    replace(row, score=mark if row.state is State.OK else None, cost_nanousd=random.randrange(10**9))
+                    for row, mark in zip(read, marks, strict=True)
+                ]
+                work.run.write(Verdict, file, scored)
+
+
+def written(folder: Path, tests: int) -> Summary:
+    work = write_run(folder / "run", Shape(subjects=SUBJECTS, judges=JUDGES, tests=tests, samples=2, fail=0.05))
+    uneven(work)
+    return summarise(open_run(work.run_path))
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory: pytest.TempPathFactory) -> Summary:
+    return written(tmp_path_factory.mktemp("remade"), tests=6)
+
+
+CHECKS: dict[ModuleType, Callable[[Summary], Iterator[str]]] = {
+    preferences: lambda summary: wrong_preferences(summary, TRUTH),
+    comparison: lambda summary: wrong_comparison(summary, TRUTH),
+    robustness: wrong_reliability,
+    generalisability: lambda summary: wrong_generalisability(summary, TRUTH),
+}
+
+
+def wrong(summary: Summary, analysis: ModuleType) -> str:
+    """All that is found wrong with an analysis, one a line."""
+    return "\n".join(CHECKS[analysis](replace(summary, tables={})))
+
+
+@pytest.mark.parametrize("tests", [6, 5], ids=["every half", "drawn halves"])
+def test_sound_analyses_are_made_anew(tmp_path: Path, tests: int) -> None:
+    sound = written(tmp_path, tests)
+    assert not any(wrong(sound, analysis) for analysis in CHECKS)
+
+
+def negative(sound: Any) -> Any:
+    return lambda *given: -sound(*given)
+
+
+def first_of_others(sound: Any) -> Any:
+    """One of the others stands for all of them."""
+    return lambda self, judge, others, *rest: sound(self, judge, others[:1], *rest)
+
+
+def strangers_for_own(sound: Any) -> Any:
+    return lambda summary, marks, who, names, rest: sound(summary, marks, who, rest, names)
+
+
+def ends_swapped(sound: Any) -> Any:
+    def mutant(*given: Any, **named: Any) -> Any:
+        found = sound(*given, **named)
+        return replace(found, low=found.high, high=found.low)
+
+    return mutant
+
+
+def weighted(sound: Any) -> Any:
+    """Mutant of `combined`: the first dimension counts twice."""
+    return lambda parts: sound([parts[0], *parts]) if parts else None
+
+
+def runs_swapped(sound: Any) -> Any:
+    return lambda first, second, texts, others: sound(second, first, others, texts)
+
+
+def sides_swapped(sound: Any) -> Any:
+    return lambda one, other: sound(other, one)
+
+
+def of_second_alone(sound: Any) -> Any:
+    """Mutant of `_between`: the second mean's interval is taken for that of the difference."""
+
+    def mutant(part: Any) -> Any:
+        found = sound(part)
+        if part.ahead is not None or found is None:
+            return found
+        second = part.means[1]
+        return replace(found, low=found.mean + second.low - second.mean, high=found.mean + second.high - second.mean)
+
+    return mutant
+
+
+def halved(sound: Any) -> Any:
+    return lambda parts: sound(parts) / 2
+
+
+def among_the_others(marks: Any) -> Any:
+    """Mutant of `item_rest`: the test is in the mean that it is set against."""
+    return np.array([np.corrcoef(own, marks.mean(1))[0, 1] for own in marks.T])
+
+
+def of_halves(sound: Any) -> Any:
+    """Mutant of `_stepped_up`: the correlation of the halves themselves."""
+
+    def mutant(one: Any, other: Any) -> float:
+        found = sound(one, other)
+        return float(found / (2 - found))
+
+    return mutant
+
+
+def first_judge(sound: Any) -> Any:
+    def mutant(*given: Any) -> Any:
+        marks, ids, calls = sound(*given)
+        return marks[:, :, :1].repeat(len(JUDGES), axis=2), ids, calls
+
+    return mutant
+
+
+def turned_round(sound: Any) -> Any:
+    return lambda *given: sound(*given)[::-1]
+
+
+def first_part(sound: Any) -> Any:
+    """Mutant of `_together`: the overall design is that of the first dimension."""
+    return lambda rows: replace(sound(rows), difference_error=rows[0].difference_error, usd=rows[0].usd)
+
+
+def fewer_judges(sound: Any) -> Any:
+    """Mutant of `_design`: a design has a judge less than it should."""
+    return lambda one, name, design, samples: sound(one, name, replace(design, judges=design.judges - 1), samples)
+
+
+def own_error(sound: Any) -> Any:
+    """Mutant of `errors`: other judges would be as these are."""
+    return lambda *given: replace(sound(*given), with_judges=sound(*given).difference)
+
+
+MUTANTS: dict[str, tuple[Mutant, ModuleType, str]] = {
+    "judges of a preference swapped": (
+        around(preferences._Marks, "ahead", negative),
+        preferences,
+        "preference itself of acme",
+    ),
+    "one other judge for all": (
+        around(preferences._Marks, "ahead", first_of_others),
+        preferences,
+        "the slope of ('refusals'",
+    ),
+    "strangers for its own": (
+        around(preferences, "_of_kind", strangers_for_own),
+        preferences,
+        "preference vendor of acme",
+    ),
+    "ends of a preference swapped": (around(preferences, "_row", ends_swapped), preferences, "has the interval"),
+    "dimensions of a preference weighted": (around(preferences, "combined", weighted), preferences, "in overall is"),
+    "everything refuses": (
+        put(answers, "refuses", lambda text: len(text) < 30),
+        preferences,
+        "the slope of ('refusals'",
+    ),
+    "runs swapped": (around(comparison, "_part", runs_swapped), comparison, "in two runs is"),
+    "sides of a pair swapped": (around(comparison, "ahead", sides_swapped), comparison, "in two runs is"),
+    "the second run's interval for the difference's": (
+        around(comparison, "_between", of_second_alone),
+        comparison,
+        "in two runs is",
+    ),
+    "dimensions of a comparison weighted": (around(comparison, "combined", weighted), comparison, "in two runs is"),
+    "a comparison that is not corrected": (put(comparison, "holm", list), comparison, "in two runs in"),
+    "a one-sided comparison": (around(comparison, "p_of", halved), comparison, "the p-value of"),
+    "a test among the others": (
+        put(robustness, "item_rest", among_the_others),
+        robustness,
+        "of ask_clarifying_questions is",
+    ),
+    "the sign of a test swapped": (around(robustness, "item_rest", negative), robustness, "the wrong way round of"),
+    "halves not stepped up": (around(items, "_stepped_up", of_halves), robustness, "split-half reliability of"),
+    "one judge for the panel": (
+        around(robustness, "complete_marks", first_judge),
+        robustness,
+        "split-half reliability of",
+    ),
+    "bills of answers and verdicts swapped": (
+        around(generalisability, "_usd", turned_round),
+        generalisability,
+        "costs",
+    ),
+    "a design of fewer judges": (around(generalisability, "_design", fewer_judges), generalisability, "costs"),
+    "the first dimension for all": (
+        around(generalisability, "_together", first_part),
+        generalisability,
+        "overall does not follow",
+    ),
+    "these judges for others": (
+        around(generalisability, "errors", own_error),
+        generalisability,
+        "does not follow from its components",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_an_analysis_that_is_made_otherwise_is_noticed(summary: Summary, monkeypatch: Patch, name: str) -> None:
+    plant, analysis, reason = MUTANTS[name]
+    plant(monkeypatch)
+    assert reason in wrong(summary, analysis)
