@@ -16,7 +16,7 @@ from hab_ray.exchange.imports.checkout import known_digests
 from hab_ray.exchange.imports.executing import hostile_values
 from hab_ray.exchange.imports.rubrics import ImportWishes, import_rubrics
 from hab_ray.resolve import resolve
-from hab_ray.rubric import LiteralValues, Reading, check, load_rubrics, load_themes, rendered
+from hab_ray.rubric import LiteralValues, Reading, check, load_rubrics, read_library, rendered
 from tests.exchange.imports.checkouts import DIMENSIONS, build_checkout
 
 ANY = ImportWishes(execute_unknown=True)
@@ -58,7 +58,7 @@ def test_wording_seeds_themes_and_points_come_along(imported: tuple[Path, str]) 
     assert check(folder) == []
     found = load_rubrics(folder)
     assert set(found) == set(DIMENSIONS)
-    assert load_themes(folder) == tuple(f"theme {n}\n" for n in range(78))
+    assert read_library(folder).shown_themes() == tuple(f"theme {n}\n" for n in range(78))
     ask = found["ask_clarifying_questions"]
     assert [(i.letter, i.deduction) for i in ask.judging.issues] == [("A", 8), ("B", 2)]
     assert ask.judging.issues[0].text == "Says nothing of use"
