@@ -16,6 +16,9 @@ from hab_ray.executors.protocol import Channel, Compute, Event, ExecutorDied, Se
 from hab_ray.executors.settling import WorkerContext, compute_rows, settle_shard
 
 AT_ONCE = 2
+# Forked from one process without threads that has imported what each of them needs, which takes 3 s of CPU.
+_FORKED = multiprocessing.get_context("forkserver")
+_FORKED.set_forkserver_preload([__name__, "sklearn.cluster", "sklearn.decomposition"])
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class _Running:
 
 
 class Computations:
-    """Runs computations, `AT_ONCE` at a time. They are spawned, not forked: this process has threads."""
+    """Runs computations, `AT_ONCE` at a time, each in a process of its own."""
 
     def __init__(self, site: WorkerContext) -> None:
         self._site = site
@@ -57,11 +60,10 @@ class Computations:
         self._running.clear()
 
     def _fill(self) -> None:
-        spawn = multiprocessing.get_context("spawn")
         while self._waiting and len(self._running) < AT_ONCE:
             order = self._waiting.popleft()
-            ours, theirs = spawn.Pipe(duplex=False)
-            process = spawn.Process(target=_compute, args=(self._site, order, theirs), daemon=True)
+            ours, theirs = _FORKED.Pipe(duplex=False)
+            process = _FORKED.Process(target=_compute, args=(self._site, order, theirs), daemon=True)
             process.start()
             theirs.close()
             self._running.append(_Running(order, process, ours))
