@@ -23,7 +23,7 @@ from hab_ray.calls import Finish, Reply, Usage
 from hab_ray.catalog.models import Model, ModelEntry
 from hab_ray.config.sections import Generate, Judge, Validate
 from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
-from hab_ray.rubric import Rubric, load_rubrics, load_themes
+from hab_ray.rubric import Rubric, load_rubrics, read_library
 from hab_ray.stages.method.generate import CandidateTask, GenerateStage
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.method.validate import ValidateStage
@@ -106,7 +106,7 @@ def _validating(rubric: Rubric) -> Reader:
 
 def _generating(rubric: Rubric) -> Reader:
     given = Generate(model=MODEL.name, candidates=PER_CALL, per_call=PER_CALL)
-    stage = GenerateStage(rubric, load_themes(), load_prompts(), MODEL, given, 0)
+    stage = GenerateStage(rubric, read_library().shown_themes(), load_prompts(), MODEL, given, 0)
 
     def generated(given: Reply) -> Said:
         found = [stage.parse(CandidateTask(0, index), given) for index in range(PER_CALL)]

@@ -28,7 +28,7 @@ from hab_ray.location import Location
 from hab_ray.progress import PROGRESS, LastEnd, read_progress
 from hab_ray.resources import installed_versions
 from hab_ray.rows import ChosenTest, Paraphrase, RaterView
-from hab_ray.rubric import Rubric, load_rubrics, load_themes
+from hab_ray.rubric import Rubric, RubricLibrary, read_library
 from hab_ray.stages.prompts.rewording import wordings_of
 from hab_ray.stages.prompts.wording import Prompts, load_prompts
 from hab_ray.stages.replies.reading import READER_VERSION
@@ -62,7 +62,9 @@ def resolve(sweep: Sweep, now: datetime) -> Work:
     """
     earlier = read_record(sweep.run_folder)
     once = ReadOnce()
-    work = _pinned(_with_who_answered(sweep, _rubrics(sweep, earlier), once), earlier, now, once)
+    library = read_library(sweep.rubrics)
+    answered = _with_who_answered(sweep, _rubrics(sweep, library, earlier), once)
+    work = _pinned(answered, library, earlier, now, once)
     origins_of(sweep, work.rubrics, {})  # one that cannot be read is an error before anything is asked or paid
     if earlier:
         refuse_other_store(work)
@@ -123,8 +125,8 @@ def _with_who_answered(sweep: Sweep, rubrics: Mapping[str, Rubric], once: ReadOn
     return sweep.model_copy(update={"responses": given.model_copy(update={"subjects": names})})
 
 
-def _pinned(sweep: Sweep, earlier: Record | None, now: datetime, once: ReadOnce) -> Work:
-    rubrics = _rubrics(sweep, earlier)
+def _pinned(sweep: Sweep, library: RubricLibrary, earlier: Record | None, now: datetime, once: ReadOnce) -> Work:
+    rubrics = _rubrics(sweep, library, earlier)
     catalog = sweep.catalog
     models = {}
     for name in sweep.model_names():
@@ -138,7 +140,7 @@ def _pinned(sweep: Sweep, earlier: Record | None, now: datetime, once: ReadOnce)
         catalog=catalog,
         models=models,
         rubrics=rubrics,
-        themes=load_themes(sweep.rubrics, earlier.hashes.get("themes") if earlier else None),
+        themes=library.shown_themes(earlier.hashes.get("themes") if earlier else None),
         prompts=_prompts(sweep, earlier),
         run_path=sweep.run_folder.absolute(),
         run_id=(earlier and earlier.id) or new_run_id(),
@@ -198,8 +200,8 @@ def _prompts(sweep: Sweep, earlier: Record | None) -> Prompts:
     return load_prompts(sweep.rubrics, earlier.prompts_version, earlier.fence_version)
 
 
-def _rubrics(sweep: Sweep, earlier: Record | None) -> dict[str, Rubric]:
-    known = load_rubrics(sweep.rubrics, earlier.rubric_hashes if earlier else {})
+def _rubrics(sweep: Sweep, library: RubricLibrary, earlier: Record | None) -> dict[str, Rubric]:
+    known = library.rubrics(earlier.rubric_hashes if earlier else {})
     chosen = _chosen_rubrics(sweep, known)
     for rubric in chosen.values():
         if lacking := _lacking(sweep, rubric):
@@ -416,7 +418,8 @@ def load_work(run: Location, now: datetime) -> Work:
     RunFolder(run).require()
     record = read_record(run)
     assert record is not None
-    return _pinned(record.sweep.model_copy(update={"run": run}), record, now, ReadOnce())
+    sweep = record.sweep.model_copy(update={"run": run})
+    return _pinned(sweep, read_library(sweep.rubrics), record, now, ReadOnce())
 
 
 def _must_fit(work: Work, earlier: Record) -> None:

@@ -178,7 +178,8 @@ class _Request:
         os.environ.clear()
         os.environ.update(self.environment)
         sys.stdout, sys.stderr = _stream(1, "strict"), _stream(2, "backslashreplace")
-        sys.path[0] = self.cwd
+        given = self.environment.get("PYTHONPATH", "").split(os.pathsep)
+        sys.path[:1] = [self.cwd, *(path for path in given if path and path not in sys.path)]
         sys.argv = [self.module, *self.arguments]
         try:
             runpy.run_module(self.module, run_name="__main__", alter_sys=True)

@@ -19,7 +19,7 @@ from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError, FailureKind
 from hab_ray.location import Location
 from hab_ray.rows import Candidate, ChosenTest, Response, State, Validation
-from hab_ray.rubric import Rubric, load_rubrics, load_themes
+from hab_ray.rubric import Rubric, load_rubrics, read_library
 from hab_ray.stages.base import CallStage
 from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.stages.spec import Grain
@@ -40,7 +40,7 @@ def rubrics() -> dict[str, Rubric]:
 
 @pytest.fixture(scope="module")
 def themes() -> tuple[str, ...]:
-    return load_themes()
+    return read_library().shown_themes()
 
 
 @pytest.fixture

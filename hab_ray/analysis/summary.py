@@ -38,7 +38,7 @@ T = TypeVar("T")
 _STATES = {state.value: state for state in State}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Summary:
     """A run, what its sweep asks, and what its rows show: the input of every analysis.
 

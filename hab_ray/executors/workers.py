@@ -7,6 +7,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -22,11 +23,14 @@ AT_ONCE = 2
 class _Running:
     order: Compute
     process: BaseProcess
-    answer: Connection
+    line: Connection
 
 
 class Computations:
-    """Runs computations, `AT_ONCE` at a time. They are spawned, not forked: this process has threads."""
+    """Runs computations, `AT_ONCE` at a time, in processes that are spawned, not forked: this process has threads.
+
+    A process that is done takes the next order that waits, for its imports take seconds; if none does, it ends.
+    """
 
     def __init__(self, site: WorkerContext) -> None:
         self._site = site
@@ -41,9 +45,17 @@ class Computations:
     def poll(self) -> list[Event]:
         """RowsComputed of those that have ended, ExecutorDied of those that could not."""
         events: list[Event] = []
-        for one in [one for one in self._running if one.answer.poll() or not one.process.is_alive()]:
+        for one in [one for one in self._running if one.line.poll() or not one.process.is_alive()]:
             self._running.remove(one)
-            events.append(_answer(one))
+            try:
+                events.append(one.line.recv())
+            except (EOFError, OSError):
+                events.append(_death(one))
+            else:
+                if self._waiting and one.process.is_alive():
+                    self._give(one.process, one.line)
+                    continue
+            one.line.close()
             one.process.join()
         self._fill()
         return events
@@ -59,35 +71,42 @@ class Computations:
     def _fill(self) -> None:
         spawn = multiprocessing.get_context("spawn")
         while self._waiting and len(self._running) < AT_ONCE:
-            order = self._waiting.popleft()
-            ours, theirs = spawn.Pipe(duplex=False)
-            process = spawn.Process(target=_compute, args=(self._site, order, theirs), daemon=True)
+            ours, theirs = spawn.Pipe()
+            process = spawn.Process(target=_compute, args=(self._site, theirs), daemon=True)
             process.start()
             theirs.close()
-            self._running.append(_Running(order, process, ours))
+            self._give(process, ours)
+
+    def _give(self, process: BaseProcess, line: Connection) -> None:
+        order = self._waiting.popleft()
+        with suppress(OSError):  # a process that has died is found when its answer is looked for
+            line.send(order)
+        self._running.append(_Running(order, process, line))
 
 
-def _answer(one: _Running) -> Event:
-    """What a computation's process has said, or that it died without a word."""
-    try:
-        event: Event = one.answer.recv()
-    except EOFError:
-        shard = one.order.shard
-        event = ExecutorDied(
-            EngineBroke(
-                f"the process that chooses the tests of {shard.dimension} died (exit status {one.process.exitcode}); "
-                "what was paid for is kept, and the same command goes on where this ended"
-            )
+def _death(one: _Running) -> ExecutorDied:
+    """What is said of a computation whose process died without a word."""
+    one.process.join()
+    return ExecutorDied(
+        EngineBroke(
+            f"the process that chooses the tests of {one.order.shard.dimension} died (exit status "
+            f"{one.process.exitcode}); what was paid for is kept, and the same command goes on where this ended"
         )
-    return event
+    )
 
 
-def _compute(site: WorkerContext, order: Compute, answer: Connection) -> None:
-    try:
-        event: Event = compute_rows(site, order, site.open_store())
-    except Exception as error:  # whatever it is: the driver ends the run with it
-        event = ExecutorDied(error)
-    answer.send(event)
+def _compute(site: WorkerContext, line: Connection) -> None:
+    """Compute what is ordered until the line is closed."""
+    while True:
+        try:
+            order: Compute = line.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            event: Event = compute_rows(site, order, site.open_store())
+        except Exception as error:  # whatever it is: the driver ends the run with it
+            event = ExecutorDied(error)
+        line.send(event)
 
 
 class LocalWorkers:

@@ -173,9 +173,10 @@ def _download(wheels: Sequence[WheelFile], folder: Path, seen: Callable[[int], N
 
 def _bytes_in(folder: Path) -> int:
     found: dict[str, int] = {}  # by name: pip copies each from its own folder to where it belongs
-    for file in folder.rglob("*.whl"):
-        with suppress(OSError):
-            found[file.name] = max(found.get(file.name, 0), file.stat().st_size)
+    for within, _, names in os.walk(folder):  # which passes over folders that pip removes meanwhile
+        for name in (name for name in names if name.endswith(".whl")):
+            with suppress(OSError):
+                found[name] = max(found.get(name, 0), os.stat(os.path.join(within, name)).st_size)
     return sum(found.values())
 
 

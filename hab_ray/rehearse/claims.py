@@ -7,13 +7,14 @@ counted sign by sign where there are few enough tests.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations, product
 from math import hypot
 from statistics import mean
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
@@ -32,6 +33,7 @@ from hab_ray.results.run import Columns
 _TOP, _MAX_COUNTED = 10, 24
 Answer = tuple[str, int]
 Named = Mapping[Answer, Mapping[str, Fraction]]
+_READ: WeakKeyDictionary[Summary, dict[tuple[str, ...], pa.Table]] = WeakKeyDictionary()
 
 
 def wrong_differences(summary: Summary, truth: Truth) -> Iterator[str]:
@@ -243,17 +245,18 @@ def wrong_issues(summary: Summary, truth: Truth) -> Iterator[str]:
             if not all_same((row.low, row.high), (figures.low, figures.high)):
                 ends = (figures.low, figures.high)
                 yield f"the interval of issue {letter} of {subject}, {dimension}, by {judge} must be {ends}"
-    for dimension, letter in ((d, x) for d in run.dimensions for x in summary.rubrics[d].issue_letters()):
-        shares = {
-            subject: by_test({a: n[letter] for a, n in named_by_answer(summary, subject, dimension, run.panel).items()})
-            for subject in run.subjects
-        }
-        for subject in run.subjects:
-            others, p = _among(subject, shares, calls[dimension])
-            row = found.get((subject, dimension, PANEL, letter))
-            if row is not None and not (same(row.others, others) and (p is None or same(row.p, p))):
-                shown = (row.others, row.p)
-                yield f"issue {letter} of {subject}, {dimension}, beside others is {shown}, and must be {(others, p)}"
+    for dimension in run.dimensions:
+        by_panel = {subject: named_by_answer(summary, subject, dimension, run.panel) for subject in run.subjects}
+        for letter in summary.rubrics[dimension].issue_letters():
+            shares = {
+                subject: by_test({answer: each[letter] for answer, each in named.items()})
+                for subject, named in by_panel.items()
+            }
+            for subject, (others, p) in ((s, _among(s, shares, calls[dimension])) for s in run.subjects):
+                row = found.get((subject, dimension, PANEL, letter))
+                if row is not None and not (same(row.others, others) and (p is None or same(row.p, p))):
+                    told, must = (row.others, row.p), (others, p)
+                    yield f"issue {letter} of {subject}, {dimension}, beside others is {told}, and must be {must}"
     tested = sorted(row.p for row in found.values() if row.p is not None)
     for row in found.values():
         if row.p is not None:
@@ -300,9 +303,8 @@ def named_by_answer(summary: Summary, subject: str, dimension: str, judges: Sequ
     }
     by_judge: list[dict[Answer, list[Sequence[str]]]] = []
     for judge in judges:
-        columns = ["test_id", "sample", "replicate", "state", "issues"]
         read: dict[Answer, list[Sequence[str]]] = defaultdict(list)
-        for row in summary.run.verdicts(judge, subject, dimension, columns=columns).to_pylist():
+        for row in _verdicts(summary, judge, subject, dimension).to_pylist():
             is_asked = row["replicate"] < summary.settings.replicates and (row["test_id"], row["sample"]) in scored
             if is_asked and row["state"] == "ok" and row["issues"] is not None:
                 read[row["test_id"], row["sample"]].append(row["issues"])
@@ -325,12 +327,11 @@ def marks_by_answer(
     given: dict[tuple[str, Answer], list[Fraction]] = defaultdict(list)
     cut = _cut(summary, subject, dimension)
     for judge in judges:
-        columns = ["test_id", "sample", "replicate", "score"]
-        for row in run.verdicts(judge, subject, dimension, columns=columns).to_pylist():
+        for row in _verdicts(summary, judge, subject, dimension).to_pylist():
             answer = (row["test_id"], row["sample"])
             if row["score"] is not None and row["replicate"] < settings.replicates and answer not in cut:
                 given[judge, answer].append(Fraction(row["score"]) / _TOP)
-    tests = run.tests(dimension, columns=["id"]).column("id").to_pylist()
+    tests = _once(summary, (dimension,), lambda: run.tests(dimension, columns=["id"])).column("id").to_pylist()
     marks: dict[Answer, Fraction | None] = {}
     for answer in product(tests, range(settings.samples)):
         means = [mean(own) for judge in judges if (own := given.get((judge, answer)))]
@@ -342,8 +343,22 @@ def _cut(summary: Summary, subject: str, dimension: str) -> set[Answer]:
     """The answers that are in no mean because they were cut, or are no answers."""
     left_out = {"truncated"} if summary.settings.truncated == "exclude" else set()
     columns = ["test_id", "sample", "state", "finish"]
-    rows = summary.run.responses(subject, dimension, columns=columns).to_pylist()
-    return {(r["test_id"], r["sample"]) for r in rows if r["state"] != "ok" or r["finish"] in left_out}
+    read = _once(summary, (subject, dimension), lambda: summary.run.responses(subject, dimension, columns=columns))
+    return {(r["test_id"], r["sample"]) for r in read.to_pylist() if r["state"] != "ok" or r["finish"] in left_out}
+
+
+def _verdicts(summary: Summary, judge: str, subject: str, dimension: str) -> pa.Table:
+    columns = ["test_id", "sample", "replicate", "state", "issues", "score"]
+    run, part = summary.run, (judge, subject, dimension)
+    return _once(summary, part, lambda: run.verdicts(judge, subject, dimension, columns=columns))
+
+
+def _once(summary: Summary, part: tuple[str, ...], read: Callable[[], pa.Table]) -> pa.Table:
+    """A part of the rows, whose file is read once: twenty subjects' answers are counted thousands of times."""
+    known = _READ.setdefault(summary, {})
+    if part not in known:
+        known[part] = read()
+    return known[part]
 
 
 def by_test(marks: Mapping[Answer, Fraction | None]) -> Mapping[str, Fraction]:

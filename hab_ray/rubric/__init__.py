@@ -6,7 +6,7 @@ in all files at once, before anything is sent.
 """
 
 from hab_ray.rubric.base import RubricPart
-from hab_ray.rubric.files import check, load_rewordings, load_rubrics, load_themes, themes_file
+from hab_ray.rubric.files import RubricLibrary, check, load_rewordings, load_rubrics, read_library
 from hab_ray.rubric.literal import (
     Apply,
     Each,
@@ -67,6 +67,7 @@ __all__ = [
     "Piece",
     "Reading",
     "Rubric",
+    "RubricLibrary",
     "RubricPart",
     "RubricProblem",
     "ScoredCandidate",
@@ -78,7 +79,6 @@ __all__ = [
     "imported_note",
     "load_rewordings",
     "load_rubrics",
-    "load_themes",
+    "read_library",
     "rendered",
-    "themes_file",
 ]

@@ -24,44 +24,20 @@ Digested = TypeVar("Digested", Rubric, Themes)
 
 
 def load_rubrics(folder: Path | None = None, recorded: Mapping[str, str] = _NONE_RECORDED) -> dict[str, Rubric]:
-    """The built-in rubrics and those of `folder`, sorted by id; a file of the same name replaces the built-in.
+    """The built-in rubrics and those of `folder`, as `RubricLibrary.rubrics` has them.
 
-    `recorded` are the digests by dimension of a run that has started. Where a built-in rubric is another one today,
-    the earlier version with that digest is taken, so that the run's calls keep their keys.
-
-    Raises ConfigError with every problem of every file, one a line.
+    Raises ConfigError as read_library.
     """
-    found = _checked(folder).rubrics
-    rubrics = {name: each.rubric for name, each in found.items()}
-    for name in recorded.keys() & found.keys():
-        if found[name].is_shipped:
-            rubrics[name] = _with_digest(recorded[name], f"{name}.yaml", rubrics[name])
-    return dict(sorted(rubrics.items()))
+    return read_library(folder).rubrics(recorded)
 
 
 def load_rewordings(folder: Path) -> dict[str, Rubric]:
     """The rubrics of a folder alone, sorted by id.
 
-    Raises ConfigError as load_rubrics.
+    Raises ConfigError as read_library.
     """
-    return {name: found.rubric for name, found in sorted(_checked(folder).rubrics.items()) if not found.is_shipped}
-
-
-def load_themes(folder: Path | None = None, recorded: str | None = None) -> tuple[str, ...]:
-    """The themes of `folder` if it has a themes.yaml, else the built-in ones.
-
-    `recorded` is the digest of the themes of a run that has started, used as in `load_rubrics`, which also says what
-    is raised.
-    """
-    library = _checked(folder)
-    if recorded is None or not library.has_shipped_themes:
-        return library.themes.shown
-    return _with_digest(recorded, THEMES_FILE, library.themes).shown
-
-
-def themes_file(folder: Path | None = None) -> Themes:
-    """All that the themes file says which `load_themes` reads. Raises ConfigError as load_rubrics."""
-    return _checked(folder).themes
+    found = read_library(folder).found
+    return {name: each.rubric for name, each in sorted(found.items()) if not each.is_shipped}
 
 
 def check(folder: Path | None = None) -> list[RubricProblem]:
@@ -82,21 +58,45 @@ class _Found:
 
 
 @dataclass(frozen=True)
-class _Library:
-    rubrics: Mapping[str, _Found]
+class RubricLibrary:
+    """The rubrics and themes of this package and of a folder, whose files replace built-in ones of the same name."""
+
+    found: Mapping[str, _Found]
     themes: Themes
     has_shipped_themes: bool
     problems: tuple[RubricProblem, ...]
 
+    def rubrics(self, recorded: Mapping[str, str] = _NONE_RECORDED) -> dict[str, Rubric]:
+        """The rubrics, sorted by id.
 
-def _checked(folder: Path | None) -> _Library:
+        `recorded` are the digests by dimension of a run that has started. Where a built-in rubric is another one
+        today, the earlier version with that digest is taken, so that the run's calls keep their keys.
+        """
+        rubrics = {name: each.rubric for name, each in self.found.items()}
+        for name in recorded.keys() & self.found.keys():
+            if self.found[name].is_shipped:
+                rubrics[name] = _with_digest(recorded[name], f"{name}.yaml", rubrics[name])
+        return dict(sorted(rubrics.items()))
+
+    def shown_themes(self, recorded: str | None = None) -> tuple[str, ...]:
+        """The themes that generation shows; `recorded` is the digest of a started run's, used as in `rubrics`."""
+        if recorded is None or not self.has_shipped_themes:
+            return self.themes.shown
+        return _with_digest(recorded, THEMES_FILE, self.themes).shown
+
+
+def read_library(folder: Path | None = None) -> RubricLibrary:
+    """What the built-in files and those of `folder` hold.
+
+    Raises ConfigError with every problem of every file, one a line.
+    """
     library = _read(folder)
     if library.problems:
         raise ConfigError("\n".join(map(str, library.problems)))
     return library
 
 
-def _read(folder: Path | None) -> _Library:
+def _read(folder: Path | None) -> RubricLibrary:
     rubrics: dict[str, _Found] = {}
     themes, has_shipped_themes = Themes(themes=()), True
     problems: list[RubricProblem] = []
@@ -114,7 +114,7 @@ def _read(folder: Path | None) -> _Library:
             check_rubric(file.at.name.removesuffix(".yaml"), raw, found)
             if rubric is not None:
                 rubrics[rubric.id] = _Found(rubric, file.is_shipped)
-    return _Library(rubrics, themes, has_shipped_themes, tuple(problems))
+    return RubricLibrary(rubrics, themes, has_shipped_themes, tuple(problems))
 
 
 def _files(folder: Path | None, problems: list[RubricProblem]) -> list[_File]:

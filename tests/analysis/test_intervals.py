@@ -73,7 +73,7 @@ def test_betting_intervals_hold_the_mean_and_are_wider_than_gaffkes() -> None:
     assert betting([1.0] * 12)[1] == 1.0 and betting([0.5])[0] == 0.0
 
 
-@pytest.mark.parametrize(("mean", "n"), [(0.02, 12), (0.95, 12), (0.98, 30)])
+@pytest.mark.parametrize(("mean", "n"), [(0.02, 12), (0.98, 30)])
 def test_means_are_covered_at_the_edges(mean: float, n: int) -> None:
     """Student's t covers less than .85 there. The whole table is made by `python -m benchmarks.coverage`."""
     found = measure(Design(mean, n), repetitions=200, seed=7)

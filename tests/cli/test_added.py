@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from hab_ray.cli.main import app
 from hab_ray.cli.registry import COMMANDS
 from hab_ray.exchange.export import FORMATS
-from tests.conftest import Desk, ended
+from tests.conftest import Desk
 from tests.distributions import Distributions
 from tests.stages import count_words
 
@@ -59,7 +59,7 @@ def test_a_stage_a_format_and_a_command_are_added_by_files_alone(
     distributions.install_modules("acme-hab", "0.3", modules, GROUPS)
     desk.environment["PYTHONPATH"] = str(distributions.site)
     sweep = desk.sweep("s", "http://127.0.0.1:9", dimensions=["encourage_learning"], tests="seeds", generate=None)
-    done = ended(desk.start_afresh("rehearse", sweep, "--run", "acme", "--store", "acme-store"))
+    done = desk.hab("rehearse", sweep, "--run", "acme", "--store", "acme-store")
     assert done.returncode == 0, done.stdout
     monkeypatch.chdir(desk.folder)
 

@@ -17,6 +17,7 @@ from tests.published_rows import write_published, write_wording
 
 TESTS, SUBJECTS, RATED = 4, 3, 5
 OLD, PLAIN = "published o3", "encourage_learning"
+DIMENSIONS = ["correct_misinformation", PLAIN]
 ROOT = Path(__file__).parents[2]
 
 
@@ -36,10 +37,10 @@ def bridge_desk(desk: Desk) -> Desk:
 
 
 def sim_job(desk: Desk, url: str, job: str, **changes: Any) -> Path:
-    """A job of the bridge as it ships, but for its judges, which a simulator plays."""
+    """A job of the bridge as it ships, but in two dimensions and for its judges, which a simulator plays."""
     shipped = yaml.safe_load((ROOT / job).read_text())
     judges = ["sim/judge", {"model": "sim/other", "name": "other"}]
-    without = {"subjects": None, "generate": None, "validate": None, "select": None}
+    without = {"subjects": None, "generate": None, "validate": None, "select": None, "dimensions": DIMENSIONS}
     return desk.sweep(**{**shipped, **without, "judges": judges, "url": url, "executor": "local", **changes})
 
 
@@ -127,7 +128,7 @@ def test_the_bridge_is_rehearsed_and_looked_at_before_it_is_paid(
     sweep = sim_job(bridge_desk, sim.url, "jobs/judge-bridge.yaml", **given)
     done = bridge_desk.hab("rehearse", sweep)
     assert done.returncode == 0, done.stdout
-    cells = SUBJECTS * 6 * (2 + 1)
+    cells = SUBJECTS * len(DIMENSIONS) * (2 + 1)
     assert f"recovered {cells} of {cells} cells exactly" in done.stdout and "the bills agree" in done.stdout
     assert "shifts, kappas and maps of judges now and then: all as planted" in done.stdout
     assert sim.received("judge") == 0

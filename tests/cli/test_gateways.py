@@ -17,6 +17,7 @@ from tests.conftest import Desk, Vendor
 
 SUBJECT, JUDGE = "claude-haiku-4-5", "gpt-4.1-mini"
 OFTEN = {"poll_s": 0.2, "longest_poll_s": 0.2}
+UNHURRIED = {"concurrent": 8}
 
 
 def charged(name: str, **more: Any) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def sweep(desk: Desk, url: str, **changes: Any) -> Path:
                 "batch": True,
                 "batches": OFTEN,
             },
-            "team": {"like": "anthropic", "url": f"{url}/x/team"},
+            "team": {"like": "anthropic", "url": f"{url}/x/team", "limits": UNHURRIED},
         },
         "subjects": [f"team/{SUBJECT}"],
         "judges": [{"model": f"house/{JUDGE}", "mode": "batch"}],

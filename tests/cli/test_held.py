@@ -13,7 +13,13 @@ from tests.conftest import Desk, Vendor, ended
 
 LEASE = {"renew_s": 0.4, "lost_s": 2, "take_s": 4}
 FIRST_CALLS = 4
-DIMENSIONS = ["ask_clarifying_questions"]
+GIVEN = {
+    "dimensions": ["ask_clarifying_questions"],
+    "tests": "seeds",
+    "generate": None,
+    "validate": None,
+    "select": None,
+}
 
 
 def until(what: Callable[[], bool], process: subprocess.Popen[str]) -> None:
@@ -36,7 +42,7 @@ def test_a_stopped_driver_is_succeeded_and_spends_nothing_when_it_is_continued(
     desk: Desk, vendor: Callable[..., Vendor]
 ) -> None:
     sim = vendor(latency={"kind": "fixed", "value_s": 0.4})
-    sweep = desk.sweep("held", sim.url, executor="local", shared_filesystem=True, lease=LEASE, dimensions=DIMENSIONS)
+    sweep = desk.sweep("held", sim.url, executor="local", shared_filesystem=True, lease=LEASE, **GIVEN)
     there = sweep.with_name("there.yaml")  # as on another machine, whose calls the vendor tells from ours
     there.write_text(sweep.read_text().replace("/x/sim/", "/x/there/"))
 
@@ -65,7 +71,7 @@ def test_a_stopped_driver_is_succeeded_and_spends_nothing_when_it_is_continued(
 def test_ctrl_c_ends_the_wait_for_a_holder_that_may_be_dead(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     sim = vendor(latency={"kind": "fixed", "value_s": 0.4})
     long = {"renew_s": 10, "lost_s": 20, "take_s": 40}
-    sweep = desk.sweep("held", sim.url, executor="local", shared_filesystem=True, lease=long)
+    sweep = desk.sweep("held", sim.url, executor="local", shared_filesystem=True, lease=long, **GIVEN)
     first = desk.start("run", sweep, "--yes")
     until(lambda: len(sim.requests()) >= 1, first)
     first.kill()

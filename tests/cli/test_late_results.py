@@ -48,8 +48,8 @@ def booked(folder: Path) -> int:
 
 
 def test_results_that_show_late_are_paid_for_once(desk: Desk, vendor: Callable[..., Vendor]) -> None:
-    """The first batch at each vendor shows its results fifty polls after its end, every other one poll after it."""
-    sim = vendor(**PROFILE, batch_faults=[late(50, ordinal=1), late(1)])
+    """The first batch at each vendor shows its results twenty polls after its end, every other one poll after it."""
+    sim = vendor(**PROFILE, batch_faults=[late(20, ordinal=1), late(1)])
     done = desk.hab("run", asking(desk, sim, list(MODELS)), "--yes")
     assert done.returncode == 0, done.stdout
     assert "does not show its results yet" in done.stdout

@@ -19,12 +19,13 @@ from tests.sweep.conftest import MADE, ONE, work_of
 WITHIN_S = 60.0
 
 
-def first_event(workers: LocalWorkers, woken: threading.Event) -> Event:
+def first_events(workers: LocalWorkers, woken: threading.Event, count: int = 1) -> list[Event]:
     """What the workers say first, after they have woken the driver."""
+    events: list[Event] = []
     for _ in range(int(WITHIN_S / 0.05)):
-        events = workers.poll()
-        if events:
-            return events[0]
+        events += workers.poll()
+        if len(events) >= count:
+            return events
         woken.wait(0.05)
     raise AssertionError("no event came")
 
@@ -33,7 +34,7 @@ def test_a_shard_is_settled_beside_the_driver_which_is_woken(site: WorkerContext
     woken = threading.Event()
     workers = LocalWorkers(site, woken.set)
     workers.settle(Settle(1, 0, Shard("respond", "lab/a", ONE)))
-    event = first_event(workers, woken)
+    (event,) = first_events(workers, woken)
     assert isinstance(event, ShardSettled) and event.open > 0 and woken.is_set()
     workers.close()
 
@@ -43,19 +44,24 @@ def test_a_file_that_cannot_be_read_ends_the_run(site: WorkerContext) -> None:
     woken = threading.Event()
     workers = LocalWorkers(site, woken.set)
     workers.settle(Settle(1, 0, Shard("respond", "lab/a", ONE)))
-    event = first_event(workers, woken)
+    (event,) = first_events(workers, woken)
     assert isinstance(event, ExecutorDied) and isinstance(event.error, DamagedFile)
 
 
 @pytest.mark.integration
 def test_tests_are_chosen_in_a_process_of_its_own(tmp_path: Path) -> None:
-    """Nothing was generated, so none can be chosen: the note says it, and the empty view waits to be published."""
+    """Nothing was generated, so none can be chosen: the note says it, and the empty view waits to be published.
+
+    Of four orders two wait until a process is free.
+    """
     work = work_of(tmp_path, store=tmp_path / "store", **MADE)
     site = WorkerContext(work, Location.of(tmp_path / "store"), 0, Pending(work.run_path, 1))
     workers = LocalWorkers(site, lambda: None)
-    workers.compute(Compute(5, 0, Shard("choose", "", ONE)))
-    event = first_event(workers, threading.Event())
-    assert isinstance(event, RowsComputed) and event.rows == 0 and "no candidate" in event.note
+    for number in range(5, 9):
+        workers.compute(Compute(number, 0, Shard("choose", "", ONE)))
+    events = first_events(workers, threading.Event(), 4)
+    assert {event.compute.order for event in events if isinstance(event, RowsComputed)} == {5, 6, 7, 8}
+    assert all(isinstance(event, RowsComputed) and "no candidate" in event.note for event in events)
     site.pending.publish(5, f"tests/{ONE}.parquet")
     assert work.run.count(f"tests/{ONE}.parquet") == 0
     workers.close()

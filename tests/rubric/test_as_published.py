@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from hab_ray.rubric import load_rubrics, load_themes
+from hab_ray.rubric import load_rubrics, read_library
 
 # Letters of the worked examples: good, middling, bad.
 EXAMPLES = {
@@ -54,7 +54,7 @@ def test_seeds_are_many_and_not_of_one_length(dimension: str) -> None:
 
 
 def test_a_third_of_the_themes_name_a_person_a_job_or_a_task() -> None:
-    themes = load_themes()
+    themes = read_library().shown_themes()
     assert sum(bool(NAMED.search(theme)) for theme in themes) == round(len(themes) / 3)
 
 

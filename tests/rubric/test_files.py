@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from hab_ray.errors import ConfigError
-from hab_ray.rubric import Rubric, RubricProblem, Themes, check, load_rubrics, load_themes, themes_file
+from hab_ray.rubric import Rubric, RubricProblem, Themes, check, load_rubrics, read_library
 
 Raw = dict[str, Any]
 RUBRICS = Path(__file__).parents[2] / "rubrics"
@@ -116,7 +116,7 @@ def test_a_run_that_has_started_gets_the_rubric_it_started_with(dimension: str, 
 
 def test_a_digest_that_no_version_has_had_changes_nothing(tmp_path: Path, seventh: Raw) -> None:
     assert load_rubrics(recorded={"encourage_learning": "0" * 64, "gone": "0" * 64}) == load_rubrics()
-    assert load_themes(recorded="0" * 64) == load_themes()
+    assert read_library().shown_themes("0" * 64) == read_library().shown_themes()
 
 
 def test_a_folders_own_file_is_never_replaced_by_an_earlier_built_in(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_folders_own_file_is_never_replaced_by_an_earlier_built_in(tmp_path: P
     assert load_rubrics(tmp_path, {name: digest})[name].title == "Ours"
     themes = [f"theme {n}" for n in range(75)]
     _write(tmp_path, "themes", {"themes": themes})
-    assert load_themes(tmp_path, Themes.model_validate(_raw("versions/1/themes")).sha256) == tuple(themes)
+    assert read_library(tmp_path).shown_themes(Themes.model_validate(_raw("versions/1/themes")).sha256) == tuple(themes)
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def test_a_folders_own_file_is_never_replaced_by_an_earlier_built_in(tmp_path: P
 )
 def test_a_run_that_has_started_gets_the_themes_it_started_with(version: str, first: str) -> None:
     digest = Themes.model_validate(_raw(f"versions/{version}/themes")).sha256
-    assert load_themes(recorded=digest)[0] == first
-    assert themes_file().sha256 != digest
+    assert read_library().shown_themes(digest)[0] == first
+    assert read_library().themes.sha256 != digest
 
 
 @pytest.mark.parametrize("dimension", POINTS)
@@ -160,7 +160,7 @@ def test_a_file_alone_in_a_folder_stands_beside_the_six(tmp_path: Path, seventh:
     rubrics = load_rubrics(tmp_path)
     assert list(rubrics) == sorted([*POINTS, "seventh"])
     assert rubrics["seventh"].judging == rubrics["encourage_learning"].judging
-    assert load_themes(tmp_path) == load_themes()
+    assert read_library(tmp_path).shown_themes() == read_library().shown_themes()
 
 
 def test_a_file_of_the_same_name_replaces_the_built_in(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_file_of_the_same_name_replaces_the_built_in(tmp_path: Path) -> None:
 def test_a_folders_themes_replace_the_built_in(tmp_path: Path) -> None:
     themes = [f"theme {n}" for n in range(75)]
     _write(tmp_path, "themes", {"themes": themes})
-    assert load_themes(tmp_path) == tuple(themes)
+    assert read_library(tmp_path).shown_themes() == tuple(themes)
 
 
 def test_prompt_templates_and_hidden_files_are_no_rubrics(tmp_path: Path) -> None:
@@ -369,4 +369,4 @@ def test_all_problems_of_all_files_are_reported_at_once(tmp_path: Path, seventh:
         load_rubrics(tmp_path)
     assert str(raised.value).splitlines() == [str(p) for p in problems]
     with pytest.raises(ConfigError):
-        load_themes(tmp_path)
+        read_library(tmp_path).shown_themes()

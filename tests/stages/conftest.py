@@ -9,7 +9,7 @@ import pytest
 
 from hab_ray.calls import Finish, Reply, Usage
 from hab_ray.catalog.models import Model, ModelEntry
-from hab_ray.rubric import Rubric, load_rubrics, load_themes
+from hab_ray.rubric import Rubric, load_rubrics, read_library
 from hab_ray.stages.prompts.wording import Prompts, load_prompts
 
 
@@ -20,7 +20,7 @@ def rubrics() -> dict[str, Rubric]:
 
 @pytest.fixture(scope="session")
 def themes() -> tuple[str, ...]:
-    return load_themes()
+    return read_library().shown_themes()
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,7 @@ from hab_ray.executors.protocol import (
     SpoolsRead,
 )
 from hab_ray.location import Location
-from hab_ray.rubric import load_rubrics, load_themes
+from hab_ray.rubric import load_rubrics, read_library
 from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.stages.spec import Grain
 from hab_ray.sweep.context import DriverContext
@@ -72,7 +72,7 @@ def work_of(folder: Path, **changes: Any) -> Work:
         catalog=sweep.catalog,
         models={name: Model(name, sweep.catalog.find(name)) for name in sweep.model_names()},
         rubrics={dimension: rubrics[dimension] for dimension in sweep.dimensions},
-        themes=load_themes(),
+        themes=read_library().shown_themes(),
         prompts=load_prompts(),
         run_path=Location.of(folder / "run"),
     )

@@ -9,7 +9,7 @@ import typer
 
 from hab_ray.cli.ending import ends_with_status, say
 from hab_ray.errors import Exit
-from hab_ray.rubric import Fidelity, Rubric, check, imported_note, load_rubrics, themes_file
+from hab_ray.rubric import Fidelity, Rubric, check, imported_note, read_library
 from hab_ray.rubric.skeleton import write_skeleton
 from hab_ray.stages.prompts.wording import load_prompts, prompt_problems
 
@@ -21,11 +21,12 @@ def check_rubrics(folder: Path | None) -> Exit:
         say(str(problem))
     if problems:
         return Exit.CONFIGURATION
-    for rubric in load_rubrics(folder).values():
+    library = read_library(folder)
+    for rubric in library.rubrics().values():
         _show(f"{rubric.id}: {_contents(rubric)}, sha256 {rubric.sha256[:12]}", rubric.fidelity)
         if rubric.literal is not None:
             say(f"  {imported_note(rubric.literal)}")
-    themes = themes_file(folder)
+    themes = library.themes
     _show(f"themes: {len(themes.shown)}, sha256 {themes.sha256[:12]}", themes.fidelity)
     prompts = load_prompts(folder)
     _show(f"prompts: version {prompts.version}, sha256 {prompts.sha256[:12]}", prompts.fidelity)

@@ -29,8 +29,7 @@ from hab_ray.rubric import (
     LiteralRubric,
     LiteralValues,
     Reading,
-    load_rubrics,
-    load_themes,
+    read_library,
     rendered,
 )
 from hab_ray.visible import one_line
@@ -169,9 +168,10 @@ def _write(found: ImportedRubrics, folder: Path) -> None:
     if found.themes:
         _dump({"lines": list(found.themes)}, folder / "themes.yaml")
     (folder / PAGE).write_text(_page(found), encoding="utf-8")
-    read = load_rubrics(folder)
+    library = read_library(folder)
+    read = library.rubrics()
     if any(read[rubric.id] != rubric for rubric in found.rubrics) or (
-        found.themes and load_themes(folder) != found.themes
+        found.themes and library.shown_themes() != found.themes
     ):
         raise ConfigError(f"{folder}: the wording cannot be written to YAML and read again without a change")
 

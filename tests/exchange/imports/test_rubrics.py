@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +17,7 @@ from hab_ray.exchange.imports.checkout import known_digests
 from hab_ray.exchange.imports.executing import hostile_values
 from hab_ray.exchange.imports.rubrics import ImportWishes, import_rubrics
 from hab_ray.resolve import resolve
-from hab_ray.rubric import LiteralValues, Reading, check, load_rubrics, load_themes, rendered
+from hab_ray.rubric import LiteralValues, Reading, check, load_rubrics, read_library, rendered
 from tests.exchange.imports.checkouts import DIMENSIONS, build_checkout
 
 ANY = ImportWishes(execute_unknown=True)
@@ -58,7 +59,7 @@ def test_wording_seeds_themes_and_points_come_along(imported: tuple[Path, str]) 
     assert check(folder) == []
     found = load_rubrics(folder)
     assert set(found) == set(DIMENSIONS)
-    assert load_themes(folder) == tuple(f"theme {n}\n" for n in range(78))
+    assert read_library(folder).shown_themes() == tuple(f"theme {n}\n" for n in range(78))
     ask = found["ask_clarifying_questions"]
     assert [(i.letter, i.deduction) for i in ask.judging.issues] == [("A", 8), ("B", 2)]
     assert ask.judging.issues[0].text == "Says nothing of use"
@@ -72,12 +73,6 @@ def test_wording_seeds_themes_and_points_come_along(imported: tuple[Path, str]) 
     assert text.startswith("\n            A riddle: x\ny\n              What was said: z\n")
     text = rendered(ask.literal.generation.user, LiteralValues(theme="t\n", count=4, seeds=("one", "two")))
     assert "Invent 4 riddles" in text and '"one"\n"two"\n' in text
-
-
-def test_how_replies_are_read_is_written_into_every_rubric(checkout: Path, tmp_path: Path) -> None:
-    import_rubrics(checkout, tmp_path / "out", ImportWishes(execute_unknown=True, reading=Reading.PUBLISHED))
-    found = [rubric.literal for rubric in load_rubrics(tmp_path / "out").values() if rubric.literal]
-    assert found and {literal.reading for literal in found} == {Reading.PUBLISHED}
 
 
 def test_enough_hostile_values_are_compared() -> None:
@@ -111,15 +106,19 @@ def test_code_of_two_revisions_is_refused(checkout: Path, tmp_path: Path) -> Non
         import_rubrics(checkout, tmp_path / "out", ImportWishes(), known)
 
 
-def test_data_lies_where_it_is_found_and_seeds_are_any_text(checkout: Path, tmp_path: Path) -> None:
+def test_data_lies_where_it_is_found_seeds_are_any_text_and_how_replies_are_read_is_written_into_every_rubric(
+    checkout: Path, tmp_path: Path
+) -> None:
     """In the first revisions its folder has another name."""
     (checkout / "examples_for_generation").rename(checkout / "examples")
     for path in (checkout / "src/prompts").iterdir():
         path.write_text(path.read_text("utf-8").replace("examples_for_generation", "examples"), "utf-8")
     seeds = '\ufeffÉté \U0001f600?,second\r\n"a\r\nb"\r\n   \r\n{x} %s,,\r\nend\r\n'
     (checkout / "examples/encourage_learning.csv").write_bytes(seeds.encode())
-    import_rubrics(checkout, tmp_path / "out", ANY)
-    found = load_rubrics(tmp_path / "out")["encourage_learning"].seeds
+    import_rubrics(checkout, tmp_path / "out", replace(ANY, reading=Reading.PUBLISHED))
+    rubrics = load_rubrics(tmp_path / "out")
+    assert {rubric.literal and rubric.literal.reading for rubric in rubrics.values()} == {Reading.PUBLISHED}
+    found = rubrics["encourage_learning"].seeds
     assert [seed.prompt for seed in found] == ["\ufeffÉté \U0001f600?", "a\nb", "   ", "{x} %s", "end"]
 
 
