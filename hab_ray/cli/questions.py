@@ -10,7 +10,16 @@ from typing import TypeVar
 import typer
 
 from hab_ray.cli.ending import console
-from hab_ray.drafting.answers import Answers, OwnEndpoint, number_of_tests, price_of, variable, vendor_like
+from hab_ray.drafting.answers import (
+    Answers,
+    OwnEndpoint,
+    catalogue_models,
+    dimensions_of,
+    number_of_tests,
+    price_of,
+    variable,
+    vendor_like,
+)
 from hab_ray.errors import ConfigError
 
 Answer = TypeVar("Answer")
@@ -54,23 +63,24 @@ def answered(name: str, options: InitOptions, known: Sequence[str]) -> Answers:
     return Answers(
         name=name,
         models=models,
-        dimensions=_dimensions(options.dimensions, known) if options.dimensions else _which(known),
+        dimensions=dimensions_of(options.dimensions, known) if options.dimensions else _which(known),
         tests=_open(options.tests, "How many tests of each dimension (seeds = its own 12 queries)", number_of_tests),
-        judges=options.judges or _asked("Which judges (names of `hab models`, with commas)", _names),
+        judges=_judges(options.judges, endpoint),
         endpoint=endpoint,
     )
 
 
 def _models(options: InitOptions) -> tuple[tuple[str, ...], OwnEndpoint | None]:
-    given = options.models or _asked(
-        "Which models (names of `hab models`, with commas; or the URL of an endpoint)", _names
-    )
     url = options.endpoint
-    if url is None and given[0].startswith(("http://", "https://")):
+    given = options.models or _asked(
+        "Which models (names of `hab models`, with commas; or the URL of an endpoint)",
+        lambda text: _names(text) if url or _is_url(text) else catalogue_models(_names(text)),
+    )
+    if url is None and _is_url(given[0]):
         url, *others = given
         given = tuple(others) or _asked("Which models are asked there", _names)
     if url is None:
-        return given, None
+        return catalogue_models(given), None
     asks = not (options.models and options.endpoint)
     like, key_env, price = options.like, options.key_env, options.price
     if asks:
@@ -83,22 +93,25 @@ def _models(options: InitOptions) -> tuple[tuple[str, ...], OwnEndpoint | None]:
     return given, own
 
 
+def _judges(given: tuple[str, ...], endpoint: OwnEndpoint | None) -> tuple[str, ...]:
+    """Of the catalogue; an endpoint may have others."""
+    read = (lambda names: names) if endpoint else catalogue_models
+    if given:
+        return read(given)
+    return _asked("Which judges (names of `hab models`, with commas)", lambda text: read(_names(text)))
+
+
+def _is_url(text: str) -> bool:
+    return text.strip().startswith(("http://", "https://"))
+
+
 def _which(known: Sequence[str]) -> tuple[str, ...]:
-    return _asked(
-        f"Which dimensions (all, or some of {', '.join(known)})", lambda text: _dimensions(_names(text), known)
-    )
-
-
-def _dimensions(given: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    if tuple(given) == ("all",):
-        return ()
-    if unknown := sorted(set(given) - set(known)):
-        raise ConfigError(f"dimensions: there is no {unknown[0]!r}; give all, or some of {', '.join(known)}")
-    return tuple(given)
+    question = f"Which dimensions (all, or some of {', '.join(known)})"
+    return _asked(question, lambda text: dimensions_of(_names(text), known))
 
 
 def _names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
         raise ConfigError("name at least one")
     return names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -53,7 +54,8 @@ def init_sweep(path: Path, options: InitOptions) -> Exit:
     say(f"{path}: ${cost.as_sent:,.2f} as it sends its calls{online}; written, nothing is sent or paid")
     for problem in preflight(work, os.environ, now.date()):
         say(str(problem), "yellow")
-    say(f"next: hab rehearse {path}, hab plan {path}, hab run {path}")
+    file = shlex.quote(str(path))
+    say(f"next: hab rehearse {file}, hab plan {file}, hab run {file}")
     return Exit.COMPLETE
 
 

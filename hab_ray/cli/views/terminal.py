@@ -10,12 +10,15 @@ from typing import IO, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 from typing_extensions import override
 
 from hab_ray.visible import for_terminal, one_line
 
 FILE_COLUMNS = 140
+TABLE_COLUMNS = 76
+"""The least width of a table: a narrower terminal breaks its lines rather than each word in its cells."""
 
 
 class Terminal(Console):
@@ -50,6 +53,14 @@ def saying(console: Console) -> Callable[[str], None]:
         console.print(one_line(text), style="yellow", markup=False, soft_wrap=True)
 
     return say
+
+
+def print_cells(table: Table, console: Console) -> None:
+    """Print a table of which a narrow terminal can still show names and figures whole."""
+    if console.width < TABLE_COLUMNS:
+        natural = console.measure(table, options=console.options.update_width(TABLE_COLUMNS)).maximum
+        table.width = min(natural, TABLE_COLUMNS)
+    console.print(table, crop=False)
 
 
 def write_nowhere(file: IO[str]) -> None:
