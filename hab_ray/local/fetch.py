@@ -61,8 +61,7 @@ def pull_to(wanted: Place, hub: str, fetched: Fetched = _nobody) -> Path:
         return wanted.path
     if wanted.source is None:
         raise LocalError(f"{wanted.path}: there is no such file")
-    wanted.path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=wanted.path.parent, prefix=".pull-") as folder:
+    with _folder_beside(wanted.path) as folder:
         aside = Path(folder) / wanted.path.name
         match wanted.source:
             case HubFile():
@@ -76,6 +75,17 @@ def pull_to(wanted: Place, hub: str, fetched: Fetched = _nobody) -> Path:
         _check(aside, wanted)
         aside.replace(wanted.path)
     return wanted.path
+
+
+def _folder_beside(path: Path) -> tempfile.TemporaryDirectory[str]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(dir=path.parent, prefix=".pull-")
+    except OSError as error:
+        raise LocalError(
+            f"{path.parent}: weights cannot be kept there ({error.strerror}); name another folder by the variable "
+            "HAB_CACHE"
+        ) from None
 
 
 def _check(path: Path, wanted: Place) -> None:

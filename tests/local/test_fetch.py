@@ -113,6 +113,12 @@ def test_missing_own_file_is_an_error(tmp_path: Path) -> None:
         pull(str(tmp_path / "gone.gguf"), cache=tmp_path)
 
 
+def test_a_cache_that_cannot_be_written_names_the_variable_that_moves_it(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(LocalError, match="HAB_CACHE"):
+        pull("smollm2-135m-instruct", cache=tmp_path / "file" / "weights", hub=NOWHERE)
+
+
 def test_own_file_must_be_gguf(tmp_path: Path) -> None:
     own = tmp_path / "own.gguf"
     own.write_bytes(b"<html>")
