@@ -23,6 +23,7 @@ from hab_ray.drafting.answers import (
 from hab_ray.errors import ConfigError
 
 Answer = TypeVar("Answer")
+_NONE = "-"
 
 
 @dataclass(frozen=True)
@@ -81,16 +82,16 @@ def _models(options: InitOptions) -> tuple[tuple[str, ...], OwnEndpoint | None]:
         given = tuple(others) or _asked("Which models are asked there", _names)
     if url is None:
         return catalogue_models(given), None
-    asks = not (options.models and options.endpoint)
-    like, key_env, price = options.like, options.key_env, options.price
-    if asks:
-        like = like or _asked("A gateway to which vendor (openai, anthropic, ...; - = none)", _or_none(vendor_like))
-        key_env = key_env or _asked("The variable that holds its key (- = none)", _or_none(variable))
-    free = None if like else _open(price, "Dollars per million tokens, input/output (0/0 = free)", price_of)
-    own = OwnEndpoint(
-        url, like and vendor_like(like), key_env and variable(key_env), price_of(price) if price else free
+    if options.models and options.endpoint:
+        like, key_env = _vendor(options.like or _NONE), _variable(options.key_env or _NONE)
+    else:
+        like = _open(options.like, "A gateway to which vendor (openai, anthropic, ...; - = none)", _vendor)
+        key_env = _open(options.key_env, "The variable that holds its key (- = none)", _variable)
+    by_vendor = like is not None and options.price is None
+    price = (
+        None if by_vendor else _open(options.price, "Dollars per million tokens, input/output (0/0 = free)", price_of)
     )
-    return given, own
+    return given, OwnEndpoint(url, like, key_env, price)
 
 
 def _judges(given: tuple[str, ...], endpoint: OwnEndpoint | None) -> tuple[str, ...]:
@@ -117,8 +118,12 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
-def _or_none(read: Callable[[str], str]) -> Callable[[str], str | None]:
-    return lambda text: None if text.strip() in ("-", "none") else read(text.strip())
+def _vendor(text: str) -> str | None:
+    return None if text.strip() == _NONE else vendor_like(text.strip())
+
+
+def _variable(text: str) -> str | None:
+    return None if text.strip() == _NONE else variable(text.strip())
 
 
 def _open(given: str | None, question: str, read: Callable[[str], Answer]) -> Answer:
