@@ -10,7 +10,6 @@ from hab_ray.analysis.signs.finding import Finding, worst
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
 from hab_ray.cli.views.tables import Cell, Column, Estimate, PaperTable, Span, TableFormat, print_table
-from hab_ray.cli.views.terminal import print_cells
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.report import leaderboard
 from hab_ray.results import Run, open_run
@@ -96,6 +95,6 @@ def command(folder: RunFolderArgument, form: FormatOption = None, as_json: JsonO
         return Exit.COMPLETE
     for note in _warnings(run):
         say(note, "yellow")
-    print_cells(leaderboard(scores, ranks), console)
+    console.print(leaderboard(scores, ranks))
     say(UNIT, "dim")
     return Exit.COMPLETE

@@ -13,7 +13,6 @@ from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.declared import told
 from hab_ray.analysis.tables.leaderboard import ranks_of
 from hab_ray.analysis.tables.trust.findings import findings
-from hab_ray.cli.views.terminal import print_cells
 from hab_ray.report import leaderboard
 from hab_ray.sweep.telling.log import LOG
 from hab_ray.visible import one_line
@@ -33,4 +32,4 @@ def show_board(summary: Summary, console: Console) -> None:
     if LOG.isEnabledFor(logging.INFO):
         LOG.info("scores", extra={"fields": {"scores": [asdict(score) for score in summary.scores]}})
     else:
-        print_cells(leaderboard(summary.scores, ranks_of(summary)), console)
+        console.print(leaderboard(summary.scores, ranks_of(summary)))
