@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import TypeVar
 
 import typer
 
+from hab_ray.catalog.addresses import checked_url
 from hab_ray.cli.ending import console
 from hab_ray.drafting.answers import (
     Answers,
@@ -24,6 +26,7 @@ from hab_ray.errors import ConfigError
 
 Answer = TypeVar("Answer")
 _NONE = "-"
+_HOST = re.compile(r"[\w.-]+:\d+(/|$)")
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def _models(options: InitOptions) -> tuple[tuple[str, ...], OwnEndpoint | None]:
     url = options.endpoint
     given = options.models or _asked(
         "Which models (names of `hab models`, with commas; or the URL of an endpoint)",
-        lambda text: _names(text) if url or _is_url(text) else catalogue_models(_names(text)),
+        _names if url else _models_or_url,
     )
     if url is None and _is_url(given[0]):
         url, *others = given
@@ -102,8 +105,25 @@ def _judges(given: tuple[str, ...], endpoint: OwnEndpoint | None) -> tuple[str, 
     return _asked("Which judges (names of `hab models`, with commas)", lambda text: read(_names(text)))
 
 
+def _models_or_url(text: str) -> tuple[str, ...]:
+    """Models of the catalogue; or an endpoint's address and, behind it, any models."""
+    first, *others = _names(text)
+    if _is_url(first):
+        return (_endpoint(first), *others)
+    if _HOST.match(first):
+        raise ConfigError(f"{first}: the address of an endpoint begins with http:// or https://")
+    return catalogue_models((first, *others))
+
+
+def _endpoint(url: str) -> str:
+    try:
+        return checked_url(url)
+    except ValueError as problem:
+        raise ConfigError(f"the address {problem}") from None
+
+
 def _is_url(text: str) -> bool:
-    return text.strip().startswith(("http://", "https://"))
+    return text.startswith(("http://", "https://"))
 
 
 def _which(known: Sequence[str]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from rich.table import Table
 from hab_ray.cli.commands import init, sweeps
 from hab_ray.cli.ending import console
 from hab_ray.cli.questions import InitOptions
-from hab_ray.cli.views.terminal import TABLE_COLUMNS, Terminal, print_cells
+from hab_ray.cli.views.terminal import FILE_COLUMNS, TABLE_COLUMNS, Terminal, output, print_cells
 from hab_ray.config.sweep import load_sweep
 from hab_ray.drafting.shipped import shipped_sweeps
 from hab_ray.errors import ConfigError, Exit
@@ -118,6 +118,21 @@ def test_each_question_takes_only_what_can_be_used(desk: Desk) -> None:
     assert places == sorted(places)
     sweep = load_sweep(desk.folder / "a b.yaml")
     assert sweep.subject_names == ("gpt-6-luna",) and sweep.dimensions == "all"
+
+
+def test_an_address_is_checked_where_it_is_asked_for(desk: Desk) -> None:
+    wrong = f"localhost:80/v1\nhttp://\nhttp://me:{SECRET}@localhost/v1\n"
+    rest = "mine\n-\n-\n0/0\nencourage_learning\nseeds\nmine\n"
+    told = asked(desk.folder, f"{wrong}http://127.0.0.1:9/v1\n{rest}", "init")
+    places = [told.index(text) for text in ("begins with http://", "is no web address", "a password", "next: hab")]
+    assert places == sorted(places)
+    assert SECRET not in (desk.folder / "first.yaml").read_text()
+
+
+def test_no_columns_are_not_a_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns, width in (("0", FILE_COLUMNS), ("", FILE_COLUMNS), ("50", 50)):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert output().width == width
 
 
 def test_without_a_terminal_the_options_are_named(desk: Desk) -> None:

@@ -71,7 +71,12 @@ def write_nowhere(file: IO[str]) -> None:
 
 
 def output() -> Terminal:
-    """Standard output; as wide as a file should be where it is no terminal and nobody says how wide it is."""
+    """Standard output; as wide as a file should be where it is no terminal and nobody says how wide it is.
+
+    `COLUMNS=0`, as some shells without a window have it, says nothing.
+    """
+    if os.environ.get("COLUMNS", "").strip("0") == "":
+        os.environ.pop("COLUMNS", None)
     is_told = (sys.stdout is not None and sys.stdout.isatty()) or "COLUMNS" in os.environ
     return Terminal(width=None if is_told else FILE_COLUMNS)
 
