@@ -41,6 +41,7 @@ def printed(file: Path, options: InitOptions) -> str:
 def test_a_gateway_needs_no_key_but_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     told = printed(Path("first.yaml"), GATEWAY)
+    assert "gateway/gpt-4.1 writes and checks the tests, gateway/text-embedding-3-small compares them" in told
     assert "GATEWAY_KEY is not set" in told and "OPENAI_API_KEY" not in told
     sweep = load_sweep(Path("first.yaml"))
     assert all(name.startswith("gateway/") for name in sweep.model_names())
@@ -102,7 +103,7 @@ def test_four_questions_make_a_sweep_that_can_be_planned(desk: Desk) -> None:
     (desk.folder / ".env").write_text(f"OPENAI_API_KEY={SECRET}\n")
     answers = "gpt-6-luna\nlearning\nencourage_learning\nseeds\ngpt-6.1-terra\n"
     told = asked(desk.folder, answers, "init")
-    assert "there is no 'learning'" in told and "first.yaml: $" in told and "is not set" not in told
+    assert "there is no 'learning'" in told and "first.yaml: written; planned at $" in told and "is not set" not in told
     plan = desk.hab("plan", "first.yaml")
     assert plan.returncode == 0 and "24 calls to pay" in plan.stdout, plan.stdout
     holding = [path.name for path in desk.folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
