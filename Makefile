@@ -5,12 +5,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 
+# Tests import most of what is installed, the demo little of it, which is compiled as it is imported.
 ifdef UV
 CREATE := uv venv --allow-existing --quiet --python "$(PYTHON)" $(VENV)
-INSTALL := VIRTUAL_ENV=$(VENV) uv pip install --quiet --compile-bytecode
+INSTALL := VIRTUAL_ENV=$(VENV) uv pip install --quiet
+COMPILED := --compile-bytecode
 else
 CREATE := $(PYTHON) -m venv $(VENV)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+NOT_COMPILED := --no-compile
 endif
 
 # The folders of tests are kept in memory where 2 GB are free: what is written there need not wait for a disk.
@@ -23,12 +26,12 @@ endif
 
 $(VENV)/.local: pyproject.toml
 	$(CREATE)
-	$(INSTALL) -e '.[local]'
+	$(INSTALL) $(NOT_COMPILED) -e '.[local]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml
 	$(CREATE)
-	$(INSTALL) -e '.[dev]'
+	$(INSTALL) $(COMPILED) -e '.[dev]'
 	touch $@ $(VENV)/.local
 
 demo: $(VENV)/.local
@@ -48,7 +51,7 @@ unit: $(VENV)/.dev
 TESTS_AT_ONCE ?= 3
 
 # Compiled modules are kept, though the environment may say otherwise: hundreds of processes import them.
-tests test: export PYTHONDONTWRITEBYTECODE :=
+demo tests test: export PYTHONDONTWRITEBYTECODE :=
 tests: $(VENV)/.dev
 	$(BIN)/pytest -n $(TESTS_AT_ONCE) --dist loadgroup --no-loadscope-reorder --durations 25
 

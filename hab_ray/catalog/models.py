@@ -348,9 +348,9 @@ class Catalog(Strict):
         if slash and wire and provider in self.providers:
             return self._with_defaults(_at_provider(provider, self.providers[provider], wire))
         near = self.near(name)
-        hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+        hint = f"did you mean {' or '.join(map(repr, near))}? It" if near else "it"
         raise ConfigError(
-            f"unknown model {name!r}: {hint}It is neither in the catalogue (`hab models` shows it) nor of the form "
+            f"unknown model {name!r}: {hint} is neither in the catalogue (`hab models` shows it) nor of the form "
             f"provider/model with a provider of the catalogue or the sweep ({_listed(self.providers)})"
         )
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from hab_ray.catalog.models import ProviderEntry, load_catalog
 from hab_ray.cli.ending import console
 from hab_ray.cli.prepare import Choices, sweep_of
+from hab_ray.cli.views.terminal import print_cells
 from hab_ray.config.sweep import Sweep
 from hab_ray.doctor import endpoints, machine
 from hab_ray.doctor.findings import Finding, Level, ok
@@ -92,5 +93,5 @@ def show(found: Iterable[Finding]) -> Exit:
         table.add_column(heading, overflow="fold")
     for finding in findings:
         table.add_row(finding.level, finding.subject, finding.seen, finding.remedy, style=_STYLES[finding.level])
-    console.print(table)
+    print_cells(table, console)
     return Exit.CONFIGURATION if any(f.level is Level.WRONG for f in findings) else Exit.COMPLETE

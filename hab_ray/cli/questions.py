@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,11 +10,23 @@ from typing import TypeVar
 
 import typer
 
+from hab_ray.catalog.addresses import checked_url
 from hab_ray.cli.ending import console
-from hab_ray.drafting.answers import Answers, OwnEndpoint, number_of_tests, price_of, variable, vendor_like
+from hab_ray.drafting.answers import (
+    Answers,
+    OwnEndpoint,
+    catalogue_models,
+    dimensions_of,
+    number_of_tests,
+    price_of,
+    variable,
+    vendor_like,
+)
 from hab_ray.errors import ConfigError
 
 Answer = TypeVar("Answer")
+_NONE = "-"
+_HOST = re.compile(r"[\w.-]+:\d+(/|$)")
 
 
 @dataclass(frozen=True)
@@ -54,58 +67,83 @@ def answered(name: str, options: InitOptions, known: Sequence[str]) -> Answers:
     return Answers(
         name=name,
         models=models,
-        dimensions=_dimensions(options.dimensions, known) if options.dimensions else _which(known),
+        dimensions=dimensions_of(options.dimensions, known) if options.dimensions else _which(known),
         tests=_open(options.tests, "How many tests of each dimension (seeds = its own 12 queries)", number_of_tests),
-        judges=options.judges or _asked("Which judges (names of `hab models`, with commas)", _names),
+        judges=_judges(options.judges, endpoint),
         endpoint=endpoint,
     )
 
 
 def _models(options: InitOptions) -> tuple[tuple[str, ...], OwnEndpoint | None]:
-    given = options.models or _asked(
-        "Which models (names of `hab models`, with commas; or the URL of an endpoint)", _names
-    )
     url = options.endpoint
-    if url is None and given[0].startswith(("http://", "https://")):
+    given = options.models or _asked(
+        "Which models (names of `hab models`, with commas; or the URL of an endpoint)",
+        _names if url else _models_or_url,
+    )
+    if url is None and _is_url(given[0]):
         url, *others = given
         given = tuple(others) or _asked("Which models are asked there", _names)
     if url is None:
-        return given, None
-    asks = not (options.models and options.endpoint)
-    like, key_env, price = options.like, options.key_env, options.price
-    if asks:
-        like = like or _asked("A gateway to which vendor (openai, anthropic, ...; - = none)", _or_none(vendor_like))
-        key_env = key_env or _asked("The variable that holds its key (- = none)", _or_none(variable))
-    free = None if like else _open(price, "Dollars per million tokens, input/output (0/0 = free)", price_of)
-    own = OwnEndpoint(
-        url, like and vendor_like(like), key_env and variable(key_env), price_of(price) if price else free
+        return catalogue_models(given), None
+    if options.models and options.endpoint:
+        like, key_env = _vendor(options.like or _NONE), _variable(options.key_env or _NONE)
+    else:
+        like = _open(options.like, "A gateway to which vendor (openai, anthropic, ...; - = none)", _vendor)
+        key_env = _open(options.key_env, "The variable that holds its key (- = none)", _variable)
+    by_vendor = like is not None and options.price is None
+    price = (
+        None if by_vendor else _open(options.price, "Dollars per million tokens, input/output (0/0 = free)", price_of)
     )
-    return given, own
+    return given, OwnEndpoint(url, like, key_env, price)
+
+
+def _judges(given: tuple[str, ...], endpoint: OwnEndpoint | None) -> tuple[str, ...]:
+    """Of the catalogue; an endpoint may have others."""
+    read = (lambda names: names) if endpoint else catalogue_models
+    if given:
+        return read(given)
+    return _asked("Which judges (names of `hab models`, with commas)", lambda text: read(_names(text)))
+
+
+def _models_or_url(text: str) -> tuple[str, ...]:
+    """Models of the catalogue; or an endpoint's address and, behind it, any models."""
+    first, *others = _names(text)
+    if _is_url(first):
+        return (_endpoint(first), *others)
+    if _HOST.match(first):
+        raise ConfigError(f"{first}: the address of an endpoint begins with http:// or https://")
+    return catalogue_models((first, *others))
+
+
+def _endpoint(url: str) -> str:
+    try:
+        return checked_url(url)
+    except ValueError as problem:
+        raise ConfigError(f"the address {problem}") from None
+
+
+def _is_url(text: str) -> bool:
+    return text.startswith(("http://", "https://"))
 
 
 def _which(known: Sequence[str]) -> tuple[str, ...]:
-    return _asked(
-        f"Which dimensions (all, or some of {', '.join(known)})", lambda text: _dimensions(_names(text), known)
-    )
-
-
-def _dimensions(given: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    if tuple(given) == ("all",):
-        return ()
-    if unknown := sorted(set(given) - set(known)):
-        raise ConfigError(f"dimensions: there is no {unknown[0]!r}; give all, or some of {', '.join(known)}")
-    return tuple(given)
+    question = f"Which dimensions (all, or some of {', '.join(known)})"
+    return _asked(question, lambda text: dimensions_of(_names(text), known))
 
 
 def _names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
         raise ConfigError("name at least one")
     return names
 
 
-def _or_none(read: Callable[[str], str]) -> Callable[[str], str | None]:
-    return lambda text: None if text.strip() in ("-", "none") else read(text.strip())
+def _vendor(text: str) -> str | None:
+    return None if text.strip() == _NONE else vendor_like(text.strip())
+
+
+def _variable(text: str) -> str | None:
+    return None if text.strip() == _NONE else variable(text.strip())
 
 
 def _open(given: str | None, question: str, read: Callable[[str], Answer]) -> Answer:

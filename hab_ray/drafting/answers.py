@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from hab_ray.catalog.models import Catalog, ProviderEntry, UsdPrice, folder_name, load_catalog
+from hab_ray.catalog.models import Catalog, ProviderEntry, Purpose, UsdPrice, folder_name, load_catalog
 from hab_ray.errors import ConfigError
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+MAX_TESTS = 100_000
 _PRICE = re.compile(r"(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)")
 # Who writes and scores candidates, and who embeds them. The first is the paper's and takes its temperature of 1.4.
 _MAKERS = (
@@ -91,6 +93,30 @@ def _is_gone(catalog: Catalog, names: tuple[str, ...], today: date) -> bool:
     return any(end is not None and end.ends <= today for end in ends)
 
 
+def catalogue_models(given: Iterable[str]) -> tuple[str, ...]:
+    """Models that can be measured or judge, each once; `provider/model` of a provider of the catalogue is one.
+
+    Raises:
+        ConfigError: the catalogue has none of a name, or the model only embeds texts.
+    """
+    catalog, names = load_catalog(), tuple(dict.fromkeys(given))
+    for name in names:
+        if catalog.find(name).purpose is not Purpose.CHAT:
+            raise ConfigError(f"{name}: embeds texts and answers none; give a model that chats (`hab models`)")
+    return names
+
+
+def dimensions_of(given: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    """Dimensions of those that are `known`, each once; none for `all`.
+
+    Raises:
+        ConfigError: there is none of a name.
+    """
+    if unknown := [name for name in given if name not in (*known, "all")]:
+        raise ConfigError(f"dimensions: there is no {unknown[0]!r}; give all, or some of {', '.join(known)}")
+    return () if "all" in given else tuple(dict.fromkeys(given))
+
+
 def number_of_tests(given: str) -> int | None:
     """How many tests of each dimension; None for `seeds`.
 
@@ -103,6 +129,8 @@ def number_of_tests(given: str) -> int | None:
         raise ConfigError(
             "tests: give a whole number above 0 for each dimension, or seeds for the rubrics' own queries"
         )
+    if int(given) > MAX_TESTS:
+        raise ConfigError(f"tests: more than {MAX_TESTS:,} of each dimension; the paper asks 500, give fewer")
     return int(given)
 
 

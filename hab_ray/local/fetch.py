@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.error
 import urllib.request
 import zipfile
@@ -33,6 +34,8 @@ _REACHED_S = 10.0
 _LOOK_EVERY_S = 0.5
 _CHUNK = 1 << 20
 _WHEELS_AT_ONCE = 4
+_ASIDE = ".pull-"
+_ABANDONED_S = 86_400.0
 
 Fetched = Callable[[int, int | None], None]
 """Is told how many bytes are here, and of how many where that is known."""
@@ -61,8 +64,7 @@ def pull_to(wanted: Place, hub: str, fetched: Fetched = _nobody) -> Path:
         return wanted.path
     if wanted.source is None:
         raise LocalError(f"{wanted.path}: there is no such file")
-    wanted.path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=wanted.path.parent, prefix=".pull-") as folder:
+    with _folder_beside(wanted.path) as folder:
         aside = Path(folder) / wanted.path.name
         match wanted.source:
             case HubFile():
@@ -76,6 +78,21 @@ def pull_to(wanted: Place, hub: str, fetched: Fetched = _nobody) -> Path:
         _check(aside, wanted)
         aside.replace(wanted.path)
     return wanted.path
+
+
+def _folder_beside(path: Path) -> tempfile.TemporaryDirectory[str]:
+    """A folder for a download, on the disk of `path`; those of downloads that were killed are removed."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for left in path.parent.glob(f"{_ASIDE}*"):
+            if left.stat().st_mtime < time.time() - _ABANDONED_S:
+                shutil.rmtree(left, ignore_errors=True)
+        return tempfile.TemporaryDirectory(dir=path.parent, prefix=_ASIDE)
+    except OSError as error:
+        raise LocalError(
+            f"{path.parent}: weights cannot be kept there ({error.strerror}); name another folder by the variable "
+            "HAB_CACHE"
+        ) from None
 
 
 def _check(path: Path, wanted: Place) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hab_ray.cli.commands import demo
-from hab_ray.cli.commands.demo import LARGE, NEEDED, NEXT, SMALL, judged_answer, lacking
+from hab_ray.cli.commands.demo import LARGE, NEEDED, NEXT, SMALL, judged_answer, lacking, program, what_next
 from hab_ray.cli.main import app
 from hab_ray.config.sweep import load_sweep
 from hab_ray.errors import Exit
@@ -117,8 +118,18 @@ def test_it_ends_with_the_board_an_answer_and_what_comes_next(desk: Desk, vendor
     assert done.stdout.count("\nnext: ") == 3
 
 
-@pytest.mark.parametrize("command", [command for command, _ in NEXT])
-def test_what_comes_next_is_a_command_with_files_that_are_there(command: str) -> None:
-    program, name, *arguments = command.split()
-    assert program == "hab" and CliRunner().invoke(app, [name, "--help"]).exit_code == 0
-    assert all((ROOT / argument).is_file() for argument in arguments)
+@pytest.mark.parametrize("arguments", [arguments for arguments, _ in NEXT])
+def test_what_comes_next_is_a_command_with_files_that_are_there(arguments: str) -> None:
+    name, *files = arguments.split()
+    assert CliRunner().invoke(app, [name, "--help"]).exit_code == 0
+    assert all((ROOT / file).is_file() for file in files)
+
+
+def test_what_comes_next_is_found_by_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After `make demo` no environment is active, and `hab` is on no path."""
+    folder = Path(sys.executable).parent
+    monkeypatch.chdir(folder.parent)
+    for path, begins in ((str(folder), "next: hab init "), ("/nowhere", f"next: {folder.name}/hab init ")):
+        monkeypatch.setenv("PATH", path)
+        assert what_next(program())[1].startswith(begins)
+    assert (folder / "hab").is_file()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import shlex
 import signal
 import tempfile
 import urllib.request
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from hab_ray.cli.commands.simulate import addresses
 from hab_ray.rubric import load_rubrics
 from tests.conftest import Desk, Vendor, ended
 
@@ -208,3 +210,20 @@ def test_the_simulator_in_the_foreground(desk: Desk) -> None:
     assert taken.returncode == 2 and f"--port {port}" in taken.stdout
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=10) == 0
+
+
+def test_a_sweep_of_ones_own_against_the_simulator_from_init_to_rm(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+    """The command that `hab simulate` prints, and what follows it in the README."""
+    (command,) = [line for line in addresses(vendor().url) if "hab init" in line]
+    chosen = ("--model", "gpt-6-luna", "--dimension", "encourage_learning", "--tests", "seeds", "--judge", "gpt-6-sol")
+    made = desk.hab(*shlex.split(command.partition("hab ")[2]), *chosen)
+    assert made.returncode == 0 and "next: hab rehearse try.yaml, hab plan try.yaml" in made.stdout, made.stdout
+    plan = desk.hab("plan", "try.yaml")
+    assert plan.returncode == 0 and "24 calls to pay" in plan.stdout, plan.stdout
+    written = desk.folder / "try.yaml"
+    fewer = given_tests(desk.folder, ["encourage_learning"], 2)
+    written.write_text(written.read_text().replace("tests: seeds", f"tests: {fewer.name}"))
+    done = desk.hab("run", "try.yaml", "--yes")
+    assert done.returncode == 0 and "answered by a simulator" in done.stdout, done.stdout
+    removed = desk.hab("rm", "runs/try", "--yes")
+    assert removed.returncode == 0 and not (desk.folder / "runs/try").exists(), removed.stdout

@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.table import Table
 
 from hab_ray.cli.commands import init, sweeps
 from hab_ray.cli.ending import console
 from hab_ray.cli.questions import InitOptions
+from hab_ray.cli.views.terminal import FILE_COLUMNS, TABLE_COLUMNS, Terminal, output, print_cells
 from hab_ray.config.sweep import load_sweep
 from hab_ray.drafting.shipped import shipped_sweeps
 from hab_ray.errors import ConfigError, Exit
@@ -39,6 +41,7 @@ def printed(file: Path, options: InitOptions) -> str:
 def test_a_gateway_needs_no_key_but_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     told = printed(Path("first.yaml"), GATEWAY)
+    assert "gateway/gpt-4.1 writes and checks the tests, gateway/text-embedding-3-small compares them" in told
     assert "GATEWAY_KEY is not set" in told and "OPENAI_API_KEY" not in told
     sweep = load_sweep(Path("first.yaml"))
     assert all(name.startswith("gateway/") for name in sweep.model_names())
@@ -54,6 +57,8 @@ def test_a_gateway_needs_no_key_but_its_own(tmp_path: Path, monkeypatch: pytest.
         (InitOptions(("gemini-2.0-flash",), ("all",), "seeds", ("gpt-6.1-terra",)), "gone"),
         (InitOptions(("mine",), ("all",), "seeds", ("mine",), "http://127.0.0.1:9/v1"), "--price"),
         (InitOptions(("mine",), ("all",), "seeds", ("mine",), like="openai"), "--endpoint"),
+        (InitOptions(("wordllama",), ("all",), "seeds", ("gpt-6.1-terra",)), "embeds texts"),
+        (InitOptions(("gpt-6-luna",), ("all",), "100001", ("gpt-6.1-terra",)), "100,000"),
     ],
 )
 def test_nothing_is_written_that_cannot_run(
@@ -98,11 +103,37 @@ def test_four_questions_make_a_sweep_that_can_be_planned(desk: Desk) -> None:
     (desk.folder / ".env").write_text(f"OPENAI_API_KEY={SECRET}\n")
     answers = "gpt-6-luna\nlearning\nencourage_learning\nseeds\ngpt-6.1-terra\n"
     told = asked(desk.folder, answers, "init")
-    assert "there is no 'learning'" in told and "first.yaml: $" in told and "is not set" not in told
+    assert "there is no 'learning'" in told and "first.yaml: written; planned at $" in told and "is not set" not in told
     plan = desk.hab("plan", "first.yaml")
     assert plan.returncode == 0 and "24 calls to pay" in plan.stdout, plan.stdout
     holding = [path.name for path in desk.folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
     assert holding == [".env"]
+
+
+def test_each_question_takes_only_what_can_be_used(desk: Desk) -> None:
+    """What cannot be is said at once, with nothing lost that was answered before; what is named twice counts once."""
+    models, dimensions, tests = "gpt-7-nova\nwordllama\ngpt-6-luna, gpt-6-luna\n", "all, some\nall\n", "0\n200000\n5\n"
+    told = asked(desk.folder, f"{models}{dimensions}{tests}nobody\ngpt-6.1-terra\n", "init", "a b.yaml")
+    wrong = ("unknown model 'gpt-7-nova'", "wordllama: embeds texts", "no 'some'", "above 0", "the paper asks 500")
+    places = [told.index(text) for text in (*wrong, "unknown model 'nobody': it is", "next: hab rehearse 'a b.yaml'")]
+    assert places == sorted(places)
+    sweep = load_sweep(desk.folder / "a b.yaml")
+    assert sweep.subject_names == ("gpt-6-luna",) and sweep.dimensions == "all"
+
+
+def test_an_address_is_checked_where_it_is_asked_for(desk: Desk) -> None:
+    wrong = f"localhost:80/v1\nhttp://\nhttp://me:{SECRET}@localhost/v1\n"
+    rest = "mine\n-\n-\n0/0\nencourage_learning\nseeds\nmine\n"
+    told = asked(desk.folder, f"{wrong}http://127.0.0.1:9/v1\n{rest}", "init")
+    places = [told.index(text) for text in ("begins with http://", "is no web address", "a password", "next: hab")]
+    assert places == sorted(places)
+    assert SECRET not in (desk.folder / "first.yaml").read_text()
+
+
+def test_no_columns_are_not_a_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    for columns, width in (("0", FILE_COLUMNS), ("", FILE_COLUMNS), ("50", 50)):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert output().width == width
 
 
 def test_without_a_terminal_the_options_are_named(desk: Desk) -> None:
@@ -120,12 +151,23 @@ def test_of_env_only_lines_of_keys_must_be_right(desk: Desk) -> None:
 
 def test_sweeps_that_ship(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the paper's size take seconds to price; the others are enough here."""
-    shown = [each for each in shipped_sweeps() if each.name in ("compare", "demo", "quick", "judge-bridge")]
+    shown = [each for each in shipped_sweeps() if each.name in ("compare", "demo", "quick", "judge-bridge-full")]
     monkeypatch.setattr(sweeps, "shipped_sweeps", lambda: shown)
-    monkeypatch.setattr(console, "width", 200)
+    monkeypatch.setattr(console, "width", 40)
     with console.capture() as captured:
         assert sweeps.show_sweeps(None) is Exit.COMPLETE
-    lines = {line.split()[0]: line for line in captured.get().splitlines()}
-    assert "4 x 50 x 6, 2 judges  $1" in " ".join(lines["jobs/compare.yaml"].split()).replace("judges ", "judges  ")
-    assert " free " in lines["jobs/demo.yaml"] and "`hab plan`" in lines["jobs/judge-bridge.yaml"]
-    assert "$0." in lines["jobs/quick.yaml"] and "cents" in lines["jobs/quick.yaml"]
+    printed = captured.get()
+    assert "jobs/compare.yaml: 4 x 50 x 6, 2 judges, $1" in printed
+    assert "jobs/judge-bridge-full.yaml: needs files, `hab plan`\n" in printed
+    assert ", free\n    The demo (`hab demo`): every step of" in printed
+    assert "$0." in printed and "A first real result for cents:" in printed
+
+
+def test_a_narrow_terminal_shows_names_whole(tmp_path: Path) -> None:
+    console = Terminal(width=40)
+    table = Table("model", "online $", "what it is for", box=None, pad_edge=False)
+    table.add_row("gpt-6.1-terra-2026-11-20", "0.1/0.5", " ".join(["many words"] * 9))
+    with console.capture() as captured:
+        print_cells(table, console)
+    lines = captured.get().splitlines()
+    assert "gpt-6.1-terra-2026-11-20  0.1/0.5" in lines[1] and max(map(len, lines)) == TABLE_COLUMNS

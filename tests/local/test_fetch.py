@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -113,6 +114,23 @@ def test_own_file_is_used_where_it_lies(tmp_path: Path) -> None:
 def test_missing_own_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match=r"gone\.gguf: there is no such file"):
         pull(str(tmp_path / "gone.gguf"), cache=tmp_path)
+
+
+def test_a_cache_that_cannot_be_written_names_the_variable_that_moves_it(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(LocalError, match="HAB_CACHE"):
+        pull("smollm2-135m-instruct", cache=tmp_path / "file" / "weights", hub=NOWHERE)
+
+
+def test_what_a_killed_download_left_is_removed_after_a_day(tmp_path: Path) -> None:
+    old, new = tmp_path / ".pull-old", tmp_path / ".pull-new"
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / "half.gguf").touch()
+    os.utime(old, (time.time() - 90_000,) * 2)
+    with pytest.raises(LocalError):
+        pull_to(Place(tmp_path / "x.gguf", HubFile(repo="a/b", file="x.gguf"), None), NOWHERE)
+    assert list(tmp_path.iterdir()) == [new]
 
 
 def test_own_file_must_be_gguf(tmp_path: Path) -> None:

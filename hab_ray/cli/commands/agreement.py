@@ -12,6 +12,7 @@ from hab_ray.analysis.tables.people import PeopleAgreed, people
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
 from hab_ray.cli.views.tables import Cell, Column, Estimate, PaperTable, TableFormat, print_table
+from hab_ray.cli.views.terminal import print_cells
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.results import Run, open_run
 from hab_ray.storage.simulated import simulated_notice
@@ -115,14 +116,14 @@ def command(folder: RunFolderArgument, form: FormatOption = None, as_json: JsonO
     for note in _notes(run, rows):
         say(note, "yellow")
     scores = [row for row in rows if row.issue is None]
-    console.print(_shown([row for row in scores if row.rater is None]))
+    print_cells(_shown([row for row in scores if row.rater is None]), console)
     if single := [row for row in scores if row.rater is not None and row.dimension == rows[0].dimension]:
         console.print("\nbeside each of them", style="bold")
-        console.print(_shown(single[:_MAX_LINES]))
+        print_cells(_shown(single[:_MAX_LINES]), console)
     worst = sorted((row for row in rows if _is_worth_showing(row)), key=lambda row: row.agreement or 0.0)
     if worst:
         console.print("\nthe issues on which a judge agrees least with people", style="bold")
-        console.print(_shown(worst[:_MAX_ISSUES]))
+        print_cells(_shown(worst[:_MAX_ISSUES]), console)
     say(UNIT, "dim")
     say("* few answers, namings or raters; every rater and issue: --format csv", "dim")
     return Exit.COMPLETE

@@ -14,6 +14,7 @@ from rich.table import Table
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.opening import batches_in_store, open_run_with_store
 from hab_ray.cli.options import BatchArgument, RunFolderArgument
+from hab_ray.cli.views.terminal import print_cells
 from hab_ray.engine.ledger import Batch, Harvested, Intent, Phase, Submitted
 from hab_ray.errors import CallError, ConfigError, Exit
 from hab_ray.executors.api_versions import as_remembered
@@ -108,7 +109,7 @@ def list_command(run: RunFolderArgument) -> Exit:
         table.add_column(title, justify=side, no_wrap=True, min_width=widths.get(title, len(title)))
     for batch in batches:
         table.add_row(*_cells(batch, datetime.now(UTC)))
-    console.print(table)
+    print_cells(table, console)
     waiting = [b for b in batches if b.phase is not Phase.DONE]
     reserved = sum(b.intent.nanousd for b in waiting) / NANO
     say(f"{len(waiting)} open: {sum(b.intent.rows for b in waiting)} rows, at most ${reserved:.4f}")

@@ -16,6 +16,7 @@ from hab_ray.cli.ending import console, ends_with_status, say, warn
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.opening import open_run_with_store
 from hab_ray.cli.options import RunFolderArgument
+from hab_ray.cli.views.terminal import print_cells
 from hab_ray.config.sweep import spending_limit
 from hab_ray.engine.books import batches_of, explained, opening_balance
 from hab_ray.engine.ledger import Phase
@@ -74,7 +75,7 @@ def show_budget(run: Location, as_json: bool) -> Exit:
     for name, words in _WORDS.items():
         nano = getattr(money, name)
         table.add_row(name.replace("_", " "), "-" if nano is None else f"${nano / NANO:,.4f}", words)
-    console.print(table)
+    print_cells(table, console)
     return Exit.COMPLETE
 
 

@@ -14,6 +14,7 @@ from hab_ray.analysis.summary import summarise
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
 from hab_ray.cli.views.tables import Cell, Column, Estimate, PaperTable, TableFormat, print_table
+from hab_ray.cli.views.terminal import print_cells
 from hab_ray.errors import Exit
 from hab_ray.results import Run, open_run
 from hab_ray.storage.simulated import simulated_notice
@@ -118,6 +119,6 @@ def command(
             say(f"  {_in_words(each)}")
     for note in notes:
         say(note, "yellow")
-    console.print(_shown(rows))
+    print_cells(_shown(rows), console)
     say(UNIT, "dim")
     return Exit.COMPLETE

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
+import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,9 +33,9 @@ NEEDED = 4 * 10**9
 TOLD_EVERY = 0.1
 TEXT_SHOWN = 900
 NEXT = (
-    ("hab rehearse jobs/small.yaml", "a whole sweep against simulated vendors, checked against a planted truth"),
-    ("hab init", "writes a sweep for your own models, with its price"),
-    ("hab models", "which models, prices and keys there are"),
+    ("rehearse jobs/small.yaml", "a whole sweep against simulated vendors, checked against a planted truth"),
+    ("init", "writes a sweep for your own models, with its price"),
+    ("models", "which models, prices and keys there are"),
 )
 
 
@@ -131,6 +135,18 @@ def _block(label: str, text: str) -> Iterator[str]:
     yield textwrap.indent(for_terminal(shown.strip()), "    ")
 
 
+def program() -> str:
+    """How a shell starts `hab`: by its name, or by its path where it is in an environment that is not active."""
+    return "hab" if shutil.which("hab") else shlex.quote(os.path.relpath(Path(sys.executable).with_name("hab")))
+
+
+def what_next(hab: str) -> list[str]:
+    """What a user may do after the demo, a line each; `hab` is how the shell starts it."""
+    commands = [f"{hab} {arguments}" for arguments, _ in NEXT]
+    widest = max(map(len, commands))
+    return [f"next: {line:<{widest}}  {does}" for line, (_, does) in zip(commands, NEXT, strict=True)]
+
+
 @ends_with_status
 def command(
     small: Annotated[
@@ -154,6 +170,6 @@ def command(
         run = sweep_of(sweep, Choices()).run_folder
         for line in judged_answer(open_run(run)):
             console.print(line, soft_wrap=True)
-        for command, does in NEXT:
-            console.print(f"next: {command:<30} {does}", soft_wrap=True)
+        for line in what_next(program()):
+            console.print(line, soft_wrap=True)
     return ended

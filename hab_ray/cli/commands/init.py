@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -49,11 +50,14 @@ def init_sweep(path: Path, options: InitOptions) -> Exit:
     work = _work(sweep_text(answers, makers, now.date(), None), path, now)
     cost = _cost(make_plan(work, Store(open_folder(work.sweep.store))))
     _write(path, answers, makers, now, cost)
-    online = f", ${cost.online:,.2f} all online" if cost.online > cost.as_sent else ""
-    say(f"{path}: ${cost.as_sent:,.2f} as it sends its calls{online}; written, nothing is sent or paid")
+    online = f" (${cost.online:,.2f} all online)" if cost.online > cost.as_sent else ""
+    say(f"{path}: written; planned at ${cost.as_sent:,.2f}{online}, nothing is sent or paid")
+    if makers:
+        say(f"{makers.chat} writes and checks the tests, {makers.embedding} compares them; --tests seeds needs neither")
     for problem in preflight(work, os.environ, now.date()):
         say(str(problem), "yellow")
-    say(f"next: hab rehearse {path}, hab plan {path}, hab run {path}")
+    file = shlex.quote(str(path))
+    say(f"next: hab rehearse {file}, hab plan {file}, hab run {file}")
     return Exit.COMPLETE
 
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from hab_ray.catalog.models import Catalog, Limits, ModelEntry, ProviderEntry, UsdPrice, load_catalog
 from hab_ray.catalog.prices import context_tokens, priced
 from hab_ray.cli.ending import console, ends_with_status, say
+from hab_ray.cli.views.terminal import print_cells
 from hab_ray.errors import ConfigError, Exit, HabError
 from hab_ray.providers import load_vendor
 from hab_ray.providers.access import endpoint_of, has_secret
@@ -50,7 +51,7 @@ def show_models(text: str, check: bool, catalog: Catalog | None = None) -> Exit:
     for provider in dict.fromkeys(entry.provider for entry in found.values()):
         say(f"{provider} ({_key(catalog.providers[provider])})", "bold")
         entries = {name: entry for name, entry in found.items() if entry.provider == provider}
-        console.print(_table(entries, listings.get(provider), today))
+        print_cells(_table(entries, listings.get(provider), today), console)
         if provider in listings:
             say(_told(catalog, provider, listings[provider], text))
     say("$ per million tokens, input/output", "dim")

@@ -12,6 +12,7 @@ from rich.table import Table
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.commands.status import Status, read_status
 from hab_ray.cli.ending import console, ends_with_status
+from hab_ray.cli.views.terminal import print_cells
 from hab_ray.errors import ConfigError, Exit, HabError
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
@@ -75,5 +76,5 @@ def command(
         row = _row(place / name, name)
         size = f"{_bytes_of(files, name, names) / MEGABYTE:,.1f}"
         shown.add_row(*map(one_line, (row.name, row.state, row.rows, row.dollars, size, row.changed)))
-    console.print(shown)
+    print_cells(shown, console)
     return Exit.COMPLETE

@@ -46,11 +46,13 @@ def _replayed(recorded: list[Recorded], url: str) -> Iterator[str]:
     yield f"the same sweep, asked again: hab doctor SWEEP --live --at {url}"
 
 
-def _simulated(url: str) -> Iterator[str]:
+def addresses(url: str) -> Iterator[str]:
+    """What a user is told of a simulator that listens at `url`."""
     yield f"the simulator listens at {url}; any key is taken unless the profile lists some"
     for vendor, base in _BASES.items():
         yield f"  {vendor}: {url}{base}"
     yield f"  what it counted: {url} + {_OWN}"
+    yield f"a sweep of yours against it: hab init try.yaml --endpoint {url}{_BASES['OpenAI']} --like openai --key-env -"
 
 
 def _profile(path: Path | None) -> Profile:
@@ -92,7 +94,7 @@ def command(
     given = {name: value for name, value in (("seed", seed), ("speed", speed)) if value is not None}
     if replay is None:
         server: AbstractAsyncContextManager[str] = simulator(_profile(profile).model_copy(update=given), port)
-        told: Callable[[str], Iterable[str]] = _simulated
+        told: Callable[[str], Iterable[str]] = addresses
     elif profile is not None or given:
         raise ConfigError("--replay: recorded answers know no --profile, --seed or --speed; leave them out")
     else:

@@ -17,6 +17,7 @@ from rich.table import Table
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import RunFolderArgument
+from hab_ray.cli.views.terminal import print_cells
 from hab_ray.cli.views.waiting import waiting_for_money
 from hab_ray.errors import Exit
 from hab_ray.location import Location
@@ -98,7 +99,7 @@ def print_status(status: Status) -> None:
     for line in sorted(lines, key=lambda one: ORDER.index(one.stage) if one.stage in ORDER else len(ORDER)):
         is_open = status.is_counted and line.stage in WITHOUT_VIEW
         shown.add_row(one_line(line.stage), one_line(line.model), "" if is_open else str(line.done), str(line.total))
-    console.print(shown)
+    print_cells(shown, console)
     _tell_driver(status)
     _tell_batches(status)
     if status.problem:

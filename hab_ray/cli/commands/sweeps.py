@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import console, ends_with_status, say
@@ -22,7 +22,8 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import Store
 from hab_ray.visible import one_line
 
-_MAX_SENTENCE = 160
+_MAX_SENTENCE = 240
+_INDENT = 4
 
 
 def show_sweeps(name: str | None) -> Exit:
@@ -34,14 +35,12 @@ def show_sweeps(name: str | None) -> Exit:
     if name is not None:
         say(str(shipped_sweep(name).path))
         return Exit.COMPLETE
-    table = Table("sweep", "subjects x tests x dimensions", "price", "what it is for", box=None, pad_edge=False)
     with _nowhere() as place:
         for each in shipped_sweeps():
-            table.add_row(
-                f"jobs/{each.name}.yaml", each.size, _price(each, place), one_line(each.sentence, _MAX_SENTENCE)
-            )
-    console.print(table)
-    say("price: of a first run, as the sweep sends its calls; `hab sweeps NAME` prints the path of the file")
+            say(f"jobs/{each.name}.yaml: {each.size}, {_price(each, place)}")
+            for line in textwrap.wrap(one_line(each.sentence, _MAX_SENTENCE), console.width - _INDENT):
+                say(f"{' ' * _INDENT}{line}")
+    say("subjects x tests x dimensions, judges, price of a first run; `hab sweeps NAME` prints the path of the file")
     return Exit.COMPLETE
 
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hab_ray.catalog.prices import NANO
+from hab_ray.cli.views.terminal import print_cells
 from hab_ray.errors import Exit
 from hab_ray.planning.rounds import (
     MAX_ROUNDS,
@@ -36,7 +37,7 @@ def print_budgets(outlook: BudgetOutlook, console: Console) -> None:
         "likely` what it costs at most by a sample of its rows. If calls cost what the plan says:",
         soft_wrap=True,
     )
-    console.print(_table(outlook))
+    print_cells(_table(outlook), console)
     for reserve, budget in (("hard", outlook.in_a_day), ("likely", outlook.likely_in_a_day)):
         if budget is not None:
             console.print(

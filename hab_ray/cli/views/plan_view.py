@@ -13,6 +13,7 @@ from rich.table import Table
 from hab_ray.catalog.models import Unheeded
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.views.budget_view import batch_time, budget_sentences, print_budgets
+from hab_ray.cli.views.terminal import print_cells
 from hab_ray.config.sweep import Sweep, spending_limit
 from hab_ray.planning import Figures, Plan, StageTime
 from hab_ray.planning.preflight import Problem, Severity, unheeded_settings
@@ -47,7 +48,7 @@ def print_plan(work: Work, plan: Plan, problems: list[Problem], console: Console
     """The plan on one screen: money, time, budget, a line for each stage and model, and what stands in the way."""
     for line in (*_money_and_time(work, plan), *budget_sentences(plan.outlook, is_likely(work.sweep))):
         console.print(one_line(line), soft_wrap=True)
-    console.print(_short_table(plan))
+    print_cells(_short_table(plan), console)
     if not plan.exact:
         console.print("~ counted, not made yet: their lengths are typical ones", soft_wrap=True)
     measured = sum(line.measured for line in plan.lines)
@@ -138,10 +139,10 @@ def _print_figures(plan: Plan, console: Console) -> None:
     """The lines in one table; where that is wider than the terminal, counts and dollars in two: no figure is cut."""
     whole = _table(plan, _ALL)
     if Measurement.get(console, console.options.update(width=_WIDEST), whole).maximum <= console.width:
-        console.print(whole)
+        print_cells(whole, console)
         return
     for figures in (_COUNTS, _DOLLARS):
-        console.print(_table(plan, figures))
+        print_cells(_table(plan, figures), console)
 
 
 def _table(plan: Plan, figures: slice) -> Table:

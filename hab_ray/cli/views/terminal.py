@@ -10,12 +10,15 @@ from typing import IO, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 from typing_extensions import override
 
 from hab_ray.visible import for_terminal, one_line
 
 FILE_COLUMNS = 140
+TABLE_COLUMNS = 76
+"""The least width of a table: a narrower terminal breaks its lines rather than each word in its cells."""
 
 
 class Terminal(Console):
@@ -52,6 +55,14 @@ def saying(console: Console) -> Callable[[str], None]:
     return say
 
 
+def print_cells(table: Table, console: Console) -> None:
+    """Print a table of which a narrow terminal can still show names and figures whole."""
+    if console.width < TABLE_COLUMNS:
+        natural = console.measure(table, options=console.options.update_width(TABLE_COLUMNS)).maximum
+        table.width = min(natural, TABLE_COLUMNS)
+    console.print(table, crop=False)
+
+
 def write_nowhere(file: IO[str]) -> None:
     """Have what is written to a file from now on, and what it still holds, go nowhere: nobody reads it any more."""
     nothing = os.open(os.devnull, os.O_WRONLY)
@@ -60,7 +71,12 @@ def write_nowhere(file: IO[str]) -> None:
 
 
 def output() -> Terminal:
-    """Standard output; as wide as a file should be where it is no terminal and nobody says how wide it is."""
+    """Standard output; as wide as a file should be where it is no terminal and nobody says how wide it is.
+
+    `COLUMNS=0`, as some shells without a window have it, says nothing.
+    """
+    if os.environ.get("COLUMNS", "").strip("0") == "":
+        os.environ.pop("COLUMNS", None)
     is_told = (sys.stdout is not None and sys.stdout.isatty()) or "COLUMNS" in os.environ
     return Terminal(width=None if is_told else FILE_COLUMNS)
 
