@@ -24,7 +24,7 @@ from hab_ray.errors import CallError, ModelError, ProviderError, RateLimited, Tr
 from hab_ray.providers.batching import BatchRefused, BatchStatus, ResultsGone
 from hab_ray.storage.replies.store import Store
 
-MAX_LOOK_EVERY_S = 0.2
+MIN_LOOK_EVERY_S, MAX_LOOK_EVERY_S = 0.02, 0.2
 
 
 class Poller:
@@ -49,7 +49,7 @@ class Poller:
         while True:
             for batch in self._rows.batches:
                 await self._components.advance(batch, self)
-            await asyncio.sleep(min(MAX_LOOK_EVERY_S, self._policy.poll_s))
+            await asyncio.sleep(min(MAX_LOOK_EVERY_S, max(MIN_LOOK_EVERY_S, self._policy.poll_s)))
 
     async def perform(self, batch: BatchInFlight, state: Sent, action: do.Action) -> Sent | Closed | None:
         """Perform what is to be done about a batch that the vendor has."""
