@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +19,8 @@ from hab_ray.errors import Exit
 from hab_ray.local import free_memory, known_weights
 from hab_ray.location import Location
 from hab_ray.results import open_run
+from hab_ray.rubric import load_rubrics
+from hab_ray.stages.prompts.wording import Wording, load_prompts
 from hab_ray.sweep.start import DEMO_NOTICES
 from tests.conftest import Desk, Vendor
 from tests.small_runs import HOSTILE, Shape, write_run
@@ -81,6 +85,20 @@ def test_a_demo_runs_every_stage_on_the_weights_it_fetches_and_its_page_says_wha
     assert sweep.generate and sweep.validation != "off" and sweep.select and len(sweep.subjects) == 2
     chat = {sweep.catalog.find(name).weights for name in sweep.model_names()} - {None}
     assert chat == {size.weights} and size.weights in DEMO_NOTICES
+
+
+def test_the_judge_is_shown_verdicts_and_no_form_that_it_could_copy() -> None:
+    """So small a model repeats a form with placeholders; what is asked of it besides is worded as everywhere."""
+    sweep = load_sweep(ROOT / LARGE.sweep)
+    assert sweep.rubrics
+    own, built_in = load_prompts(sweep.rubrics), load_prompts()
+    for mine, others in ((own.generate, built_in.generate), (own.validation, built_in.validation)):
+        assert (mine.system, mine.user) == (others.system, others.user)
+    for rubric in load_rubrics().values():
+        shown = Wording(own.judge).system({"rubric": rubric})
+        verdicts = [json.loads(line) for line in re.findall(r"^Verdict: (.*)$", shown, re.MULTILINE)]
+        assert [tuple(verdict["issues"]) for verdict in verdicts] == [e.issues for e in rubric.judging.examples]
+        assert len(verdicts) == shown.count('"assessment"') > 1
 
 
 def test_the_answer_shown_has_its_issues_in_the_rubrics_words(tmp_path: Path) -> None:
