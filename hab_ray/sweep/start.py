@@ -24,8 +24,8 @@ DEMO_NOTICES = {
         "measure nothing."
     ),
     "qwen2.5-coder-1.5b-instruct": (
-        "A coding model of 1.5 billion parameters judges here: asked issue by issue it ranked a good answer "
-        "above a bad one in 11 of 12 hand-made pairs, and its absolute scores are near chance."
+        "A coding model of 1.5 billion parameters judges here, all issues at once: its scores are near chance, and "
+        "show how the steps work together. Asked of one issue at a time it ranked 11 of 12 hand-made pairs rightly."
     ),
 }
 
