@@ -70,13 +70,15 @@ class PlanLine:
 class StageTime:
     """How long a stage takes online, in seconds, at the catalogue's limits, and the model that takes longest.
 
-    `a_call` is the time one of its calls takes, where it was measured.
+    `a_call` is the time one of its calls takes, where it was measured; `tokens_per_minute` is its limit where that
+    decides how long it takes.
     """
 
     stage: str
     slowest: str
     seconds: float
     a_call: float | None = None
+    tokens_per_minute: int | None = None
 
 
 @dataclass(frozen=True)

@@ -97,27 +97,35 @@ def _times(work: Work, lines: Sequence[PlanLine], latencies: Latencies) -> Itera
         seconds = {name: _seconds(work.models[name].entry, sums, taken[name]) for name, sums in by_model.items()}
         if seconds:
             slowest = max(seconds, key=lambda name: seconds[name])
-            yield StageTime(stage, slowest, seconds[slowest], taken[slowest])
+            by_tokens = _seconds_by_tokens(work.models[slowest].entry, by_model[slowest])
+            limits = work.models[slowest].entry.limits
+            decides = limits.tokens_per_minute if limits and 0 < by_tokens == seconds[slowest] else None
+            yield StageTime(stage, slowest, seconds[slowest], taken[slowest], decides)
 
 
 def _seconds(entry: ModelEntry, sums: Figures, latency: float | None) -> float:
-    """How long a model's open calls take: whichever of its limits is reached first decides.
-
-    A call takes its input and the most that it may answer from the tokens of a minute, as the engine counts it: OpenAI
-    does so when a request comes, whatever it answers then.
-    """
+    """How long a model's open calls take: whichever of its limits is reached first decides."""
     if not sums.to_pay:
         return 0.0
     limits = entry.limits or Limits()
     requests = sums.to_pay / (entry.list_size if entry.purpose is Purpose.EMBEDDING else 1)
     assumed = FIRST_TOKEN_S + sums.output / sums.to_pay / TOKENS_A_SECOND
     a_call = assumed if latency is None else latency
-    bounds = [max(a_call, requests * a_call / limits.concurrent)]
+    bounds = [max(a_call, requests * a_call / limits.concurrent), _seconds_by_tokens(entry, sums)]
     if limits.requests_per_minute:
         bounds.append(60.0 * requests / limits.requests_per_minute)
-    if limits.tokens_per_minute:
-        bounds.append(60.0 * (sums.input + sums.most_output) / limits.tokens_per_minute)
     return max(bounds)
+
+
+def _seconds_by_tokens(entry: ModelEntry, sums: Figures) -> float:
+    """How long they take by the tokens of a minute; 0 without such a limit.
+
+    A call takes its input and the most that it may answer, as the engine counts it: OpenAI does so when a request
+    comes, whatever it answers then.
+    """
+    if not entry.limits or not entry.limits.tokens_per_minute:
+        return 0.0
+    return 60.0 * (sums.input + sums.most_output) / entry.limits.tokens_per_minute
 
 
 def _online_budget(work: Work, lines: Sequence[PlanLine]) -> int:

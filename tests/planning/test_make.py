@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,9 @@ def test_of_the_tokens_of_a_minute_each_call_takes_what_it_may_answer(tmp_path: 
     respond = plan.grouped(lambda line: line.stage)["respond"]
     assert respond.most_output > 2 * respond.output
     assert plan.times[0].seconds == pytest.approx(60 * (respond.input + respond.most_output) / 50_000)
+    console = Console(record=True, width=160, file=io.StringIO())
+    print_plan(work, plan, [], console)
+    assert re.search(r"time: about \d+ min online, by 50,000 tokens a minute of house/[aj] ", console.export_text())
 
 
 def test_a_model_without_a_price_has_no_plan(tmp_path: Path) -> None:

@@ -107,10 +107,18 @@ def _money_and_time(work: Work, plan: Plan) -> Iterator[str]:
 def _time(plan: Plan, likely: bool) -> str:
     """By the way that the calls will go."""
     if not any(line.by_batch and line.figures.to_pay for line in plan.lines):
-        return f"time: about {_duration(plan.seconds)} online"
+        return f"time: about {_duration(plan.seconds)} online{_decided(plan)}"
     told = batch_time(plan.outlook, likely) or "until the budget is reached"
     online = f"; {_duration(plan.online_seconds)} for what goes online" if plan.online_seconds else ""
-    return f"time: {told}{online}; all online about {_duration(plan.seconds)}"
+    return f"time: {told}{online}; all online about {_duration(plan.seconds)}{_decided(plan)}"
+
+
+def _decided(plan: Plan) -> str:
+    """Whose tokens of a minute decide how long online calls take: accounts differ, and the catalogue has the least."""
+    slowest = max(plan.times, key=lambda time: time.seconds, default=None)
+    if slowest is None or not slowest.tokens_per_minute:
+        return ""
+    return f", by {slowest.tokens_per_minute:,} tokens a minute of {slowest.slowest} (`limits:` if yours are more)"
 
 
 def _most(by_batch: bool, figures: Figures) -> int:
