@@ -79,13 +79,15 @@ def resolve(sweep: Sweep, now: datetime) -> Work:
 
 def _pauses(work: Work, earlier: Record, now: datetime) -> tuple[datetime, ...]:
     """When a run with sentinels went on after a rest during which its judges may have changed, as it does now."""
+    if not work.sweep.sentinels:
+        return earlier.pauses
     since, has_more = earlier.started, True
     with suppress(FileNotFoundError, ValueError):
         last = read_progress(RunFolder(work.run_path).folder.get(PROGRESS))
         since, has_more = datetime.fromisoformat(last.at), last.end != LastEnd.by(Exit.COMPLETE)
     has_more |= any(getattr(work.sweep, key) != getattr(earlier.sweep, key) for key in _OF_THE_ROWS)
     rested = now - max(since, *earlier.pauses, earlier.started)
-    is_pause = work.sweep.sentinels and rested >= REST and (has_more or _is_another_file(work, earlier))
+    is_pause = rested >= REST and (has_more or _is_another_file(work, earlier))
     return (*earlier.pauses, now) if is_pause else earlier.pauses
 
 
@@ -130,7 +132,8 @@ def _pinned(sweep: Sweep, library: RubricLibrary, earlier: Record | None, now: d
     catalog = sweep.catalog
     models = {}
     for name in sweep.model_names():
-        entry = priced(_entry(catalog.find(name), earlier), now.date())
+        entry = catalog.find(name)
+        entry = priced(earlier.as_asked(entry) if earlier else entry, now.date())
         as_of = _as_of(name, entry, catalog.providers[entry.provider].serve, now)
         if earlier and entry.alias == "moving":
             as_of = earlier.as_of.get(name, as_of)
@@ -149,12 +152,6 @@ def _pinned(sweep: Sweep, library: RubricLibrary, earlier: Record | None, now: d
         given=once,
         pauses=earlier.pauses if earlier else (),
     )
-
-
-def _entry(entry: ModelEntry, earlier: Record | None) -> ModelEntry:
-    """A model with the price and limits that the sweep gives it now, asked as the run has asked from the beginning."""
-    is_older = earlier is not None and earlier.settings_version < SETTINGS_VERSION
-    return entry.without_lone_effort() if is_older else entry
 
 
 def _paraphrases(sweep: Sweep, rubrics: Mapping[str, Rubric]) -> dict[str, dict[str, dict[str, Paraphrase]]]:

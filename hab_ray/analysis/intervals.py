@@ -67,6 +67,11 @@ def interval(values: Sequence[float], calls: Sequence[Hashable], least: float = 
     return Interval(mean, low, max(mean, min(most, max(by_t[1], by_gaffke[1]))), len(values))
 
 
+def excludes_zero(low: float | None, high: float | None) -> bool:
+    """Whether an interval with these ends tells its value from 0; one without ends does not."""
+    return low is not None and high is not None and (low > 0 or high < 0)
+
+
 def combined(parts: Sequence[Interval | None]) -> Interval | None:
     """The unweighted mean of independent means; None where one of them is unknown.
 

@@ -24,14 +24,18 @@ def sentinels(shift: float = SHIFT, sd: float = ASSUMED_READING_SD) -> int:
 
     By a paired test at 5 %, in the normal approximation; `sd` is of the difference of two readings of an answer.
     """
-    normal = NormalDist()
-    return round(((normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(POWER)) * sd / shift) ** 2)
+    return round((_reach() * sd / shift) ** 2)
 
 
 def shown_shift(sentinels: int, sd: float) -> float:
     """The smallest shift that so many answers show in four of five cases; the reverse of `sentinels`."""
+    return _reach() * sd / sqrt(sentinels)
+
+
+def _reach(pairs: int = 1) -> float:
+    """How many standard errors a difference must have that a two-sided test of one of so many pairs is to show."""
     normal = NormalDist()
-    return (normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(POWER)) * sd / sqrt(sentinels)
+    return normal.inv_cdf(1 - LEVEL / (2 * pairs)) + normal.inv_cdf(POWER)
 
 
 @dataclass(frozen=True)
@@ -57,9 +61,7 @@ class Design:
         """The smallest difference of means, 0..1, that is shown in four of five runs; 1 where none can be."""
         if not self.can_show_any:
             return 1.0
-        normal = NormalDist()
-        reach = normal.inv_cdf(1 - LEVEL / (2 * self.pairs)) + normal.inv_cdf(POWER)
-        return min(1.0, reach * self.sd / sqrt(self.calls))
+        return min(1.0, _reach(self.pairs) * self.sd / sqrt(self.calls))
 
     def told(self, what: str, of: str = "tests") -> str:
         """In a sentence: `what` is compared over the calls, which are `of` a kind: tests, if each has its own."""

@@ -59,7 +59,10 @@ class Record(Strict):
 
     def entry(self, name: str) -> ModelEntry:
         """A model as this run asks it."""
-        entry = self.sweep.catalog.find(name)
+        return self.as_asked(self.sweep.catalog.find(name))
+
+    def as_asked(self, entry: ModelEntry) -> ModelEntry:
+        """A model with its price and limits of today, sent what this run has sent from the beginning."""
         return entry.without_lone_effort() if self.settings_version < SETTINGS_VERSION else entry
 
     @property

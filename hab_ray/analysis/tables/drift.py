@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from statistics import fmean, median, stdev
 
-from hab_ray.analysis.intervals import FEW_CALLS, interval
+from hab_ray.analysis.intervals import FEW_CALLS, excludes_zero, interval
 from hab_ray.analysis.power import shown_shift
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
@@ -49,7 +49,7 @@ class Drift:
     @property
     def is_told(self) -> bool:
         """Whether the interval excludes 0."""
-        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+        return excludes_zero(self.low, self.high)
 
 
 @analysis(Drift, order=32, link="Drift", heading="Whether the judges have changed")
@@ -60,14 +60,14 @@ def drift(summary: Summary) -> Sequence[Drift]:
     rows = from_table(Rejudged, rejudged(summary.run))
     places = {judge: at for at, judge in enumerate(summary.settings.panel)}
     rows = sorted((row for row in rows if row.judge in places), key=lambda row: (places[row.judge], row.repeat))
+    calls = _calls(summary)
     return [
-        _of(summary, judge, repeat, list(found))
+        _of(calls, judge, repeat, list(found))
         for (judge, repeat), found in groupby(rows, key=lambda row: (row.judge, row.repeat))
     ]
 
 
-def _of(summary: Summary, judge: str, repeat: int, rows: Sequence[Rejudged]) -> Drift:
-    calls = _calls(summary)
+def _of(calls: Mapping[str, tuple[str, str]], judge: str, repeat: int, rows: Sequence[Rejudged]) -> Drift:
     read = [row for row in rows if row.state is State.OK and row.score is not None and row.test_id in calls]
     pairs = [(row.before / SCORE_START, (row.score or 0) / SCORE_START) for row in read]
     differences = [after - before for before, after in pairs]
@@ -93,7 +93,7 @@ def _of(summary: Summary, judge: str, repeat: int, rows: Sequence[Rejudged]) -> 
     )
 
 
-def _calls(summary: Summary) -> dict[str, tuple[str, object]]:
+def _calls(summary: Summary) -> Mapping[str, tuple[str, str]]:
     """The generation call of each test."""
     settings = summary.settings
     return {

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hab_ray.analysis.evidence.kinship import Maker, makers
 from hab_ray.analysis.evidence.slopes import slope
-from hab_ray.analysis.intervals import FEW_CALLS, Interval, combined, interval
+from hab_ray.analysis.intervals import FEW_CALLS, Interval, combined, excludes_zero, interval
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
@@ -50,7 +50,7 @@ class Preference:
     @property
     def is_told(self) -> bool:
         """Whether the interval excludes 0."""
-        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+        return excludes_zero(self.low, self.high)
 
 
 @dataclass(frozen=True)
