@@ -164,12 +164,10 @@ class EmbedCall:
     dimensions: int | None = None
 
     def canonical(self) -> list[Any]:
-        """What the key is made of, in its fixed order."""
         return ["embed", self.provider, self.model, self.as_of, clean_text(self.text), self.dimensions]
 
     @cached_property
     def key(self) -> str:
-        """The sha256, in 64 hexadecimal digits, under which this call's vector is stored."""
         return _key(self.canonical())
 
 
@@ -297,3 +295,18 @@ class Answer:
     vectors: tuple[bytes, ...] = field(default=())
     stated_nanousd: int | None = None
     bill_known: bool = True
+
+    def reply(self, key: str, cost_nanousd: int, body_sha256: str, at: datetime, position: int = 0) -> Reply:
+        """This as the reply to a call, which was the one at this position of a request's texts."""
+        return Reply(
+            key=key,
+            finish=self.finish,
+            usage=self.usage,
+            cost_nanousd=cost_nanousd,
+            model_reported=self.model_reported,
+            served_by=self.served_by,
+            body_sha256=body_sha256,
+            at=at,
+            text=self.text,
+            vector=self.vectors[position] if self.vectors else b"",
+        )

@@ -42,6 +42,7 @@ __all__ = [
     "Settled",
     "Shard",
     "Work",
+    "call_stage",
     "drawn_tests",
     "given_ratings",
     "given_rows",
@@ -64,7 +65,6 @@ class Work(ResolvedSweep):
 
     @property
     def run(self) -> RunFolder:
-        """The run folder."""
         return RunFolder(self.run_path)
 
     @property
@@ -106,7 +106,7 @@ class Work(ResolvedSweep):
 
     def tasks(self, shard: Shard) -> list[Any]:
         """What a shard that makes calls has to do, given the views of its inputs."""
-        return _calling(self, shard).tasks(self.rows_read(shard))
+        return call_stage(self, shard).tasks(self.rows_read(shard))
 
     def rows_read(self, shard: Shard) -> Rows:
         """The rows that a shard reads, as far as they are in views."""
@@ -116,7 +116,7 @@ class Work(ResolvedSweep):
         """A shard's tasks as far as a store has them, with what was written since its last look."""
         model = self.model(shard).name
         store.refresh(model)
-        return settle(_calling(self, shard), tasks, partial(store.read, model))
+        return settle(call_stage(self, shard), tasks, partial(store.read, model))
 
     def compute(self, shard: Shard, store: Store) -> Computed[Any]:
         """The rows of a shard that makes no calls. Its inputs must be complete, in their views or else in the store."""
@@ -245,7 +245,12 @@ def _named_tests(sweep: Sweep, rubrics: Mapping[str, Rubric], once: ReadOnce) ->
     return given
 
 
-def _calling(work: Work, shard: Shard) -> CallStage[Any, Any]:
+def call_stage(work: Work, shard: Shard) -> CallStage[Any, Any]:
+    """The stage that makes a shard's calls.
+
+    Raises:
+        TypeError: it makes none.
+    """
     stage = work.stage(shard)
     if not isinstance(stage, CallStage):
         raise TypeError(f"stage {shard.stage} makes no calls, so it has no tasks; `Work.compute` makes its rows")
@@ -287,6 +292,6 @@ def _rows_in_view(work: Work, shard: Shard) -> Sequence[Any]:
 def _rows_anywhere(work: Work, store: Store, shard: Shard) -> Sequence[Any]:
     if shard.spec.has_view:
         return _rows_in_view(work, shard)
-    stage, model = _calling(work, shard), work.model(shard).name
+    stage, model = call_stage(work, shard), work.model(shard).name
     store.refresh(model)
     return RowSlices(work.tasks(shard), lambda tasks: settle(stage, tasks, partial(store.read, model)).rows)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import inf
 from typing import Any
 
@@ -16,7 +15,8 @@ from hab_ray.catalog.models import folder_name
 from hab_ray.cluster.limits import SharedBudget, SharedLimiterClient
 from hab_ray.engine.budget.budget import unlimited
 from hab_ray.engine.jobs import Job
-from hab_ray.engine.online.opening import AccountSetup, SharedServices
+from hab_ray.engine.online.opening import AccountSetup
+from hab_ray.engine.online.sender import SharedServices
 from hab_ray.executors.flow import DependentCalls
 from hab_ray.executors.online import account_name
 from hab_ray.executors.pending import Pending, Share, jobs_of
@@ -62,8 +62,7 @@ class Lane:
         lane = str(ray.get_runtime_context().get_actor_id())
         writer = f"{folder_name(setup.account.provider)}-{lane[:_WRITER_DIGITS]}"
         self._watch = setup.watch
-        around = partial(_around, setup, lane, self._watch)
-        self._engine = ProviderEngine(setup.account, writer, around, setup.not_before)
+        self._engine = ProviderEngine(setup.account, writer, _around(setup, lane, self._watch), setup.not_before)
 
     async def open(self) -> None:
         """Wait until calls may be sent."""

@@ -11,26 +11,23 @@ import os
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 from hab_ray.calls import Call, ChatCall, Outcome
 from hab_ray.catalog.models import BatchPolicy, ModelEntry, ProviderEntry, folder_name
 from hab_ray.catalog.prices import Mode
 from hab_ray.doctor.questions import Question, without_messages
 from hab_ray.doctor.tap import Tap
-from hab_ray.engine.batch.components import EngineContext, LeaseContext
+from hab_ray.engine.batch.components import EngineContext
 from hab_ray.engine.batch.engine import BatchEngine
 from hab_ray.engine.billing import billing_notes
 from hab_ray.engine.budget.protocol import BudgetService
-from hab_ray.engine.jobs import Counters, Job
+from hab_ray.engine.jobs import Counters, Job, stream
 from hab_ray.engine.ledger import Batch, Ledger, Phase
-from hab_ray.engine.limits.limiter import Limiter
-from hab_ray.engine.limits.shared import LocalLimiterClient
 from hab_ray.engine.online.engine import OnlineEngine
-from hab_ray.engine.online.opening import AccountSetup, SharedServices, open_engine
+from hab_ray.engine.online.opening import AccountSetup, open_engine
 from hab_ray.errors import CallError, Interrupted
 from hab_ray.providers import connect, connect_batch, load_vendor
 from hab_ray.providers.access import endpoint_of
@@ -143,15 +140,10 @@ class Examination:
         call = question.numbered(lease.epoch, number)
         models = {question.model: self._entry(question)}
         setup = AccountSetup(question.provider, entry, url, models, store, lease.epoch)
-        around = SharedServices(
-            limiter=LocalLimiterClient(Limiter(setup.limits, entry.limits.patience_s), time.monotonic),
-            budget=self.budget,
-            watch=lease.watch(),
-        )
         writer = f"{folder_name(question.provider)}-{os.getpid()}-{number}"
-        async with open_engine(setup, writer, around) as engine:
+        async with open_engine(setup, writer, setup.alone(self.budget, lease.watch())) as engine:
             self._engines.add(engine)
-            asking = asyncio.create_task(engine.complete(_stream([Job(0, question.label, call)])))
+            asking = asyncio.create_task(engine.complete(stream([Job(0, question.label, call)])))
             while not asking.done():
                 if engine.counters.retries:
                     await engine.stop(0.0)
@@ -250,13 +242,11 @@ class Examination:
             writer=StoreWriter(folder, lease.epoch, f"doctor-{secrets.token_hex(4)}", Mode.BATCH),
             policy=policy,
             context=EngineContext(
-                clock=time.monotonic,
-                lease=LeaseContext(lambda: datetime.now(UTC), lease.watch().check, lease.epoch),
+                epoch=lease.epoch,
+                guard=lease.watch().check,
                 budget=self.budget,
-                token=lambda: f"hab-{secrets.token_hex(12)}",
                 run=self.session.work.run_name,
                 epochs=frozenset({lease.epoch}),
-                deadline=None,
             ),
         )
 
@@ -267,8 +257,3 @@ class Examination:
         self._examined.asked.append(
             AskedQuestion(label, question, tuple(calls), outcomes, tuple(dict.fromkeys(problems)))
         )
-
-
-async def _stream(jobs: Iterable[Job]) -> AsyncIterator[Job]:
-    for job in jobs:
-        yield job

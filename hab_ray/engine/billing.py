@@ -24,7 +24,6 @@ class Billing:
     beyond: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: Billing) -> Billing:
-        """The counts and sums of both."""
         return Billing(
             stated=self.stated + other.stated,
             vendors=self.vendors + other.vendors,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import astuple, dataclass, field, replace
 from enum import StrEnum
 
@@ -23,6 +23,12 @@ class Job:
     row_id: str
     call: Call
     task: int | None = None
+
+
+async def stream(jobs: Iterable[Job]) -> AsyncIterator[Job]:
+    """Jobs that are at hand, as an online engine reads them."""
+    for job in jobs:
+        yield job
 
 
 class OpenKind(StrEnum):
@@ -46,7 +52,8 @@ class OpenRow:
 @dataclass
 class Traffic:
     """What went to one model, in totals: calls and batch rows sent, requests refused as too fast, tokens and
-    nano-dollars of answers. `admitted` requests have waited `queued_s` seconds for their permits.
+    nano-dollars of answers. `admitted` requests have waited `queued_s` seconds for their permits, `answered` ones
+    `waited_s` for their answers.
     """
 
     sent: int = 0
@@ -56,9 +63,10 @@ class Traffic:
     cost_nanousd: int = 0
     admitted: int = 0
     queued_s: float = 0.0
+    answered: int = 0
+    waited_s: float = 0.0
 
     def __add__(self, other: Traffic) -> Traffic:
-        """The totals of both."""
         mine, others = astuple(self), astuple(other)
         return Traffic(*(a + b for a, b in zip(mine, others, strict=True)))
 
@@ -69,10 +77,9 @@ class Counters:
 
     This process has paid `cost_nanousd` for outcomes; `lost_nanousd` is the most that calls without an outcome may
     have cost. Of the run's budget, `spent_nanousd` is spent and `reserved_nanousd` reserved for calls and batches in
-    flight; `waits_for_nanousd` is the smallest reservation that waits for money, 0 if none does. By model, `answered`
-    counts answered requests and `waited_s` adds up their seconds; `cut` counts requests cut off unanswered because the
-    run was stopped, and `cut_nanousd`, a part of `lost_nanousd`, is the most that they may have cost. `billing`
-    compares the vendor's bills with our prices. `traffic`, by model, is for metrics.
+    flight; `waits_for_nanousd` is the smallest reservation that waits for money, 0 if none does. `cut` counts, by
+    model, requests cut off unanswered because the run was stopped, and `cut_nanousd`, a part of `lost_nanousd`, is the
+    most that they may have cost. `billing` compares the vendor's bills with our prices. `traffic` is by model.
     """
 
     finished: Counter[int] = field(default_factory=Counter)
@@ -81,8 +88,6 @@ class Counters:
     calls: int = 0
     retries: int = 0
     in_flight: Counter[str] = field(default_factory=Counter)
-    answered: Counter[str] = field(default_factory=Counter)
-    waited_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     cost_nanousd: int = 0
     lost_nanousd: int = 0
     spent_nanousd: int = 0
@@ -96,10 +101,6 @@ class Counters:
     traffic: defaultdict[str, Traffic] = field(default_factory=lambda: defaultdict(Traffic))
 
     def __add__(self, other: Counters) -> Counters:
-        """The counters of two engines together."""
-        waited_s = self.waited_s.copy()
-        for model, seconds in other.waited_s.items():
-            waited_s[model] += seconds
         traffic = self.traffic.copy()
         for model, more in other.traffic.items():
             traffic[model] += more
@@ -110,8 +111,6 @@ class Counters:
             calls=self.calls + other.calls,
             retries=self.retries + other.retries,
             in_flight=self.in_flight + other.in_flight,
-            answered=self.answered + other.answered,
-            waited_s=waited_s,
             cost_nanousd=self.cost_nanousd + other.cost_nanousd,
             lost_nanousd=self.lost_nanousd + other.lost_nanousd,
             spent_nanousd=self.spent_nanousd + other.spent_nanousd,

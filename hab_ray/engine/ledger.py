@@ -301,7 +301,6 @@ class Ledger:
         self.folder.put(f"{self._place(number)}/{lines.requests_file}", packed)
 
     def lines(self, batch: Batch) -> Lines:
-        """The lines of a batch."""
         requests = self.folder.get(f"{self._place(batch.number)}/{batch.intent.requests_file}")
         return Lines(zstandard.ZstdDecompressor().decompress(requests), self.rows(batch))
 
@@ -315,14 +314,15 @@ class Ledger:
         Raises:
             LeaseLost: another driver wrote it.
         """
-        name = f"{self._place(batch.number)}/{len(batch.events) + 1:03d}-{event.kind}.json"
-        taken = f"{len(batch.events) + 1:03d}-"
-        if any(PurePosixPath(n).name.startswith(taken) for n in self.folder.list(self._place(batch.number))):
-            raise LeaseLost(f"batch {batch.name} is another driver's: nothing more is spent here")
+        place, number = self._place(batch.number), f"{len(batch.events) + 1:03d}-"
+        lost = LeaseLost(f"batch {batch.name} is another driver's: nothing more is spent here")
+        if any(PurePosixPath(name).name.startswith(number) for name in self.folder.list(place)):
+            raise lost
+        text = log_json(event.model_dump(mode="json", by_alias=True))
         try:
-            self.folder.put_new(name, log_json(event.model_dump(mode="json", by_alias=True)).encode())
+            self.folder.put_new(f"{place}/{number}{event.kind}.json", text.encode())
         except FileExistsError:
-            raise LeaseLost(f"batch {batch.name} is another driver's: nothing more is spent here") from None
+            raise lost from None
         return replace(batch, events=(*batch.events, event))
 
     def _place(self, number: int) -> str:

@@ -84,7 +84,7 @@ async def with_api_versions(work: Work, folder: Folder) -> Work:
     for one in unsure(work):
         version = remembered(folder, one.provider, one.entry)
         if version is None:
-            version = await asked(one)
+            version = await asked_at(one, endpoint(one))
             if version is not None:
                 note = {"url": one.entry.url, "version": version}
                 folder.put(_file(one.provider), json.dumps(note).encode())
@@ -92,13 +92,8 @@ async def with_api_versions(work: Work, folder: Folder) -> Work:
     return under(work, versions)
 
 
-async def asked(one: Unsure) -> str | None:
-    """The version that an endpoint takes requests under; None where it does not tell."""
-    return await asked_at(one, endpoint(one))
-
-
 async def asked_at(one: Unsure, place: Endpoint) -> str | None:
-    """The same, asked at an address that leads there."""
+    """The version that an endpoint takes requests under, asked at this place; None where it does not tell."""
     from hab_ray.providers.google.version_question import taken_version
 
     return await taken_version(place, one.wire)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from hab_ray.catalog.models import BatchPolicy
 from hab_ray.catalog.prices import Mode
 from hab_ray.engine.batch.cells import Cell
-from hab_ray.engine.batch.components import EngineContext, LeaseContext
+from hab_ray.engine.batch.components import EngineContext
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.engine import BatchEngine
 from hab_ray.engine.budget.protocol import BudgetService
@@ -77,16 +75,18 @@ class BatchExecutor:
 
     def take_up(self) -> None:
         """Wait for what earlier processes left open at the vendors."""
-        folder = open_folder(self._setup.site.store)
-        for provider in {m.entry.provider for m in self._setup.site.work.models.values()}:
-            if any(batch.phase is not Phase.DONE for batch in Ledger(folder, provider).read()):
-                self._open(provider)
+        for ledger in self._ledgers():
+            if any(batch.phase is not Phase.DONE for batch in ledger.read()):
+                self._open(ledger.provider)
 
     def keep_closed(self) -> None:
         """Have the next process read the ledger's finished batches from one file."""
+        for ledger in self._ledgers():
+            ledger.keep_closed()
+
+    def _ledgers(self) -> list[Ledger]:
         folder = open_folder(self._setup.site.store)
-        for provider in {m.entry.provider for m in self._setup.site.work.models.values()}:
-            Ledger(folder, provider).keep_closed()
+        return [Ledger(folder, name) for name in {m.entry.provider for m in self._setup.site.work.models.values()}]
 
     def start(self, dispatch: Dispatch) -> Channel:
         engines = self._open(dispatch.provider)
@@ -205,10 +205,9 @@ class BatchExecutor:
             writer=StoreWriter(folder, epoch, f"{provider}-batches", Mode.BATCH),
             policy=policy,
             context=EngineContext(
-                clock=time.monotonic,
-                lease=LeaseContext(lambda: datetime.now(UTC), guard, epoch),
+                epoch=epoch,
+                guard=guard,
                 budget=setup.budget,
-                token=lambda: f"hab-{secrets.token_hex(12)}",
                 run=work.run_name,
                 epochs=setup.epochs,
                 deadline=setup.deadline,

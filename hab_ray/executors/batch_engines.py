@@ -47,7 +47,6 @@ class BatchEngines:
         self._engines[provider] = self._run(opened()).result()
 
     def complete(self, provider: str, model: str, jobs: Iterator[Job], cell: Cell | None) -> Future[None]:
-        """Bring the calls of these jobs to the vendor; done once each is there, answered, or left open."""
         return self._run(self._engines[provider].complete(model, jobs, cell))
 
     @property
@@ -56,7 +55,6 @@ class BatchEngines:
         return self._engines.keys()
 
     def holds(self, provider: str, keys: Iterable[str]) -> bool:
-        """Whether one of these calls is in an open batch."""
         return provider in self._engines and self._engines[provider].holds(keys)
 
     def counters(self) -> Mapping[str, BatchCounters]:

@@ -16,8 +16,8 @@ from hab_ray.calls import Outcome
 from hab_ray.engine.jobs import Job
 from hab_ray.executors.protocol import Dependent, Feed, Spool
 from hab_ray.executors.settling import WorkerContext
-from hab_ray.stages.base import Again, CallStage, Rows
-from hab_ray.work import Shard, Work
+from hab_ray.stages.base import Again, Rows
+from hab_ray.work import Shard, Work, call_stage
 
 
 class DependentCalls:
@@ -32,7 +32,6 @@ class DependentCalls:
         self._files = 0
 
     def follow(self, feeds: Iterable[Feed]) -> None:
-        """Have rows of these shards flow from now on."""
         for feed in feeds:
             self._sources[feed.number] = _Source(self._site.work, feed)
 
@@ -63,7 +62,7 @@ class _Source:
 
     def __init__(self, work: Work, feed: Feed) -> None:
         self._work, self._shard = work, feed.shard
-        self._stage = _calling(work, feed.shard)
+        self._stage = call_stage(work, feed.shard)
         self.readers = [_Reader(work, dependent, feed.shard) for dependent in feed.dependents]
 
     @cached_property
@@ -82,7 +81,7 @@ class _Reader:
     def __init__(self, work: Work, dependent: Dependent, source: Shard) -> None:
         self._work, self._number, self._shard = work, dependent.number, dependent.shard
         self._row_type = source.spec.row
-        self._stage = _calling(work, dependent.shard)
+        self._stage = call_stage(work, dependent.shard)
         self.stage_name, self.model = dependent.shard.stage, work.model(dependent.shard)
 
     @cached_property
@@ -90,14 +89,6 @@ class _Reader:
         return self._work.rows_read(self._shard)
 
     def jobs(self, rows: Sequence[Any]) -> Iterator[Job]:
-        """The calls that follow from rows of the source."""
         tasks = self._stage.tasks(Rows({**self._besides.by_type, self._row_type: rows}))
         for row_id, call in self._stage.requests(tasks):
             yield Job(self._number, row_id, call)
-
-
-def _calling(work: Work, shard: Shard) -> CallStage[Any, Any]:
-    stage = work.stage(shard)
-    if not isinstance(stage, CallStage):
-        raise TypeError(f"stage {shard.stage} makes no calls: its rows do not flow")
-    return stage

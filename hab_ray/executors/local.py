@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -11,9 +10,6 @@ from math import inf
 
 from hab_ray.catalog.models import folder_name
 from hab_ray.catalog.prices import Mode
-from hab_ray.engine.limits.limiter import Limiter
-from hab_ray.engine.limits.shared import LocalLimiterClient
-from hab_ray.engine.online.opening import AccountSetup, SharedServices
 from hab_ray.engine.online.reply_writer import MAX_QUEUED
 from hab_ray.errors import EngineBroke
 from hab_ray.executors.account_lock import AccountLock
@@ -146,10 +142,7 @@ class LocalExecutor:
             name = account_name(provider, setup.url, setup.entry.key_env)
             lock = None if setup.entry.serve else AccountLock(name, provider, work.run_name)
             writer = f"{folder_name(provider)}-{os.getpid()}"
-            engine = ProviderEngine(setup, writer, lambda: self._around(setup), self._setup.not_before)
+            services = setup.alone(self._setup.budget, self._setup.lease.watch())
+            engine = ProviderEngine(setup, writer, services, self._setup.not_before)
             self._accounts[provider] = _Account(Channel(provider, Mode.ONLINE), engine, lock)
         return self._accounts[provider]
-
-    def _around(self, setup: AccountSetup) -> SharedServices:
-        limiter = LocalLimiterClient(Limiter(setup.limits, setup.entry.limits.patience_s), time.monotonic)
-        return SharedServices(limiter, self._setup.budget, self._setup.lease.watch())

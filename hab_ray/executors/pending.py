@@ -97,11 +97,9 @@ class Pending:
         self._folder.move(f"{self._prefix(order)}/{view}", view)
 
     def discard(self, order: int) -> None:
-        """Remove all files of an order."""
         self._folder.clear(self._prefix(order))
 
     def remove(self, spool: Spool) -> None:
-        """Remove a spool."""
         self._folder.delete(spool.file)
 
     def discard_all(self) -> None:
@@ -149,11 +147,9 @@ class Pending:
                 yield from jobs_of(share.of(block))
 
     def keys(self, spool: Spool) -> list[str]:
-        """The keys of a spool's calls."""
         return [key for block in self.blocks(spool, (KEY,)) for key in block.column(KEY).to_pylist()]
 
     def row_ids(self, spool: Spool) -> list[str]:
-        """The ids of a spool's rows."""
         return [row_id for block in self.blocks(spool, (ROW_ID,)) for row_id in block.column(ROW_ID).to_pylist()]
 
     def blocks(self, spool: Spool, columns: Sequence[str], rows: int = ROWS_A_BLOCK) -> Iterator[pa.Table]:

@@ -98,7 +98,6 @@ class Spool:
 
     @property
     def total(self) -> int:
-        """The calls of all its shards."""
         return sum(self.calls.values())
 
 

@@ -6,18 +6,18 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
-from math import inf
 
 from hab_ray.calls import Outcome
 from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.online.engine import OnlineEngine
-from hab_ray.engine.online.opening import AccountSetup, SharedServices, open_engine
+from hab_ray.engine.online.opening import AccountSetup, open_engine
 from hab_ray.engine.online.reply_writer import MAX_QUEUED
+from hab_ray.engine.online.sender import SharedServices
 from hab_ray.engine.online.thread import EngineThread
 from hab_ray.executors.flow import DependentCalls
 from hab_ray.executors.protocol import CallsSpooled, Channel, CountersRead, Event, Feed, Spool
@@ -47,22 +47,16 @@ def events_of(channel: Channel, report: EngineReport) -> Iterator[Event]:
 class ProviderEngine:
     """Opens at once, in a thread of its own; what is asked before it is open waits until it is.
 
-    `around` is called in that thread. Nothing is sent before `not_before` (Unix time). Methods are for any thread.
+    Nothing is sent before `not_before` (Unix time). Methods are for any thread.
     """
 
-    def __init__(
-        self,
-        setup: AccountSetup,
-        writer: str,
-        around: Callable[[], SharedServices],
-        not_before: float,
-    ) -> None:
+    def __init__(self, setup: AccountSetup, writer: str, around: SharedServices, not_before: float) -> None:
         self._setup, self._writer, self._around, self._not_before = setup, writer, around, not_before
         self._stopping = threading.Event()
         self._flow: DependentCalls | None = None
         self._spooled: deque[Spool] = deque()
-        self._thread = EngineThread(setup.provider, self._opening)
-        self.opened = self._thread.start()
+        self._thread = EngineThread(setup.provider, self._opening, self._reported)
+        self.opened = self._thread.opened
 
     @property
     def is_open(self) -> bool:
@@ -87,19 +81,17 @@ class ProviderEngine:
         return self._thread.complete(_stream(jobs), most_queued)
 
     def report(self) -> Future[EngineReport]:
-        """What was done so far."""
-        return _then(self._thread.snapshot(), self._reported)
+        return self._thread.report()
 
-    def stop(self, drain_s: float = inf) -> None:
-        """Begin no further request; those in flight have so many seconds."""
+    def stop(self, drain_s: float) -> None:
         self._stopping.set()
         self._thread.stop(drain_s)
 
     def close(self) -> Future[EngineReport]:
-        """Wait for what is in flight, write it, and end; the last report."""
-        return _then(self._thread.close(), self._reported)
+        return self._thread.close()
 
-    def _reported(self, counters: Counters) -> EngineReport:
+    def _reported(self, engine: OnlineEngine) -> EngineReport:
+        counters = engine.snapshot()
         return EngineReport(counters, tuple(self._spooled.popleft() for _ in range(len(self._spooled))))
 
     def _feed(self, durable: Sequence[tuple[Job, Outcome]]) -> None:
@@ -110,26 +102,11 @@ class ProviderEngine:
     async def _opening(self) -> AsyncIterator[OnlineEngine]:
         while time.time() < self._not_before and not self._stopping.is_set():
             await asyncio.sleep(WAIT_CHECK_S)
-        async with open_engine(self._setup, self._writer, self._around(), self._feed) as engine:
+        async with open_engine(self._setup, self._writer, self._around, self._feed) as engine:
             yield engine
 
 
-def _then(counted: Future[Counters], make: Callable[[Counters], EngineReport]) -> Future[EngineReport]:
-    """The future of what `make` makes of another one's result."""
-    made: Future[EngineReport] = Future()
-
-    def hand_on(done: Future[Counters]) -> None:
-        try:
-            made.set_result(make(done.result()))
-        except BaseException as error:
-            made.set_exception(error)
-
-    counted.add_done_callback(hand_on)
-    return made
-
-
-async def _stream(jobs: Iterable[Job]) -> AsyncIterator[Job]:
-    reading = iter(jobs)
-    while block := await asyncio.to_thread(lambda: list(islice(reading, JOBS_AT_ONCE))):
+async def _stream(jobs: Iterator[Job]) -> AsyncIterator[Job]:
+    while block := await asyncio.to_thread(lambda: list(islice(jobs, JOBS_AT_ONCE))):
         for job in block:
             yield job

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
-from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 
 from hab_ray.calls import Call
 from hab_ray.catalog.models import folder_name
 from hab_ray.engine.budget.protocol import BudgetService
-from hab_ray.engine.jobs import Counters, Job, OpenKind
+from hab_ray.engine.jobs import Job, OpenKind, stream
 from hab_ray.engine.ledger import keys_under_way
-from hab_ray.engine.limits.limiter import Limiter
-from hab_ray.engine.limits.shared import LocalLimiterClient
 from hab_ray.engine.online.engine import OnlineEngine
-from hab_ray.engine.online.opening import AccountSetup, SharedServices, open_engine
+from hab_ray.engine.online.opening import AccountSetup, open_engine
 from hab_ray.errors import Interrupted
 from hab_ray.planning.counting import Counting
 from hab_ray.planning.drafts import Cell, Draft, Measured
@@ -137,15 +135,15 @@ class Probe:
         return jobs
 
     async def _complete(self, stage: str, jobs: dict[str, list[Job]]) -> None:
-        before = {provider: _times(self._engines[provider].counters) for provider in jobs}
-        running = (self._engines[provider].complete(_stream(some)) for provider, some in jobs.items())
+        before = {provider: deepcopy(self._engines[provider].counters.traffic) for provider in jobs}
+        running = (self._engines[provider].complete(stream(some)) for provider, some in jobs.items())
         for error in await asyncio.gather(*running, return_exceptions=True):
             if error is not None:
                 raise error
-        for provider, (answered, waited) in before.items():
-            counted = self._engines[provider].counters
-            for model, count in (counted.answered - answered).items():
-                self._latencies[stage, model] = (counted.waited_s[model] - waited.get(model, 0.0)) / count
+        for provider, earlier in before.items():
+            for model, now in self._engines[provider].counters.traffic.items():
+                if count := now.answered - earlier[model].answered:
+                    self._latencies[stage, model] = (now.waited_s - earlier[model].waited_s) / count
 
     def _store(self) -> Store:
         return Store(open_folder(self.work.sweep.store))
@@ -160,13 +158,13 @@ class Probe:
             store=store,
             epoch=self.epoch,
         )
-        around = SharedServices(
-            limiter=LocalLimiterClient(Limiter(setup.limits, setup.entry.limits.patience_s), time.monotonic),
-            budget=self.money,
-            watch=self.watch,
-        )
         writer = f"{folder_name(provider)}-{os.getpid()}"
-        return open_engine(setup, writer, around, also_known=keys_under_way(open_folder(store), provider))
+        return open_engine(
+            setup,
+            writer,
+            setup.alone(self.money, self.watch),
+            also_known=keys_under_way(open_folder(store), provider),
+        )
 
     def _probed(self) -> Probed:
         newest = {provider: engine.snapshot() for provider, engine in self._engines.items()}
@@ -191,12 +189,3 @@ def _in_turn(drafts: Sequence[Draft]) -> list[tuple[str, Call]]:
     """The open calls of some shards, the first of each, then the second of each, ..."""
     rounds = zip_longest(*(draft.open for draft in drafts))
     return [asked for asked in chain.from_iterable(rounds) if asked is not None]
-
-
-def _times(counted: Counters) -> tuple[Counter[str], dict[str, float]]:
-    return Counter(counted.answered), dict(counted.waited_s)
-
-
-async def _stream(jobs: Iterable[Job]) -> AsyncIterator[Job]:
-    for job in jobs:
-        yield job

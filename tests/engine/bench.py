@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from aiohttp import web
 
 from hab_ray.calls import Call, ChatCall, Message, Params, Role
 from hab_ray.catalog.models import Limits, ModelEntry, Purpose, UsdPrice
 from hab_ray.catalog.prices import Mode
 from hab_ray.engine.budget.budget import Budget, LocalBudget, OpeningBalance, unlimited
-from hab_ray.engine.jobs import Job
-from hab_ray.engine.limits.limiter import Limiter
+from hab_ray.engine.jobs import Counters, Job
+from hab_ray.engine.jobs import stream as stream
 from hab_ray.engine.limits.shared import LocalLimiterClient
 from hab_ray.engine.online.engine import OnlineEngine
-from hab_ray.engine.online.sender import OnlineContext
+from hab_ray.engine.online.sender import SharedServices
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
-from hab_ray.storage.folder import Folder, LocalFolder
+from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.keyindex import AnsweredKeys
 from hab_ray.storage.replies.store import Store, StoreWriter
 from hab_simulator import Profile, simulator
@@ -48,11 +48,6 @@ def jobs(calls: Iterable[Call], shard: int = 0) -> list[Job]:
     return [Job(shard, f"row-{n}", call) for n, call in enumerate(calls)]
 
 
-async def stream(items: Iterable[Job]) -> AsyncIterator[Job]:
-    for item in items:
-        yield item
-
-
 def stored(folder: Path, *models: str) -> dict[str, Any]:
     """The outcomes in a store, by key."""
     store = Store(LocalFolder(folder))
@@ -61,6 +56,14 @@ def stored(folder: Path, *models: str) -> dict[str, Any]:
         store.refresh(model)
         found |= store.read(model, list(store.known([model])))
     return found
+
+
+@dataclass
+class Guarded:
+    """A lease that may change hands, as far as this says."""
+
+    check: Callable[[], None]
+    is_locked: bool = False
 
 
 @dataclass
@@ -73,6 +76,12 @@ class Bench:
 
     def stored(self, *models: str) -> dict[str, Any]:
         return stored(self.folder, *models)
+
+    async def complete(self, calls: Iterable[Call]) -> Counters:
+        """Complete these calls and end; what the engine has done."""
+        async with asyncio.timeout(60), self.engine:
+            await self.engine.complete(stream(jobs(calls)))
+        return self.engine.snapshot()
 
     async def meter(self) -> dict[str, Any]:
         def get() -> Any:
@@ -94,7 +103,6 @@ async def engine_at(
     kind: str = "openai",
     list_size: int = 8,
     make_room: Callable[[], None] = lambda: None,
-    folder: Folder | None = None,
 ) -> AsyncIterator[Bench]:
     """An engine that calls a simulator."""
     limits = limits or Limits(concurrent=20, patience_s=5, timeout_s=10)
@@ -109,21 +117,15 @@ async def engine_at(
         for m in models
     }
     provider = connect(Endpoint("sim", kind, f"{url}/{PLACES[kind]}", "a-key", limits.timeout_s))
+    limiter = LocalLimiterClient(dict.fromkeys(models, limits), limits.patience_s)
     engine = OnlineEngine(
         provider,
         entries,
-        StoreWriter(folder or LocalFolder(tmp_path), epoch, "test", Mode.ONLINE),
+        StoreWriter(LocalFolder(tmp_path), epoch, "test", Mode.ONLINE),
         known if known is not None else AnsweredKeys(),
-        OnlineContext(
-            clock=time.monotonic,
-            utc_now=lambda: datetime.now(UTC),
-            patience_s=limits.patience_s,
-            check_lease=guard,
-            check_write=guard,
-            limiter=LocalLimiterClient(Limiter(dict.fromkeys(models, limits), limits.patience_s), time.monotonic),
-            budget=LocalBudget(budget) if budget else unlimited(),
-            free_disk_space=make_room,
-        ),
+        SharedServices(limiter, LocalBudget(budget) if budget else unlimited(), Guarded(guard)),
+        limits.patience_s,
+        make_room,
     )
     yield Bench(engine, tmp_path, url)
     await provider.close()
@@ -144,3 +146,29 @@ async def bench(
         engine_at(url, tmp_path, *models, limits=limits, known=known, guard=guard) as bench,
     ):
         yield bench
+
+
+Told = tuple[int, object, dict[str, str]]
+
+
+@asynccontextmanager
+async def engine_before(
+    answering: Callable[[dict[str, Any]], Told], folder: Path, limits: Limits, budget: Budget | None = None
+) -> AsyncIterator[Bench]:
+    """An engine before a vendor that answers each body as a function says: a status, a body and headers."""
+
+    async def handle(request: web.BaseRequest) -> web.Response:
+        status, body, headers = answering(json.loads(await request.read()))
+        text = body if isinstance(body, str) else json.dumps(body)
+        kind = "text/html" if isinstance(body, str) else "application/json"
+        return web.Response(status=status, text=text, content_type=kind, headers=headers)
+
+    runner = web.ServerRunner(web.Server(handle, access_log=None), shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        async with engine_at(url, folder, "a", "emb", limits=limits, budget=budget) as bench:
+            yield bench
+    finally:
+        await runner.cleanup()

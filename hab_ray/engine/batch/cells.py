@@ -90,12 +90,10 @@ class WavesOfCell:
 
     @property
     def is_open(self) -> bool:
-        """Whether a further wave may go out."""
         return bool(self._sample and self._sample.to_come and not self.broken)
 
     @property
     def under_way(self) -> Sequence[str]:
-        """The rows of the wave that is not paid for yet."""
         return self._progress.under_way
 
     def waves(self) -> Iterator[Wave]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
-from hab_ray.calls import Answer, Failure, Outcome, Reply
+from hab_ray.calls import Failure, Outcome
 from hab_ray.catalog.prices import Price
 from hab_ray.engine.alike import MIN_ALIKE
 from hab_ray.engine.billing import Billing
 from hab_ray.engine.ledger import Harvested, Intent
 from hab_ray.engine.memory import trim_malloc
 from hab_ray.errors import BadUsage, CallError, FailureKind, ModelError, ProviderError, RowError, TransientError
-from hab_ray.providers.base import JsonObject, Provider
+from hab_ray.providers.base import Provider
 from hab_ray.providers.batching import BatchApi, BatchRefused, BatchStatus, Line
 from hab_ray.providers.numbers import MAX_TOKENS
 from hab_ray.storage.replies.store import StoreWriter
@@ -39,11 +39,11 @@ class Results:
     """What was read of a batch's results so far. `answered` are keys with an outcome in the store or on its way there.
 
     `earlier_nanousd` is the part of `nanousd` that an earlier process has filed; tokens are those of answers that this
-    process has read; `lost_nanousd` is what answers that
-    nobody can read may have cost. `stop` says of a line's model or account that it cannot be used, `refused` that the
-    model cannot be asked by batch. `bad_requests` are the keys of refused requests by the vendor's words, until all
-    lines are read: only the whole batch tells whether the requests are at fault or a setting that they share.
-    `withheld` counts failures that stand for results which the vendor never showed.
+    process has read; `lost_nanousd` is what answers that nobody can read may have cost. `stop` says of a line's model
+    or account that it cannot be used, `refused` that the model cannot be asked by batch. `bad_requests` are the keys of
+    refused requests by the vendor's words, until all lines are read: only the whole batch tells whether the requests
+    are at fault or a setting that they share. `withheld` counts failures that stand for results which the vendor never
+    showed.
     """
 
     answered: set[str] = field(default_factory=set)
@@ -150,7 +150,7 @@ class Collector:
         Raises:
             OSError: the store cannot be written.
         """
-        self._writer.add(model, _bad_request(key, message))
+        self._fail(Results(), model, key, FailureKind.BAD_REQUEST, message)
         await asyncio.to_thread(self._writer.flush)
 
     async def _flush(self, results: Results) -> None:
@@ -160,86 +160,61 @@ class Collector:
 
     def _file(self, results: Results, intent: Intent, price: Price, body_sha256: str, line: Line) -> None:
         """File what a line brought. What is known only of the whole batch, its reservation, has equal shares."""
-        share = intent.most // intent.rows
+        share, key = intent.most // intent.rows, line.custom_id
         try:
             if line.body is None:
                 raise line.error or CallError(FailureKind.MALFORMED, "a result without body or error")
-            answer = self._answer(line.body, intent.embeds)
+            provider = self._provider
+            answer = provider.read_embeddings(line.body, 1) if intent.embeds else provider.read_chat(line.body)
         except RowError as error:
             if error.kind is FailureKind.BAD_REQUEST:
-                results.bad_requests.setdefault(str(error), []).append(line.custom_id)
-                return
-            cost = share if isinstance(error, BadUsage) else 0
-            failure = Failure(line.custom_id, error.kind, permanent=True, attempts=1, message=str(error))
-            self._writer.add(intent.model, replace(failure, cost_nanousd=cost))
-            results.failures += 1
-            results.nanousd += cost
+                results.bad_requests.setdefault(str(error), []).append(key)
+            else:
+                cost = share if isinstance(error, BadUsage) else 0
+                self._fail(results, intent.model, key, error.kind, str(error), cost)
         except (ModelError, ProviderError) as error:
             results.stop = error
-            return
         except BatchRefused as error:
             results.refused = error
-            return
         except CallError:
             if line.body is not None:
                 results.lost_nanousd += share
-            return
         else:
             cost = self._billing.cost(intent.model, answer, price, share)
             if results.nanousd + cost > intent.most or not answer.usage.fits(intent.bytes, MAX_TOKENS):
                 self._billing.beyond[intent.model] += 1
-            self._writer.add(intent.model, self._reply(line.custom_id, answer, cost, body_sha256))
+            self._writer.add(intent.model, answer.reply(key, cost, body_sha256, self._today()))
             results.replies += 1
             results.nanousd += cost
             results.input_tokens += answer.usage.input
             results.output_tokens += answer.usage.output
-        results.answered.add(line.custom_id)
+            results.answered.add(key)
+
+    def _fail(
+        self, results: Results, model: str, key: str, kind: FailureKind, message: str, cost_nanousd: int = 0
+    ) -> None:
+        """File a call as a permanent failure that cost so much."""
+        failure = Failure(key, kind, permanent=True, attempts=1, message=message, cost_nanousd=cost_nanousd)
+        self._writer.add(model, failure)
+        results.failures += 1
+        results.nanousd += cost_nanousd
+        results.answered.add(key)
 
     def _file_bad_requests(self, results: Results, intent: Intent) -> None:
         """File refused requests as permanent failures, unless all were refused alike: then it is the model's end."""
-        counts = {words: len(keys) for words, keys in results.bad_requests.items()}
-        nothing_else = not results.replies and not results.failures
-        if nothing_else and len(counts) == 1 and min(counts.values()) >= MIN_ALIKE:
-            ((words, count),) = counts.items()
-            results.stop = results.stop or ModelError(
-                FailureKind.BAD_REQUEST,
-                f"all {count} requests of a batch were refused in the same words: {words}; change the setting at fault "
-                "(`params:` in the sweep, or the model's catalogue entry) and give the same command again",
-            )
-            return
+        are_all = len(results.bad_requests) == 1 and not results.replies and not results.failures
         for words, keys in results.bad_requests.items():
+            if are_all and len(keys) >= MIN_ALIKE:
+                results.stop = results.stop or ModelError(
+                    FailureKind.BAD_REQUEST,
+                    f"all {len(keys)} requests of a batch were refused in the same words: {words}; change the setting "
+                    "at fault (`params:` in the sweep, or the model's catalogue entry) and give the same command again",
+                )
+                return
             for key in keys:
-                self._writer.add(intent.model, _bad_request(key, words))
-            results.failures += len(keys)
-            results.answered.update(keys)
+                self._fail(results, intent.model, key, FailureKind.BAD_REQUEST, words)
 
     def _file_withheld(self, results: Results, intent: Intent, keys: AbstractSet[str]) -> None:
-        share = intent.nanousd // intent.rows
         for key in keys - results.answered:
-            failure = Failure(key, FailureKind.WITHHELD, permanent=True, attempts=1, message=_WITHHELD)
-            self._writer.add(intent.model, replace(failure, cost_nanousd=share))
+            self._fail(results, intent.model, key, FailureKind.WITHHELD, _WITHHELD, intent.nanousd // intent.rows)
             results.withheld += 1
-            results.failures += 1
-            results.nanousd += share
-            results.answered.add(key)
-
-    def _answer(self, body: JsonObject, embeds: bool) -> Answer:
-        return self._provider.read_embeddings(body, 1) if embeds else self._provider.read_chat(body)
-
-    def _reply(self, key: str, answer: Answer, cost: int, body_sha256: str) -> Reply:
-        return Reply(
-            key=key,
-            finish=answer.finish,
-            usage=answer.usage,
-            cost_nanousd=cost,
-            model_reported=answer.model_reported,
-            served_by=answer.served_by,
-            body_sha256=body_sha256,
-            at=self._today(),
-            text=answer.text,
-            vector=answer.vectors[0] if answer.vectors else b"",
-        )
-
-
-def _bad_request(key: str, message: str) -> Failure:
-    return Failure(key, FailureKind.BAD_REQUEST, permanent=True, attempts=1, message=message)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Protocol, TypeVar
 
 from hab_ray.catalog.models import BatchPolicy, ModelEntry
@@ -24,41 +26,42 @@ from hab_ray.errors import CallError, ProviderError
 from hab_ray.providers.batching import BatchApi, BatchRefused
 
 
-@dataclass(frozen=True)
-class LeaseContext:
-    """The store's lease: `epoch` is its number, `today` wall time in UTC.
+def new_tag() -> str:
+    """A word that no other batch has."""
+    return f"hab-{secrets.token_hex(12)}"
 
-    `guard` raises LeaseStale while nothing may be spent, LeaseLost or Interrupted when spending must end.
-    """
 
-    today: Callable[[], datetime]
-    guard: Callable[[], None]
-    epoch: int
+def utc_now() -> datetime:
+    """Wall time in UTC."""
+    return datetime.now(UTC)
 
 
 @dataclass(frozen=True)
 class EngineContext:
     """The surroundings of an engine.
 
-    `clock` is monotonic seconds; `token` returns a word that no other batch has; from `deadline` on, open batches are
-    cancelled and nothing more is sent. `epochs` are those of this run, the present one included: batches of others are
-    collected, not paid for. `keeps_refusals` holds what earlier processes were refused against their models, so that
-    a run that leaves before a batch ends does not make the same one at every start.
+    `epoch` is the number of the store's lease; `guard` raises LeaseStale while nothing may be spent, LeaseLost or
+    Interrupted when spending must end. `epochs` are those of this run, the present one included: batches of others are
+    collected, not paid for. From `deadline` on, open batches are cancelled and nothing more is sent. `keeps_refusals`
+    holds what earlier processes were refused against their models, so that a run that leaves before a batch ends does
+    not make the same one at every start. `clock` is monotonic seconds.
     """
 
-    clock: Callable[[], float]
-    lease: LeaseContext
+    epoch: int
+    guard: Callable[[], None]
     budget: BudgetService
-    token: Callable[[], str]
     run: str
     epochs: frozenset[int]
-    deadline: datetime | None
+    deadline: datetime | None = None
     keeps_refusals: bool = False
+    clock: Callable[[], float] = time.monotonic
+    today: Callable[[], datetime] = utc_now
+    token: Callable[[], str] = new_tag
 
     @property
     def is_late(self) -> bool:
         """Whether the deadline has passed."""
-        return self.deadline is not None and self.lease.today() >= self.deadline
+        return self.deadline is not None and self.today() >= self.deadline
 
 
 class Unforeseen(AssertionError):
@@ -113,7 +116,7 @@ class Components:
         """What decisions about a batch of this model depend on now; it has so many tokens while it is packed."""
         return Now(
             clock=self.context.clock(),
-            today=self.context.lease.today(),
+            today=self.context.today(),
             is_late=self.context.is_late,
             is_stopping=self.stopping.is_set(),
             is_closed=bool(self.counters.closed(model)),
@@ -154,8 +157,7 @@ class Components:
 
     def closed(self, record: Batch, word: str, problem: str, results: Results) -> Batch:
         """The record of a batch that brings no more than these results, after its last events are written."""
-        lease = self.context.lease
+        epoch, today = self.context.epoch, self.context.today
         if record.ended is None:
-            ended = Ended(epoch=lease.epoch, at=lease.today(), word=word, problem=problem)
-            record = self.ledger.add(record, ended)
-        return self.ledger.add(record, results.event(record.intent.rows, lease.epoch, lease.today()))
+            record = self.ledger.add(record, Ended(epoch=epoch, at=today(), word=word, problem=problem))
+        return self.ledger.add(record, results.event(record.intent.rows, epoch, today()))

@@ -43,7 +43,7 @@ class Creator:
 
     def __init__(self, components: Components, sender: Sender) -> None:
         self._components, self._policy, self._sender = components, components.policy, sender
-        self._search = Search(components.api, components.ledger, components.context.lease.today)
+        self._search = Search(components.api, components.ledger, components.context.today)
         self._one_at_a_time = asyncio.Lock()
         self._doubts_settled = asyncio.Event()
         self._next_number = 1
@@ -85,7 +85,6 @@ class Creator:
         batch.request = None
 
     async def perform(self, batch: BatchInFlight, state: Unsettled, action: do.Action) -> BatchState:
-        """Perform what is to be done about a batch that is not at the vendor yet, or may be."""
         components = self._components
         match state, action:
             case Funded(), do.StoreLines() if batch.request:

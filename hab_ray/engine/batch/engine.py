@@ -60,7 +60,7 @@ class BatchEngine:
         self._rows = RowsInFlight(self._counters)
         limits = EnqueuedTokenLimits(models, policy.longest_poll_s, context.clock)
         components = Components(api, models, ledger, policy, context, self._counters, self._rows, self._budget, limits)
-        collector = Collector(provider, api, writer, context.lease.today, self._counters.billing)
+        collector = Collector(provider, api, writer, context.today, self._counters.billing)
         self._sender = Sender(components)
         creator = Creator(components, self._sender)
         self._recovery = Recovery(components, creator)
@@ -72,7 +72,6 @@ class BatchEngine:
         self.broken: Exception | None = None
 
     async def __aenter__(self) -> Self:
-        """Take up what earlier processes left open."""
         await self._recovery.take_up_all()
         await self._budget.__aenter__()
         is_running = asyncio.Event()

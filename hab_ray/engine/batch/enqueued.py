@@ -68,10 +68,8 @@ class EnqueuedTokenLimits:
             self.wait(model, error)
 
     def passed(self, model: str) -> None:
-        """A batch went through."""
         if model in self._learnt:
             self._learnt[model] += self._learnt[model] // GROWTH
 
     def ended(self, model: str) -> None:
-        """A batch has left the queue."""
         self._full_until.pop(model, None)

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from hab_ray.calls import Call, ChatCall
+from hab_ray.calls import ChatCall
 from hab_ray.catalog.models import ModelEntry
 from hab_ray.catalog.prices import Price, input_bytes
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.ledger import Lines
 from hab_ray.engine.tokens import estimated_input_tokens
 from hab_ray.fences import FenceCodes
-from hab_ray.providers.base import Provider, Wire
-
-
-class LineWriter(Protocol):
-    """The part of a vendor's batch API that writes lines."""
-
-    def line(self, custom_id: str, wire: Wire) -> bytes: ...
+from hab_ray.providers.base import Provider
+from hab_ray.providers.batching import BatchApi
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +58,6 @@ class Pack:
         return self.most if self.bound is None else min(self.bound, self.most)
 
     def add(self, row: PackedRow) -> None:
-        """Take a row in."""
         self.rows.append(row)
         self.bytes += len(row.line) + 1
         self.tokens += row.tokens
@@ -124,24 +117,22 @@ class Pack:
 class RowPacker:
     """Writes the jobs of one model as lines."""
 
-    def __init__(
-        self, provider: Provider, writer: LineWriter, entry: ModelEntry, price: Price, codes: FenceCodes
-    ) -> None:
-        self._provider, self._writer, self._entry, self._price = provider, writer, entry, price
+    def __init__(self, provider: Provider, api: BatchApi, entry: ModelEntry, price: Price, codes: FenceCodes) -> None:
+        self._provider, self._api, self._entry, self._price = provider, api, entry, price
         self._codes = codes
 
-    def wire(self, call: Call) -> Wire:
-        """The request of a call, as it would be sent online."""
-        if isinstance(call, ChatCall):
-            return self._provider.chat(self._codes.filled(call), self._entry)
-        return self._provider.embed([call], self._entry)
-
     def row(self, job: Job) -> PackedRow:
-        """A job as a line; a token has at least one byte, so that the cost is bounded by the line's length."""
+        """A job as a line, which asks what would be sent online.
+
+        A token has at least one byte, so that the cost is bounded by the line's length.
+        """
         call = job.call
-        wire = self.wire(call)
-        line = self._writer.line(call.key, wire)
-        output = self._entry.output_limit(call.params.max_tokens) if isinstance(call, ChatCall) else 0
+        if isinstance(call, ChatCall):
+            wire = self._provider.chat(self._codes.filled(call), self._entry)
+            output = self._entry.output_limit(call.params.max_tokens)
+        else:
+            wire, output = self._provider.embed([call], self._entry), 0
+        line = self._api.line(call.key, wire)
         return PackedRow(
             shard=job.shard,
             row_id=job.row_id,

@@ -52,7 +52,6 @@ class Poller:
             await asyncio.sleep(min(MAX_LOOK_EVERY_S, max(MIN_LOOK_EVERY_S, self._policy.poll_s)))
 
     async def perform(self, batch: BatchInFlight, state: Sent, action: do.Action) -> Sent | Closed | None:
-        """Perform what is to be done about a batch that the vendor has."""
         match state, action:
             case AtVendor() | Ended(), do.Poll():
                 return await self._poll(state)
@@ -104,13 +103,13 @@ class Poller:
         return transitions.cancelled(state, self._context.clock())
 
     def _record_end(self, state: AtVendor, status: BatchStatus) -> Ended:
-        lease = self._context.lease
+        context = self._context
         problem = str(status.problem) if status.problem else None
-        event = EndedEvent(epoch=lease.epoch, at=lease.today(), word=status.word, problem=problem)
+        event = EndedEvent(epoch=context.epoch, at=context.today(), word=status.word, problem=problem)
         return Ended(self._components.ledger.add(state.record, event), state.batch_id, state.polls)
 
     async def _collect(self, batch: BatchInFlight, state: Ended, status: BatchStatus) -> Ended | Collected:
-        lease, ledger, intent = self._context.lease, self._components.ledger, state.record.intent
+        context, ledger, intent = self._context, self._components.ledger, state.record.intent
         hashes = body_hashes(await asyncio.to_thread(ledger.rows, state.record))
         results = batch.results = await self._results(batch, state.record, hashes)
         try:
@@ -126,7 +125,7 @@ class Poller:
             return transitions.poll_failed(state, error, self._context.clock(), self._policy)
         problems = (status.problem, results.stop, results.refused)
         refusal = next((problem for problem in problems if isinstance(problem, ModelError | BatchRefused)), None)
-        record = ledger.add(state.record, results.event(intent.rows, lease.epoch, lease.today(), refusal))
+        record = ledger.add(state.record, results.event(intent.rows, context.epoch, context.today(), refusal))
         self._close(batch, hashes, results)
         self._heed(batch, record, status, results)
         if results.withheld:
@@ -153,7 +152,7 @@ class Poller:
         """What was filed of a batch so far, also by an earlier process."""
         if batch.results is not None:
             return batch.results
-        if record.intent.epoch == self._context.lease.epoch:
+        if record.intent.epoch == self._context.epoch:
             return Results()
 
         def filed() -> Results:

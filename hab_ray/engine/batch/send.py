@@ -32,7 +32,7 @@ class Sender:
     """Sends create requests to one vendor account. `creating` is the one that is open."""
 
     def __init__(self, components: Components) -> None:
-        self._components, self._lease = components, components.context.lease
+        self._components, self._context = components, components.context
         self.creating: OpenCreate | None = None
 
     async def send(self, batch: BatchInFlight, state: Submitting, request: Request) -> AtVendor | CreateFailed:
@@ -48,8 +48,8 @@ class Sender:
             owner = await with_retries(api.owner)
         except CallError as error:
             return transitions.not_asked(state, error)
-        await until_held(self._lease.guard)
-        now = {"epoch": self._lease.epoch, "at": self._lease.today(), "owner": owner, "newest": newest}
+        await until_held(self._context.guard)
+        now = {"epoch": self._context.epoch, "at": self._context.today(), "owner": owner, "newest": newest}
         record = self._components.ledger.add(state.record, request.intent.model_copy(update=now))
         if not state.record.events:
             self._components.budget.commit(record.intent.nanousd)
@@ -62,17 +62,17 @@ class Sender:
 
     def submitted(self, state: Submitting | OutcomeUnknown, batch_id: str, *, adopted: bool, certain: bool) -> AtVendor:
         """Write into the ledger that the vendor has the batch under this id."""
-        lease, components = self._lease, self._components
-        event = Submitted(epoch=lease.epoch, at=lease.today(), batch_id=batch_id, adopted=adopted, certain=certain)
+        context, components = self._context, self._components
+        event = Submitted(epoch=context.epoch, at=context.today(), batch_id=batch_id, adopted=adopted, certain=certain)
         record = components.ledger.add(state.record, event)
-        return transitions.submitted(record, event, components.context.clock(), components.policy, state.is_recovered)
+        return transitions.submitted(record, event, context.clock(), components.policy, state.is_recovered)
 
     async def _create(self, batch: BatchInFlight, record: Batch, lines: Lines) -> str:
         """Upload the lines and send the create request; `creating` is set while that request is open."""
         intent = record.intent
 
         def before_create() -> None:
-            self._lease.guard()
+            self._context.guard()
             self.creating = OpenCreate(asyncio.current_task(), intent.nanousd)
 
         job = BatchJob(intent.tag, intent.wire, intent.path, intent.version, lines.requests, intent.rows, before_create)
@@ -93,8 +93,8 @@ class Sender:
     async def _submitted(self, job: BatchJob) -> str:
         """Submit a job, anew where the lease was stale when the create request was due: nothing was made by then."""
         while True:
-            await until_held(self._lease.guard)
-            write = WriteCheck(self._lease.guard)
+            await until_held(self._context.guard)
+            write = WriteCheck(self._context.guard)
             try:
                 with write.asked():
                     return await self._components.api.submit(job)

@@ -46,7 +46,6 @@ class _Refusals:
     count: int = 0
 
     def note(self, rows: int, error: BadRows) -> None:
-        """Take in the refusal of a part."""
         self.count += 1
         self.singles += rows == 1
         self.words.add(str(error))
@@ -82,11 +81,8 @@ class Submitter:
         self._packing = asyncio.Lock()
 
     async def submit(self, model: str, next_rows: Callable[[], list[PackedRow]], cell: Cell | None) -> None:
-        """Bring all rows of a stream to the vendor; `next_rows` runs in a thread and ends with an empty list.
-
-        Where they are a `cell`, they go out in waves, and what the first ones cost bounds what is set aside for others.
-        """
-        await until_held(self._components.context.lease.guard)
+        """Bring a stream's rows to the vendor, a `cell` in waves; `next_rows` runs in a thread until it gives none."""
+        await until_held(self._components.context.guard)
         async with self._packing:
             if cell is None:
                 return await self._pack_all(model, next_rows)
@@ -189,7 +185,6 @@ class Submitter:
         return None
 
     async def perform(self, batch: BatchInFlight, state: Packed, action: Action) -> Packed | Funded | Closed:
-        """Perform what is to be done about a batch that is being packed."""
         match state, action:
             case Packed(), GiveBack():
                 return Closed()
@@ -217,8 +212,8 @@ class Submitter:
         context, pack, lines = self._components.context, batch.pack, batch.pack.lines()
         first = pack.rows[0]
         intent = Intent(
-            epoch=context.lease.epoch,
-            at=context.lease.today(),
+            epoch=context.epoch,
+            at=context.today(),
             tag=context.token(),
             run=context.run,
             model=batch.model,

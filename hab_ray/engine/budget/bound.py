@@ -53,7 +53,6 @@ class Wave:
 
     @property
     def rows(self) -> int:
-        """The rows of all batches."""
         return sum(part.rows for part in self.parts)
 
     @property

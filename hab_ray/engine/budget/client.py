@@ -66,7 +66,6 @@ class BudgetClient:
 
     @property
     def spent(self) -> int:
-        """What this engine has spent."""
         return self._totals.spent + self._totals.cost
 
     @property

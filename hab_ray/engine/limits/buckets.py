@@ -61,7 +61,6 @@ class Bucket:
         return self.wait_s(max(first, min(total, worth)), now)
 
     def take(self, cost: float) -> None:
-        """Take this amount."""
         if self.per_s < inf:
             self.level -= cost
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
+from time import monotonic
 from typing import Self
 
 from hab_ray.engine.limits.buckets import LARGEST_CHUNK
@@ -66,14 +67,12 @@ class _ModelQueue:
         return admitted
 
     def turn_away(self, reason: str) -> None:
-        """Tell every waiting call why it will not be sent."""
         for waiter in self.waiters:
             if not waiter.decided.done():
                 waiter.decided.set_result(reason)
         self.waiters.clear()
 
     def fail(self, error: Exception) -> None:
-        """Raise an error in every waiting call."""
         for waiter in self.waiters:
             if not waiter.decided.done():
                 waiter.decided.set_exception(error)
@@ -81,17 +80,17 @@ class _ModelQueue:
 
 
 class RateLimitClient:
-    """Permits for one engine's calls. Used as a context, on one event loop. `clock` gives monotonic seconds.
+    """Permits for one engine's calls. Used as a context, on one event loop.
 
     `closed` is the reason once nothing more may be sent by this engine; `stops` holds the reasons for stopped models,
     under `WHOLE_PROVIDER` for the provider. `outage` is there while the endpoint cannot be reached.
     """
 
-    def __init__(self, limiter: LimiterClient, clock: Callable[[], float]) -> None:
-        self._limiter, self._clock = limiter, clock
+    def __init__(self, limiter: LimiterClient) -> None:
+        self._limiter = limiter
         self._queues: dict[str, _ModelQueue] = {}
         self._reports: dict[str, Report] = {}
-        self._last_exchange = clock()
+        self._last_exchange = monotonic()
         self._is_unreachable = False
         self._wake = asyncio.Event()
         self.closed: str | None = None
@@ -129,7 +128,7 @@ class RateLimitClient:
         queue = self._queues.setdefault(model, _ModelQueue())
         waiter = _Waiter(tokens, asyncio.get_running_loop().create_future())
         queue.waiters.append(waiter)
-        if len(queue.waiters) == 1 or queue.due <= self._clock():
+        if len(queue.waiters) == 1 or queue.due <= monotonic():
             self._wake.set()
         return await waiter.decided
 
@@ -167,7 +166,7 @@ class RateLimitClient:
                 self._wake.clear()
                 requests = self._due_requests()
                 if requests or self._is_report_due():
-                    self._last_exchange = self._clock()
+                    self._last_exchange = monotonic()
                     self._apply(await self._limiter.exchange(self._take_reports(), requests))
                     await asyncio.sleep(self._limiter.gap_s)
                 else:
@@ -180,18 +179,18 @@ class RateLimitClient:
                 queue.fail(error)
 
     def _due_requests(self) -> list[PermitRequest]:
-        now = self._clock()
+        now = monotonic()
         return [queue.request(model) for model, queue in self._queues.items() if queue.waiters and queue.due <= now]
 
     def _is_report_due(self) -> bool:
-        silent_s = self._clock() - self._last_exchange
+        silent_s = monotonic() - self._last_exchange
         if not self._reports:
             return silent_s >= self._limiter.silence_s
         return silent_s >= REPORT_EVERY_S or any(report.is_urgent for report in self._reports.values())
 
     def _idle_s(self) -> float | None:
         """Seconds until the next exchange is due; None if only a wake-up can make one due."""
-        now = self._clock()
+        now = monotonic()
         coming = [queue.due - now for queue in self._queues.values() if queue.waiters]
         coming.append(self._last_exchange - now + (REPORT_EVERY_S if self._reports else self._limiter.silence_s))
         wait = min(coming)
@@ -215,7 +214,7 @@ class RateLimitClient:
         if grant.wait_s is None:
             return queue.turn_away(grant.reason)
         queue.full = grant.wait_s == inf
-        queue.due = self._clock() + (FULL_RETRY_S if queue.full else grant.wait_s)
+        queue.due = monotonic() + (FULL_RETRY_S if queue.full else grant.wait_s)
 
     def _apply_stops(self, stops: Mapping[str, str]) -> None:
         self.stops.update(stops)

@@ -107,7 +107,6 @@ class Limiter:
         return max(by_requests, state.tokens.chunk_wait_s(rest[0], sum(rest), now))
 
     def report(self, report: Report, now: float) -> None:
-        """Apply a report on calls of a model."""
         if report.answered:
             self._answered(report.model)
         if report.refused:
@@ -194,10 +193,6 @@ class Limiter:
         """The reasons for stops by model; under `WHOLE_PROVIDER` alone once the provider is stopped."""
         models = {name: state.stopped for name, state in self._models.items() if state.stopped}
         return {WHOLE_PROVIDER: self._stopped} if self._stopped else models
-
-    def in_flight(self, model: str) -> int:
-        """The number of a model's calls in flight."""
-        return self._model(model).window.in_flight
 
     def _model(self, model: str) -> _Model:
         if model not in self._models:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hab_ray.catalog.models import Limits
@@ -24,16 +25,16 @@ def exchange(
 
 
 class LocalLimiterClient:
-    """The connection of the only engine to a limiter in this process."""
+    """The connection of the only engine of an account to a limiter in this process."""
 
     gap_s = 0.0
     silence_s = float("inf")
 
-    def __init__(self, limiter: Limiter, clock: Callable[[], float]) -> None:
-        self._limiter, self._clock = limiter, clock
+    def __init__(self, limits: Mapping[str, Limits], patience_s: float) -> None:
+        self._limiter = Limiter(limits, patience_s)
 
     async def exchange(self, reports: Sequence[Report], requests: Sequence[PermitRequest]) -> LimiterReply:
-        return exchange(self._limiter, reports, requests, self._clock())
+        return exchange(self._limiter, reports, requests, time.monotonic())
 
     async def close(self) -> None: ...
 

@@ -13,11 +13,12 @@ The life of a job:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from math import inf
-from typing import Self
+from time import monotonic
+from typing import Any, Self
 
 from hab_ray.calls import Call, EmbedCall
 from hab_ray.catalog.models import ModelEntry
@@ -27,7 +28,7 @@ from hab_ray.engine.limits.buckets import LARGEST_CHUNK
 from hab_ray.engine.limits.client import RateLimitClient
 from hab_ray.engine.online.reply_writer import MAX_QUEUED, JobStream, OnDurable, ReplyWriter
 from hab_ray.engine.online.retries import RetryLoop
-from hab_ray.engine.online.sender import OnlineContext, Request, Sender
+from hab_ray.engine.online.sender import Request, Sender, SharedServices
 from hab_ray.errors import Interrupted
 from hab_ray.fences import FenceCodes
 from hab_ray.providers.base import Provider
@@ -44,7 +45,8 @@ class OnlineEngine:
     """Completes the calls of one provider. Used as a context, on one event loop.
 
     `known` holds the keys that have an outcome in the store; keys are added as outcomes are written. `on_durable` is
-    called in a thread with the jobs of all outcomes that were written, before they count as finished.
+    called in a thread with the jobs of all outcomes that were written, before they count as finished. `free_disk_space`
+    releases space kept in reserve, so that paid replies fit on a full disk.
 
     Raises:
         ConfigError: a model has no price.
@@ -56,17 +58,19 @@ class OnlineEngine:
         models: Mapping[str, ModelEntry],
         writer: StoreWriter,
         known: AnsweredKeys,
-        context: OnlineContext,
+        around: SharedServices,
+        patience_s: float,
+        free_disk_space: Callable[[], None],
         on_durable: OnDurable | None = None,
     ) -> None:
         self.counters = Counters()
-        self._clock, self._free_disk_space = context.clock, context.free_disk_space
-        self._limits = RateLimitClient(context.limiter, context.clock)
-        self._budget = BudgetClient(context.budget)
+        self._free_disk_space = free_disk_space
+        self._limits = RateLimitClient(around.limiter)
+        self._budget = BudgetClient(around.budget)
         codes = FenceCodes(fence_secret(writer.folder))
-        self._sender = Sender(provider, models, self._limits, self._budget, context, codes, self.counters)
+        self._sender = Sender(provider, models, self._limits, self._budget, around.watch, codes, self.counters)
         self._replies = ReplyWriter(writer, known, self.counters, on_durable)
-        self._retries = RetryLoop(self._sender, self._limits, self._replies, context, self.counters)
+        self._retries = RetryLoop(self._sender, self._limits, self._replies, patience_s, self.counters)
         self._queues: dict[str, asyncio.Queue[Call]] = {}
         self._feeders: list[asyncio.Task[None]] = []
         self._requests: set[asyncio.Task[None]] = set()
@@ -75,7 +79,7 @@ class OnlineEngine:
     async def __aenter__(self) -> Self:
         await self._limits.__aenter__()
         await self._budget.__aenter__()
-        self._flusher = asyncio.create_task(self._keep_flushing())
+        self._flusher = asyncio.create_task(self._guarded(self._replies.flush_regularly()))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -112,7 +116,7 @@ class OnlineEngine:
 
     async def stop(self, drain_s: float = inf) -> None:
         """Send no further request; those in flight have `drain_s` seconds to be answered and written."""
-        self._cut_off_at = min(self._cut_off_at, self._clock() + drain_s)
+        self._cut_off_at = min(self._cut_off_at, monotonic() + drain_s)
         self._limits.close(STOPPED)
         for task in (*self._feeders, *(self._requests - self._retries.in_flight)):
             task.cancel()
@@ -137,7 +141,7 @@ class OnlineEngine:
     async def _drain(self) -> None:
         while self._requests:
             await asyncio.wait(self._requests, timeout=DRAIN_CHECK_S)
-            if self._clock() >= self._cut_off_at:
+            if monotonic() >= self._cut_off_at:
                 for task in self._requests:
                     task.cancel()
 
@@ -145,23 +149,18 @@ class OnlineEngine:
         await self._replies.fail(error)
         self._limits.close(str(self._replies.broken))
 
-    async def _keep_flushing(self) -> None:
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
-            await self._replies.flush_regularly()
-        except Exception as error:  # of any kind: jobs would wait for the store for ever
+            await work
+        except Exception as error:  # of any kind: jobs would wait for ever
             await self._fail(error)
 
     def _queue(self, model: str) -> asyncio.Queue[Call]:
         if model not in self._queues:
             self._queues[model] = asyncio.Queue()
-            self._feeders.append(asyncio.create_task(self._keep_feeding(model, self._queues[model])))
+            feeding = self._guarded(self._feed(model, self._queues[model]))
+            self._feeders.append(asyncio.create_task(feeding))
         return self._queues[model]
-
-    async def _keep_feeding(self, model: str, queue: asyncio.Queue[Call]) -> None:
-        try:
-            await self._feed(model, queue)
-        except Exception as error:  # of any kind: the jobs of this model would wait for ever
-            await self._fail(error)
 
     async def _feed(self, model: str, queue: asyncio.Queue[Call]) -> None:
         """Start the requests of a model; at most `MAX_WAITING` of them wait for their permits at a time."""

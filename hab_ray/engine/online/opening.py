@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from hab_ray.catalog.models import Limits, ModelEntry, ProviderEntry, folder_name
 from hab_ray.catalog.prices import Mode
 from hab_ray.engine.budget.protocol import BudgetService
-from hab_ray.engine.limits.protocol import LimiterClient
+from hab_ray.engine.limits.shared import LocalLimiterClient
 from hab_ray.engine.memory import freeze_gc
 from hab_ray.engine.online.engine import OnlineEngine
 from hab_ray.engine.online.reply_writer import OnDurable
-from hab_ray.engine.online.sender import OnlineContext
+from hab_ray.engine.online.sender import SharedServices
 from hab_ray.location import Location
 from hab_ray.providers import connect
 from hab_ray.providers.access import endpoint_of
@@ -47,14 +45,9 @@ class AccountSetup:
         """What the account may send, by model."""
         return {name: model.limits or self.entry.limits for name, model in self.models.items()}
 
-
-@dataclass(frozen=True)
-class SharedServices:
-    """What an engine shares with others: limits, budget and lease."""
-
-    limiter: LimiterClient
-    budget: BudgetService
-    watch: Watch
+    def alone(self, budget: BudgetService, watch: Watch) -> SharedServices:
+        """The services of an engine that shares the account's limits with no other."""
+        return SharedServices(LocalLimiterClient(self.limits, self.entry.limits.patience_s), budget, watch)
 
 
 @asynccontextmanager
@@ -77,18 +70,17 @@ async def open_engine(
     try:
         known = await asyncio.to_thread(Store(folder, setup.failures_since).known, setup.models)
         known.add(sorted(also_known))
-        context = OnlineContext(
-            clock=time.monotonic,
-            utc_now=lambda: datetime.now(UTC),
-            patience_s=setup.entry.limits.patience_s,
-            check_lease=around.watch.check,
-            check_write=None if around.watch.is_locked else around.watch.check,
-            limiter=around.limiter,
-            budget=around.budget,
-            free_disk_space=Ballast(setup.store, folder_name(setup.provider)).release,
+        engine = OnlineEngine(
+            connection,
+            setup.models,
+            StoreWriter(folder, setup.epoch, writer, Mode.ONLINE),
+            known,
+            around,
+            setup.entry.limits.patience_s,
+            Ballast(setup.store, folder_name(setup.provider)).release,
+            on_durable,
         )
-        files = StoreWriter(folder, setup.epoch, writer, Mode.ONLINE)
-        async with OnlineEngine(connection, setup.models, files, known, context, on_durable) as engine:
+        async with engine:
             freeze_gc()
             yield engine
     finally:

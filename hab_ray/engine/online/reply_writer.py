@@ -29,10 +29,7 @@ class OpenReason:
 
 @dataclass
 class JobStream:
-    """The jobs of one `complete`; `outstanding` of them are neither finished nor left open.
-
-    Jobs are taken from it while fewer than `most_queued` calls of all streams are in progress.
-    """
+    """The jobs of one `complete`; `outstanding` of them are neither finished nor left open."""
 
     outstanding: int = 0
     most_queued: float = MAX_QUEUED
@@ -47,9 +44,7 @@ class _Waiting:
 class ReplyWriter:
     """The jobs in progress, and the outcomes that wait to be written.
 
-    `known` holds the keys that have an outcome in the store; keys are added as they are written. `broken` is the
-    error that ended the engine's work, if any. `on_durable` is called in a thread with the jobs of all outcomes that
-    were written, before they count as finished.
+    `known` and `on_durable` are those of the engine. `broken` is the error that ended its work, if any.
     """
 
     def __init__(

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from time import monotonic
 from typing import Any
 
-from hab_ray.calls import Call, Failure, Reply
+from hab_ray.calls import Call, Failure
 from hab_ray.engine.alike import MIN_ALIKE, AlikeRefusals
 from hab_ray.engine.jitter import jitter
 from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.limits.client import RateLimitClient
 from hab_ray.engine.limits.protocol import Report
 from hab_ray.engine.online.reply_writer import OpenReason, ReplyWriter
-from hab_ray.engine.online.sender import Answered, OnlineContext, Request, Sender
+from hab_ray.engine.online.sender import Answered, Request, Sender
 from hab_ray.errors import (
     BadUsage,
     CallError,
@@ -41,24 +43,27 @@ def backoff_s(key: str, attempt: int) -> float:
 
 
 class RetryLoop:
-    """Takes requests to their outcomes. `in_flight` holds the tasks that wait for a vendor's answer right now."""
+    """Takes requests to their outcomes. `in_flight` holds the tasks that wait for a vendor's answer right now.
+
+    A call that an overloaded model refuses is sent again for `patience_s` seconds.
+    """
 
     def __init__(
         self,
         sender: Sender,
         limits: RateLimitClient,
         replies: ReplyWriter,
-        context: OnlineContext,
+        patience_s: float,
         counters: Counters,
     ) -> None:
         self._sender, self._limits, self._replies = sender, limits, replies
-        self._context, self._counters = context, counters
+        self._patience_s, self._counters = patience_s, counters
         self._alike = AlikeRefusals()
         self.in_flight: set[asyncio.Task[Any] | None] = set()
 
     async def complete(self, request: Request) -> None:
         """Send an admitted request, again after transient errors, until it has an outcome or is left open."""
-        attempt, started = 0, self._context.clock()
+        attempt, started = 0, monotonic()
         while True:
             try:
                 return self._add_replies(request, await self._send(request))
@@ -115,8 +120,8 @@ class RetryLoop:
 
     def _out_of_patience(self, error: TransientError, started: float) -> str | None:
         """Why a request that an overloaded model refuses is not sent again, though others are answered."""
-        if isinstance(error, Overloaded) and self._context.clock() - started > self._context.patience_s:
-            return f"{error} (for {self._context.patience_s:g} s)"
+        if isinstance(error, Overloaded) and monotonic() - started > self._patience_s:
+            return f"{error} (for {self._patience_s:g} s)"
         return None
 
     async def leave_open(self, request: Request, reason: str) -> None:
@@ -157,27 +162,16 @@ class RetryLoop:
     def _add_failures(self, request: Request, error: BadUsage, attempts: int) -> None:
         """Record calls whose answer came with an impossible bill: they cost all that was reserved for them."""
         for call, cost in zip(request.calls, _shares(request.bound, len(request.calls)), strict=True):
-            self._replies.add(call, replace(_failure(call, error, attempts), cost_nanousd=cost))
+            self._replies.add(call, _failure(call, error, attempts, cost))
 
     def _add_replies(self, request: Request, sent: Answered) -> None:
-        answer = sent.answer
+        answer, count = sent.answer, len(request.calls)
         self._alike.answered(request.model)
-        costs, inputs = _shares(sent.cost, len(request.calls)), _shares(answer.usage.input, len(request.calls))
-        for position, call in enumerate(request.calls):
-            reply = Reply(
-                key=call.key,
-                finish=answer.finish,
-                usage=replace(answer.usage, input=inputs[position]),
-                cost_nanousd=costs[position],
-                model_reported=answer.model_reported,
-                served_by=answer.served_by,
-                body_sha256=request.wire.sha256,
-                at=self._context.utc_now(),
-                text=answer.text,
-                vector=answer.vectors[position] if answer.vectors else b"",
-                latency_s=sent.latency_s,
-            )
-            self._replies.add(call, reply)
+        shares = zip(request.calls, _shares(sent.cost, count), _shares(answer.usage.input, count), strict=True)
+        for position, (call, cost, tokens) in enumerate(shares):
+            reply = answer.reply(call.key, cost, request.wire.sha256, datetime.now(UTC), position)
+            usage = replace(answer.usage, input=tokens)
+            self._replies.add(call, replace(reply, usage=usage, latency_s=sent.latency_s))
 
 
 def _given_up(error: TransientError, attempt: int) -> str | None:
@@ -190,8 +184,8 @@ def _given_up(error: TransientError, attempt: int) -> str | None:
     return None
 
 
-def _failure(call: Call, error: CallError, attempts: int) -> Failure:
-    return Failure(call.key, error.kind, permanent=True, attempts=attempts, message=str(error))
+def _failure(call: Call, error: CallError, attempts: int, cost: int = 0) -> Failure:
+    return Failure(call.key, error.kind, permanent=True, attempts=attempts, message=str(error), cost_nanousd=cost)
 
 
 def _shares(total: int, parts: int) -> Sequence[int]:

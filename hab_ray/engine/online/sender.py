@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import datetime
+from time import monotonic
 
 from hab_ray.calls import Answer, Call, ChatCall, EmbedCall
 from hab_ray.catalog.models import ModelEntry
@@ -22,29 +22,18 @@ from hab_ray.errors import BadUsage, CallError, FailureKind, Intercepted, Overlo
 from hab_ray.fences import FenceCodes
 from hab_ray.providers.base import Exchange, Provider, Wire
 from hab_ray.providers.write_check import WriteCheck
-from hab_ray.storage.lease.watches import until_held
+from hab_ray.storage.lease.watches import Watch, until_held
 
 _COST_UNKNOWN = frozenset({FailureKind.TIMEOUT, FailureKind.CONNECTION, FailureKind.MALFORMED})
 
 
 @dataclass(frozen=True)
-class OnlineContext:
-    """Clocks, the lease, and connections to the rate limiter and the budget.
+class SharedServices:
+    """What an engine shares with others: limits, budget and lease."""
 
-    `clock` gives monotonic seconds, `utc_now` wall time in UTC. A call that an overloaded model refuses is sent again
-    for `patience_s` seconds. `check_lease` raises LeaseStale while nothing may be spent, LeaseLost once nothing may be
-    spent any more. `check_write` does so as a request is written; None where the lease cannot change hands before.
-    `free_disk_space` releases space kept in reserve, so that paid replies fit on a full disk.
-    """
-
-    clock: Callable[[], float]
-    utc_now: Callable[[], datetime]
-    patience_s: float
-    check_lease: Callable[[], None]
-    check_write: Callable[[], None] | None
     limiter: LimiterClient
     budget: BudgetService
-    free_disk_space: Callable[[], None]
+    watch: Watch
 
 
 @dataclass(frozen=True)
@@ -86,16 +75,15 @@ class Sender:
         models: Mapping[str, ModelEntry],
         limits: RateLimitClient,
         budget: BudgetClient,
-        context: OnlineContext,
+        watch: Watch,
         codes: FenceCodes,
         counters: Counters,
     ) -> None:
         self._provider, self._models, self._codes, self._counters = provider, models, codes, counters
-        self._limits, self._budget, self._context = limits, budget, context
+        self._limits, self._budget, self._watch = limits, budget, watch
         self._rates: dict[str, Price] = {name: rate(entry, Mode.ONLINE) for name, entry in models.items()}
 
     def request(self, model: str, calls: Sequence[Call]) -> Request:
-        """The request for these calls of a model."""
         entry, first = self._models[model], calls[0]
         if isinstance(first, ChatCall):
             filled = self._codes.filled(first)
@@ -129,14 +117,14 @@ class Sender:
         Raises:
             LeaseLost: nothing may be spent any more.
         """
-        await until_held(self._context.check_lease)
+        await until_held(self._watch.check)
         refusal = self._budget.refusal(request.bound)
         if refusal:
             return OpenReason(OpenKind.BUDGET, refusal)
-        started = self._context.clock()
+        started = monotonic()
         reason = await self._limits.acquire(request.model, request.tokens)
         traffic = self._counters.traffic[request.model]
-        traffic.admitted, traffic.queued_s = traffic.admitted + 1, traffic.queued_s + self._context.clock() - started
+        traffic.admitted, traffic.queued_s = traffic.admitted + 1, traffic.queued_s + monotonic() - started
         if reason is not None:
             return OpenReason(OpenKind.STOPPED if self._limits.closed else OpenKind.UNANSWERED, reason)
         try:
@@ -173,7 +161,7 @@ class Sender:
             LeaseLost: nothing was sent, because nothing may be spent any more.
         """
         try:
-            self._context.check_lease()
+            self._watch.check()
         except BaseException:
             self._withdraw(request)
             raise
@@ -182,12 +170,12 @@ class Sender:
         traffic.sent += 1
         self._counters.in_flight[request.model] += 1
         exchange: Exchange | None = None
-        started = self._context.clock()
-        write = WriteCheck(self._context.check_write) if self._context.check_write else None
+        started = monotonic()
+        write = None if self._watch.is_locked else WriteCheck(self._watch.check)
         try:
             with write.asked() if write else nullcontext():
                 exchange = await self._provider.send(request.wire)
-            latency_s = self._context.clock() - started
+            latency_s = monotonic() - started
             answer = self._read(request, exchange)
         except BaseException as error:
             if write and write.refusal is not None:
@@ -207,8 +195,8 @@ class Sender:
         traffic.cost_nanousd += cost
         traffic.input_tokens += answer.usage.input
         traffic.output_tokens += answer.usage.output
-        self._counters.answered[request.model] += 1
-        self._counters.waited_s[request.model] += latency_s
+        traffic.answered += 1
+        traffic.waited_s += latency_s
         return Answered(answer, cost, latency_s)
 
     def _read(self, request: Request, exchange: Exchange) -> Answer:

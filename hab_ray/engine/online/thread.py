@@ -15,9 +15,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from math import inf
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from hab_ray.engine.jobs import Counters, Job
+from hab_ray.engine.jobs import Job
 from hab_ray.engine.online.engine import OnlineEngine
 from hab_ray.engine.online.reply_writer import MAX_QUEUED
 from hab_ray.errors import EngineBroke
@@ -25,6 +25,7 @@ from hab_ray.errors import EngineBroke
 MANY_IN_FLIGHT = 32
 BUNCH_S = 0.004
 T = TypeVar("T")
+R = TypeVar("R")
 OpenEngine = Callable[[], AbstractAsyncContextManager[OnlineEngine]]
 
 
@@ -49,47 +50,40 @@ class BunchingSelector(selectors.DefaultSelector):
         return events
 
 
-def bunching_loop(is_busy: Callable[[], bool], bunch_s: float) -> asyncio.AbstractEventLoop:
-    """An event loop that bunches its events whenever `is_busy()`."""
-    return asyncio.SelectorEventLoop(BunchingSelector(is_busy, bunch_s))
-
-
-class EngineThread:
+class EngineThread(Generic[R]):
     """Runs the engine that `open_engine` gives. The context it returns is entered and left on the engine's loop.
 
-    What is asked for before the engine is open waits until it is. With `MANY_IN_FLIGHT` calls or more in
-    flight, network events are handled in bunches every `bunch_s` seconds.
+    `opened` is done once the engine is open, or fails as opening it did; what is asked for before waits until then.
+    `report` says, on the engine's loop, what an engine has done. With `MANY_IN_FLIGHT` calls or more in flight, network
+    events are handled in bunches every `BUNCH_S`.
     """
 
-    def __init__(self, name: str, open_engine: OpenEngine, bunch_s: float = BUNCH_S) -> None:
-        self._open_engine = open_engine
+    def __init__(self, name: str, open_engine: OpenEngine, report: Callable[[OnlineEngine], R]) -> None:
+        self._open_engine, self._report = open_engine, report
         self._engine: OnlineEngine | None = None
-        self._loop = bunching_loop(self._is_busy, bunch_s)
+        self._loop = asyncio.SelectorEventLoop(BunchingSelector(self._is_busy, BUNCH_S))
         self._opened: asyncio.Future[OnlineEngine] = self._loop.create_future()
         self._closing = asyncio.Event()
         self._submitting, self._accepts = threading.Lock(), True
-        self._ended: Future[Counters] = Future()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-
-    def start(self) -> Future[None]:
-        """Start the thread; the future is done once the engine is open, or fails as opening it did."""
-        self._thread.start()
-        return self._submit(_opened)
+        self._ended: Future[R] = Future()
+        self.opened: Future[None] = self._submit(lambda _: asyncio.sleep(0))
+        threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def complete(self, jobs: AsyncIterator[Job], most_queued: float = MAX_QUEUED) -> Future[None]:
         """Complete a stream of jobs; see OnlineEngine.complete. `jobs` is read on the engine's loop."""
         return self._submit(lambda engine: engine.complete(jobs, most_queued))
 
-    def snapshot(self) -> Future[Counters]:
-        """The counters so far; each open row is listed once only."""
-        return self._submit(_counted)
+    def report(self) -> Future[R]:
+        async def reported(engine: OnlineEngine) -> R:
+            return self._report(engine)
 
-    def stop(self, drain_s: float = inf) -> Future[None]:
-        """Send no further request; those in flight have `drain_s` seconds to be answered and written."""
+        return self._submit(reported)
+
+    def stop(self, drain_s: float) -> Future[None]:
         return self._submit(lambda engine: engine.stop(drain_s))
 
-    def close(self) -> Future[Counters]:
-        """Wait for what is in flight, write it, and end the thread; gives the last counters.
+    def close(self) -> Future[R]:
+        """Wait for what is in flight, write it, and end the thread; gives the last report.
 
         Jobs that were not begun are abandoned: the futures of their `complete` are cancelled. May be called again.
         The future fails if the thread ended because opening or closing the engine failed.
@@ -111,13 +105,13 @@ class EngineThread:
         else:
             self._ended.set_result(last)
 
-    async def _serve(self) -> Counters:
+    async def _serve(self) -> R:
         try:
             async with self._open_engine() as engine:
                 self._engine = engine
                 self._opened.set_result(engine)
                 await self._closing.wait()
-            return engine.snapshot()
+            return self._report(engine)
         except BaseException as error:
             if not self._opened.done():
                 self._opened.set_exception(error)
@@ -153,10 +147,3 @@ class EngineThread:
                 return asyncio.run_coroutine_threadsafe(asked(), self._loop)
         failure = self._opened.exception() if self._opened.done() else None
         raise failure or EngineBroke("the online engine has ended; give the same command again")
-
-
-async def _opened(_: OnlineEngine) -> None: ...
-
-
-async def _counted(engine: OnlineEngine) -> Counters:
-    return engine.snapshot()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hab_ray.catalog.models import BatchPolicy, ModelEntry, UsdPrice
 from hab_ray.catalog.prices import Mode
-from hab_ray.engine.batch.components import Components, EngineContext, LeaseContext
+from hab_ray.engine.batch.components import Components, EngineContext
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.engine import BatchEngine
 from hab_ray.engine.batch.enqueued import EnqueuedTokenLimits
@@ -150,13 +150,14 @@ def context_of(
     """The surroundings of epoch 2 of a run whose first epoch was 1."""
     tags = count(1)
     return EngineContext(
-        clock=clock,
-        lease=LeaseContext(today or Clock(), guard, epoch=2),
+        epoch=2,
+        guard=guard,
         budget=budget or unlimited(),
         token=lambda: f"tag-{next(tags)}",
         run="/runs/x",
         epochs=frozenset({1, 2}),
-        deadline=None,
+        clock=clock,
+        today=today or Clock(),
     )
 
 

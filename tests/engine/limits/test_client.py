@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from math import inf
@@ -45,7 +44,7 @@ class ScriptedLimiter:
 
 @asynccontextmanager
 async def client_of(limiter: ScriptedLimiter) -> AsyncIterator[RateLimitClient]:
-    async with asyncio.timeout(10), RateLimitClient(limiter, time.monotonic) as client:
+    async with asyncio.timeout(10), RateLimitClient(limiter) as client:
         yield client
 
 

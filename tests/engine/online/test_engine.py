@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import time
 import urllib.request
 from pathlib import Path
@@ -16,26 +15,23 @@ from hab_ray.calls import EmbedCall, Failure, Reply
 from hab_ray.catalog.models import Limits, ModelEntry
 from hab_ray.engine.online import retries
 from hab_ray.errors import FailureKind, Interrupted, LeaseLost, LeaseStale
-from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.keyindex import AnsweredKeys, Keys
 from hab_ray.storage.replies.store import StoreWriter
 from hab_simulator import Profile, simulator
 from tests.engine.bench import bench, chat, engine_at, jobs, stream
 
+PRICED = {"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}
+
 
 async def test_completes_calls(tmp_path: Path) -> None:
     """Every call is answered, stored and billed once."""
     calls = [chat("a", f"question {n}") for n in range(150)]
-    async with bench(tmp_path, "a", accounts={"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}) as b:
-        async with b.engine:
-            await b.engine.complete(stream(jobs(calls)))
-            assert b.engine.counters.finished[0] == 150
-        meter = await b.meter()
-        stored = b.stored("a")
-    assert set(stored) == {c.key for c in calls}
+    async with bench(tmp_path, "a", accounts=PRICED) as b:
+        counters, meter, stored = await b.complete(calls), await b.meter(), b.stored("a")
+    assert counters.finished[0] == 150 and set(stored) == {c.key for c in calls}
     assert all(isinstance(r, Reply) and r.text for r in stored.values())
     assert (meter["billed"], meter["billed_more_than_once"]["bodies"]) == (150, 0)
-    assert meter["nanousd"] == sum(r.cost_nanousd for r in stored.values()) == b.engine.counters.cost_nanousd > 0
+    assert meter["nanousd"] == sum(r.cost_nanousd for r in stored.values()) == counters.cost_nanousd > 0
 
 
 async def test_shared_call(tmp_path: Path) -> None:
@@ -52,10 +48,7 @@ async def test_known_reply(tmp_path: Path) -> None:
     """A call whose reply is in the store is not sent."""
     call = chat("a", "asked before")
     async with bench(tmp_path, "a", known=AnsweredKeys([Keys.of([call.key])])) as b:
-        async with b.engine:
-            await b.engine.complete(stream(jobs([call])))
-            assert b.engine.counters.finished[0] == 1
-        assert (await b.meter())["received"] == 0
+        assert (await b.complete([call])).finished[0] == 1 and (await b.meter())["received"] == 0
 
 
 async def test_fault_storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,15 +61,11 @@ async def test_fault_storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         {"kind": "truncated", "probability": 0.05},
     ]
     calls = [chat("a", f"question {n}") for n in range(200)]
-    priced = {"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}
-    async with bench(tmp_path, "a", faults=faults, seed=3, accounts=priced) as b:
-        async with b.engine:
-            await b.engine.complete(stream(jobs(calls)))
-            assert b.engine.counters.finished[0] == 200 and not b.engine.counters.open
-            assert b.engine.counters.retries >= 20
-        meter = await b.meter()
+    async with bench(tmp_path, "a", faults=faults, seed=3, accounts=PRICED) as b:
+        counters, meter = await b.complete(calls), await b.meter()
         assert set(b.stored("a")) == {c.key for c in calls}
-        assert meter["nanousd"] - meter["lost_nanousd"] == b.engine.counters.cost_nanousd > 0
+    assert counters.finished[0] == 200 and not counters.open and counters.retries >= 20
+    assert meter["nanousd"] - meter["lost_nanousd"] == counters.cost_nanousd > 0
     assert meter["billed"] == 200 + meter["lost_after_billing"] > 200
     assert 0 < meter["lost_nanousd"] < meter["nanousd"]
 
@@ -86,10 +75,8 @@ async def test_refused_row(tmp_path: Path) -> None:
     bad, good = chat("a", "x" * 40_000), chat("a", "short")
     models = {"a": {"context_tokens": 1000}}
     async with bench(tmp_path, "a", accounts={"x/sim": {"models": models}}) as b:
-        async with b.engine:
-            await b.engine.complete(stream(jobs([bad, good])))
-            assert (b.engine.counters.finished[0], b.engine.counters.failed[0]) == (2, 1)
-        stored = b.stored("a")
+        counters, stored = await b.complete([bad, good]), b.stored("a")
+    assert (counters.finished[0], counters.failed[0]) == (2, 1)
     failure = stored[bad.key]
     assert isinstance(failure, Failure) and failure.permanent and failure.kind is FailureKind.TOO_LONG
     assert isinstance(stored[good.key], Reply)
@@ -100,11 +87,10 @@ async def test_persistent_server_error(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.01)
     faults = [{"kind": "status", "status": 500, "probability": 1.0}]
     async with bench(tmp_path, "a", faults=faults) as b:
-        async with b.engine:
-            await b.engine.complete(stream(jobs([chat("a", "hello")])))
-        (row,) = b.engine.counters.open
-        assert (row.row_id, b.engine.counters.finished[0]) == ("row-0", 0) and "tried 6 times" in row.reason
+        counters = await b.complete([chat("a", "hello")])
         assert (await b.meter())["received"] == 6 and not b.stored("a")
+    (row,) = counters.open
+    assert (row.row_id, counters.finished[0]) == ("row-0", 0) and "tried 6 times" in row.reason
 
 
 async def test_unknown_model(tmp_path: Path) -> None:
@@ -112,33 +98,26 @@ async def test_unknown_model(tmp_path: Path) -> None:
     calls = [chat("gone", f"g {n}") for n in range(60)] + [chat("a", f"a {n}") for n in range(60)]
     limits = Limits(concurrent=2, patience_s=5)
     async with bench(tmp_path, "a", "gone", limits=limits, accounts={"x/sim": {"models": {"a": {}}}}) as b:
-        async with b.engine:
-            await b.engine.complete(stream(jobs(calls)))
-        assert b.engine.counters.finished[0] == 60 and len(b.engine.counters.open) == 60
-        assert set(b.engine.snapshot().stops) == {"gone"}
+        counters = await b.complete(calls)
         assert (await b.meter())["refused"] <= 2
+    assert counters.finished[0] == 60 and len(counters.open) == 60 and set(counters.stops) == {"gone"}
 
 
 async def test_exhausted_quota(tmp_path: Path) -> None:
     """An exhausted quota stops the provider."""
-    calls = [chat("a", f"a {n}") for n in range(100)]
     limits = Limits(concurrent=4, patience_s=5)
     async with bench(tmp_path, "a", limits=limits, accounts={"x/sim": {"quota_calls": 10}}) as b:
-        async with b.engine:
-            await b.engine.complete(stream(jobs(calls)))
-        assert b.engine.counters.finished[0] == 10 and len(b.engine.counters.open) == 90
-        assert "insufficient_quota" in b.engine.snapshot().stops[""]
+        counters = await b.complete([chat("a", f"a {n}") for n in range(100)])
         assert (await b.meter())["refused"] <= 4
+    assert counters.finished[0] == 10 and len(counters.open) == 90 and "insufficient_quota" in counters.stops[""]
 
 
 async def test_unreachable_endpoint(tmp_path: Path) -> None:
     """An unreachable endpoint is probed, and given up when patience runs out."""
     limits = Limits(concurrent=4, patience_s=0.6)
     async with engine_at("http://127.0.0.1:9", tmp_path, "a", limits=limits) as b:
-        async with b.engine:
-            await asyncio.wait_for(b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(30)]))), 20)
-        assert len(b.engine.counters.open) == 30 and "not reachable" in b.engine.snapshot().stops[""]
-        assert b.engine.counters.calls < 15
+        counters = await asyncio.wait_for(b.complete([chat("a", f"{n}") for n in range(30)]), 20)
+    assert len(counters.open) == 30 and "not reachable" in counters.stops[""] and counters.calls < 15
 
 
 async def test_slow_model(tmp_path: Path) -> None:
@@ -154,25 +133,6 @@ async def test_slow_model(tmp_path: Path) -> None:
                 await asyncio.sleep(0.1)
         assert len(b.stored("slow")) < 10
         await work
-
-
-async def test_slow_provider(tmp_path: Path) -> None:
-    """A slow provider does not hold up another one."""
-    calls = [chat("a", f"question {n}") for n in range(40)]
-    limits = Limits(concurrent=10, patience_s=5)
-    latencies = {"fast": 0.05, "slow": 0.5}
-
-    async def seconds(name: str) -> float:
-        latency = {"kind": "fixed", "value_s": latencies[name]}
-        async with bench(tmp_path / name, "a", limits=limits, latency=latency) as b, b.engine:
-            started = time.monotonic()
-            await b.engine.complete(stream(jobs(calls)))
-            return time.monotonic() - started
-
-    alone = await seconds("fast")
-    shutil.rmtree(tmp_path / "fast")
-    together, slow = await asyncio.gather(seconds("fast"), seconds("slow"))
-    assert slow >= 2.0 and together < alone + 1.0
 
 
 async def test_limit_from_headers(tmp_path: Path) -> None:
@@ -195,10 +155,8 @@ async def test_embedding_lists(tmp_path: Path) -> None:
     calls = [EmbedCall("sim", "emb", None, f"text {n}") for n in range(40)]
     calls[13] = EmbedCall("sim", "emb", None, "")
     async with bench(tmp_path, "emb") as b:
-        async with b.engine:
-            await b.engine.complete(stream(jobs(calls)))
-        stored = b.stored("emb")
-        meter = await b.meter()
+        await b.complete(calls)
+        stored, meter = b.stored("emb"), await b.meter()
     assert isinstance(stored[calls[13].key], Failure)
     vectors = {c.text: stored[c.key].vector for c in calls if c.text}
     assert len(set(vectors.values())) == 39 and all(len(v) % 4 == 0 and v for v in vectors.values())
@@ -210,8 +168,8 @@ async def test_longest_list(tmp_path: Path) -> None:
     calls = [EmbedCall("sim", "emb", None, f"text {n}") for n in range(300)]
     default = ModelEntry(provider="sim", wire="emb").list_size
     async with simulator(Profile(keep_bodies=True)) as url:
-        async with engine_at(url, tmp_path, "emb", kind="google", list_size=default) as b, b.engine:
-            await b.engine.complete(stream(jobs(calls)))
+        async with engine_at(url, tmp_path, "emb", kind="google", list_size=default) as b:
+            await b.complete(calls)
         bodies = await asyncio.to_thread(lambda: json.load(urllib.request.urlopen(f"{url}/_calls")))
     assert default > 100
     assert [len(json.loads(call["body"])["requests"]) for call in bodies] == [100, 100, 100]
@@ -221,11 +179,10 @@ async def test_latency_by_model(tmp_path: Path) -> None:
     """The latency of answers is added up by model."""
     models = {"a": {"latency": {"kind": "fixed", "value_s": 0.2}}, "b": {"latency": {"kind": "fixed", "value_s": 0.5}}}
     calls = [chat(model, f"question {n}") for model in models for n in range(4)]
-    async with bench(tmp_path, *models, accounts={"x/sim": {"models": models}}) as b, b.engine:
-        await b.engine.complete(stream(jobs(calls)))
-        counters = b.engine.snapshot()
-    assert counters.answered == {"a": 4, "b": 4}
-    assert 0.2 <= counters.waited_s["a"] / 4 < 0.5 <= counters.waited_s["b"] / 4 < 2.0
+    async with bench(tmp_path, *models, accounts={"x/sim": {"models": models}}) as b:
+        traffic = (await b.complete(calls)).traffic
+    assert traffic["a"].answered == traffic["b"].answered == 4
+    assert 0.2 <= traffic["a"].waited_s / 4 < 0.5 <= traffic["b"].waited_s / 4 < 2.0
 
 
 async def test_lost_lease(tmp_path: Path) -> None:
@@ -327,25 +284,5 @@ async def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         engine_at(url, tmp_path, "a", limits=Limits(concurrent=20), make_room=make_room) as b,
     ):
         with pytest.raises(OSError, match="No space left"):
-            async with b.engine:
-                await b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(1000)])))
+            await b.complete([chat("a", f"{n}") for n in range(1000)])
         assert 0 < (await b.meter())["billed"] == len(b.stored("a")) < 1000
-
-
-class FullFolder(LocalFolder):
-    """A disk without space for replies."""
-
-    def put_new(self, name: str, data: bytes) -> None:
-        if name.startswith("replies/"):
-            raise OSError(28, "No space left on device")
-        super().put_new(name, data)
-
-
-async def test_unwritable_store(tmp_path: Path) -> None:
-    """A store that cannot be written ends the work."""
-    limits, folder = Limits(concurrent=5), FullFolder(tmp_path)
-    async with simulator(Profile()) as url, engine_at(url, tmp_path, "a", limits=limits, folder=folder) as b:
-        with pytest.raises(OSError, match="No space left"):
-            async with b.engine:
-                await b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(1000)])))
-        assert (await b.meter())["billed"] < 1000

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from hab_ray.catalog.models import Limits
+from hab_ray.engine.jobs import Counters
 from hab_ray.engine.online.engine import OnlineEngine
-from hab_ray.engine.online.thread import MANY_IN_FLIGHT, EngineThread, OpenEngine
+from hab_ray.engine.online.thread import MANY_IN_FLIGHT, EngineThread
 from hab_ray.errors import ConfigError, EngineBroke, Interrupted
 from hab_simulator import Profile, SimulatorProcess
 from tests.engine.bench import chat, engine_at, jobs, stored, stream
@@ -23,13 +24,17 @@ from tests.engine.bench import chat, engine_at, jobs, stored, stream
 LIMITS = Limits(concurrent=200, patience_s=5, timeout_s=10)
 
 
-def opening(url: str, folder: Path, limits: Limits = LIMITS) -> OpenEngine:
+def thread_at(url: str, folder: Path, limits: Limits = LIMITS) -> EngineThread[Counters]:
     @asynccontextmanager
     async def opened() -> AsyncIterator[OnlineEngine]:
         async with engine_at(url, folder, "a", limits=limits) as bench, bench.engine:
             yield bench.engine
 
-    return opened
+    return EngineThread("a", opened, OnlineEngine.snapshot)
+
+
+def questions(count: int) -> AsyncIterator[Any]:
+    return stream(jobs(chat("a", f"question {n}") for n in range(count)))
 
 
 def profile(**fields: Any) -> Profile:
@@ -40,27 +45,26 @@ def test_completes_calls(tmp_path: Path) -> None:
     """Several streams from this thread, counted while they run; all is in the store once it is closed."""
     calls = [chat("a", f"question {n}") for n in range(200)]
     with SimulatorProcess.start(profile()) as simulator:
-        thread = EngineThread("a", opening(simulator.url, tmp_path))
-        thread.start().result(30)
+        thread = thread_at(simulator.url, tmp_path)
+        thread.opened.result(30)
         streams = [thread.complete(stream(jobs(calls[:120], 0))), thread.complete(stream(jobs(calls[80:], 1)))]
         for one in streams:
             one.result(30)
-        finished = thread.snapshot().result(30).finished
+        finished = thread.report().result(30).finished
         assert (finished[0], finished[1]) == (120, 120)
         last = thread.close().result(30)
     assert last.calls == 200 and set(stored(tmp_path, "a")) == {call.key for call in calls}
     with pytest.raises(EngineBroke):
-        thread.snapshot()
+        thread.report()
     assert thread.close().result(1) == last
 
 
 async def test_on_another_loop(tmp_path: Path) -> None:
     """An event loop awaits the thread's futures and is not blocked by them."""
     with SimulatorProcess.start(profile(latency={"kind": "fixed", "value_s": 0.3})) as simulator:
-        thread = EngineThread("a", opening(simulator.url, tmp_path))
-        thread.start()
-        work = asyncio.wrap_future(thread.complete(stream(jobs([chat("a", "question")]))))
-        while not (await asyncio.wrap_future(thread.snapshot())).calls:
+        thread = thread_at(simulator.url, tmp_path)
+        work = asyncio.wrap_future(thread.complete(questions(1)))
+        while not (await asyncio.wrap_future(thread.report())).calls:
             await asyncio.sleep(0.01)
         await asyncio.wait_for(work, 30)
         assert (await asyncio.wrap_future(thread.close())).finished[0] == 1
@@ -69,10 +73,9 @@ async def test_on_another_loop(tmp_path: Path) -> None:
 def test_stop_and_close(tmp_path: Path) -> None:
     """A stop ends waiting streams with Interrupted; what is in flight is answered and written."""
     with SimulatorProcess.start(profile(latency={"kind": "fixed", "value_s": 0.5})) as simulator:
-        thread = EngineThread("a", opening(simulator.url, tmp_path))
-        thread.start().result(30)
-        work = thread.complete(stream(jobs([chat("a", f"question {n}") for n in range(500)])))
-        while thread.snapshot().result(30).in_flight["a"] < 10:
+        thread = thread_at(simulator.url, tmp_path)
+        work = thread.complete(questions(500))
+        while thread.report().result(30).in_flight["a"] < 10:
             time.sleep(0.01)
         thread.stop(drain_s=20).result(30)
         with pytest.raises(Interrupted):
@@ -87,13 +90,13 @@ def test_rate_while_bunching(tmp_path: Path) -> None:
     limits = Limits(concurrent=500, requests_per_minute=3000)
     latency = {"kind": "fixed", "value_s": 1.5}
     with SimulatorProcess.start(profile(accounts={"x/sim": limit}, latency=latency)) as simulator:
-        thread = EngineThread("a", opening(simulator.url, tmp_path, limits))
-        thread.start().result(30)
+        thread = thread_at(simulator.url, tmp_path, limits)
+        thread.opened.result(30)
         started = time.monotonic()
-        work = thread.complete(stream(jobs([chat("a", f"question {n}") for n in range(200)])))
+        work = thread.complete(questions(200))
         most = 0
         while not work.done():
-            most = max(most, thread.snapshot().result(30).in_flight.total())
+            most = max(most, thread.report().result(30).in_flight.total())
             time.sleep(0.05)
         took = time.monotonic() - started
         last = thread.close().result(30)
@@ -111,10 +114,9 @@ def test_close_abandons_waiting_jobs(tmp_path: Path) -> None:
         never.set()
 
     with SimulatorProcess.start(profile()) as simulator:
-        thread = EngineThread("a", opening(simulator.url, tmp_path))
-        thread.start().result(30)
+        thread = thread_at(simulator.url, tmp_path)
         work = thread.complete(endless())
-        while not thread.snapshot().result(30).finished[0]:
+        while not thread.report().result(30).finished[0]:
             time.sleep(0.01)
         thread.close().result(30)
     with pytest.raises(CancelledError):
@@ -131,10 +133,9 @@ def test_engine_that_cannot_be_opened() -> None:
         raise ConfigError("no price is known for a")
         yield
 
-    thread = EngineThread("a", refused)
-    opened, work = thread.start(), thread.complete(stream(jobs([chat("a", "question")])))
-    for future in (opened, work, thread.close()):
+    thread = EngineThread("a", refused, OnlineEngine.snapshot)
+    for future in (thread.opened, thread.complete(questions(1)), thread.close()):
         with pytest.raises(ConfigError, match="no price"):
             future.result(30)
     with pytest.raises(ConfigError, match="no price"):
-        thread.snapshot()
+        thread.report()
