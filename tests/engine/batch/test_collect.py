@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,15 +15,16 @@ from hab_ray.engine.billing import Billing
 from hab_ray.errors import FailureKind, ModelError, RowError, TransientError
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
-from hab_ray.providers.batching import BatchStatus, Line
+from hab_ray.providers.batching import BatchApi, BatchStatus, Line
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.replies.store import Store, StoreWriter
+from hab_ray.storage.replies.store import StoreWriter
 from tests.engine.batch.fakes import Vendor, intent
+from tests.engine.bench import stored
 from tests.providers.batch_vendor import ENDED, IDS, ONE, RESULTS, sent_results, vendor
 
 KEYS = [f"{n:064x}" for n in range(4)]
-HASHES = {key: "0" * 64 for key in KEYS}
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
+COMPLETED = BatchStatus("b", "completed", ended=True)
 
 
 def answer(text: str) -> dict[str, Any]:
@@ -38,36 +39,50 @@ def answer(text: str) -> dict[str, Any]:
 class VendorWithResults(Vendor):
     """A vendor whose batch has these lines."""
 
-    lines: list[Line] = field(default_factory=list)
+    lines: Sequence[Line] = field(default_factory=list)
 
     async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
         for line in self.lines:
             yield line
 
 
-async def test_an_answer_that_cannot_be_read_is_asked_again_and_its_money_counts_as_gone(tmp_path: Path) -> None:
-    busy = TransientError(FailureKind.SERVER, "overloaded")
-    api = VendorWithResults(
-        lines=[
-            Line(KEYS[0], answer("yes")),
-            Line(KEYS[1], {"choices": []}),
-            Line(KEYS[2], None, busy),
-            Line("f" * 64, answer("somebody else's")),
-        ]
-    )
-    provider = connect(Endpoint("acme", "openai", "http://localhost:1", "a-key", 1.0))
-    writer = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE)
-    collector = Collector(provider, api, writer, lambda: NOW, Billing())
-    batch = intent("tag").model_copy(update={"model": "m", "rows": 4, "nanousd": 4_000})
-    results, price = Results(), Price(input=10, cached=10, cache_written=10, output=10)
+async def collected(
+    folder: Path,
+    vendor: Sequence[Line] | BatchApi,
+    price: Price,
+    keys: Sequence[str] = KEYS,
+    *,
+    kind: str = "openai",
+    nanousd: int = 4_000,
+    status: BatchStatus = COMPLETED,
+    billing: Billing | None = None,
+) -> Results:
+    """What is read, twice, of the batch of these keys at a vendor, or at one that has these lines."""
+    api = VendorWithResults(lines=vendor) if isinstance(vendor, Sequence) else vendor
+    provider = connect(Endpoint("acme", kind, "http://localhost:1", "a-key", 1.0))
+    writer = StoreWriter(LocalFolder(folder), 1, "w", Mode.ONLINE)
+    collector = Collector(provider, api, writer, lambda: NOW, billing or Billing())
+    of = {"model": "m", "rows": len(keys), "nanousd": nanousd, "bytes": 900}
+    results = Results()
     for _ in range(2):
-        await collector.collect(results, batch, price, HASHES, BatchStatus("b", "completed", ended=True))
+        await collector.collect(
+            results, intent("tag").model_copy(update=of), price, dict.fromkeys(keys, "0" * 64), status
+        )
+    await provider.close()
+    return results
+
+
+async def test_an_answer_that_cannot_be_read_is_asked_again_and_its_money_counts_as_gone(tmp_path: Path) -> None:
+    lines = [
+        Line(KEYS[0], answer("yes")),
+        Line(KEYS[1], {"choices": []}),
+        Line(KEYS[2], None, TransientError(FailureKind.SERVER, "overloaded")),
+        Line("f" * 64, answer("somebody else's")),
+    ]
+    results = await collected(tmp_path, lines, Price(input=10, cached=10, cache_written=10, output=10))
     assert results.lost_nanousd == 1_000
     assert results.answered == {KEYS[0]} and results.event(4, 1, NOW).unanswered == 3
-    store = Store(LocalFolder(tmp_path))
-    store.refresh("m")
-    assert set(store.read("m", KEYS)) == {KEYS[0]}
-    await provider.close()
+    assert set(stored(tmp_path, "m")) == {KEYS[0]}
 
 
 async def test_an_answer_that_azure_filtered_is_a_refusal_by_batch_too(tmp_path: Path) -> None:
@@ -75,22 +90,16 @@ async def test_an_answer_that_azure_filtered_is_a_refusal_by_batch_too(tmp_path:
     filters = {"content_filter_results": {"violence": {"filtered": True, "severity": "medium"}}}
     body = {**answer(""), "choices": [{"index": 0, "finish_reason": "content_filter", "logprobs": None, **filters}]}
     record = {"custom_id": KEYS[0], "response": {"status_code": 200, "request_id": "r", "body": body}, "error": None}
-    provider = connect(Endpoint("azure", "openai", "http://localhost:1", "a-key", 1.0))
-    writer = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE)
-    batch = intent("tag").model_copy(update={"model": "m", "rows": 1, "nanousd": 4_000})
-    results, price = Results(), Price(input=10**9, cached=0, cache_written=0, output=10**9)
+    price = Price(input=10**9, cached=0, cache_written=0, output=10**9)
     async with vendor("openai") as line:
         line.says(ONE["openai"], ENDED["openai"])
         line.says(RESULTS["openai"], sent_results("openai", record))
-        collector = Collector(provider, line.api, writer, lambda: NOW, Billing())
-        await collector.collect(results, batch, price, HASHES, await line.api.poll(IDS["openai"]))
+        status = await line.api.poll(IDS["openai"])
+        results = await collected(tmp_path, line.api, price, KEYS[:1], status=status)
     assert (results.replies, results.failures, results.lost_nanousd) == (1, 0, 0) and results.answered == {KEYS[0]}
-    store = Store(LocalFolder(tmp_path))
-    store.refresh("m")
-    (kept,) = store.read("m", KEYS).values()
+    (kept,) = stored(tmp_path, "m").values()
     assert isinstance(kept, Reply) and (kept.finish, kept.usage.input) == (Finish.REFUSED, 1)
     assert kept.cost_nanousd == 2_000
-    await provider.close()
 
 
 async def refused_alike(tmp_path: Path, *others: Line) -> tuple[Results, int]:
@@ -100,25 +109,16 @@ async def refused_alike(tmp_path: Path, *others: Line) -> tuple[Results, int]:
     lines = [Line(key, None, refused) for key in keys[:12]] + [
         replace(o, custom_id=k) for o, k in zip(others, keys[12:], strict=True)
     ]
-    provider = connect(Endpoint("acme", "openai", "http://localhost:1", "a-key", 1.0))
-    writer = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE)
-    collector = Collector(provider, VendorWithResults(lines=lines), writer, lambda: NOW, Billing())
-    batch = intent("tag").model_copy(update={"model": "m", "rows": len(keys), "nanousd": 4_000})
-    results, hashes = Results(), dict.fromkeys(keys, "0" * 64)
-    await collector.collect(results, batch, Price(1, 1, 1, 1), hashes, BatchStatus("b", "completed", ended=True))
-    await provider.close()
-    store = Store(LocalFolder(tmp_path))
-    store.refresh("m")
-    return results, len(store.read("m", keys))
+    return await collected(tmp_path, lines, Price(1, 1, 1, 1), keys), len(stored(tmp_path, "m"))
 
 
 async def test_a_setting_that_every_request_is_refused_for_stops_the_model_and_ends_no_row(tmp_path: Path) -> None:
-    results, stored = await refused_alike(tmp_path)
+    results, count = await refused_alike(tmp_path)
     assert isinstance(results.stop, ModelError) and "all 12 requests" in str(results.stop)
     assert "verbosity: unknown level" in str(results.stop) and "catalogue entry" in str(results.stop)
-    assert (stored, results.failures, results.answered) == (0, 0, set())
+    assert (count, results.failures, results.answered) == (0, 0, set())
 
 
 async def test_requests_that_are_refused_beside_an_answer_are_at_fault_themselves(tmp_path: Path) -> None:
-    results, stored = await refused_alike(tmp_path, Line("", answer("yes")))
-    assert results.stop is None and (stored, results.failures, results.replies) == (13, 12, 1)
+    results, count = await refused_alike(tmp_path, Line("", answer("yes")))
+    assert results.stop is None and (count, results.failures, results.replies) == (13, 12, 1)

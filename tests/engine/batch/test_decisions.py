@@ -17,34 +17,8 @@ import pytest
 
 from hab_ray.catalog.models import BatchPolicy
 from hab_ray.engine import batch
-from hab_ray.engine.batch import actions, create, decisions, poll, submit
-from hab_ray.engine.batch.actions import (
-    Adopt,
-    AskOwner,
-    AwaitRoom,
-    Cancel,
-    CleanUp,
-    Close,
-    Collect,
-    FitToBudget,
-    GiveBack,
-    GiveUp,
-    LeaveInDoubt,
-    Look,
-    LookFor,
-    Poll,
-    RecordEnd,
-    Refuse,
-    RefuseOwner,
-    Requeue,
-    Reserve,
-    Retry,
-    Split,
-    StopProvider,
-    StoreLines,
-    Submit,
-    Wait,
-)
+from hab_ray.engine.batch import actions as do
+from hab_ray.engine.batch import create, decisions, poll, submit
 from hab_ray.engine.batch.decisions import ATTEMPTS, LATE_POLLS, YOUNG_S, Now, backoff_s, next_action
 from hab_ray.engine.batch.states import (
     AtVendor,
@@ -104,59 +78,59 @@ def unknown(**facts: Any) -> OutcomeUnknown:
 EARLY, LONG_AFTER = START + timedelta(seconds=599), START + timedelta(seconds=600)
 
 CASES: dict[str, tuple[Deciding, Now, object]] = {
-    "nothing is left of a pack": (Packed(0, 0, 0), NOW, GiveBack()),
-    "there is room": (Packed(2, 10, 100), NOW, Reserve()),
-    "the queue is full": (Packed(2, 10, 100), Now(CLOCK, START, has_room=False), AwaitRoom()),
-    "the model takes no batches": (Packed(2, 10, 100), Now(CLOCK, START, is_closed=True), GiveBack()),
-    "the deadline has passed": (Packed(2, 10, 100), Now(CLOCK, START, is_late=True), GiveBack()),
+    "nothing is left of a pack": (Packed(0, 0, 0), NOW, do.GiveBack()),
+    "there is room": (Packed(2, 10, 100), NOW, do.Reserve()),
+    "the queue is full": (Packed(2, 10, 100), Now(CLOCK, START, has_room=False), do.AwaitRoom()),
+    "the model takes no batches": (Packed(2, 10, 100), Now(CLOCK, START, is_closed=True), do.GiveBack()),
+    "the deadline has passed": (Packed(2, 10, 100), Now(CLOCK, START, is_late=True), do.GiveBack()),
     "the budget refused more than is left": (
         Packed(2, 10, 100, "budget reached"),
         Now(CLOCK, START, budget_left=99),
-        FitToBudget(99, "budget reached"),
+        do.FitToBudget(99, "budget reached"),
     ),
     "what is left of a pack fits the budget": (
         Packed(1, 5, 50, "budget reached"),
         Now(CLOCK, START, budget_left=50, has_room=False),
-        Reserve(),
+        do.Reserve(),
     ),
-    "its turn has come": (Funded(), NOW, StoreLines()),
-    "its model was stopped before its turn": (Funded(), Now(CLOCK, START, is_closed=True), GiveBack()),
-    "a new batch": (Submitting(NEW), NOW, Submit()),
-    "a retry before its time": (Submitting(MEANT, 2, at=CLOCK + 4), NOW, Wait(CLOCK + 4)),
-    "a retry at its time": (Submitting(MEANT, 2, at=CLOCK), NOW, Submit()),
-    "no clear answer": (CreateFailed(MEANT, 1, DOUBT), NOW, LookFor(DOUBT)),
-    "the vendor's queue is full": (CreateFailed(MEANT, 1, FULL), NOW, Requeue(FULL)),
-    "the queue is full for an earlier process's rows": (CreateFailed(MEANT, 1, FULL, True), NOW, Refuse(FULL)),
-    "a clear failure that may pass": (CreateFailed(MEANT, 3, BUSY), NOW, Retry(4.0)),
+    "its turn has come": (Funded(), NOW, do.StoreLines()),
+    "its model was stopped before its turn": (Funded(), Now(CLOCK, START, is_closed=True), do.GiveBack()),
+    "a new batch": (Submitting(NEW), NOW, do.Submit()),
+    "a retry before its time": (Submitting(MEANT, 2, at=CLOCK + 4), NOW, do.Wait(CLOCK + 4)),
+    "a retry at its time": (Submitting(MEANT, 2, at=CLOCK), NOW, do.Submit()),
+    "no clear answer": (CreateFailed(MEANT, 1, DOUBT), NOW, do.LookFor(DOUBT)),
+    "the vendor's queue is full": (CreateFailed(MEANT, 1, FULL), NOW, do.Requeue(FULL)),
+    "the queue is full for an earlier process's rows": (CreateFailed(MEANT, 1, FULL, True), NOW, do.Refuse(FULL)),
+    "a clear failure that may pass": (CreateFailed(MEANT, 3, BUSY), NOW, do.Retry(4.0)),
     "the last attempt failed": (
         CreateFailed(MEANT, ATTEMPTS, BUSY),
         NOW,
-        LeaveInDoubt("overloaded; its batches are looked for when the same command is given again"),
+        do.LeaveInDoubt("overloaded; its batches are looked for when the same command is given again"),
     ),
-    "malformed rows": (CreateFailed(MEANT, 1, BAD_ROWS), NOW, Split(BAD_ROWS)),
-    "malformed rows of an earlier process": (CreateFailed(MEANT, 1, BAD_ROWS, True), NOW, Refuse(BAD_ROWS)),
-    "no batches of this model": (CreateFailed(MEANT, 1, NO_BATCHES), NOW, Refuse(NO_BATCHES)),
-    "a retired model": (CreateFailed(MEANT, 1, RETIRED), NOW, Refuse(RETIRED)),
-    "a bad key": (CreateFailed(MEANT, 1, NO_KEY), NOW, Refuse(NO_KEY)),
-    "in doubt, the owner not asked": (unknown(owner=None), NOW, AskOwner()),
-    "in doubt, another owner": (unknown(owner="rival"), NOW, RefuseOwner("rival")),
-    "in doubt, the same owner": (unknown(owner="org/workspace"), NOW, Look()),
-    "found beyond doubt": (unknown(sighting=Sighting(EARLY, proven="b-7")), NOW, Adopt("b-7", certain=True)),
-    "a candidate, too early": (unknown(sighting=Sighting(EARLY, unproven=("b-7",))), NOW, Look()),
+    "malformed rows": (CreateFailed(MEANT, 1, BAD_ROWS), NOW, do.Split(BAD_ROWS)),
+    "malformed rows of an earlier process": (CreateFailed(MEANT, 1, BAD_ROWS, True), NOW, do.Refuse(BAD_ROWS)),
+    "no batches of this model": (CreateFailed(MEANT, 1, NO_BATCHES), NOW, do.Refuse(NO_BATCHES)),
+    "a retired model": (CreateFailed(MEANT, 1, RETIRED), NOW, do.Refuse(RETIRED)),
+    "a bad key": (CreateFailed(MEANT, 1, NO_KEY), NOW, do.Refuse(NO_KEY)),
+    "in doubt, the owner not asked": (unknown(owner=None), NOW, do.AskOwner()),
+    "in doubt, another owner": (unknown(owner="rival"), NOW, do.RefuseOwner("rival")),
+    "in doubt, the same owner": (unknown(owner="org/workspace"), NOW, do.Look()),
+    "found beyond doubt": (unknown(sighting=Sighting(EARLY, proven="b-7")), NOW, do.Adopt("b-7", certain=True)),
+    "a candidate, too early": (unknown(sighting=Sighting(EARLY, unproven=("b-7",))), NOW, do.Look()),
     "one candidate, long after": (
         unknown(sighting=Sighting(LONG_AFTER, unproven=("b-7",))),
         NOW,
-        Adopt("b-7", certain=False),
+        do.Adopt("b-7", certain=False),
     ),
-    "two candidates": (unknown(sighting=Sighting(LONG_AFTER, unproven=("b-7", "b-8"))), NOW, Look()),
-    "a second look before its time": (unknown(sighting=Sighting(EARLY), look_at=CLOCK + 9), NOW, Wait(CLOCK + 9)),
-    "one empty listing": (unknown(sighting=Sighting(LONG_AFTER), empty_listings=1), NOW, Look()),
-    "two empty listings, too early": (unknown(sighting=Sighting(EARLY), empty_listings=2), NOW, Look()),
-    "two empty listings, long after": (unknown(sighting=Sighting(LONG_AFTER), empty_listings=2), NOW, Retry(0.0)),
+    "two candidates": (unknown(sighting=Sighting(LONG_AFTER, unproven=("b-7", "b-8"))), NOW, do.Look()),
+    "a second look before its time": (unknown(sighting=Sighting(EARLY), look_at=CLOCK + 9), NOW, do.Wait(CLOCK + 9)),
+    "one empty listing": (unknown(sighting=Sighting(LONG_AFTER), empty_listings=1), NOW, do.Look()),
+    "two empty listings, too early": (unknown(sighting=Sighting(EARLY), empty_listings=2), NOW, do.Look()),
+    "two empty listings, long after": (unknown(sighting=Sighting(LONG_AFTER), empty_listings=2), NOW, do.Retry(0.0)),
     "the last attempt left nothing at the vendor": (
         unknown(sighting=Sighting(LONG_AFTER), empty_listings=2, attempt=ATTEMPTS),
         NOW,
-        LeaveInDoubt(
+        do.LeaveInDoubt(
             "batch acme/000001: 8 requests to make it got no clear answer; its batches are looked for when the same "
             "command is given again"
         ),
@@ -164,84 +138,84 @@ CASES: dict[str, tuple[Deciding, Now, object]] = {
     "the vendor's list cannot be read": (
         LookFailed(MEANT, NO_KEY),
         NOW,
-        LeaveInDoubt("no such key; its batches are looked for when the same command is given again"),
+        do.LeaveInDoubt("no such key; its batches are looked for when the same command is given again"),
     ),
-    "not due yet": (AtVendor(SURE, "b-1", polls(due=CLOCK + 1)), NOW, Wait(CLOCK + 1)),
-    "due": (AtVendor(SURE, "b-1", polls(due=CLOCK)), NOW, Poll()),
+    "not due yet": (AtVendor(SURE, "b-1", polls(due=CLOCK + 1)), NOW, do.Wait(CLOCK + 1)),
+    "due": (AtVendor(SURE, "b-1", polls(due=CLOCK)), NOW, do.Poll()),
     "its provider was stopped": (
         AtVendor(SURE, "b-1", polls()),
         Now(CLOCK, START, is_provider_stopped=True),
-        Wait(inf),
+        do.Wait(inf),
     ),
     "past the deadline": (
         AtVendor(SURE, "b-1", polls(due=CLOCK + 1)),
         Now(CLOCK, START, is_late=True),
-        Cancel("was not done by the deadline"),
+        do.Cancel("was not done by the deadline"),
     ),
-    "too old": (AtVendor(SURE, "b-1", polls()), OVERDUE, Cancel("was not done after 1001 s")),
-    "too old and cancelled": (AtVendor(SURE, "b-1", polls(), is_cancelled=True), OVERDUE, Poll()),
-    "too old, cancelling failed just now": (AtVendor(SURE, "b-1", polls(), cancel_at=CLOCK + 1), OVERDUE, Poll()),
-    "too old and perhaps somebody else's": (AtVendor(UNSURE, "b-1", polls()), OVERDUE, Poll()),
+    "too old": (AtVendor(SURE, "b-1", polls()), OVERDUE, do.Cancel("was not done after 1001 s")),
+    "too old and cancelled": (AtVendor(SURE, "b-1", polls(), is_cancelled=True), OVERDUE, do.Poll()),
+    "too old, cancelling failed just now": (AtVendor(SURE, "b-1", polls(), cancel_at=CLOCK + 1), OVERDUE, do.Poll()),
+    "too old and perhaps somebody else's": (AtVendor(UNSURE, "b-1", polls()), OVERDUE, do.Poll()),
     "too old, ended, its counters may change": (
         AtVendor(SURE, "b-1", polls(ended=COUNTED, still_since=CLOCK - 59)),
         OVERDUE,
-        Poll(),
+        do.Poll(),
     ),
-    "a bad key on polling": (AtVendor(SURE, "b-1", polls(error=NO_KEY)), NOW, StopProvider(NO_KEY)),
-    "a failure on polling": (AtVendor(SURE, "b-1", polls(error=BUSY, due=CLOCK + 1)), NOW, Wait(CLOCK + 1)),
+    "a bad key on polling": (AtVendor(SURE, "b-1", polls(error=NO_KEY)), NOW, do.StopProvider(NO_KEY)),
+    "a failure on polling": (AtVendor(SURE, "b-1", polls(error=BUSY, due=CLOCK + 1)), NOW, do.Wait(CLOCK + 1)),
     "unknown to the vendor just after it was made": (
         AtVendor(SURE, "b-1", polls(since=CLOCK - YOUNG_S, error=GONE, due=CLOCK + 1)),
         NOW,
-        Wait(CLOCK + 1),
+        do.Wait(CLOCK + 1),
     ),
     "unknown to the vendor long after": (
         AtVendor(SURE, "b-1", polls(since=CLOCK - YOUNG_S - 1, error=GONE)),
         NOW,
-        GiveUp(GONE),
+        do.GiveUp(GONE),
     ),
     "unknown to the vendor and never certain": (
         AtVendor(UNSURE, "b-1", polls(since=CLOCK - 1, error=GONE)),
         NOW,
-        GiveUp(GONE),
+        do.GiveUp(GONE),
     ),
-    "ended for good": (AtVendor(SURE, "b-1", polls(ended=FINAL)), NOW, RecordEnd(FINAL)),
+    "ended for good": (AtVendor(SURE, "b-1", polls(ended=FINAL)), NOW, do.RecordEnd(FINAL)),
     "ended, its counters still": (
         AtVendor(SURE, "b-1", polls(ended=COUNTED, counters=(2, 0), still_since=CLOCK - 60)),
         NOW,
-        RecordEnd(COUNTED),
+        do.RecordEnd(COUNTED),
     ),
     "ended, its counters not still": (
         AtVendor(SURE, "b-1", polls(ended=COUNTED, counters=(2, 0), still_since=CLOCK - 59, due=CLOCK + 1)),
         NOW,
-        Wait(CLOCK + 1),
+        do.Wait(CLOCK + 1),
     ),
-    "results to be read": (Ended(DONE, "b-1", polls(ended=FINAL)), NOW, Collect(FINAL)),
+    "results to be read": (Ended(DONE, "b-1", polls(ended=FINAL)), NOW, do.Collect(FINAL)),
     "results to be read, counters not still": (
         Ended(DONE, "b-1", polls(ended=COUNTED, counters=(2, 0), still_since=CLOCK - 1)),
         NOW,
-        Poll(),
+        do.Poll(),
     ),
-    "ended under an earlier process": (Ended(DONE, "b-1", polls()), NOW, Poll()),
-    "ended and too old": (Ended(DONE, "b-1", polls(due=CLOCK + 1)), OVERDUE, Wait(CLOCK + 1)),
-    "results that the vendor deleted": (Ended(DONE, "b-1", polls(since=CLOCK, error=GONE)), NOW, GiveUp(GONE)),
-    "a bad key on collecting": (Ended(DONE, "b-1", polls(error=NO_KEY)), NOW, StopProvider(NO_KEY)),
-    "collected": (Collected(DONE, FINAL, is_ours=True), NOW, CleanUp()),
-    "collected, perhaps somebody else's": (Collected(DONE, FINAL, is_ours=False), NOW, Close()),
-    "collected without its results": (Collected(DONE, LATE, is_ours=True), NOW, Close()),
+    "ended under an earlier process": (Ended(DONE, "b-1", polls()), NOW, do.Poll()),
+    "ended and too old": (Ended(DONE, "b-1", polls(due=CLOCK + 1)), OVERDUE, do.Wait(CLOCK + 1)),
+    "results that the vendor deleted": (Ended(DONE, "b-1", polls(since=CLOCK, error=GONE)), NOW, do.GiveUp(GONE)),
+    "a bad key on collecting": (Ended(DONE, "b-1", polls(error=NO_KEY)), NOW, do.StopProvider(NO_KEY)),
+    "collected": (Collected(DONE, FINAL, is_ours=True), NOW, do.CleanUp()),
+    "collected, perhaps somebody else's": (Collected(DONE, FINAL, is_ours=False), NOW, do.Close()),
+    "collected without its results": (Collected(DONE, LATE, is_ours=True), NOW, do.Close()),
     "ended, its results not shown yet": (
         AtVendor(SURE, "b-1", polls(ended=LATE, still_since=CLOCK - 1000, still_count=LATE_POLLS - 1)),
         NOW,
-        Poll(),
+        do.Poll(),
     ),
     "ended, its results not shown for many quick polls": (
         AtVendor(SURE, "b-1", polls(ended=LATE, still_since=CLOCK - 59, still_count=LATE_POLLS)),
         NOW,
-        Poll(),
+        do.Poll(),
     ),
     "ended, its results never shown": (
         AtVendor(SURE, "b-1", polls(ended=LATE, still_since=CLOCK - 60, still_count=LATE_POLLS)),
         NOW,
-        RecordEnd(LATE),
+        do.RecordEnd(LATE),
     ),
 }
 
@@ -259,7 +233,7 @@ def test_backoff_doubles_unless_the_vendor_says(error: TransientError, attempt: 
 
 
 STOPPING = Now(CLOCK, NOW.today, is_stopping=True)
-QUIET = (GiveBack, Requeue, Split, Refuse, Wait, LeaveInDoubt, Close)
+QUIET = (do.GiveBack, do.Requeue, do.Split, do.Refuse, do.Wait, do.LeaveInDoubt, do.Close)
 NOWS = [
     Now(CLOCK, today, late, stopping, closed, stopped, room, left)
     for today in (NOW.today, OVERDUE.today)
@@ -310,27 +284,22 @@ def walk() -> Iterator[tuple[Deciding, Now, object]]:
             yield state, now, next_action(state, now, POLICY)
 
 
-REQUESTS = (Reserve, StoreLines, Submit, Retry, LookFor, AskOwner, Look, Adopt, Poll, Cancel, Collect, CleanUp)
-
-
 def test_every_declared_action_is_chosen_and_no_other() -> None:
     chosen: dict[str, set[type]] = {}
     for state, now, action in walk():
         chosen.setdefault(type(state).__name__, set()).add(type(action))
         if now.is_stopping:
-            assert not isinstance(action, REQUESTS), "a stopping run begins a request"
-        if isinstance(action, StoreLines):
+            assert isinstance(action, QUIET), "a stopping run begins a request"
+        if isinstance(action, do.StoreLines):
             assert not (now.is_late or now.is_closed), "a batch is begun that may not be"
-        if isinstance(action, Cancel):
+        if isinstance(action, do.Cancel):
             assert isinstance(state, AtVendor) and state.record is SURE, "somebody else's batch is cancelled"
         if isinstance(state, AtVendor | Ended) and now.is_provider_stopped:
-            assert action == Wait(inf), "a stopped provider is asked"
-        if isinstance(action, Retry) and isinstance(state, OutcomeUnknown):
+            assert action == do.Wait(inf), "a stopped provider is asked"
+        if isinstance(action, do.Retry) and isinstance(state, OutcomeUnknown):
             assert state.sighting == Sighting(LONG_AFTER), "a batch is sent again that may be at the vendor"
-    declared = {
-        name: set(get_args(getattr(actions, f"{name}Action"))) for name in chosen if name != LookFailed.__name__
-    }
-    assert chosen == {**declared, LookFailed.__name__: {LeaveInDoubt}}
+    declared = {name: set(get_args(getattr(do, f"{name}Action"))) for name in chosen if name != LookFailed.__name__}
+    assert chosen == {**declared, LookFailed.__name__: {do.LeaveInDoubt}}
     assert drawn() == {(name, action.__name__) for name, some in chosen.items() for action in some}
 
 
