@@ -134,9 +134,7 @@ class EngineThread(Generic[R]):
     def _submit(self, ask: Callable[[OnlineEngine], Coroutine[Any, Any, T]]) -> Future[T]:
         """Ask the engine for something on its loop, once it is open.
 
-        Raises:
-            EngineBroke: the thread has ended.
-            HabError, OSError: it has ended because the engine could not be opened.
+        The future fails with EngineBroke once the thread has ended, or with the error that opening the engine raised.
         """
 
         async def asked() -> T:
@@ -146,4 +144,6 @@ class EngineThread(Generic[R]):
             if self._accepts:
                 return asyncio.run_coroutine_threadsafe(asked(), self._loop)
         failure = self._opened.exception() if self._opened.done() else None
-        raise failure or EngineBroke("the online engine has ended; give the same command again")
+        refused: Future[T] = Future()
+        refused.set_exception(failure or EngineBroke("the online engine has ended; give the same command again"))
+        return refused

@@ -55,7 +55,8 @@ def test_completes_calls(tmp_path: Path) -> None:
         last = thread.close().result(30)
     assert last.calls == 200 and set(stored(tmp_path, "a")) == {call.key for call in calls}
     with pytest.raises(EngineBroke):
-        thread.report()
+        thread.report().result(1)
+    thread.stop(0.0)  # the thread that reads signals survives it
     assert thread.close().result(1) == last
 
 
@@ -138,4 +139,4 @@ def test_engine_that_cannot_be_opened() -> None:
         with pytest.raises(ConfigError, match="no price"):
             future.result(30)
     with pytest.raises(ConfigError, match="no price"):
-        thread.report()
+        thread.report().result(1)
