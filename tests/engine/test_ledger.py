@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
 
 from hab_ray.catalog.models import folder_name
 from hab_ray.engine.books import batches_of
-from hab_ray.engine.ledger import (
-    WORTH_KEEPING,
-    Batch,
-    Ledger,
-    Phase,
-    body_hashes,
-    keys_under_way,
-)
+from hab_ray.engine.ledger import WORTH_KEEPING, Batch, Ledger, Phase, body_hashes, keys_under_way
 from hab_ray.errors import DamagedFile, LeaseLost
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
-from tests.engine.batch.fakes import ENDED, HARVESTED, KEYS, LINES, START, intent, submitted
+from tests.engine.batch.fakes import ENDED, HARVESTED, KEYS, LINES, START, intent, submitted, written
 from tests.folders import CountingFolder
+
+WHOLE = (intent(), submitted(), ENDED, HARVESTED)
 
 
 @pytest.fixture
@@ -65,14 +59,11 @@ def test_an_event_that_another_driver_wrote_ends_this_one(ledger: Ledger) -> Non
 
 
 def test_a_batch_adopted_by_its_count_alone_is_not_certain(ledger: Ledger) -> None:
-    batch = Batch(ledger.provider, 1)
-    batch = ledger.add(ledger.add(batch, intent()), submitted(certain=False))
-    assert not batch.is_certain
+    assert not written(ledger, 1, intent(), submitted(certain=False)).is_certain
 
 
 def test_a_damaged_event_is_named(ledger: Ledger, folder: CountingFolder) -> None:
-    batch = Batch(ledger.provider, 1)
-    ledger.add(batch, intent())
+    ledger.add(Batch(ledger.provider, 1), intent())
     (name,) = folder.list()
     folder.put(name, b"{}")
     with pytest.raises(DamagedFile, match=r"001-intent\.json"):
@@ -94,20 +85,14 @@ def test_lines_without_an_intent_are_no_batch(ledger: Ledger) -> None:
     assert ledger.read() == []
 
 
-def _named(batches: Iterable[Batch], provider: str) -> list[Batch]:
-    """Batches as if they were found under the provider's name and not its folder's."""
-    return [replace(batch, provider=provider) for batch in batches]
-
-
 def test_finished_batches_are_read_from_one_file(ledger: Ledger, folder: CountingFolder) -> None:
     for number in range(1, WORTH_KEEPING + 2):
-        batch = Batch(ledger.provider, number)
-        for event in (intent(), submitted(), ENDED, HARVESTED)[: 3 if number == 5 else 4]:
-            batch = ledger.add(batch, event)
+        written(ledger, number, *WHOLE[: 3 if number == 5 else 4])
     whole = ledger.read()
     ledger.keep_closed()
     folder.fetched.clear()
-    assert Ledger(folder, ledger.provider).read() == whole == _named(batches_of(folder, {1}), ledger.provider)
+    assert Ledger(folder, ledger.provider).read() == whole
+    assert [replace(batch, provider=ledger.provider) for batch in batches_of(folder, {1})] == whole
     assert len([name for name in folder.fetched if name.startswith("ledger")]) == 3
     ledger.add(whole[4], HARVESTED)
     assert Ledger(folder, ledger.provider).read()[4].phase is Phase.DONE
@@ -117,9 +102,7 @@ def test_what_was_kept_of_finished_batches_gives_way_to_the_ledger(folder: Count
     """Somebody followed the remedy for a damaged event: deleted it and those behind it."""
     ledger = Ledger(folder, "lab")
     for number in range(1, WORTH_KEEPING + 1):
-        batch = Batch(ledger.provider, number)
-        for event in (intent(), submitted(), ENDED, HARVESTED):
-            batch = ledger.add(batch, event)
+        written(ledger, number, *WHOLE)
     ledger.keep_closed()
     whole = ledger.read()
     folder.delete("ledger/lab/000002/004-harvested.json")

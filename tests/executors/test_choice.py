@@ -10,25 +10,21 @@ import pytest
 from hab_ray.executors.choice import MAX_CALLS, choose_executor, online_calls
 from tests.sweep.conftest import work_of
 
-SLOW = {"lab": {"kind": "openai", "url": "http://127.0.0.1:9/v1", "limits": {"requests_per_minute": 60}}}
-BATCHES = {"lab": SLOW["lab"] | {"price": {"input": 0}, "batch": {"discount": 0.5}}}
-FAST = {"lab": {"kind": "openai", "url": "http://127.0.0.1:9/v1", "limits": {"concurrent": 4000}}}
+ONLINE = {"lab": {"kind": "openai", "url": "http://127.0.0.1:9/v1"}}
+BATCHES = {"lab": ONLINE["lab"] | {"price": {"input": 0}, "batch": {"discount": 0.5}}}
+RAY = {"RAY_ADDRESS": "127.0.0.1:6379"}
 
 
 @pytest.mark.parametrize(
     ("settings", "environment", "executor", "reason"),
     [
-        ({"providers": SLOW}, {}, "local", "at most"),
-        ({"providers": FAST}, {}, "local", "online calls, below 20,000"),
-        ({"providers": FAST, "samples": 1000}, {}, "ray", "not below 20,000"),
+        ({"providers": ONLINE}, {}, "local", "online calls, below 20,000"),
+        ({"providers": ONLINE, "samples": 1000}, {}, "ray", "not below 20,000"),
         ({"providers": BATCHES, "samples": 1000}, {}, "local", "at most 0 online calls"),
         ({"providers": BATCHES, "samples": 1000, "mode": "online"}, {}, "ray", "not below 20,000"),
-        ({"providers": FAST, "executor": "local"}, {}, "local", "as the sweep says"),
-        ({"providers": FAST, "mode": "batch"}, {}, "local", "at most"),
-        ({"providers": SLOW, "samples": 1000}, {}, "ray", "not below 20,000"),
-        ({"providers": SLOW}, {"RAY_ADDRESS": "127.0.0.1:6379"}, "ray", "RAY_ADDRESS is set"),
-        ({"providers": SLOW, "executor": "local"}, {"RAY_ADDRESS": "127.0.0.1:6379"}, "local", "as the sweep says"),
-        ({"providers": SLOW, "executor": "ray"}, {}, "ray", "as the sweep says"),
+        ({"providers": ONLINE}, RAY, "ray", "RAY_ADDRESS is set"),
+        ({"providers": ONLINE, "executor": "local"}, RAY, "local", "as the sweep says"),
+        ({"providers": ONLINE, "executor": "ray"}, {}, "ray", "as the sweep says"),
     ],
 )
 def test_choice(

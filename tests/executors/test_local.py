@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -28,9 +28,7 @@ from hab_ray.executors.protocol import (
 )
 from hab_ray.executors.settling import WorkerContext, settle_shard
 from hab_ray.stopping import Stop
-from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease.lease import LeaseWatch, LocalLease
-from hab_ray.storage.lease.watches import RemoteWatch, Watch, awake_clock
+from hab_ray.storage.lease.lease import LocalLease
 from hab_ray.work import Shard
 from tests.conftest import Vendor
 from tests.executors.conftest import NOW, site_of
@@ -40,43 +38,31 @@ SOURCE, JUDGE = Shard("respond", "lab/a", ONE), Shard("judge", "lab/j", ONE, "la
 WAIT_S = 60.0
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[WorkerContext]:
+@dataclass
+class Held:
     """A run whose store this process holds."""
+
+    site: WorkerContext
+    lease: LocalLease
+
+    def executor(self, url: str, site: WorkerContext | None = None) -> LocalExecutor:
+        budget = MovableBudget(lambda: None, self.lease.watch())
+        setup = OnlineSetup(site or self.site, self.lease, budget, Stop(), lambda _: url, list, 0.0, verbose=False)
+        return LocalExecutor(setup, lambda: None)
+
+    def dispatch(self) -> Dispatch:
+        """The responses of one subject, which flow on to a judge."""
+        spool = settle_shard(self.site, Settle(1, 0, SOURCE), self.site.open_store()).spool
+        assert spool is not None
+        return Dispatch(7, "respond", "lab", "lab/a", (spool,), (Feed(0, SOURCE, (Dependent(1, JUDGE),)),))
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[Held]:
     site = site_of(tmp_path)
     lease = LocalLease.acquire(site.store, site.work.run_path, NOW)
-    yield replace(site, pending=replace(site.pending, epoch=lease.epoch))
+    yield Held(replace(site, pending=replace(site.pending, epoch=lease.epoch)), lease)
     lease.release()
-
-
-class Held:
-    """The lease that the fixture `site` holds, as an executor sees it."""
-
-    clean, age_s = True, 0.0
-
-    def __init__(self, site: WorkerContext) -> None:
-        self.epoch = site.pending.epoch
-        self.elsewhere: RemoteWatch = LeaseWatch(open_folder(site.store), self.epoch, awake_clock)
-
-    def watch(self) -> Watch:
-        return self.elsewhere
-
-    def release(self) -> None:
-        raise AssertionError("an executor gives no lease back")
-
-
-def executor_of(site: WorkerContext, url: str) -> LocalExecutor:
-    lease = Held(site)
-    budget = MovableBudget(lambda: None, lease.watch())
-    setup = OnlineSetup(site, lease, budget, Stop(), lambda _: url, list, 0.0, verbose=False)
-    return LocalExecutor(setup, lambda: None)
-
-
-def dispatch(site: WorkerContext) -> Dispatch:
-    """The responses of one subject, which flow on to a judge."""
-    spool = settle_shard(site, Settle(1, 0, SOURCE), site.open_store()).spool
-    assert spool is not None
-    return Dispatch(7, "respond", "lab", "lab/a", (spool,), (Feed(0, SOURCE, (Dependent(1, JUDGE),)),))
 
 
 def events_until(executor: LocalExecutor, last: type[Event]) -> list[Event]:
@@ -90,12 +76,21 @@ def events_until(executor: LocalExecutor, last: type[Event]) -> list[Event]:
     return events
 
 
-def test_a_dispatch(site: WorkerContext, vendor: Callable[..., Vendor]) -> None:
+def ended(executor: LocalExecutor) -> list[Event]:
+    """What an executor says until its one channel has ended; then it is closed."""
+    (channel,) = executor.end()
+    events = events_until(executor, ChannelEnded)
+    assert events[-1] == ChannelEnded(channel)
+    executor.close()
+    return events
+
+
+def test_a_dispatch(held: Held, vendor: Callable[..., Vendor]) -> None:
     """Calls are completed, and what follows from their rows is spooled before these count as finished."""
-    executor = executor_of(site, f"{vendor().url}/x/lab/v1")
+    executor = held.executor(f"{vendor().url}/x/lab/v1")
     assert executor.poll() == [] and executor.workers is None
-    wanted = dispatch(site)
-    channel = executor.start(wanted)
+    wanted = held.dispatch()
+    executor.start(wanted)
     assert not executor.is_parked
     events = events_until(executor, DispatchEnded)
     counted = [event.counters for event in events if isinstance(event, CountersRead)]
@@ -105,54 +100,41 @@ def test_a_dispatch(site: WorkerContext, vendor: Callable[..., Vendor]) -> None:
     first_finished = next(n for n, e in enumerate(events) if isinstance(e, CountersRead) and e.counters.finished[0])
     assert any(isinstance(event, CallsSpooled) for event in events[:first_finished])
     assert SpoolsRead(7) in events and events[-1] == DispatchEnded(7) and executor.is_parked
-    assert list(executor.end()) == [channel]
-    assert events_until(executor, ChannelEnded)[-1] == ChannelEnded(channel)
-    executor.close()
+    ended(executor)
 
 
-def test_one_process_at_a_time(site: WorkerContext, vendor: Callable[..., Vendor]) -> None:
+def test_one_process_at_a_time(held: Held, vendor: Callable[..., Vendor]) -> None:
     """An account that is called here is refused to the next until this executor is closed."""
-    url, wanted = f"{vendor().url}/x/lab/v1", dispatch(site)
-    first = executor_of(site, url)
+    url, wanted = f"{vendor().url}/x/lab/v1", held.dispatch()
+    first, second = held.executor(url), held.executor(url)
     first.start(wanted)
     with pytest.raises(AccountBusy, match="lab"):
-        executor_of(site, url).start(wanted)
-    first.end()
-    events_until(first, ChannelEnded)
-    first.close()
-    second = executor_of(site, url)
+        second.start(wanted)
+    ended(first)
     second.start(wanted)
     events_until(second, DispatchEnded)
-    second.end()
-    events_until(second, ChannelEnded)
-    second.close()
+    ended(second)
 
 
-def test_stop(site: WorkerContext, vendor: Callable[..., Vendor]) -> None:
+def test_stop(held: Held, vendor: Callable[..., Vendor]) -> None:
     """Once stopped no request begins, what is in flight is kept, and the channel ends."""
     sim = vendor(latency={"kind": "fixed", "value_s": 0.5})
-    executor = executor_of(site, f"{sim.url}/x/lab/v1")
-    executor.start(dispatch(site))
+    executor = held.executor(f"{sim.url}/x/lab/v1")
+    executor.start(held.dispatch())
     while not sim.meter()["received"]:
         time.sleep(0.02)
     executor.stop(30.0)
     received = sim.meter()["received"]
-    executor.end()
-    events = events_until(executor, ChannelEnded)
-    counted = [event.counters for event in events if isinstance(event, CountersRead)][-1]
+    counted = [event.counters for event in ended(executor) if isinstance(event, CountersRead)][-1]
     assert counted.calls == sim.meter()["received"] == sim.meter()["billed"] == counted.finished[0] >= received
-    executor.close()
 
 
-def test_an_engine_that_cannot_be_opened_ends_the_run(site: WorkerContext) -> None:
+def test_an_engine_that_cannot_be_opened_ends_the_run(held: Held) -> None:
     """The driver learns why, and not that a thread has ended."""
-    work = site.work
+    site, work = held.site, held.site.work
     unpriced = {name: replace(m, entry=m.entry.model_copy(update={"price": None})) for name, m in work.models.items()}
-    wanted = dispatch(site)
-    executor = executor_of(replace(site, work=replace(work, models=unpriced)), "http://127.0.0.1:9/v1")
-    executor.start(wanted)
+    executor = held.executor("http://127.0.0.1:9/v1", replace(site, work=replace(work, models=unpriced)))
+    executor.start(held.dispatch())
     died = events_until(executor, ExecutorDied)[-1]
     assert isinstance(died, ExecutorDied) and isinstance(died.error, ConfigError) and "price" in str(died.error)
-    executor.end()
-    events_until(executor, ChannelEnded)
-    executor.close()
+    ended(executor)

@@ -191,10 +191,20 @@ def engine_of(
     )
 
 
+def written(ledger: Ledger, number: int, *events: Event) -> Batch:
+    """A batch in the ledger with these events."""
+    ledger.keep(number, LINES)
+    batch = Batch(ledger.provider, number)
+    for event in events:
+        batch = ledger.add(batch, event)
+    return batch
+
+
 def write_events(folder: Path, number: int, *events: Event) -> None:
     """A batch in the ledger, as an earlier process left it."""
-    ledger = Ledger(LocalFolder(folder), "acme")
-    ledger.keep(number, LINES)
-    record = Batch("acme", number)
-    for event in events:
-        record = ledger.add(record, event)
+    written(Ledger(LocalFolder(folder), "acme"), number, *events)
+
+
+def told(components: Components) -> list[str]:
+    """The kinds of all events in the ledger, batch after batch."""
+    return [event.kind for batch in components.ledger.read() for event in batch.events]

@@ -16,7 +16,7 @@ from hab_ray.engine.batch.rows import BatchInFlight, Request
 from hab_ray.engine.batch.send import Sender
 from hab_ray.engine.batch.states import Abandoned, AtVendor, BatchState, Closed, Funded, Malformed, Packed
 from hab_ray.engine.batch.transitions import recovered
-from hab_ray.engine.ledger import Batch, Event, Phase
+from hab_ray.engine.ledger import Batch, Phase
 from hab_ray.errors import (
     ConfigError,
     FailureKind,
@@ -40,17 +40,10 @@ from tests.engine.batch.fakes import (
     intent,
     seen,
     submitted,
+    told,
 )
 
 FULL = RateLimited("too many batches", 60)
-
-
-def events(components: Components) -> list[Event]:
-    return [event for record in components.ledger.read() for event in record.events]
-
-
-def told(components: Components) -> list[str]:
-    return [event.kind for event in events(components)]
 
 
 async def settled(components: Components, state: BatchState, known: str | None = None) -> BatchInFlight:
@@ -104,7 +97,7 @@ async def test_only_two_empty_listings_after_the_whole_time_let_it_be_sent_again
     await settled(components, doubtful(components))
     assert told(components) == ["intent", "intent", "submitted"]
     assert len(vendor.submitted) == 1 and vendor.asked.count("since") >= 2
-    assert events(components)[1].at - START >= timedelta(seconds=QUICK.in_doubt_s)
+    assert components.ledger.read()[0].events[1].at - START >= timedelta(seconds=QUICK.in_doubt_s)
 
 
 async def test_an_untagged_batch_is_ours_if_its_results_are(components: Components, vendor: Vendor) -> None:

@@ -21,7 +21,7 @@ from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchApi
 from hab_simulator import Profile, simulator
-from tests.engine.batch.fakes import ENTRY, KEYS, components_of, context_of, intent
+from tests.engine.batch.fakes import ENTRY, KEYS, components_of, context_of, intent, told
 from tests.engine.bench import PLACES, chat
 
 
@@ -80,10 +80,6 @@ async def account(kind: str) -> AsyncIterator[Account]:
         yield Account(api, Lines(api.line(KEYS[0], wire) + b"\n", bytes.fromhex(KEYS[0] + "ef" * 32)), wire.path, url)
         await provider.close()
         await api.close()
-
-
-def told(components: Components) -> list[str]:
-    return [event.kind for record in components.ledger.read() for event in record.events]
 
 
 @pytest.mark.parametrize("kind", PLACES)

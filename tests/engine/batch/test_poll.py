@@ -19,7 +19,6 @@ from hab_ray.engine.batch.poll import Poller
 from hab_ray.engine.batch.rows import BatchInFlight
 from hab_ray.engine.batch.states import AtVendor, Closed, Ended
 from hab_ray.engine.batch.transitions import recovered
-from hab_ray.engine.ledger import Batch
 from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, RowError, TransientError
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
@@ -27,10 +26,11 @@ from hab_ray.providers.batching import BatchStatus, Line, ResultsGone
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.keyindex import KeySet
 from hab_ray.storage.replies.store import Store, StoreWriter
-from tests.engine.batch.fakes import KEYS, LINES, START, Vendor, components_of, context_of, intent, submitted
+from tests.engine.batch.fakes import KEYS, START, Vendor, components_of, context_of, intent, submitted, told, written
 
 POLICY = BatchPolicy(poll_s=10.0, still_s=60.0, longest_s=1000.0)
 REFUSED = RowError(FailureKind.TOO_LONG, "too long")
+BOTH = [Line(KEYS[0], error=REFUSED), Line(KEYS[1], error=REFUSED)]
 BUSY = TransientError(FailureKind.SERVER, "overloaded")
 
 
@@ -92,9 +92,6 @@ class Scene:
         self.clock.now = clock
         await self.components.advance(self.batch, self.poller)
 
-    def told(self) -> list[str]:
-        return [event.kind for event in self.components.ledger.read()[0].events]
-
 
 @pytest.fixture
 def scene_of(tmp_path: Path) -> Callable[..., Scene]:
@@ -103,9 +100,7 @@ def scene_of(tmp_path: Path) -> Callable[..., Scene]:
     def scene(vendor: Scripted, certain: bool = True, is_own: bool = True, age_s: float = 0.0) -> Scene:
         clock, today = Time(), START + timedelta(seconds=age_s)
         components = components_of(tmp_path, vendor, POLICY, context_of(clock, lambda: today))
-        ledger = components.ledger
-        ledger.keep(1, LINES)
-        record = ledger.add(ledger.add(Batch("acme", 1), intent()), submitted(certain))
+        record = written(components.ledger, 1, intent(), submitted(certain))
         batch = BatchInFlight("m", recovered(record, 0.0), is_own=is_own, nanousd=100 if is_own else 0)
         components.rows.open(batch, record, KeySet(KEYS))
         batch.waiting[7] = 2
@@ -122,14 +117,13 @@ def scene_of(tmp_path: Path) -> Callable[..., Scene]:
 
 
 async def test_a_batch_is_polled_when_due_and_collected_once(scene_of: Callable[..., Scene]) -> None:
-    lines: list[Line | CallError] = [Line(KEYS[0], error=REFUSED), Line(KEYS[1], error=REFUSED)]
-    scene = scene_of(Scripted(statuses=[status("in_progress"), status()], lines=lines))
+    scene = scene_of(Scripted(statuses=[status("in_progress"), status()], lines=[*BOTH]))
     await scene.at(0.0)
     await scene.at(8.9)
     assert scene.vendor.asked == ["poll"] and isinstance(scene.batch.state, AtVendor)
     await scene.at(11.1)
     assert scene.vendor.asked == ["poll", "poll", "results", "clean up b-1"] and isinstance(scene.batch.state, Closed)
-    assert scene.told() == ["intent", "submitted", "ended", "harvested"]
+    assert told(scene.components) == ["intent", "submitted", "ended", "harvested"]
     counters = scene.components.counters
     assert counters.finished[7] == 2 and counters.in_flight["m"] == 0 and not scene.components.rows.batches
     assert scene.components.budget.in_batches == 0
@@ -138,10 +132,9 @@ async def test_a_batch_is_polled_when_due_and_collected_once(scene_of: Callable[
 async def test_results_that_break_off_are_read_again_and_nothing_is_filed_twice(
     scene_of: Callable[..., Scene],
 ) -> None:
-    lines: list[Line | CallError] = [Line(KEYS[0], error=REFUSED), BUSY, Line(KEYS[1], error=REFUSED)]
-    scene = scene_of(Scripted(statuses=[status()], lines=lines))
+    scene = scene_of(Scripted(statuses=[status()], lines=[BOTH[0], BUSY, BOTH[1]]))
     await scene.at(0.0)
-    assert isinstance(scene.batch.state, Ended) and scene.told()[-1] == "ended"
+    assert isinstance(scene.batch.state, Ended) and told(scene.components)[-1] == "ended"
     assert scene.components.counters.retries == 1
     await scene.at(20.0)
     (record,) = scene.components.ledger.read()
@@ -162,12 +155,11 @@ LATE = status(counters=(2, 0), done=2, lacks_results=True)
 
 
 async def test_an_end_without_its_results_is_watched_until_they_show(scene_of: Callable[..., Scene]) -> None:
-    lines: list[Line | CallError] = [Line(KEYS[0], error=REFUSED), Line(KEYS[1], error=REFUSED)]
-    scene = scene_of(Scripted(statuses=[*[LATE] * 50, status()], lines=lines))
+    scene = scene_of(Scripted(statuses=[*[LATE] * 50, status()], lines=[*BOTH]))
     for n in range(50):
         await scene.at(n * 70.0)
     assert scene.vendor.asked == ["poll"] * 50 and scene.batch.is_ending
-    assert scene.told() == ["intent", "submitted"]
+    assert told(scene.components) == ["intent", "submitted"]
     await scene.at(50 * 70.0)
     assert scene.vendor.asked[50:] == ["poll", "results", "clean up b-1"]
     assert len(scene.components.counters.notes) == 1 and scene.components.budget.lost == 0
@@ -226,7 +218,7 @@ async def test_a_batch_that_vanishes_costs_all_that_was_set_aside(scene_of: Call
     await scene.at(299.0)
     assert isinstance(scene.batch.state, AtVendor), "a young batch is given up"
     await scene.at(400.0)
-    assert isinstance(scene.batch.state, Closed) and scene.told()[-2:] == ["ended", "harvested"]
+    assert isinstance(scene.batch.state, Closed) and told(scene.components)[-2:] == ["ended", "harvested"]
     assert scene.components.budget.lost == 100 and scene.components.counters.finished[7] == 2
 
 
@@ -246,7 +238,7 @@ async def test_a_bad_key_stops_the_provider_and_gives_its_rows_back(scene_of: Ca
     scene = scene_of(Scripted(statuses=[ProviderError(FailureKind.BAD_KEY, "no such key")]))
     await scene.at(0.0)
     await scene.at(1000.0)
-    assert scene.vendor.asked == ["poll"] and scene.told() == ["intent", "submitted"]
+    assert scene.vendor.asked == ["poll"] and told(scene.components) == ["intent", "submitted"]
     counters = scene.components.counters
     assert counters.stops == {"": "no such key"} and counters.finished[7] == 2
     assert scene.components.rows.batches == (scene.batch,), "a batch at the vendor is forgotten"

@@ -15,8 +15,8 @@ from hab_ray.engine.online.reply_writer import JobStream, ReplyWriter
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, LocalFolder, open_folder
 from hab_ray.storage.replies.keyindex import AnsweredKeys
-from hab_ray.storage.replies.store import Store, StoreWriter
-from tests.engine.bench import chat
+from hab_ray.storage.replies.store import StoreWriter
+from tests.engine.bench import chat, stored
 from tests.folders import Through
 
 
@@ -52,9 +52,7 @@ async def test_close_during_write(tmp_path: Path) -> None:
     replies.close()
     folder.may_go_on.set()
     await asyncio.wait_for(writing, 10)
-    store = Store(LocalFolder(tmp_path))
-    store.refresh("a")
-    assert set(store.read("a", [call.key for call in calls])) == {call.key for call in calls}
+    assert set(stored(tmp_path, "a")) == {call.key for call in calls}
     assert stream.outstanding == 0 and counters.finished[0] == 2
 
 
